@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* result.h - what one simulated run leaves behind: per job, over time, and in sum.
+ *
+ * The driver fills it while it runs; metrics, CSV, JSON and the HTML report only read it.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "model/reason.h"
+
+enum outcome { OUTCOME_WAITING, OUTCOME_RUNNING, OUTCOME_DONE, OUTCOME_FAILED, OUTCOME_REFUSED, OUTCOME_COUNT };
+
+/* One job of the trace, same index as in the trace. Spans and instants in microseconds, -1 = never happened. */
+struct job_result {
+    int64_t id;
+    usec_t submit, start, end;
+    usec_t run;                       /* time it held all its GPUs and made progress */
+    usec_t overhead;                  /* time it held GPUs without progress: start, restart, migration */
+    usec_t lost;                      /* progress thrown away: since the last checkpoint, or by failures */
+    usec_t alone;                     /* run time alone on its requested GPUs (queueing = end - submit - alone) */
+    usec_t waited[REASON_COUNT];      /* seconds of waiting by cause */
+    usec_t fair_share, fragmentation; /* the same waiting, split as YARN-CS splits it */
+    int32_t gpus;
+    mgpu_t share;
+    uint32_t user, vc, model; /* names of the trace, NAME_NONE = none */
+    uint32_t preemptions, migrations, attempts;
+    uint16_t nodes;      /* nodes of its last placement */
+    uint8_t locality;    /* 0 fewest nodes possible, 1 one rack, 2 across racks; of its last placement */
+    uint8_t outcome;     /* enum outcome */
+    uint8_t deadlines;   /* how many it had */
+    int8_t deadline_met; /* index of the first deadline that its end keeps, -1 = none */
+};
+
+/* The cluster from `at` on, until the next sample. Taken at every change, thinned when there are too many. */
+struct sample {
+    usec_t at;
+    int64_t mgpu_held;  /* thousandths of GPUs held by jobs */
+    int64_t mgpu_total; /* of healthy nodes */
+    uint32_t waiting, running;
+    int64_t mgpu_waiting; /* asked for by waiting jobs */
+};
+
+struct vc_sample {
+    usec_t at;
+    uint32_t vc;
+    int64_t mgpu_held;
+    uint32_t waiting;
+};
+
+/* One job on one GPU for a while: the rows of the Gantt chart. Kept for small clusters only. */
+struct span {
+    usec_t from, to;
+    uint32_t job; /* index into jobs */
+    uint32_t gpu; /* index over the whole cluster */
+    mgpu_t share;
+    uint8_t kind; /* 0 running, 1 starting or restoring */
+};
+
+struct summary {
+    uint64_t jobs, finished, failed, refused;
+    double avg_jct, p50_jct, p95_jct, p99_jct, max_jct, sum_jct; /* seconds */
+    double makespan, avg_queue;                                  /* seconds */
+    double gpu_utilization, fragmentation;                       /* ratios */
+    double deadline_miss;                                        /* ratio; over jobs that have one */
+    double lost_gpu_seconds, overhead_gpu_seconds;
+    double avg_fair_share, avg_fragmentation_delay; /* seconds */
+    uint64_t preemptions, migrations, decisions, events;
+    double decisions_per_second, wall_seconds;
+    uint64_t peak_rss_bytes;
+    uint64_t digest;
+};
+
+struct run_result {
+    char policy[64], trace_name[256], cluster_name[256], settings[512];
+    uint64_t seed;
+    struct job_result *jobs;
+    size_t job_count;
+    struct sample *samples;
+    size_t sample_count, sample_capacity;
+    struct vc_sample *vc_samples;
+    size_t vc_sample_count, vc_sample_capacity;
+    struct span *spans;
+    size_t span_count, span_capacity;
+    uint32_t gpu_count, node_count, vc_count;
+    struct summary summary;
+};
+
+void run_result_done(struct run_result *result);
