@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
+.DEFAULT_GOAL := help
+.PHONY: help run test build bench fuzz lint clean install
+
+# CC, MESON_ARGS and DESTDIR are the caller's to set.
+BUILD = build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## replay a generated week of a busy GPU cluster under several policies; leaves out/report.html
+	@tools/demo
+
+test: ## unit, golden, seeds; the same under sanitizers; short fuzzing
+	@tools/test
+
+build: ## build/muster and the manual pages
+	@tools/setup build
+	@tools/configure $(BUILD) $(MESON_ARGS)
+	@ninja -C $(BUILD)
+
+bench: ## speed and scaling, printed
+	@tools/setup build test bench
+	@tools/configure $(BUILD) $(MESON_ARGS)
+	@ninja -C $(BUILD)
+	@tools/bench $(BUILD)
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60)
+	@tools/setup build test fuzz
+	@tools/fuzz "$${FUZZ_SECONDS:-60}"
+
+lint: ## format, layers, purity, sizes, spelling
+	@tools/lint
+
+clean: ## remove what was built
+	rm -rf build build-* out
+
+install: build ## install the program and its manual pages
+	meson install -C $(BUILD) --no-rebuild
