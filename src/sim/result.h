@@ -10,6 +10,9 @@
 #include "base/units.h"
 #include "model/reason.h"
 
+struct trace;
+struct cluster_spec;
+
 enum outcome { OUTCOME_WAITING, OUTCOME_RUNNING, OUTCOME_DONE, OUTCOME_FAILED, OUTCOME_REFUSED, OUTCOME_COUNT };
 
 /* One job of the trace, same index as in the trace. Spans and instants in microseconds, -1 = never happened. */
@@ -44,7 +47,7 @@ struct sample {
 
 struct vc_sample {
     usec_t at;
-    uint32_t vc;
+    uint32_t vc; /* index into cluster_spec.vcs */
     int64_t mgpu_held;
     uint32_t waiting;
 };
@@ -63,7 +66,7 @@ struct summary {
     double avg_jct, p50_jct, p95_jct, p99_jct, max_jct, sum_jct; /* seconds */
     double makespan, avg_queue;                                  /* seconds */
     double gpu_utilization, fragmentation;                       /* ratios */
-    double deadline_miss;                                        /* ratio; over jobs that have one */
+    double deadline_miss;                                        /* ratio of jobs that have one; NaN = none has */
     double lost_gpu_seconds, overhead_gpu_seconds;
     double avg_fair_share, avg_fragmentation_delay; /* seconds */
     uint64_t preemptions, migrations, decisions, events;
@@ -72,9 +75,22 @@ struct summary {
     uint64_t digest;
 };
 
+/* Sums over time, exact however many samples are kept. Kept by run_result_sample(). */
+struct tally {
+    usec_t waiting_span;    /* time with at least one job waiting */
+    double capacity;        /* thousandths of healthy GPUs x microseconds, from the first submit on */
+    double wanted_idle;     /* of waiting_span: idle share of the GPUs that waiting jobs ask for, x microseconds */
+    struct sample last;     /* in force since last.at */
+    unsigned char has_last; /* bool */
+};
+
 struct run_result {
-    char policy[64], trace_name[256], cluster_name[256], settings[512];
+    char policy[64], trace_name[256], cluster_name[256];
+    char settings[512];                 /* "key=value" pairs, one space between */
+    const struct trace *trace;          /* borrowed; where names of users, vcs and models come from. NULL = none */
+    const struct cluster_spec *cluster; /* borrowed; NULL = not told */
     uint64_t seed;
+    struct tally tally;
     struct job_result *jobs;
     size_t job_count;
     struct sample *samples;
@@ -83,8 +99,27 @@ struct run_result {
     size_t vc_sample_count, vc_sample_capacity;
     struct span *spans;
     size_t span_count, span_capacity;
+    usec_t spans_until; /* bars that began later were not kept; 0 = all were */
     uint32_t gpu_count, node_count, vc_count;
     struct summary summary;
 };
 
+enum { SAMPLES_MAX = 1 << 15, VC_SAMPLES_MAX = 1 << 16, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
+
 void run_result_done(struct run_result *result);
+
+/* Notes the state of the cluster from sample->at on. Instants ascend; a second sample of one instant replaces the
+ * first. Past SAMPLES_MAX the samples kept are thinned (extremes stay); the tally goes on being exact. -ENOMEM. */
+int run_result_sample(struct run_result *result, const struct sample *sample);
+
+/* The same for one virtual cluster. -ENOMEM. */
+int run_result_vc_sample(struct run_result *result, const struct vc_sample *sample);
+
+/* Notes one bar of the Gantt chart, when it has ended. Does nothing when the cluster has more than SPAN_GPUS_MAX GPUs
+ * (gpu_count). Past SPANS_MAX only bars that began before that moment are kept: the chart then shows the time up to
+ * it (spans_until), without holes. -ENOMEM. */
+int run_result_span(struct run_result *result, const struct span *span);
+
+/* Thins samples in place to at most `max` (>= 8), time bucket by time bucket: of each the first, the fewest and the
+ * most GPUs held and the longest queue stay. Returns how many are left. */
+size_t samples_thin(struct sample *samples, size_t count, size_t max);

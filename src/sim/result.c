@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c - see result.h.
+ *
+ * A week of a busy cluster changes its state a million times; a plot shows a thousand points. So what is kept is
+ * bounded, and what must be exact (sums over time) is added up as the samples pass.
+ */
+#include "sim/result.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "base/alloc.h"
+
+void run_result_done(struct run_result *result)
+{
+    mem_free(result->jobs);
+    mem_free(result->samples);
+    mem_free(result->vc_samples);
+    mem_free(result->spans);
+    *result = (struct run_result){ 0 };
+}
+
+/* Adds the time from tally->last.at to `at` to the sums. Time before the first submit counts for nothing. */
+static void tally_advance(struct tally *tally, usec_t first, usec_t at)
+{
+    const struct sample *last = &tally->last;
+    usec_t from = last->at > first ? last->at : first;
+    int64_t idle = last->mgpu_total - last->mgpu_held;
+    double span;
+
+    if (!tally->has_last || at <= from)
+        return;
+    span = (double)(at - from);
+    tally->capacity += (double)last->mgpu_total * span;
+    if (!last->waiting)
+        return;
+    tally->waiting_span += at - from;
+    if (idle > last->mgpu_waiting)
+        idle = last->mgpu_waiting;
+    if (idle > 0 && last->mgpu_total > 0)
+        tally->wanted_idle += (double)idle / (double)last->mgpu_total * span;
+}
+
+/* Which of the bucket's samples stay: bits over offsets would need a bound, so four marks do. */
+struct bucket_marks {
+    size_t first, held_min, held_max, waiting_max;
+};
+
+static bool bucket_keeps(const struct bucket_marks *marks, size_t i)
+{
+    return i == marks->first || i == marks->held_min || i == marks->held_max || i == marks->waiting_max;
+}
+
+size_t samples_thin(struct sample *samples, size_t count, size_t max)
+{
+    size_t kept = 0, i = 0;
+    usec_t start, width;
+
+    assert(max >= 8);
+    if (count <= max)
+        return count;
+    start = samples[0].at;
+    width = (samples[count - 1].at - start) / (usec_t)(max / 4 - 1) + 1; /* at most max / 4 buckets of four */
+    while (i < count) {
+        struct bucket_marks marks = { i, i, i, i };
+        usec_t bucket = (samples[i].at - start) / width;
+        size_t end = i;
+
+        for (; end < count && (samples[end].at - start) / width == bucket; end++) {
+            if (samples[end].mgpu_held < samples[marks.held_min].mgpu_held)
+                marks.held_min = end;
+            if (samples[end].mgpu_held > samples[marks.held_max].mgpu_held)
+                marks.held_max = end;
+            if (samples[end].waiting > samples[marks.waiting_max].waiting)
+                marks.waiting_max = end;
+        }
+        for (; i < end; i++)
+            if (bucket_keeps(&marks, i))
+                samples[kept++] = samples[i];
+    }
+    return kept;
+}
+
+int run_result_sample(struct run_result *result, const struct sample *sample)
+{
+    struct tally *tally = &result->tally;
+    usec_t first = result->job_count ? result->jobs[0].submit : INT64_MIN;
+    int r;
+
+    assert(!tally->has_last || sample->at >= tally->last.at);
+    if (result->sample_count && result->samples[result->sample_count - 1].at == sample->at)
+        result->sample_count--;
+    if (result->sample_count == SAMPLES_MAX)
+        result->sample_count = samples_thin(result->samples, result->sample_count, SAMPLES_MAX / 2);
+    r = mem_grow((void **)&result->samples, &result->sample_capacity, result->sample_count + 1, SAMPLES_MAX,
+                 sizeof(*result->samples));
+    if (r < 0)
+        return r;
+    tally_advance(tally, first, sample->at);
+    tally->last = *sample;
+    tally->has_last = true;
+    result->samples[result->sample_count++] = *sample;
+    return 0;
+}
+
+/* Keeps the newest sample of each virtual cluster in each time bucket. Order in time stays. */
+static size_t vc_samples_thin(struct vc_sample *samples, size_t count, uint32_t vc_count)
+{
+    size_t per_vc = VC_SAMPLES_MAX / 4 / (vc_count ? vc_count : 1), kept = 0;
+    usec_t start = samples[0].at, width;
+
+    width = (samples[count - 1].at - start) / (usec_t)(per_vc ? per_vc : 1) + 1;
+    for (size_t i = 0; i < count;) {
+        usec_t bucket = (samples[i].at - start) / width;
+        size_t begin = kept;
+
+        for (; i < count && (samples[i].at - start) / width == bucket; i++) {
+            size_t at = begin;
+
+            while (at < kept && samples[at].vc != samples[i].vc)
+                at++;
+            samples[at] = samples[i];
+            kept += at == kept;
+        }
+        /* The newest of a bucket may come before the newest of another: put them in order of time again. */
+        for (size_t a = begin + 1; a < kept; a++)
+            for (size_t b = a; b > begin && samples[b].at < samples[b - 1].at; b--) {
+                struct vc_sample swap = samples[b];
+
+                samples[b] = samples[b - 1];
+                samples[b - 1] = swap;
+            }
+    }
+    return kept;
+}
+
+int run_result_vc_sample(struct run_result *result, const struct vc_sample *sample)
+{
+    int r;
+
+    if (result->vc_sample_count == VC_SAMPLES_MAX) {
+        size_t kept = vc_samples_thin(result->vc_samples, result->vc_sample_count, result->vc_count);
+
+        /* So many virtual clusters that even one sample each does not fit: the oldest go. */
+        result->vc_sample_count = kept < VC_SAMPLES_MAX ? kept : 0;
+    }
+    r = mem_grow((void **)&result->vc_samples, &result->vc_sample_capacity, result->vc_sample_count + 1, VC_SAMPLES_MAX,
+                 sizeof(*result->vc_samples));
+    if (r < 0)
+        return r;
+    result->vc_samples[result->vc_sample_count++] = *sample;
+    return 0;
+}
+
+int run_result_span(struct run_result *result, const struct span *span)
+{
+    int r;
+
+    if (result->gpu_count > SPAN_GPUS_MAX || (result->spans_until && span->from >= result->spans_until))
+        return 0;
+    if (!result->spans_until && result->span_count >= SPANS_MAX)
+        result->spans_until = span->to;
+    if (result->span_count == 2 * (size_t)SPANS_MAX) /* bars that overlap without end: not a cluster */
+        return 0;
+    r = mem_grow((void **)&result->spans, &result->span_capacity, result->span_count + 1, 2 * (size_t)SPANS_MAX,
+                 sizeof(*result->spans));
+    if (r < 0)
+        return r;
+    result->spans[result->span_count++] = *span;
+    return 0;
+}
