@@ -18,12 +18,12 @@ test: ## unit, golden, seeds; the same under sanitizers; short fuzzing
 build: ## build/muster and the manual pages
 	@tools/setup build
 	@tools/configure $(BUILD) $(MESON_ARGS)
-	@ninja -C $(BUILD)
+	@tools/ninja $(BUILD)
 
 bench: ## speed and scaling, printed
 	@tools/setup build test bench
 	@tools/configure $(BUILD) $(MESON_ARGS)
-	@ninja -C $(BUILD)
+	@tools/ninja $(BUILD)
 	@tools/bench $(BUILD)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
