@@ -95,7 +95,7 @@ int csv_scaled(const struct csv *csv, int index, int64_t scale, int64_t max, int
 }
 
 /* Instants and spans beyond a thousand years are mistakes, and leave no room for sums. */
-#define SPAN_MAX (1000 * 365 * USEC_DAY)
+#define SPAN_MAX (365000 * USEC_DAY)
 
 static const char *unit_name(usec_t unit)
 {
