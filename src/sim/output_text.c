@@ -71,23 +71,18 @@ static void put_plain(FILE *out, const char **text)
     *text += length ? length : 1;
 }
 
-void text_json(FILE *out, const char *text)
+void text_script_json(FILE *out, const char *json, size_t size)
 {
-    fputc('"', out);
-    while (*text) {
-        unsigned char c = (unsigned char)*text;
+    size_t from = 0;
 
-        if (c == '"' || c == '\\') {
-            fprintf(out, "\\%c", c);
-            text++;
-        } else if (c < 0x20 || c == 0x7f || c == '<' || c == '>' || c == '&') {
-            fprintf(out, "\\u%04x", c);
-            text++;
-        } else {
-            put_plain(out, &text);
-        }
+    for (size_t i = 0; i < size; i++) {
+        if (json[i] != '<' && json[i] != '>' && json[i] != '&')
+            continue;
+        (void)fwrite(json + from, 1, i - from, out);
+        fprintf(out, "\\u%04x", (unsigned)(unsigned char)json[i]);
+        from = i + 1;
     }
-    fputc('"', out);
+    (void)fwrite(json + from, 1, size - from, out);
 }
 
 static const char *html_entity(char c)

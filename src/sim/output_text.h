@@ -16,8 +16,8 @@ void text_usec(FILE *out, usec_t usec);
 /* At most six decimals, no trailing zeros; never an exponent. "null" for what is not a number. */
 void text_real(FILE *out, double value);
 
-/* A JSON string with its quotes. '<', '>' and '&' are escaped as well, so that it can stand in an HTML script. */
-void text_json(FILE *out, const char *text);
+/* JSON that is to stand in an HTML script element: '<', '>' and '&', which only its strings can hold, escaped. */
+void text_script_json(FILE *out, const char *json, size_t size);
 
 /* Text or attribute value of HTML. */
 void text_html(FILE *out, const char *text);

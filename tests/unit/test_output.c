@@ -68,8 +68,8 @@ static void numbers_are_exact_and_short(void **state)
 static void strings_cannot_break_out(void **state)
 {
     (void)state;
-    WRITES("\"a\\\"b\\\\\\u000a\\u003c/script\\u003e\\u0026\"", text_json(sink.out, "a\"b\\\n</script>&"));
-    WRITES("\"\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd!\"", text_json(sink.out, "\xc3\xa9\xc3\xff!"));
+    WRITES("[\"\\u003c/script\\u003e\\u0026\"]", text_script_json(sink.out, "[\"</script>&\"]", 14));
+    WRITES("\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd!", text_html(sink.out, "\xc3\xa9\xc3\xff!"));
     WRITES("&lt;b a=&quot;&#39;&quot;&gt;&amp;\xef\xbf\xbd", text_html(sink.out, "<b a=\"'\">&\x01"));
     WRITES("plain", text_csv(sink.out, "plain"));
     WRITES("\"a,\"\"b\"\"\"", text_csv(sink.out, "a,\"b\""));
@@ -106,58 +106,58 @@ static uint32_t put(struct names *names, const char *text)
     return index;
 }
 
+static const struct job_result fixture_jobs[] = {
+    { .id = 0,
+      .submit = 1500000,
+      .start = 2 * USEC_SEC,
+      .end = 12 * USEC_SEC,
+      .run = 10 * USEC_SEC,
+      .alone = 10 * USEC_SEC,
+      .gpus = 3,
+      .share = MGPU_ONE,
+      .preemptions = 2,
+      .migrations = 1,
+      .attempts = 3,
+      .nodes = 1,
+      .outcome = OUTCOME_DONE,
+      .user = 0,
+      .vc = 0,
+      .model = NAME_NONE,
+      .deadline_met = -1,
+      .waited = { [REASON_PRIORITY] = 500000 },
+      .fragmentation = 500000,
+      .overhead = 1,
+      .lost = 250000 },
+    { .id = 1,
+      .submit = 3 * USEC_SEC,
+      .start = 3 * USEC_SEC,
+      .end = -1,
+      .gpus = 1,
+      .share = 500,
+      .attempts = 1,
+      .outcome = OUTCOME_RUNNING,
+      .user = 0,
+      .vc = 1,
+      .model = 0,
+      .deadline_met = -1,
+      .locality = 2,
+      .nodes = 1 },
+    { .id = 2,
+      .submit = 4 * USEC_SEC,
+      .start = -1,
+      .end = -1,
+      .gpus = 64,
+      .share = MGPU_ONE,
+      .outcome = OUTCOME_REFUSED,
+      .user = NAME_NONE,
+      .vc = NAME_NONE,
+      .model = NAME_NONE,
+      .deadline_met = -1 },
+};
+
 /* Three jobs on four GPUs: one done, one half a GPU wide and still running, one refused. */
 static void fixture(struct run_result *run, struct trace *trace)
 {
-    static const struct job_result jobs[] = {
-        { .id = 0,
-          .submit = 1500000,
-          .start = 2 * USEC_SEC,
-          .end = 12 * USEC_SEC,
-          .run = 10 * USEC_SEC,
-          .alone = 10 * USEC_SEC,
-          .gpus = 3,
-          .share = MGPU_ONE,
-          .preemptions = 2,
-          .migrations = 1,
-          .attempts = 3,
-          .nodes = 1,
-          .outcome = OUTCOME_DONE,
-          .user = 0,
-          .vc = 0,
-          .model = NAME_NONE,
-          .deadline_met = -1,
-          .waited = { [REASON_PRIORITY] = 500000 },
-          .fragmentation = 500000,
-          .overhead = 1,
-          .lost = 250000 },
-        { .id = 1,
-          .submit = 3 * USEC_SEC,
-          .start = 3 * USEC_SEC,
-          .end = -1,
-          .gpus = 1,
-          .share = 500,
-          .attempts = 1,
-          .outcome = OUTCOME_RUNNING,
-          .user = 0,
-          .vc = 1,
-          .model = 0,
-          .deadline_met = -1,
-          .locality = 2,
-          .nodes = 1 },
-        { .id = 2,
-          .submit = 4 * USEC_SEC,
-          .start = -1,
-          .end = -1,
-          .gpus = 64,
-          .share = MGPU_ONE,
-          .outcome = OUTCOME_REFUSED,
-          .user = NAME_NONE,
-          .vc = NAME_NONE,
-          .model = NAME_NONE,
-          .deadline_met = -1 },
-    };
-
     *run = (struct run_result){ .policy = "fifo",
                                 .trace_name = "t.csv",
                                 .cluster_name = "1x4",
@@ -167,9 +167,9 @@ static void fixture(struct run_result *run, struct trace *trace)
                                 .node_count = 1,
                                 .job_count = 3 };
     *trace = (struct trace){ 0 };
-    run->jobs = mem_zalloc(3, sizeof(jobs[0]));
+    run->jobs = mem_zalloc(3, sizeof(fixture_jobs[0]));
     assert_non_null(run->jobs);
-    memcpy(run->jobs, jobs, sizeof(jobs));
+    memcpy(run->jobs, fixture_jobs, sizeof(fixture_jobs));
     put(&trace->users, "alice");
     put(&trace->vcs, "nlp");
     put(&trace->vcs, "c,v");
@@ -325,7 +325,7 @@ static void json_list_holds_all(void **state)
 static void json_list_of_none(void **state)
 {
     (void)state;
-    WRITES("{\"apiVersion\": \"v1\", \"kind\": \"SimRunList\", \"items\": [], \"next\": null}\n",
+    WRITES("{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"SimRunList\",\n  \"items\": [],\n  \"next\": null\n}\n",
            assert_int_equal(output_json_list(sink.out, NULL, 0), 0));
 }
 
