@@ -22,9 +22,11 @@ void mem_fail_at(size_t nth)
 
 void *mem_zalloc(size_t count, size_t size)
 {
-    if (must_fail())
+    size_t bytes;
+
+    if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
         return NULL;
-    return calloc(count ? count : 1, size ? size : 1);
+    return calloc(1, bytes ? bytes : 1);
 }
 
 void *mem_resize(void *block, size_t count, size_t size)

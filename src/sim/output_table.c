@@ -4,6 +4,7 @@
  * Cells are made first and printed when all widths are known. Text to the left, numbers to the right, two spaces
  * between, no boxes.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -61,10 +62,8 @@ static void cell_text(struct cell *cell, const char *text)
         memcpy(cell->text + at, "…", sizeof("…"));
 }
 
-static void grid_print(FILE *out, struct grid *grid, bool colour)
+static void grid_widths(struct grid *grid, size_t *widths)
 {
-    size_t widths[COLUMNS_MAX] = { 0 };
-
     for (size_t row = 0; row < grid->rows; row++)
         for (size_t column = 0; column < grid->columns; column++) {
             size_t width = text_width(grid_cell(grid, row, column)->text);
@@ -72,6 +71,13 @@ static void grid_print(FILE *out, struct grid *grid, bool colour)
             if (width > widths[column])
                 widths[column] = width;
         }
+}
+
+static void grid_print(FILE *out, struct grid *grid, bool colour)
+{
+    size_t widths[COLUMNS_MAX] = { 0 };
+
+    grid_widths(grid, widths);
     for (size_t row = 0; row < grid->rows; row++) {
         for (size_t column = 0; column < grid->columns; column++) {
             const struct cell *cell = grid_cell(grid, row, column);
@@ -154,6 +160,7 @@ static void fill_row(struct grid *grid, size_t row, const struct layout *layout,
     size_t column = 0;
     uint64_t done = 0;
 
+    assert(group->count > 0); /* a group is made by its first run */
     cell_text(grid_cell(grid, row, column++), group->label);
     if (layout->seeds) {
         snprintf(grid_cell(grid, row, column++)->text, CELL_MAX, "%zu", group->count);

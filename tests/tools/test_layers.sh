@@ -25,6 +25,12 @@ refuses 'an include not written from src/' 'not written from src/' layers
 echo '#include "../sim/run.h"' >"$tree/src/core/bad.c"
 refuses 'a way around through ..' 'not written from src/' layers
 rm "$tree/src/core/bad.c"
+mkdir "$tree/src/shim"
+echo '#include "base/units.h"' >"$tree/src/shim/shim.c"
+accepts 'the shim using base/units.h' layers
+echo '#include "base/alloc.h"' >"$tree/src/shim/shim.c"
+refuses 'the shim using anything else of base' 'shim may not include base' layers
+rm "$tree/src/shim/shim.c"
 mkdir "$tree/src/extra"
 echo 'int x;' >"$tree/src/extra/extra.c"
 refuses 'a layer that is not in the table' 'not in the table' layers
