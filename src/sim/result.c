@@ -7,7 +7,9 @@
 #include "sim/result.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -17,6 +19,7 @@ void run_result_done(struct run_result *result)
     mem_free(result->samples);
     mem_free(result->vc_samples);
     mem_free(result->spans);
+    mem_free(result->timeline.bins);
     *result = (struct run_result){ 0 };
 }
 
@@ -39,6 +42,79 @@ static void tally_advance(struct tally *tally, usec_t first, usec_t at)
         idle = last->mgpu_waiting;
     if (idle > 0 && last->mgpu_total > 0)
         tally->wanted_idle += (double)idle / (double)last->mgpu_total * span;
+}
+
+static void bin_add(struct timebin *bin, usec_t span, const struct sample *sample)
+{
+    bool first = bin->span == 0;
+
+    bin->span += span;
+    bin->held += (double)sample->mgpu_held * (double)span;
+    bin->total += (double)sample->mgpu_total * (double)span;
+    bin->waiting += (double)sample->waiting * (double)span;
+    if (first || sample->mgpu_held < bin->held_min)
+        bin->held_min = sample->mgpu_held;
+    if (first || sample->mgpu_held > bin->held_max)
+        bin->held_max = sample->mgpu_held;
+    if (first || sample->waiting < bin->waiting_min)
+        bin->waiting_min = sample->waiting;
+    if (first || sample->waiting > bin->waiting_max)
+        bin->waiting_max = sample->waiting;
+}
+
+static void bin_join(struct timebin *to, const struct timebin *from)
+{
+    if (!from->span)
+        return;
+    if (!to->span) {
+        *to = *from;
+        return;
+    }
+    to->span += from->span;
+    to->held += from->held;
+    to->total += from->total;
+    to->waiting += from->waiting;
+    if (from->held_min < to->held_min)
+        to->held_min = from->held_min;
+    if (from->held_max > to->held_max)
+        to->held_max = from->held_max;
+    if (from->waiting_min < to->waiting_min)
+        to->waiting_min = from->waiting_min;
+    if (from->waiting_max > to->waiting_max)
+        to->waiting_max = from->waiting_max;
+}
+
+static void timeline_widen(struct timeline *line)
+{
+    for (size_t i = 0; i < TIMEBINS / 2; i++) {
+        struct timebin joined = line->bins[2 * i];
+
+        bin_join(&joined, &line->bins[2 * i + 1]);
+        line->bins[i] = joined;
+    }
+    memset(&line->bins[TIMEBINS / 2], 0, TIMEBINS / 2 * sizeof(*line->bins));
+    line->count = (line->count + 1) / 2;
+    line->width *= 2;
+}
+
+/* Adds the state `sample` from `from` to `to`. The first call sets where the line starts. */
+static void timeline_add(struct timeline *line, usec_t from, usec_t to, const struct sample *sample)
+{
+    if (!line->width) {
+        line->start = from;
+        line->width = 1;
+    }
+    while ((to - line->start - 1) / line->width >= TIMEBINS)
+        timeline_widen(line);
+    while (from < to) {
+        size_t at = (size_t)((from - line->start) / line->width);
+        usec_t end = line->start + (usec_t)(at + 1) * line->width;
+
+        bin_add(&line->bins[at], (end < to ? end : to) - from, sample);
+        if (at >= line->count)
+            line->count = at + 1;
+        from = end;
+    }
 }
 
 /* Which of the bucket's samples stay: bits over offsets would need a bound, so four marks do. */
@@ -96,7 +172,18 @@ int run_result_sample(struct run_result *result, const struct sample *sample)
                  sizeof(*result->samples));
     if (r < 0)
         return r;
+    if (!result->timeline.bins) {
+        result->timeline.bins = mem_zalloc(TIMEBINS, sizeof(*result->timeline.bins));
+        if (!result->timeline.bins)
+            return -ENOMEM;
+    }
     tally_advance(tally, first, sample->at);
+    if (tally->has_last) {
+        usec_t from = tally->last.at > first ? tally->last.at : first;
+
+        if (sample->at > from)
+            timeline_add(&result->timeline, from, sample->at, &tally->last);
+    }
     tally->last = *sample;
     tally->has_last = true;
     result->samples[result->sample_count++] = *sample;

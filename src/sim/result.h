@@ -75,6 +75,23 @@ struct summary {
     uint64_t digest;
 };
 
+/* One stretch of time: sums over it, and the extremes. */
+struct timebin {
+    usec_t span;                       /* how much of it was seen */
+    double held, total, waiting;       /* thousandths of GPUs (jobs, for waiting) x microseconds */
+    int64_t held_min, held_max;        /* thousandths of GPUs */
+    uint32_t waiting_min, waiting_max; /* jobs */
+};
+
+/* The whole run in at most TIMEBINS stretches of equal width. When time goes on past the last, neighbours are joined
+ * and the width doubles: means and extremes stay exact however long the run. */
+enum { TIMEBINS = 1024 };
+struct timeline {
+    usec_t start, width; /* of bin 0; width of each */
+    size_t count;
+    struct timebin *bins; /* owned, TIMEBINS; NULL before the first sample */
+};
+
 /* Sums over time, exact however many samples are kept. Kept by run_result_sample(). */
 struct tally {
     usec_t waiting_span;    /* time with at least one job waiting */
@@ -91,6 +108,7 @@ struct run_result {
     const struct cluster_spec *cluster; /* borrowed; NULL = not told */
     uint64_t seed;
     struct tally tally;
+    struct timeline timeline; /* kept by run_result_sample() */
     struct job_result *jobs;
     size_t job_count;
     struct sample *samples;

@@ -191,6 +191,30 @@ static void capacity_counts_from_the_first_submit(void **state)
     run_result_done(&result);
 }
 
+/* The bins cover the run without a gap, and their sums are those of the samples. */
+static void check_timeline(const struct timeline *line)
+{
+    double held = 0, waiting = 0;
+    usec_t span = 0;
+    uint32_t peak = 0;
+    int64_t dip = INT64_MAX;
+
+    assert_in_range(line->count, TIMEBINS / 2, TIMEBINS);
+    for (size_t i = 0; i < line->count; i++) {
+        assert_true(i + 1 == line->count || line->bins[i].span == line->width);
+        span += line->bins[i].span;
+        held += line->bins[i].held;
+        waiting += line->bins[i].waiting;
+        peak = line->bins[i].waiting_max > peak ? line->bins[i].waiting_max : peak;
+        dip = line->bins[i].held_min < dip ? line->bins[i].held_min : dip;
+    }
+    assert_int_equal(span, 1000000 * USEC_SEC);
+    assert_true(fabs(held / (double)span / MGPU_ONE - (3.5 - 4e-6)) < 1e-9);
+    assert_true(fabs(waiting / (double)span - (1 + 76e-6)) < 1e-9);
+    assert_int_equal(peak, 77);
+    assert_int_equal(dip, 0);
+}
+
 static void many_samples_stay_bounded_and_exact(void **state)
 {
     struct run_result result = { .gpu_count = 4 };
@@ -212,6 +236,7 @@ static void many_samples_stay_bounded_and_exact(void **state)
     assert_true(dip);
     assert_int_equal(metrics_compute(&result), 0);
     assert_true(fabs(result.summary.fragmentation - (500000 * 0.25 + 0.25) / 1000000) < 1e-9);
+    check_timeline(&result.timeline);
     run_result_done(&result);
 }
 
