@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench fuzz lint clean install
+.PHONY: help run test build bench fuzz lint coverage clean install
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
@@ -32,6 +32,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 
 lint: ## format, layers, purity, sizes, spelling
 	@tools/lint
+
+coverage: ## how much of each layer the tests run
+	@tools/coverage
 
 clean: ## remove what was built
 	rm -rf build build-* out
