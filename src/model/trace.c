@@ -6,6 +6,24 @@
 
 #include "base/alloc.h"
 
+void trace_job_init(struct trace_job *job)
+{
+    *job = (struct trace_job){
+        .spec = {
+            .user = NAME_NONE,
+            .vc = NAME_NONE,
+            .model = NAME_NONE,
+            .gpus = 1,
+            .share = MGPU_ONE,
+            .gpus_min = 1,
+            .gpus_max = 1,
+            .klass = CLASS_GUARANTEED,
+            .tier = TIER_STANDARD,
+            .slo = SLO_BEST_EFFORT,
+        },
+    };
+}
+
 void trace_done(struct trace *trace)
 {
     mem_free(trace->jobs);
@@ -39,6 +57,10 @@ static int compare(const void *left, const void *right)
 
 void trace_sort(struct trace *trace)
 {
-    if (trace->count)
+    size_t sorted = 1;
+
+    while (sorted < trace->count && compare(&trace->jobs[sorted - 1], &trace->jobs[sorted]) <= 0)
+        sorted++;
+    if (sorted < trace->count)
         qsort(trace->jobs, trace->count, sizeof(*trace->jobs), compare);
 }

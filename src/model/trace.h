@@ -22,10 +22,15 @@ struct trace_job {
     struct truth truth;
 };
 
+/* A rigid job of one whole GPU, standard tier, that names nobody: what a file that says no more means. */
+void trace_job_init(struct trace_job *job);
+
 struct trace {
     struct trace_job *jobs; /* owned; sorted by (submit, id) */
     size_t count, capacity;
-    struct names users, vcs, models, skus, ids; /* ids: the original text, where an id was not a number */
+    struct names users, vcs, models;
+    struct names skus; /* bit i of a job's sku_mask means skus[i], until the mask is bound to a cluster */
+    struct names ids;  /* the original text, where ids are not numbers: ids[spec.id]; else empty */
 };
 
 void trace_done(struct trace *trace);

@@ -19,6 +19,7 @@ void csv_init(struct csv *csv, const char *file, const char *data, size_t size, 
     csv->line = 1;
     csv->record = 1;
     csv->separator = separator;
+    csv->quote = separator == '\t' ? separator : '"';
     csv->count = 0;
     csv->header_count = 0;
     csv->scratch = (struct buf)BUF_INIT(CSV_RECORD_MAX);
@@ -39,9 +40,9 @@ static inline uint64_t zero_bytes(uint64_t word)
 }
 
 /* The first separator, line feed or quote at or after `at`. */
-static const char *plain_end(const char *at, const char *end, char separator)
+static const char *plain_end(const char *at, const char *end, char separator, char quote)
 {
-    uint64_t s = ONES * (unsigned char)separator, n = ONES * '\n', q = ONES * '"';
+    uint64_t s = ONES * (unsigned char)separator, n = ONES * '\n', q = ONES * (unsigned char)quote;
 
     while (end - at >= 8) {
         uint64_t word, hit;
@@ -52,7 +53,7 @@ static const char *plain_end(const char *at, const char *end, char separator)
             break;
         at += 8;
     }
-    while (at < end && *at != separator && *at != '\n' && *at != '"')
+    while (at < end && *at != separator && *at != '\n' && *at != quote)
         at++;
     return at;
 }
@@ -109,10 +110,10 @@ static int quoted_read(struct csv *csv, struct csv_field *field, bool *copied, s
 static int plain_read(struct csv *csv, struct csv_field *field, struct error *err)
 {
     const char *start = csv->at;
-    const char *stop = plain_end(start, csv->end, csv->separator);
+    const char *stop = plain_end(start, csv->end, csv->separator, csv->quote);
 
     csv->at = stop;
-    if (stop < csv->end && *stop == '"')
+    if (stop < csv->end && *stop == csv->quote && csv->quote != csv->separator)
         return fail_at(csv, stop, err, "a quote inside a field that does not begin with one");
     if ((size_t)(stop - start) > CSV_RECORD_MAX)
         return fail_at(csv, start, err, "field is too long");
@@ -161,7 +162,7 @@ static int record_read(struct csv *csv, struct error *err)
         field->line = csv->line;
         field->column = (uint32_t)(csv->at - csv->line_start) + 1;
         copied[csv->count] = false;
-        if (csv->at < csv->end && *csv->at == '"')
+        if (csv->at < csv->end && *csv->at == '"' && csv->quote == '"')
             r = quoted_read(csv, field, &copied[csv->count], err);
         else
             r = plain_read(csv, field, err);

@@ -2,7 +2,8 @@
 #pragma once
 /* csv.h - separated values: records out of a block of bytes, and their fields as numbers, times and names.
  *
- * RFC 4180: quotes, doubled quotes, separators and line ends inside quotes, LF or CRLF. Lines without a single byte
+ * RFC 4180: quotes, doubled quotes, separators and line ends inside quotes, LF or CRLF. Between tabs a quote is a
+ * character like any other. Lines without a single byte
  * and a leading UTF-8 byte order mark are passed over. Nothing is copied but fields with doubled quotes. Errors read
  * "FILE:LINE:COLUMN: NAME: expected WHAT, got 'TEXT'"; lines and columns count from 1, columns in bytes.
  */
@@ -12,6 +13,9 @@
 #include "base/buf.h"
 #include "base/names.h"
 #include "base/units.h"
+
+/* Instants and spans beyond a thousand years are mistakes, and leave no room for sums. */
+#define CSV_SPAN_MAX (365000 * USEC_DAY)
 
 enum { CSV_FIELDS_MAX = 256 };
 #define CSV_RECORD_MAX ((size_t)1 << 20)
@@ -32,9 +36,9 @@ struct csv_column {
 struct csv {
     const char *file; /* borrowed; for messages */
     const char *at, *end, *line_start;
-    uint32_t line;   /* of the next record */
-    uint32_t record; /* line on which the current one starts */
-    char separator;
+    uint32_t line;         /* of the next record */
+    uint32_t record;       /* line on which the current one starts */
+    char separator, quote; /* a quote equal to the separator: none */
     size_t count;
     struct csv_field fields[CSV_FIELDS_MAX];
     struct csv_field header[CSV_FIELDS_MAX]; /* names of the columns, for messages; count 0 = no header read */

@@ -94,9 +94,6 @@ int csv_scaled(const struct csv *csv, int index, int64_t scale, int64_t max, int
     return 0;
 }
 
-/* Instants and spans beyond a thousand years are mistakes, and leave no room for sums. */
-#define SPAN_MAX (365000 * USEC_DAY)
-
 static const char *unit_name(usec_t unit)
 {
     if (unit == USEC_SEC)
@@ -114,8 +111,8 @@ int csv_usec(const struct csv *csv, int index, usec_t unit, usec_t *ret_value, s
     int64_t value;
     int r = field ? decimal_parse(field->text, field->length, unit, &value) : -EINVAL;
 
-    if (r == -ERANGE || (r == 0 && value > SPAN_MAX))
-        return csv_expected(csv, index, err, "at most %lld %s", (long long)(SPAN_MAX / unit), unit_name(unit));
+    if (r == -ERANGE || (r == 0 && value > CSV_SPAN_MAX))
+        return csv_expected(csv, index, err, "at most %lld %s", (long long)(CSV_SPAN_MAX / unit), unit_name(unit));
     if (r < 0 || value < 0)
         return csv_expected(csv, index, err, "%s, not negative", unit_name(unit));
     *ret_value = value;

@@ -74,10 +74,11 @@ static void quoted_records(void **state)
 static void tabs_and_blanks(void **state)
 {
     (void)state;
-    open_text("LM (batch size 5)\tpython3 a, b\t1\n", '\t');
+    open_text("LM (batch size 5)\tpython3 a, b\t\"1 \"x\"\n", '\t');
     assert_int_equal(csv_next(&csv, &err), 1);
     assert_int_equal(csv.count, 3);
     field_check(1, "python3 a, b", 1, 19);
+    field_check(2, "\"1 \"x\"", 1, 32);
     csv_done(&csv);
 }
 
