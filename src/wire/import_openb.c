@@ -45,7 +45,7 @@ static int share_read(struct rows *rows, struct jobspec *spec, struct error *err
 
 static int times_read(struct rows *rows, struct trace_job *job, struct error *err)
 {
-    usec_t from, to;
+    usec_t from, to = 0;
     int r;
 
     if (rows_at(rows, CREATION) < 0) {
