@@ -85,11 +85,12 @@ static double nominal_speed(const struct world *world, uint32_t job)
 
     for (uint16_t sku = 0; sku < world->cluster->sku_count; sku++) {
         struct world_shape shape = world_shape_best(world, spec->gpus, sku);
+        struct table_place place = { &shape, tables->speed_type[sku], shape.nodes };
         double speed;
 
         if (!world->node_gpus_max[sku] || (spec->sku_mask && !(spec->sku_mask >> sku & 1)))
             continue;
-        speed = tables->speed->ops->speed(tables->speed, tables->speed_entry[job], tables->speed_type[sku], &shape);
+        speed = tables->speed->ops->speed(tables->speed, tables->speed_entry[job], &place);
         if (speed > best)
             best = speed;
     }
@@ -111,7 +112,7 @@ static int resolve_work(struct world *world, uint32_t job, struct error *err)
     tables->nominal[job] = speed;
     if (!iterations && ops->iterations)
         iterations = ops->iterations(tables->speed, tables->speed_entry[job]);
-    if (!iterations || !ops->iterations) {
+    if (!iterations || ops->relative) {
         tables->work[job] = record->truth.duration;
     } else {
         work = (double)iterations / speed * (double)USEC_SEC + 0.5;
@@ -211,11 +212,13 @@ static double placement_rate(const struct world *world, uint32_t job, const stru
 {
     const struct world_tables *tables = &world->tables;
     const struct jobspec *spec = &world->trace->jobs[job].spec;
+    struct table_place place;
 
     if (!tables->speed)
         return shape->gpus == spec->gpus ? 1.0 : (double)shape->gpus / (double)spec->gpus;
-    return tables->speed->ops->speed(tables->speed, tables->speed_entry[job], tables->speed_type[shape->sku], shape) /
-           tables->nominal[job];
+    place = (struct table_place){ shape, tables->speed_type[shape->sku],
+                                  world_nodes_fewest(world, shape->gpus, shape->sku) };
+    return tables->speed->ops->speed(tables->speed, tables->speed_entry[job], &place) / tables->nominal[job];
 }
 
 /* What is left of a job's speed beside one other. */
@@ -223,9 +226,11 @@ static double pair_rate(const struct world *world, uint32_t job, uint32_t other,
 {
     const struct world_tables *tables = &world->tables;
     uint32_t entries[2] = { tables->pairs_entry[job], tables->pairs_entry[other] };
+    struct table_place place = { shape, tables->pairs_type[shape->sku],
+                                 world_nodes_fewest(world, shape->gpus, shape->sku) };
     double rates[2];
 
-    if (tables->pairs->ops->pair(tables->pairs, entries, tables->pairs_type[shape->sku], shape->gpus, rates) < 0)
+    if (tables->pairs->ops->pair(tables->pairs, entries, &place, rates) < 0)
         return 0.5; /* not measured: as if they took turns */
     return rates[0] > 0 && rates[1] > 0 ? rates[0] : 0.0;
 }
