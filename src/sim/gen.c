@@ -31,16 +31,12 @@ static int r1_fill(const struct gen_config *config, uint64_t gap, struct trace *
         uint64_t base = (uint64_t)60 << (a < b ? a : b);
         uint64_t duration = base + r1_next(&x) % base;
         int32_t gpus = v < 70 ? 1 : v < 78 ? 2 : v < 88 ? 4 : v < 98 ? 8 : 16;
-        struct trace_job job = { .spec = { .id = (int64_t)i,
-                                           .user = NAME_NONE,
-                                           .vc = NAME_NONE,
-                                           .model = NAME_NONE,
-                                           .gpus = gpus,
-                                           .gpus_min = gpus,
-                                           .gpus_max = gpus,
-                                           .share = MGPU_ONE },
-                                 .truth = { .duration = (usec_t)duration * USEC_SEC } };
+        struct trace_job job;
 
+        trace_job_init(&job);
+        job.spec.id = (int64_t)i;
+        job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = gpus;
+        job.truth.duration = (usec_t)duration * USEC_SEC;
         submit += r1_next(&x) % gap;
         job.spec.submit = (usec_t)submit * USEC_SEC;
         if (trace_add(trace, &job) < 0)

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "sim/world_math.h"
@@ -29,6 +31,34 @@ struct world_shape world_shape_best(const struct world *world, int32_t gpus, uin
     shape.node_gpus_max = nodes > 1 ? world->node_gpus_max[sku] : gpus;
     shape.node_gpus_min = nodes > 1 ? gpus - (nodes - 1) * world->node_gpus_max[sku] : gpus;
     return shape;
+}
+
+const char *world_job_label(const struct world *world, size_t job, char text[WORLD_LABEL_MAX])
+{
+    int64_t id = world->trace->jobs[job].spec.id;
+
+    if (world->trace->ids.count && id >= 0 && (uint64_t)id < world->trace->ids.count)
+        snprintf(text, WORLD_LABEL_MAX, "job '%.80s'", names_get(&world->trace->ids, (uint32_t)id));
+    else
+        snprintf(text, WORLD_LABEL_MAX, "job %lld", (long long)id);
+    return text;
+}
+
+bool world_sku_allowed(const struct world *world, size_t job, uint16_t sku)
+{
+    const struct names *skus = &world->trace->skus;
+    uint32_t mask = world->trace->jobs[job].spec.sku_mask;
+    const char *name = names_get(&world->cluster->names, world->cluster->skus[sku].name);
+
+    if (!mask)
+        return true;
+    if (!skus->count)
+        return mask >> sku & 1;
+    for (uint32_t i = 0; i < skus->count && i < 32; i++) {
+        if ((mask >> i & 1) && strcasecmp(names_get(skus, i), name) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void measure_nodes(struct world *world)

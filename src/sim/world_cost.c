@@ -97,7 +97,7 @@ usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind,
 int world_cost_check(const struct world *world, struct error *err)
 {
     const struct trace *trace = world->trace;
-    char known[256] = "";
+    char known[256] = "", label[WORLD_LABEL_MAX];
 
     if (world->config.costs != COSTS_MURI)
         return 0;
@@ -108,8 +108,8 @@ int world_cost_check(const struct world *world, struct error *err)
             continue;
         for (size_t k = 0; k < sizeof(muri_costs) / sizeof(muri_costs[0]); k++)
             snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", k ? ", " : "", muri_costs[k].model);
-        return error_set(err, -EINVAL, "job %lld: costs=muri knows no model '%s' (known: %s)",
-                         (long long)trace->jobs[i].spec.id, model, known);
+        return error_set(err, -EINVAL, "%s: costs=muri knows no model '%s' (known: %s)",
+                         world_job_label(world, i, label), model, known);
     }
     return 0;
 }

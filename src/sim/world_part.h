@@ -4,6 +4,8 @@
 #include "sim/world.h"
 #include "sim/world_table.h"
 
+enum { WORLD_LABEL_MAX = 96 };
+
 struct fault_clock; /* world_fault.c */
 
 struct world {
@@ -15,6 +17,12 @@ struct world {
     int32_t node_gpus_max[SKUS_MAX]; /* of the largest node of each SKU; 0 = none has it */
     int32_t node_gpus_largest;
 };
+
+/* How messages call a job: its number, or the text it had in its file. */
+const char *world_job_label(const struct world *world, size_t job, char text[WORLD_LABEL_MAX]);
+
+/* May the job use this SKU of the cluster? Traces speak of GPU types by their own numbers. */
+bool world_sku_allowed(const struct world *world, size_t job, uint16_t sku);
 
 /* Checks that the costs chosen know every job. */
 int world_cost_check(const struct world *world, struct error *err);

@@ -34,7 +34,7 @@ static int bind_jobs(const struct world *world, struct table *table, uint32_t **
 {
     const struct trace *trace = world->trace;
     uint32_t *entries = mem_zalloc(trace->count, sizeof(*entries));
-    char known[256];
+    char known[256], label[WORLD_LABEL_MAX];
 
     if (!entries)
         return error_set(err, -ENOMEM, "out of memory");
@@ -45,11 +45,11 @@ static int bind_jobs(const struct world *world, struct table *table, uint32_t **
         int r = table->ops->find(table, &job, &entries[i], err);
 
         if (r == -ENOENT)
-            return error_set(err, -EINVAL, "job %lld: the %s table knows no model '%s' (known: %s)",
-                             (long long)spec->id, table->ops->kind, job.model,
+            return error_set(err, -EINVAL, "%s: the %s table knows no model '%s' (known: %s)",
+                             world_job_label(world, i, label), table->ops->kind, job.model,
                              list_names(&table->models, known, sizeof(known)));
         if (r < 0)
-            return error_prefix(err, r, "job %lld", (long long)spec->id);
+            return error_prefix(err, r, "%s", world_job_label(world, i, label));
     }
     return 0;
 }
@@ -88,7 +88,7 @@ static double nominal_speed(const struct world *world, uint32_t job)
         struct table_place place = { &shape, tables->speed_type[sku], shape.nodes };
         double speed;
 
-        if (!world->node_gpus_max[sku] || (spec->sku_mask && !(spec->sku_mask >> sku & 1)))
+        if (!world->node_gpus_max[sku] || !world_sku_allowed(world, job, sku))
             continue;
         speed = tables->speed->ops->speed(tables->speed, tables->speed_entry[job], &place);
         if (speed > best)
@@ -104,6 +104,7 @@ static int resolve_work(struct world *world, uint32_t job, struct error *err)
     const struct trace_job *record = &world->trace->jobs[job];
     int64_t iterations = record->truth.iterations;
     double speed = nominal_speed(world, job);
+    char label[WORLD_LABEL_MAX];
     double work;
 
     if (!(speed > 0))
@@ -117,12 +118,12 @@ static int resolve_work(struct world *world, uint32_t job, struct error *err)
     } else {
         work = (double)iterations / speed * (double)USEC_SEC + 0.5;
         if (!(work < WORK_MAX))
-            return error_set(err, -ERANGE, "job %lld: %lld iterations at %g a second take over a century",
-                             (long long)record->spec.id, (long long)iterations, speed);
+            return error_set(err, -ERANGE, "%s: %lld iterations at %g a second take over a century",
+                             world_job_label(world, job, label), (long long)iterations, speed);
         tables->work[job] = work < 1 ? 1 : (usec_t)work;
     }
     if (tables->work[job] <= 0)
-        return error_set(err, -EINVAL, "job %lld: has neither iterations nor a duration", (long long)record->spec.id);
+        return error_set(err, -EINVAL, "%s: has neither a duration nor iterations", world_job_label(world, job, label));
     return 0;
 }
 
@@ -171,6 +172,19 @@ static int init_pairs(struct world *world, struct error *err)
     return bind_jobs(world, tables->pairs, &tables->pairs_entry, err);
 }
 
+/* Without a table of speeds a job must say how long it runs. */
+static int check_durations(const struct world *world, struct error *err)
+{
+    char label[WORLD_LABEL_MAX];
+
+    for (size_t i = 0; i < world->trace->count; i++) {
+        if (world->trace->jobs[i].truth.duration <= 0)
+            return error_set(err, -EINVAL, "%s: has no duration; a table of speeds is needed (--set speed=)",
+                             world_job_label(world, i, label));
+    }
+    return 0;
+}
+
 int world_speed_init(struct world *world, struct error *err)
 {
     int r = 0;
@@ -179,6 +193,10 @@ int world_speed_init(struct world *world, struct error *err)
         r = init_speed(world, err);
         if (r < 0)
             return error_prefix(err, r, "speed");
+    } else {
+        r = check_durations(world, err);
+        if (r < 0)
+            return r;
     }
     if (world->config.pairs[0]) {
         r = init_pairs(world, err);
