@@ -193,6 +193,13 @@ struct spread group_speedup(const struct run_group *base, const struct run_group
     return spread;
 }
 
+static bool reads_same(const struct metric *metric, double a, double b)
+{
+    char left[40], right[40];
+
+    return strcmp(metric_text(metric, a, left, sizeof(left)), metric_text(metric, b, right, sizeof(right))) == 0;
+}
+
 size_t groups_best(const struct run_groups *groups, const struct metric *metric)
 {
     double best = (double)NAN;
@@ -206,11 +213,19 @@ size_t groups_best(const struct run_groups *groups, const struct metric *metric)
 
         if (isnan(value))
             continue;
-        differ |= !isnan(best) && value != best;
+        differ |= !isnan(best) && !reads_same(metric, value, best);
         if (isnan(best) || (metric->better == BETTER_LESS ? value < best : value > best)) {
             best = value;
             at = i;
         }
     }
     return differ ? at : groups->count;
+}
+
+bool groups_is_best(const struct run_groups *groups, const struct metric *metric, size_t index)
+{
+    size_t best = groups_best(groups, metric);
+
+    return best < groups->count && reads_same(metric, group_spread(&groups->items[best], metric).mean,
+                                              group_spread(&groups->items[index], metric).mean);
 }

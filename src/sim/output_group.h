@@ -53,6 +53,9 @@ struct spread group_spread(const struct run_group *group, const struct metric *m
 /* avg JCT of `base` / avg JCT of `group`, run against run of the same seed where both have it, else mean by mean. */
 struct spread group_speedup(const struct run_group *base, const struct run_group *group);
 
-/* The group with the best mean, or groups->count when the metric has no better, all are the same, or there is only
- * one group. */
+/* The first group with the best mean, or groups->count when the metric has no better, all read the same, or there is
+ * only one group. */
 size_t groups_best(const struct run_groups *groups, const struct metric *metric);
+
+/* Whether the group's mean reads the same as that of groups_best(): what looks equal is marked alike. */
+bool groups_is_best(const struct run_groups *groups, const struct metric *metric, size_t index);

@@ -174,7 +174,7 @@ static void fill_row(struct grid *grid, size_t row, const struct layout *layout,
         struct cell *cell = grid_cell(grid, row, column++);
 
         metric_text(layout->metrics[i], spread_pick(&spread, which), cell->text, CELL_MAX);
-        cell->best = which == 1 && groups_best(groups, layout->metrics[i]) == index;
+        cell->best = which == 1 && groups_is_best(groups, layout->metrics[i], index);
     }
     put_speedup(grid_cell(grid, row, column), spread_pick(&speedup, which));
 }
