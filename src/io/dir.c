@@ -44,7 +44,7 @@ int dir_list(const char *path, struct names *ret_names, struct error *err)
 
     if (!dir) {
         r = -errno;
-        return error_set(err, r, "%s: %s", path, strerror(-r));
+        return error_set(err, r, "%s: %s", path, strerrordesc_np(-r));
     }
     r = read_all(dir, &found);
     closedir(dir);
@@ -55,7 +55,7 @@ int dir_list(const char *path, struct names *ret_names, struct error *err)
     names_done(&found);
     if (r < 0) {
         names_done(&sorted);
-        return error_set(err, r, "%s: %s", path, strerror(-r));
+        return error_set(err, r, "%s: %s", path, strerrordesc_np(-r));
     }
     *ret_names = sorted;
     return 0;
