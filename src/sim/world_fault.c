@@ -3,11 +3,13 @@
  *
  * Every unit has a clock and a random stream of its own, fixed by (seed, unit): up for an exponential time of mean
  * mtbf, down for one of mean mttr, and so on. So adding a node changes nothing for the others. A heap gives the next
- * change of all. Node and GPU clocks know nothing of each other: a GPU is usable when both are up.
+ * change of all; so it does for changes that come from a file (`at,node,gpu,state`). Node and GPU clocks know nothing
+ * of each other: a GPU is usable when both are up.
  */
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "sim/tables_csv.h"
 #include "sim/world_math.h"
 #include "sim/world_part.h"
 
@@ -103,13 +105,84 @@ static int push_units(struct fault_clock *clock, const struct world *world)
     return 0;
 }
 
+static uint32_t node_find(const struct cluster_spec *cluster, const struct csv_field *field)
+{
+    uint32_t name = names_find(&cluster->names, field->text, field->length);
+
+    for (uint32_t i = 0; name != NAME_NONE && i < cluster->node_count; i++) {
+        if (cluster->nodes[i].name == name)
+            return i;
+    }
+    return NAME_NONE;
+}
+
+enum { C_AT, C_NODE, C_GPU, C_STATE };
+
+static int read_fault(const struct world *world, const struct csv *csv, const struct csv_column *columns,
+                      struct due *ret_due, struct error *err)
+{
+    static const char *const states[] = { "down", "up" };
+    const struct csv_field *node = csv_get(csv, columns[C_NODE].index);
+    int64_t gpu = 0;
+    uint8_t state;
+    int r;
+
+    if (!csv_get(csv, columns[C_AT].index))
+        return csv_expected(csv, columns[C_AT].index, err, "seconds");
+    if (!node || (ret_due->node = node_find(world->cluster, node)) == NAME_NONE)
+        return csv_expected(csv, columns[C_NODE].index, err, "a node of the cluster");
+    r = csv_usec(csv, columns[C_AT].index, USEC_SEC, &ret_due->at, err);
+    ret_due->gpu = WORLD_WHOLE_NODE;
+    if (r == 0 && csv_get(csv, columns[C_GPU].index)) {
+        r = csv_i64(csv, columns[C_GPU].index, 0, world->cluster->nodes[ret_due->node].gpus - 1, &gpu, err);
+        ret_due->gpu = (uint32_t)gpu;
+    }
+    if (r == 0)
+        r = csv_word(csv, columns[C_STATE].index, states, 2, &state, err);
+    if (r == 0)
+        ret_due->up = state;
+    return r;
+}
+
+static int push_file(struct fault_clock *clock, const struct world *world, struct error *err)
+{
+    struct csv_column columns[] = {
+        [C_AT] = { "at", true, 0 },
+        [C_NODE] = { "node", true, 0 },
+        [C_GPU] = { "gpu", false, 0 },
+        [C_STATE] = { "state", true, 0 },
+    };
+    struct table_csv file;
+    int r = table_csv_open(&file, world->config.faults, columns, sizeof(columns) / sizeof(columns[0]), err);
+
+    if (r < 0)
+        return r;
+    while ((r = csv_next(&file.csv, err)) > 0) {
+        struct due due = { 0 };
+
+        r = read_fault(world, &file.csv, columns, &due, err);
+        if (r < 0)
+            break;
+        r = push(clock, &due);
+        if (r < 0) {
+            error_set(err, r, "%s: too many faults", world->config.faults);
+            break;
+        }
+    }
+    table_csv_close(&file);
+    clock->listed = true;
+    return r;
+}
+
 int world_fault_init(struct world *world, struct error *err)
 {
     const struct world_config *config = &world->config;
     int r;
 
-    if (!config->mtbf && !config->gpu_mtbf)
+    if (!config->mtbf && !config->gpu_mtbf && !config->faults[0])
         return 0;
+    if (config->faults[0] && (config->mtbf || config->gpu_mtbf))
+        return error_set(err, -EINVAL, "faults: failures come from the file or from mtbf and gpu-mtbf, not from both");
     if (config->mtbf && !config->mttr)
         return error_set(err, -EINVAL, "mttr: 0 is too short with mtbf set");
     if (config->gpu_mtbf && !config->gpu_mttr)
@@ -117,9 +190,15 @@ int world_fault_init(struct world *world, struct error *err)
     world->faults = mem_zalloc(1, sizeof(*world->faults));
     if (!world->faults)
         return error_set(err, -ENOMEM, "out of memory");
-    r = push_units(world->faults, world);
-    if (r < 0)
-        return error_set(err, r, "out of memory");
+    if (config->faults[0]) {
+        r = push_file(world->faults, world, err);
+        if (r < 0)
+            return error_prefix(err, r, "faults");
+    } else {
+        r = push_units(world->faults, world);
+        if (r < 0)
+            return error_set(err, r, "out of memory");
+    }
     for (size_t i = world->faults->count / 2; i-- > 0;)
         sink(world->faults, i, world->faults->heap[i]);
     return 0;
