@@ -396,7 +396,7 @@ static void faults_come_in_order_and_at_their_rate(void **state)
     /* 50 x 1000 / 30.25 = 1653 and 400 x 1000 / 200.17 = 1998 expected; four standard deviations. */
     assert_in_range(node_faults, 1653 - 163, 1653 + 163);
     assert_in_range(gpu_faults, 1998 - 179, 1998 + 179);
-    assert_true(down_sum / node_faults > 5.4 * (double)USEC_HOUR && down_sum / node_faults < 6.6 * (double)USEC_HOUR);
+    assert_in_range(down_sum / node_faults, USEC_HOUR * 54 / 10, USEC_HOUR * 66 / 10);
     world_free(world);
     world_free(again);
     scene_done(&scene);
