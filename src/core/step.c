@@ -493,9 +493,9 @@ static void fire_timers(struct core *core)
                 core->vcs[v].dirty = true;
             continue;
         }
-        core->vcs[core->jobs[index].vc].dirty = true;
         if (element % TIMERS_A_JOB == TIMER_KEY) {
             queue_rekey(core, index);
+            core->vcs[core->jobs[index].vc].dirty = true;
         } else {
             struct vc *vc = &core->vcs[core->jobs[index].vc];
             struct plan plan = { .core = core, .vc = core->jobs[index].vc };

@@ -105,8 +105,11 @@ int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t 
     return sum;
 }
 
-uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
+/* The nearest running job before or after a rank, over the trees of one type. */
+static uint32_t running_near(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound,
+                             bool after)
 {
+    const struct tree_node *tree = view->core->tree;
     uint32_t best = JOB_NONE;
     struct rank best_rank = { 0 };
 
@@ -119,20 +122,30 @@ uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_
             continue;
         if (bound) {
             rank = inside(view, run, bound);
-            at = tree_before(view->core->tree, run->root, &rank);
+            at = after ? tree_after(tree, run->root, &rank) : tree_before(tree, run->root, &rank);
         } else {
-            at = tree_last(view->core->tree, run->root);
+            at = after ? tree_first(tree, run->root) : tree_last(tree, run->root);
         }
         if (at == TREE_NONE)
             continue;
-        rank = view->core->tree[at].rank;
+        rank = tree[at].rank;
         rank.key -= (__int128)run->slope * view->core->now;
-        if (best == JOB_NONE || rank_before(&best_rank, &rank)) {
+        if (best == JOB_NONE || rank_before(&best_rank, &rank) != after) {
             best = at;
             best_rank = rank;
         }
     }
     return best;
+}
+
+uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
+{
+    return running_near(view, vc, sku, bound, false);
+}
+
+uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
+{
+    return running_near(view, vc, sku, bound, true);
 }
 
 uint64_t view_random(const struct view *view, uint64_t bound)

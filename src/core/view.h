@@ -35,5 +35,8 @@ int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t 
 /* The running job of that type with the largest rank below `bound` (NULL: of all); JOB_NONE if there is none. */
 uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
 
+/* The running job of that type with the smallest rank after `bound` (NULL: of all); JOB_NONE if there is none. */
+uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
+
 /* A number below `bound` from the state's own generator: the same in every replay. */
 uint64_t view_random(const struct view *view, uint64_t bound);
