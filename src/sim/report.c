@@ -69,7 +69,9 @@ static void put_title(FILE *out, const struct run_groups *groups)
         fputs(i == 0 ? "" : i + 1 == groups->count ? " and " : ", ", out);
         text_html(out, groups->items[i].label);
     }
-    fputs(groups->count > 1 ? " compared" : "", out);
+    fputs(groups->count > 1 ? " compared" : " on ", out);
+    if (groups->count == 1)
+        text_html(out, groups->items[0].runs[0]->trace_name);
 }
 
 /* One sentence a busy reader takes along. */
@@ -78,6 +80,7 @@ static void put_verdict(FILE *out, const struct run_groups *groups)
     const struct metric *jct = &metrics_list[0];
     size_t best = groups_best(groups, jct);
     double first = group_spread(&groups->items[0], jct).mean, value;
+    struct spread speedup;
 
     if (groups->count == 1) {
         const struct summary *summary = &groups->items[0].runs[0]->summary;
@@ -99,8 +102,11 @@ static void put_verdict(FILE *out, const struct run_groups *groups)
     value = group_spread(&groups->items[best], jct).mean;
     fputs("<strong>", out);
     text_html(out, groups->items[best].label);
-    fprintf(out, "</strong> finishes the average job <strong>%.2f times</strong> as fast as ", first / value);
+    speedup = group_speedup(&groups->items[0], &groups->items[best]);
+    fprintf(out, "</strong> finishes the average job <strong>%.2f times</strong> as fast as ", speedup.mean);
     text_html(out, groups->items[0].label);
+    if (groups->seeds)
+        fprintf(out, " (%.2f to %.2f, seed by seed)", speedup.min, speedup.max);
     fprintf(out, ": in %s instead of %s.", value_of(jct, value), value_of(jct, first));
 }
 
@@ -126,6 +132,14 @@ static void put_banner(FILE *out, const struct run_groups *groups)
     fputs("</p>\n<button id=\"theme\" type=\"button\" hidden>Dark</button>\n</header>\n<main>\n", out);
 }
 
+/* A title inside a sentence: "Average JCT" loses its capital, "GPU utilization" keeps it. */
+static void put_lower(FILE *out, const char *before, const char *title)
+{
+    bool word = title[0] >= 'A' && title[0] <= 'Z' && title[1] >= 'a' && title[1] <= 'z';
+
+    fprintf(out, "%s%c%s", before, word ? title[0] - 'A' + 'a' : title[0], title + 1);
+}
+
 /* A card: the best of all, or the value of the only one. */
 static void put_card(FILE *out, const struct run_groups *groups, const struct metric *metric)
 {
@@ -135,21 +149,24 @@ static void put_card(FILE *out, const struct run_groups *groups, const struct me
     if (isnan(first))
         return;
     value = best < groups->count ? group_spread(&groups->items[best], metric).mean : first;
-    fprintf(out, "<div class=\"card\"><h3>%s%s</h3><p class=\"value\">%s</p><p class=\"note\">",
-            best == groups->count           ? ""
-            : metric->better == BETTER_LESS ? "Best: least "
-                                            : "Best: highest ",
-            metric->title, value_of(metric, value));
+    fputs("<div class=\"card\"><h3>", out);
+    if (best < groups->count)
+        put_lower(out, metric->better == BETTER_LESS ? "Lowest " : "Highest ", metric->title);
+    else
+        fputs(metric->title, out);
+    fprintf(out, "</h3><p class=\"value\">%s</p><p class=\"note\">", value_of(metric, value));
     if (groups->count == 1) {
         fputs(metric->help, out);
     } else if (best == groups->count) {
         fputs("the same for all", out);
     } else {
+        fputs("with <strong>", out);
         text_html(out, groups->items[best].label);
-        if (best == 0)
-            fputs(", the first", out);
-        else
-            fprintf(out, ", against %s with the first", value_of(metric, first));
+        fputs("</strong>", out);
+        if (best > 0) {
+            fprintf(out, "; %s with ", value_of(metric, first));
+            text_html(out, groups->items[0].label);
+        }
     }
     fputs("</p></div>\n", out);
 }
@@ -234,8 +251,8 @@ static void put_table(FILE *out, const struct run_groups *groups)
     for (const struct metric *metric = metrics_list; metric->name; metric++)
         if (metric_shown(groups, metric))
             fprintf(out, "<th scope=\"col\" title=\"%s\">%s%s</th>", metric->help, metric->title,
-                    metric->better == BETTER_LESS   ? " <span class=\"dir\">&darr;</span>"
-                    : metric->better == BETTER_MORE ? " <span class=\"dir\">&uarr;</span>"
+                    metric->better == BETTER_LESS   ? "&nbsp;<span class=\"dir\">&darr;</span>"
+                    : metric->better == BETTER_MORE ? "&nbsp;<span class=\"dir\">&uarr;</span>"
                                                     : "");
     fputs(groups->count > 1 ? "<th scope=\"col\" title=\"Average JCT of the first run, divided by this one's.\">"
                               "Speedup</th>"
@@ -315,6 +332,33 @@ static void put_provenance(FILE *out, const struct run_groups *groups)
     fputs("</dl>\n</section>\n", out);
 }
 
+/* From all there is to draw down to what always fits. */
+static const struct report_detail details[] = { { 24, true }, { 24, false }, { 8, false }, { 1, false } };
+
+/* The size of the data on the page, where text_script_json() writes six bytes for some. */
+static size_t escaped_size(const struct buf *data)
+{
+    size_t size = data->size;
+
+    for (size_t i = 0; i < data->size; i++)
+        if (data->data[i] == '<' || data->data[i] == '>' || data->data[i] == '&')
+            size += 5;
+    return size;
+}
+
+static int fill_data(struct buf *data, const struct report_input *input)
+{
+    int r = -E2BIG;
+
+    for (size_t i = 0; i < sizeof(details) / sizeof(details[0]) && r == -E2BIG; i++) {
+        buf_clear(data);
+        r = report_data(data, input, &details[i]);
+        if (r == 0 && escaped_size(data) > data->max)
+            r = -E2BIG;
+    }
+    return r;
+}
+
 int report_write(FILE *out, const struct run_result *const *runs, size_t count, const struct trace *trace,
                  const struct cluster_spec *cluster, struct error *err)
 {
@@ -327,7 +371,7 @@ int report_write(FILE *out, const struct run_result *const *runs, size_t count, 
         return error_set(err, -EINVAL, "a report needs at least one run");
     r = run_groups_init(&groups, runs, count);
     if (r == 0)
-        r = report_data(&data, &input);
+        r = fill_data(&data, &input);
     if (r < 0)
         return error_set(err, r, r == -E2BIG ? "too many runs for one report" : "out of memory");
     put_head(out, &groups);

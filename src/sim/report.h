@@ -4,8 +4,10 @@
  *
  * Numbers stand in the page as text and tables, so they are there without JavaScript; plots are drawn by the script
  * in report/report.js from data embedded beside it. Everything a user named is escaped. However many runs and jobs,
- * the file stays below REPORT_BYTES_MAX: series are thinned, extremes kept.
+ * the file stays below REPORT_BYTES_MAX: series are thinned, extremes kept, and what does not fit is left out of the
+ * plots, not out of the tables.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -36,8 +38,14 @@ struct report_input {
 const struct trace *report_trace(const struct report_input *input, const struct run_result *run);
 const struct cluster_spec *report_cluster(const struct report_input *input, const struct run_result *run);
 
+/* How much is drawn. */
+struct report_detail {
+    size_t runs; /* the first so many groups of runs */
+    bool gantt;
+};
+
 /* The data the script draws from, as one JSON object. -ENOMEM, -E2BIG. */
-int report_data(struct buf *out, const struct report_input *input);
+int report_data(struct buf *out, const struct report_input *input, const struct report_detail *detail);
 
 struct json_write;
 

@@ -129,7 +129,7 @@ static int put_waits(struct json_write *json, const struct run_result *run)
     return 0;
 }
 
-static int put_run(struct json_write *json, const struct report_input *input, const struct run_group *group)
+static int put_run(struct json_write *json, const struct report_input *input, const struct run_group *group, bool gantt)
 {
     const struct run_result *run = group->runs[0];
     int r;
@@ -154,25 +154,27 @@ static int put_run(struct json_write *json, const struct report_input *input, co
         return r;
     put_timeline(json, run);
     r = report_data_vcs(json, input, run);
-    if (r == 0)
+    if (r == 0 && gantt)
         r = report_data_gantt(json, input, run);
     json_write_close(json);
     return r;
 }
 
-int report_data(struct buf *out, const struct report_input *input)
+int report_data(struct buf *out, const struct report_input *input, const struct report_detail *detail)
 {
+    size_t shown = input->groups->count < detail->runs ? input->groups->count : detail->runs;
     struct json_write json;
 
     json_write_init(&json, out, false);
     json_write_object(&json, NULL);
+    json_write_u64(&json, "left", input->groups->count - shown);
     json_write_object(&json, "reasonText");
     for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         json_write_text(&json, reason_name((enum reason)reason), reason_text((enum reason)reason));
     json_write_close(&json);
     json_write_array(&json, "runs");
-    for (size_t i = 0; i < input->groups->count; i++) {
-        int r = put_run(&json, input, &input->groups->items[i]);
+    for (size_t i = 0; i < shown && !out->error; i++) {
+        int r = put_run(&json, input, &input->groups->items[i], detail->gantt);
 
         if (r < 0)
             return r;

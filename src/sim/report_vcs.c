@@ -14,7 +14,7 @@
 #include "sim/report.h"
 #include "wire/json_write.h"
 
-enum { VCS_SHOWN_MAX = 24, VC_SERIES_MAX = 8, VC_BINS = 256 };
+enum { VCS_SHOWN_MAX = 24, VC_SERIES_MAX = 8, VC_BINS = 512 };
 
 struct vc_use {
     uint32_t vc;

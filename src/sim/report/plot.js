@@ -69,18 +69,20 @@ const plot = (() => {
     return Number(s.toPrecision(3)) + "s";
   }
 
-  /* Ticks of a linear axis of time between d0 and d1. */
-  function spanTicks(d0, d1, n) {
+  /* Ticks of a linear axis of time between d0 and d1, about `n`; when `close`, up to the first beyond d1. */
+  function spanTicks(d0, d1, n, close) {
     const raw = (d1 - d0) / n;
     let step = SPANS.find(s => s >= raw);
     if (raw < 1) step = 10 ** Math.ceil(Math.log10(raw || 1));
     if (!step) step = 365 * DAY * Math.ceil(raw / (365 * DAY));
     const list = [];
     for (let i = Math.ceil(d0 / step - 1e-9); i * step <= d1 + 1e-9; i++) list.push(Number((i * step).toPrecision(12)));
+    if (close && !(list[list.length - 1] >= d1 - 1e-9)) list.push(list.length * step);
     return list;
   }
 
   const LOGS = [1, 10, 60, 600, 3600, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY, 3650 * DAY];
+  const logFloor = v => LOGS.filter(t => t <= v).pop() || 1;
   const logSpanTicks = (d0, d1, room) => {
     const inside = LOGS.filter(t => t >= d0 * 0.999 && t <= d1 * 1.001);
     return inside.filter((t, i) => room >= inside.length || i % Math.ceil(inside.length / room) === 0);
@@ -102,6 +104,10 @@ const plot = (() => {
   const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
   const colour = i => "var(--c" + i % 8 + ")";
   const dash = i => DASHES[(i + Math.floor(i / 8)) % 8];
+
+  /* Thin things grow with the text: a length in the pixels of a 16-pixel rem. */
+  const px = n => n * rem() / 16;
+  const stroke = (i, width) => `stroke:${colour(i)};stroke-width:${px(width)}px;` + (dash(i) ? `stroke-dasharray:${dash(i).split(" ").map(px).join(" ")}` : "");
 
   let measurer = null;
   function textWidth(text, size) {
@@ -201,12 +207,12 @@ const plot = (() => {
     if (tip) tip.hidden = true;
   }
 
-  /* Along x: `inspect(px)` says what is there. Pointer, touch and arrow keys move a line. */
+  /* Along x: `inspect(x)` says what is there. Pointer, touch and arrow keys move a line. */
   function followX(host, f, inspect) {
     const line = f.add("line", { class: "cross", y1: f.top, y2: f.bottom, visibility: "hidden" });
     let at = (f.left + f.right) / 2;
-    const show = (px, x, y, speak) => {
-      at = Math.min(f.right, Math.max(f.left, px));
+    const show = (to, x, y, speak) => {
+      at = Math.min(f.right, Math.max(f.left, to));
       const said = inspect(at);
       if (!said) return hide();
       line.setAttribute("x1", at);
@@ -226,8 +232,8 @@ const plot = (() => {
       if (!way) return;
       e.preventDefault();
       const box = f.root.getBoundingClientRect();
-      const px = at + way * (f.right - f.left) / (e.shiftKey ? 10 : 100);
-      show(px, box.left + px / f.width * box.width, box.top + f.top, true);
+      const to = at + way * (f.right - f.left) / (e.shiftKey ? 10 : 100);
+      show(to, box.left + to / f.width * box.width, box.top + f.top, true);
     };
   }
 
@@ -266,6 +272,6 @@ const plot = (() => {
     };
   }
 
-  return { span, count, few, percent, exact, linear, log, ticks, spanTick, spanTicks, logSpanTicks, html, svg, rem,
-    colour, dash, fit, textWidth, marker, swatch, frame, xAxis, yAxis, followX, followItems, tipHide, HOUR, DAY };
+  return { span, count, few, percent, exact, linear, log, ticks, spanTick, spanTicks, logFloor, logSpanTicks, html, svg, rem,
+    colour, dash, fit, textWidth, marker, swatch, px, stroke, frame, xAxis, yAxis, followX, followItems, tipHide, HOUR, DAY };
 })();

@@ -44,21 +44,21 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const some = shown(r => r[key].length), size = 0.75 * rem();
     const f = plot.frame(host, width, Math.min(26 * size, 12 * size + width / 4), { left: 3.4 * size, right: size, top: 2 * size, bottom: 3.6 * size });
     const max = Math.max(10, ...some.map(r => r.run[key][r.run[key].length - 2]));
-    const x = plot.log(1, max, f.left, f.right), y = plot.linear(0, 1, f.bottom, f.top);
-    const least = Math.min(...some.map(r => r.run[key][0]));
+    const positive = some.map(r => r.run[key].find((v, k) => k % 2 === 0 && v > 0)).filter(v => v);
+    const from = plot.logFloor(Math.min(...positive, max / 10)), least = Math.min(...some.map(r => r.run[key][0]));
+    const x = plot.log(from, max, f.left, f.right), y = plot.linear(0, 1, f.bottom, f.top);
     plot.yAxis(f, y, [0, 0.25, 0.5, 0.75, 1], t => 100 * t + "%", "share of finished jobs");
-    plot.xAxis(f, x, plot.logSpanTicks(1, max, width / (4.5 * size)), t => (t === 1 && least < 1 ? "\u2264" : "") + plot.spanTick(t), label);
+    plot.xAxis(f, x, plot.logSpanTicks(from, max, width / (4.5 * size)), t => (t === from && least < from ? "\u2264" : "") + plot.spanTick(t), label);
     for (const { run, i } of some) {
       const points = run[key];
-      let d = `M${f.left} ${y(within(points, 1) / run.done)}`;
+      let d = `M${f.left} ${y(within(points, from) / run.done)}`;
       for (let k = 0; k < points.length; k += 2)
-        if (points[k] > 1) d += `H${x(points[k]).toFixed(1)}V${y(points[k + 1] / run.done).toFixed(1)}`;
-      f.add("path", { d: d + `H${f.right}`, fill: "none", "stroke-width": 2.2, "stroke-linejoin": "round",
-        "stroke-dasharray": plot.dash(i), style: `stroke:${plot.colour(i)}` });
+        if (points[k] > from) d += `H${x(points[k]).toFixed(1)}V${y(points[k + 1] / run.done).toFixed(1)}`;
+      f.add("path", { d: d + `H${f.right}`, fill: "none", "stroke-linejoin": "round", style: plot.stroke(i, 2.2) });
     }
     for (const { run, i } of some)
       for (const share of [0.5, 0.95])
-        f.root.append(plot.marker(i, x(quantile(run[key], run.done, share)), y(share), 4.5, { stroke: "var(--panel)" }));
+        f.root.append(plot.marker(i, x(quantile(run[key], run.done, share)), y(share), plot.px(4.5), { stroke: "var(--panel)" }));
     plot.followX(host, f, px => ({
       title: "within " + plot.exact(x.invert(px)),
       rows: some.map(({ run, i }) => ({ run: i, name: run.label, value: percent(within(run[key], x.invert(px)) / run.done) })),
@@ -88,9 +88,12 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     f.add("path", { d: `${mean}V${y(0)}H${x(0)}Z`, style: fill, opacity: 0.16 });
     f.add("path", { d: band + back + "Z", style: fill, opacity: 0.28 });
     if (keys.limit) f.add("path", { d: limit, class: "limit", fill: "none" });
-    f.add("path", { d: mean, fill: "none", "stroke-width": 1.6, style: `stroke:${plot.colour(i)}` });
+    f.add("path", { d: mean, fill: "none", style: `stroke:${plot.colour(i)};stroke-width:${plot.px(1.6)}px` });
     f.add("line", { class: "axis", x1: f.left, x2: f.right, y1: bottom, y2: bottom });
   }
+
+  /* The axis of GPUs ends at all GPUs, so that full looks full. */
+  const gpuTicks = (gpus, room) => [0, 0.25, 0.5, 0.75, 1].filter(p => room > 8 || p % 0.5 === 0).map(p => p * gpus).filter(v => v % 1 === 0 || v === gpus);
 
   function drawStrips(host, width, keys, unit) {
     const some = shown(r => r.time), size = 0.75 * rem();
@@ -99,7 +102,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const f = plot.frame(host, width, some.length * pitch + 5 * size, { left: 4 * size, right: size, top: 2 * size, bottom: 3.4 * size });
     const end = view.end, x = plot.linear(0, end, f.left, f.right);
     const most = Math.max(1, ...some.map(r => Math.max(...r.run.time[keys.max], ...(keys.limit ? r.run.time[keys.limit] : [0]))));
-    const list = plot.ticks(most, tall > 8 * size ? 4 : 2), top = list[list.length - 1];
+    const list = keys.limit ? gpuTicks(most, tall / size) : plot.ticks(most, tall > 8 * size ? 4 : 2), top = list[list.length - 1];
     plot.xAxis(f, x, plot.spanTicks(0, end, width / (6 * size)), plot.spanTick, "time since the first submission");
     some.forEach(({ run, i }, row) => {
       const bottom = f.top + row * pitch + tall + size;
@@ -109,8 +112,9 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
         f.add("text", { x: f.left - 0.5 * size, y: y(t) + 0.35 * size, "text-anchor": "end" }, few(t));
       }
       strip(f, run, i, bottom - tall, bottom, y, x, keys);
-      if (runs.length > 1) f.root.append(plot.marker(i, f.left + 0.5 * size, bottom - tall - 0.9 * size, 4));
-      f.add("text", { class: "name", x: f.left + (runs.length > 1 ? 1.4 * size : 0), y: bottom - tall - 0.55 * size }, plot.fit(runs.length > 1 ? run.label : unit, f.right - f.left - 2 * size, size));
+      if (runs.length < 2) return;
+      f.root.append(plot.marker(i, f.left + 0.5 * size, bottom - tall - 0.9 * size, plot.px(4)));
+      f.add("text", { class: "name", x: f.left + 1.4 * size, y: bottom - tall - 0.55 * size }, plot.fit(run.label, f.right - f.left - 2 * size, size));
     });
     f.add("text", { x: 0, y: size }, unit);
     plot.followX(host, f, px => {
@@ -146,7 +150,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const size = 0.75 * rem(), pitch = 4.4 * size, items = [];
     const f = plot.frame(host, width, rows.length * pitch + 4.4 * size, { left: 0.5 * size, right: 1.5 * size, top: 0, bottom: 3.6 * size });
     const most = Math.max(1e-9, ...rows.map(r => r.parts.reduce((sum, p) => sum + p.value, 0)));
-    const list = name === plot.spanTick ? plot.spanTicks(0, most, width / (6 * size)) : plot.ticks(most, 5);
+    const list = name === plot.spanTick ? plot.spanTicks(0, most, width / (8 * size), true) : plot.ticks(most, 5);
     const x = plot.linear(0, Math.max(most, list[list.length - 1]), f.left, f.right);
     plot.xAxis(f, x, list, name, label);
     rows.forEach((row, k) => {
@@ -203,12 +207,12 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
   function drawQueueBySize(host, width) {
     const f = sizeFrame(host, width);
     const most = Math.max(1e-3, ...shown().flatMap(({ run }) => run.sizes.map(s => s.queue)));
-    const list = plot.spanTicks(0, most, 5), y = plot.linear(0, Math.max(most, list[list.length - 1]), f.bottom, f.top);
+    const list = plot.spanTicks(0, most, 5, true), y = plot.linear(0, Math.max(most, list[list.length - 1]), f.bottom, f.top);
     plot.yAxis(f, y, list, plot.spanTick, "average queueing");
     drawBySize(host, width, y, f, (run, i, s, x, w, name) => {
       const top = y(s.queue);
       f.add("rect", { x: x + 0.5, y: top, width: w - 1, height: Math.max(0, f.bottom - top), style: `fill:${plot.colour(i)}` });
-      if (w > 11) f.root.append(plot.marker(i, x + w / 2, top - 7, 3.2));
+      if (w > 11) f.root.append(plot.marker(i, x + w / 2, top - plot.px(7), plot.px(3.2)));
       return { x, y: top, w, h: Math.max(2, f.bottom - top), say: () => ({ title: run.label + ", " + name, rows: [
         { name: "average queueing", value: plot.exact(s.queue) }, { name: "19 of 20 queue at most", value: plot.exact(s.queue95) },
         { name: "finished jobs", value: count(s.done) }, { name: "waiting, fair share", value: span(s.share) },
@@ -219,13 +223,13 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
   function drawSlowdown(host, width) {
     const f = sizeFrame(host, width);
     const most = Math.max(2, ...shown().flatMap(({ run }) => run.sizes.map(s => s.slow95)));
-    const top = 1.15 * most, y = plot.log(1, top, f.bottom, f.top);
+    const top = 1.15 * most, y = plot.log(0.8, top, f.bottom, f.top);
     const list = [1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter(t => t <= top && (top < 300 || [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].includes(t)));
     plot.yAxis(f, y, list, t => count(t) + "\u00d7", "times as long as alone");
     drawBySize(host, width, y, f, (run, i, s, x, w, name) => {
-      const a = y(s.slow50), b = y(s.slow95), c = x + w / 2, arm = Math.min(5, w / 3);
-      f.add("path", { d: `M${c} ${a}V${b}M${c - arm} ${b}H${c + arm}`, fill: "none", "stroke-width": 2, style: `stroke:${plot.colour(i)}` });
-      f.root.append(plot.marker(i, c, a, Math.min(5.5, w / 2.6), { stroke: "var(--panel)" }));
+      const a = y(s.slow50), b = y(s.slow95), c = x + w / 2, arm = Math.min(plot.px(5), w / 3);
+      f.add("path", { d: `M${c} ${a}V${b}M${c - arm} ${b}H${c + arm}`, fill: "none", style: `stroke:${plot.colour(i)};stroke-width:${plot.px(2)}px` });
+      f.root.append(plot.marker(i, c, a, Math.min(plot.px(5.5), w / 2.6), { stroke: "var(--panel)" }));
       return { x, y: b - 2, w, h: Math.max(6, a - b + 6), say: () => ({ title: run.label + ", " + name, rows: [
         { name: "median slowdown", value: few(s.slow50) + "\u00d7" }, { name: "19 of 20 at most", value: few(s.slow95) + "\u00d7" },
         { name: "finished jobs", value: count(s.done) }] }) };
@@ -248,7 +252,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const f = plot.frame(host, width, names.length * pitch + 4 * size, { left: 0.5 * size, right: 1.5 * size, top: 0, bottom: 3.6 * size });
     const find = (run, name) => run.vcs.find(vc => vc.name === name);
     const most = Math.max(1e-3, ...some.flatMap(({ run }) => run.vcs.map(vc => vc.queue)));
-    const list = plot.spanTicks(0, most, width / (6 * size)), x = plot.linear(0, Math.max(most, list[list.length - 1]), f.left, f.right);
+    const list = plot.spanTicks(0, most, width / (8 * size), true), x = plot.linear(0, Math.max(most, list[list.length - 1]), f.left, f.right);
     plot.xAxis(f, x, list, plot.spanTick, "average queueing");
     names.forEach((name, row) => {
       const top = row * pitch + 1.5 * size, one = some.map(r => find(r.run, name)).find(vc => vc);
@@ -259,7 +263,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
         const vc = find(run, name), y = top + k * thick;
         if (!vc) return;
         f.add("rect", { x: f.left, y: y + 0.5, width: Math.max(1, x(vc.queue) - f.left), height: thick - 1, style: `fill:${plot.colour(i)}` });
-        if (thick > 8 && runs.length > 1) f.root.append(plot.marker(i, Math.max(1, x(vc.queue)) + 7, y + thick / 2, 3.2));
+        if (thick > 8 && runs.length > 1) f.root.append(plot.marker(i, Math.max(1, x(vc.queue)) + plot.px(7), y + thick / 2, plot.px(3.2)));
         items.push({ x: f.left, y, w: Math.max(1, x(vc.queue) - f.left), h: thick, say: () => ({ title: run.label + ", " + name, rows: [
           { name: "average queueing", value: plot.exact(vc.queue) }, { name: "jobs", value: count(vc.jobs) },
           { name: "finished", value: count(vc.done) }, { name: "GPU-hours used", value: count(vc.gpuHours) }] }) });
@@ -271,7 +275,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
   function drawVcTime(host, width) {
     const some = shown(r => r.vcTime), size = 0.75 * rem(), tall = Math.max(6 * size, Math.min(13 * size, 40 * size / some.length)), pitch = tall + 2.6 * size;
     const f = plot.frame(host, width, some.length * pitch + 5 * size, { left: 4 * size, right: size, top: 2 * size, bottom: 3.4 * size });
-    const end = view.end, x = plot.linear(0, end, f.left, f.right), list = plot.ticks(Math.max(...some.map(r => r.run.gpus)), tall > 8 * size ? 4 : 2);
+    const end = view.end, x = plot.linear(0, end, f.left, f.right), list = gpuTicks(Math.max(...some.map(r => r.run.gpus)), tall / size);
     plot.xAxis(f, x, plot.spanTicks(0, end, width / (6 * size)), plot.spanTick, "time since the first submission");
     f.add("text", { x: 0, y: size }, "GPUs held");
     some.forEach(({ run }, row) => {
@@ -350,6 +354,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
       bar.append(button);
     });
     parent.append(bar);
+    if (data.left) parent.append(html("p", { class: "hint" }, "The plots show the first " + runs.length + " runs; " + data.left + " more are in the table only."));
   }
 
   function section(parent, title) {
@@ -400,7 +405,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     if (runs.some(r => r.gantt)) addFigure(section(parent, "Who runs where"), ganttFigure(runs, () => figures.filter(f => f.id === "gantt").forEach(draw), view.end));
   }
 
-  document.querySelectorAll(".key[data-run]").forEach(k => runs.length > 1 && k.append(plot.swatch(Number(k.dataset.run))));
+  document.querySelectorAll(".key[data-run]").forEach(k => runs.length > 1 && k.dataset.run < runs.length && k.append(plot.swatch(Number(k.dataset.run))));
   build(document.getElementById("plots"));
   figures.forEach(draw);
   const resized = new ResizeObserver(() => figures.forEach(f => Math.floor(f.host.clientWidth) !== f.width && draw(f)));
