@@ -237,7 +237,8 @@ const plot = (() => {
     };
   }
 
-  /* Over things: `items` have x, y, w, h and say(). Pointer finds one, arrow keys go from one to the next. */
+  /* Over things: `items` have x, y, w, h and say(), and `hit`, where a larger area belongs to them. Pointer finds one,
+   * arrow keys go from one to the next. */
   function followItems(host, f, items) {
     const mark = f.add("rect", { class: "mark", visibility: "hidden", rx: 2 });
     let at = -1;
@@ -254,7 +255,8 @@ const plot = (() => {
       const x = (e.clientX - box.left) / box.width * f.width, y = (e.clientY - box.top) / box.height * f.height;
       let best = -1, distance = 6;
       items.forEach((item, i) => {
-        const d = Math.max(item.x - x, 0, x - item.x - item.w) + Math.max(item.y - y, 0, y - item.y - item.h);
+        const area = item.hit || item;
+        const d = Math.max(area.x - x, 0, x - area.x - area.w) + Math.max(area.y - y, 0, y - area.y - area.h);
         if (d < distance) { distance = d; best = i; }
       });
       if (best < 0) return hide();

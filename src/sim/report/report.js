@@ -192,7 +192,8 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
       f.add("text", { class: "name", x: middle, y: f.bottom + 1.4 * size, "text-anchor": "middle" }, SIZES[b]);
       f.add("text", { x: middle, y: f.bottom + 2.7 * size, "text-anchor": "middle" }, plot.fit(count(jobs) + " jobs", room, size));
       some.forEach(({ run, i }, k) => {
-        if (run.sizes[b].done) items.push(cell(run, i, run.sizes[b], middle + (k - some.length / 2) * w, w, SIZES[b]));
+        if (run.sizes[b].done) items.push(Object.assign(cell(run, i, run.sizes[b], middle + (k - some.length / 2) * w, w, SIZES[b]),
+          { hit: { x: middle + (k - some.length / 2) * w, y: f.top, w, h: f.bottom - f.top } }));
       });
     });
     f.add("line", { class: "axis", x1: f.left, x2: f.right, y1: f.bottom, y2: f.bottom });
