@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef error_set
+#undef error_prefix
+
 static void mark_cut(char *text, int wanted)
 {
     if (wanted >= ERROR_TEXT_MAX)

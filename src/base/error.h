@@ -19,3 +19,9 @@ int error_set(struct error *err, int code, const char *format, ...) __attribute_
 
 /* Puts words and ": " before the text there is. Returns `code`. */
 int error_prefix(struct error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#ifdef __clang_analyzer__
+/* The analyser reads one file at a time and cannot see that both return `code`, which callers build upon. */
+#define error_set(err, code, ...) ((void)error_set(err, code, __VA_ARGS__), (code))
+#define error_prefix(err, code, ...) ((void)error_prefix(err, code, __VA_ARGS__), (code))
+#endif

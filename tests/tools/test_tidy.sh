@@ -46,10 +46,16 @@ printf '#!/bin/sh\necho\ntrue\n' >"$tree/x.sh"
 refuses 'a script without SPDX line' 'x.sh:3: no SPDX line' tidy
 rm "$tree/x.sh"
 
-printf '%s\nPOLICY(backfill_easy)\n' "$head" >"$tree/src/policy/list.h"
-refuses 'a policy without story and page' "'backfill-easy' has no page" tidy
+printf '%s\n#define POLICIES(X) \\\n    X("fifo", list, fifo) \\\n    X("backfill-easy", list, fifo)\n' "$head" \
+    >"$tree/src/policy/list.h"
+echo '# fifo' >"$tree/docs/policies/fifo.md"
+echo 'cluster 1x1' >"$tree/tests/golden/order_fifo.txt"
+refuses 'a policy without page' "'backfill-easy' has no page" tidy
 echo '# EASY' >"$tree/docs/policies/backfill-easy.md"
 refuses 'a policy without story' "'backfill-easy' has no story" tidy
-echo 'cluster 1x1' >"$tree/tests/golden/backfill-easy_window.txt"
-accepts 'a policy with both' tidy
+echo 'cluster 1x1' >"$tree/tests/golden/backfill_easy_window.txt"
+accepts 'policies with both' tidy
+rm "$tree/tests/golden/order_fifo.txt"
+echo 'cluster 1x1' >"$tree/tests/golden/fifo-skip.txt"
+refuses 'the story of another policy does not count' "'fifo' has no story" tidy
 finish
