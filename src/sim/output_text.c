@@ -151,7 +151,7 @@ void text_html_shell(FILE *out, const char *text)
         if (*text == '\'') {
             fputs("&#39;\\&#39;&#39;", out);
             text++;
-        } else if (html_entity(*text)) {
+        } else if (html_entity(*text) || (unsigned char)*text < 0x20) {
             one[0] = *text++;
             text_html(out, one);
         } else {

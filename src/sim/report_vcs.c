@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "model/cluster.h"
@@ -14,7 +15,7 @@
 #include "sim/report.h"
 #include "wire/json_write.h"
 
-enum { VCS_SHOWN_MAX = 24, VC_SERIES_MAX = 8, VC_BINS = 512 };
+enum { VCS_SHOWN_MAX = 24, VC_SERIES_SHOWN = 8, VC_BINS = 512 };
 
 struct vc_use {
     uint32_t vc;
@@ -98,63 +99,98 @@ static int put_uses(struct json_write *json, const struct trace *trace, const st
     return 0;
 }
 
-/* GPUs of one virtual cluster, mean of each bin. */
-static void vc_series(const struct run_result *run, uint32_t vc, double *bins, usec_t width)
+/* GPUs of one virtual cluster over time. */
+struct vc_series {
+    uint32_t vc;
+    double sum;           /* GPU-microseconds, to sort by */
+    double bins[VC_BINS]; /* thousandths of GPUs x microseconds */
+};
+
+/* Spreads `held` from `from` to `to` over the bins. */
+static void series_add(struct vc_series *series, double held, usec_t from, usec_t to, usec_t width)
 {
-    usec_t start = run->timeline.start, end = run->tally.last.at, from = start;
-    int64_t held = 0;
+    series->sum += held * (double)(to - from);
+    while (from < to) {
+        usec_t bin = from / width, edge = (bin + 1) * width, stop = edge < to ? edge : to;
 
-    for (size_t i = 0; i <= run->vc_sample_count; i++) {
-        usec_t to = i < run->vc_sample_count ? run->vc_samples[i].at : end;
-
-        if (i < run->vc_sample_count && run->vc_samples[i].vc != vc)
-            continue;
-        while (from < to && held) {
-            size_t bin = (size_t)((from - start) / width);
-            usec_t edge = start + (usec_t)(bin + 1) * width, stop = edge < to ? edge : to;
-
-            if (bin < VC_BINS)
-                bins[bin] += (double)held * (double)(stop - from);
-            from = stop;
-        }
-        from = to > from ? to : from;
-        if (i < run->vc_sample_count)
-            held = run->vc_samples[i].mgpu_held;
+        if (bin < VC_BINS)
+            series->bins[bin] += held * (double)(stop - from);
+        from = stop;
     }
 }
 
-static void put_series(struct json_write *json, const struct cluster_spec *cluster, const struct run_result *run,
-                       uint32_t vc, usec_t width)
+static void series_fill(struct vc_series *all, uint32_t count, const struct run_result *run, usec_t width)
 {
-    double bins[VC_BINS] = { 0 };
+    usec_t start = run->timeline.start, end = run->tally.last.at - start, since[VC_SERIES_MAX] = { 0 };
+    int64_t held[VC_SERIES_MAX] = { 0 };
+
+    for (size_t i = 0; i < run->vc_sample_count; i++) {
+        const struct vc_sample *sample = &run->vc_samples[i];
+        usec_t at = sample->at > start ? sample->at - start : 0;
+
+        if (sample->vc >= count)
+            continue;
+        series_add(&all[sample->vc], (double)held[sample->vc], since[sample->vc], at, width);
+        since[sample->vc] = at;
+        held[sample->vc] = sample->mgpu_held;
+    }
+    for (uint32_t vc = 0; vc < count; vc++) {
+        all[vc].vc = vc;
+        series_add(&all[vc], (double)held[vc], since[vc], end, width);
+    }
+}
+
+/* The largest come first; equal ones by number. */
+static int compare_series(const void *left, const void *right)
+{
+    const struct vc_series *a = left, *b = right;
+
+    if (a->sum > b->sum || a->sum < b->sum)
+        return a->sum > b->sum ? -1 : 1;
+    return a->vc < b->vc ? -1 : a->vc > b->vc;
+}
+
+static void put_series(struct json_write *json, const struct cluster_spec *cluster, const struct vc_series *series,
+                       usec_t width)
+{
+    const struct vc_spec *vc = &cluster->vcs[series->vc];
     int64_t quota = 0;
 
-    vc_series(run, vc, bins, width);
     json_write_object(json, NULL);
-    json_write_text(json, "name", names_get(&cluster->names, cluster->vcs[vc].name));
+    json_write_text(json, "name", names_get(&cluster->names, vc->name));
     for (uint32_t sku = 0; sku < cluster->sku_count; sku++)
-        quota += cluster->vcs[vc].quota[sku];
+        quota += vc->quota[sku];
     json_write_i64(json, "quota", quota);
     json_write_array(json, "held");
     for (size_t i = 0; i < VC_BINS; i++)
-        json_write_double(json, NULL, round(bins[i] / (double)width) / MGPU_ONE);
+        json_write_double(json, NULL, round(series->bins[i] / (double)width) / MGPU_ONE);
     json_write_close(json);
     json_write_close(json);
 }
 
-static void put_usage(struct json_write *json, const struct cluster_spec *cluster, const struct run_result *run)
+/* A cluster may have a thousand; those that held most are shown. */
+static int put_usage(struct json_write *json, const struct cluster_spec *cluster, const struct run_result *run)
 {
-    usec_t end = run->tally.last.at, width = (end - run->timeline.start) / VC_BINS + 1;
-    uint32_t shown = cluster->vc_count < VC_SERIES_MAX ? cluster->vc_count : VC_SERIES_MAX;
+    usec_t width = (run->tally.last.at - run->timeline.start) / VC_BINS + 1;
+    uint32_t count = cluster->vc_count < VC_SERIES_MAX ? cluster->vc_count : VC_SERIES_MAX;
+    uint32_t shown = count < VC_SERIES_SHOWN ? count : VC_SERIES_SHOWN;
+    struct vc_series *all = mem_zalloc(count, sizeof(*all));
 
+    if (!all)
+        return -ENOMEM;
+    series_fill(all, count, run, width);
+    if (count > shown)
+        qsort(all, count, sizeof(*all), compare_series);
     json_write_object(json, "vcTime");
     json_write_double(json, "step", (double)width / (double)USEC_SEC);
     json_write_u64(json, "left", cluster->vc_count - shown);
     json_write_array(json, "series");
-    for (uint32_t vc = 0; vc < shown; vc++)
-        put_series(json, cluster, run, vc, width);
+    for (uint32_t i = 0; i < shown; i++)
+        put_series(json, cluster, &all[i], width);
     json_write_close(json);
     json_write_close(json);
+    mem_free(all);
+    return 0;
 }
 
 int report_data_vcs(struct json_write *json, const struct report_input *input, const struct run_result *run)
@@ -162,7 +198,11 @@ int report_data_vcs(struct json_write *json, const struct report_input *input, c
     const struct trace *trace = report_trace(input, run);
     const struct cluster_spec *cluster = report_cluster(input, run);
 
+    int r = 0;
+
     if (cluster && cluster->vc_count > 1 && run->vc_sample_count && run->timeline.count)
-        put_usage(json, cluster, run);
+        r = put_usage(json, cluster, run);
+    if (r < 0)
+        return r;
     return trace ? put_uses(json, trace, run) : 0;
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -190,33 +191,35 @@ int run_result_sample(struct run_result *result, const struct sample *sample)
     return 0;
 }
 
-/* Keeps the newest sample of each virtual cluster in each time bucket. Order in time stays. */
-static size_t vc_samples_thin(struct vc_sample *samples, size_t count, uint32_t vc_count)
+static int compare_at(const void *left, const void *right)
 {
-    size_t per_vc = VC_SAMPLES_MAX / 4 / (vc_count ? vc_count : 1), kept = 0;
-    usec_t start = samples[0].at, width;
+    const struct vc_sample *a = left, *b = right;
 
-    width = (samples[count - 1].at - start) / (usec_t)(per_vc ? per_vc : 1) + 1;
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return a->vc < b->vc ? -1 : a->vc > b->vc;
+}
+
+/* Keeps the newest sample of each virtual cluster in each time bucket, in order of time. */
+static size_t vc_samples_thin(struct vc_sample *samples, size_t count)
+{
+    size_t kept = 0;
+    usec_t start = samples[0].at, width = (samples[count - 1].at - start) / (VC_SAMPLES_MAX / 4 / VC_SERIES_MAX) + 1;
+
     for (size_t i = 0; i < count;) {
         usec_t bucket = (samples[i].at - start) / width;
-        size_t begin = kept;
+        size_t begin = kept, place[VC_SERIES_MAX];
 
+        for (size_t vc = 0; vc < VC_SERIES_MAX; vc++)
+            place[vc] = SIZE_MAX;
         for (; i < count && (samples[i].at - start) / width == bucket; i++) {
-            size_t at = begin;
+            size_t *at = &place[samples[i].vc];
 
-            while (at < kept && samples[at].vc != samples[i].vc)
-                at++;
-            samples[at] = samples[i];
-            kept += at == kept;
+            if (*at == SIZE_MAX)
+                *at = kept++;
+            samples[*at] = samples[i]; /* never ahead of what is read: kept <= i */
         }
-        /* The newest of a bucket may come before the newest of another: put them in order of time again. */
-        for (size_t a = begin + 1; a < kept; a++)
-            for (size_t b = a; b > begin && samples[b].at < samples[b - 1].at; b--) {
-                struct vc_sample swap = samples[b];
-
-                samples[b] = samples[b - 1];
-                samples[b - 1] = swap;
-            }
+        qsort(&samples[begin], kept - begin, sizeof(*samples), compare_at);
     }
     return kept;
 }
@@ -225,12 +228,10 @@ int run_result_vc_sample(struct run_result *result, const struct vc_sample *samp
 {
     int r;
 
-    if (result->vc_sample_count == VC_SAMPLES_MAX) {
-        size_t kept = vc_samples_thin(result->vc_samples, result->vc_sample_count, result->vc_count);
-
-        /* So many virtual clusters that even one sample each does not fit: the oldest go. */
-        result->vc_sample_count = kept < VC_SAMPLES_MAX ? kept : 0;
-    }
+    if (sample->vc >= VC_SERIES_MAX)
+        return 0;
+    if (result->vc_sample_count == VC_SAMPLES_MAX)
+        result->vc_sample_count = vc_samples_thin(result->vc_samples, result->vc_sample_count);
     r = mem_grow((void **)&result->vc_samples, &result->vc_sample_capacity, result->vc_sample_count + 1, VC_SAMPLES_MAX,
                  sizeof(*result->vc_samples));
     if (r < 0)

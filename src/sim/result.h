@@ -122,7 +122,7 @@ struct run_result {
     struct summary summary;
 };
 
-enum { SAMPLES_MAX = 1 << 15, VC_SAMPLES_MAX = 1 << 16, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
+enum { SAMPLES_MAX = 1 << 15, VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
 
 void run_result_done(struct run_result *result);
 
@@ -130,7 +130,7 @@ void run_result_done(struct run_result *result);
  * first. Past SAMPLES_MAX the samples kept are thinned (extremes stay); the tally goes on being exact. -ENOMEM. */
 int run_result_sample(struct run_result *result, const struct sample *sample);
 
-/* The same for one virtual cluster. -ENOMEM. */
+/* The same for one virtual cluster. Those numbered VC_SERIES_MAX and up are not kept: no plot has room. -ENOMEM. */
 int run_result_vc_sample(struct run_result *result, const struct vc_sample *sample);
 
 /* Notes one bar of the Gantt chart, when it has ended. Does nothing when the cluster has more than SPAN_GPUS_MAX GPUs

@@ -273,6 +273,9 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     plot.followItems(host, f, items);
   }
 
+  /* The virtual clusters of the cluster, over all runs: what gives each its shade. */
+  const owners = [...new Set(runs.flatMap(r => r.vcTime ? r.vcTime.series.map(vc => vc.name) : []))];
+
   function drawVcTime(host, width) {
     const some = shown(r => r.vcTime), size = 0.75 * rem(), tall = Math.max(6 * size, Math.min(13 * size, 40 * size / some.length)), pitch = tall + 2.6 * size;
     const f = plot.frame(host, width, some.length * pitch + 5 * size, { left: 4 * size, right: size, top: 2 * size, bottom: 3.4 * size });
@@ -286,14 +289,14 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
         f.add("text", { x: f.left - 0.5 * size, y: y(v) + 0.35 * size, "text-anchor": "end" }, few(v));
       }
       const base = t.series[0].held.map(() => 0);
-      t.series.forEach((vc, k) => {
+      t.series.forEach(vc => {
         let up = "", down = "";
         vc.held.slice(0, Math.ceil(end / t.step)).forEach((value, n) => {
           const a = x(n * t.step).toFixed(1), b = x(Math.min(end, (n + 1) * t.step)).toFixed(1);
           down = `L${b} ${y(base[n]).toFixed(1)}H${a}` + down;
           up += `${n ? "L" : "M"}${a} ${y(base[n] += value).toFixed(1)}H${b}`;
         });
-        f.add("path", { d: up + down + "Z", style: `fill:${shade(k)}` });
+        f.add("path", { d: up + down + "Z", style: `fill:${shade(owners.indexOf(vc.name))}` });
       });
       f.add("line", { class: "axis", x1: f.left, x2: f.right, y1: bottom, y2: bottom });
       if (runs.length > 1) f.add("text", { class: "name", x: f.left, y: bottom - tall - 0.55 * size }, plot.fit(run.label, f.right - f.left, size));
@@ -402,7 +405,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const timed = runs.find(r => r.vcTime);
     if (timed)
       addFigure(grid, { id: "vctime", wide: true, title: "GPUs by virtual cluster", hint: "GPUs held by each, stacked." + (timed.vcTime.left ? " " + timed.vcTime.left + " more are not shown." : ""),
-        any: r => r.vcTime, draw: drawVcTime, keys: timed.vcTime.series.map((vc, k) => ({ name: vc.name, shade: shade(k), text: "is owed " + count(vc.quota) })) });
+        any: r => r.vcTime, draw: drawVcTime, keys: owners.map((name, k) => ({ name, shade: shade(k), text: "is owed " + count(runs.flatMap(r => r.vcTime ? r.vcTime.series : []).find(vc => vc.name === name).quota) })) });
     if (runs.some(r => r.gantt)) addFigure(section(parent, "Who runs where"), ganttFigure(runs, () => figures.filter(f => f.id === "gantt").forEach(draw), view.end));
   }
 
