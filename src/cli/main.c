@@ -1,56 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - muster: finds the command and hands it the rest of the line. */
+/* main.c - the verbs of muster. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cmd_gen.h"
+#include "cli/cli.h"
 #include "cli/cmd_trace.h"
+#include "cli/verbs.h"
+#include "wire/suggest.h"
 
-/* A command is one word or two; its argv[0] is the whole of it, for messages. */
-static const struct command {
-    const char *verb, *noun; /* noun NULL: the command has words of its own */
-    char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} commands[] = {
-    { "sim", "gen", (char[]){ "muster sim gen" }, cmd_sim_gen, "make up a workload" },
-    { "trace", NULL, (char[]){ "muster trace" }, cmd_trace,
-      "import: published traces to the native form; stat: in numbers" },
+static const struct verb verbs[] = {
+    { "sim", "simulate schedulers on a trace: run, compare, gen, policies", cmd_sim },
+    { "trace", "import and describe traces: import, stat", cmd_trace },
+    { 0 },
 };
 
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
-static void usage(FILE *out)
+static void usage(FILE *out, const char *name, const struct verb *list)
 {
-    fputs("Usage: muster COMMAND [OPTIONS]\n\n", out);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-7s%-10s%s\n", commands[i].verb, commands[i].noun ? commands[i].noun : "",
-                commands[i].summary);
-    fputs("\nmuster COMMAND --help tells more.\n", out);
+    fprintf(out, "Usage: %s VERB [OPTION...]\n\n", name);
+    for (const struct verb *v = list; v->name; v++)
+        fprintf(out, "  %-10s %s\n", v->name, v->summary);
+    fprintf(out, "\n%s VERB --help tells more.\n", name);
+}
+
+int verb_dispatch(const char *name, const struct verb *list, int argc, char **argv)
+{
+    static char full[64];
+    const char *words[32];
+    const char *near;
+    size_t count = 0;
+
+    if (argc < 2) {
+        usage(stderr, name, list);
+        return CODE_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        usage(stdout, name, list);
+        return CODE_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        puts("muster " MUSTER_VERSION);
+        return CODE_DONE;
+    }
+    for (const struct verb *v = list; v->name; v++) {
+        words[count++] = v->name;
+        if (strcmp(argv[1], v->name) == 0) {
+            /* Messages of the verb name it in full: "muster sim run: ...". */
+            (void)snprintf(full, sizeof(full), "%s %s", name, v->name);
+            argv[1] = full;
+            return v->run(argc - 1, argv + 1);
+        }
+    }
+    near = suggest_word(argv[1], strlen(argv[1]), words, count);
+    fprintf(stderr, "%s: error: no verb '%s'%s%s%s\nhint: %s --help lists them\n", name, argv[1],
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", name);
+    return CODE_USAGE;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        usage(stdout);
-        return 0;
-    }
-    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        puts("muster " MUSTER_VERSION);
-        return 0;
-    }
-    for (size_t i = 0; argc > 1 && i < COMMANDS; i++) {
-        int words = commands[i].noun ? 2 : 1;
-
-        if (strcmp(argv[1], commands[i].verb) != 0)
-            continue;
-        if (words == 2 && (argc < 3 || strcmp(argv[2], commands[i].noun) != 0))
-            continue;
-        argv[words] = commands[i].name;
-        return commands[i].run(argc - words, argv + words);
-    }
-    if (argc > 1)
-        fprintf(stderr, "muster: error: unknown command '%s'\n", argv[1]);
-    usage(stderr);
-    return 2;
+    return verb_dispatch("muster", verbs, argc, argv);
 }
