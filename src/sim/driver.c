@@ -466,8 +466,6 @@ static void on_forget(struct driver *d, uint32_t index)
     d->actors[index].in_core = false;
     heap_clear(&d->heap, index);
     d->ended++;
-    if (d->config->progress)
-        *d->config->progress = d->ended;
 }
 
 static void on_decision(struct driver *d, const struct decision *decision, const uint32_t *gpus)

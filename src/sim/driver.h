@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* driver.h - replays a trace: the world answers the core's effects, and time jumps from event to event.
+ *
+ * At one instant: ends and answers that are due, faults, arrivals; one step; the answers that come at once; and again
+ * until it is quiet. Equal instants are handled in the order of enum event_kind, then by job id.
+ */
+#include "base/error.h"
+#include "core/core.h"
+#include "model/trace.h"
+#include "sim/result.h"
+#include "sim/world.h"
+
+/* Called for every decision, in order; `core` may be read. */
+typedef void (*driver_decision_fn)(void *arg, const struct core *core, const struct decision *decision,
+                                   const uint32_t *gpus);
+
+struct driver_config {
+    const struct trace *trace;
+    const struct cluster_spec *cluster;
+    const struct policy_setup *policies; /* one a virtual cluster */
+    const uint32_t *job_vcs;             /* virtual cluster of each job of the trace */
+    const uint32_t *job_skus;            /* allowed GPU types of each job, 0 = any; NULL = all any */
+    struct world_config world;
+    usec_t round;
+    usec_t until; /* stop there; 0 = when everything has ended */
+    uint64_t seed;
+    bool skip_infeasible;           /* a job that can never run is marked refused; else it is an error */
+    bool keep_series;               /* samples and Gantt bars for a report */
+    driver_decision_fn on_decision; /* may be NULL */
+    void *on_decision_arg;
+};
+
+/* -EINVAL, -ERANGE (an impossible job), -ENOMEM, in words. Timing and memory of the summary are filled in. */
+int driver_run(const struct driver_config *config, struct run_result *ret_result, struct error *err);
