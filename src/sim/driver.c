@@ -249,7 +249,7 @@ static int offer_arrival(struct driver *d, uint32_t index)
     struct job_ref ref;
     int r;
 
-    spec.estimate = from->spec.estimate ? from->spec.estimate : world_estimate(d->world, index);
+    spec.estimate = world_estimate(d->world, index);
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
     r = core_offer(d->core, &event, &ref, d->err);
     d->events++;

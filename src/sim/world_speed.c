@@ -76,11 +76,13 @@ static int bind_types(const struct world *world, const struct table *table, uint
     return 0;
 }
 
-/* Iterations a second at best: over the GPU types the cluster has and the job allows. */
-static double nominal_speed(const struct world *world, uint32_t job)
+/* Iterations a second at best: over the GPU types the cluster has and the job allows. On a type it allows and cannot
+ * run on it would hold GPUs for ever, so that is an error. */
+static int nominal_speed(const struct world *world, uint32_t job, double *ret_speed, struct error *err)
 {
     const struct world_tables *tables = &world->tables;
     const struct jobspec *spec = &world->trace->jobs[job].spec;
+    char label[WORLD_LABEL_MAX];
     double best = 0;
 
     for (uint16_t sku = 0; sku < world->cluster->sku_count; sku++) {
@@ -91,10 +93,21 @@ static double nominal_speed(const struct world *world, uint32_t job)
         if (!world->node_gpus_max[sku] || !world_sku_allowed(world, job, sku))
             continue;
         speed = tables->speed->ops->speed(tables->speed, tables->speed_entry[job], &place);
+        if (!(speed > 0))
+            return error_set(err, -EINVAL,
+                             "%s: the %s table has no speed for '%s' on GPU type '%s'; say which types it may use "
+                             "(column sku)",
+                             world_job_label(world, job, label), tables->speed->ops->kind,
+                             names_get(&world->trace->models, spec->model),
+                             names_get(&world->cluster->names, world->cluster->skus[sku].name));
         if (speed > best)
             best = speed;
     }
-    return best;
+    if (!(best > 0))
+        return error_set(err, -EINVAL, "%s: the cluster has none of the GPU types it may use",
+                         world_job_label(world, job, label));
+    *ret_speed = best;
+    return 0;
 }
 
 static int resolve_work(struct world *world, uint32_t job, struct error *err)
@@ -103,13 +116,12 @@ static int resolve_work(struct world *world, uint32_t job, struct error *err)
     const struct table_ops *ops = tables->speed->ops;
     const struct trace_job *record = &world->trace->jobs[job];
     int64_t iterations = record->truth.iterations;
-    double speed = nominal_speed(world, job);
     char label[WORLD_LABEL_MAX];
-    double work;
+    double speed = 0, work;
+    int r = nominal_speed(world, job, &speed, err);
 
-    if (!(speed > 0))
-        return error_set(err, -EINVAL, "job %lld: no GPU type it may use is in the cluster",
-                         (long long)record->spec.id);
+    if (r < 0)
+        return r;
     tables->nominal[job] = speed;
     if (!iterations && ops->iterations)
         iterations = ops->iterations(tables->speed, tables->speed_entry[job]);

@@ -545,6 +545,16 @@ static void world_counts_in_nominal_time(void **state)
     scene_job(&scene, "new", 0, 1, 5);
     scene_fails(&scene, path, "speed: job 2: the native table knows no model 'new' (known: net)");
     scene_done(&scene);
+    /* Half a table: a job must not be put where nobody knows its speed. */
+    path = put("half.csv", "model,sku,gpus,nodes,iterations_per_second\nnet,V100,1,1,2\nold,K80,1,1,2\n");
+    scene_init(&scene, (const char *const[]){ "V100", "K80", NULL });
+    scene_job(&scene, "net", 0, 1, 10);
+    scene_fails(&scene, path,
+                "job 0: the native table has no speed for 'net' on GPU type 'K80'; say which types it may use");
+    assert_int_equal(names_put(&scene.trace.skus, "P4", 2, &(uint32_t){ 0 }), 0);
+    scene.trace.jobs[0].spec.sku_mask = 1;
+    scene_fails(&scene, path, "job 0: the cluster has none of the GPU types it may use");
+    scene_done(&scene);
     scene_init(&scene, (const char *const[]){ "H100", NULL });
     scene_fails(&scene, path, "GPU type 'H100' of the cluster is not in the native table (known: V100, K80)");
     scene_done(&scene);
