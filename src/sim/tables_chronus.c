@@ -70,8 +70,8 @@ static int read_model(struct chronus *chronus, const char *file, const char *mod
             r = json_number(file, path, value, &row.y[0], err);
             if (r == 0)
                 r = read_count(file, path, nodes_key, &nodes, err);
-            if (r == 0 && !(row.y[0] > 0))
-                r = json_expected(file, path, value, "a number above 0", err);
+            if (r == 0 && !table_number_ok(row.y[0]))
+                r = json_expected(file, path, value, "a number from 1e-12 to 1e12", err);
             if (r < 0)
                 return r;
             row.at = (uint64_t)gpus;

@@ -3,6 +3,7 @@
 #include "sim/tables_csv.h"
 
 #include "io/file.h"
+#include "sim/world_table.h"
 
 int table_csv_read(struct table_csv *file, const char *path, struct error *err)
 {
@@ -45,8 +46,8 @@ int table_csv_speed(const struct csv *csv, int index, bool zero, double *ret_val
     r = csv_double(csv, index, &value, err);
     if (r < 0)
         return r;
-    if (!(value > 0) && !(zero && value == 0))
-        return csv_expected(csv, index, err, zero ? "a number not below 0" : "a number above 0");
+    if (!table_number_ok(value) && !(zero && value == 0))
+        return csv_expected(csv, index, err, "%sa number from 1e-12 to 1e12", zero ? "0 or " : "");
     *ret_value = value;
     return 0;
 }

@@ -15,7 +15,7 @@ int table_csv_open(struct table_csv *file, const char *path, struct csv_column *
 int table_csv_read(struct table_csv *file, const char *path, struct error *err);
 void table_csv_close(struct table_csv *file);
 
-/* A measured number above 0; or, with `zero`, 0 as well. */
+/* A measured number, see table_number_ok(); or, with `zero`, 0 as well. */
 int table_csv_speed(const struct csv *csv, int index, bool zero, double *ret_value, struct error *err);
 
 /* A name that must be there. */

@@ -75,7 +75,9 @@ static int read_number(const char *file, const char *key, const json_t *json, do
 {
     int r = json_number(file, key, json, ret_value, err);
 
-    return r == 0 && *ret_value < 0 ? json_expected(file, key, json, "a number not below 0", err) : r;
+    if (r == 0 && *ret_value != 0 && !table_number_ok(*ret_value))
+        r = json_expected(file, key, json, "0 or a number from 1e-12 to 1e12", err);
+    return r;
 }
 
 /* Pairs of one job: [its speed, the other's]. `gpu` gives the speed alone of both. */

@@ -38,6 +38,11 @@ void table_free(struct table *table)
         table->ops->free(table);
 }
 
+bool table_number_ok(double value)
+{
+    return value >= 1e-12 && value <= 1e12;
+}
+
 bool text_ends(const char *text, const char *tail)
 {
     size_t n = strlen(text), k = strlen(tail);

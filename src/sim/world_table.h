@@ -93,6 +93,9 @@ int table_find(struct table *table, const struct table_job *job, uint32_t *ret_e
 /* "DIR/NAME"; -ENAMETOOLONG. */
 int table_path(char path[WORLD_PATH_MAX], const char *dir, const char *name, struct error *err);
 
+/* Measured numbers lie between 1e-12 and 1e12, so that no quotient of two overflows. */
+bool table_number_ok(double value);
+
 bool text_ends(const char *text, const char *tail);
 bool text_begins(const char *text, const char *head);
 

@@ -235,7 +235,7 @@ static void bad_native_tables_are_refused(void **state)
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\nnet,0,1,5\n"), "b.csv:2:5: gpus: expected");
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\nnet,2,3,5\n"), "b.csv:2:7: nodes: expected");
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\nnet,2,1,0\n"),
-            "b.csv:2:9: iterations_per_second: expected a number above 0, got '0'");
+            "b.csv:2:9: iterations_per_second: expected a number from 1e-12 to 1e12, got '0'");
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\nnet,2,1,nan\n"), "b.csv:2:9: ");
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\n,2,1,4\n"), "b.csv:2:1: model: expected a name");
     refused(put("b.csv", "model,gpus,nodes,iterations_per_second\n"), "expected rows after the header, got none");
@@ -319,7 +319,7 @@ static void gavel_speeds_and_pairs(void **state)
     refused(put("g.json", "{\"v100\": {\"('A', 1)\": {\"null\": \"fast\"}}}"), "g.json: ('A', 1): expected a number");
     refused(put("g.json", "{\"v100\": {\"('A', 0)\": {\"null\": 1}}}"), "expected a job such as ('<model>', <gpus>)");
     refused(put("g.json", "{\"v100\": {\"('A', 1)\": {\"null\": 1, \"('B', 1)\": [1]}}}"), "expected a pair of speeds");
-    refused(put("g.json", "{\"v100\": {\"('A', 1)\": {\"null\": -1}}}"), "expected a number not below 0");
+    refused(put("g.json", "{\"v100\": {\"('A', 1)\": {\"null\": -1}}}"), "expected 0 or a number from 1e-12 to 1e12");
     refused(put("g.json", "{\"v100\": {\n\"('A', 1)\": {\"null\": 1,}}}"), "g.json:2:");
     refused(put("g.json", "{\"null\": 3}"), "expected an object");
 }
@@ -372,7 +372,7 @@ static void chronus_slowdowns(void **state)
     near(speed(table, net, 0, SHAPE(6, 2, 3, 3)), 6 * 0.6);
     assert_true(missing(table, "bert"));
     table_free(table);
-    refused(put("s.json", "{\"net\": {\"2\": {\"1\": 0}}}"), "s.json: net.2: expected a number above 0");
+    refused(put("s.json", "{\"net\": {\"2\": {\"1\": 0}}}"), "s.json: net.2: expected a number from 1e-12 to 1e12");
     refused(put("s.json", "{\"net\": {\"two\": {\"1\": 1}}}"), "expected a count as key, got 'two'");
     refused(put("s.json", "{\"net\": [1]}"), "s.json: net: expected an object");
     refused(put("s.json", "{}"), "expected speeds by model, GPUs and nodes, got none");
@@ -442,7 +442,7 @@ static void muri_stages_interleave(void **state)
     table_free(table);
     refused(put("m.csv", "job_id,num_gpu,model_name,iteration_time,resource_time_0,resource_time_1,resource_time_2\n"
                          "0,1,a,0,1,1,1\n"),
-            "m.csv:2:7: iteration_time: expected a number above 0");
+            "m.csv:2:7: iteration_time: expected a number from 1e-12 to 1e12");
 }
 
 /* ---- through the world */
