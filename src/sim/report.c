@@ -12,7 +12,7 @@
 #include "sim/output_text.h"
 #include "sim/report_assets.h"
 
-enum { RUNS_LISTED_MAX = 200 };
+enum { RUNS_LISTED_MAX = 200, LABEL_SHORT = 28 };
 #define PAGE_BYTES_MAX ((size_t)1 << 20) /* what of REPORT_BYTES_MAX is kept for the page itself */
 
 const struct trace *report_trace(const struct report_input *input, const struct run_result *run)
@@ -62,7 +62,11 @@ static void put_head(FILE *out, const struct run_groups *groups)
 static void put_title(FILE *out, const struct run_groups *groups)
 {
     if (groups->count > 4) {
-        fprintf(out, "%zu runs compared", groups->count);
+        bool policies = true; /* they differ in nothing else */
+
+        for (size_t i = 0; i < groups->count; i++)
+            policies &= strcmp(groups->items[i].label, groups->items[i].runs[0]->policy) == 0;
+        fprintf(out, "%zu %s compared", groups->count, policies ? "policies" : "runs");
         return;
     }
     for (size_t i = 0; i < groups->count; i++) {
@@ -219,8 +223,10 @@ static void put_table_row(FILE *out, const struct run_groups *groups, size_t ind
     const struct summary *summary = &group->runs[0]->summary;
     struct spread speedup = group_speedup(&groups->items[0], group);
 
-    fprintf(out, "<tr><th scope=\"row\"><span class=\"key\" data-run=\"%zu\"></span>", index);
+    fprintf(out, "<tr><th scope=\"row\"><span class=\"%s\"><span class=\"key\" data-run=\"%zu\"></span>",
+            strlen(group->label) <= LABEL_SHORT ? "whole" : "", index);
     text_html(out, group->label);
+    fputs("</span>", out);
     if (group->count > 1)
         fprintf(out, "<span class=\"range\">%zu seeds</span>", group->count);
     fprintf(out, "</th><td>%s", count_of(summary->finished));

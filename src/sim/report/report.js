@@ -13,6 +13,9 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
   const figures = [];
   const { html, svg, span, count, few, percent, rem } = plot;
 
+  /* Where a pointer stands is no more exact than that. */
+  const round = s => s < 100 ? s : Math.round(s);
+
   const shown = test => runs.map((run, i) => ({ run, i })).filter(r => !hidden.has(r.i) && (!test || test(r.run)));
 
   /* Runs often end in a long tail of a few jobs. `busy` is the time in which jobs arrive or wait, and a bit more. */
@@ -60,7 +63,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
       for (const share of [0.5, 0.95])
         f.root.append(plot.marker(i, x(quantile(run[key], run.done, share)), y(share), plot.px(4.5), { stroke: "var(--panel)" }));
     plot.followX(host, f, px => ({
-      title: "within " + plot.exact(x.invert(px)),
+      title: "within " + plot.exact(round(x.invert(px))),
       rows: some.map(({ run, i }) => ({ run: i, name: run.label, value: percent(within(run[key], x.invert(px)) / run.done) })),
     }));
   }
@@ -119,7 +122,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     f.add("text", { x: 0, y: size }, unit);
     plot.followX(host, f, px => {
       const now = x.invert(px);
-      return { title: "after " + plot.exact(Math.max(0, now)), rows: some.map(({ run, i }) => {
+      return { title: "after " + plot.exact(round(Math.max(0, now))), rows: some.map(({ run, i }) => {
         const t = run.time, k = Math.floor(now / t.step);
         if (now > t.end || k >= t.held.length) return { run: i, name: run.label, value: "ended" };
         const a = t[keys.min][k], b = t[keys.max][k];
@@ -308,7 +311,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
         for (const vc of t.series)
           rows.push({ name: (some.length > 1 ? run.label + ", " : "") + vc.name, value: few(vc.held[n] || 0) + " of " + count(vc.quota) });
       }
-      return { title: "after " + plot.exact(Math.max(0, now)), rows: rows.slice(0, 24), note: "GPUs held, of those the virtual cluster is owed" };
+      return { title: "after " + plot.exact(round(Math.max(0, now))), rows: rows.slice(0, 24), note: "GPUs held, of those the virtual cluster is owed" };
     });
   }
 
