@@ -100,7 +100,8 @@ static void page_make(void)
 
     if (fd < 0)
         return;
-    if (ftruncate(fd, PAGE_SIZE_BYTES) < 0 || syscall(SYS_fcntl, fd, 1033, 1 | 2 | 4) < 0) /* F_ADD_SEALS: seal, shrink, grow */
+    if (ftruncate(fd, PAGE_SIZE_BYTES) < 0 ||
+        syscall(SYS_fcntl, fd, 1033, 1 | 2 | 4) < 0) /* F_ADD_SEALS: seal, shrink, grow */
         goto fail;
     p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)

@@ -110,20 +110,39 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
 ALLOC_PITCH(cuMemAllocPitch_v2, CUdeviceptr, size_t)
 ALLOC_PITCH(cuMemAllocPitch, CUdeviceptr_v1, unsigned int)
 
-static void freed(uint64_t key)
-{
-    enum page_class class;
-    uint64_t bytes;
+/* A charge leaves the table before the driver frees: once it has, the driver may give the same address to another
+ * thread, whose charge must not be mistaken for this one.
+ */
+struct charge {
+    uint64_t key, bytes;
     int gpu;
+    enum page_class class;
+    bool held;
+};
 
-    if (table_take(key, &bytes, &gpu, &class) && class < CLASS_COUNT)
-        mem_give_back(gpu, class, bytes);
+static struct charge charge_lift(uint64_t key)
+{
+    struct charge charge = { .key = key };
+
+    charge.held = table_take(key, &charge.bytes, &charge.gpu, &charge.class);
+    return charge;
+}
+
+static void charge_settle(const struct charge *charge, CUresult r)
+{
+    if (!charge->held)
+        return;
+    if (r != CUDA_SUCCESS)
+        (void)table_put(charge->key, charge->bytes, charge->gpu, charge->class);
+    else if (charge->class < CLASS_COUNT)
+        mem_give_back(charge->gpu, charge->class, charge->bytes);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
     bool on = shim_ready();
     struct submit submit;
+    struct charge charge;
     CUresult r;
 
     NO_DRIVER(cuMemFree_v2);
@@ -138,21 +157,23 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
         if (ours)
             return r;
     }
+    charge = charge_lift(dptr);
     r = REAL(cuMemFree_v2)(dptr);
-    if (r == CUDA_SUCCESS)
-        freed(dptr);
+    charge_settle(&charge, r);
     return r;
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 dptr)
 {
     bool on = shim_ready();
+    struct charge charge = { 0 };
     CUresult r;
 
     NO_DRIVER(cuMemFree);
+    if (on)
+        charge = charge_lift(dptr);
     r = REAL(cuMemFree)(dptr);
-    if (on && r == CUDA_SUCCESS)
-        freed(dptr);
+    charge_settle(&charge, r);
     return r;
 }
 
@@ -230,12 +251,14 @@ ARRAY_CREATE(cuMipmappedArrayCreate, CUmipmappedArray, cuda_array3d_desc, COMMA 
     CUresult name(ptr_t array)                                                                                         \
     {                                                                                                                  \
         bool on = shim_ready();                                                                                        \
+        struct charge charge = { 0 };                                                                                  \
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
+        if (on)                                                                                                        \
+            charge = charge_lift((uint64_t)(uintptr_t)array | TABLE_ARRAY);                                            \
         r = REAL(name)(array);                                                                                         \
-        if (on && r == CUDA_SUCCESS)                                                                                   \
-            freed((uint64_t)(uintptr_t)array | TABLE_ARRAY);                                                           \
+        charge_settle(&charge, r);                                                                                     \
         return r;                                                                                                      \
     }
 ARRAY_DESTROY(cuArrayDestroy, CUarray)
