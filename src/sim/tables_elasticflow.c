@@ -58,8 +58,8 @@ static int read_row(struct elasticflow *ef, const struct csv *csv, const int64_t
             continue;
         r = table_csv_speed(csv, (int)i, true, &row.y[0], err);
         row.x = (double)gpus[i];
-        if (r == 0 && row.y[0] > 0)
-            r = grid_add(&ef->grid, &row);
+        if (r == 0 && row.y[0] > 0 && grid_add(&ef->grid, &row) < 0)
+            r = error_set(err, -ENOMEM, "%s: too many numbers", csv->file);
     }
     return r;
 }

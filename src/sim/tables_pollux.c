@@ -221,8 +221,8 @@ static int read_model(struct pollux *pollux, const char *dir, const char *model,
 
     for (size_t i = 0; i < files.count; i++)
         ours |= text_begins(names_get(&files, (uint32_t)i), "placements");
-    if (r == 0 && ours)
-        r = names_put(&pollux->table.models, model, strlen(model), &row.model);
+    if (r == 0 && ours && names_put(&pollux->table.models, model, strlen(model), &row.model) < 0)
+        r = error_set(err, -E2BIG, "%s: too many models, or too long a name", dir);
     for (size_t i = 0; r == 0 && ours && i < files.count; i++) {
         const char *name = names_get(&files, (uint32_t)i);
 
