@@ -10,12 +10,13 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "cli/cli.h"
 #include "io/file.h"
 #include "sim/gen.h"
 #include "wire/decimal.h"
 #include "wire/trace.h"
 
-enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, KEY_GPUS = 256, KEY_LOAD };
+enum { KEY_GPUS = 256, KEY_LOAD };
 
 struct arguments {
     const char *shape, *output;
@@ -109,20 +110,15 @@ int cmd_sim_gen(int argc, char **argv)
     CLEANUP_BYTES struct bytes bytes = { 0 };
     struct trace trace = { 0 };
     struct error err = { 0 };
-    int r;
+    int r = cli_parse(&argp, argc, argv, &args);
 
-    argp_err_exit_status = EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args))
-        return EXIT_USAGE;
+    if (r != CODE_DONE)
+        return r;
     r = gen_trace(args.shape, &args.config, &trace, &err);
     if (r == 0)
         r = trace_write(&trace, &bytes, &err);
     trace_done(&trace);
     if (r == 0)
         r = file_write_atomic(args.output, bytes.data, bytes.size, &err);
-    if (r < 0) {
-        fprintf(stderr, "muster sim gen: %s\n", err.text);
-        return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-    }
-    return EXIT_OK;
+    return r < 0 ? cli_fail(r, &err) : CODE_DONE;
 }

@@ -11,8 +11,9 @@ const struct world_param world_params[] = {
       "costs of start, resume and migration as a peer has them" },
     { "start", "time", "0", "holding GPUs without progress at the first start" },
     { "restart", "time", "0", "the same at each resume" },
-    { "preempt", "time", "0", "the same when told to stop, to save its state" },
-    { "migrate", "time", "preempt + restart", "the same when moved" },
+    { "stop", "time", "0", "the same when told to stop, to save its state" },
+    { "preempt", "time", "0", "another word for stop, where the policy has no preempt of its own" },
+    { "migrate", "time", "stop + restart", "the same when moved" },
     { "checkpoint", "time", "none", "periodic checkpoint each so much progress; a crash loses what came after" },
     { "checkpoint-cost", "time", "0", "what one periodic checkpoint takes" },
     { "keep", "all|checkpoint|none", "all", "progress that survives a planned stop" },
@@ -178,11 +179,8 @@ static int set_key(struct world_config *config, const char *key, const char *val
         const char *name;
         enum world_cost kind;
     } costs[] = {
-        { "start", WORLD_START },
-        { "restart", WORLD_RESUME },
-        { "preempt", WORLD_STOP },
-        { "migrate", WORLD_MIGRATE },
-        { "checkpoint-cost", WORLD_CHECKPOINT },
+        { "start", WORLD_START },  { "restart", WORLD_RESUME },  { "stop", WORLD_STOP },
+        { "preempt", WORLD_STOP }, { "migrate", WORLD_MIGRATE }, { "checkpoint-cost", WORLD_CHECKPOINT },
     };
 
     for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {

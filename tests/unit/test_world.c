@@ -219,7 +219,8 @@ static void what_is_set_wins_over_the_peer(void **state)
     scene_init(&scene, 2);
     scene_job(&scene, NULL, 4, USEC_HOUR);
     scene_set(&scene, "restart", "60s");
-    scene_set(&scene, "preempt", "5s");
+    scene_set(&scene, "preempt", "9s");
+    scene_set(&scene, "stop", "5s"); /* the same key */
     scene_set(&scene, "start", "1.5s");
     world = scene_world(&scene);
     assert_int_equal(world_cost(world, 0, WORLD_RESUME, NULL), 60 * USEC_SEC);
