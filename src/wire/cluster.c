@@ -196,6 +196,8 @@ static int group_build(struct text_cluster *cluster, const struct text_group *gr
     nodes.memory_mib = group->memory_mib;
     if (*group->prefix)
         nodes.prefix = group->prefix;
+    if (domains * racks > (int64_t)NODES_MAX / nodes.count) /* each factor is at most COUNT_MAX */
+        return error_set(err, -E2BIG, "more than %zu nodes", NODES_MAX);
     r = cluster_build_sku(build, *group->sku ? group->sku : SKU_DEFAULT, &nodes.sku, err);
     if (r == 0 && group->gpu_memory_mib)
         build->spec.skus[nodes.sku].memory_mib = group->gpu_memory_mib;

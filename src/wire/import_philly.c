@@ -45,7 +45,7 @@ static int digits_parse(const char **at, int count, int64_t *ret_value)
 static int wall_time_parse(const struct csv_field *field, usec_t *ret_at)
 {
     static const char between[] = "-- ::";
-    static const int64_t most[] = { 9999, 12, 31, 23, 59, 59 }, least[] = { 1970, 1, 1, 0, 0, 0 };
+    static const int64_t most[] = { 2199, 12, 31, 23, 59, 59 }, least[] = { 1970, 1, 1, 0, 0, 0 };
     static const int month_days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
     int64_t part[6];
     const char *at;

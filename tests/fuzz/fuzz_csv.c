@@ -12,6 +12,7 @@ static void record_check(const struct bytes *input)
     int64_t number;
     double real;
 
+    buf_text(&out, "x\n"); /* what looks like a byte order mark is one at the start of a file only */
     for (size_t i = 0; i < csv.count; i++) {
         const struct csv_field *field = &csv.fields[i];
         char *text = strndup(field->text, field->length);
@@ -31,7 +32,8 @@ static void record_check(const struct bytes *input)
         }
     }
     csv_init(&again, "f", out.data, out.size, ',');
-    if (out.size) {
+    CHECK(csv_next(&again, &err) == 1);
+    if (out.size > 2) {
         CHECK(csv_next(&again, &err) == 1);
         CHECK(again.count == csv.count);
         for (size_t i = 0; i < csv.count; i++) {
