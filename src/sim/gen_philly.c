@@ -54,7 +54,7 @@ static int draw_end(struct rng *rng, usec_t run)
 static void fail(struct rng *rng, struct gen_draft *draft, int end)
 {
     uint64_t blame = rng_below(rng, 100);
-    uint64_t more = 1250 + rng_below(rng, 2750); /* permille of the run it would have needed */
+    uint64_t more = 1050 + rng_below(rng, 450); /* permille of the run it would have needed */
 
     if (end == 2 && blame >= 60 && blame < 85) {
         /* A passing trouble: one or two attempts die, the next goes through. What dies comes before the end. */
