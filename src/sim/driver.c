@@ -40,7 +40,7 @@ struct driver {
     struct heap heap; /* by job of the trace */
     struct run_result *result;
     struct error *err;
-    size_t next_arrival;
+    size_t next_arrival, next_script;
     struct world_fault fault;
     bool has_fault;
     uint32_t *touched; /* jobs whose speed may have changed */
@@ -375,6 +375,31 @@ static int offer_faults(struct driver *d)
     return r;
 }
 
+/* What the script says of this instant. Arrivals have been offered: a job can be cancelled as it comes. */
+static int offer_script(struct driver *d)
+{
+    const struct driver_config *config = d->config;
+    int r = 0;
+
+    while (r == 0 && d->next_script < config->script_count && config->script[d->next_script].at <= d->now) {
+        const struct driver_event *from = &config->script[d->next_script++];
+        struct event event = {
+            .kind = from->kind, .target = from->target, .up = from->up, .sku = from->sku, .value = from->value
+        };
+
+        if (from->kind == EVENT_CANCEL || from->kind == EVENT_HOLD || from->kind == EVENT_RELEASE) {
+            if (from->target < d->trace->count && d->actors[from->target].in_core)
+                r = offer(d, &event, from->target);
+            continue;
+        }
+        if (from->kind == EVENT_COUNT)
+            continue;
+        d->events++;
+        r = core_offer(d->core, &event, NULL, d->err);
+    }
+    return r;
+}
+
 /* ---- effects ---- */
 
 /* The result's view of a job. A slot keeps what was in it until it is given away again. */
@@ -457,6 +482,8 @@ static int on_kill(struct driver *d, uint32_t index)
     actor_crash(d, index);
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
     event.progress = a->progress;
+    if (core_job(d->core, a->slot)->gen != a->gen)
+        return 0; /* a person has cancelled it: the core has forgotten it already */
     return offer(d, &event, index);
 }
 
@@ -472,7 +499,9 @@ static void on_decision(struct driver *d, const struct decision *decision, const
 {
     if (d->config->on_decision)
         d->config->on_decision(d->config->on_decision_arg, d->core, decision, gpus);
-    if (decision->kind == DECISION_END || decision->kind == DECISION_FAIL) {
+    /* A job that a person has cancelled counts as failed. One whose hardware died comes back. */
+    if (decision->kind == DECISION_END || decision->kind == DECISION_FAIL ||
+        (decision->kind == DECISION_KILL && decision->reason == REASON_NONE)) {
         uint32_t index = d->actor_of_slot[decision->job];
         struct job_result *out = &d->result->jobs[index];
 
@@ -551,6 +580,8 @@ static usec_t next_instant(const struct driver *d)
         at = d->trace->jobs[d->next_arrival].spec.submit;
     if (d->has_fault && d->fault.at < at)
         at = d->fault.at;
+    if (d->next_script < d->config->script_count && d->config->script[d->next_script].at < at)
+        at = d->config->script[d->next_script].at;
     return at > d->now ? at : d->now;
 }
 
@@ -563,6 +594,8 @@ static int instant(struct driver *d)
         r = offer_faults(d);
     while (r == 0 && d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit <= d->now)
         r = offer_arrival(d, (uint32_t)d->next_arrival++);
+    if (r == 0)
+        r = offer_script(d);
     while (r == 0) {
         uint64_t before = d->events;
 
@@ -573,6 +606,8 @@ static int instant(struct driver *d)
         if (d->events == before)
             break;
     }
+    if (r == 0 && d->config->on_instant)
+        d->config->on_instant(d->config->on_instant_arg, d->core);
     return r == 0 ? sample(d) : r;
 }
 
@@ -587,7 +622,8 @@ static int loop(struct driver *d)
 
     while (r == 0 && d->ended < d->trace->count && idle < IDLE_MAX) {
         usec_t at = next_instant(d);
-        bool others = heap_next(&d->heap) != USEC_NEVER || d->next_arrival < d->trace->count || d->has_fault;
+        bool others = heap_next(&d->heap) != USEC_NEVER || d->next_arrival < d->trace->count || d->has_fault ||
+                      d->next_script < d->config->script_count;
 
         if (at == USEC_NEVER || (d->config->until && at > d->config->until))
             break;

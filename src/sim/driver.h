@@ -15,6 +15,20 @@
 typedef void (*driver_decision_fn)(void *arg, const struct core *core, const struct decision *decision,
                                    const uint32_t *gpus);
 
+/* Called when everything about an instant is settled; `core` may be read. */
+typedef void (*driver_instant_fn)(void *arg, const struct core *core);
+
+/* What a person or the machine room does at a given instant, besides the trace and the world's own faults. An event
+ * about a job that has not come yet or is over is passed over. */
+struct driver_event {
+    usec_t at;
+    enum event_kind kind; /* NODE, GPU, QUOTA, CANCEL, HOLD or RELEASE; COUNT: nothing, but the instant is visited */
+    uint32_t target;      /* index of the job in the trace; or node, GPU, virtual cluster */
+    bool up;              /* NODE, GPU */
+    uint16_t sku;         /* QUOTA */
+    int32_t value;        /* QUOTA */
+};
+
 struct driver_config {
     const struct trace *trace;
     const struct cluster_spec *cluster;
@@ -22,6 +36,8 @@ struct driver_config {
     const uint32_t *job_vcs;             /* virtual cluster of each job of the trace */
     const uint32_t *job_skus;            /* allowed GPU types of each job, 0 = any; NULL = all any */
     struct world_config world;
+    const struct driver_event *script; /* ascending in time; may be NULL */
+    size_t script_count;
     usec_t round;
     usec_t until; /* stop there; 0 = when everything has ended */
     uint64_t seed;
@@ -29,6 +45,8 @@ struct driver_config {
     bool keep_series;               /* samples and Gantt bars for a report */
     driver_decision_fn on_decision; /* may be NULL */
     void *on_decision_arg;
+    driver_instant_fn on_instant; /* may be NULL */
+    void *on_instant_arg;
 };
 
 /* -EINVAL, -ERANGE (an impossible job), -ENOMEM, in words. Timing and memory of the summary are filled in. */
