@@ -230,6 +230,9 @@ static void command_run(const struct page_command *c)
     case OP_SET_SLICE:
         r = slice_set((uint32_t)(c->arg[0] < 1000000 ? c->arg[0] : 1000000));
         break;
+    case OP_SYNC:
+        r = gate_quiet(deadline) && REAL(cuCtxSynchronize)() == CUDA_SUCCESS ? 0 : -ETIMEDOUT;
+        break;
     case OP_PREPARE:
         evict_want(c->arg[0]);
         r = 0;

@@ -44,6 +44,7 @@ enum page_op {
     OP_RELOAD_ALL, /* and home again */
     OP_SET_SLICE,  /* arg0 = microseconds, 0 = what the driver had */
     OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
+    OP_SYNC,       /* answer when nothing is in flight */
     OP_COUNT
 };
 enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };
