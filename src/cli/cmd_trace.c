@@ -8,23 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/trace_stat.h"
+#include "cli/verbs.h"
 #include "io/file.h"
 #include "wire/trace.h"
 
-enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, KEY_JSON = 256 };
+enum { KEY_JSON = 256 };
 
 struct arguments {
     const char *format, *input, *output, *cluster;
-    bool json;
+    bool json, is_import;
 };
-
-static int failed(const struct error *err)
-{
-    fprintf(stderr, "muster: error: %s\n", err->text);
-    return EXIT_FAILED;
-}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -53,8 +49,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "one FILE, not also '%s'", arg);
         args->input = arg;
         return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "FILE is missing; - is standard input");
+    case ARGP_KEY_END:
+        if (!args->input)
+            argp_error(state, "FILE is missing; - is standard input");
+        if (args->is_import && !args->format)
+            argp_error(state, "--format is missing; --help lists them");
+        if (args->is_import && !args->output)
+            argp_error(state, "--output is missing: a file, or - for standard output");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -88,28 +89,24 @@ static int trace_import(int argc, char **argv)
     };
     static const struct argp argp = { options, parse,    "FILE", "Turn a published trace into the native one.\v",
                                       NULL,    describe, NULL };
-    struct arguments args = { 0 };
+    struct arguments args = { .is_import = true };
     CLEANUP_BYTES struct bytes bytes = { 0 };
     struct trace trace = { 0 };
     struct error err = { 0 };
-    int r;
+    int r = cli_parse(&argp, argc, argv, &args);
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args))
-        return EXIT_USAGE;
-    if (!args.format || !args.output) {
-        fprintf(stderr, "muster: error: --%s is missing\n", args.format ? "output" : "format");
-        return EXIT_USAGE;
-    }
+    if (r != CODE_DONE)
+        return r;
     r = trace_load(args.input, args.format, &trace, &err);
     if (r < 0)
-        return failed(&err);
+        return cli_fail(r, &err);
     r = trace_write(&trace, &bytes, &err);
     if (r == 0)
         r = file_write_atomic(args.output, bytes.data, bytes.size, &err);
     if (r == 0 && strcmp(args.output, "-") != 0)
         fprintf(stderr, "%s: %zu jobs\n", args.output, trace.count);
     trace_done(&trace);
-    return r < 0 ? failed(&err) : EXIT_OK;
+    return r < 0 ? cli_fail(r, &err) : CODE_DONE;
 }
 
 static int stat_print(const struct arguments *args, const struct trace_stat *stat, int64_t gpus, struct error *err)
@@ -145,10 +142,10 @@ static int trace_stat_run(int argc, char **argv)
     struct trace trace = { 0 };
     struct trace_stat stat;
     struct error err = { 0 };
-    int r = 0;
+    int r = cli_parse(&argp, argc, argv, &args);
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args))
-        return EXIT_USAGE;
+    if (r != CODE_DONE)
+        return r;
     if (args.cluster)
         r = cluster_load(args.cluster, &cluster, &err);
     if (r == 0)
@@ -159,37 +156,16 @@ static int trace_stat_run(int argc, char **argv)
         r = stat_print(&args, &stat, cluster_gpus(&cluster), &err);
     trace_done(&trace);
     cluster_spec_done(&cluster);
-    return r < 0 ? failed(&err) : EXIT_OK;
+    return r < 0 ? cli_fail(r, &err) : CODE_DONE;
 }
 
-static void usage(FILE *out, const char *name)
-{
-    fprintf(out,
-            "Usage: %s import --format FORMAT FILE -o OUT.csv\n"
-            "       %s stat FILE [--cluster CLUSTER] [--json]\n",
-            name, name);
-}
+static const struct verb verbs[] = {
+    { "import", "turn a published trace into the native one", trace_import },
+    { "stat", "describe a trace: jobs, sizes, durations, load", trace_stat_run },
+    { 0 },
+};
 
 int cmd_trace(int argc, char **argv)
 {
-    static char import_name[] = "muster trace import", stat_name[] = "muster trace stat";
-    const char *verb = argc > 1 ? argv[1] : "";
-
-    argp_err_exit_status = EXIT_USAGE;
-    if (strcmp(verb, "import") == 0) {
-        argv[1] = import_name;
-        return trace_import(argc - 1, argv + 1);
-    }
-    if (strcmp(verb, "stat") == 0) {
-        argv[1] = stat_name;
-        return trace_stat_run(argc - 1, argv + 1);
-    }
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
-        usage(stdout, argv[0]);
-        return EXIT_OK;
-    }
-    if (*verb)
-        fprintf(stderr, "muster: error: unknown command 'trace %s'\n", verb);
-    usage(stderr, argv[0]);
-    return EXIT_USAGE;
+    return verb_dispatch("muster trace", verbs, argc, argv);
 }
