@@ -145,6 +145,22 @@ void run_groups_done(struct run_groups *groups)
     *groups = (struct run_groups){ 0 };
 }
 
+bool groups_unequal(const struct run_groups *groups)
+{
+    const struct run_group *first = &groups->items[0];
+
+    for (size_t i = 1; i < groups->count; i++) {
+        const struct run_group *group = &groups->items[i];
+
+        for (size_t k = 0; k < group->count; k++)
+            for (size_t j = 0; j < first->count; j++)
+                if (group->runs[k]->seed == first->runs[j]->seed &&
+                    group->runs[k]->summary.finished != first->runs[j]->summary.finished)
+                    return true;
+    }
+    return false;
+}
+
 static void spread_add(struct spread *spread, size_t *n, double value)
 {
     if (isnan(value))

@@ -44,6 +44,9 @@ struct run_groups {
 int run_groups_init(struct run_groups *groups, const struct run_result *const *runs, size_t count);
 void run_groups_done(struct run_groups *groups);
 
+/* Whether the runs finished different numbers of jobs, so that their means are over different jobs. */
+bool groups_unequal(const struct run_groups *groups);
+
 struct spread {
     double min, mean, max; /* NaN where no run has the number */
 };

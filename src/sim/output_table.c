@@ -197,6 +197,8 @@ static int table_compare(FILE *out, const struct run_groups *groups, bool colour
     if (groups->count > 1)
         fprintf(out, "* best%s; SPEEDUP is average JCT against the first line%s\n", groups->seeds ? " mean" : "",
                 groups->seeds ? "s, seed by seed" : "");
+    if (groups_unequal(groups))
+        fputs("not all finished the same number of jobs: means are over different jobs\n", out);
     return 0;
 }
 

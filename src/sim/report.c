@@ -123,6 +123,8 @@ static void put_banner(FILE *out, const struct run_groups *groups)
     put_title(out, groups);
     fputs("</h1>\n<p class=\"verdict\">", out);
     put_verdict(out, groups);
+    if (groups_unequal(groups))
+        fputs(" Not all finished the same number of jobs, so means are over different jobs.", out);
     fputs("</p>\n<p class=\"facts\"><span>", out);
     text_html(out, run->trace_name);
     fprintf(out, "</span><span>%s jobs</span><span>", count_of(run->summary.jobs));

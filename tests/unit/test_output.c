@@ -361,6 +361,20 @@ static void table_compares(void **state)
            assert_int_equal(output_table(sink.out, (const struct run_result *const[]){ &a, &b }, 2, false), 0));
 }
 
+static void table_warns_of_unequal_runs(void **state)
+{
+    struct run_result a = row("fifo", 1, 24000, 0.5, 0), b = row("srtf", 1, 6000, 0.75, 777);
+    struct sink sink;
+
+    (void)state;
+    b.summary.finished = 479;
+    sink_open(&sink);
+    assert_int_equal(output_table(sink.out, (const struct run_result *const[]){ &a, &b }, 2, false), 0);
+    assert_non_null(
+        strstr(sink_text(&sink), "\nnot all finished the same number of jobs: means are over different jobs\n"));
+    free(sink.text);
+}
+
 static void table_takes_seeds_together(void **state)
 {
     struct run_result runs[] = { row("fifo", 1, 10, 0.5, 0), row("srtf", 1, 5, 0.5, 1), row("fifo", 2, 30, 0.5, 0),
@@ -441,6 +455,7 @@ int main(void)
         cmocka_unit_test(json_list_holds_all),
         cmocka_unit_test(json_list_of_none),
         cmocka_unit_test(table_compares),
+        cmocka_unit_test(table_warns_of_unequal_runs),
         cmocka_unit_test(table_takes_seeds_together),
         cmocka_unit_test(table_of_one_is_a_list),
         cmocka_unit_test(table_survives_odd_names),

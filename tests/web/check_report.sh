@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_report.sh MAKE_REPORT - opens reports in a real, headless Chromium and looks at what became of them: no error of
+# check_report.sh MAKE_REPORT [MUSTER] - opens reports in a real, headless Chromium and looks at what became of them: no error of
 # the script, every plot drawn, pointer and keyboard answered, nothing wider than a phone, the numbers there without
 # JavaScript, nothing fetched from elsewhere. Prints TAP; exits 77 without a browser. KEEP=DIR keeps pages and
 # screenshots there.
 set -u
 
 make_report=$1
+muster=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 browser=$(command -v chromium || command -v chromium-browser || true)
 if [ -z "$browser" ]; then
@@ -54,7 +55,11 @@ small() { test "$(wc -c <"$1")" -lt 5242880; }
 probe() {
     name=$1 size=$2 plots=$3
     shift 3
-    "$make_report" "$work/$name.html" "$@" >"$work/table" || { echo "Bail out! make_report failed"; exit 1; }
+    if [ "$1" = sim ]; then
+        "$muster" "$@" --report "$work/$name.html" >"$work/table" 2>"$work/talk" || { echo "Bail out! muster failed"; exit 1; }
+    else
+        "$make_report" "$work/$name.html" "$@" >"$work/table" || { echo "Bail out! make_report failed"; exit 1; }
+    fi
     # The probe is one more script, behind the report's own.
     awk -v probe="$here/probe.js" '/^<\/body>/ { print "<script>"; while ((getline line < probe) > 0) print line; print "</script>" } { print }' \
         "$work/$name.html" >"$work/$name-probe.html"
@@ -75,6 +80,11 @@ probe phone 500,9000 10 480 1 4 r1
 probe seeds 1400,5000 10 200 5 3 sweep
 probe single 1400,5000 10 300 1 1 philly
 probe tiny 1400,5000 8 1 1 1 r1
+if [ -n "$muster" ]; then
+    "$muster" sim gen --shape r1 -o "$work/r1.csv" || { echo "Bail out! muster sim gen failed"; exit 1; }
+    probe real 1400,5000 8 sim compare --cluster 15x4 --trace "$work/r1.csv" --policy fifo,fifo-skip,srtf,srsf
+    probe yarn 1400,5000 8 sim run --cluster "racks:2 nodes:4 gpus:8" --trace "$work/r1.csv" --policy yarn-cs
+fi
 
 page=$work/compare.html
 sed "s/script-src 'unsafe-inline'/script-src 'none'/" "$page" >"$work/plain.html"

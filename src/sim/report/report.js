@@ -415,7 +415,8 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
   document.querySelectorAll(".key[data-run]").forEach(k => runs.length > 1 && k.dataset.run < runs.length && k.append(plot.swatch(Number(k.dataset.run))));
   build(document.getElementById("plots"));
   figures.forEach(draw);
-  const resized = new ResizeObserver(() => figures.forEach(f => Math.floor(f.host.clientWidth) !== f.width && draw(f)));
+  const redraw = () => figures.forEach(f => Math.floor(f.host.clientWidth) !== f.width && draw(f));
+  const resized = new ResizeObserver(() => requestAnimationFrame(redraw)); /* not inside: drawing changes sizes again */
   resized.observe(document.getElementById("plots"));
   addEventListener("scroll", plot.tipHide, { passive: true });
 
