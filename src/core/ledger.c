@@ -255,6 +255,22 @@ void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placemen
     }
 }
 
+void ledger_restore(struct ledger *ledger, const struct share *share)
+{
+    struct gpu *gpu = &ledger->gpus[share->gpu];
+    uint32_t i = share_new(ledger);
+
+    ledger->shares[i] = *share;
+    ledger->shares[i].next_of_gpu = gpu->shares;
+    gpu->shares = i;
+    if (share->role == ROLE_GUEST)
+        gpu->guests++;
+    else if (share->leaving)
+        gpu->leaving += share->amount;
+    else if (gpu->used + share->amount <= MGPU_ONE)
+        set_used(ledger, share->gpu, gpu->used + share->amount);
+}
+
 void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad)
 {
     struct gpu *g = &ledger->gpus[gpu];

@@ -83,5 +83,8 @@ bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
 void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what);
 void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placement *what);
 
+/* Puts a share of a snapshot at the front of its GPU's list; the job's own list is joined later. */
+void ledger_restore(struct ledger *ledger, const struct share *share);
+
 /* Health. The jobs on it are the core's to stop first: it must have no shares when it goes. */
 void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad);

@@ -32,8 +32,8 @@ struct order_key {
 struct order_ops {
     const char *name;
     const char *summary;
-    const struct param *params; /* may be NULL */
-    size_t state_size;
+    const struct param *params;   /* may be NULL */
+    size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
     void (*key)(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key);
     /* A job of this virtual cluster is over: what a history grows by. Returns whether all keys changed. May be NULL. */
     bool (*ended)(struct order_ctx *ctx, const struct job *job);

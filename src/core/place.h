@@ -28,8 +28,8 @@ struct place_ops {
     const char *name;
     const char *summary;
     const struct param *params;
-    size_t state_size;
-    uint8_t levels; /* how many localities it knows; 0 counts as 1 */
+    size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
+    uint8_t levels;               /* how many localities it knows; 0 counts as 1 */
     /* 0 and ctx->out filled with request->gpus numbers, or -EBUSY. */
     int (*find)(struct place_ctx *ctx, const struct place_request *request);
 };

@@ -23,8 +23,8 @@ struct planner_ops {
     const char *name;
     const char *summary;
     const struct param *params;
-    size_t state_size;
-    enum run_order run_order; /* how it wants to see running jobs */
+    size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
+    enum run_order run_order;     /* how it wants to see running jobs */
     void (*plan)(struct planner_ctx *ctx, struct plan *plan);
     /* A job began to wait (arrived, was stopped, came back); it is queued already. May be NULL. */
     void (*queued)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);

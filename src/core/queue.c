@@ -106,6 +106,17 @@ void queue_book(struct core *core, uint32_t index)
         job->lane_base[lane] = cls->lane[lane];
 }
 
+void queue_booked(const struct core *core, uint32_t index, struct job *copy)
+{
+    struct shape_class cls = core->vcs[copy->vc].queue.shapes[copy->shape];
+
+    queue_reason(&cls, cls.reason, cls.over_quota, core->now);
+    (void)index;
+    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
+        copy->waited[lane_reasons[lane]] += cls.lane[lane] - copy->lane_base[lane];
+    copy->over_quota += cls.lane[LANE_OVER_QUOTA] - copy->lane_base[LANE_OVER_QUOTA];
+}
+
 /* Asks the ordering for the key and keeps the timer of its next change. */
 static void key_update(struct core *core, uint32_t index)
 {
@@ -220,6 +231,29 @@ void queue_run_remove(struct core *core, uint32_t index)
     queue->runs[job->run_class].count--;
     while (queue->run_count && queue->runs[queue->run_count - 1].count == 0)
         queue->run_count--;
+}
+
+void queue_restore(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    core->tree[index].weight = 1;
+    tree_insert(core->tree, &queue->shapes[job->shape].root, index);
+    queue->shapes[job->shape].count++;
+    queue->waiting++;
+    queue->mgpu_waiting += job_demand(job);
+}
+
+void queue_run_restore(struct core *core, uint32_t index, const struct rank *rank)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku);
+    core->tree[index] = (struct tree_node){ .rank = *rank, .weight = (int64_t)job->gpus * job->spec.share };
+    tree_insert(core->tree, &queue->runs[job->run_class].root, index);
+    queue->runs[job->run_class].count++;
 }
 
 void queue_rekey(struct core *core, uint32_t index)

@@ -9,6 +9,7 @@
  * Running jobs are kept, where the planner wants them, in one tree a (slope, GPU type): inside a tree the order never
  * changes although all keys fall.
  */
+#include "base/tree.h"
 #include "core/job.h"
 #include "core/order.h"
 #include "model/cluster.h"
@@ -74,6 +75,13 @@ bool queue_has_room(const struct queue *queue, const struct shape *shape);
 
 /* The class's reason becomes this one; time so far is booked on the one before. */
 void queue_reason(struct shape_class *cls, enum reason reason, bool over_quota, usec_t now);
+
+/* The same into a copy, as if it were booked now; nothing changes. */
+void queue_booked(const struct core *core, uint32_t job, struct job *copy);
+
+/* Puts a job back where a snapshot found it: its shape and rank are set. */
+void queue_restore(struct core *core, uint32_t job);
+void queue_run_restore(struct core *core, uint32_t job, const struct rank *rank);
 
 /* Books what the job has waited as a member of its class into job->waited. */
 void queue_book(struct core *core, uint32_t job);

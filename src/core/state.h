@@ -62,6 +62,11 @@ void core_attach(struct core *core, uint32_t index);
 void core_detach(struct core *core, uint32_t index);
 void core_start_now(struct core *core, uint32_t index);
 
+/* rebuild.c */
+int core_rejoin_shares(struct core *core);
+void core_relink(struct core *core, uint32_t index);
+int core_requeue(struct core *core);
+
 /* plan.c */
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
 

@@ -14,6 +14,7 @@
  * the best locality there is, for the job was owed its GPUs.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "core/plan.h"
 #include "core/view.h"
@@ -223,6 +224,7 @@ const struct planner_ops planner_yarn = {
     .name = "yarn",
     .summary = "capacity queues, locality that relaxes with failed tries, back-off",
     .params = yarn_params,
+    .kept_size = offsetof(struct yarn, hopeless),
     .state_size = sizeof(struct yarn) + HOLD_MAX * sizeof(uint32_t),
     .plan = yarn_plan,
     .queued = yarn_queued,

@@ -12,7 +12,9 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/heap.h"
+#include "core/snap.h"
 
 enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL };
 
@@ -31,6 +33,7 @@ struct actor {
 struct driver {
     const struct driver_config *config;
     const struct trace *trace;
+    struct core_config core_config;
     struct core *core;
     struct world *world;
     struct actor *actors;
@@ -611,13 +614,36 @@ static int instant(struct driver *d)
     return r == 0 ? sample(d) : r;
 }
 
+static void save(void *arg, const void *data, size_t size)
+{
+    buf_put(arg, data, size);
+}
+
+/* A restart of the controller: what goes on must be what would have gone on. */
+static int reload(struct driver *d)
+{
+    CLEANUP_BUF struct buf buf = BUF_INIT((size_t)1 << 31);
+    struct core *core;
+    int r;
+
+    core_save(d->core, save, &buf);
+    if (buf.error)
+        return error_set(d->err, buf.error, "no memory for a snapshot");
+    r = core_load(d->config->cluster, &d->core_config, buf.data, buf.size, &core, d->err);
+    if (r < 0)
+        return r;
+    core_free(d->core);
+    d->core = core;
+    return 0;
+}
+
 /* Instants in a row at which nothing but timers of the core went off, with nothing else to come: nobody will ever
  * start. */
 enum { IDLE_MAX = 10000 };
 
 static int loop(struct driver *d)
 {
-    uint32_t idle = 0;
+    uint32_t idle = 0, instants = 0;
     int r = 0;
 
     while (r == 0 && d->ended < d->trace->count && idle < IDLE_MAX) {
@@ -630,6 +656,8 @@ static int loop(struct driver *d)
         idle = others ? 0 : idle + 1;
         d->now = at;
         r = instant(d);
+        if (r == 0 && d->config->reload_every && ++instants % d->config->reload_every == 0)
+            r = reload(d);
     }
     return r;
 }
@@ -690,12 +718,14 @@ static int prepare_jobs(struct driver *d)
 static int prepare(struct driver *d)
 {
     const struct driver_config *config = d->config;
-    struct core_config core = { .limits = { .jobs = (uint32_t)config->trace->count + 1 },
-                                .round = config->round,
-                                .seed = config->seed,
-                                .policies = config->policies };
-    int r = core_new(config->cluster, &core, &d->core, d->err);
+    struct core_config *core = &d->core_config;
+    int r;
 
+    *core = (struct core_config){ .limits = { .jobs = (uint32_t)config->trace->count + 1 },
+                                  .round = config->round,
+                                  .seed = config->seed,
+                                  .policies = config->policies };
+    r = core_new(config->cluster, core, &d->core, d->err);
     if (r < 0)
         return r;
     d->world = world_new(config->trace, config->cluster, &config->world, d->err);
