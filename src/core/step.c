@@ -224,7 +224,7 @@ static void apply_ended(struct core *core, const struct event *event)
     core->vcs[job->vc].dirty = true;
     if (event->fail != FAIL_NONE) {
         job->fails++;
-        job->progress = event->progress >= 0 ? event->progress : 0;
+        job->progress = event->progress != PROGRESS_OWN ? event->progress : 0;
     }
     core_decide(core,
                 again                      ? DECISION_RETRY
@@ -244,7 +244,7 @@ static void apply_stopped(struct core *core, const struct event *event)
     bool cancelled = job->stop == STOP_CANCEL;
 
     job_settle(job, core->now);
-    if (event->progress >= 0)
+    if (event->progress != PROGRESS_OWN)
         job->progress = event->progress;
     core_move(core, event->job, cancelled ? JOB_KILLED : JOB_PENDING);
     release(core, event->job);
@@ -274,7 +274,7 @@ static void apply_rate(struct core *core, const struct event *event)
     job_settle(job, core->now);
     if (event->rate > 0)
         job->rate = event->rate;
-    if (event->progress >= 0)
+    if (event->progress != PROGRESS_OWN)
         job->progress = event->progress;
     queue_rekey(core, event->job);
 }

@@ -6,6 +6,10 @@
  * preempt    walk over running and waiting jobs alike: who fits in what those before it leave, runs; a running job that
  *            no longer fits is stopped (scan with skip)
  *
+ * The preemptive walk counts GPUs; whether a chosen job can be placed is seen when it starts. One that cannot is passed
+ * over, and a stop that helped nobody is taken back; or, with unplaced=hold, what it was chosen for stays free until it
+ * can (as the simulator of Lucid has it).
+ *
  * Waiting jobs of one shape are alike to a placement, so only the first of each shape can be the next to start: a step
  * costs the number of shapes, not of jobs.
  *
@@ -22,7 +26,8 @@
 #include "core/view.h"
 #include "policy/list.h"
 
-enum { P_MODE };
+enum { P_MODE, P_UNPLACED };
+enum { UNPLACED_PASS, UNPLACED_HOLD };
 enum { MODE_STRICT, MODE_SKIP, MODE_PREEMPT };
 
 /* Changes of one walk before they are carried out. */
@@ -203,9 +208,12 @@ static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uin
     return false;
 }
 
-/* Carries the changes out: stops first, then starts in order; a stop that freed nothing anybody took is taken back. */
+/* Carries the changes out: stops first, then starts in order; a stop that freed nothing anybody took is taken back,
+ * unless it is to stay free for those that found no place. */
 static void walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
 {
+    bool hold = ctx->params[P_UNPLACED] == UNPLACED_HOLD;
+
     for (uint32_t i = 0; i < walk->out_count; i++)
         (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
     for (uint32_t i = 0; i < walk->in_count; i++) {
@@ -214,7 +222,7 @@ static void walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct 
         if (!walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
             walk->hopeless[cls] = true;
     }
-    for (uint32_t i = 0; i < walk->out_count; i++)
+    for (uint32_t i = 0; i < walk->out_count && !hold; i++)
         (void)plan_keep(plan, walk->out[i].job);
     walk->in_count = walk->out_count = 0;
 }
@@ -255,7 +263,8 @@ static void walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
             walk->passed[cls] = true;
             walk->in[walk->in_count++] = in;
             /* Room to spare and nothing pending: no need to gather changes. */
-            if (walk->in_count == 1 && walk->out_count == 0 && held_sum(ctx, walk, in.sku) <= room[in.sku])
+            if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
+                held_sum(ctx, walk, in.sku) <= room[in.sku])
                 walk_apply(ctx, plan, walk);
         }
     }
@@ -277,9 +286,22 @@ static void list_plan(struct planner_ctx *ctx, struct plan *plan)
 
 static const char *const mode_choices[] = { "strict", "skip", "preempt", NULL };
 
+static const char *const unplaced_choices[] = { "pass", "hold", NULL };
+
+#define MODE_PARAM                                                                                                     \
+    {                                                                                                                  \
+        "mode", "at a job that does not fit: stop, go on, or make room", PARAM_CHOICE, MODE_SKIP, 0, 2, mode_choices   \
+    }
+
 static const struct param list_params[] = {
-    [P_MODE] = { "mode", "at a job that does not fit: stop, go on, or make room", PARAM_CHOICE, MODE_SKIP, 0, 2,
-                 mode_choices },
+    [P_MODE] = MODE_PARAM,
+    { 0 },
+};
+
+static const struct param preempt_params[] = {
+    [P_MODE] = MODE_PARAM,
+    [P_UNPLACED] = { "unplaced", "a chosen job without a place: go on, or hold its GPUs free for it", PARAM_CHOICE,
+                     UNPLACED_PASS, 0, 1, unplaced_choices },
     { 0 },
 };
 
@@ -294,7 +316,7 @@ const struct planner_ops planner_list = {
 const struct planner_ops planner_list_preempt = {
     .name = "list-preempt",
     .summary = "walk the order over running and waiting jobs alike",
-    .params = list_params,
+    .params = preempt_params,
     .state_size = sizeof(struct walk),
     .run_order = RUN_BY_KEY,
     .plan = list_plan,

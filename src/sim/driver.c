@@ -273,7 +273,7 @@ static int offer_arrival(struct driver *d, uint32_t index)
 static int offer_started(struct driver *d, uint32_t index)
 {
     struct actor *a = &d->actors[index];
-    struct event event = { .kind = EVENT_STARTED, .rate = rate_of(d, index), .progress = -1 };
+    struct event event = { .kind = EVENT_STARTED, .rate = rate_of(d, index), .progress = PROGRESS_OWN };
     struct job_result *out = &d->result->jobs[index];
 
     actor_settle(d, a);
@@ -296,9 +296,11 @@ static int offer_stopped(struct driver *d, uint32_t index)
 
     if (kept < a->saved)
         kept = a->saved;
+    kept -= world_rework(d->world, index);
     d->result->jobs[index].lost += a->progress - kept;
-    a->progress = a->saved = kept;
-    event.progress = kept;
+    a->progress = a->saved = event.progress = kept;
+    if (event.progress == PROGRESS_OWN)
+        event.progress = a->progress = a->saved = 0; /* the one number that means something else */
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
     return offer(d, &event, index);
 }
@@ -318,7 +320,7 @@ static void actor_crash(struct driver *d, uint32_t index)
 static int offer_ended(struct driver *d, uint32_t index, bool failed)
 {
     struct actor *a = &d->actors[index];
-    struct event event = { .kind = EVENT_ENDED, .fail = FAIL_NONE, .progress = -1 };
+    struct event event = { .kind = EVENT_ENDED, .fail = FAIL_NONE, .progress = PROGRESS_OWN };
 
     actor_settle(d, a);
     a->running = false;
@@ -555,7 +557,7 @@ static int offer_rates(struct driver *d)
     for (size_t i = 0; i < d->touched_count && r == 0; i++) {
         uint32_t index = d->touched[i];
         struct actor *a = &d->actors[index];
-        struct event event = { .kind = EVENT_RATE, .progress = -1 };
+        struct event event = { .kind = EVENT_RATE, .progress = PROGRESS_OWN };
 
         if (!a->running)
             continue;

@@ -110,6 +110,9 @@ usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind,
  * has saved is not lost by a later crash; the driver keeps that larger number. */
 usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool planned);
 
+/* Work that a planned stop adds, to be done again before the job goes on: less progress is kept by so much. */
+usec_t world_rework(const struct world *world, uint32_t job);
+
 /* What the user says the job will take: its work, wrong by the configured error, fixed by (seed, job). */
 usec_t world_estimate(const struct world *world, uint32_t job);
 

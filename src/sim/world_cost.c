@@ -63,7 +63,7 @@ static usec_t preset_cost(const struct world *world, uint32_t job, enum world_co
     case COSTS_NONE:
         return -1;
     case COSTS_LUCID:
-        return moves ? (gpus <= 8 ? 40 : 60) * USEC_SEC : -1;
+        return -1; /* work instead: world_rework() */
     case COSTS_MURI:
         return moves ? muri_restart(names_get(&world->trace->models, spec->model), gpus) : -1;
     case COSTS_POLLUX:
@@ -124,4 +124,11 @@ usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool
     if (!interval || (planned && world->config.keep == KEEP_NONE))
         return 0;
     return progress - progress % interval;
+}
+
+usec_t world_rework(const struct world *world, uint32_t job)
+{
+    if (world->config.costs != COSTS_LUCID || world->config.cost_set[WORLD_RESUME])
+        return 0;
+    return (world->trace->jobs[job].spec.gpus <= 8 ? 40 : 60) * USEC_SEC;
 }

@@ -90,6 +90,18 @@ static usec_t cost_of(struct scene *scene, const char *costs, uint32_t job, enum
     return cost;
 }
 
+static usec_t rework_of(struct scene *scene, const char *costs, uint32_t job)
+{
+    struct world *world;
+    usec_t work;
+
+    scene_set(scene, "costs", costs);
+    world = scene_world(scene);
+    work = world_rework(world, job);
+    world_free(world);
+    return work;
+}
+
 static void spans_are_read_exactly(void **state)
 {
     static const struct {
@@ -188,8 +200,10 @@ static void costs_are_the_peers(void **state)
     scene_job(&scene, "a2c", 8, USEC_HOUR);
     scene_job(&scene, "dqn", 32, USEC_HOUR);
     scene_job(&scene, "bert", 3, USEC_HOUR);
-    assert_int_equal(cost_of(&scene, "lucid", 1, WORLD_RESUME), 40 * USEC_SEC);
-    assert_int_equal(cost_of(&scene, "lucid", 2, WORLD_RESUME), 60 * USEC_SEC);
+    assert_int_equal(cost_of(&scene, "lucid", 1, WORLD_RESUME), 0);
+    assert_int_equal(rework_of(&scene, "lucid", 1), 40 * USEC_SEC);
+    assert_int_equal(rework_of(&scene, "lucid", 2), 60 * USEC_SEC);
+    assert_int_equal(rework_of(&scene, "none", 2), 0);
     assert_int_equal(cost_of(&scene, "lucid", 1, WORLD_START), 0);
     assert_int_equal(cost_of(&scene, "muri", 0, WORLD_RESUME), 7 * USEC_SEC);
     assert_int_equal(cost_of(&scene, "muri", 1, WORLD_RESUME), 42800000); /* 38 + 8 x 3/5 */
