@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cmd_gpu.h"
 #include "cli/cmd_trace.h"
 #include "cli/verbs.h"
 #include "wire/suggest.h"
 
 static const struct verb verbs[] = {
     { "sim", "simulate schedulers on a trace: run, compare, gen, policies", cmd_sim },
+    { "gpu", "run CUDA programs under limits, beside one another; pause and move them", cmd_gpu },
     { "trace", "import and describe traces: import, stat", cmd_trace },
     { 0 },
 };
