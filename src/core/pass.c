@@ -82,6 +82,15 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
         vc->policy.planner->plan(&vc->planner, &plan);
 }
 
+static void tune_vc(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index };
+
+    if (vc->policy.tune && vc->dirty)
+        vc->policy.tune->tune(&vc->tune, &plan);
+}
+
 /* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
 static enum reason reason_on(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
 {
@@ -158,9 +167,9 @@ static void commit(struct core *core)
             continue;
         job->planned = false;
         if (job->state == JOB_STOPPING) {
-            core_decide(core, DECISION_STOP, index, REASON_NONE);
+            core_decide(core, job->parks ? DECISION_SUSPEND : DECISION_STOP, index, REASON_NONE);
             core_emit(core, EFFECT_STOP, index);
-            job->preemptions++;
+            job->preemptions += !job->parks;
         } else if (job->state == JOB_CLAIMING) {
             core_decide(core, DECISION_START, index, job->blocked ? REASON_PREEMPTING : REASON_NONE);
             if (job->blocked == 0)
@@ -211,6 +220,8 @@ void pass_run(struct core *core)
     if (core->borrowing)
         for (uint32_t i = 0; i < core->vc_count; i++)
             plan_vc(core, core->vc_order[i], PHASE_BORROW);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        tune_vc(core, core->vc_order[i]);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         core->vcs[v].dirty = false;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alloc.c - see alloc.h. */
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local size_t fail_countdown;
+
+static bool must_fail(void)
+{
+    return fail_countdown > 0 && --fail_countdown == 0;
+}
+
+void mem_fail_at(size_t nth)
+{
+    fail_countdown = nth;
+}
+
+void *mem_zalloc(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *mem_resize(void *block, size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    return realloc(block, bytes ? bytes : 1);
+}
+
+void mem_free(void *block)
+{
+    free(block);
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mem_zalloc(bytes, 1);
+
+    if (copy)
+        memcpy(copy, text, bytes);
+    return copy;
+}
+
+int mem_grow(void **block, size_t *capacity, size_t need, size_t max, size_t size)
+{
+    size_t to = *capacity ? *capacity : 16;
+    void *grown;
+
+    if (need > max)
+        return -E2BIG;
+    if (need <= *capacity)
+        return 0;
+    while (to < need)
+        to *= 2;
+    if (to > max)
+        to = max;
+    grown = mem_resize(*block, to, size);
+    if (!grown)
+        return -ENOMEM;
+    *block = grown;
+    *capacity = to;
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buf.c - see buf.h. One byte beyond the content is always kept for the closing '\0'. */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void bytes_done(struct bytes *bytes)
+{
+    mem_free(bytes->data);
+    *bytes = (struct bytes){ 0 };
+}
+
+void buf_done(struct buf *buf)
+{
+    mem_free(buf->data);
+    *buf = (struct buf){ .max = buf->max };
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->size = 0;
+    buf->error = 0;
+}
+
+/* Room for `more` bytes and the '\0'. False when the buffer has failed. */
+static int room(struct buf *buf, size_t more)
+{
+    if (buf->error)
+        return buf->error;
+    if (more > buf->max - buf->size)
+        return buf->error = -E2BIG;
+    if (more < buf->capacity - buf->size)
+        return 0;
+    return buf->error = mem_grow((void **)&buf->data, &buf->capacity, buf->size + more + 1, buf->max + 1, 1);
+}
+
+void buf_put(struct buf *buf, const void *data, size_t size)
+{
+    if (room(buf, size) < 0)
+        return;
+    if (size)
+        memcpy(buf->data + buf->size, data, size);
+    buf->size += size;
+    buf->data[buf->size] = '\0';
+}
+
+void buf_char(struct buf *buf, char c)
+{
+    buf_put(buf, &c, 1);
+}
+
+void buf_text(struct buf *buf, const char *text)
+{
+    buf_put(buf, text, strlen(text));
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0 || room(buf, (size_t)length) < 0)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(buf->data + buf->size, (size_t)length + 1, format, args);
+    va_end(args);
+    buf->size += (size_t)length;
+}
+
+int buf_take(struct buf *buf, struct bytes *ret_bytes, struct error *err)
+{
+    int r;
+
+    buf_put(buf, "", 0); /* even nothing is a block with its '\0' */
+    r = buf->error;
+    if (r < 0) {
+        size_t max = buf->max;
+
+        buf_done(buf);
+        if (r == -E2BIG)
+            return error_set(err, r, "more than %zu bytes", max);
+        return error_set(err, r, "out of memory");
+    }
+    *ret_bytes = (struct bytes){ buf->data, buf->size };
+    buf->data = NULL;
+    buf_done(buf);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* heap.h - the earliest of many instants.
+ *
+ * Element i of a fixed range has at most one instant. Equal instants come out by ascending index, so that the order
+ * never depends on history. Memory is the caller's: heap_size() bytes, set up once.
+ */
+#include <stddef.h>
+
+#include "base/units.h"
+
+#define HEAP_NONE UINT32_MAX
+
+struct heap {
+    usec_t *at;      /* by element */
+    uint32_t *where; /* by element: position in order[], or HEAP_NONE */
+    uint32_t *order; /* the heap: elements */
+    uint32_t count, capacity;
+};
+
+size_t heap_size(uint32_t capacity);
+void heap_init(struct heap *heap, void *memory, uint32_t capacity);
+
+/* Gives the element its instant, new or changed. USEC_NEVER takes it out. */
+void heap_set(struct heap *heap, uint32_t element, usec_t at);
+
+static inline void heap_clear(struct heap *heap, uint32_t element)
+{
+    heap_set(heap, element, USEC_NEVER);
+}
+
+/* The instant of an element, USEC_NEVER if it has none. */
+static inline usec_t heap_at(const struct heap *heap, uint32_t element)
+{
+    return heap->where[element] == HEAP_NONE ? USEC_NEVER : heap->at[element];
+}
+
+/* The earliest instant, USEC_NEVER if empty; and the element that has it. */
+static inline usec_t heap_next(const struct heap *heap)
+{
+    return heap->count ? heap->at[heap->order[0]] : USEC_NEVER;
+}
+
+static inline uint32_t heap_first(const struct heap *heap)
+{
+    return heap->count ? heap->order[0] : HEAP_NONE;
+}

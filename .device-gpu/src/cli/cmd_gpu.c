@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_gpu.c - muster gpu run, ls, top, pause, resume, evict, release, restore, set; and the two that serve them: agent
+ * and guard. */
+#include "cli/cmd_gpu.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "gpurt/guard.h"
+#include "gpurt/node.h"
+#include "gpurt/tool.h"
+
+enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
+#define ORDER_WAIT_S 300u
+#define TEXT_MAX 4096
+
+static const char usage_text[] =
+    "Usage: muster gpu run [--role guaranteed|opportunistic] [--memory SIZE] [--movable | --native]\n"
+    "                      [--host-memory SIZE] [--host-pool SIZE] [--required] -- COMMAND...\n"
+    "       muster gpu ls [--json]\n"
+    "       muster gpu top [-n TIMES] [-w SECONDS]\n"
+    "       muster gpu pause|resume|evict|release|restore PID\n"
+    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE\n"
+    "       muster gpu agent [--idle-exit SECONDS]\n"
+    "\n"
+    "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"
+    "memory out of the GPU and back. Sizes: a bare number is MiB; K, M, G and T are binary.\n";
+
+static int fail(const struct error *err)
+{
+    (void)fprintf(stderr, "muster gpu: %s\n", err->text);
+    return EXIT_FAILED;
+}
+
+static int __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
+{
+    va_list ap;
+
+    (void)fprintf(stderr, "muster gpu: ");
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fprintf(stderr, "\nTry `muster gpu --help`.\n");
+    return EXIT_USAGE;
+}
+
+/* "20G", "512M", "300" (MiB) as bytes. */
+static int size_parse(const char *text, uint64_t *ret)
+{
+    static const char units[] = "KMGT";
+    unsigned long long value;
+    const char *unit;
+    char *end;
+    int shift = 20;
+
+    if (*text < '0' || *text > '9')
+        return -EINVAL;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*end) {
+        unit = strchr(units, *end & ~0x20);
+        if (!unit || end[1])
+            return -EINVAL;
+        shift = 10 * (int)(unit - units + 1);
+    }
+    if (errno || value > (UINT64_MAX >> shift))
+        return -ERANGE;
+    *ret = (uint64_t)value << shift;
+    return 0;
+}
+
+static void program_path(char *path)
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    path[n > 0 ? n : 0] = '\0';
+}
+
+/* Beside the program, in ../lib of it, or where MUSTER_GPU_LIBRARY says. */
+static int library_find(const char *program, char *path, struct error *err)
+{
+    static const char *const places[] = { "libmuster_gpu.so", "../lib/libmuster_gpu.so",
+                                          "../lib/x86_64-linux-gnu/libmuster_gpu.so", "../lib64/libmuster_gpu.so" };
+    const char *given = getenv("MUSTER_GPU_LIBRARY"), *slash = strrchr(program, '/');
+    char candidate[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (given)
+            (void)snprintf(candidate, sizeof(candidate), "%s", given);
+        else if ((size_t)snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)(slash ? slash - program : 0), program,
+                                  places[i]) >= sizeof(candidate))
+            continue;
+        if (access(candidate, R_OK) == 0 && realpath(candidate, path)) {
+            if (strpbrk(path, " :"))
+                return error_set(err, -EINVAL, "%s: a preloaded library's path may hold no blank or colon", path);
+            return 0;
+        }
+    }
+    return error_set(err, -ENOENT, "libmuster_gpu.so is not beside %s; set MUSTER_GPU_LIBRARY", program);
+}
+
+struct run_options {
+    const char *role, *mode;
+    uint64_t memory, host_memory, host_pool;
+    bool required;
+};
+
+static void env_bytes(const char *name, uint64_t bytes)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    if (bytes)
+        (void)setenv(name, text, 1);
+    else
+        (void)unsetenv(name);
+}
+
+static int run_parse(int argc, char **argv, struct run_options *o)
+{
+    enum { OPT_ROLE = 256, OPT_MEMORY, OPT_HOST, OPT_POOL, OPT_MOVABLE, OPT_NATIVE, OPT_REQUIRED };
+    static const struct option options[] = {
+        { "role", required_argument, NULL, OPT_ROLE },        { "memory", required_argument, NULL, OPT_MEMORY },
+        { "host-memory", required_argument, NULL, OPT_HOST }, { "host-pool", required_argument, NULL, OPT_POOL },
+        { "movable", no_argument, NULL, OPT_MOVABLE },        { "native", no_argument, NULL, OPT_NATIVE },
+        { "required", no_argument, NULL, OPT_REQUIRED },      { NULL, 0, NULL, 0 }
+    };
+    uint64_t *size = NULL;
+    int c;
+
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "+", options, NULL)) >= 0) {
+        size =
+            c == OPT_MEMORY ? &o->memory : (c == OPT_HOST ? &o->host_memory : (c == OPT_POOL ? &o->host_pool : NULL));
+        if (size && size_parse(optarg, size) < 0)
+            return misuse("'%s' is no size; 20G and 512M are", optarg);
+        if (c == OPT_ROLE && strcmp(optarg, "guaranteed") != 0 && strcmp(optarg, "opportunistic") != 0)
+            return misuse("--role: '%s' is neither guaranteed nor opportunistic", optarg);
+        if (c == OPT_ROLE)
+            o->role = optarg;
+        else if (c == OPT_MOVABLE)
+            o->mode = "spill";
+        else if (c == OPT_NATIVE)
+            o->mode = "cap";
+        else if (c == OPT_REQUIRED)
+            o->required = true;
+        else if (c == '?')
+            return misuse("%s", "unknown option");
+    }
+    if (optind >= argc)
+        return misuse("%s", "run: a command is missing after --");
+    return 0;
+}
+
+static int gpu_run(int argc, char **argv)
+{
+    char program[PATH_MAX], library[PATH_MAX], preload[2 * PATH_MAX];
+    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
+    const char *old = getenv("LD_PRELOAD"), *off = getenv("MUSTER_GPU_DISABLE");
+    struct run_options o = { 0 };
+    struct error err = { 0 };
+    int r = run_parse(argc, argv, &o);
+
+    if (r)
+        return r;
+    if (off && *off && strcmp(off, "0") != 0 && o.role && strcmp(o.role, "opportunistic") == 0)
+        return misuse("%s", "an opportunistic job cannot run with MUSTER_GPU_DISABLE set: nothing would hold it back");
+    program_path(program);
+    if (library_find(program, library, &err) < 0 || tool_paths(run_dir, socket_path, &err) < 0 ||
+        tool_start(socket_path, program, &err) < 0)
+        return fail(&err);
+    (void)snprintf(preload, sizeof(preload), "%s%s%s", library, old && *old ? ":" : "", old ? old : "");
+    (void)setenv("LD_PRELOAD", preload, 1);
+    (void)setenv("MUSTER_GPU_SOCKET", socket_path, 1);
+    if (o.role)
+        (void)setenv("MUSTER_GPU_ROLE", o.role, 1);
+    if (o.mode)
+        (void)setenv("MUSTER_GPU_MEM", o.mode, 1);
+    if (o.required)
+        (void)setenv("MUSTER_GPU_REQUIRED", "1", 1);
+    env_bytes("MUSTER_GPU_MEMORY", o.memory);
+    env_bytes("MUSTER_GPU_HOST_MEMORY", o.host_memory);
+    env_bytes("MUSTER_GPU_HOST_POOL", o.host_pool);
+    execvp(argv[optind], argv + optind);
+    (void)fprintf(stderr, "muster gpu: %s: %s\n", argv[optind], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+/* One line to the node side, its answer on standard output; an error of its on standard error. */
+static int ask(const char *line, unsigned int wait_s)
+{
+    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX], text[TEXT_MAX];
+    struct error err = { 0 };
+
+    if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, sizeof(text), &err) < 0)
+        return fail(&err);
+    if (strncmp(text, "error", 5) == 0) {
+        (void)fprintf(stderr, "muster gpu: %s\n", text + 5 + strspn(text + 5, ": "));
+        return EXIT_FAILED;
+    }
+    (void)fputs(text, stdout);
+    if (*text && text[strlen(text) - 1] != '\n')
+        (void)putchar('\n');
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+static int gpu_ls(int argc, char **argv)
+{
+    if (argc == 1)
+        return ask("ls", 5);
+    if (argc == 2 && (strcmp(argv[1], "--json") == 0 || strcmp(argv[1], "-ojson") == 0))
+        return ask("json", 5);
+    return misuse("ls: unknown argument '%s'", argv[1]);
+}
+
+static int gpu_top(int argc, char **argv)
+{
+    unsigned long times = ULONG_MAX, seconds = 1;
+    int c, r;
+
+    optind = 1;
+    while ((c = getopt(argc, argv, "n:w:")) >= 0) {
+        if (c == 'n')
+            times = strtoul(optarg, NULL, 10);
+        else if (c == 'w')
+            seconds = strtoul(optarg, NULL, 10);
+        else
+            return misuse("%s", "top: unknown option");
+    }
+    for (unsigned long i = 0; i < times; i++) {
+        if (isatty(STDOUT_FILENO))
+            (void)fputs("\033[H\033[2J", stdout);
+        r = ask("ls", 5);
+        if (r != EXIT_OK)
+            return r;
+        if (i + 1 < times)
+            (void)sleep((unsigned int)(seconds ? seconds : 1));
+    }
+    return EXIT_OK;
+}
+
+static bool pid_valid(const char *text)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    return end != text && !*end && value > 0 && value <= INT_MAX;
+}
+
+static int gpu_order(int argc, char **argv)
+{
+    char line[128];
+
+    if (argc != 2 || !pid_valid(argv[1]))
+        return misuse("%s: expected one process id", argv[0]);
+    (void)snprintf(line, sizeof(line), "%s %s", argv[0], argv[1]);
+    return ask(line, ORDER_WAIT_S);
+}
+
+/* share=0.5 is permille on the wire; sizes are bytes. */
+static int word_translate(const char *word, char *out, size_t size)
+{
+    const char *equals = strchr(word, '=');
+    uint64_t bytes;
+    double share;
+    char *end;
+
+    if (!equals)
+        return misuse("set: '%s' is not key=value", word);
+    if (strncmp(word, "share=", 6) == 0) {
+        share = strtod(equals + 1, &end);
+        if (end == equals + 1 || *end || !(share > 0) || share > 1)
+            return misuse("set: share is a fraction above 0 and up to 1, not '%s'", equals + 1);
+        (void)snprintf(out, size, " share=%u", (unsigned int)(share * 1000 + 0.5));
+        return 0;
+    }
+    if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)
+        return misuse("set: unknown key in '%s'; memory, share and prepare are known", word);
+    if (size_parse(equals + 1, &bytes) < 0)
+        return misuse("'%s' is no size; 20G and 512M are", equals + 1);
+    (void)snprintf(out, size, " %.*s=%llu", (int)(equals - word), word, (unsigned long long)bytes);
+    return 0;
+}
+
+static int gpu_set(int argc, char **argv)
+{
+    char line[200];
+    size_t n;
+
+    if (argc < 3 || !pid_valid(argv[1]))
+        return misuse("%s", "set: expected PID key=value...");
+    n = (size_t)snprintf(line, sizeof(line), "set %s", argv[1]);
+    for (int i = 2; i < argc; i++) {
+        int r = word_translate(argv[i], line + n, sizeof(line) - n);
+
+        if (r)
+            return r;
+        n += strlen(line + n);
+    }
+    return ask(line, ORDER_WAIT_S);
+}
+
+static int gpu_agent(int argc, char **argv)
+{
+    char program[PATH_MAX], run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
+    struct error err = { 0 };
+    unsigned int idle = 0;
+
+    if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0)
+        idle = (unsigned int)strtoul(argv[2], NULL, 10);
+    else if (argc != 1)
+        return misuse("agent: unknown argument '%s'", argv[1]);
+    program_path(program);
+    if (tool_paths(run_dir, socket_path, &err) < 0 || node_run(socket_path, run_dir, program, idle, &err) < 0)
+        return fail(&err);
+    return EXIT_OK;
+}
+
+static int gpu_guard(int argc, char **argv)
+{
+    const char *claim = getenv("MUSTER_GPU_CLAIM_SECONDS");
+    struct error err = { 0 };
+
+    if (argc != 5 || strcmp(argv[1], "--run-dir") != 0 || !pid_valid(argv[3]))
+        return misuse("%s", "guard: expected --run-dir DIR PID START; the agent starts it");
+    if (guard_run(argv[2], (pid_t)strtol(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+                  claim ? (unsigned int)strtoul(claim, NULL, 10) : GUARD_CLAIM_S, &err) < 0)
+        return fail(&err);
+    return EXIT_OK;
+}
+
+int cmd_gpu(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*fn)(int argc, char **argv);
+    } verbs[] = { { "run", gpu_run },      { "ls", gpu_ls },       { "top", gpu_top },       { "pause", gpu_order },
+                  { "resume", gpu_order }, { "evict", gpu_order }, { "release", gpu_order }, { "restore", gpu_order },
+                  { "set", gpu_set },      { "agent", gpu_agent }, { "guard", gpu_guard } };
+
+    if (argc < 2)
+        return misuse("%s", "a verb is missing");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        (void)fputs(usage_text, stdout);
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].fn(argc - 1, argv + 1);
+    return misuse("unknown verb '%s'", argv[1]);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_sim.c - muster sim: its verbs, and `policies`. */
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cmd_gen.h"
+#include "cli/verbs.h"
+#include "policy/registry.h"
+
+static const struct verb verbs[] = {
+    { "run", "replay one trace under one policy", cmd_sim_run },
+    { "compare", "replay traces under several policies and seeds, side by side", cmd_sim_compare },
+    { "gen", "make up a workload and write it as a trace", cmd_sim_gen },
+    { "policies", "list policies and their settings", cmd_sim_policies },
+    { 0 },
+};
+
+int cmd_sim(int argc, char **argv)
+{
+    return verb_dispatch("muster sim", verbs, argc, argv);
+}
+
+static void show_value(const struct param *p, int64_t value)
+{
+    switch (p->kind) {
+    case PARAM_TIME:
+        printf("%llds", (long long)(value / USEC_SEC));
+        break;
+    case PARAM_RATIO:
+        printf("%g", (double)value / 1e6);
+        break;
+    case PARAM_SWITCH:
+        printf("%s", value ? "on" : "off");
+        break;
+    case PARAM_CHOICE:
+        printf("%s", p->choices[value]);
+        break;
+    case PARAM_COUNTER:
+        printf("%lld", (long long)value);
+        break;
+    }
+}
+
+static void show_params(const struct param *params, const int64_t *values)
+{
+    for (size_t i = 0; params && params[i].name; i++) {
+        printf("    --set %s=", params[i].name);
+        show_value(&params[i], values[i]);
+        printf("  %s", params[i].help);
+        for (size_t c = 0; params[i].choices && params[i].choices[c]; c++)
+            printf("%s%s", c ? "|" : ": ", params[i].choices[c]);
+        putchar('\n');
+    }
+}
+
+int cmd_sim_policies(int argc, char **argv)
+{
+    static const struct argp argp = { .doc = "List the policies with their settings and what these are by default." };
+    int r = cli_parse(&argp, argc, argv, NULL);
+
+    if (r != CODE_DONE)
+        return r;
+    for (size_t i = 0; policy_at(i); i++) {
+        const struct policy *policy = policy_at(i);
+        struct policy_setup setup;
+
+        policy_setup(policy, &setup);
+        printf("%s\n    %s\n    --set place=%s  %s\n", policy->name, policy->summary, setup.place->name,
+               setup.place->summary);
+        show_params(setup.planner->params, setup.planner_params);
+        show_params(setup.order->params, setup.order_params);
+        show_params(setup.place->params, setup.place_params);
+    }
+    return CODE_DONE;
+}

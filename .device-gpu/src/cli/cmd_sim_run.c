@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_sim_run.c - muster sim run: one trace, one cluster, one policy. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "cli/sim_args.h"
+#include "cli/verbs.h"
+#include "sim/output.h"
+#include "sim/report.h"
+#include "sim/scenario.h"
+
+enum { KEY_JSON = 256, KEY_JOBS_CSV, KEY_REPORT, KEY_LOG };
+
+struct run_args {
+    struct sim_args sim;
+    const char *jobs_csv, *report, *log;
+    int json;
+};
+
+static const struct argp_option options[] = {
+    SIM_OPTIONS,
+    { "jobs-csv", KEY_JOBS_CSV, "FILE", 0, "Write one line a job: when it ran, what it waited for", 1 },
+    { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
+    { "log", KEY_LOG, "FILE", 0, "Write every decision, one line each", 1 },
+    { "json", KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
+    { 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct run_args *args = state->input;
+
+    switch (key) {
+    case KEY_JOBS_CSV:
+        args->jobs_csv = arg;
+        return 0;
+    case KEY_REPORT:
+        args->report = arg;
+        return 0;
+    case KEY_LOG:
+        args->log = arg;
+        return 0;
+    case KEY_JSON:
+        args->json = 1;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->sim.cluster_count != 1 || args->sim.trace_count != 1 || args->sim.policy_count != 1)
+            argp_error(state, "one --cluster, one --trace and one --policy are needed; 'compare' takes several");
+        return 0;
+    default:
+        return sim_args_parse(&args->sim, key, arg, state);
+    }
+}
+
+static FILE *open_out(const char *path, struct error *err)
+{
+    FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+
+    if (!out)
+        (void)error_set(err, -errno, "%s: %s", path, strerror(errno));
+    return out;
+}
+
+static int close_out(FILE *out, const char *path, struct error *err)
+{
+    int bad = ferror(out) | (out == stdout ? fflush(out) : fclose(out));
+
+    return bad ? error_set(err, -EIO, "%s: could not be written in full", path) : 0;
+}
+
+static int write_outputs(const struct run_args *args, const struct run_result *result, const struct trace *trace,
+                         const struct cluster_spec *cluster, struct error *err)
+{
+    FILE *out;
+    int r = 0;
+
+    if (args->jobs_csv) {
+        out = open_out(args->jobs_csv, err);
+        if (!out)
+            return -EIO;
+        output_jobs_csv(out, result, trace);
+        r = close_out(out, args->jobs_csv, err);
+    }
+    if (args->report && r == 0) {
+        out = open_out(args->report, err);
+        if (!out)
+            return -EIO;
+        r = report_write(out, &result, 1, trace, cluster, err);
+        if (r == 0)
+            r = close_out(out, args->report, err);
+        else
+            fclose(out);
+    }
+    if (r == 0)
+        r = args->json ? output_json(stdout, result) : output_table(stdout, &result, 1, sim_args_colour());
+    return r;
+}
+
+static int run_one(const struct run_args *args, const struct cluster_spec *cluster, const struct trace *trace,
+                   struct error *err)
+{
+    struct run_result result = { 0 };
+    struct scenario scenario;
+    FILE *log = NULL;
+    int r = scenario_init(&scenario, cluster, trace, args->sim.policies[0], args->sim.settings, args->sim.setting_count,
+                          err);
+
+    if (r < 0)
+        return r;
+    sim_args_label(&args->sim, 0, 0, 0, &result);
+    scenario.driver.keep_series = args->report != NULL;
+    if (args->log) {
+        log = open_out(args->log, err);
+        if (!log)
+            r = -EIO;
+        scenario.driver.on_decision = sim_args_log;
+        scenario.driver.on_decision_arg = log;
+    }
+    if (r == 0)
+        r = scenario_run(&scenario, args->sim.seed_count ? args->sim.seeds[0] : 1, &result, err);
+    if (log) {
+        int closed = close_out(log, args->log, r == 0 ? err : NULL);
+
+        r = r == 0 ? closed : r;
+    }
+    if (r == 0)
+        r = write_outputs(args, &result, trace, cluster, err);
+    run_result_done(&result);
+    scenario_done(&scenario);
+    return r;
+}
+
+int cmd_sim_run(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options, parse, NULL, "Replay a trace on a simulated cluster under one policy.\v" SIM_HELP, NULL, NULL, NULL
+    };
+    struct run_args args = { 0 };
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct error err = { 0 };
+    int r = cli_parse(&argp, argc, argv, &args);
+
+    if (r != CODE_DONE)
+        return r;
+    r = cluster_load(args.sim.clusters[0], &cluster, &err);
+    if (r < 0)
+        r = error_prefix(&err, r, "--cluster");
+    if (r == 0)
+        r = trace_load(args.sim.traces[0], NULL, &trace, &err);
+    if (r == 0)
+        r = run_one(&args, &cluster, &trace, &err);
+    cluster_spec_done(&cluster);
+    trace_done(&trace);
+    return r < 0 ? cli_fail(r, &err) : CODE_DONE;
+}

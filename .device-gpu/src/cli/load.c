@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - see load.h. */
+#include "cli/load.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/file.h"
+#include "wire/cluster.h"
+#include "wire/trace.h"
+#include "wire/yaml_doc.h"
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+
+    if (length > 3 && strcmp(text + length - 3, ".gz") == 0)
+        length -= 3;
+    return length > tail && memcmp(text + length - tail, end, tail) == 0;
+}
+
+static int cluster_file_load(const char *path, struct cluster_spec *ret_spec, struct error *err)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    int r = file_read(path, ends_in(path, ".csv") ? 0 : YAML_BYTES_MAX, &bytes, err);
+
+    if (r < 0)
+        return r;
+    if (ends_in(path, ".csv"))
+        return cluster_read_csv(path, &bytes, ret_spec, err);
+    return cluster_read_yaml(file_label(path), &bytes, ret_spec, err);
+}
+
+int cluster_load(const char *argument, struct cluster_spec *ret_spec, struct error *err)
+{
+    int r;
+
+    if (strcmp(argument, "-") == 0 || ends_in(argument, ".yaml") || ends_in(argument, ".yml") ||
+        ends_in(argument, ".csv"))
+        return cluster_file_load(argument, ret_spec, err);
+    r = cluster_parse(argument, ret_spec, err);
+    if (r == -EINVAL && access(argument, R_OK) == 0)
+        return cluster_file_load(argument, ret_spec, err);
+    return r;
+}
+
+static void notes_print(const char *path, const struct import_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        fprintf(stderr, "muster: note: %s: %llu jobs (the first on line %u): %s\n", file_label(path),
+                (unsigned long long)notes->notes[i].count, notes->notes[i].line, notes->notes[i].text);
+}
+
+int trace_load(const char *path, const char *format, struct trace *ret_trace, struct error *err)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    const struct import_format *guess;
+    struct import_notes notes = { 0 };
+    int r = file_read(path, 0, &bytes, err);
+
+    if (r < 0)
+        return r;
+    if (format) {
+        r = import_trace(format, file_label(path), &bytes, ret_trace, &notes, err);
+        if (r == 0)
+            notes_print(path, &notes);
+        return r;
+    }
+    r = trace_read(file_label(path), &bytes, ret_trace, err);
+    guess = r < 0 ? import_guess(&bytes) : NULL;
+    if (guess && err) {
+        size_t used = strlen(err->text);
+
+        (void)snprintf(err->text + used, sizeof(err->text) - used,
+                       "\nhint: it looks like a %s trace: muster trace import --format %s FILE -o OUT.csv", guess->name,
+                       guess->name);
+    }
+    return r;
+}
+
+int64_t cluster_gpus(const struct cluster_spec *spec)
+{
+    int64_t gpus = 0;
+
+    for (uint32_t i = 0; i < spec->node_count; i++)
+        gpus += spec->nodes[i].gpus;
+    return gpus;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* sim_args.h - the options that `sim run` and `sim compare` share. */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "sim/scenario.h"
+
+enum { SIM_LIST_MAX = 256 };
+
+struct sim_args {
+    const char *clusters[SIM_LIST_MAX], *traces[SIM_LIST_MAX], *policies[SIM_LIST_MAX];
+    struct setting settings[SIM_LIST_MAX];
+    uint64_t seeds[SIM_LIST_MAX];
+    size_t cluster_count, trace_count, policy_count, setting_count, seed_count;
+};
+
+#define SIM_OPTIONS                                                                                                    \
+    { "cluster", 'c', "CLUSTER", 0, "A YAML file, or a string such as 3x8 or 'racks:2 nodes:16 gpus:8 sku:V100'", 0 }, \
+        { "trace", 't', "FILE", 0, "A trace in the native format, gzipped or not; - is standard input", 0 },           \
+        { "policy", 'P', "NAME", 0, "See 'muster sim policies'", 0 },                                                  \
+        { "set", 's', "KEY=VALUE", 0, "A setting of the policy, the world or the run; may be given again", 0 },        \
+    {                                                                                                                  \
+        "seed", 'S', "N", 0, "Of everything drawn at random (1)", 0                                                    \
+    }
+
+#define SIM_HELP                                                                                                       \
+    "Settings of the run: round=60s (plan only at multiples; 0 = at every event), quota=on|off, until=TIME, "          \
+    "infeasible=error|skip. Settings of the world: restart=60s (cost of a resume; 0 by default), checkpoint=, "        \
+    "costs=, speed=, slowdown=, pairs=, estimate-error=, mtbf=, mttr= and more: muster-sim(1)."
+
+/* Takes a key of SIM_OPTIONS; ARGP_ERR_UNKNOWN for others. */
+error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_state *state);
+
+/* Writes names and settings into the result, for tables and reports. */
+void sim_args_label(const struct sim_args *args, size_t cluster, size_t trace, size_t policy,
+                    struct run_result *result);
+
+/* Whether standard output wants colour. */
+bool sim_args_colour(void);
+
+/* driver_decision_fn: one line a decision to the FILE in `arg`. */
+void sim_args_log(void *arg, const struct core *core, const struct decision *decision, const uint32_t *gpus);

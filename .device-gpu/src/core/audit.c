@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* audit.c - every invariant, recounted from nothing but jobs and shares.
+ *
+ * What the core keeps incrementally (free counts of cells and pools, buckets, trees, sums) is compared with a recount;
+ * what must never happen (a GPU given away twice, half a gang, a job in two places) is asserted. Checked builds run
+ * this after every step, so it may be slow but not quadratic.
+ */
+#include <assert.h>
+
+#include "core/state.h"
+
+/* The parts of one job: its shares, its place in lists and trees, its counters. */
+static void audit_job(const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    const struct vc *vc = &core->vcs[job->vc];
+    uint32_t shares = 0, blocked = 0, last = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+        const struct share *share = &core->ledger.shares[s];
+        const struct gpu *gpu = &core->ledger.gpus[share->gpu];
+
+        assert(share->job == index);
+        assert(share->amount == job->spec.share);
+        assert(shares == 0 || share->gpu > last); /* ascending: no GPU twice */
+        assert(core->ledger.topo.nodes[gpu->node].sku == job->sku);
+        assert(core->ledger.topo.nodes[gpu->node].up); /* nothing runs on what is down */
+        assert(!gpu->bad);
+        assert(share->leaving == (job->state == JOB_STOPPING));
+        blocked += share->role == ROLE_OWNER && gpu->leaving > 0;
+        last = share->gpu;
+        shares++;
+    }
+    assert(shares == (uint32_t)job->gpus); /* gangs are whole or absent */
+    assert(!job->planned);
+    switch ((enum job_state)job->state) {
+    case JOB_PENDING:
+    case JOB_RESERVED:
+        assert(shares == 0);
+        assert((job->state == JOB_RESERVED) == (job->reserved_count > 0));
+        if (job->shape != UINT32_MAX) {
+            assert(vc->queue.shapes[job->shape].live);
+            assert(job->reason == REASON_NONE);
+        } else {
+            assert(job->reason != REASON_NONE); /* set aside for a reason of its own */
+        }
+        break;
+    case JOB_CLAIMING:
+        assert(job->blocked == blocked);
+        assert(blocked > 0); /* else it would have been launched */
+        break;
+    case JOB_STARTING:
+    case JOB_RUNNING:
+        assert(shares > 0);
+        assert(job->gpus >= job->spec.gpus_min);
+        assert(job->gpus <= job->spec.gpus_max);
+        /* Nobody else is still there, unless it came later as a guest. */
+        assert(blocked == 0);
+        break;
+    case JOB_STOPPING:
+        assert(shares > 0);
+        break;
+    case JOB_HELD:
+    case JOB_FREE:
+    case JOB_OFFERED:
+        assert(shares == 0);
+        break;
+    case JOB_DONE:
+    case JOB_FAILED:
+    case JOB_KILLED:
+    case JOB_STATE_COUNT:
+        assert(false); /* such jobs are forgotten within the step */
+    }
+}
+
+static void audit_gpu(const struct core *core, uint32_t index)
+{
+    const struct gpu *gpu = &core->ledger.gpus[index];
+    mgpu_t used = 0, leaving = 0, here = 0;
+    uint32_t guests = 0;
+
+    for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu) {
+        const struct share *share = &core->ledger.shares[s];
+        const struct job *job = &core->jobs[share->job];
+
+        assert(share->gpu == index);
+        if (share->role == ROLE_GUEST) {
+            guests++;
+            continue;
+        }
+        *(share->leaving ? &leaving : &used) += share->amount;
+        /* On the device at this moment: all but those that wait for others to leave. */
+        if (job->state != JOB_CLAIMING)
+            here += share->amount;
+    }
+    assert(used == gpu->used);
+    assert(leaving == gpu->leaving);
+    assert(guests == gpu->guests);
+    assert(guests <= GUESTS_MAX);
+    assert(used <= MGPU_ONE); /* never given away more than there is */
+    assert(here <= MGPU_ONE); /* never more on the device than it can take */
+    assert(gpu->reserved_for == JOB_NONE || core->jobs[gpu->reserved_for].state == JOB_RESERVED);
+}
+
+static uint32_t count_free(const struct core *core, uint32_t first, uint32_t gpus)
+{
+    uint32_t free = 0;
+
+    for (uint32_t g = first; g < first + gpus; g++)
+        free += core->ledger.gpus[g].used == 0 && !core->ledger.gpus[g].bad &&
+                core->ledger.gpus[g].reserved_for == JOB_NONE;
+    return free;
+}
+
+static void audit_pool(const struct core *core, const struct pool *pool)
+{
+    const struct topo *topo = &core->ledger.topo;
+    uint32_t total = 0, free = 0, nodes = 0, listed = 0;
+
+    for (uint32_t n = pool->first_node; n < pool->first_node + pool->node_count; n++) {
+        const struct node *node = &topo->nodes[n];
+
+        if (node->sku != pool->sku || !node->up)
+            continue;
+        assert(bits_has(&pool->bucket[node->free], n - pool->first_node));
+        total += node->gpus - node->bad;
+        free += node->free;
+        nodes++;
+    }
+    for (uint32_t f = 0; f <= pool->gpus_max; f++)
+        listed += pool->bucket_count[f];
+    assert(listed == nodes);
+    assert(total == pool->total);
+    assert(free == pool->free);
+}
+
+static void audit_topo(const struct core *core)
+{
+    const struct topo *topo = &core->ledger.topo;
+    uint32_t free = 0;
+
+    for (uint32_t n = 0; n < topo->node_count; n++) {
+        const struct node *node = &topo->nodes[n];
+        uint32_t inside = 0;
+
+        assert(node->free == count_free(core, node->first_gpu, node->gpus));
+        for (uint32_t c = topo->cells[node->cell].first_child, i = 0; i < topo->cells[node->cell].child_count; i++) {
+            const struct cell *socket = &topo->cells[c + i];
+
+            assert(socket->free == count_free(core, socket->first_gpu, socket->gpu_count));
+            inside += socket->free;
+        }
+        assert(inside == node->free);
+        free += node->up ? node->free : 0;
+    }
+    assert(topo->cells[0].free == free);
+    for (uint32_t p = 0; p < topo->pool_count; p++)
+        audit_pool(core, &topo->pools[p]);
+}
+
+static void audit_queue(const struct core *core, const struct vc *vc)
+{
+    const struct queue *queue = &vc->queue;
+    uint32_t waiting = 0;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        const struct shape_class *cls = &queue->shapes[queue->live[i]];
+
+        assert(cls->live);
+        assert(cls->count > 0);
+        assert(tree_sum(core->tree, cls->root) == cls->count);
+        /* After a pass nobody is left without a reason; between two passes a new shape may be. */
+        assert(core->planned_at != core->now || core->round || cls->reason != REASON_NONE);
+        waiting += cls->count;
+    }
+    assert(waiting == queue->waiting);
+}
+
+static void audit_vc(const struct core *core, const struct vc *vc)
+{
+    int64_t used[SKUS_MAX] = { 0 }, guest[SKUS_MAX] = { 0 };
+    uint32_t running = 0, previous = JOB_NONE;
+    usec_t start = INT64_MIN;
+
+    for (uint32_t i = vc->run_first; i != JOB_NONE; previous = i, i = core->jobs[i].next) {
+        const struct job *job = &core->jobs[i];
+
+        assert(job_holds(job->state));
+        assert(job->prev == previous);
+        assert(job->last_start >= start);
+        start = job->last_start;
+        *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) +=
+            (int64_t)job->gpus * job->spec.share;
+        running++;
+    }
+    assert(previous == vc->run_last);
+    assert(running == vc->running);
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        assert(used[s] == vc->used[s]);
+        assert(guest[s] == vc->guest[s]);
+    }
+    audit_queue(core, vc);
+}
+
+void core_audit(const struct core *core)
+{
+    uint32_t waiting = 0, running = 0, shares = 0;
+    int64_t held = 0;
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+
+        audit_job(core, i);
+        waiting += job_waits(job->state);
+        running += job_holds(job->state);
+        held += job_holds(job->state) ? (int64_t)job->gpus * job->spec.share : 0;
+        shares += (uint32_t)job->gpus;
+    }
+    assert(waiting == core->waiting);
+    assert(running == core->running);
+    assert(held == core->mgpu_held);
+    assert(shares == core->ledger.share_count);
+    for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
+        audit_gpu(core, g);
+    audit_topo(core);
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        audit_vc(core, &core->vcs[v]);
+}

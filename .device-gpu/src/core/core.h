@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* core.h - the cluster as a deterministic state machine: events in, effects and decisions out.
+ *
+ * No I/O, no clock, no thread, no floating point, and no memory from the system after core_new(). The daemon and the
+ * simulator are two drivers of this same code.
+ *
+ * An offer may be refused; a step cannot fail. At one instant the driver offers what happened, steps, carries the
+ * effects out, offers the answers that came at once, and steps again at the same instant; the planning pass runs in the
+ * first of these steps only, so it never runs twice for one instant and never sees half of one.
+ */
+#include "base/error.h"
+#include "core/vc.h"
+#include "model/effect.h"
+#include "model/event.h"
+
+struct core;
+
+struct core_limits {
+    uint32_t jobs;   /* that wait or run at one time */
+    uint32_t shares; /* job-GPU pairs; 0 = four a GPU */
+};
+
+struct core_config {
+    struct core_limits limits;
+    usec_t round; /* plan only at multiples of this; 0 = at every event */
+    uint64_t seed;
+    const struct policy_setup *policies; /* one a virtual cluster */
+};
+
+/* The only call that takes memory. -ENOMEM, -EINVAL with words. The specification is read, not kept. */
+int core_new(const struct cluster_spec *spec, const struct core_config *config, struct core **ret_core,
+             struct error *err);
+void core_free(struct core *core);
+
+/* Checks the event against the state and takes it in for the next step. SUBMIT gives the job its reference.
+ * -EINVAL, -ENOENT (stale reference), -ENOSPC (a limit), -ERANGE (an impossible job): in words, and nothing changed. */
+int core_offer(struct core *core, const struct event *event, struct job_ref *ret_job, struct error *err);
+
+/* Applies what was offered, at an instant not before the last. The outbox is the core's own. */
+const struct outbox *core_step(struct core *core, usec_t at);
+
+/* The next instant at which the core wants to be stepped without being offered anything; USEC_NEVER. */
+usec_t core_next_wake(const struct core *core);
+
+/* Reading. */
+const struct job *core_job(const struct core *core, uint32_t index);
+const struct ledger *core_ledger(const struct core *core);
+const struct vc *core_vc(const struct core *core, uint32_t index);
+uint32_t core_vc_count(const struct core *core);
+usec_t core_now(const struct core *core);
+uint32_t core_waiting(const struct core *core);
+uint32_t core_running(const struct core *core);
+int64_t core_mgpu_held(const struct core *core);
+uint64_t core_decisions(const struct core *core);
+
+/* A number that two runs share only if they took the same decisions in the same order. */
+uint64_t core_digest(const struct core *core);
+
+/* Why a job waits: the reason of its shape, or its own. */
+enum reason core_reason(const struct core *core, uint32_t index);
+
+/* Books waiting up to now into job->waited, as a driver wants it before it reads them. */
+void core_settle_waits(struct core *core, uint32_t index);
+
+/* Recounts everything that is kept incrementally and asserts every invariant. Slow; checked builds call it each step.
+ */
+void core_audit(const struct core *core);

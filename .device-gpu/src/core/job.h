@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* job.h - a job as the core keeps it, its states and the legal moves between them.
+ *
+ *              submit                 plan_start             STARTED
+ *   (offer) ───────────► PENDING ─────────────► CLAIMING ─► STARTING ─► RUNNING ─► DONE, FAILED
+ *                        ▲  │  ▲                  (waits for   (holds its GPUs,
+ *                   hold │  │  │ STOPPED           others to    no progress yet)
+ *                        ▼  │  │                   leave)           │
+ *                      HELD │ STOPPING ◄──── plan_stop ─────────────┘
+ *                           └─► RESERVED (holds part of its gang)        any ─► KILLED
+ *
+ * Time is lazy: a running job carries its rate and the instant it was last settled; what it has done since is computed
+ * when somebody asks.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/jobspec.h"
+#include "model/reason.h"
+
+#define JOB_NONE UINT32_MAX
+
+#define JOB_STATES(X)                                                                                                  \
+    X(FREE, "FREE")         /* an empty slot */                                                                        \
+    X(OFFERED, "OFFERED")   /* accepted, not yet stepped */                                                            \
+    X(HELD, "HELD")         /* kept out of the queue by a person */                                                    \
+    X(PENDING, "PENDING")   /* in the queue */                                                                         \
+    X(RESERVED, "RESERVED") /* in the queue, holding part of its gang */                                               \
+    X(CLAIMING, "CLAIMING") /* was given GPUs that others are still leaving */                                         \
+    X(STARTING, "STARTING") /* holds its GPUs, makes no progress yet */                                                \
+    X(RUNNING, "RUNNING")                                                                                              \
+    X(STOPPING, "STOPPING") /* was told to leave, still holds its GPUs */                                              \
+    X(DONE, "DONE")                                                                                                    \
+    X(FAILED, "FAILED")                                                                                                \
+    X(KILLED, "KILLED")
+
+enum job_state {
+#define X(code, name) JOB_##code,
+    JOB_STATES(X)
+#undef X
+        JOB_STATE_COUNT
+};
+
+const char *job_state_name(enum job_state state);
+
+/* Whether the state machine allows the move; the core asserts it on every one. */
+bool job_may_move(enum job_state from, enum job_state to);
+
+static inline bool job_waits(enum job_state state)
+{
+    return state == JOB_PENDING || state == JOB_RESERVED;
+}
+
+static inline bool job_holds(enum job_state state)
+{
+    return state == JOB_CLAIMING || state == JOB_STARTING || state == JOB_RUNNING;
+}
+
+/* How a stop asks the job to leave; the ladder of the service, best first. */
+enum stop_step { STOP_SUSPEND, STOP_CHECKPOINT, STOP_REQUEUE, STOP_CANCEL, STOP_STEP_COUNT };
+
+/* Stale references are noticed, not followed. */
+struct job_ref {
+    uint32_t index, gen;
+};
+
+/* Causes of waiting that a whole shape class shares; the core integrates time in each of them once a class. */
+enum { WAIT_LANES = 8 };
+
+enum { POLICY_WORDS = 4 };
+
+struct job {
+    struct jobspec spec;
+    uint32_t gen;
+    uint8_t state, klass, tier; /* klass and tier may be changed by admission */
+    uint8_t reason;             /* while it waits on its own account (held, back-off, claiming); else NONE */
+    uint8_t level;              /* locality it is content with: 0 strictest */
+    uint8_t stop;               /* enum stop_step, while STOPPING */
+    uint8_t sku;                /* of the GPUs it holds */
+    bool borrowed;              /* started beyond its virtual cluster's quota */
+    bool resumes;               /* has run before: its next start is a resume */
+    uint8_t before;             /* state it was stopped in, while STOPPING */
+    bool planned, listed;       /* changed by the pass under way; in its list */
+    bool fresh;                 /* began to wait in the step under way */
+    uint32_t vc;
+    uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
+    uint32_t run_class;                      /* class in the run list while it holds GPUs */
+    int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
+    uint32_t shares;                         /* first of its shares in the ledger */
+    uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
+    uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
+    uint32_t prev, next;                     /* run list of its virtual cluster, by start */
+    uint32_t preemptions, migrations, attempts, fails;
+    usec_t since;                     /* settled up to here */
+    usec_t state_since;               /* in this state, or set aside, since */
+    usec_t first_start, last_start;   /* -1 = never */
+    usec_t queued_at;                 /* when it last began to wait */
+    usec_t ran;                       /* time in RUNNING */
+    usec_t progress;                  /* nominal run time done and kept */
+    svc_t attained;                   /* GPU-time in RUNNING */
+    ppm_t rate;                       /* progress per unit of time, while RUNNING */
+    int64_t order_value, order_slope; /* its key; see order.h */
+    usec_t lane_base[WAIT_LANES];
+    usec_t waited[REASON_COUNT];
+    usec_t over_quota; /* waiting while its virtual cluster was over what it is owed (fair-share delay) */
+    usec_t waited_all;
+    int64_t word[POLICY_WORDS]; /* the policy's own, kept in snapshots */
+};
+
+/* Progress including what was made since it was last settled. */
+usec_t job_progress(const struct job *job, usec_t now);
+
+/* Nominal run time left by the job's own estimate; at least 0. */
+usec_t job_remaining(const struct job *job, usec_t now);
+
+/* Attained GPU-time, up to now. */
+svc_t job_attained(const struct job *job, usec_t now);
+
+/* Brings ran, attained and progress up to now. */
+void job_settle(struct job *job, usec_t now);
+
+/* GPUs of the request, in thousandths. */
+static inline int64_t job_demand(const struct job *job)
+{
+    return (int64_t)job->spec.gpus * job->spec.share;
+}

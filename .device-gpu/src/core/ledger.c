@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ledger.c - see ledger.h. */
+#include "core/ledger.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static bool is_free(const struct gpu *gpu)
+{
+    return gpu->used == 0 && !gpu->bad && gpu->reserved_for == JOB_NONE;
+}
+
+bool ledger_whole(const struct ledger *ledger, uint32_t gpu)
+{
+    const struct gpu *g = &ledger->gpus[gpu];
+
+    return is_free(g) && ledger->topo.nodes[g->node].up;
+}
+
+/* Books a change of freeness in the cells below the node, then in the node and all above it. */
+static void count_free(struct ledger *ledger, const struct gpu *gpu, bool free)
+{
+    struct topo *topo = &ledger->topo;
+    struct node *node = &topo->nodes[gpu->node];
+
+    for (uint32_t c = gpu->group; c != node->cell; c = topo->cells[c].parent)
+        topo->cells[c].free = free ? topo->cells[c].free + 1 : topo->cells[c].free - 1;
+    topo_node_free(topo, gpu->node, (uint16_t)(free ? node->free + 1 : node->free - 1));
+    if (free)
+        ledger->releases++;
+}
+
+/* A GPU of which part is given away is open to further shares; the tree knows how much is left of each. */
+static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
+{
+    const struct gpu *gpu = &ledger->gpus[index];
+    uint32_t *root = &ledger->open_trees[ledger->topo.nodes[gpu->node].sku];
+    struct tree_node *t = &ledger->open_nodes[index];
+
+    if (was > 0 && was < MGPU_ONE)
+        tree_remove(ledger->open_nodes, root, index);
+    if (gpu->used > 0 && gpu->used < MGPU_ONE) {
+        t->rank = (struct rank){ .key = MGPU_ONE - gpu->used, .id = index };
+        tree_insert(ledger->open_nodes, root, index);
+    }
+}
+
+static void set_used(struct ledger *ledger, uint32_t index, mgpu_t used)
+{
+    struct gpu *gpu = &ledger->gpus[index];
+    bool was_free = is_free(gpu);
+    mgpu_t was = gpu->used;
+
+    assert(used >= 0);
+    assert(used <= MGPU_ONE);
+    gpu->used = used;
+    open_update(ledger, index, was);
+    if (used < was)
+        ledger->releases++;
+    if (is_free(gpu) != was_free)
+        count_free(ledger, gpu, !was_free);
+}
+
+int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t amount, enum share_role role)
+{
+    if (to->count == 0 || amount <= 0 || amount > MGPU_ONE)
+        return -EINVAL;
+    if (to->count > ledger->share_capacity - ledger->share_count)
+        return -ENOSPC;
+    for (uint32_t i = 0; i < to->count; i++) {
+        const struct gpu *gpu;
+
+        if (to->gpus[i] >= ledger->topo.gpu_count)
+            return -EINVAL;
+        if (i > 0 && to->gpus[i] <= to->gpus[i - 1])
+            return -EINVAL; /* ascending, so none is named twice */
+        gpu = &ledger->gpus[to->gpus[i]];
+        if (ledger->topo.nodes[gpu->node].sku != ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku)
+            return -EINVAL;
+        if (gpu->bad || !ledger->topo.nodes[gpu->node].up)
+            return -EBUSY;
+        if (role == ROLE_GUEST) {
+            if (gpu->guests >= GUESTS_MAX)
+                return -EBUSY;
+            continue;
+        }
+        if (gpu->used + amount > MGPU_ONE || gpu->reserved_for != JOB_NONE)
+            return -EBUSY;
+    }
+    return 0;
+}
+
+static uint32_t share_new(struct ledger *ledger)
+{
+    uint32_t i = ledger->share_free;
+
+    assert(i != SHARE_NONE);
+    ledger->share_free = ledger->shares[i].next_of_job;
+    ledger->share_count++;
+    return i;
+}
+
+uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
+                     enum share_role role)
+{
+    uint32_t blocked = 0;
+
+    /* Backwards, so that the job's list ends up in ascending GPU order. */
+    for (uint32_t k = to->count; k-- > 0;) {
+        uint32_t i = share_new(ledger);
+        struct gpu *gpu = &ledger->gpus[to->gpus[k]];
+
+        ledger->shares[i] = (struct share){ .job = index,
+                                            .gpu = to->gpus[k],
+                                            .next_of_job = job->shares,
+                                            .next_of_gpu = gpu->shares,
+                                            .amount = job->spec.share,
+                                            .role = (uint8_t)role };
+        job->shares = i;
+        gpu->shares = i;
+        if (role == ROLE_GUEST) {
+            gpu->guests++;
+            continue;
+        }
+        if (gpu->leaving > 0)
+            blocked++;
+        set_used(ledger, to->gpus[k], gpu->used + job->spec.share);
+    }
+    return blocked;
+}
+
+void ledger_leave(struct ledger *ledger, const struct job *job)
+{
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+
+        assert(!share->leaving);
+        share->leaving = true;
+        if (share->role == ROLE_GUEST)
+            continue;
+        ledger->gpus[share->gpu].leaving += share->amount;
+        set_used(ledger, share->gpu, ledger->gpus[share->gpu].used - share->amount);
+    }
+}
+
+int ledger_stay(struct ledger *ledger, const struct job *job)
+{
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        const struct share *share = &ledger->shares[i];
+        const struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE))
+            return -EBUSY;
+    }
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+
+        share->leaving = false;
+        if (share->role == ROLE_GUEST)
+            continue;
+        ledger->gpus[share->gpu].leaving -= share->amount;
+        set_used(ledger, share->gpu, ledger->gpus[share->gpu].used + share->amount);
+    }
+    return 0;
+}
+
+static void unlink_from_gpu(struct ledger *ledger, uint32_t i)
+{
+    uint32_t *at = &ledger->gpus[ledger->shares[i].gpu].shares;
+
+    while (*at != i) {
+        assert(*at != SHARE_NONE);
+        at = &ledger->shares[*at].next_of_gpu;
+    }
+    *at = ledger->shares[i].next_of_gpu;
+}
+
+/* The last leaver of a GPU is gone: whoever was given it meanwhile is one GPU closer. */
+static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
+        struct job *other = &jobs[ledger->shares[i].job];
+
+        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].role == ROLE_GUEST)
+            continue;
+        assert(other->blocked > 0);
+        if (--other->blocked == 0) {
+            assert(count < max);
+            ready[count++] = ledger->shares[i].job;
+        }
+    }
+    return count;
+}
+
+uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = job->shares, next; i != SHARE_NONE; i = next) {
+        struct share *share = &ledger->shares[i];
+        struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        next = share->next_of_job;
+        unlink_from_gpu(ledger, i);
+        if (share->role == ROLE_GUEST) {
+            gpu->guests--;
+            ledger->releases++;
+        } else if (!share->leaving) {
+            set_used(ledger, share->gpu, gpu->used - share->amount);
+        } else {
+            gpu->leaving -= share->amount;
+            if (gpu->leaving == 0)
+                count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
+        }
+        share->next_of_job = ledger->share_free;
+        ledger->share_free = i;
+        ledger->share_count--;
+    }
+    job->shares = SHARE_NONE;
+    return count;
+}
+
+bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
+{
+    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu)
+        if (ledger->shares[i].leaving && ledger->shares[i].job != job)
+            return false;
+    return true;
+}
+
+void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what)
+{
+    for (uint32_t i = 0; i < what->count; i++) {
+        struct gpu *gpu = &ledger->gpus[what->gpus[i]];
+
+        assert(is_free(gpu));
+        gpu->reserved_for = job;
+        ledger->reserved[ledger->topo.nodes[gpu->node].sku]++;
+        count_free(ledger, gpu, false);
+    }
+}
+
+void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placement *what)
+{
+    for (uint32_t i = 0; i < what->count; i++) {
+        struct gpu *gpu = &ledger->gpus[what->gpus[i]];
+
+        assert(gpu->reserved_for == job);
+        gpu->reserved_for = JOB_NONE;
+        ledger->reserved[ledger->topo.nodes[gpu->node].sku]--;
+        if (is_free(gpu))
+            count_free(ledger, gpu, true);
+    }
+}
+
+void ledger_restore(struct ledger *ledger, const struct share *share)
+{
+    struct gpu *gpu = &ledger->gpus[share->gpu];
+    uint32_t i = share_new(ledger);
+
+    ledger->shares[i] = *share;
+    ledger->shares[i].next_of_gpu = gpu->shares;
+    gpu->shares = i;
+    if (share->role == ROLE_GUEST)
+        gpu->guests++;
+    else if (share->leaving)
+        gpu->leaving += share->amount;
+    else if (gpu->used + share->amount <= MGPU_ONE)
+        set_used(ledger, share->gpu, gpu->used + share->amount);
+}
+
+void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad)
+{
+    struct gpu *g = &ledger->gpus[gpu];
+    struct topo *topo = &ledger->topo;
+    struct node *node = &topo->nodes[g->node];
+    bool was_free = is_free(g);
+
+    if (g->bad == bad)
+        return;
+    g->bad = bad;
+    node->bad = (uint16_t)(bad ? node->bad + 1 : node->bad - 1);
+    if (node->up)
+        for (int i = 0; i < 3; i++)
+            if (node->pool[i] != POOL_NONE)
+                topo->pools[node->pool[i]].total += bad ? UINT32_MAX : 1;
+    if (is_free(g) != was_free)
+        count_free(ledger, g, !was_free);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* ledger.h - who holds which share of which GPU. The only writer of occupancy.
+ *
+ * A share ties one job to one GPU. What a GPU has given away is the sum of the shares of owners; it never exceeds one
+ * GPU. Guests (opportunistic jobs on a GPU that somebody else owns) use what the owner leaves idle: they take nothing
+ * from the sum and are limited in number.
+ *
+ * Leaving is a state of its own. A job that was told to stop no longer counts against the GPU, so that a plan can give
+ * it to the next one in the same pass; but it is still there until it is reported gone, and until then whoever was
+ * given its GPU is blocked. So nothing ever runs on a GPU that another has not left.
+ *
+ * A reservation keeps free GPUs for one job without giving it a share.
+ */
+#include "core/job.h"
+#include "core/topo.h"
+
+#define SHARE_NONE UINT32_MAX
+
+enum { GUESTS_MAX = 2 };
+
+enum share_role { ROLE_OWNER, ROLE_GUEST };
+
+struct share {
+    uint32_t job, gpu;
+    uint32_t next_of_job, next_of_gpu;
+    mgpu_t amount;
+    uint8_t role;
+    bool leaving;
+};
+
+struct gpu {
+    uint32_t node, group;  /* node number; cell of its NVLink or PCIe group */
+    uint32_t shares;       /* first share, SHARE_NONE */
+    uint32_t reserved_for; /* job, JOB_NONE */
+    mgpu_t used;           /* given to owners that are not leaving */
+    mgpu_t leaving;        /* held by owners that are */
+    uint8_t guests;
+    bool bad;
+};
+
+struct ledger {
+    struct topo topo;
+    struct gpu *gpus;
+    struct share *shares; /* pool; free ones are chained by next_of_job */
+    uint32_t share_free, share_capacity, share_count;
+    struct tree_node *open_nodes; /* GPUs with part of them given away, by what is left */
+    uint32_t open_trees[SKUS_MAX];
+    uint32_t reserved[SKUS_MAX]; /* GPUs kept for somebody */
+    uint64_t releases;           /* goes up whenever something became free: a "does not fit" is true until then */
+};
+
+/* Where a job is to run: GPU numbers, all of one type. Borrowed until the next call that fills a placement. */
+struct placement {
+    const uint32_t *gpus;
+    uint32_t count;
+};
+
+/* Whether the GPU is whole: nobody's, kept for nobody, in order, its node up. */
+bool ledger_whole(const struct ledger *ledger, uint32_t gpu);
+
+/* 0 if a job can be given `amount` of each of these GPUs; -EBUSY, -EINVAL (mixed types, not ascending), -ENOSPC. */
+int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t amount, enum share_role role);
+
+/* Gives them. `ledger_check` must have said 0. Returns how many of the GPUs others have not left yet. */
+uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
+                     enum share_role role);
+
+/* The job is told to leave: its shares no longer count. */
+void ledger_leave(struct ledger *ledger, const struct job *job);
+
+/* It stays after all. -EBUSY if something it held was given away meanwhile; then nothing changed. */
+int ledger_stay(struct ledger *ledger, const struct job *job);
+
+/* The job is gone: its shares are free. Jobs that waited for one of these GPUs have their `blocked` lowered; those that
+ * reach 0 are put into ready[], which has room for `max`. Returns how many. */
+uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max);
+
+/* Whether nobody but this job is leaving the GPU. */
+bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job);
+
+/* Keeps whole free GPUs for a job, or gives all that were kept for it back. */
+void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what);
+void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placement *what);
+
+/* Puts a share of a snapshot at the front of its GPU's list; the job's own list is joined later. */
+void ledger_restore(struct ledger *ledger, const struct share *share);
+
+/* Health. The jobs on it are the core's to stop first: it must have no shares when it goes. */
+void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offer.c - the gate: what contradicts the state, breaks a limit or can never run is refused here, in words. */
+#include <assert.h>
+#include <errno.h>
+
+#include "core/state.h"
+
+static uint32_t largest_pool(const struct core *core, uint32_t mask)
+{
+    const struct topo *topo = &core->ledger.topo;
+    uint32_t most = 0;
+
+    for (uint32_t s = 0; s < topo->sku_count; s++)
+        if (mask >> s & 1 && topo->sku_gpus[s] > most)
+            most = topo->sku_gpus[s];
+    return most;
+}
+
+/* Ranges that hold on every cluster. */
+static int spec_check(const struct jobspec *spec, struct error *err)
+{
+    if (spec->gpus < 1 || spec->gpus > GANG_GPUS_MAX)
+        return error_set(err, -EINVAL, "job %lld: gpus: expected 1 to %d, got %d", (long long)spec->id, GANG_GPUS_MAX,
+                         spec->gpus);
+    if (spec->share < 1 || spec->share > MGPU_ONE)
+        return error_set(err, -EINVAL, "job %lld: share: expected above 0 and at most 1 GPU, got %d/1000",
+                         (long long)spec->id, spec->share);
+    if (spec->share < MGPU_ONE && spec->gpus != 1)
+        return error_set(err, -EINVAL, "job %lld: a share of a GPU goes with one GPU, not with %d", (long long)spec->id,
+                         spec->gpus);
+    if (spec->estimate < 0 || spec->time_limit < 0)
+        return error_set(err, -EINVAL, "job %lld: a time below 0", (long long)spec->id);
+    if (spec->priority < PRIORITY_MIN || spec->priority > PRIORITY_MAX)
+        return error_set(err, -EINVAL, "job %lld: priority: expected %d to %d, got %d", (long long)spec->id,
+                         PRIORITY_MIN, PRIORITY_MAX, spec->priority);
+    if (spec->gpus_min < 1 || spec->gpus_min > spec->gpus || spec->gpus_max < spec->gpus)
+        return error_set(err, -EINVAL, "job %lld: elastic range %d..%d does not hold the %d GPUs asked for",
+                         (long long)spec->id, spec->gpus_min, spec->gpus_max, spec->gpus);
+    if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
+        return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
+    return 0;
+}
+
+/* Whether the job could run on this cluster if it were empty and whole. */
+static int feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
+{
+    uint32_t mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku;
+    const struct vc *v = &core->vcs[vc];
+    uint32_t most = largest_pool(core, mask);
+
+    if (spec->sku_mask && !mask)
+        return error_set(err, -ERANGE, "job %lld: no node has the GPU type it asks for [Infeasible.Sku]",
+                         (long long)spec->id);
+    if ((uint32_t)spec->gpus > most)
+        return error_set(err, -ERANGE, "job %lld asks for %d GPUs; the cluster has %u of one type [Infeasible.Quota]",
+                         (long long)spec->id, spec->gpus, most);
+    if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0)
+        return 0;
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+        if (mask >> s & 1 && (int64_t)spec->gpus * spec->share <= v->quota[s] + v->borrow_max)
+            return 0;
+    return error_set(err, -ERANGE,
+                     "job %lld asks for %d GPUs, more than its virtual cluster may ever hold [Infeasible.Quota]",
+                     (long long)spec->id, spec->gpus);
+}
+
+static int offer_submit(struct core *core, struct event *event, uint32_t vc, struct error *err)
+{
+    const struct jobspec *spec = event->spec;
+    struct job *job;
+    struct shape shape;
+    uint32_t mask;
+    int r;
+
+    if (vc >= core->vc_count)
+        return error_set(err, -EINVAL, "job %lld: no virtual cluster %u [NoSuchVc]", (long long)spec->id, vc);
+    r = spec_check(spec, err);
+    if (r < 0)
+        return r;
+    r = feasible(core, spec, vc, err);
+    if (r < 0)
+        return r;
+    mask = spec->sku_mask & core->any_sku;
+    shape = (struct shape){
+        .gpus = spec->gpus, .share = spec->share, .sku_mask = mask ? mask : core->any_sku, .klass = spec->klass
+    };
+    if (!queue_has_room(&core->vcs[vc].queue, &shape))
+        return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
+                         SHAPES_MAX / 2);
+    if (core->job_free == JOB_NONE && core->job_top == core->job_capacity)
+        return error_set(err, -ENOSPC, "job %lld: %u jobs wait or run already, the limit", (long long)spec->id,
+                         core->job_capacity);
+    if (core->job_free != JOB_NONE) {
+        event->job = core->job_free;
+        core->job_free = core->jobs[event->job].next;
+    } else {
+        event->job = core->job_top++;
+    }
+    job = &core->jobs[event->job];
+    event->gen = job->gen;
+    core->borrowing |= spec->klass == CLASS_OPPORTUNISTIC;
+    *job = (struct job){ .spec = *spec,
+                         .gen = event->gen,
+                         .state = JOB_OFFERED,
+                         .klass = spec->klass,
+                         .tier = spec->tier,
+                         .vc = vc,
+                         .shape = UINT32_MAX,
+                         .shares = SHARE_NONE,
+                         .prev = JOB_NONE,
+                         .next = JOB_NONE,
+                         .since = core->now,
+                         .state_since = core->now,
+                         .first_start = -1,
+                         .last_start = -1,
+                         .rate = PPM_ONE };
+    return 0;
+}
+
+static int job_check(const struct core *core, const struct event *event, struct error *err)
+{
+    if (event->job >= core->job_top || core->jobs[event->job].gen != event->gen ||
+        core->jobs[event->job].state == JOB_FREE)
+        return error_set(err, -ENOENT, "no such job (slot %u, generation %u)", event->job, event->gen);
+    if ((event->kind == EVENT_STARTED || event->kind == EVENT_RATE) &&
+        (event->rate < 0 || event->rate > 1000 * PPM_ONE))
+        return error_set(err, -EINVAL, "job %lld: rate out of range", (long long)core->jobs[event->job].spec.id);
+    return 0;
+}
+
+int core_offer(struct core *core, const struct event *event, struct job_ref *ret_job, struct error *err)
+{
+    struct event taken = *event;
+    int r = 0;
+
+    if (core->inbox_count == core->inbox_capacity)
+        return error_set(err, -ENOSPC, "%u events at one instant, the limit", core->inbox_capacity);
+    switch (event->kind) {
+    case EVENT_SUBMIT:
+        r = offer_submit(core, &taken, event->target, err);
+        break;
+    case EVENT_NODE:
+        if (event->target >= core->ledger.topo.node_count)
+            r = error_set(err, -ENOENT, "no node %u", event->target);
+        break;
+    case EVENT_GPU:
+        if (event->target >= core->ledger.topo.gpu_count)
+            r = error_set(err, -ENOENT, "no GPU %u", event->target);
+        break;
+    case EVENT_QUOTA:
+        if (event->target >= core->vc_count || event->sku >= core->ledger.topo.sku_count || event->value < 0)
+            r = error_set(err, -EINVAL, "no such quota (virtual cluster %u, type %u)", event->target, event->sku);
+        break;
+    case EVENT_ENDED:
+    case EVENT_STOPPED:
+    case EVENT_STARTED:
+    case EVENT_RATE:
+    case EVENT_CANCEL:
+    case EVENT_HOLD:
+    case EVENT_RELEASE:
+        r = job_check(core, event, err);
+        break;
+    case EVENT_COUNT:
+        r = error_set(err, -EINVAL, "no such event");
+        break;
+    }
+    if (r < 0)
+        return r;
+    taken.spec = NULL;
+    core->inbox[core->inbox_count++] = taken;
+    if (ret_job)
+        *ret_job = (struct job_ref){ taken.job, taken.gen };
+    return 0;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pass.c - one planning pass: who plans, in which order, and what came of it.
+ *
+ * Everybody first gets what it is owed, those furthest below it first; then what is left over is lent. Afterwards every
+ * shape that still waits is given its reason, derived from the same numbers that decided, whatever the policy.
+ */
+#include <assert.h>
+
+#include "core/plan.h"
+#include "core/state.h"
+
+static int64_t sum(const struct core *core, const int64_t *values)
+{
+    int64_t total = 0;
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+        total += values[s];
+    return total;
+}
+
+/* More of what it is owed still unmet first; then the smaller used / owed; then configuration order. */
+static bool vc_before(const struct core *core, uint32_t a, uint32_t b)
+{
+    const struct vc *va = &core->vcs[a], *vb = &core->vcs[b];
+    int64_t qa = sum(core, va->quota), qb = sum(core, vb->quota);
+    int64_t ua = sum(core, va->used), ub = sum(core, vb->used);
+    int64_t la = qa > ua ? qa - ua : 0, lb = qb > ub ? qb - ub : 0;
+    __int128 left, right;
+
+    la = la < va->queue.mgpu_waiting ? la : va->queue.mgpu_waiting;
+    lb = lb < vb->queue.mgpu_waiting ? lb : vb->queue.mgpu_waiting;
+    if (la != lb)
+        return la > lb;
+    left = (__int128)ua * (qb ? qb : 1);
+    right = (__int128)ub * (qa ? qa : 1);
+    return left != right ? left < right : a < b;
+}
+
+static void order_vcs(struct core *core)
+{
+    for (uint32_t i = 1; i < core->vc_count; i++) {
+        uint32_t vc = core->vc_order[i], at = i;
+
+        while (at > 0 && vc_before(core, vc, core->vc_order[at - 1])) {
+            core->vc_order[at] = core->vc_order[at - 1];
+            at--;
+        }
+        core->vc_order[at] = vc;
+    }
+}
+
+int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, enum phase phase, uint8_t klass)
+{
+    int64_t all = (int64_t)core->ledger.topo.sku_gpus[sku] * MGPU_ONE;
+    int64_t owed = vc->quota[sku] > vc->used[sku] ? vc->quota[sku] - vc->used[sku] : 0;
+
+    if (klass == CLASS_OPPORTUNISTIC)
+        return phase == PHASE_BORROW ? all : 0;
+    if (phase == PHASE_OWED)
+        return owed;
+    if (vc->borrow_max < 0)
+        return all;
+    return owed + (vc->borrow_max > vc->borrowed ? vc->borrow_max - vc->borrowed : 0);
+}
+
+static bool waits_as_guest(const struct vc *vc)
+{
+    for (uint32_t i = 0; i < vc->queue.live_count; i++)
+        if (vc->queue.shapes[vc->queue.live[i]].shape.klass == CLASS_OPPORTUNISTIC)
+            return true;
+    return false;
+}
+
+static void plan_vc(struct core *core, uint32_t index, enum phase phase)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = phase, .vc = index };
+
+    if (phase == PHASE_BORROW && vc->borrow_max == 0 && !waits_as_guest(vc))
+        return;
+    if (vc->queue.waiting && (vc->dirty || vc->seen_releases != core->ledger.releases))
+        vc->policy.planner->plan(&vc->planner, &plan);
+}
+
+/* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
+static enum reason reason_on(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
+{
+    const struct topo *topo = &core->ledger.topo;
+    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs) };
+    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
+    struct placement found;
+
+    if (vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
+        return vc->borrow_max == 0 ? REASON_VC_LIMIT : REASON_BORROW_LIMIT;
+    if (cls->shape.share == MGPU_ONE && pool->free < need) {
+        if (pool->free + core->ledger.reserved[sku] >= need)
+            return REASON_RESERVED;
+        return pool->free + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+    }
+    if (plan_find_on(&plan, cls, sku, &found) == 0)
+        return REASON_PRIORITY;
+    return cls->shape.share == MGPU_ONE ? REASON_FRAGMENTED : REASON_INSUFFICIENT_GPUS;
+}
+
+static int closeness(enum reason reason)
+{
+    static const enum reason far_to_near[] = { REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS,
+                                               REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_FRAGMENTED,
+                                               REASON_PRIORITY };
+
+    for (int i = 0; i < (int)(sizeof(far_to_near) / sizeof(*far_to_near)); i++)
+        if (far_to_near[i] == reason)
+            return i;
+    return -1;
+}
+
+static void explain_shape(struct core *core, struct vc *vc, struct shape_class *cls)
+{
+    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+    enum reason best = REASON_NONE;
+    bool over = true;
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        enum reason reason;
+
+        if (!(cls->shape.sku_mask >> s & 1))
+            continue;
+        reason = reason_on(core, vc, cls, s);
+        if (closeness(reason) > closeness(best))
+            best = reason;
+        if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] + demand <= vc->quota[s])
+            over = false;
+    }
+    if (best != (enum reason)cls->reason || over != cls->over_quota)
+        queue_reason(cls, best, over, core->now);
+}
+
+static void explain(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        struct vc *vc = &core->vcs[v];
+
+        for (uint32_t i = 0; i < vc->queue.live_count; i++)
+            explain_shape(core, vc, &vc->queue.shapes[vc->queue.live[i]]);
+    }
+}
+
+/* Turns what the pass did to each job into effects and decisions, in the order it was done. */
+static void commit(struct core *core)
+{
+    for (uint32_t i = 0; i < core->touched_count; i++) {
+        uint32_t index = core->touched[i];
+        struct job *job = &core->jobs[index];
+
+        job->listed = false;
+        if (!job->planned)
+            continue;
+        job->planned = false;
+        if (job->state == JOB_STOPPING) {
+            core_decide(core, DECISION_STOP, index, REASON_NONE);
+            core_emit(core, EFFECT_STOP, index);
+            job->preemptions++;
+        } else if (job->state == JOB_CLAIMING) {
+            core_decide(core, DECISION_START, index, job->blocked ? REASON_PREEMPTING : REASON_NONE);
+            if (job->blocked == 0)
+                core_start_now(core, index);
+        } else if (job->state == JOB_STARTING) {
+            core_decide(core, DECISION_MIGRATE, index, REASON_NONE);
+            core_emit(core, EFFECT_MIGRATE, index);
+            job->migrations++;
+        }
+    }
+    core->touched_count = 0;
+    for (uint32_t i = 0; i < core->fresh_count; i++) {
+        const struct job *job = &core->jobs[core->fresh[i]];
+        struct decision *d;
+
+        if (!job_waits(job->state))
+            continue;
+        d = core_decide(core, DECISION_WAIT, core->fresh[i], core_reason(core, core->fresh[i]));
+        d->needs = job_demand(job);
+        for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+            d->free += (int64_t)view_free(&core->view, s) * MGPU_ONE;
+    }
+}
+
+static bool any_work(const struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        if (core->vcs[v].dirty || (core->vcs[v].queue.waiting && core->vcs[v].seen_releases != core->ledger.releases))
+            return true;
+    return false;
+}
+
+void pass_run(struct core *core)
+{
+    if (!any_work(core))
+        return;
+    if (core->round && core->now % core->round) {
+        usec_t next = core->now - core->now % core->round + core->round;
+
+        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, next);
+        return;
+    }
+    core->planned_at = core->now;
+    if (core->vc_count > 1)
+        order_vcs(core);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        plan_vc(core, core->vc_order[i], PHASE_OWED);
+    if (core->borrowing)
+        for (uint32_t i = 0; i < core->vc_count; i++)
+            plan_vc(core, core->vc_order[i], PHASE_BORROW);
+    explain(core);
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        core->vcs[v].dirty = false;
+        core->vcs[v].seen_releases = core->ledger.releases;
+    }
+    commit(core);
+}

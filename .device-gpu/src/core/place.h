@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* place.h - the contract of a placement: GPUs for this shape now, or none.
+ *
+ * The answer depends on the shape and on what is free, never on which job asks: so "does not fit" is true of every job
+ * of that shape until something is released, and the core asks once a shape. GPUs come in ascending order and are all
+ * of the type asked for.
+ */
+#include "core/ledger.h"
+#include "core/order.h"
+
+struct place_ctx {
+    const struct view *view;
+    const struct ledger *ledger;
+    const int64_t *params;
+    void *state;
+    uint32_t *out; /* room for every GPU of the cluster */
+};
+
+struct place_request {
+    int32_t gpus;
+    mgpu_t share;
+    uint16_t sku;
+    uint8_t level; /* locality: 0 strictest; see the policy */
+};
+
+struct place_ops {
+    const char *name;
+    const char *summary;
+    const struct param *params;
+    size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
+    uint8_t levels;               /* how many localities it knows; 0 counts as 1 */
+    /* 0 and ctx->out filled with request->gpus numbers, or -EBUSY. */
+    int (*find)(struct place_ctx *ctx, const struct place_request *request);
+};

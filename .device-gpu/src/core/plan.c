@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - see plan.h. Reclaiming is in reclaim.c. */
+#include "core/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "core/state.h"
+
+/* A proposal that no correct policy makes: into the record, so that a test or a person sees it. */
+static int bad(struct plan *plan, uint32_t job, int code)
+{
+    core_decide(plan->core, DECISION_BAD, job, REASON_NONE);
+    return code;
+}
+
+static void touch(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    job->planned = true;
+    if (job->listed)
+        return;
+    job->listed = true;
+    assert(core->touched_count < core->job_capacity);
+    core->touched[core->touched_count++] = index;
+}
+
+bool plan_borrows(const struct plan *plan)
+{
+    return plan->phase == PHASE_BORROW;
+}
+
+int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass)
+{
+    return vc_budget(plan->core, &plan->core->vcs[plan->vc], sku, plan->phase, klass);
+}
+
+struct shape_class *plan_shape(struct plan *plan, uint32_t job)
+{
+    const struct job *j = &plan->core->jobs[job];
+
+    assert(j->shape != UINT32_MAX);
+    return &plan->core->vcs[j->vc].queue.shapes[j->shape];
+}
+
+int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret)
+{
+    struct core *core = plan->core;
+    struct vc *vc = &core->vcs[plan->vc];
+    struct place_request request = {
+        .gpus = cls->shape.gpus, .share = cls->shape.share, .sku = (uint16_t)sku, .level = cls->shape.level
+    };
+    uint64_t *refused = &cls->no_fit[sku];
+
+    /* What did not fit still does not, unless something was released since. */
+    if (*refused == core->ledger.releases + 1)
+        return -EBUSY;
+    if (vc->policy.place->find(&vc->place, &request) < 0) {
+        *refused = core->ledger.releases + 1;
+        return -EBUSY;
+    }
+    *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
+    return 0;
+}
+
+int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
+{
+    struct core *core = plan->core;
+    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+    int r = -EDQUOT;
+
+    for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++) {
+        int code;
+
+        if (!(cls->shape.sku_mask >> sku & 1) || plan_budget(plan, sku, cls->shape.klass) < demand)
+            continue;
+        if (cls->shape.share == MGPU_ONE && view_free(&core->view, sku) < (uint32_t)cls->shape.gpus)
+            code = -ENOMEM;
+        else
+            code = plan_find_on(plan, cls, sku, ret);
+        if (code == 0)
+            return 0;
+        if (r != -EBUSY)
+            r = code;
+    }
+    return r;
+}
+
+static int start(struct plan *plan, uint32_t index, const struct placement *to, enum share_role role)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int r;
+
+    if (!job_waits(job->state) || job->vc != plan->vc || job->planned || (int32_t)to->count < job->spec.gpus_min ||
+        (int32_t)to->count > job->spec.gpus_max)
+        return bad(plan, index, -EINVAL);
+    if (job->state == JOB_RESERVED)
+        plan_unreserve(plan, index);
+    r = ledger_check(&core->ledger, to, job->spec.share, role);
+    if (r < 0)
+        return bad(plan, index, r);
+    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    if (plan_budget(plan, job->sku, job->klass) < (int64_t)to->count * job->spec.share)
+        return -EDQUOT;
+    core_dequeue(core, index);
+    core_move(core, index, JOB_CLAIMING);
+    job->borrowed = job->klass != CLASS_OPPORTUNISTIC && plan->phase == PHASE_BORROW;
+    job->gpus = (int32_t)to->count;
+    job->last_start = core->now;
+    job->blocked = ledger_take(&core->ledger, index, job, to, role);
+    core_attach(core, index);
+    touch(core, index);
+    return 0;
+}
+
+int plan_start(struct plan *plan, uint32_t job, const struct placement *to)
+{
+    return start(plan, job, to, ROLE_OWNER);
+}
+
+int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to)
+{
+    if (plan->core->jobs[job].klass != CLASS_OPPORTUNISTIC)
+        return bad(plan, job, -EINVAL);
+    return start(plan, job, to, ROLE_GUEST);
+}
+
+int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    /* A job that got its GPUs in this very pass has not begun to leave anything. */
+    if ((job->state != JOB_RUNNING && job->state != JOB_STARTING) || job->planned)
+        return bad(plan, index, -EINVAL);
+    job_settle(job, core->now);
+    core_detach(core, index);
+    job->stop = (uint8_t)step;
+    job->before = job->state;
+    core_move(core, index, JOB_STOPPING);
+    ledger_leave(&core->ledger, job);
+    touch(core, index);
+    return 0;
+}
+
+int plan_keep(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int r;
+
+    if (job->state != JOB_STOPPING || !job->planned)
+        return bad(plan, index, -EINVAL);
+    r = ledger_stay(&core->ledger, job);
+    if (r < 0)
+        return r;
+    core_move(core, index, job->before);
+    core_attach(core, index);
+    job->planned = false;
+    return 0;
+}
+
+int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int r;
+
+    if (job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
+        (int32_t)to->count > job->spec.gpus_max)
+        return bad(plan, index, -EINVAL);
+    core_detach(core, index);
+    ledger_leave(&core->ledger, job);
+    r = ledger_check(&core->ledger, to, job->spec.share, ROLE_OWNER);
+    for (uint32_t i = 0; r == 0 && i < to->count; i++)
+        if (core->ledger.gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(&core->ledger, to->gpus[i], index))
+            r = -EBUSY; /* a move lands on free GPUs or on its own, never behind another that leaves */
+    if (r < 0) {
+        int stayed = ledger_stay(&core->ledger, job);
+
+        assert(stayed == 0);
+        (void)stayed;
+        core_attach(core, index);
+        return bad(plan, index, r);
+    }
+    core_move(core, index, JOB_STARTING);
+    (void)ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    job->gpus = (int32_t)to->count;
+    job->blocked = ledger_take(&core->ledger, index, job, to, ROLE_OWNER);
+    assert(job->blocked == 0);
+    core_attach(core, index);
+    touch(core, index);
+    return 0;
+}
+
+/* What is kept for a job is found on the GPUs: at most one gang a virtual cluster keeps some at a time. */
+static uint32_t reserved_list(const struct core *core, uint32_t index, uint32_t *out)
+{
+    const struct job *job = &core->jobs[index];
+    uint32_t count = 0;
+
+    for (uint32_t g = job->reserved_first; count < job->reserved_count && g < core->ledger.topo.gpu_count; g++)
+        if (core->ledger.gpus[g].reserved_for == index)
+            out[count++] = g;
+    return count;
+}
+
+void plan_unreserve(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    struct placement had = { core->scratch, 0 };
+
+    if (job->state != JOB_RESERVED)
+        return;
+    had.count = reserved_list(core, index, core->scratch);
+    ledger_unreserve(&core->ledger, index, &had);
+    job->reserved_count = 0;
+    core_move(core, index, JOB_PENDING);
+}
+
+int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    if (!job_waits(job->state) || job->vc != plan->vc)
+        return bad(plan, index, -EINVAL);
+    plan_unreserve(plan, index);
+    for (uint32_t i = 0; i < what->count; i++)
+        if (!ledger_whole(&core->ledger, what->gpus[i]) || (i && what->gpus[i] <= what->gpus[i - 1]))
+            return bad(plan, index, -EBUSY);
+    if (what->count == 0)
+        return 0;
+    ledger_reserve(&core->ledger, index, what);
+    job->reserved_first = what->gpus[0];
+    job->reserved_count = what->count;
+    core_move(core, index, JOB_RESERVED);
+    return 0;
+}
+
+void plan_relax(struct plan *plan, uint32_t index, uint8_t level)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    if (job->level == level)
+        return;
+    if (job->shape != UINT32_MAX) {
+        queue_remove(core, index);
+        job->level = level;
+        queue_add(core, index);
+    } else {
+        job->level = level;
+    }
+    core_decide(core, DECISION_RELAX, index, REASON_NONE)->needs = level;
+    core->vcs[job->vc].dirty = true;
+}
+
+void plan_set_aside(struct plan *plan, uint32_t index, enum reason reason)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    assert(job_waits(job->state));
+    if (job->shape != UINT32_MAX)
+        queue_remove(core, index);
+    plan_unreserve(plan, index);
+    job->reason = (uint8_t)reason;
+    job->state_since = core->now;
+}
+
+void plan_put_back(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    assert(job->shape == UINT32_MAX);
+    job->waited[job->reason] += core->now - job->state_since;
+    job->reason = REASON_NONE;
+    queue_add(core, index);
+    core->vcs[job->vc].dirty = true;
+}
+
+void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)
+{
+    heap_set(&plan->core->timers, timer_of(job, TIMER_PLANNER), at);
+}
+
+void plan_wake(struct plan *plan, usec_t at)
+{
+    struct core *core = plan->core;
+    uint32_t element = core->job_capacity * TIMERS_A_JOB + plan->vc;
+
+    if (at > core->now && at < heap_at(&core->timers, element))
+        heap_set(&core->timers, element, at);
+}
+
+void plan_word(struct plan *plan, uint32_t job, int word, int64_t value)
+{
+    assert(word >= 0);
+    assert(word < POLICY_WORDS);
+    plan->core->jobs[job].word[word] = value;
+}

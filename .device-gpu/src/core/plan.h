@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* plan.h - what a policy may propose. Everything is checked here; nothing that is refused has an effect.
+ *
+ * A refusal that a planner could have foreseen (a GPU that is taken, a job that does not wait) is a defect of the
+ * policy and goes into the record; running out of budget is an ordinary answer.
+ *
+ * The proposals grow with the policies that need them; each new one is a function here and an effect in model/effect.h,
+ * checked in plan.c, and never a way around them. Today: start, stop, keep, move, resize by move, reserve, reclaim,
+ * relax, timers.
+ */
+#include "core/place.h"
+#include "core/vc.h"
+
+struct plan;
+
+/* Whether the pass hands out what everybody is owed, or what is left over. */
+bool plan_borrows(const struct plan *plan);
+
+/* Thousandths of this type that jobs of this class may still take in this phase. */
+int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass);
+
+/* Asks the virtual cluster's placement for a shape, on the first allowed type with budget and room. 0 and *ret,
+ * -EDQUOT (no budget), -ENOMEM (too few free), -EBUSY (not in that shape). Refusals are remembered a shape. */
+int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret);
+
+/* The class of a waiting job. */
+struct shape_class *plan_shape(struct plan *plan, uint32_t job);
+
+/* Starts a waiting job there. -EDQUOT beyond what the phase allows; -EBUSY, -EINVAL: recorded against the policy. */
+int plan_start(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* The same as a guest on GPUs that others own; opportunistic jobs only. */
+int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* Tells a job that holds GPUs to leave. Its GPUs can be given away in the same pass. */
+int plan_stop(struct plan *plan, uint32_t job, enum stop_step step);
+
+/* Takes a stop of this same pass back. -EBUSY if somebody was given its GPUs. */
+int plan_keep(struct plan *plan, uint32_t job);
+
+/* A running job moves to other GPUs, as many as it likes within its elastic range. */
+int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* Keeps whole free GPUs for a waiting job; reserving again replaces what was kept. None gives all back. */
+int plan_reserve(struct plan *plan, uint32_t job, const struct placement *what);
+void plan_unreserve(struct plan *plan, uint32_t job);
+
+/* For a job inside its virtual cluster's quota for which there is no room: stops jobs of those that are over theirs
+ * (opportunistic ones first, then the most over quota, newest first, whole gangs, never below a quota) until it fits,
+ * and says where. -EBUSY if even that is not enough; then nobody was stopped. */
+int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret);
+
+/* The job is content with another locality. It changes its shape, not its place in the order. */
+void plan_relax(struct plan *plan, uint32_t job, uint8_t level);
+
+/* Takes a waiting job out of the trees with a reason of its own, or puts it back. */
+void plan_set_aside(struct plan *plan, uint32_t job, enum reason reason);
+void plan_put_back(struct plan *plan, uint32_t job);
+
+/* planner->timer will be called for the job at that instant; USEC_NEVER = not. */
+void plan_job_timer(struct plan *plan, uint32_t job, usec_t at);
+
+/* A pass for this virtual cluster at that instant. */
+void plan_wake(struct plan *plan, usec_t at);
+
+/* The policy's own words of a job. */
+void plan_word(struct plan *plan, uint32_t job, int word, int64_t value);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* planner.h - the contract of a planner: the whole next state of a virtual cluster, proposed step by step.
+ *
+ * plan() is called once an instant and phase when something changed that could matter to the virtual cluster. It reads
+ * the view and proposes through plan_*(); every proposal is checked on the spot, and a refused one changes nothing.
+ * Because an accepted one shows in the view at once, a planner always sees what it has already done.
+ */
+#include "core/order.h"
+#include "core/queue.h"
+
+struct plan;
+struct vc;
+
+struct planner_ctx {
+    const struct view *view;
+    const struct vc *vc;
+    const int64_t *params;
+    void *state;
+};
+
+struct planner_ops {
+    const char *name;
+    const char *summary;
+    const struct param *params;
+    size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
+    enum run_order run_order;     /* how it wants to see running jobs */
+    void (*plan)(struct planner_ctx *ctx, struct plan *plan);
+    /* A job began to wait (arrived, was stopped, came back); it is queued already. May be NULL. */
+    void (*queued)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+    /* The instant asked for with plan_job_timer has come. May be NULL. */
+    void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+};

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* queue.c - see queue.h. */
+#include "core/queue.h"
+
+#include <assert.h>
+
+#include "core/state.h"
+
+enum { LANE_OVER_QUOTA = WAIT_LANES - 1 };
+
+static const enum reason lane_reasons[LANE_OVER_QUOTA] = {
+    REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS, REASON_FRAGMENTED,
+    REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_PRIORITY,
+};
+
+int queue_lane(enum reason reason)
+{
+    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
+        if (lane_reasons[lane] == reason)
+            return lane;
+    return -1;
+}
+
+static struct shape shape_of(const struct core *core, const struct job *job)
+{
+    uint32_t mask = job->spec.sku_mask & core->any_sku;
+
+    return (struct shape){ .gpus = job->spec.gpus,
+                           .share = job->spec.share,
+                           .sku_mask = mask ? mask : core->any_sku,
+                           .level = job->level,
+                           .klass = job->klass };
+}
+
+static bool shape_equal(const struct shape *a, const struct shape *b)
+{
+    return a->gpus == b->gpus && a->share == b->share && a->sku_mask == b->sku_mask && a->level == b->level &&
+           a->klass == b->klass;
+}
+
+static uint32_t shape_find(const struct queue *queue, const struct shape *shape)
+{
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        if (shape_equal(&queue->shapes[queue->live[i]].shape, shape))
+            return queue->live[i];
+    return UINT32_MAX;
+}
+
+bool queue_has_room(const struct queue *queue, const struct shape *shape)
+{
+    /* A job may need a second shape when it relaxes; keep some room for that. */
+    return queue->live_count < SHAPES_MAX / 2 || shape_find(queue, shape) != UINT32_MAX;
+}
+
+static uint32_t shape_new(struct queue *queue, const struct shape *shape, usec_t now)
+{
+    uint32_t i = 0;
+
+    /* A dead class is used again, the lowest first. */
+    while (i < queue->shape_top && queue->shapes[i].live)
+        i++;
+    if (i == queue->shape_top)
+        queue->shape_top++;
+    assert(i < SHAPES_MAX);
+    queue->shapes[i] = (struct shape_class){
+        .shape = *shape, .root = TREE_NONE, .live = true, .reason = REASON_SCHEDULING, .since = now
+    };
+    queue->live[queue->live_count++] = (uint16_t)i;
+    return i;
+}
+
+static void shape_drop(struct queue *queue, uint32_t index)
+{
+    uint32_t at = 0;
+
+    queue->shapes[index].live = false;
+    while (queue->live[at] != index)
+        at++;
+    for (queue->live_count--; at < queue->live_count; at++)
+        queue->live[at] = queue->live[at + 1];
+}
+
+void queue_reason(struct shape_class *cls, enum reason reason, bool over_quota, usec_t now)
+{
+    int lane = queue_lane(cls->reason);
+
+    if (lane >= 0)
+        cls->lane[lane] += now - cls->since;
+    if (cls->over_quota)
+        cls->lane[LANE_OVER_QUOTA] += now - cls->since;
+    cls->since = now;
+    cls->reason = (uint8_t)reason;
+    cls->over_quota = over_quota;
+}
+
+void queue_book(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct shape_class *cls = &core->vcs[job->vc].queue.shapes[job->shape];
+
+    queue_reason(cls, cls->reason, cls->over_quota, core->now);
+    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
+        job->waited[lane_reasons[lane]] += cls->lane[lane] - job->lane_base[lane];
+    job->over_quota += cls->lane[LANE_OVER_QUOTA] - job->lane_base[LANE_OVER_QUOTA];
+    for (int lane = 0; lane < WAIT_LANES; lane++)
+        job->lane_base[lane] = cls->lane[lane];
+}
+
+void queue_booked(const struct core *core, uint32_t index, struct job *copy)
+{
+    struct shape_class cls = core->vcs[copy->vc].queue.shapes[copy->shape];
+
+    queue_reason(&cls, cls.reason, cls.over_quota, core->now);
+    (void)index;
+    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
+        copy->waited[lane_reasons[lane]] += cls.lane[lane] - copy->lane_base[lane];
+    copy->over_quota += cls.lane[LANE_OVER_QUOTA] - copy->lane_base[LANE_OVER_QUOTA];
+}
+
+/* Asks the ordering for the key and keeps the timer of its next change. */
+static void key_update(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+    struct order_key key = { .change_at = USEC_NEVER };
+
+    vc->policy.order->key(&vc->order, job, &key);
+    job->order_value = key.value;
+    job->order_slope = job->state == JOB_RUNNING ? key.slope_ppm : 0;
+    heap_set(&core->timers, timer_of(index, TIMER_KEY), key.change_at > core->now ? key.change_at : USEC_NEVER);
+}
+
+/* For backfilling: how long the job asks to run at most. */
+static int64_t span_of(const struct job *job)
+{
+    usec_t span = job->spec.time_limit ? job->spec.time_limit : job->spec.estimate;
+
+    return span ? span : USEC_NEVER;
+}
+
+void queue_add(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+    struct shape shape = shape_of(core, job);
+    struct tree_node *node = &core->tree[index];
+    uint32_t cls = shape_find(queue, &shape);
+
+    if (cls == UINT32_MAX)
+        cls = shape_new(queue, &shape, core->now);
+    key_update(core, index);
+    job->shape = cls;
+    queue_reason(&queue->shapes[cls], queue->shapes[cls].reason, queue->shapes[cls].over_quota, core->now);
+    for (int lane = 0; lane < WAIT_LANES; lane++)
+        job->lane_base[lane] = queue->shapes[cls].lane[lane];
+    *node = (struct tree_node){ .rank = { (__int128)job->order_value * PPM_ONE, job->spec.submit, job->spec.id },
+                                .weight = 1,
+                                .aux = span_of(job) };
+    tree_insert(core->tree, &queue->shapes[cls].root, index);
+    queue->shapes[cls].count++;
+    queue->waiting++;
+    queue->mgpu_waiting += job_demand(job);
+}
+
+void queue_remove(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+    struct shape_class *cls = &queue->shapes[job->shape];
+
+    queue_book(core, index);
+    tree_remove(core->tree, &cls->root, index);
+    queue->waiting--;
+    queue->mgpu_waiting -= job_demand(job);
+    heap_clear(&core->timers, timer_of(index, TIMER_KEY));
+    if (--cls->count == 0)
+        shape_drop(queue, job->shape);
+    job->shape = UINT32_MAX;
+}
+
+static uint32_t run_class_of(struct queue *queue, int64_t slope, uint16_t sku)
+{
+    uint32_t empty = UINT32_MAX;
+
+    for (uint32_t i = 0; i < queue->run_count; i++) {
+        if (queue->runs[i].count == 0)
+            empty = empty == UINT32_MAX ? i : empty;
+        else if (queue->runs[i].slope == slope && queue->runs[i].sku == sku)
+            return i;
+    }
+    if (empty == UINT32_MAX)
+        empty = queue->run_count++;
+    assert(empty < RUN_CLASSES_MAX);
+    queue->runs[empty] = (struct run_class){ .slope = slope, .sku = sku, .root = TREE_NONE };
+    return empty;
+}
+
+void queue_run_add(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+    struct rank rank = { .time = job->spec.submit, .id = job->spec.id };
+    int64_t slope = 0;
+
+    key_update(core, index);
+    if (queue->run_order == RUN_UNORDERED)
+        return;
+    if (queue->run_order == RUN_BY_END) {
+        int64_t span = span_of(job);
+
+        rank.key = span == USEC_NEVER ? USEC_NEVER : (__int128)job->last_start + span;
+    } else {
+        slope = job->order_slope;
+        rank.key = (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now;
+    }
+    job->run_class = run_class_of(queue, slope, job->sku);
+    core->tree[index] = (struct tree_node){ .rank = rank, .weight = (int64_t)job->gpus * job->spec.share };
+    tree_insert(core->tree, &queue->runs[job->run_class].root, index);
+    queue->runs[job->run_class].count++;
+}
+
+void queue_run_remove(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    heap_clear(&core->timers, timer_of(index, TIMER_KEY));
+    if (queue->run_order == RUN_UNORDERED)
+        return;
+    tree_remove(core->tree, &queue->runs[job->run_class].root, index);
+    queue->runs[job->run_class].count--;
+    while (queue->run_count && queue->runs[queue->run_count - 1].count == 0)
+        queue->run_count--;
+}
+
+void queue_restore(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    core->tree[index].weight = 1;
+    tree_insert(core->tree, &queue->shapes[job->shape].root, index);
+    queue->shapes[job->shape].count++;
+    queue->waiting++;
+    queue->mgpu_waiting += job_demand(job);
+}
+
+void queue_run_restore(struct core *core, uint32_t index, const struct rank *rank)
+{
+    struct job *job = &core->jobs[index];
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku);
+    core->tree[index] = (struct tree_node){ .rank = *rank, .weight = (int64_t)job->gpus * job->spec.share };
+    tree_insert(core->tree, &queue->runs[job->run_class].root, index);
+    queue->runs[job->run_class].count++;
+}
+
+void queue_rekey(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    if (job_waits(job->state) && job->shape != UINT32_MAX) {
+        struct queue *queue = &core->vcs[job->vc].queue;
+
+        tree_remove(core->tree, &queue->shapes[job->shape].root, index);
+        key_update(core, index);
+        core->tree[index].rank.key = (__int128)job->order_value * PPM_ONE;
+        tree_insert(core->tree, &queue->shapes[job->shape].root, index);
+    } else if (job_holds(job->state)) {
+        queue_run_remove(core, index);
+        queue_run_add(core, index);
+    }
+}

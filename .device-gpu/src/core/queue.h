@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* queue.h - the waiting jobs of a virtual cluster by shape, and its running jobs by key.
+ *
+ * Jobs of one shape (GPUs, share, types, locality level, class) are alike to any placement. So they share one tree in
+ * policy order, one answer to "does it fit", and one reason for waiting: a queue of 100,000 costs what its few
+ * shapes cost. Time spent waiting for each cause is integrated once a shape and read off when a job leaves.
+ *
+ * Running jobs are kept, where the planner wants them, in one tree a (slope, GPU type): inside a tree the order never
+ * changes although all keys fall.
+ */
+#include "base/tree.h"
+#include "core/job.h"
+#include "core/order.h"
+#include "model/cluster.h"
+
+enum { SHAPES_MAX = 4096, RUN_CLASSES_MAX = 4096 };
+
+struct shape {
+    int32_t gpus;
+    mgpu_t share;
+    uint32_t sku_mask; /* never 0: "any" is all bits of the cluster */
+    uint8_t level, klass;
+};
+
+struct shape_class {
+    struct shape shape;
+    uint32_t root; /* tree of waiting jobs */
+    uint32_t count;
+    uint64_t no_fit[SKUS_MAX]; /* ledger.releases + 1 when a placement was last refused; 0 = not */
+    uint8_t reason;            /* why its jobs wait */
+    bool over_quota;
+    bool live;
+    usec_t since;            /* reason holds since, as far as lanes were integrated */
+    usec_t lane[WAIT_LANES]; /* time so far in each cause; the last lane is "over quota" */
+};
+
+struct run_class {
+    int64_t slope;
+    uint32_t root, count;
+    uint16_t sku;
+};
+
+enum run_order { RUN_UNORDERED, RUN_BY_KEY, RUN_BY_END };
+
+struct queue {
+    struct shape_class *shapes; /* [SHAPES_MAX], found by scanning live[] */
+    uint16_t *live;             /* indexes of live classes, ascending by creation */
+    uint32_t live_count, shape_top;
+    struct run_class *runs;
+    uint32_t run_count;
+    enum run_order run_order;
+    uint32_t waiting; /* jobs */
+    int64_t mgpu_waiting;
+};
+
+struct core;
+
+/* The lane a reason is integrated in, or -1 if a job waits so on its own account. */
+int queue_lane(enum reason reason);
+
+/* The job waits: key, shape and tree. The shape table has room (queue_has_room was asked when it was offered). */
+void queue_add(struct core *core, uint32_t job);
+void queue_remove(struct core *core, uint32_t job);
+
+/* The job holds GPUs, or no longer does. */
+void queue_run_add(struct core *core, uint32_t job);
+void queue_run_remove(struct core *core, uint32_t job);
+
+/* Its key changed: computes it anew and moves the job where it belongs. */
+void queue_rekey(struct core *core, uint32_t job);
+
+/* Whether one more shape would fit. */
+bool queue_has_room(const struct queue *queue, const struct shape *shape);
+
+/* The class's reason becomes this one; time so far is booked on the one before. */
+void queue_reason(struct shape_class *cls, enum reason reason, bool over_quota, usec_t now);
+
+/* The same into a copy, as if it were booked now; nothing changes. */
+void queue_booked(const struct core *core, uint32_t job, struct job *copy);
+
+/* Puts a job back where a snapshot found it: its shape and rank are set. */
+void queue_restore(struct core *core, uint32_t job);
+void queue_run_restore(struct core *core, uint32_t job, const struct rank *rank);
+
+/* Books what the job has waited as a member of its class into job->waited. */
+void queue_book(struct core *core, uint32_t job);

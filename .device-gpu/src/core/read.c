@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read.c - what drivers and views read of a core. */
+#include <assert.h>
+
+#include "core/state.h"
+
+const struct job *core_job(const struct core *core, uint32_t index)
+{
+    assert(index < core->job_top);
+    return &core->jobs[index];
+}
+
+const struct ledger *core_ledger(const struct core *core)
+{
+    return &core->ledger;
+}
+
+const struct vc *core_vc(const struct core *core, uint32_t index)
+{
+    assert(index < core->vc_count);
+    return &core->vcs[index];
+}
+
+uint32_t core_vc_count(const struct core *core)
+{
+    return core->vc_count;
+}
+
+usec_t core_now(const struct core *core)
+{
+    return core->now;
+}
+
+uint32_t core_waiting(const struct core *core)
+{
+    return core->waiting;
+}
+
+uint32_t core_running(const struct core *core)
+{
+    return core->running;
+}
+
+int64_t core_mgpu_held(const struct core *core)
+{
+    return core->mgpu_held;
+}
+
+uint64_t core_decisions(const struct core *core)
+{
+    return core->decisions;
+}
+
+uint64_t core_digest(const struct core *core)
+{
+    return core->digest;
+}
+
+usec_t core_next_wake(const struct core *core)
+{
+    return heap_next(&core->timers);
+}
+
+enum reason core_reason(const struct core *core, uint32_t index)
+{
+    const struct job *job = core_job(core, index);
+
+    if (job->state == JOB_CLAIMING)
+        return REASON_PREEMPTING;
+    if (job->state == JOB_RESERVED)
+        return REASON_ACQUIRING;
+    if (!job_waits(job->state) || job->shape == UINT32_MAX)
+        return job->reason;
+    return core->vcs[job->vc].queue.shapes[job->shape].reason;
+}
+
+void core_settle_waits(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    if (job_waits(job->state) && job->shape != UINT32_MAX)
+        queue_book(core, index);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rebuild.c - what a snapshot leaves out, built again from what it holds: lists, trees and sums. */
+#include <errno.h>
+
+#include "core/state.h"
+
+/* Whether the job's numbers agree with each other and with the shares it has. */
+static bool job_sane(const struct core *core, const struct job *job)
+{
+    const struct jobspec *spec = &job->spec;
+    bool holds = job_holds(job->state) || job->state == JOB_STOPPING;
+    int32_t shares = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+        const struct share *share = &core->ledger.shares[s];
+        const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
+
+        if (share->amount != spec->share || share->leaving != (job->state == JOB_STOPPING) || node->sku != job->sku ||
+            !node->up || core->ledger.gpus[share->gpu].bad)
+            return false;
+        shares++;
+    }
+    if (job->state == JOB_FREE)
+        return shares == 0;
+    return shares == job->gpus && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
+           job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX && spec->share >= 1 &&
+           spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 && job->rate >= 0 &&
+           job->progress >= 0 && job->sku < core->ledger.topo.sku_count;
+}
+
+/* The chain of empty slots holds just the empty slots. */
+static bool free_sane(const struct core *core)
+{
+    uint32_t chained = 0, empty = 0;
+
+    for (uint32_t i = 0; i < core->job_top; i++)
+        empty += core->jobs[i].state == JOB_FREE;
+    for (uint32_t i = core->job_free; i != JOB_NONE; i = core->jobs[i].next)
+        if (i >= core->job_top || core->jobs[i].state != JOB_FREE || ++chained > empty)
+            return false;
+    return chained == empty;
+}
+
+/* Each job's shares into its own list, in ascending order of GPUs. -EBADMSG if something contradicts something. */
+int core_rejoin_shares(struct core *core)
+{
+    struct ledger *ledger = &core->ledger;
+
+    for (uint32_t g = ledger->topo.gpu_count; g-- > 0;)
+        for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+            struct job *job = &core->jobs[ledger->shares[s].job];
+
+            ledger->shares[s].next_of_job = job->shares;
+            job->shares = s;
+        }
+    for (uint32_t i = 0; i < core->job_top; i++)
+        if (!job_sane(core, &core->jobs[i]))
+            return -EBADMSG;
+    return free_sane(core) ? 0 : -EBADMSG;
+}
+
+void core_relink(struct core *core, uint32_t index)
+{
+    struct tree_node saved = core->tree[index];
+    struct job *job = &core->jobs[index];
+    usec_t key_at = heap_at(&core->timers, timer_of(index, TIMER_KEY));
+    int64_t value = job->order_value, slope = job->order_slope;
+    struct queue *queue = &core->vcs[job->vc].queue;
+
+    core_attach(core, index);
+    /* Keys were rounded when they were computed; the very same ones come back. */
+    if (queue->run_order != RUN_UNORDERED) {
+        queue_run_remove(core, index);
+        job->order_value = value;
+        job->order_slope = slope;
+        queue_run_restore(core, index, &saved.rank);
+    }
+    job->order_value = value;
+    job->order_slope = slope;
+    heap_set(&core->timers, timer_of(index, TIMER_KEY), key_at);
+}
+
+/* Waiting jobs into the trees of their shapes. -EBADMSG if one names a shape that is not there. */
+int core_requeue(struct core *core)
+{
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        struct job *job = &core->jobs[i];
+        struct queue *queue = &core->vcs[job->vc].queue;
+
+        if (!job_waits(job->state))
+            continue;
+        core->waiting++;
+        if (job->shape == UINT32_MAX)
+            continue;
+        if (job->shape >= queue->shape_top || !queue->shapes[job->shape].live)
+            return -EBADMSG;
+        queue_restore(core, i);
+    }
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        for (uint32_t i = 0; i < core->vcs[v].queue.live_count; i++)
+            if (core->vcs[v].queue.shapes[core->vcs[v].queue.live[i]].count == 0)
+                return -EBADMSG;
+    return 0;
+}

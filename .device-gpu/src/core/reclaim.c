@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reclaim.c - getting back what was lent.
+ *
+ * Victims, in this order: opportunistic jobs, newest start first; then jobs of virtual clusters that hold more than
+ * they are owed, the most over first, newest start first. A victim is a whole gang, and none is taken whose loss would
+ * put its virtual cluster below what it is owed. Stops are taken back one by one when the gang fits without them.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "core/plan.h"
+#include "core/state.h"
+
+static bool may_stop(const struct job *job)
+{
+    return (job->state == JOB_RUNNING || job->state == JOB_STARTING) && !job->planned;
+}
+
+/* The newest job of the virtual cluster that may go; guests or owners. */
+static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t sku, bool guests)
+{
+    for (uint32_t i = vc->run_last; i != JOB_NONE; i = core->jobs[i].prev) {
+        const struct job *job = &core->jobs[i];
+        int64_t amount = (int64_t)job->gpus * job->spec.share;
+
+        if (!may_stop(job) || job->sku != sku || (job->klass == CLASS_OPPORTUNISTIC) != guests)
+            continue;
+        if (guests || vc->used[sku] - amount >= vc->quota[sku])
+            return i;
+    }
+    return JOB_NONE;
+}
+
+static uint32_t next_victim(const struct core *core, uint32_t own_vc, uint32_t sku)
+{
+    uint32_t best = JOB_NONE;
+    int64_t most = 0;
+
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        uint32_t i = victim_of(core, &core->vcs[v], sku, true);
+
+        if (i != JOB_NONE && (best == JOB_NONE || core->jobs[i].last_start > core->jobs[best].last_start))
+            best = i;
+    }
+    if (best != JOB_NONE)
+        return best;
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        const struct vc *vc = &core->vcs[v];
+        int64_t over = vc->used[sku] - vc->quota[sku];
+        uint32_t i;
+
+        if (v == own_vc || over <= most)
+            continue;
+        i = victim_of(core, vc, sku, false);
+        if (i != JOB_NONE) {
+            best = i;
+            most = over;
+        }
+    }
+    return best;
+}
+
+/* A place for the shape at its own locality, or at a looser one: what was lent comes back, in the best form there is.
+ */
+static int find_any_level(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret)
+{
+    uint8_t level = cls->shape.level, levels = plan->core->vcs[plan->vc].policy.place->levels;
+    int r;
+
+    do {
+        cls->no_fit[sku] = 0;
+        r = plan_find_on(plan, cls, sku, ret);
+        cls->shape.level++;
+    } while (r < 0 && cls->shape.level < levels);
+    cls->shape.level = level;
+    cls->no_fit[sku] = 0;
+    return r;
+}
+
+static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
+{
+    struct core *core = plan->core;
+    struct shape_class *cls = plan_shape(plan, job);
+    uint32_t *victims = core->victims;
+    uint32_t count = 0;
+    int r = -EBUSY;
+
+    for (uint32_t victim; r < 0 && (victim = next_victim(core, plan->vc, sku)) != JOB_NONE;) {
+        r = plan_stop(plan, victim, STOP_REQUEUE);
+        assert(r == 0);
+        victims[count++] = victim;
+        r = find_any_level(plan, cls, sku, ret);
+    }
+    /* Whoever is not in the way after all stays: everybody, if nothing was found. The last one was needed. */
+    for (uint32_t i = 0; i < (r == 0 ? count - 1 : count); i++) {
+        int kept = plan_keep(plan, victims[i]);
+
+        assert(kept == 0);
+        if (kept == 0 && r == 0 && find_any_level(plan, cls, sku, ret) < 0)
+            (void)plan_stop(plan, victims[i], STOP_REQUEUE);
+    }
+    return r == 0 ? find_any_level(plan, cls, sku, ret) : r;
+}
+
+int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
+{
+    struct core *core = plan->core;
+    const struct shape_class *cls = plan_shape(plan, job);
+    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+    uint32_t mask = cls->shape.sku_mask;
+
+    if (cls->shape.klass == CLASS_OPPORTUNISTIC)
+        return -EBUSY;
+    for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
+        if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
+            reclaim_on(plan, job, sku, ret) == 0)
+            return 0;
+    return -EBUSY;
+}

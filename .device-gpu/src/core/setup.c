@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* setup.c - builds a core from a cluster and its limits. The only file here that takes memory; everything is sized
+ * once. */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "core/state.h"
+
+struct block {
+    struct block *next;
+    __int128 payload[];
+};
+
+/* Zeroed memory that lives as long as the core. The first failure is remembered; callers check once at the end. */
+static void *block_new(struct core *core, bool *failed, size_t count, size_t size)
+{
+    struct block *block;
+    size_t bytes;
+
+    if (*failed || __builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
+        *failed = true;
+        return NULL;
+    }
+    block = mem_zalloc(1, sizeof(*block) + bytes);
+    if (!block) {
+        *failed = true;
+        return NULL;
+    }
+    block->next = core->blocks;
+    core->blocks = block;
+    return block->payload;
+}
+
+void core_free(struct core *core)
+{
+    struct block *next;
+
+    if (!core)
+        return;
+    for (struct block *block = core->blocks; block; block = next) {
+        next = block->next;
+        mem_free(block);
+    }
+    mem_free(core);
+}
+
+static int spec_sane(const struct cluster_spec *spec, const struct core_config *config, struct error *err)
+{
+    size_t gpus = 0;
+
+    if (spec->node_count == 0 || spec->node_count > NODES_MAX)
+        return error_set(err, -EINVAL, "nodes: expected 1 to %zu, got %u", NODES_MAX, spec->node_count);
+    if (spec->vc_count == 0 || spec->vc_count > VCS_MAX)
+        return error_set(err, -EINVAL, "virtual clusters: expected 1 to %d, got %u", VCS_MAX, spec->vc_count);
+    if (spec->sku_count == 0 || spec->sku_count > SKUS_MAX)
+        return error_set(err, -EINVAL, "GPU types: expected 1 to %d, got %u", SKUS_MAX, spec->sku_count);
+    if (config->limits.jobs == 0 || config->limits.jobs > UINT32_MAX / 8)
+        return error_set(err, -EINVAL, "limit of jobs: %u is out of range", config->limits.jobs);
+    for (uint32_t n = 0; n < spec->node_count; n++) {
+        const struct node_spec *node = &spec->nodes[n];
+        uint32_t parts = (uint32_t)node->sockets * node->groups;
+
+        if (node->gpus < 1 || node->gpus > NODE_GPUS_MAX || node->sku >= spec->sku_count || parts == 0 ||
+            node->gpus % parts)
+            return error_set(err, -EINVAL, "node %u: %u GPUs do not divide into %u sockets of %u groups", n, node->gpus,
+                             node->sockets, node->groups);
+        if (node->rack >= spec->rack_count || node->domain >= spec->domain_count ||
+            (n && (node->rack < node[-1].rack || node->domain < node[-1].domain)))
+            return error_set(err, -EINVAL, "node %u: racks and domains must be dense and ascending", n);
+        gpus += node->gpus;
+    }
+    if (gpus > CLUSTER_GPUS_MAX)
+        return error_set(err, -EINVAL, "GPUs: at most %zu, got %zu", CLUSTER_GPUS_MAX, gpus);
+    return 0;
+}
+
+static void cell_grow(struct topo *topo, uint32_t cell, const struct node *node)
+{
+    struct cell *c = &topo->cells[cell];
+
+    if (c->gpu_count == 0)
+        c->first_gpu = node->first_gpu;
+    c->gpu_count += node->gpus;
+    c->free += node->gpus;
+}
+
+/* Cells lie by level: cluster, domains, racks, nodes, then each node's sockets and groups. */
+static void build_cells(struct core *core, const struct cluster_spec *spec, bool *failed)
+{
+    struct topo *topo = &core->ledger.topo;
+    uint32_t domain0 = 1, rack0 = domain0 + spec->domain_count, node0 = rack0 + spec->rack_count;
+    uint32_t below = node0 + spec->node_count, at = below, gpu = 0;
+
+    for (uint32_t n = 0; n < spec->node_count; n++)
+        below += spec->nodes[n].sockets * (1u + spec->nodes[n].groups);
+    topo->cells = block_new(core, failed, below, sizeof(*topo->cells));
+    topo->nodes = block_new(core, failed, spec->node_count, sizeof(*topo->nodes));
+    topo->rack_cells = block_new(core, failed, spec->rack_count, sizeof(*topo->rack_cells));
+    if (*failed)
+        return;
+    topo->cell_count = below;
+    topo->node_count = spec->node_count;
+    topo->rack_count = spec->rack_count;
+    topo->sku_count = spec->sku_count;
+    topo->cells[0] = (struct cell){
+        .parent = UINT32_MAX, .first_child = domain0, .child_count = spec->domain_count, .level = LEVEL_CLUSTER
+    };
+    for (uint32_t n = 0; n < spec->node_count; n++) {
+        const struct node_spec *from = &spec->nodes[n];
+        struct node *node = &topo->nodes[n];
+        uint32_t domain = domain0 + from->domain, rack = rack0 + from->rack, size = from->gpus;
+
+        *node = (struct node){ .cell = node0 + n,
+                               .first_gpu = gpu,
+                               .gpus = from->gpus,
+                               .free = from->gpus,
+                               .sku = (uint8_t)from->sku,
+                               .up = true };
+        topo->cells[domain].level = LEVEL_DOMAIN;
+        topo->cells[rack].level = LEVEL_RACK;
+        topo->cells[rack].parent = domain;
+        topo->rack_cells[from->rack] = rack;
+        if (topo->cells[rack].child_count++ == 0) {
+            topo->cells[rack].first_child = node0 + n;
+            if (topo->cells[domain].child_count++ == 0)
+                topo->cells[domain].first_child = rack;
+        }
+        topo->cells[node->cell] =
+            (struct cell){ .parent = rack, .first_child = at, .child_count = from->sockets, .level = LEVEL_NODE };
+        cell_grow(topo, node->cell, node);
+        cell_grow(topo, rack, node);
+        cell_grow(topo, domain, node);
+        cell_grow(topo, 0, node);
+        size /= from->sockets;
+        for (uint32_t s = 0; s < from->sockets; s++) {
+            uint32_t group0 = at + from->sockets + s * from->groups;
+
+            topo->cells[at + s] = (struct cell){ .parent = node->cell,
+                                                 .first_child = group0,
+                                                 .child_count = from->groups,
+                                                 .first_gpu = gpu + s * size,
+                                                 .gpu_count = size,
+                                                 .free = size,
+                                                 .level = LEVEL_SOCKET };
+            for (uint32_t g = 0; g < from->groups; g++)
+                topo->cells[group0 + g] = (struct cell){ .parent = at + s,
+                                                         .first_gpu = gpu + s * size + g * (size / from->groups),
+                                                         .gpu_count = size / from->groups,
+                                                         .free = size / from->groups,
+                                                         .level = LEVEL_GROUP };
+        }
+        at += from->sockets * (1u + from->groups);
+        gpu += from->gpus;
+        topo->sku_gpus[from->sku] += from->gpus;
+        if (from->gpus > topo->node_gpus_max[from->sku])
+            topo->node_gpus_max[from->sku] = from->gpus;
+    }
+    topo->gpu_count = gpu;
+}
+
+/* A pool of `sku` over the nodes [first, end); their free counts go into its buckets. */
+static uint32_t pool_new(struct core *core, bool *failed, uint32_t sku, uint32_t first, uint32_t end)
+{
+    struct topo *topo = &core->ledger.topo;
+    uint32_t index = topo->pool_count++;
+    struct pool *pool = &topo->pools[index];
+    size_t bytes;
+
+    *pool = (struct pool){
+        .first_node = first, .node_count = end - first, .sku = (uint16_t)sku, .gpus_max = topo->node_gpus_max[sku]
+    };
+    bytes = bits_size(end - first);
+    pool->bucket = block_new(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket));
+    pool->bucket_count = block_new(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket_count));
+    if (*failed)
+        return index;
+    for (uint32_t f = 0; f <= pool->gpus_max; f++) {
+        void *memory = block_new(core, failed, bytes, 1);
+
+        if (*failed)
+            return index;
+        bits_init(&pool->bucket[f], memory, end - first);
+    }
+    for (uint32_t n = first; n < end; n++) {
+        const struct node *node = &topo->nodes[n];
+
+        if (node->sku != sku)
+            continue;
+        bits_set(&pool->bucket[node->gpus], n - first);
+        pool->bucket_count[node->gpus]++;
+        pool->total += node->gpus;
+        pool->free += node->gpus;
+    }
+    return index;
+}
+
+static bool has_sku(const struct topo *topo, uint32_t sku, uint32_t first, uint32_t end)
+{
+    for (uint32_t n = first; n < end; n++)
+        if (topo->nodes[n].sku == sku)
+            return true;
+    return false;
+}
+
+static void pool_assign(struct topo *topo, uint32_t pool, int slot)
+{
+    const struct pool *p = &topo->pools[pool];
+
+    for (uint32_t n = p->first_node; n < p->first_node + p->node_count; n++)
+        if (topo->nodes[n].sku == p->sku)
+            topo->nodes[n].pool[slot] = pool;
+}
+
+/* Pools of the whole cluster and, where there is more than one rack, of each rack. */
+static void build_pools(struct core *core, const struct cluster_spec *spec, bool *failed)
+{
+    struct topo *topo = &core->ledger.topo;
+    size_t racks = (size_t)topo->rack_count * topo->sku_count;
+
+    topo->pools = block_new(core, failed, racks + topo->sku_count, sizeof(*topo->pools));
+    topo->rack_pools = block_new(core, failed, racks, sizeof(*topo->rack_pools));
+    topo->sku_pools = block_new(core, failed, topo->sku_count, sizeof(*topo->sku_pools));
+    topo->rack_trees = block_new(core, failed, topo->sku_count, sizeof(*topo->rack_trees));
+    topo->rack_nodes = block_new(core, failed, racks, sizeof(*topo->rack_nodes));
+    if (*failed)
+        return;
+    for (uint32_t n = 0; n < topo->node_count; n++)
+        for (int i = 0; i < 3; i++)
+            topo->nodes[n].pool[i] = POOL_NONE;
+    for (uint32_t sku = 0; sku < topo->sku_count; sku++) {
+        topo->rack_trees[sku] = TREE_NONE;
+        topo->sku_pools[sku] = pool_new(core, failed, sku, 0, topo->node_count);
+        if (*failed)
+            return;
+        pool_assign(topo, topo->sku_pools[sku], 2);
+    }
+    for (uint32_t rack = 0, first = 0, end; rack < topo->rack_count; rack++, first = end) {
+        for (end = first; end < topo->node_count && spec->nodes[end].rack == rack;)
+            end++;
+        for (uint32_t sku = 0; sku < topo->sku_count; sku++) {
+            uint32_t element = rack * topo->sku_count + sku;
+
+            topo->rack_pools[element] = POOL_NONE;
+            if (topo->rack_count == 1)
+                topo->rack_pools[element] = topo->sku_pools[sku];
+            if (topo->rack_count == 1 || !has_sku(topo, sku, first, end))
+                continue;
+            topo->rack_pools[element] = pool_new(core, failed, sku, first, end);
+            if (*failed)
+                return;
+            pool_assign(topo, topo->rack_pools[element], 0);
+            topo->rack_nodes[element].rank =
+                (struct rank){ .key = -(__int128)topo->pools[topo->rack_pools[element]].free, .id = rack };
+            tree_insert(topo->rack_nodes, &topo->rack_trees[sku], element);
+        }
+    }
+}
+
+static void build_ledger(struct core *core, const struct core_config *config, bool *failed)
+{
+    struct ledger *ledger = &core->ledger;
+    struct topo *topo = &ledger->topo;
+
+    ledger->share_capacity = config->limits.shares ? config->limits.shares : 4 * topo->gpu_count;
+    ledger->gpus = block_new(core, failed, topo->gpu_count, sizeof(*ledger->gpus));
+    ledger->shares = block_new(core, failed, ledger->share_capacity, sizeof(*ledger->shares));
+    ledger->open_nodes = block_new(core, failed, topo->gpu_count, sizeof(*ledger->open_nodes));
+    core->scratch = block_new(core, failed, topo->gpu_count, sizeof(*core->scratch));
+    if (*failed)
+        return;
+    for (uint32_t s = 0; s < SKUS_MAX; s++)
+        ledger->open_trees[s] = TREE_NONE;
+    for (uint32_t i = 0; i < ledger->share_capacity; i++)
+        ledger->shares[i].next_of_job = i + 1 < ledger->share_capacity ? i + 1 : SHARE_NONE;
+    for (uint32_t c = 0; c < topo->cell_count; c++) {
+        const struct cell *cell = &topo->cells[c];
+
+        if (cell->level != LEVEL_GROUP)
+            continue;
+        for (uint32_t g = cell->first_gpu; g < cell->first_gpu + cell->gpu_count; g++)
+            ledger->gpus[g] = (struct gpu){ .group = c, .shares = SHARE_NONE, .reserved_for = JOB_NONE };
+    }
+    for (uint32_t n = 0; n < topo->node_count; n++)
+        for (uint32_t g = 0; g < topo->nodes[n].gpus; g++)
+            ledger->gpus[topo->nodes[n].first_gpu + g].node = n;
+}
+
+static void build_vc(struct core *core, uint32_t index, const struct vc_spec *from, const struct policy_setup *policy,
+                     bool *failed)
+{
+    struct vc *vc = &core->vcs[index];
+
+    *vc = (struct vc){ .name = from->name,
+                       .policy = *policy,
+                       .run_first = JOB_NONE,
+                       .run_last = JOB_NONE,
+                       .borrow_max = from->borrow_max < 0 ? -1 : (int64_t)from->borrow_max * MGPU_ONE };
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+        vc->quota[s] = (int64_t)from->quota[s] * MGPU_ONE;
+    vc->queue.run_order = policy->planner->run_order;
+    vc->queue.shapes = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.shapes));
+    vc->queue.live = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.live));
+    vc->queue.runs = block_new(core, failed, RUN_CLASSES_MAX, sizeof(*vc->queue.runs));
+    vc->order = (struct order_ctx){ .view = &core->view,
+                                    .params = vc->policy.order_params,
+                                    .state = block_new(core, failed, policy->order->state_size, 1) };
+    vc->place = (struct place_ctx){ .view = &core->view,
+                                    .ledger = &core->ledger,
+                                    .params = vc->policy.place_params,
+                                    .state = block_new(core, failed, policy->place->state_size, 1),
+                                    .out = block_new(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)) };
+    vc->planner = (struct planner_ctx){ .view = &core->view,
+                                        .vc = vc,
+                                        .params = vc->policy.planner_params,
+                                        .state = block_new(core, failed, policy->planner->state_size, 1) };
+    core->vc_order[index] = index;
+    if (vc->borrow_max != 0)
+        core->borrowing = true;
+}
+
+static void build_jobs(struct core *core, const struct core_config *config, bool *failed)
+{
+    uint32_t jobs = core->job_capacity = config->limits.jobs;
+    uint32_t timers = jobs * TIMERS_A_JOB + core->vc_count + 1;
+    struct outbox *out = &core->outbox;
+    void *heap = block_new(core, failed, heap_size(timers), 1);
+
+    core->jobs = block_new(core, failed, jobs, sizeof(*core->jobs));
+    core->tree = block_new(core, failed, jobs, sizeof(*core->tree));
+    core->inbox_capacity = jobs * 2 + 1024;
+    core->inbox = block_new(core, failed, core->inbox_capacity, sizeof(*core->inbox));
+    core->touched = block_new(core, failed, jobs, sizeof(*core->touched));
+    core->fresh = block_new(core, failed, jobs, sizeof(*core->fresh));
+    core->ready = block_new(core, failed, jobs, sizeof(*core->ready));
+    core->victims = block_new(core, failed, jobs, sizeof(*core->victims));
+    out->effect_capacity = out->decision_capacity = (size_t)jobs * 4 + 1024;
+    out->gpu_capacity = (size_t)core->ledger.share_capacity;
+    out->effects = block_new(core, failed, out->effect_capacity, sizeof(*out->effects));
+    out->decisions = block_new(core, failed, out->decision_capacity, sizeof(*out->decisions));
+    out->gpus = block_new(core, failed, out->gpu_capacity, sizeof(*out->gpus));
+    if (*failed)
+        return;
+    core->job_free = JOB_NONE;
+    heap_init(&core->timers, heap, timers);
+}
+
+int core_new(const struct cluster_spec *spec, const struct core_config *config, struct core **ret_core,
+             struct error *err)
+{
+    struct core *core;
+    bool failed = false;
+    int r = spec_sane(spec, config, err);
+
+    if (r < 0)
+        return r;
+    core = mem_zalloc(1, sizeof(*core));
+    if (!core)
+        return error_set(err, -ENOMEM, "no memory for the cluster");
+    core->view.core = core;
+    core->planned_at = -1;
+    core->round = config->round;
+    core->vc_count = spec->vc_count;
+    core->any_sku = (uint32_t)(((uint64_t)1 << spec->sku_count) - 1);
+    core->digest = rng_mix(config->seed + 1);
+    rng_seed(&core->rng, config->seed);
+    build_cells(core, spec, &failed);
+    if (!failed)
+        build_pools(core, spec, &failed);
+    if (!failed)
+        build_ledger(core, config, &failed);
+    core->vcs = block_new(core, &failed, spec->vc_count, sizeof(*core->vcs));
+    core->vc_order = block_new(core, &failed, spec->vc_count, sizeof(*core->vc_order));
+    for (uint32_t v = 0; v < spec->vc_count && !failed; v++)
+        build_vc(core, v, &spec->vcs[v], &config->policies[v], &failed);
+    if (!failed)
+        build_jobs(core, config, &failed);
+    if (failed) {
+        core_free(core);
+        return error_set(err, -ENOMEM, "no memory for %u jobs on %u nodes", config->limits.jobs, spec->node_count);
+    }
+    *ret_core = core;
+    return 0;
+}

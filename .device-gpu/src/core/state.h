@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* state.h - the inside of struct core, shared by the files of this folder and by nobody else. */
+#include "base/heap.h"
+#include "base/rng.h"
+#include "core/core.h"
+#include "core/view.h"
+
+/* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over. */
+enum phase { PHASE_OWED, PHASE_BORROW, PHASE_COUNT };
+
+struct plan {
+    struct core *core;
+    enum phase phase;
+    uint32_t vc;
+};
+
+struct core {
+    usec_t now, round, planned_at; /* planned_at: instant of the last pass, -1 */
+    struct ledger ledger;
+    struct job *jobs;
+    struct tree_node *tree;                   /* element i: job i, in a waiting or a running tree */
+    uint32_t job_capacity, job_top, job_free; /* job_free: chained by jobs[].next */
+    struct vc *vcs;
+    uint32_t *vc_order;
+    uint32_t vc_count;
+    uint32_t any_sku; /* mask of all types */
+    struct view view;
+    struct heap timers; /* 2 a job: key change, planner's; then 1 a virtual cluster */
+    struct event *inbox;
+    struct jobspec *inbox_specs;
+    uint32_t inbox_count, inbox_capacity;
+    struct outbox outbox;
+    uint32_t *touched; /* jobs the pass under way has started, stopped or moved */
+    uint32_t touched_count;
+    uint32_t *fresh; /* jobs that began to wait in this step */
+    uint32_t fresh_count;
+    uint32_t *scratch, *ready, *victims; /* GPU and job lists of one call */
+    void *blocks;                        /* all memory, chained; see setup.c */
+    uint32_t waiting, running;
+    int64_t mgpu_held, mgpu_up;
+    int64_t mgpu_down; /* on nodes that are down */
+    bool borrowing;    /* some virtual cluster may go beyond its quota */
+    struct rng rng;
+    uint64_t decisions, digest;
+};
+
+enum timer_kind { TIMER_KEY, TIMER_PLANNER, TIMERS_A_JOB };
+
+static inline uint32_t timer_of(uint32_t job, enum timer_kind kind)
+{
+    return job * TIMERS_A_JOB + kind;
+}
+
+/* step.c */
+void core_move(struct core *core, uint32_t index, enum job_state to);
+void core_emit(struct core *core, enum effect_kind kind, uint32_t index);
+struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_t index, enum reason reason);
+void core_enqueue(struct core *core, uint32_t index);
+void core_dequeue(struct core *core, uint32_t index);
+void core_attach(struct core *core, uint32_t index);
+void core_detach(struct core *core, uint32_t index);
+void core_start_now(struct core *core, uint32_t index);
+
+/* rebuild.c */
+int core_rejoin_shares(struct core *core);
+void core_relink(struct core *core, uint32_t index);
+int core_requeue(struct core *core);
+
+/* plan.c */
+int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
+
+/* pass.c */
+void pass_run(struct core *core);
+
+/* Thousandths of type `sku` the virtual cluster may still give to jobs of this class in this phase. */
+int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, enum phase phase, uint8_t klass);

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - offers and steps: how events change jobs. The planning pass is in pass.c.
+ *
+ * An instant goes: ends, answers, health, people, arrivals (the order of enum event_kind), then timers, then one pass.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/plan.h"
+#include "core/state.h"
+
+static void digest_add(struct core *core, uint64_t value)
+{
+    core->digest = rng_mix(core->digest ^ rng_mix(value + 0x9e3779b97f4a7c15ULL));
+}
+
+void core_move(struct core *core, uint32_t index, enum job_state to)
+{
+    struct job *job = &core->jobs[index];
+
+    assert(job_may_move(job->state, to));
+    job_settle(job, core->now);
+    job->state = (uint8_t)to;
+    job->state_since = core->now;
+}
+
+void core_emit(struct core *core, enum effect_kind kind, uint32_t index)
+{
+    struct outbox *out = &core->outbox;
+
+    assert(out->effect_count < out->effect_capacity);
+    out->effects[out->effect_count++] =
+        (struct effect){ .kind = kind, .job = index, .gen = core->jobs[index].gen, .step = core->jobs[index].stop };
+}
+
+struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_t index, enum reason reason)
+{
+    struct outbox *out = &core->outbox;
+    struct job *job = &core->jobs[index];
+    struct decision *d;
+
+    assert(out->decision_count < out->decision_capacity);
+    d = &out->decisions[out->decision_count++];
+    *d = (struct decision){
+        .at = core->now, .id = job->spec.id, .job = index, .vc = job->vc, .kind = kind, .reason = reason
+    };
+    core->decisions++;
+    digest_add(core, (uint64_t)d->at);
+    digest_add(core, (uint64_t)d->id);
+    digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
+    if (kind == DECISION_START || kind == DECISION_MIGRATE) {
+        d->gpu_first = (uint32_t)out->gpu_count;
+        for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+            if (core->ledger.shares[s].leaving)
+                continue;
+            assert(out->gpu_count < out->gpu_capacity);
+            out->gpus[out->gpu_count++] = core->ledger.shares[s].gpu;
+            digest_add(core, core->ledger.shares[s].gpu);
+        }
+        d->gpu_count = (uint32_t)out->gpu_count - d->gpu_first;
+    }
+    return d;
+}
+
+void core_enqueue(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+
+    assert(job->state == JOB_PENDING);
+    job->reason = REASON_NONE;
+    job->queued_at = core->now;
+    core->waiting++;
+    queue_add(core, index);
+    vc->dirty = true;
+    if (!job->fresh) {
+        assert(core->fresh_count < core->job_capacity);
+        core->fresh[core->fresh_count++] = index;
+        job->fresh = true;
+    }
+    if (vc->policy.planner->queued) {
+        struct plan plan = { .core = core, .vc = job->vc };
+
+        vc->policy.planner->queued(&vc->planner, &plan, index);
+    }
+}
+
+void core_dequeue(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    assert(job_waits(job->state));
+    core->waiting--;
+    if (job->shape != UINT32_MAX)
+        queue_remove(core, index);
+    else
+        job->waited[job->reason] += core->now - job->state_since;
+    job->waited_all += core->now - job->queued_at;
+    job->reason = REASON_NONE;
+    heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
+}
+
+static void count_borrowed(struct vc *vc, uint32_t skus)
+{
+    vc->borrowed = 0;
+    for (uint32_t s = 0; s < skus; s++)
+        if (vc->used[s] > vc->quota[s])
+            vc->borrowed += vc->used[s] - vc->quota[s];
+}
+
+/* Into the run list by start; a job whose stop was taken back goes where it was, all others to the end. */
+static void run_link(struct core *core, struct vc *vc, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    job->prev = vc->run_last;
+    while (job->prev != JOB_NONE && core->jobs[job->prev].last_start > job->last_start)
+        job->prev = core->jobs[job->prev].prev;
+    job->next = job->prev == JOB_NONE ? vc->run_first : core->jobs[job->prev].next;
+    if (job->prev == JOB_NONE)
+        vc->run_first = index;
+    else
+        core->jobs[job->prev].next = index;
+    if (job->next == JOB_NONE)
+        vc->run_last = index;
+    else
+        core->jobs[job->next].prev = index;
+}
+
+void core_attach(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+    int64_t amount = (int64_t)job->gpus * job->spec.share;
+
+    if (job->klass == CLASS_OPPORTUNISTIC)
+        vc->guest[job->sku] += amount;
+    else
+        vc->used[job->sku] += amount;
+    count_borrowed(vc, core->ledger.topo.sku_count);
+    core->mgpu_held += amount;
+    core->running++;
+    vc->running++;
+    run_link(core, vc, index);
+    queue_run_add(core, index);
+}
+
+void core_detach(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+    int64_t amount = (int64_t)job->gpus * job->spec.share;
+
+    queue_run_remove(core, index);
+    if (job->klass == CLASS_OPPORTUNISTIC)
+        vc->guest[job->sku] -= amount;
+    else
+        vc->used[job->sku] -= amount;
+    count_borrowed(vc, core->ledger.topo.sku_count);
+    core->mgpu_held -= amount;
+    core->running--;
+    vc->running--;
+    if (job->prev != JOB_NONE)
+        core->jobs[job->prev].next = job->next;
+    else
+        vc->run_first = job->next;
+    if (job->next != JOB_NONE)
+        core->jobs[job->next].prev = job->prev;
+    else
+        vc->run_last = job->prev;
+    vc->dirty = true;
+}
+
+/* All its GPUs are free of others: the order to launch goes out. */
+void core_start_now(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    job->waited[REASON_PREEMPTING] += job->state == JOB_CLAIMING ? core->now - job->state_since : 0;
+    core_move(core, index, JOB_STARTING);
+    job->attempts++;
+    core_emit(core, job->resumes ? EFFECT_RESUME : EFFECT_START, index);
+    job->resumes = true;
+}
+
+/* Gives the GPUs back, and launches whoever was waiting for just them. */
+static void release(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    uint32_t count = ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+
+    job->gpus = 0;
+    for (uint32_t i = 0; i < count; i++)
+        core_start_now(core, core->ready[i]);
+}
+
+static void forget(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+
+    heap_clear(&core->timers, timer_of(index, TIMER_KEY));
+    heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
+    if (vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
+        vc->dirty = true;
+    core_emit(core, EFFECT_FORGET, index);
+    core_move(core, index, JOB_FREE);
+    job->gen++;
+    job->next = core->job_free;
+    core->job_free = index;
+}
+
+static void apply_ended(struct core *core, const struct event *event)
+{
+    struct job *job = &core->jobs[event->job];
+    bool leaving = job->state == JOB_STOPPING;
+    bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && job->fails < job->spec.retries;
+
+    job_settle(job, core->now);
+    if (!leaving)
+        core_detach(core, event->job);
+    core_move(core, event->job, again ? JOB_PENDING : event->fail == FAIL_NONE ? JOB_DONE : JOB_FAILED);
+    core->vcs[job->vc].dirty = true;
+    if (event->fail != FAIL_NONE) {
+        job->fails++;
+        job->progress = event->progress != PROGRESS_OWN ? event->progress : 0;
+    }
+    core_decide(core,
+                again                      ? DECISION_RETRY
+                : event->fail == FAIL_NONE ? DECISION_END
+                                           : DECISION_FAIL,
+                event->job, REASON_NONE);
+    release(core, event->job);
+    if (again)
+        core_enqueue(core, event->job);
+    else
+        forget(core, event->job);
+}
+
+static void apply_stopped(struct core *core, const struct event *event)
+{
+    struct job *job = &core->jobs[event->job];
+    bool cancelled = job->stop == STOP_CANCEL;
+
+    job_settle(job, core->now);
+    if (event->progress != PROGRESS_OWN)
+        job->progress = event->progress;
+    core_move(core, event->job, cancelled ? JOB_KILLED : JOB_PENDING);
+    release(core, event->job);
+    if (cancelled)
+        forget(core, event->job);
+    else
+        core_enqueue(core, event->job);
+}
+
+static void apply_started(struct core *core, const struct event *event)
+{
+    struct job *job = &core->jobs[event->job];
+
+    if (job->state != JOB_STARTING)
+        return; /* it was told to leave while it started; the answer to that is on its way */
+    core_move(core, event->job, JOB_RUNNING);
+    job->rate = event->rate;
+    if (job->first_start < 0)
+        job->first_start = core->now;
+    queue_rekey(core, event->job);
+}
+
+static void apply_rate(struct core *core, const struct event *event)
+{
+    struct job *job = &core->jobs[event->job];
+
+    job_settle(job, core->now);
+    if (event->rate > 0)
+        job->rate = event->rate;
+    if (event->progress != PROGRESS_OWN)
+        job->progress = event->progress;
+    queue_rekey(core, event->job);
+}
+
+/* Hardware took the job down: it waits again, with what it had saved. */
+static void evict(struct core *core, uint32_t index, usec_t kept)
+{
+    struct job *job = &core->jobs[index];
+
+    job_settle(job, core->now);
+    if (job_holds(job->state))
+        core_detach(core, index);
+    core_decide(core, DECISION_KILL, index, REASON_NODES_UNHEALTHY);
+    core_emit(core, EFFECT_KILL, index);
+    core_move(core, index, JOB_PENDING);
+    if (kept >= 0)
+        job->progress = kept;
+    job->preemptions++;
+    release(core, index);
+    core_enqueue(core, index);
+}
+
+static void evict_gpu(struct core *core, uint32_t gpu)
+{
+    struct gpu *g = &core->ledger.gpus[gpu];
+
+    while (g->shares != SHARE_NONE)
+        evict(core, core->ledger.shares[g->shares].job, -1);
+    if (g->reserved_for != JOB_NONE) {
+        struct plan plan = { .core = core, .vc = core->jobs[g->reserved_for].vc };
+
+        plan_unreserve(&plan, g->reserved_for);
+    }
+}
+
+static void apply_node(struct core *core, const struct event *event)
+{
+    struct node *node = &core->ledger.topo.nodes[event->target];
+
+    if (!event->up)
+        for (uint32_t i = 0; i < node->gpus; i++)
+            evict_gpu(core, node->first_gpu + i);
+    topo_node_up(&core->ledger.topo, event->target, event->up);
+    core->ledger.releases++; /* reasons change even when a node goes */
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].dirty = true;
+}
+
+static void apply_gpu(struct core *core, const struct event *event)
+{
+    if (!event->up)
+        evict_gpu(core, event->target);
+    ledger_gpu_bad(&core->ledger, event->target, !event->up);
+    core->ledger.releases++;
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].dirty = true;
+}
+
+static void apply_cancel(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct plan plan = { .core = core, .vc = job->vc };
+
+    core_decide(core, DECISION_KILL, index, REASON_NONE);
+    if (job->state == JOB_RESERVED)
+        plan_unreserve(&plan, index);
+    if (job_waits(job->state)) {
+        core_dequeue(core, index);
+    } else if (job_holds(job->state)) {
+        job_settle(job, core->now);
+        core_detach(core, index);
+        core_emit(core, EFFECT_KILL, index);
+    } else if (job->state == JOB_STOPPING) {
+        job->stop = STOP_CANCEL; /* it is leaving already; it will not come back */
+        return;
+    } else {
+        job->waited[REASON_HELD] += core->now - job->state_since;
+    }
+    core_move(core, index, JOB_KILLED);
+    release(core, index);
+    core->vcs[job->vc].dirty = true;
+    forget(core, index);
+}
+
+static void apply_hold(struct core *core, uint32_t index, bool hold)
+{
+    struct job *job = &core->jobs[index];
+    struct plan plan = { .core = core, .vc = job->vc };
+
+    if (hold && job_waits(job->state)) {
+        if (job->state == JOB_RESERVED)
+            plan_unreserve(&plan, index);
+        core_dequeue(core, index);
+        core_move(core, index, JOB_HELD);
+        job->reason = REASON_HELD;
+        core->vcs[job->vc].dirty = true;
+    } else if (!hold && job->state == JOB_HELD) {
+        job->waited[REASON_HELD] += core->now - job->state_since;
+        job->waited_all += core->now - job->state_since;
+        core_move(core, index, JOB_PENDING);
+        core_enqueue(core, index);
+    }
+}
+
+static void apply(struct core *core, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_ENDED:
+        apply_ended(core, event);
+        break;
+    case EVENT_STOPPED:
+        apply_stopped(core, event);
+        break;
+    case EVENT_STARTED:
+        apply_started(core, event);
+        break;
+    case EVENT_RATE:
+        apply_rate(core, event);
+        break;
+    case EVENT_NODE:
+        apply_node(core, event);
+        break;
+    case EVENT_GPU:
+        apply_gpu(core, event);
+        break;
+    case EVENT_QUOTA:
+        core->vcs[event->target].quota[event->sku] = (int64_t)event->value * MGPU_ONE;
+        count_borrowed(&core->vcs[event->target], core->ledger.topo.sku_count);
+        for (uint32_t v = 0; v < core->vc_count; v++)
+            core->vcs[v].dirty = true;
+        break;
+    case EVENT_CANCEL:
+        apply_cancel(core, event->job);
+        break;
+    case EVENT_HOLD:
+    case EVENT_RELEASE:
+        apply_hold(core, event->job, event->kind == EVENT_HOLD);
+        break;
+    case EVENT_SUBMIT:
+        core->jobs[event->job].since = core->now;
+        core_move(core, event->job, JOB_PENDING);
+        core_enqueue(core, event->job);
+        break;
+    case EVENT_COUNT:
+        break;
+    }
+}
+
+/* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
+ * same instant may have changed that (a node that died under a job that ended): the first one wins. */
+static bool still_true(const struct core *core, const struct event *event)
+{
+    const struct job *job;
+
+    if (event->kind == EVENT_NODE || event->kind == EVENT_GPU || event->kind == EVENT_QUOTA)
+        return true;
+    job = &core->jobs[event->job];
+    if (job->gen != event->gen)
+        return false;
+    switch (event->kind) {
+    case EVENT_ENDED:
+        return job->state == JOB_RUNNING || job->state == JOB_STARTING || job->state == JOB_STOPPING;
+    case EVENT_STOPPED:
+        return job->state == JOB_STOPPING;
+    case EVENT_STARTED:
+    case EVENT_RATE:
+    case EVENT_CANCEL:
+    case EVENT_HOLD:
+    case EVENT_RELEASE:
+    case EVENT_SUBMIT:
+        return job->state != JOB_FREE;
+    case EVENT_NODE:
+    case EVENT_GPU:
+    case EVENT_QUOTA:
+    case EVENT_COUNT:
+        break;
+    }
+    return false;
+}
+
+static bool event_before(const struct core *core, const struct event *a, const struct event *b)
+{
+    if (a->kind != b->kind)
+        return a->kind < b->kind;
+    if (a->kind == EVENT_NODE || a->kind == EVENT_GPU || a->kind == EVENT_QUOTA)
+        return false; /* as they were offered */
+    return core->jobs[a->job].spec.id < core->jobs[b->job].spec.id;
+}
+
+/* Few events an instant, nearly in order: insertion sort, which keeps equals as offered. */
+static void inbox_sort(struct core *core)
+{
+    for (uint32_t i = 1; i < core->inbox_count; i++) {
+        struct event event = core->inbox[i];
+        uint32_t at = i;
+
+        while (at > 0 && event_before(core, &event, &core->inbox[at - 1])) {
+            core->inbox[at] = core->inbox[at - 1];
+            at--;
+        }
+        core->inbox[at] = event;
+    }
+}
+
+static void fire_timers(struct core *core)
+{
+    while (heap_next(&core->timers) <= core->now) {
+        uint32_t element = heap_first(&core->timers);
+        uint32_t index = element / TIMERS_A_JOB;
+
+        heap_clear(&core->timers, element);
+        if (element >= core->job_capacity * TIMERS_A_JOB) {
+            uint32_t v = element - core->job_capacity * TIMERS_A_JOB;
+
+            if (v < core->vc_count)
+                core->vcs[v].dirty = true;
+            continue;
+        }
+        if (element % TIMERS_A_JOB == TIMER_KEY) {
+            queue_rekey(core, index);
+            core->vcs[core->jobs[index].vc].dirty = true;
+        } else {
+            struct vc *vc = &core->vcs[core->jobs[index].vc];
+            struct plan plan = { .core = core, .vc = core->jobs[index].vc };
+
+            vc->policy.planner->timer(&vc->planner, &plan, index);
+        }
+    }
+}
+
+const struct outbox *core_step(struct core *core, usec_t at)
+{
+    assert(at >= core->now);
+    core->now = at;
+    core->outbox.effect_count = core->outbox.decision_count = core->outbox.gpu_count = 0;
+    inbox_sort(core);
+    for (uint32_t i = 0; i < core->inbox_count; i++)
+        if (still_true(core, &core->inbox[i]))
+            apply(core, &core->inbox[i]);
+    core->inbox_count = 0;
+    fire_timers(core);
+    if (core->planned_at != at)
+        pass_run(core);
+    for (uint32_t i = 0; i < core->fresh_count; i++)
+        core->jobs[core->fresh[i]].fresh = false;
+    core->fresh_count = 0;
+#if MUSTER_CHECKED
+    core_audit(core);
+#endif
+    return &core->outbox;
+}

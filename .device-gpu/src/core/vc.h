@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* vc.h - a virtual cluster: what it is owed, what it uses, and the policies it has chosen. */
+#include "core/place.h"
+#include "core/planner.h"
+#include "core/queue.h"
+
+/* The components of one policy with their knobs; see policy/registry. */
+struct policy_setup {
+    const struct order_ops *order;
+    const struct place_ops *place;
+    const struct planner_ops *planner;
+    int64_t order_params[PARAMS_MAX], place_params[PARAMS_MAX], planner_params[PARAMS_MAX];
+};
+
+struct vc {
+    uint32_t name;
+    int64_t quota[SKUS_MAX]; /* thousandths of GPUs it is owed */
+    int64_t used[SKUS_MAX];  /* held by its guaranteed jobs that are not leaving */
+    int64_t guest[SKUS_MAX]; /* held by its opportunistic jobs */
+    int64_t borrow_max;      /* beyond the quota, all types together; -1 = no limit */
+    int64_t borrowed;        /* sum over types of what is beyond the quota */
+    struct policy_setup policy;
+    struct order_ctx order;
+    struct place_ctx place;
+    struct planner_ctx planner;
+    struct queue queue;
+    uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
+    uint32_t running;
+    bool dirty;
+    uint64_t seen_releases;
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c - see view.h. */
+#include "core/view.h"
+
+#include <assert.h>
+
+#include "core/state.h"
+
+usec_t view_now(const struct view *view)
+{
+    return view->core->now;
+}
+
+const struct job *view_job(const struct view *view, uint32_t index)
+{
+    return core_job(view->core, index);
+}
+
+const struct ledger *view_ledger(const struct view *view)
+{
+    return &view->core->ledger;
+}
+
+const struct tree_node *view_tree(const struct view *view)
+{
+    return view->core->tree;
+}
+
+uint32_t view_free(const struct view *view, uint32_t sku)
+{
+    const struct topo *topo = &view->core->ledger.topo;
+
+    return topo->pools[topo->sku_pools[sku]].free;
+}
+
+uint32_t view_total(const struct view *view, uint32_t sku)
+{
+    const struct topo *topo = &view->core->ledger.topo;
+
+    return topo->pools[topo->sku_pools[sku]].total;
+}
+
+uint32_t view_sku_count(const struct view *view)
+{
+    return view->core->ledger.topo.sku_count;
+}
+
+int64_t view_held(const struct view *view)
+{
+    return view->core->mgpu_held;
+}
+
+int64_t view_capacity(const struct view *view)
+{
+    int64_t sum = 0;
+
+    for (uint32_t sku = 0; sku < view_sku_count(view); sku++)
+        sum += (int64_t)view_total(view, sku) * MGPU_ONE;
+    return sum;
+}
+
+struct rank view_rank(const struct view *view, uint32_t index)
+{
+    const struct job *job = core_job(view->core, index);
+    const struct queue *queue = &view->core->vcs[job->vc].queue;
+    struct rank rank = view->core->tree[index].rank;
+
+    if (job_holds(job->state) && queue->run_order == RUN_BY_KEY)
+        rank.key -= (__int128)queue->runs[job->run_class].slope * view->core->now;
+    return rank;
+}
+
+/* The rank `bound` seen from inside a tree of that slope. */
+static struct rank inside(const struct view *view, const struct run_class *run, const struct rank *bound)
+{
+    struct rank rank = *bound;
+
+    rank.key += (__int128)run->slope * view->core->now;
+    return rank;
+}
+
+int64_t view_running_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < vc->queue.run_count; i++) {
+        const struct run_class *run = &vc->queue.runs[i];
+
+        if (run->count && run->sku == sku) {
+            struct rank bound = inside(view, run, rank);
+
+            sum += tree_sum_before(view->core->tree, run->root, &bound);
+        }
+    }
+    return sum;
+}
+
+int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t sku)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < vc->queue.run_count; i++)
+        if (vc->queue.runs[i].count && vc->queue.runs[i].sku == sku)
+            sum += tree_sum(view->core->tree, vc->queue.runs[i].root);
+    return sum;
+}
+
+/* The nearest running job before or after a rank, over the trees of one type. */
+static uint32_t running_near(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound,
+                             bool after)
+{
+    const struct tree_node *tree = view->core->tree;
+    uint32_t best = JOB_NONE;
+    struct rank best_rank = { 0 };
+
+    for (uint32_t i = 0; i < vc->queue.run_count; i++) {
+        const struct run_class *run = &vc->queue.runs[i];
+        struct rank rank;
+        uint32_t at;
+
+        if (run->count == 0 || run->sku != sku)
+            continue;
+        if (bound) {
+            rank = inside(view, run, bound);
+            at = after ? tree_after(tree, run->root, &rank) : tree_before(tree, run->root, &rank);
+        } else {
+            at = after ? tree_first(tree, run->root) : tree_last(tree, run->root);
+        }
+        if (at == TREE_NONE)
+            continue;
+        rank = tree[at].rank;
+        rank.key -= (__int128)run->slope * view->core->now;
+        if (best == JOB_NONE || rank_before(&best_rank, &rank) != after) {
+            best = at;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
+{
+    return running_near(view, vc, sku, bound, false);
+}
+
+uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
+{
+    return running_near(view, vc, sku, bound, true);
+}
+
+uint64_t view_random(const struct view *view, uint64_t bound)
+{
+    /* The generator is part of the state that a pass advances; the cast is the one place a view lets something move. */
+    union {
+        const struct core *seen;
+        struct core *own;
+    } core = { .seen = view->core };
+
+    return rng_below(&core.own->rng, bound);
+}

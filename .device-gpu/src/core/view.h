@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* view.h - the read-only window through which policies see the cluster.
+ *
+ * Everything a policy may know is reachable from here; the truth about a job's future is not.
+ */
+#include "core/core.h"
+
+struct view {
+    const struct core *core;
+};
+
+usec_t view_now(const struct view *view);
+const struct job *view_job(const struct view *view, uint32_t index);
+const struct ledger *view_ledger(const struct view *view);
+const struct tree_node *view_tree(const struct view *view);
+
+/* Whole free GPUs of a type; and how many there are on nodes that are up. */
+uint32_t view_free(const struct view *view, uint32_t sku);
+uint32_t view_total(const struct view *view, uint32_t sku);
+uint32_t view_sku_count(const struct view *view);
+
+/* Thousandths of all GPUs that jobs hold; of nodes that are up. */
+int64_t view_held(const struct view *view);
+int64_t view_capacity(const struct view *view);
+
+/* A job's place in its order, as a rank that can be compared with others now. */
+struct rank view_rank(const struct view *view, uint32_t index);
+
+/* Thousandths of running jobs of the virtual cluster on type `sku` whose rank comes before. RUN_BY_KEY planners only.
+ */
+int64_t view_running_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank);
+int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t sku);
+
+/* The running job of that type with the largest rank below `bound` (NULL: of all); JOB_NONE if there is none. */
+uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
+
+/* The running job of that type with the smallest rank after `bound` (NULL: of all); JOB_NONE if there is none. */
+uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
+
+/* A number below `bound` from the state's own generator: the same in every replay. */
+uint64_t view_random(const struct view *view, uint64_t bound);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - the loop that writes gates, slices and leases into the pages.
+ *
+ * A pair forms when a guaranteed and an opportunistic job hold contexts on one GPU. First the neighbours stay closed
+ * while twenty steps of the guaranteed job are measured; then they harvest its gaps, and each period (500 ms or eight
+ * steps, whichever is longer) the controller moves their share. The baseline is taken again every five minutes.
+ */
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "gpurt/node.h"
+#include "shim/admit.h"
+
+#define MSEC 1000000ULL
+#define PERIOD_NS (500 * MSEC)
+#define PERIOD_STEPS 8u
+#define BASELINE_NS (10000 * MSEC)
+#define REBASELINE_NS (300000 * MSEC)
+#define SLICE_RG_US 10000u
+#define SLICE_OT_US 200u
+#define COMMAND_NS (2000 * MSEC)
+
+uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns)
+{
+    struct page_control *control = &client->page->control;
+    uint64_t seq = control->command_seq + 1;
+    struct page_command *c = &client->page->command[seq % PAGE_RING];
+    struct message_head kick = { MSG_KICK, sizeof(kick) };
+
+    *c = (struct page_command){
+        .seq = seq, .op = op, .gpu = gpu, .arg = { arg }, .deadline_ns = node_now() + within_ns
+    };
+    __atomic_store_n(&control->command_seq, seq, __ATOMIC_RELEASE);
+    if (client->fd >= 0)
+        (void)!write(client->fd, &kick, sizeof(kick));
+    return seq;
+}
+
+void control_gate(struct client *client, enum page_gate gate)
+{
+    uint32_t *word = &client->page->control.gate;
+
+    if (__atomic_exchange_n(word, gate, __ATOMIC_SEQ_CST) != (uint32_t)gate)
+        (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void slice_tell(struct client *client, uint32_t us)
+{
+    if (client->slice_told && client->slice_us == us)
+        return;
+    if (!client->slice_told && us == 0)
+        return;
+    client->slice_us = us;
+    client->slice_told = us != 0;
+    client->page->control.slice_us = us;
+    (void)control_command(client, OP_SET_SLICE, 0, us, COMMAND_NS);
+}
+
+static bool on_gpu(const struct client *client, int gpu)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (client->arena[i] == gpu)
+            return true;
+    return false;
+}
+
+static void share_write(struct client *client, uint32_t u)
+{
+    struct page_control *control = &client->page->control;
+    struct admit_knobs knobs;
+
+    admit_map(u, &knobs);
+    __atomic_store_n(&control->share, u, __ATOMIC_RELAXED);
+    control->window_us = knobs.window_us;
+    control->guard_us = knobs.guard_us;
+    control->gap_min_us = knobs.gap_min_us;
+}
+
+/* Steps of the guaranteed job since we last looked. */
+static void steps_read(struct gpu_arena *gpu, struct client *rg)
+{
+    struct page_step *step = &rg->page->step;
+    uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE);
+
+    if (seq - rg->step_read > PAGE_STEPS)
+        rg->step_read = seq - PAGE_STEPS;
+    for (; rg->step_read < seq; rg->step_read++) {
+        const struct page_step_record *r = &step->ring[rg->step_read % PAGE_STEPS];
+
+        if (r->tier >= TIER_TIME || r->wall_us == 0)
+            continue;
+        if (gpu->baselining) {
+            if (baseline_add(&gpu->baseline, r->launches, r->wall_us))
+                gpu->baselining = false;
+        } else if (gpu->steps < BASELINE_PERIOD_STEPS) {
+            gpu->launches[gpu->steps] = r->launches;
+            gpu->wall_us[gpu->steps++] = r->wall_us;
+        }
+    }
+}
+
+static void pair_begin(struct gpu_arena *gpu, struct client *rg, uint64_t now)
+{
+    gpu->pair = rg->pid;
+    gpu->pair_since_ns = gpu->period_since_ns = gpu->baseline_at_ns = now;
+    gpu->baselining = true;
+    gpu->steps = 0;
+    gpu->slowdown = -1;
+    rg->step_read = rg->page->step.seq;
+    baseline_reset(&gpu->baseline);
+    share_init(&gpu->share, rg->page->step.tier >= TIER_PERIOD ? 2 * SHARE_EPS : SHARE_EPS);
+}
+
+/* Returns the share neighbours have now; 0 = closed. */
+static uint32_t pair_turn(struct gpu_arena *gpu, struct client *rg, uint64_t now)
+{
+    steps_read(gpu, rg);
+    if (gpu->baselining) {
+        if (now - gpu->baseline_at_ns < BASELINE_NS)
+            return 0;
+        gpu->baselining = false; /* no steps to be seen: the gate's own rule has to do */
+    }
+    if (now - gpu->baseline_at_ns > REBASELINE_NS) {
+        gpu->baselining = true;
+        gpu->baseline_at_ns = now;
+        baseline_reset(&gpu->baseline);
+        return 0;
+    }
+    if (share_paused(&gpu->share, now / MSEC))
+        return 0;
+    if (now - gpu->period_since_ns < PERIOD_NS ||
+        (gpu->steps < PERIOD_STEPS && now - gpu->period_since_ns < 20 * PERIOD_NS))
+        return gpu->share.u;
+    gpu->period_since_ns = now;
+    gpu->slowdown = baseline_slowdown(&gpu->baseline, gpu->launches, gpu->wall_us, gpu->steps);
+    gpu->steps = 0;
+    return share_period(&gpu->share, gpu->slowdown < 0 ? 0 : (uint32_t)gpu->slowdown, now / MSEC);
+}
+
+static void neighbour_turn(struct client *ot, bool paired, uint32_t u)
+{
+    if (ot->state != CLIENT_RUNNING || ot->goal != CLIENT_RUNNING)
+        return; /* closed by the ladder */
+    if (!paired) {
+        slice_tell(ot, 0);
+        if (ot->duty) {
+            ot->page->control.duty = ot->duty;
+            control_gate(ot, GATE_DUTY);
+        } else {
+            control_gate(ot, GATE_OPEN);
+        }
+        return;
+    }
+    slice_tell(ot, SLICE_OT_US);
+    share_write(ot, u);
+    control_gate(ot, u ? GATE_HARVEST : GATE_CLOSED);
+}
+
+static void gpu_turn(struct node *node, int index, uint64_t now)
+{
+    struct gpu_arena *gpu = &node->gpu[index];
+    struct client *rg = NULL;
+    uint32_t neighbours = 0, u = SHARE_MAX;
+
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        struct client *c = &node->client[i];
+
+        if (c->fd < 0 || !on_gpu(c, index))
+            continue;
+        if (c->role == ROLE_GUARANTEED && c->state == CLIENT_RUNNING && !rg)
+            rg = c;
+        neighbours += c->role == ROLE_OPPORTUNISTIC && c->state == CLIENT_RUNNING;
+    }
+    if (!rg) {
+        gpu->rg = gpu->pair = 0;
+        if (gpu->arena->rg_state != RG_ABSENT) {
+            __atomic_store_n(&gpu->arena->rg_state, RG_ABSENT, __ATOMIC_SEQ_CST);
+            (void)syscall(SYS_futex, &gpu->arena->rg_state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+        }
+    } else {
+        gpu->rg = rg->pid;
+        if (gpu->arena->rg_state == RG_ABSENT)
+            __atomic_store_n(&gpu->arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
+        if (!neighbours)
+            gpu->pair = 0;
+        else if (gpu->pair != rg->pid)
+            pair_begin(gpu, rg, now);
+        slice_tell(rg, neighbours ? SLICE_RG_US : 0);
+        if (neighbours)
+            u = pair_turn(gpu, rg, now);
+    }
+    __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        struct client *c = &node->client[i];
+
+        if (c->fd >= 0 && c->role != ROLE_GUARANTEED && on_gpu(c, index))
+            neighbour_turn(c, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u);
+    }
+}
+
+void control_turn(struct node *node)
+{
+    uint64_t now = node_now();
+
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        struct client *c = &node->client[i];
+
+        if (c->fd < 0)
+            continue;
+        __atomic_store_n(&c->page->control.lease_until_ns, now + NODE_LEASE_NS, __ATOMIC_RELAXED);
+        ladder_turn(node, c);
+    }
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (node->gpu[i].used)
+            gpu_turn(node, i, now);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.c - lock, checkpoint, wait, restore, unlock.
+ *
+ * The driver is opened at run time. Only the lock has a time limit; once the checkpoint runs, nothing interrupts it. A
+ * process number that was given to another process meanwhile is told apart by its start time.
+ */
+#include "gpurt/guard.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/cuda_abi.h"
+
+#define LOCK_MS 10000u
+#define CLIENTS 8
+
+static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored" };
+
+struct driver {
+    CUresult (*init)(unsigned int);
+    CUresult (*lock)(int, struct cuda_ckpt_lock *);
+    CUresult (*checkpoint)(int, void *);
+    CUresult (*restore)(int, struct cuda_ckpt_restore *);
+    CUresult (*unlock)(int, void *);
+};
+
+void guard_path(const char *run_dir, pid_t pid, char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s/guard-%d.sock", run_dir, (int)pid);
+}
+
+static void journal_path(const char *run_dir, pid_t pid, const char *suffix, char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s/guard-%d.journal%s", run_dir, (int)pid, suffix);
+}
+
+int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err)
+{
+    char path[256], temp[256], text[128];
+    int fd, n, r;
+
+    journal_path(run_dir, journal->pid, "", path, sizeof(path));
+    journal_path(run_dir, journal->pid, ".new", temp, sizeof(temp));
+    n = snprintf(text, sizeof(text), "%d %llu %s\n", (int)journal->pid, (unsigned long long)journal->start_ticks,
+                 state_name[journal->state]);
+    fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set(err, -errno, "%s: %s", temp, strerror(errno));
+    r = write(fd, text, (size_t)n) == n && fsync(fd) == 0 ? 0 : -EIO;
+    close(fd);
+    if (r == 0 && rename(temp, path) < 0)
+        r = -errno;
+    return r < 0 ? error_set(err, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err)
+{
+    char path[256], state[32] = "";
+    unsigned long long start = 0;
+    int number = 0, fields;
+    FILE *f;
+
+    journal_path(run_dir, pid, "", path, sizeof(path));
+    f = fopen(path, "re");
+    if (!f)
+        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    fields = fscanf(f, "%d %llu %31s", &number, &start, state);
+    (void)fclose(f);
+    for (int s = 0; s < GUARD_STATE_COUNT && fields == 3; s++)
+        if (strcmp(state, state_name[s]) == 0) {
+            *ret = (struct guard_journal){ (pid_t)number, start, (enum guard_state)s };
+            return 0;
+        }
+    return error_set(err, -EPROTO, "%s:1: expected PID START STATE", path);
+}
+
+uint64_t guard_start_ticks(pid_t pid)
+{
+    char path[64], text[1024];
+    const char *p;
+    size_t n;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    n = fread(text, 1, sizeof(text) - 1, f);
+    (void)fclose(f);
+    text[n] = '\0';
+    p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static int driver_open(struct driver *ret, struct error *err)
+{
+    void *h = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult r;
+
+    if (!h)
+        return error_set(err, -ENOENT, "no CUDA driver: %s", dlerror());
+    *(void **)&ret->init = dlsym(h, "cuInit");
+    *(void **)&ret->lock = dlsym(h, "cuCheckpointProcessLock");
+    *(void **)&ret->checkpoint = dlsym(h, "cuCheckpointProcessCheckpoint");
+    *(void **)&ret->restore = dlsym(h, "cuCheckpointProcessRestore");
+    *(void **)&ret->unlock = dlsym(h, "cuCheckpointProcessUnlock");
+    if (!ret->init || !ret->lock || !ret->checkpoint || !ret->restore || !ret->unlock)
+        return error_set(err, -ENOSYS, "this driver cannot checkpoint processes; 570 or newer can");
+    r = ret->init(0);
+    return r ? error_set(err, -EIO, "cuInit: error %d", r) : 0;
+}
+
+struct guard {
+    const char *run_dir;
+    struct guard_journal journal;
+    struct driver driver;
+    int listener, client[CLIENTS];
+    time_t claimed;
+    char status[160]; /* what a new connection is told */
+};
+
+static double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void status_send(struct guard *guard)
+{
+    for (int i = 0; i < CLIENTS; i++)
+        if (guard->client[i] >= 0)
+            (void)send(guard->client[i], guard->status, strlen(guard->status), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void journal_step(struct guard *guard, enum guard_state state)
+{
+    guard->journal.state = state;
+    (void)guard_journal_write(guard->run_dir, &guard->journal, NULL);
+}
+
+static int process_checkpoint(struct guard *guard)
+{
+    struct cuda_ckpt_lock lock = { .timeout_ms = LOCK_MS };
+    double start = seconds_now();
+    CUresult r;
+
+    if (guard_start_ticks(guard->journal.pid) != guard->journal.start_ticks) {
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: the process is gone");
+        return -ESRCH;
+    }
+    r = guard->driver.lock((int)guard->journal.pid, &lock);
+    if (r) {
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's lock gave error %d", r);
+        return -EIO;
+    }
+    journal_step(guard, GUARD_LOCKED);
+    r = guard->driver.checkpoint((int)guard->journal.pid, NULL);
+    if (r) {
+        (void)guard->driver.unlock((int)guard->journal.pid, NULL);
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's checkpoint gave error %d", r);
+        return -EIO;
+    }
+    journal_step(guard, GUARD_CHECKPOINTED);
+    (void)snprintf(guard->status, sizeof(guard->status), "released %.3f", seconds_now() - start);
+    return 0;
+}
+
+static int process_restore(struct guard *guard)
+{
+    double start = seconds_now();
+    CUresult r = guard->driver.restore((int)guard->journal.pid, NULL);
+
+    if (r) {
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's restore gave error %d", r);
+        return -EIO;
+    }
+    journal_step(guard, GUARD_RESTORED);
+    r = guard->driver.unlock((int)guard->journal.pid, NULL);
+    if (r) {
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's unlock gave error %d", r);
+        return -EIO;
+    }
+    (void)snprintf(guard->status, sizeof(guard->status), "restored %.3f", seconds_now() - start);
+    return 0;
+}
+
+static int listen_open(const char *run_dir, pid_t pid, struct error *err)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    guard_path(run_dir, pid, addr.sun_path, sizeof(addr.sun_path));
+    (void)unlink(addr.sun_path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, CLIENTS) < 0) {
+        int r = -errno;
+
+        if (fd >= 0)
+            close(fd);
+        return error_set(err, r, "%s: %s", addr.sun_path, strerror(-r));
+    }
+    return fd;
+}
+
+static void client_new(struct guard *guard)
+{
+    int fd = accept4(guard->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    for (int i = 0; fd >= 0 && i < CLIENTS; i++)
+        if (guard->client[i] < 0) {
+            guard->client[i] = fd;
+            (void)send(fd, guard->status, strlen(guard->status), MSG_NOSIGNAL | MSG_DONTWAIT);
+            return;
+        }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* One turn of waiting. True: bring the process back now. */
+static bool wait_turn(struct guard *guard, unsigned int claim_s)
+{
+    struct pollfd p[CLIENTS + 1] = { { .fd = guard->listener, .events = POLLIN } };
+    bool restore = false;
+
+    for (int i = 0; i < CLIENTS; i++)
+        p[i + 1] = (struct pollfd){ .fd = guard->client[i], .events = POLLIN };
+    if (poll(p, CLIENTS + 1, 500) > 0) {
+        if (p[0].revents)
+            client_new(guard);
+        for (int i = 0; i < CLIENTS; i++) {
+            char text[32] = "";
+            ssize_t n;
+
+            if (!p[i + 1].revents)
+                continue;
+            n = recv(guard->client[i], text, sizeof(text) - 1, MSG_DONTWAIT);
+            if (n <= 0) {
+                close(guard->client[i]);
+                guard->client[i] = -1;
+                continue;
+            }
+            guard->claimed = time(NULL);
+            restore |= strcmp(text, "restore") == 0;
+        }
+    }
+    return restore || time(NULL) - guard->claimed > (time_t)claim_s;
+}
+
+int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err)
+{
+    struct guard guard = { .run_dir = run_dir, .journal = { pid, start_ticks, GUARD_NEW }, .status = "starting" };
+    char path[256];
+    int r;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < CLIENTS; i++)
+        guard.client[i] = -1;
+    guard.claimed = time(NULL);
+    r = driver_open(&guard.driver, err);
+    if (r == 0)
+        r = guard.listener = listen_open(run_dir, pid, err);
+    if (r < 0)
+        return r;
+    journal_step(&guard, GUARD_NEW);
+    r = process_checkpoint(&guard);
+    status_send(&guard);
+    while (r == 0) {
+        if (guard_start_ticks(pid) != start_ticks)
+            break; /* killed while released: nothing to bring back */
+        if (!wait_turn(&guard, claim_s))
+            continue;
+        r = process_restore(&guard);
+        status_send(&guard);
+        if (r == 0)
+            break;
+        guard.claimed = time(NULL); /* perhaps no room yet: again after another claim's time */
+        r = 0;
+    }
+    if (r < 0) /* someone must hear why: wait for a question */
+        for (int i = 0; i < 6; i++)
+            (void)wait_turn(&guard, claim_s);
+    guard_path(run_dir, pid, path, sizeof(path));
+    (void)unlink(path);
+    journal_path(run_dir, pid, "", path, sizeof(path));
+    (void)unlink(path);
+    return r < 0 ? error_set(err, r, "%s", guard.status) : 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* guard.h - the guardian of a released process.
+ *
+ * A process of its own, because the driver's checkpoint must never be interrupted and because somebody has to bring the
+ * job back when the node side is gone. It journals its state before each step.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define GUARD_CLAIM_S 60
+
+enum guard_state { GUARD_NEW, GUARD_LOCKED, GUARD_CHECKPOINTED, GUARD_RESTORED, GUARD_STATE_COUNT };
+
+struct guard_journal {
+    pid_t pid;
+    uint64_t start_ticks;
+    enum guard_state state;
+};
+
+/* RUN_DIR/guard-PID.sock; cut off when it does not fit. */
+void guard_path(const char *run_dir, pid_t pid, char *path, size_t size);
+
+/* Writes RUN_DIR/guard-PID.journal whole or not at all. */
+int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err);
+int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err);
+
+/* When did process `pid` start, in clock ticks since boot? 0 = there is none. */
+uint64_t guard_start_ticks(pid_t pid);
+
+/* Checkpoints the process, stays, and restores it when told to or when nobody has claimed it for `claim_s`. */
+int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err);

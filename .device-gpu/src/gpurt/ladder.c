@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ladder.c - a client up and down the rungs: running, paused, evicted, released.
+ *
+ *   RUNNING --close, sync--> PAUSED --own copies--> EVICTED --driver checkpoint--> RELEASED
+ *   RELEASED --driver restore--> EVICTED --own copies--> PAUSED --open--> RUNNING
+ *
+ * An order names the goal; each turn looks whether the step under way is done and takes the next one. A failed step
+ * ends the order where it stands, with the reason told to whoever asked. A released process has a guardian of its own
+ * (guard.c), which restores it if this process goes away.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "gpurt/guard.h"
+#include "gpurt/node.h"
+
+#define SEC 1000000000ULL
+#define SYNC_NS (10 * SEC)
+#define MOVE_NS (120 * SEC)
+
+const char *client_state_name(enum client_state state)
+{
+    switch (state) {
+    case CLIENT_RUNNING:
+        return "running";
+    case CLIENT_PAUSED:
+        return "paused";
+    case CLIENT_EVICTED:
+        return "evicted";
+    case CLIENT_RELEASED:
+        return "released";
+    case CLIENT_STATE_COUNT:
+        break;
+    }
+    return "?";
+}
+
+static void step_begin(struct client *client, enum ladder_step step, uint64_t seq)
+{
+    client->step = step;
+    client->step_seq = seq;
+    client->step_since_ns = node_now();
+}
+
+static void tell(struct node *node, const struct client *client, const char *how, const char *detail)
+{
+    char text[NODE_TEXT];
+
+    (void)snprintf(text, sizeof(text), "%s %d: %s", how, (int)client->pid, detail);
+    answer_tell(node, client->pid, text);
+}
+
+static void arrived(struct node *node, struct client *client)
+{
+    char text[160];
+    double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
+
+    (void)snprintf(text, sizeof(text), "%s %.3f s %llu bytes", client_state_name(client->state), seconds,
+                   (unsigned long long)client->step_bytes);
+    tell(node, client, "ok", text);
+}
+
+static void failed(struct node *node, struct client *client, const char *what)
+{
+    client->step = STEP_NONE;
+    client->goal = client->state;
+    if (client->state == CLIENT_RUNNING)
+        control_gate(client, GATE_OPEN);
+    tell(node, client, "error", what);
+}
+
+/* ---- the guardian */
+
+static int guardian_connect(struct node *node, const struct client *client)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    guard_path(node->run_dir, client->pid, addr.sun_path, sizeof(addr.sun_path));
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int guardian_start(struct node *node, struct client *client)
+{
+    char pid_text[32], start_text[32];
+    pid_t pid;
+
+    (void)snprintf(pid_text, sizeof(pid_text), "%d", (int)client->pid);
+    (void)snprintf(start_text, sizeof(start_text), "%llu", (unsigned long long)client->start_ticks);
+    pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0) {
+        setsid();
+        execl(node->program, node->program, "gpu", "guard", "--run-dir", node->run_dir, pid_text, start_text,
+              (char *)NULL);
+        _exit(127);
+    }
+    client->guardian_pid = pid;
+    return 0;
+}
+
+void ladder_adopt(struct node *node, struct client *client)
+{
+    /* The page outlives a node side: what it says is where the process is. */
+    client->guardian = guardian_connect(node, client);
+    if (client->guardian >= 0)
+        client->state = client->goal = CLIENT_RELEASED;
+    else if (client->page->health.state == STATE_EVICTED || client->page->health.state == STATE_EVICTING)
+        client->state = client->goal = CLIENT_EVICTED;
+    else if (client->page->control.gate == GATE_CLOSED)
+        control_gate(client, GATE_OPEN);
+}
+
+/* What the guardian said, if anything: 1 done, 0 not yet, -1 failed (text tells). */
+static int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size)
+{
+    ssize_t n;
+
+    if (client->guardian < 0) {
+        client->guardian = guardian_connect(node, client);
+        if (client->guardian < 0 && node_now() - client->step_since_ns < 5 * SEC)
+            return 0;
+        if (client->guardian < 0) {
+            (void)snprintf(text, size, "the guardian did not start");
+            return -1;
+        }
+    }
+    (void)send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while ((n = recv(client->guardian, text, size - 1, MSG_DONTWAIT)) > 0) {
+        text[n] = '\0';
+        if (strncmp(text, expect, strlen(expect)) == 0)
+            return 1;
+        if (strncmp(text, "failed", 6) == 0)
+            return -1;
+    }
+    if (n == 0) {
+        (void)snprintf(text, size, "the guardian ended");
+        return -1;
+    }
+    return 0;
+}
+
+static void guardian_drop(struct client *client)
+{
+    if (client->guardian >= 0)
+        close(client->guardian);
+    client->guardian = -1;
+}
+
+/* ---- steps */
+
+static void next_step(struct node *node, struct client *client);
+
+/* The reply to the step's command: 1 good, 0 not there yet, -errno. */
+static int reply_look(struct client *client)
+{
+    struct page_reply *reply = &client->page->reply[client->step_seq % PAGE_RING];
+
+    if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) != client->step_seq)
+        return node_now() - client->step_since_ns > MOVE_NS ? -ETIMEDOUT : 0;
+    client->step_bytes = reply->bytes ? reply->bytes : client->step_bytes;
+    return reply->result < 0 ? (int)reply->result : 1;
+}
+
+static void command_done(struct node *node, struct client *client, int r)
+{
+    enum ladder_step step = client->step;
+    char text[160];
+
+    if (r < 0) {
+        (void)snprintf(text, sizeof(text), "%s: %s %s",
+                       step == STEP_EVICT    ? "evict"
+                       : step == STEP_RELOAD ? "reload"
+                                             : "command",
+                       strerror(-r), client->page->health.error);
+        failed(node, client, text);
+        return;
+    }
+    client->step = STEP_NONE;
+    if (step == STEP_SYNC)
+        client->state = CLIENT_PAUSED;
+    else if (step == STEP_EVICT)
+        client->state = CLIENT_EVICTED;
+    else if (step == STEP_RELOAD)
+        client->state = CLIENT_PAUSED;
+    if (step == STEP_SPILL || step == STEP_PROMOTE)
+        arrived(node, client);
+    else
+        next_step(node, client);
+}
+
+static void guardian_done(struct node *node, struct client *client)
+{
+    bool release = client->step == STEP_RELEASE;
+    char text[256];
+    int r = guardian_look(node, client, release ? "released" : "restored", text, sizeof(text));
+
+    if (r == 0)
+        return;
+    if (r < 0) {
+        guardian_drop(client);
+        failed(node, client, text);
+        return;
+    }
+    client->step = STEP_NONE;
+    client->state = release ? CLIENT_RELEASED : CLIENT_EVICTED;
+    if (!release)
+        guardian_drop(client);
+    next_step(node, client);
+}
+
+static void down(struct node *node, struct client *client)
+{
+    if (client->state == CLIENT_RUNNING) {
+        control_gate(client, GATE_CLOSED);
+        step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS));
+    } else if (client->state == CLIENT_PAUSED) {
+        step_begin(client, STEP_EVICT, control_command(client, OP_EVICT_ALL, 0, 0, MOVE_NS));
+    } else {
+        step_begin(client, STEP_RELEASE, 0);
+        if (guardian_start(node, client) < 0)
+            failed(node, client, "the guardian could not be started");
+    }
+}
+
+static void up(struct node *node, struct client *client)
+{
+    if (client->state == CLIENT_RELEASED) {
+        step_begin(client, STEP_RESTORE, 0);
+        if (client->guardian < 0)
+            client->guardian = guardian_connect(node, client);
+        if (client->guardian < 0 || send(client->guardian, "restore", 7, MSG_NOSIGNAL) < 0)
+            failed(node, client, "no guardian answers");
+    } else if (client->state == CLIENT_EVICTED) {
+        step_begin(client, STEP_RELOAD, control_command(client, OP_RELOAD_ALL, 0, 0, MOVE_NS));
+    } else {
+        client->state = CLIENT_RUNNING;
+        control_gate(client, GATE_OPEN);
+        next_step(node, client);
+    }
+}
+
+static void next_step(struct node *node, struct client *client)
+{
+    if (client->state == client->goal)
+        arrived(node, client);
+    else if (client->state < client->goal)
+        down(node, client);
+    else
+        up(node, client);
+}
+
+int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err)
+{
+    if (client->step != STEP_NONE)
+        return error_set(err, -EBUSY, "process %d: %s is not finished; wait for it", (int)client->pid,
+                         client_state_name(client->goal));
+    if (goal > CLIENT_PAUSED && client->mode != 2)
+        return error_set(err, -EOPNOTSUPP,
+                         "process %d holds its memory natively; start it with --movable to evict or release it",
+                         (int)client->pid);
+    if (goal == CLIENT_RELEASED && (client->page->health.flags & (HEALTH_NO_CHECKPOINT | HEALTH_SHARED)))
+        return error_set(err, -EOPNOTSUPP,
+                         "process %d uses managed or shared memory, which the driver cannot release; evict it instead",
+                         (int)client->pid);
+    client->goal = goal;
+    client->order_since_ns = node_now();
+    client->step_bytes = 0;
+    next_step(node, client);
+    return 0;
+}
+
+int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err)
+{
+    uint64_t old = client->page->limit[0].cap_bytes;
+    bool lower = bytes != 0 && (old == 0 || bytes < old);
+
+    if (client->step != STEP_NONE || client->state != CLIENT_RUNNING)
+        return error_set(err, -EBUSY, "process %d is %s; resume it first", (int)client->pid,
+                         client_state_name(client->state));
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        __atomic_store_n(&client->page->limit[i].cap_bytes, bytes, __ATOMIC_SEQ_CST);
+        client->page->limit[i].view_total_bytes = bytes;
+    }
+    client->order_since_ns = node_now();
+    client->step_bytes = 0;
+    if (client->mode != 2) {
+        arrived(node, client);
+        return 0;
+    }
+    if (lower)
+        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, 0, bytes, MOVE_NS));
+    else
+        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, 0, 0, MOVE_NS));
+    return 0;
+}
+
+/* A guaranteed job found the card full: its neighbours make room at once, the largest first. */
+void ladder_need(struct node *node, const struct client *client, uint64_t bytes)
+{
+    struct client *best = NULL;
+
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        struct client *c = &node->client[i];
+
+        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->mode != 2 || c == client || c->step != STEP_NONE)
+            continue;
+        if (!best || c->page->memory[0].used > best->page->memory[0].used)
+            best = c;
+    }
+    if (!best)
+        return;
+    bytes = best->page->memory[0].used > bytes ? best->page->memory[0].used - bytes : 1;
+    best->order_since_ns = node_now();
+    step_begin(best, STEP_SPILL, control_command(best, OP_SPILL_TO, 0, bytes, MOVE_NS));
+}
+
+void ladder_turn(struct node *node, struct client *client)
+{
+    int r;
+
+    if (client->state == CLIENT_RELEASED && client->step == STEP_NONE && client->guardian >= 0)
+        (void)send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT);
+    switch (client->step) {
+    case STEP_NONE:
+    case LADDER_STEP_COUNT:
+        return;
+    case STEP_RELEASE:
+    case STEP_RESTORE:
+        guardian_done(node, client);
+        return;
+    case STEP_SYNC:
+    case STEP_EVICT:
+    case STEP_RELOAD:
+    case STEP_SPILL:
+    case STEP_PROMOTE:
+        r = reply_look(client);
+        if (r != 0)
+            command_done(node, client, r);
+        return;
+    }
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node.c - the socket: processes register, tools ask. The loop turns every 10 ms while anybody is there. */
+#include "gpurt/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define TURN_MS 10
+#define IDLE_MS 500
+
+uint64_t node_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+struct client *node_find(struct node *node, pid_t pid)
+{
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        if (node->client[i].fd >= 0 && node->client[i].pid == pid)
+            return &node->client[i];
+    return NULL;
+}
+
+static bool send_with(int fd, const void *data, size_t size, int pass)
+{
+    struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
+    char control[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (pass >= 0) {
+        struct cmsghdr *c;
+
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof(control);
+        c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &pass, sizeof(int));
+    }
+    return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static ssize_t receive(int fd, void *data, size_t size, int *ret_fd)
+{
+    struct iovec iov = { .iov_base = data, .iov_len = size };
+    char control[CMSG_SPACE(sizeof(int))];
+    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c;
+
+    *ret_fd = -1;
+    if (n < 0)
+        return n;
+    c = CMSG_FIRSTHDR(&msg);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+    return n;
+}
+
+/* ---- processes */
+
+/* The page comes from the job: it must be sealed at its size, or touching it could end us. */
+static struct page *page_adopt(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct page *page;
+
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 || st.st_size != PAGE_SIZE_BYTES)
+        return NULL;
+    page = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (page->magic != PAGE_MAGIC || page->abi != PAGE_ABI) {
+        (void)munmap(page, PAGE_SIZE_BYTES);
+        return NULL;
+    }
+    return page;
+}
+
+static bool client_new(struct node *node, int fd, const struct message_hello *hello, int page_fd)
+{
+    struct message_welcome welcome = { { MSG_WELCOME, sizeof(welcome) }, PAGE_ABI, hello->role, node_now() };
+    struct ucred cred = { 0 };
+    socklen_t size = sizeof(cred);
+    struct client *c = NULL;
+
+    for (int i = 0; i < NODE_CLIENTS && !c; i++)
+        if (node->client[i].fd < 0)
+            c = &node->client[i];
+    if (!c || page_fd < 0 || hello->abi != PAGE_ABI || hello->role >= ROLE_COUNT ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+        return false;
+    memset(c, 0, sizeof(*c));
+    c->fd = -1;
+    c->page = page_adopt(page_fd);
+    if (!c->page)
+        return false;
+    c->pid = cred.pid;
+    c->start_ticks = hello->start_ticks;
+    c->role = hello->role;
+    c->mode = hello->mode;
+    c->guardian = -1;
+    memcpy(c->job, hello->job, sizeof(c->job) - 1);
+    memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
+    for (int i = 0; i < PAGE_GPUS; i++)
+        c->arena[i] = -1;
+    c->page->control.lease_until_ns = node_now() + NODE_LEASE_NS;
+    c->fd = fd;
+    ladder_adopt(node, c);
+    (void)send_with(fd, &welcome, sizeof(welcome), -1); /* a failure shows as a closed connection */
+    return true;
+}
+
+static void client_gone(struct node *node, struct client *c)
+{
+    answer_tell(node, c->pid, "error: the process ended");
+    close(c->fd);
+    if (c->guardian >= 0)
+        close(c->guardian);
+    (void)munmap(c->page, PAGE_SIZE_BYTES);
+    memset(c, 0, sizeof(*c));
+    c->fd = -1;
+}
+
+static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
+{
+    int at = -1;
+    char path[64];
+    struct gpu_arena *g;
+
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        if (node->gpu[i].used && memcmp(node->gpu[i].uuid, uuid, 16) == 0)
+            return i;
+        if (!node->gpu[i].used && at < 0)
+            at = i;
+    }
+    if (at < 0)
+        return -1;
+    g = &node->gpu[at];
+    g->fd = memfd_create("muster-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (g->fd < 0 || ftruncate(g->fd, ARENA_SIZE_BYTES) < 0 || fcntl(g->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return -1;
+    g->arena = mmap(NULL, ARENA_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, 0);
+    if (g->arena == MAP_FAILED)
+        return -1;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", g->fd);
+    g->fd_readonly = open(path, O_RDONLY | O_CLOEXEC);
+    g->arena->magic = PAGE_MAGIC;
+    g->arena->abi = PAGE_ABI;
+    g->arena->size = sizeof(struct arena);
+    memcpy(g->uuid, uuid, 16);
+    g->total_bytes = total;
+    g->slowdown = -1;
+    g->used = true;
+    return at;
+}
+
+static void client_message(struct node *node, struct client *c)
+{
+    union {
+        struct message_head head;
+        struct message_device device;
+        char bytes[MESSAGE_MAX];
+    } m;
+    int passed, at;
+    ssize_t n;
+
+    while ((n = receive(c->fd, &m, sizeof(m), &passed)) > 0) {
+        if (passed >= 0)
+            close(passed);
+        if ((size_t)n < sizeof(m.device) || m.device.gpu >= PAGE_GPUS)
+            continue; /* MSG_DONE, or a message of a later version */
+        if (m.head.type == MSG_NEED)
+            ladder_need(node, c, m.device.bytes);
+        if (m.head.type != MSG_DEVICE || (at = arena_get(node, m.device.uuid, m.device.bytes)) < 0)
+            continue;
+        c->arena[m.device.gpu] = at;
+        m.head.type = MSG_ARENA;
+        (void)send_with(c->fd, &m.device, sizeof(m.device),
+                        c->role == ROLE_GUARANTEED ? node->gpu[at].fd : node->gpu[at].fd_readonly);
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+        client_gone(node, c);
+}
+
+/* ---- connections that have not said what they are */
+
+static void pending_message(struct node *node, int slot)
+{
+    union {
+        struct message_head head;
+        struct message_hello hello;
+        char bytes[MESSAGE_MAX];
+    } m;
+    char answer[NODE_TEXT];
+    int fd = node->pending[slot], passed;
+    ssize_t n = receive(fd, &m, sizeof(m) - 1, &passed);
+    bool kept = false;
+
+    node->pending[slot] = -1;
+    if (n >= (ssize_t)sizeof(m.hello) && m.head.type == MSG_HELLO) {
+        kept = client_new(node, fd, &m.hello, passed);
+    } else if (n > (ssize_t)sizeof(m.head) && m.head.type == MSG_CONTROL) {
+        m.bytes[n] = '\0';
+        kept = answer_line(node, fd, m.bytes + sizeof(m.head), answer);
+        if (!kept)
+            (void)send(fd, answer, strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (passed >= 0)
+        close(passed);
+    if (!kept)
+        close(fd);
+}
+
+static void accept_new(struct node *node)
+{
+    int fd;
+
+    while ((fd = accept4(node->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        int i;
+
+        for (i = 0; i < NODE_ASKS && node->pending[i] >= 0; i++)
+            ;
+        if (i == NODE_ASKS)
+            close(fd); /* too many strangers at once */
+        else
+            node->pending[i] = fd;
+    }
+}
+
+static void turn(struct node *node)
+{
+    static struct pollfd p[1 + NODE_ASKS + NODE_CLIENTS];
+    int clients = 0, n;
+
+    p[0] = (struct pollfd){ .fd = node->listener, .events = POLLIN };
+    for (int i = 0; i < NODE_ASKS; i++)
+        p[1 + i] = (struct pollfd){ .fd = node->pending[i], .events = POLLIN };
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        p[1 + NODE_ASKS + i] = (struct pollfd){ .fd = node->client[i].fd, .events = POLLIN };
+        clients += node->client[i].fd >= 0;
+    }
+    n = poll(p, 1 + NODE_ASKS + NODE_CLIENTS, clients ? TURN_MS : IDLE_MS);
+    for (int i = 0; n > 0 && i < NODE_CLIENTS; i++)
+        if (p[1 + NODE_ASKS + i].revents && node->client[i].fd >= 0)
+            client_message(node, &node->client[i]);
+    for (int i = 0; n > 0 && i < NODE_ASKS; i++)
+        if (p[1 + i].revents && node->pending[i] >= 0)
+            pending_message(node, i);
+    if (n > 0 && p[0].revents)
+        accept_new(node);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    control_turn(node);
+    if (clients)
+        node->idle_since_ns = node_now();
+    else if (node->idle_exit_ns && node_now() - node->idle_since_ns > node->idle_exit_ns)
+        node->stop = true;
+}
+
+static int listen_open(const char *path, struct error *err)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd, r;
+
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return error_set(err, -ENAMETOOLONG, "%s: a socket's path has at most %zu characters", path,
+                         sizeof(addr.sun_path) - 1);
+    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "socket: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0) {
+        close(fd);
+        return error_set(err, -EADDRINUSE, "%s: a node side is running there already", path);
+    }
+    (void)unlink(path);
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, 0600) < 0 || listen(fd, 256) < 0) {
+        r = -errno;
+        close(fd);
+        return error_set(err, r, "%s: %s", path, strerror(-r));
+    }
+    return fd;
+}
+
+int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
+             struct error *err)
+{
+    struct node *node = mem_zalloc(1, sizeof(*node));
+
+    if (!node)
+        return error_set(err, -ENOMEM, "out of memory");
+    (void)signal(SIGPIPE, SIG_IGN);
+    node->listener = listen_open(socket_path, err);
+    if (node->listener < 0) {
+        int r = node->listener;
+
+        mem_free(node);
+        return r;
+    }
+    node->run_dir = run_dir;
+    node->program = program;
+    node->idle_since_ns = node_now();
+    node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        node->client[i].fd = -1;
+    for (int i = 0; i < NODE_ASKS; i++)
+        node->pending[i] = -1;
+    while (!node->stop)
+        turn(node);
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        if (node->client[i].fd >= 0)
+            client_gone(node, &node->client[i]);
+    close(node->listener);
+    (void)unlink(socket_path);
+    mem_free(node);
+    return 0;
+}

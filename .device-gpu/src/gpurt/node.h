@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* node.h - the node side of the GPU runtime: who is registered, what each may do, and the loop that tells them.
+ *
+ * One process a node (or a user), one thread, one socket. Job processes register with their page; tools send one line
+ * and get one answer. Whatever this process decides is written into pages that keep working without it.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "gpurt/baseline.h"
+#include "gpurt/share.h"
+#include "shim/page.h"
+
+#define NODE_CLIENTS 512
+#define NODE_ASKS 64
+#define NODE_TEXT 3900
+#define NODE_LEASE_NS 5000000000ULL
+
+enum client_state { CLIENT_RUNNING, CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED, CLIENT_STATE_COUNT };
+
+/* What a client was told to do, step by step; see ladder.c. */
+enum ladder_step {
+    STEP_NONE,
+    STEP_SYNC,    /* pausing: waiting for the work in flight */
+    STEP_EVICT,   /* its own copies */
+    STEP_RELEASE, /* the driver's checkpoint of the rest */
+    STEP_RESTORE, /* the driver's restore */
+    STEP_RELOAD,  /* its own copies, home */
+    STEP_SPILL,
+    STEP_PROMOTE,
+    LADDER_STEP_COUNT
+};
+
+struct client {
+    int fd; /* -1 = free slot */
+    pid_t pid;
+    uint64_t start_ticks;
+    struct page *page;
+    uint32_t role, mode;
+    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
+    int arena[PAGE_GPUS]; /* our number of each of its GPUs, -1 none */
+    enum client_state state, goal;
+    enum ladder_step step;
+    uint64_t step_seq, step_since_ns, step_bytes;
+    uint64_t order_since_ns; /* when the tool asked */
+    int guardian;            /* socket to it, -1 none */
+    pid_t guardian_pid;
+    uint64_t step_read; /* how many of its step records were read */
+    uint32_t slice_us;  /* what it was last told */
+    uint32_t duty;      /* 0 = no share asked */
+    bool slice_told;
+};
+
+struct gpu_arena {
+    bool used;
+    uint8_t uuid[16];
+    uint64_t total_bytes;
+    int fd, fd_readonly;
+    struct arena *arena;
+    pid_t rg, pair; /* the guaranteed job; the one the baseline is of */
+    struct baseline baseline;
+    struct share share;
+    uint64_t period_since_ns, pair_since_ns, baseline_at_ns;
+    uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
+    bool baselining;
+    int32_t slowdown; /* of the last period, -1 unknown */
+};
+
+/* A tool that waits for an order to be carried out. */
+struct ask {
+    int fd;
+    pid_t pid; /* the client; 0 = free */
+};
+
+struct node {
+    int listener;
+    const char *run_dir, *program;
+    struct client client[NODE_CLIENTS];
+    struct gpu_arena gpu[PAGE_GPUS];
+    struct ask ask[NODE_ASKS];
+    int pending[NODE_ASKS]; /* connections that said nothing yet */
+    uint64_t idle_since_ns, idle_exit_ns;
+    bool stop;
+};
+
+/* Runs until stopped or idle for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
+int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
+             struct error *err);
+
+uint64_t node_now(void);
+struct client *node_find(struct node *node, pid_t pid);
+
+/* control.c: leases, gates, slices, the share controller. Called every turn. */
+void control_turn(struct node *node);
+void control_gate(struct client *client, enum page_gate gate);
+uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
+
+/* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
+int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
+int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
+void ladder_turn(struct node *node, struct client *client);
+void ladder_need(struct node *node, const struct client *client, uint64_t bytes);
+void ladder_adopt(struct node *node, struct client *client);
+
+/* answer.c: what tools ask. Returns true when the answer comes later. */
+bool answer_line(struct node *node, int fd, const char *line, char *text);
+void answer_tell(struct node *node, pid_t pid, const char *text);
+const char *client_state_name(enum client_state state);

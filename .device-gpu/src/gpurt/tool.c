@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tool.c - finding, starting and asking the node side. */
+#include "gpurt/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/page.h"
+
+#define START_TRIES 200
+
+int tool_paths(char *run_dir, char *socket_path, struct error *err)
+{
+    const char *base = getenv("MUSTER_GPU_RUN_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *given = getenv("MUSTER_GPU_SOCKET");
+    struct stat st;
+
+    if (base && *base)
+        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "%s", base);
+    else if (runtime && *runtime)
+        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "%s/muster", runtime);
+    else
+        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "/tmp/muster-%u", (unsigned int)getuid());
+    if (mkdir(run_dir, 0700) < 0 && errno != EEXIST)
+        return error_set(err, -errno, "%s: %s", run_dir, strerror(errno));
+    if (lstat(run_dir, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != getuid())
+        return error_set(err, -EPERM, "%s: not a directory of yours; set MUSTER_GPU_RUN_DIR to one", run_dir);
+    if (given && *given)
+        (void)snprintf(socket_path, TOOL_PATH_MAX, "%s", given);
+    else
+        (void)snprintf(socket_path, TOOL_PATH_MAX, "%.90s/gpu.sock", run_dir);
+    return 0;
+}
+
+static int tool_connect(const char *socket_path)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd, r;
+
+    if (strlen(socket_path) >= sizeof(addr.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(addr.sun_path, socket_path, strlen(socket_path) + 1);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, char *text, size_t size, struct error *err)
+{
+    struct {
+        struct message_head head;
+        char line[256];
+    } m = { .head = { MSG_CONTROL, sizeof(m) } };
+    struct pollfd p = { .events = POLLIN };
+    ssize_t n;
+    int fd;
+
+    if (strlen(line) >= sizeof(m.line))
+        return error_set(err, -E2BIG, "the order is longer than %zu characters", sizeof(m.line) - 1);
+    memcpy(m.line, line, strlen(line) + 1);
+    fd = tool_connect(socket_path);
+    if (fd < 0)
+        return error_set(err, -ECONNREFUSED,
+                         "%s: nobody answers; `muster gpu run` or `muster gpu agent` starts the node side",
+                         socket_path);
+    p.fd = fd;
+    n = send(fd, &m, sizeof(m.head) + strlen(line) + 1, MSG_NOSIGNAL);
+    if (n < 0 || poll(&p, 1, (int)wait_s * 1000) != 1) {
+        close(fd);
+        return error_set(err, -ETIMEDOUT, "no answer within %u s", wait_s);
+    }
+    n = recv(fd, text, size - 1, 0);
+    close(fd);
+    if (n <= 0)
+        return error_set(err, -EPIPE, "the node side closed the connection");
+    text[n] = '\0';
+    return 0;
+}
+
+int tool_start(const char *socket_path, const char *program, struct error *err)
+{
+    struct timespec nap = { 0, 10 * 1000 * 1000 };
+    int fd = tool_connect(socket_path), null;
+    pid_t pid;
+
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    pid = fork();
+    if (pid < 0)
+        return error_set(err, -errno, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        setsid();
+        null = open("/dev/null", O_RDWR);
+        for (int i = 0; i < 3 && null >= 0; i++)
+            (void)dup2(null, i);
+        (void)unsetenv("LD_PRELOAD");
+        (void)setenv("MUSTER_GPU_SOCKET", socket_path, 1);
+        execl(program, program, "gpu", "agent", "--idle-exit", "60", (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < START_TRIES; i++) {
+        fd = tool_connect(socket_path);
+        if (fd >= 0) {
+            close(fd);
+            return 0;
+        }
+        nanosleep(&nap, NULL);
+    }
+    return error_set(err, -ETIMEDOUT, "the node side did not start within 2 s");
+}

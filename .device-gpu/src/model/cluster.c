@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c - see cluster.h. */
+#include "model/cluster.h"
+
+#include "base/alloc.h"
+
+void cluster_spec_done(struct cluster_spec *spec)
+{
+    names_done(&spec->names);
+    mem_free(spec->nodes);
+    mem_free(spec->vcs);
+    *spec = (struct cluster_spec){ 0 };
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* cluster.h - what a cluster is made of, as files and agents describe it.
+ *
+ * Plain data: racks hold nodes, nodes hold GPUs of one type (SKU), virtual clusters own a quota of them. The core
+ * builds its cell tree from this; wire/ fills it from YAML or from a short string.
+ */
+#include <stdint.h>
+
+#include "base/names.h"
+#include "base/units.h"
+
+enum {
+    SKUS_MAX = 16,
+    VCS_MAX = 1024,
+    NODE_GPUS_MAX = 256,
+    PARAMS_MAX = 32,
+};
+#define NODES_MAX ((size_t)1 << 20)
+#define CLUSTER_GPUS_MAX ((size_t)1 << 22)
+
+struct sku_spec {
+    uint32_t name;       /* cluster_spec.names */
+    uint32_t memory_mib; /* of one GPU; 0 = not told */
+};
+
+struct node_spec {
+    uint32_t name;
+    uint32_t rack;    /* dense, 0.. ; racks are numbered in the order of their nodes */
+    uint32_t domain;  /* dense, 0.. ; a rack lies in one domain */
+    uint16_t sku;     /* index into skus */
+    uint16_t gpus;    /* 1..NODE_GPUS_MAX */
+    uint16_t sockets; /* >= 1, divides gpus */
+    uint16_t groups;  /* PCIe switches or NVLink groups a socket, >= 1; sockets * groups divides gpus */
+    uint32_t cpus;    /* 0 = not told */
+    uint32_t memory_mib;
+};
+
+/* One `key=value`, as written; whoever owns the key checks the value. */
+struct param_text {
+    uint32_t key, value; /* names */
+};
+
+struct vc_spec {
+    uint32_t name;
+    uint32_t policy;         /* a name, or NAME_NONE: the cluster's default */
+    int32_t quota[SKUS_MAX]; /* whole GPUs of each SKU it is owed */
+    int32_t borrow_max;      /* whole GPUs beyond the quota; -1 = as many as are idle */
+    uint32_t param_count;
+    struct param_text params[PARAMS_MAX];
+};
+
+struct cluster_spec {
+    struct names names;
+    uint32_t sku_count, node_count, rack_count, domain_count, vc_count;
+    struct sku_spec skus[SKUS_MAX];
+    struct node_spec *nodes; /* owned; sorted so that a rack's and a domain's nodes are contiguous */
+    struct vc_spec *vcs;     /* owned; at least one. None in the file: one, "default", owed everything */
+};
+
+void cluster_spec_done(struct cluster_spec *spec);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* effect.h - what the core wants done, and what it decided.
+ *
+ * Effects are orders to the world, simulated or real; the answer comes back as an event. Decisions are the record: they
+ * feed explanations, golden stories, the digest and the report, and are the same in daemon and simulator.
+ */
+#include <stddef.h>
+
+#include "base/units.h"
+#include "model/reason.h"
+
+enum effect_kind {
+    EFFECT_START,   /* launch it on the GPUs the ledger now gives it; answer STARTED */
+    EFFECT_RESUME,  /* the same for a job that has run before */
+    EFFECT_STOP,    /* make it leave by `step`; answer STOPPED */
+    EFFECT_MIGRATE, /* it leaves its GPUs for others; answer STARTED */
+    EFFECT_KILL,    /* its hardware is gone or a person wants it; no answer expected */
+    EFFECT_FORGET,  /* it is over and its slot is free again */
+    EFFECT_COUNT
+};
+
+struct effect {
+    enum effect_kind kind;
+    uint32_t job, gen;
+    uint8_t step; /* enum stop_step */
+};
+
+#define DECISIONS(X)                                                                                                   \
+    X(START, "start")                                                                                                  \
+    X(STOP, "stop")                                                                                                    \
+    X(MIGRATE, "move")                                                                                                 \
+    X(WAIT, "wait")                                                                                                    \
+    X(RESERVE, "reserve")                                                                                              \
+    X(RELAX, "relax")                                                                                                  \
+    X(END, "end")                                                                                                      \
+    X(FAIL, "fail")                                                                                                    \
+    X(RETRY, "retry")                                                                                                  \
+    X(KILL, "kill")                                                                                                    \
+    X(BAD, "bad") /* a policy proposed something the core refused: a defect of the policy */
+
+enum decision_kind {
+#define X(code, name) DECISION_##code,
+    DECISIONS(X)
+#undef X
+        DECISION_COUNT
+};
+
+const char *decision_name(enum decision_kind kind);
+
+struct decision {
+    usec_t at;
+    int64_t id; /* of the job */
+    uint32_t job;
+    uint32_t vc;
+    enum decision_kind kind;
+    enum reason reason;
+    int64_t needs, free; /* thousandths of GPUs, where a reason speaks of them; level for RELAX; by whom for STOP */
+    uint32_t gpu_first, gpu_count; /* START: into outbox.gpus */
+};
+
+/* Filled by a step; borrowed until the next one. */
+struct outbox {
+    struct effect *effects;
+    struct decision *decisions;
+    uint32_t *gpus;
+    size_t effect_count, effect_capacity, decision_count, decision_capacity, gpu_count, gpu_capacity;
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* event.h - what happens to a cluster: the only way in.
+ *
+ * Events of one instant are applied in the order of this enumeration, then by job id: ends before arrivals, so that
+ * what an end frees is there for whoever arrives.
+ */
+#include "model/jobspec.h"
+
+enum event_kind {
+    EVENT_ENDED,   /* the job is over: fail tells how */
+    EVENT_STOPPED, /* it has left its GPUs as it was told to; progress = what was kept */
+    EVENT_STARTED, /* it begins to make progress, at `rate` */
+    EVENT_RATE,    /* a report: its speed (0 = as before) and its progress */
+    EVENT_NODE,    /* node `target` is up or down */
+    EVENT_GPU,     /* GPU `target` is in order or not */
+    EVENT_QUOTA,   /* virtual cluster `target` is owed `value` GPUs of type `sku` */
+    EVENT_CANCEL,
+    EVENT_HOLD,
+    EVENT_RELEASE,
+    EVENT_SUBMIT,
+    EVENT_COUNT
+};
+
+/* Progress that the core is to compute itself. Any other number is taken, below 0 too: work that a stop adds. */
+#define PROGRESS_OWN ((usec_t)-1)
+
+struct event {
+    enum event_kind kind;
+    uint32_t job, gen; /* reference given by the offer of its submission */
+    uint32_t target;
+    bool up;
+    uint16_t sku;
+    enum fail_class fail; /* ENDED: FAIL_NONE = completed */
+    int32_t value;
+    ppm_t rate;
+    usec_t progress;            /* STOPPED, RATE and failures: nominal run time done and kept, or PROGRESS_OWN */
+    const struct jobspec *spec; /* SUBMIT; copied */
+};

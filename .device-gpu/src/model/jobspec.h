@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* jobspec.h - what a job asks for: everything a scheduler may know of it before it has run.
+ *
+ * The truth about a job (how long it will really run, when it will fail) is not here: it belongs to the world,
+ * simulated or real, and no policy can reach it.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+
+enum job_class { CLASS_GUARANTEED, CLASS_OPPORTUNISTIC, CLASS_AUTO, CLASS_COUNT };
+enum job_tier { TIER_PREMIUM, TIER_STANDARD, TIER_BASIC, TIER_COUNT };
+enum job_slo { SLO_BEST_EFFORT, SLO_SOFT, SLO_STRICT, SLO_COUNT };
+
+/* Who is to blame when an attempt fails: decides whether another one is worth its GPUs (Philly, ATC'19). */
+enum fail_class { FAIL_NONE, FAIL_USER, FAIL_SYSTEM, FAIL_UNKNOWN, FAIL_COUNT };
+
+enum { DEADLINES_MAX = 4, GANG_GPUS_MAX = 1 << 16, PRIORITY_MIN = -1, PRIORITY_MAX = 1000 };
+
+struct deadline {
+    usec_t at;     /* absolute */
+    int32_t value; /* what meeting it is worth; 10 = full */
+};
+
+struct jobspec {
+    int64_t id;                 /* unique; what files and people call it */
+    usec_t submit;              /* absolute */
+    usec_t estimate;            /* expected run time on the requested GPUs at nominal speed; 0 = none given */
+    usec_t time_limit;          /* 0 = none */
+    uint32_t user, vc, model;   /* names of the trace or daemon; NAME_NONE = not told */
+    int32_t gpus;               /* workers that hold a GPU each; >= 1 */
+    mgpu_t share;               /* of each GPU; MGPU_ONE = whole. Below it gpus is 1 */
+    int32_t gpus_min, gpus_max; /* elastic range; both equal gpus for a rigid job */
+    int32_t servers;            /* parameter servers without a GPU (Optimus, Liquid); 0 = all-reduce */
+    uint32_t memory_mib;        /* GPU memory, stable, each; 0 = not told */
+    uint32_t memory_peak_mib;
+    uint32_t batch;           /* global batch size; 0 = not told */
+    uint32_t sku_mask;        /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
+    uint16_t utilisation;     /* mean GPU utilisation in percent; 0 = not told */
+    uint16_t skew_permille;   /* largest tensor / all parameters (Tiresias); 0 = not told */
+    int16_t priority;         /* PRIORITY_MIN..PRIORITY_MAX */
+    uint8_t klass, tier, slo; /* enum job_class, job_tier, job_slo */
+    uint8_t deadline_count;
+    uint8_t retries;                          /* further attempts after a failure that is not the user's */
+    struct deadline deadlines[DEADLINES_MAX]; /* ascending */
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* list.h - the register of policies: one line each. Look-up by name is in registry.h.
+ *
+ * ORDERS, PLACES and PLANNERS name the parts; POLICIES are compositions under the names people use. A composition fixes
+ * some knobs of its parts; the rest can be set with --set or in the cluster file.
+ */
+#include "core/order.h"
+#include "core/place.h"
+#include "core/planner.h"
+
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf)
+
+#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels)
+
+#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn)
+
+/*  name, planner, order, place, fixed knobs, summary */
+#define POLICIES(X)                                                                                                    \
+    X("fifo", list, fifo, count, "mode=strict", "first come, first served; the head of the line blocks")               \
+    X("fifo-skip", list, fifo, count, "mode=skip", "first come, first served; what does not fit is passed over")       \
+    X("sjf", list, sjf, count, "mode=strict", "shortest job first by estimate, never preempting")                      \
+    X("srtf", list_preempt, srtf, count, "mode=preempt", "shortest remaining time first, preempting")                  \
+    X("srsf", list_preempt, srsf, count, "mode=preempt", "shortest remaining service (time x GPUs) first, preempting") \
+    X("backfill-easy", backfill_easy, fifo, count, "",                                                                 \
+      "first come, first served; later jobs may use gaps that do not delay the first")                                 \
+    X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
+    X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
+
+#define X(name) extern const struct order_ops order_##name;
+ORDERS(X)
+#undef X
+#define X(name) extern const struct place_ops place_##name;
+PLACES(X)
+#undef X
+#define X(name) extern const struct planner_ops planner_##name;
+PLANNERS(X)
+#undef X

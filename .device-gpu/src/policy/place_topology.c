@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place_topology.c - as close together as the free GPUs allow, without waiting for better.
+ *
+ * In order: one group or socket of one node; one node; whole nodes plus the fullest that has the rest, in the fullest
+ * rack that can hold the gang; the fullest rack that has enough GPUs; the fullest nodes anywhere. "Fullest" keeps the
+ * larger holes for larger gangs.
+ */
+#include <errno.h>
+
+#include "policy/list.h"
+#include "policy/place_pick.h"
+
+/* Inside one rack: from its emptiest nodes, so that as few nodes as possible are used, and best fit for the rest. */
+static void take_in_rack(struct pick *pick, const struct pool *pool, uint32_t need)
+{
+    for (uint32_t free = pool->gpus_max; need && free >= 1; free--)
+        for (uint32_t n = pool_next(pool, (uint16_t)free, 0); need && n != BITS_NONE;
+             n = pool_next(pool, (uint16_t)free, n + 1)) {
+            uint32_t rest = need < free ? pool_best_fit(pool, need) : BITS_NONE;
+
+            /* The last part goes where it leaves the smallest hole, unless that node was used already. */
+            if (rest != BITS_NONE && pick->ctx->ledger->topo.nodes[rest].free < free)
+                n = rest;
+            pick_node_tight(pick, n, need < free ? need : free);
+            need -= need < free ? need : free;
+        }
+    pick_sort(pick);
+}
+
+static int topology_find(struct place_ctx *ctx, const struct place_request *request)
+{
+    const struct topo *topo = &ctx->ledger->topo;
+    const struct pool *pool = pick_pool(ctx, request->sku), *best = NULL;
+    struct pick pick = { .ctx = ctx };
+    uint32_t need = (uint32_t)request->gpus;
+
+    if (request->share < MGPU_ONE)
+        return pick_share(ctx, request);
+    if (pool->free < need)
+        return -EBUSY;
+    if (need <= pool->gpus_max) {
+        uint32_t node = pool_best_fit(pool, need);
+
+        if (node != BITS_NONE) {
+            pick_node_tight(&pick, node, need);
+            pick_sort(&pick);
+            return 0;
+        }
+    }
+    if (topo->rack_count == 1) {
+        take_in_rack(&pick, pool, need);
+        return 0;
+    }
+    /* The rack with the fewest free GPUs that still has enough: the last such in the tree of most free first. */
+    {
+        struct rank bound = { .key = -(__int128)need, .time = INT64_MAX, .id = INT64_MAX };
+        uint32_t element = tree_before(topo->rack_nodes, topo->rack_trees[request->sku], &bound);
+
+        if (element != TREE_NONE)
+            best = &topo->pools[topo->rack_pools[element]];
+    }
+    if (best && best->free >= need) {
+        take_in_rack(&pick, best, need);
+        return 0;
+    }
+    return pick_fullest(&pick, pool, need);
+}
+
+const struct place_ops place_topology = {
+    .name = "topology",
+    .summary = "as close together as free GPUs allow: group, socket, node, rack",
+    .find = topology_find,
+};

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planner_backfill.c - first come, first served, with later jobs in the gaps, on what users say their jobs will take.
+ *
+ * EASY (Lifka 1995): the first job that does not fit gets a reservation at the earliest instant at which enough running
+ * jobs will have reached their limits; a later job may start now if it ends by then, or takes only what that
+ * reservation leaves over. Conservative: every waiting job, in order, is given the earliest slot that delays nobody
+ * before it, and those whose slot is now start; at most `depth` jobs are looked at.
+ *
+ * A job's limit is its time limit, or its estimate where it has none; a job with neither is taken to run for ever. A
+ * job that outlives its limit is taken to end at any moment. Reservations count GPUs of one type; whether a shape can
+ * be placed is asked when the job starts.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/plan.h"
+#include "core/view.h"
+#include "policy/list.h"
+
+enum { P_DEPTH };
+enum { STEPS_MAX = 8192 };
+
+/* Free thousandths of one type from an instant on, until the next step. */
+struct step {
+    usec_t at;
+    int64_t free;
+};
+
+struct profile {
+    struct step steps[STEPS_MAX];
+    uint32_t count;
+};
+
+struct backfill {
+    struct profile profiles[SKUS_MAX];
+    bool hopeless[SHAPES_MAX];
+};
+
+static int64_t amount_of(const struct job *job)
+{
+    return (int64_t)job->gpus * job->spec.share;
+}
+
+/* What the virtual cluster may take of a type now. */
+static int64_t room_now(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
+{
+    int64_t free = (int64_t)view_free(ctx->view, sku) * MGPU_ONE;
+    int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
+
+    return free < budget ? free : budget;
+}
+
+static usec_t end_of(const struct planner_ctx *ctx, const struct rank *rank)
+{
+    usec_t now = view_now(ctx->view);
+
+    return rank->key > now ? (usec_t)rank->key : now + 1;
+}
+
+/* The next waiting job in order over all shapes, after `last` (NULL: the first). */
+static uint32_t next_waiting(const struct planner_ctx *ctx, const struct rank *last)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = TREE_NONE;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t root = queue->shapes[queue->live[i]].root;
+        uint32_t job = last ? tree_after(tree, root, last) : tree_first(tree, root);
+
+        if (job != TREE_NONE && (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank)))
+            best = job;
+    }
+    return best;
+}
+
+static int try_start(struct plan *plan, uint32_t job)
+{
+    struct placement to;
+    int r = plan_find(plan, plan_shape(plan, job), &to);
+
+    return r < 0 ? r : plan_start(plan, job, &to);
+}
+
+/* ---- EASY ---- */
+
+struct shadow {
+    uint32_t sku;
+    usec_t at;     /* when the head can start */
+    int64_t extra; /* what is left over then */
+};
+
+/* When enough jobs of one type will have reached their limits for `need`. */
+static struct shadow shadow_on(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku, int64_t need)
+{
+    struct shadow shadow = { .sku = sku, .at = USEC_NEVER };
+    int64_t room = room_now(ctx, plan, sku);
+    struct rank rank;
+
+    for (uint32_t job = view_running_next(ctx->view, ctx->vc, sku, NULL); job != JOB_NONE && room < need;
+         job = view_running_next(ctx->view, ctx->vc, sku, &rank)) {
+        rank = view_tree(ctx->view)[job].rank;
+        room += amount_of(view_job(ctx->view, job));
+        shadow.at = end_of(ctx, &rank);
+    }
+    if (room < need)
+        shadow.at = USEC_NEVER;
+    shadow.extra = room > need ? room - need : 0;
+    return shadow;
+}
+
+static struct shadow shadow_of(const struct planner_ctx *ctx, const struct plan *plan, uint32_t head)
+{
+    const struct job *job = view_job(ctx->view, head);
+    const struct shape *shape = &ctx->vc->queue.shapes[job->shape].shape;
+    struct shadow best = { .at = USEC_NEVER, .sku = SKUS_MAX };
+
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
+        struct shadow here;
+
+        if (!(shape->sku_mask >> sku & 1))
+            continue;
+        here = shadow_on(ctx, plan, sku, job_demand(job));
+        if (best.sku == SKUS_MAX || here.at < best.at)
+            best = here;
+    }
+    return best;
+}
+
+/* The first job after the head that may start now without delaying it. */
+static uint32_t easy_candidate(const struct planner_ctx *ctx, const struct backfill *state, const struct shadow *shadow,
+                               uint32_t head)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    usec_t window = shadow->at == USEC_NEVER ? USEC_NEVER - 1 : shadow->at - view_now(ctx->view);
+    uint32_t best = TREE_NONE;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t cls = queue->live[i], job;
+        const struct shape *shape = &queue->shapes[cls].shape;
+        bool beside = (int64_t)shape->gpus * shape->share <= shadow->extra || !(shape->sku_mask >> shadow->sku & 1);
+
+        if (state->hopeless[cls] || cls == view_job(ctx->view, head)->shape)
+            continue;
+        job = beside ? tree_first(tree, queue->shapes[cls].root)
+                     : tree_first_aux(tree, queue->shapes[cls].root, NULL, window);
+        if (job != TREE_NONE && (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank)))
+            best = job;
+    }
+    return best;
+}
+
+static void easy_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct backfill *state = ctx->state;
+    struct shadow shadow;
+    uint32_t head, job;
+
+    for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
+        state->hopeless[ctx->vc->queue.live[i]] = false;
+    while ((head = next_waiting(ctx, NULL)) != TREE_NONE)
+        if (try_start(plan, head) < 0)
+            break;
+    if (head == TREE_NONE)
+        return;
+    shadow = shadow_of(ctx, plan, head);
+    while ((job = easy_candidate(ctx, state, &shadow, head)) != TREE_NONE) {
+        uint32_t cls = view_job(ctx->view, job)->shape;
+        int64_t span = view_tree(ctx->view)[job].aux;
+
+        if (try_start(plan, job) < 0) {
+            state->hopeless[cls] = true;
+            continue;
+        }
+        if (view_job(ctx->view, job)->sku == shadow.sku && shadow.at != USEC_NEVER &&
+            span > shadow.at - view_now(ctx->view))
+            shadow.extra -= amount_of(view_job(ctx->view, job));
+    }
+}
+
+/* ---- conservative ---- */
+
+/* The step in force at `at`, made if there is none that begins there. Returns its index, or STEPS_MAX when full. */
+static uint32_t profile_cut(struct profile *p, usec_t at)
+{
+    uint32_t low = 0, high = p->count;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (p->steps[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (p->steps[low - 1].at == at)
+        return low - 1;
+    if (p->count == STEPS_MAX)
+        return STEPS_MAX;
+    memmove(&p->steps[low + 1], &p->steps[low], (p->count - low) * sizeof(*p->steps));
+    p->steps[low] = (struct step){ at, p->steps[low - 1].free };
+    p->count++;
+    return low;
+}
+
+/* Adds `amount` (may be below 0) from `from` until `to`. */
+static void profile_add(struct profile *p, usec_t from, usec_t to, int64_t amount)
+{
+    uint32_t first = profile_cut(p, from);
+    uint32_t end = to == USEC_NEVER ? p->count : profile_cut(p, to);
+
+    if (first == STEPS_MAX || end == STEPS_MAX)
+        return; /* full: an end that is left out makes later slots seem busier than they are, never freer */
+    for (uint32_t i = first; i < end; i++)
+        p->steps[i].free += amount;
+}
+
+/* The earliest instant from which `need` stays free for `span`. */
+static usec_t profile_slot(const struct profile *p, int64_t need, usec_t span)
+{
+    uint32_t i = 0;
+
+    while (i < p->count) {
+        usec_t from = p->steps[i].at, end = span >= USEC_NEVER - from ? USEC_NEVER : from + span;
+        uint32_t k = i;
+
+        while (k < p->count && p->steps[k].at < end && p->steps[k].free >= need)
+            k++;
+        if (k == p->count || p->steps[k].at >= end)
+            return from;
+        i = k + 1;
+    }
+    return USEC_NEVER;
+}
+
+static void profile_build(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku, struct profile *p)
+{
+    struct rank rank;
+
+    p->count = 1;
+    p->steps[0] = (struct step){ view_now(ctx->view), room_now(ctx, plan, sku) };
+    for (uint32_t job = view_running_next(ctx->view, ctx->vc, sku, NULL); job != JOB_NONE && p->count < STEPS_MAX / 2;
+         job = view_running_next(ctx->view, ctx->vc, sku, &rank)) {
+        rank = view_tree(ctx->view)[job].rank;
+        if (rank.key >= USEC_NEVER)
+            break;
+        profile_add(p, end_of(ctx, &rank), USEC_NEVER, amount_of(view_job(ctx->view, job)));
+    }
+}
+
+static uint32_t best_slot(const struct planner_ctx *ctx, const struct backfill *state, const struct job *job,
+                          int64_t span, usec_t *ret_at)
+{
+    uint32_t mask = ctx->vc->queue.shapes[job->shape].shape.sku_mask, best = 0;
+
+    *ret_at = USEC_NEVER;
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (mask >> sku & 1) {
+            usec_t at = profile_slot(&state->profiles[sku], job_demand(job), span);
+
+            if (at < *ret_at) {
+                *ret_at = at;
+                best = sku;
+            }
+        }
+    return best;
+}
+
+static void conservative_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct backfill *state = ctx->state;
+    bool any = false;
+    struct rank last;
+
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
+        any |= room_now(ctx, plan, sku) > 0;
+        profile_build(ctx, plan, sku, &state->profiles[sku]);
+    }
+    if (!any)
+        return; /* nothing can start now, and only that is decided here */
+    for (int64_t i = 0; i < ctx->params[P_DEPTH]; i++) {
+        uint32_t index = next_waiting(ctx, i ? &last : NULL), sku;
+        const struct job *job;
+        int64_t span, amount;
+        usec_t at;
+
+        if (index == TREE_NONE)
+            return;
+        last = view_tree(ctx->view)[index].rank;
+        span = view_tree(ctx->view)[index].aux;
+        job = view_job(ctx->view, index);
+        amount = job_demand(job);
+        sku = best_slot(ctx, state, job, span, &at);
+        if (at == USEC_NEVER)
+            continue;
+        if (at == view_now(ctx->view) && try_start(plan, index) == 0)
+            sku = view_job(ctx->view, index)->sku;
+        profile_add(&state->profiles[sku], at, span >= USEC_NEVER - at ? USEC_NEVER : at + span, -amount);
+    }
+}
+
+static const struct param conservative_params[] = {
+    [P_DEPTH] = { "depth", "waiting jobs that are given a slot", PARAM_COUNTER, 200, 1, 2000, NULL },
+    { 0 },
+};
+
+const struct planner_ops planner_backfill_easy = {
+    .name = "backfill-easy",
+    .summary = "later jobs may start if the first in line is not delayed",
+    .state_size = sizeof(struct backfill),
+    .run_order = RUN_BY_END,
+    .plan = easy_plan,
+};
+
+const struct planner_ops planner_backfill_conservative = {
+    .name = "backfill-conservative",
+    .summary = "later jobs may start if nobody before them is delayed",
+    .params = conservative_params,
+    .state_size = sizeof(struct backfill),
+    .run_order = RUN_BY_END,
+    .plan = conservative_plan,
+};

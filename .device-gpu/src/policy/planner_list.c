@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planner_list.c - walk the order, start what fits. Serves most policies.
+ *
+ * strict     stop at the first job that does not fit
+ * skip       go on past it
+ * preempt    walk over running and waiting jobs alike: who fits in what those before it leave, runs; a running job that
+ *            no longer fits is stopped (scan with skip)
+ *
+ * The preemptive walk counts GPUs; whether a chosen job can be placed is seen when it starts. One that cannot is passed
+ * over, and a stop that helped nobody is taken back; or, with unplaced=hold, what it was chosen for stays free until it
+ * can (as the simulator of Lucid has it).
+ *
+ * Waiting jobs of one shape are alike to a placement, so only the first of each shape can be the next to start: a step
+ * costs the number of shapes, not of jobs.
+ *
+ * The preemptive walk does not start from the front either. Between two passes keys only fall for running jobs, so what
+ * was right stays right: everybody who waits still does not fit in what those before it leave, and running jobs still
+ * fit together. Only an arrival, an end or a key that jumped can make somebody wrong. The walk looks for the first who
+ * is wrong (a waiting job that fits, or a running one that does not), puts it right, and goes on from there; everything
+ * to the left of it is final. "What those before it leave" is one sum in the trees of running jobs.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "core/plan.h"
+#include "core/view.h"
+#include "policy/list.h"
+
+enum { P_MODE, P_UNPLACED };
+enum { UNPLACED_PASS, UNPLACED_HOLD };
+enum { MODE_STRICT, MODE_SKIP, MODE_PREEMPT };
+
+/* Changes of one walk before they are carried out. */
+enum { CHANGES_MAX = 512 };
+
+struct change {
+    uint32_t job;
+    uint32_t sku;
+    int64_t amount;
+    struct rank rank;
+};
+
+struct walk {
+    struct change in[CHANGES_MAX], out[CHANGES_MAX]; /* to start, to stop */
+    uint32_t in_count, out_count;
+    struct rank after[SHAPES_MAX]; /* jobs of the shape up to here were dealt with in this walk */
+    bool passed[SHAPES_MAX];       /* after[] is set */
+    bool hopeless[SHAPES_MAX];     /* the shape cannot be placed in this walk */
+};
+
+/* ---- without preemption ---- */
+
+/* The first waiting job of all shapes that were not given up. */
+static uint32_t first_waiting(const struct planner_ctx *ctx, const struct walk *walk, bool all)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = TREE_NONE;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t cls = queue->live[i], job;
+
+        if (walk->hopeless[cls] && !all)
+            continue;
+        job = tree_first(tree, queue->shapes[cls].root);
+        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
+            best = job;
+    }
+    return best;
+}
+
+/* Starts the job if there is room for it, getting back what was lent if it is owed room. */
+static int try_start(struct plan *plan, uint32_t job)
+{
+    struct placement to;
+    int r = plan_find(plan, plan_shape(plan, job), &to);
+
+    if (r < 0 && r != -EDQUOT && !plan_borrows(plan))
+        r = plan_reclaim(plan, job, &to);
+    return r < 0 ? r : plan_start(plan, job, &to);
+}
+
+static void walk_forward(struct planner_ctx *ctx, struct plan *plan, struct walk *walk, bool strict)
+{
+    for (;;) {
+        uint32_t job = first_waiting(ctx, walk, strict);
+
+        if (job == TREE_NONE)
+            return;
+        if (try_start(plan, job) == 0)
+            continue;
+        if (strict)
+            return;
+        walk->hopeless[view_job(ctx->view, job)->shape] = true;
+    }
+}
+
+/* ---- with preemption ---- */
+
+static int64_t changes_before(const struct change *changes, uint32_t count, uint32_t sku, const struct rank *rank)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (changes[i].sku == sku && rank_before(&changes[i].rank, rank))
+            sum += changes[i].amount;
+    return sum;
+}
+
+static int64_t changes_sum(const struct change *changes, uint32_t count, uint32_t sku)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (changes[i].sku == sku)
+            sum += changes[i].amount;
+    return sum;
+}
+
+/* What those before `rank` hold of a type, with the changes so far. */
+static int64_t held_before(const struct planner_ctx *ctx, const struct walk *walk, uint32_t sku,
+                           const struct rank *rank)
+{
+    return view_running_before(ctx->view, ctx->vc, sku, rank) + changes_before(walk->in, walk->in_count, sku, rank) -
+           changes_before(walk->out, walk->out_count, sku, rank);
+}
+
+static int64_t held_sum(const struct planner_ctx *ctx, const struct walk *walk, uint32_t sku)
+{
+    return view_running_sum(ctx->view, ctx->vc, sku) + changes_sum(walk->in, walk->in_count, sku) -
+           changes_sum(walk->out, walk->out_count, sku);
+}
+
+/* All that this virtual cluster could hold of a type: what its jobs have and what is free for it. */
+static int64_t capacity(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
+{
+    int64_t free = (int64_t)view_free(ctx->view, sku) * MGPU_ONE;
+    int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
+
+    return view_running_sum(ctx->view, ctx->vc, sku) + (free < budget ? free : budget);
+}
+
+/* The first waiting job, over all shapes, that fits in what those before it leave. */
+static bool next_in(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room, struct change *ret)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    bool found = false;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t cls = queue->live[i], job;
+        const struct shape *shape = &queue->shapes[cls].shape;
+        int64_t amount = (int64_t)shape->gpus * shape->share;
+
+        if (walk->hopeless[cls])
+            continue;
+        job = walk->passed[cls] ? tree_after(tree, queue->shapes[cls].root, &walk->after[cls])
+                                : tree_first(tree, queue->shapes[cls].root);
+        if (job == TREE_NONE || (found && rank_before(&ret->rank, &tree[job].rank)))
+            continue;
+        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+            if (shape->sku_mask >> sku & 1 && amount <= room[sku] &&
+                held_before(ctx, walk, sku, &tree[job].rank) + amount <= room[sku]) {
+                *ret = (struct change){ job, sku, amount, tree[job].rank };
+                found = true;
+                break;
+            }
+    }
+    return found;
+}
+
+static bool is_out(const struct walk *walk, uint32_t job)
+{
+    for (uint32_t i = 0; i < walk->out_count; i++)
+        if (walk->out[i].job == job)
+            return true;
+    return false;
+}
+
+/* The first running job of a type that does not fit in what those before it leave, if the type is overfull. Found from
+ * the end: as long as the type is overfull even without those passed so far, the one looked for is further left. */
+static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uint32_t sku, int64_t room,
+                     struct change *ret)
+{
+    int64_t held = held_sum(ctx, walk, sku);
+    const struct rank *bound = NULL;
+    struct rank rank;
+
+    while (held > room) {
+        uint32_t job = view_running_last(ctx->view, ctx->vc, sku, bound);
+        int64_t amount, chosen;
+
+        if (job == JOB_NONE)
+            return false;
+        rank = view_rank(ctx->view, job);
+        bound = &rank;
+        if (is_out(walk, job))
+            continue;
+        amount = (int64_t)view_job(ctx->view, job)->gpus * view_job(ctx->view, job)->spec.share;
+        /* Jobs chosen in this walk that come after it are held as well, further right. */
+        chosen = changes_sum(walk->in, walk->in_count, sku) - changes_before(walk->in, walk->in_count, sku, &rank);
+        if (held - chosen - amount <= room && held - chosen > room) {
+            *ret = (struct change){ job, sku, amount, rank };
+            return true;
+        }
+        held -= amount;
+    }
+    return false;
+}
+
+/* Carries the changes out: stops first, then starts in order; a stop that freed nothing anybody took is taken back,
+ * unless it is to stay free for those that found no place. */
+static void walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
+{
+    bool hold = ctx->params[P_UNPLACED] == UNPLACED_HOLD;
+
+    for (uint32_t i = 0; i < walk->out_count; i++)
+        (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
+    for (uint32_t i = 0; i < walk->in_count; i++) {
+        uint32_t cls = view_job(ctx->view, walk->in[i].job)->shape;
+
+        if (!walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
+            walk->hopeless[cls] = true;
+    }
+    for (uint32_t i = 0; i < walk->out_count && !hold; i++)
+        (void)plan_keep(plan, walk->out[i].job);
+    walk->in_count = walk->out_count = 0;
+}
+
+static void walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
+{
+    int64_t room[SKUS_MAX];
+    uint32_t skus = view_sku_count(ctx->view);
+
+    for (uint32_t sku = 0; sku < skus; sku++)
+        room[sku] = capacity(ctx, plan, sku);
+    for (;;) {
+        struct change in, out;
+        bool any_in = next_in(ctx, walk, room, &in), any_out = false;
+
+        for (uint32_t sku = 0; sku < skus && walk->in_count; sku++) {
+            struct change c;
+
+            if (next_out(ctx, walk, sku, room[sku], &c) && (!any_out || rank_before(&c.rank, &out.rank))) {
+                out = c;
+                any_out = true;
+            }
+        }
+        if (!any_in && !any_out)
+            break;
+        if (walk->in_count == CHANGES_MAX || walk->out_count == CHANGES_MAX) {
+            walk_apply(ctx, plan, walk);
+            continue;
+        }
+        if (any_out && (!any_in || rank_before(&out.rank, &in.rank))) {
+            walk->out[walk->out_count++] = out;
+            continue;
+        }
+        {
+            uint32_t cls = view_job(ctx->view, in.job)->shape;
+
+            walk->after[cls] = in.rank;
+            walk->passed[cls] = true;
+            walk->in[walk->in_count++] = in;
+            /* Room to spare and nothing pending: no need to gather changes. */
+            if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
+                held_sum(ctx, walk, in.sku) <= room[in.sku])
+                walk_apply(ctx, plan, walk);
+        }
+    }
+    walk_apply(ctx, plan, walk);
+}
+
+static void list_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct walk *walk = ctx->state;
+    int64_t mode = ctx->params[P_MODE];
+
+    for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
+        walk->hopeless[ctx->vc->queue.live[i]] = walk->passed[ctx->vc->queue.live[i]] = false;
+    if (mode == MODE_PREEMPT)
+        walk_preempting(ctx, plan, walk);
+    else
+        walk_forward(ctx, plan, walk, mode == MODE_STRICT);
+}
+
+static const char *const mode_choices[] = { "strict", "skip", "preempt", NULL };
+
+static const char *const unplaced_choices[] = { "pass", "hold", NULL };
+
+#define MODE_PARAM                                                                                                     \
+    {                                                                                                                  \
+        "mode", "at a job that does not fit: stop, go on, or make room", PARAM_CHOICE, MODE_SKIP, 0, 2, mode_choices   \
+    }
+
+static const struct param list_params[] = {
+    [P_MODE] = MODE_PARAM,
+    { 0 },
+};
+
+static const struct param preempt_params[] = {
+    [P_MODE] = MODE_PARAM,
+    [P_UNPLACED] = { "unplaced", "a chosen job without a place: go on, or hold its GPUs free for it", PARAM_CHOICE,
+                     UNPLACED_PASS, 0, 1, unplaced_choices },
+    { 0 },
+};
+
+const struct planner_ops planner_list = {
+    .name = "list",
+    .summary = "walk the order and start what fits",
+    .params = list_params,
+    .state_size = sizeof(struct walk),
+    .plan = list_plan,
+};
+
+const struct planner_ops planner_list_preempt = {
+    .name = "list-preempt",
+    .summary = "walk the order over running and waiting jobs alike",
+    .params = preempt_params,
+    .state_size = sizeof(struct walk),
+    .run_order = RUN_BY_KEY,
+    .plan = list_plan,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.c - see registry.h. Pure like the policies: text is taken apart by hand, without the C library's locale. */
+#include "policy/registry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "policy/list.h"
+
+static const struct policy policies[] = {
+#define X(name, planner, order, place, fixed, summary)                                                                 \
+    { name, summary, fixed, &planner_##planner, &order_##order, &place_##place },
+    POLICIES(X)
+#undef X
+};
+
+static const struct place_ops *const places[] = {
+#define X(name) &place_##name,
+    PLACES(X)
+#undef X
+};
+
+const struct policy *policy_at(size_t index)
+{
+    return index < sizeof(policies) / sizeof(*policies) ? &policies[index] : NULL;
+}
+
+const struct policy *policy_find(const char *name)
+{
+    for (size_t i = 0; policy_at(i); i++)
+        if (strcmp(policies[i].name, name) == 0)
+            return &policies[i];
+    return NULL;
+}
+
+/* A decimal number with up to six digits after the point, times 1,000,000. */
+static int read_micros(const char **text, int64_t *ret)
+{
+    int64_t value = 0, scale = 1000000;
+    bool digits = false;
+
+    for (; **text >= '0' && **text <= '9'; (*text)++, digits = true)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, **text - '0', &value))
+            return -ERANGE;
+    if (__builtin_mul_overflow(value, scale, &value))
+        return -ERANGE;
+    if (**text == '.')
+        for ((*text)++; **text >= '0' && **text <= '9'; (*text)++, digits = true) {
+            scale /= 10;
+            value += (**text - '0') * scale;
+        }
+    if (!digits)
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
+static int read_time(const char *text, int64_t *ret)
+{
+    static const struct {
+        char unit;
+        int64_t seconds;
+    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+    int64_t micros;
+    int r = read_micros(&text, &micros);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < 4; i++)
+        if (text[0] == units[i].unit && text[1] == '\0')
+            return __builtin_mul_overflow(micros, units[i].seconds, ret) ? -ERANGE : 0;
+    *ret = micros;
+    return *text ? -EINVAL : 0;
+}
+
+static int read_value(const struct param *param, const char *text, int64_t *ret)
+{
+    int64_t micros;
+    int r;
+
+    switch (param->kind) {
+    case PARAM_TIME:
+        return read_time(text, ret);
+    case PARAM_SWITCH:
+        *ret = strcmp(text, "on") == 0 || strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+        return *ret || strcmp(text, "off") == 0 || strcmp(text, "0") == 0 || strcmp(text, "false") == 0 ? 0 : -EINVAL;
+    case PARAM_CHOICE:
+        for (int64_t i = 0; param->choices[i]; i++)
+            if (strcmp(param->choices[i], text) == 0) {
+                *ret = i;
+                return 0;
+            }
+        return -EINVAL;
+    case PARAM_RATIO:
+    case PARAM_COUNTER:
+        if (strcmp(text, "inf") == 0) {
+            *ret = param->max;
+            return 0;
+        }
+        r = read_micros(&text, &micros);
+        if (r < 0)
+            return r;
+        if (param->kind == PARAM_RATIO) {
+            *ret = text[0] == '%' ? micros / 100 : micros;
+            return text[0] == '%' ? (text[1] ? -EINVAL : 0) : *text ? -EINVAL : 0;
+        }
+        *ret = micros / 1000000;
+        return *text || micros % 1000000 ? -EINVAL : 0;
+    }
+    return -EINVAL;
+}
+
+static const char *expected(const struct param *param)
+{
+    switch (param->kind) {
+    case PARAM_TIME:
+        return "a time such as 90, 60s, 5m, 2h, 1d";
+    case PARAM_SWITCH:
+        return "on or off";
+    case PARAM_RATIO:
+        return "a ratio such as 0.9 or 90%";
+    case PARAM_COUNTER:
+        return "a whole number";
+    case PARAM_CHOICE:
+        break;
+    }
+    return "one of its choices";
+}
+
+static int set_in(const struct param *params, int64_t *values, const char *key, const char *value, struct error *err)
+{
+    for (size_t i = 0; params && params[i].name; i++) {
+        int64_t number;
+
+        if (strcmp(params[i].name, key) != 0)
+            continue;
+        if (read_value(&params[i], value, &number) < 0)
+            return error_set(err, -EINVAL, "%s: expected %s, got '%s'", key, expected(&params[i]), value);
+        if (number < params[i].min || number > params[i].max)
+            return error_set(err, -EINVAL, "%s: '%s' is out of range", key, value);
+        values[i] = number;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+static void standards(const struct param *params, int64_t *values)
+{
+    for (size_t i = 0; params && params[i].name; i++) {
+        assert(i < PARAMS_MAX);
+        values[i] = params[i].standard;
+    }
+}
+
+static int set_place(struct policy_setup *setup, const char *value, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+        if (strcmp(places[i]->name, value) == 0) {
+            setup->place = places[i];
+            standards(setup->place->params, setup->place_params);
+            return 0;
+        }
+    return error_set(err, -EINVAL,
+                     "place: expected count, consolidate, spread, random, topology, yarn or levels, got '%s'", value);
+}
+
+int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err)
+{
+    int r;
+
+    if (strcmp(key, "place") == 0)
+        return set_place(setup, value, err);
+    r = set_in(setup->planner->params, setup->planner_params, key, value, err);
+    if (r == -ENOENT)
+        r = set_in(setup->order->params, setup->order_params, key, value, err);
+    if (r == -ENOENT)
+        r = set_in(setup->place->params, setup->place_params, key, value, err);
+    return r;
+}
+
+void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)
+{
+    const char *at = policy->fixed;
+
+    *ret_setup = (struct policy_setup){ .order = policy->order, .place = policy->place, .planner = policy->planner };
+    standards(policy->order->params, ret_setup->order_params);
+    standards(policy->place->params, ret_setup->place_params);
+    standards(policy->planner->params, ret_setup->planner_params);
+    while (*at) {
+        char key[32] = "", value[32] = "";
+        size_t k = strcspn(at, "="), v = strcspn(at + k + 1, " ");
+        int r;
+
+        assert(k < sizeof(key));
+        assert(v < sizeof(value));
+        memcpy(key, at, k);
+        memcpy(value, at + k + 1, v);
+        r = policy_set(ret_setup, key, value, NULL);
+        assert(r == 0);
+        (void)r;
+        at += k + 1 + v;
+        at += *at == ' ';
+    }
+}
+
+static void keys_add(const struct param *params, char *out, size_t size)
+{
+    for (size_t i = 0; params && params[i].name; i++) {
+        size_t have = strlen(out), more = strlen(params[i].name);
+
+        if (have + more + 3 > size)
+            return;
+        memcpy(out + have, ", ", 3);
+        memcpy(out + have + 2, params[i].name, more + 1);
+    }
+}
+
+void policy_keys(const struct policy_setup *setup, char *out, size_t size)
+{
+    assert(size > 8);
+    memcpy(out, "place", 6);
+    keys_add(setup->planner->params, out, size);
+    keys_add(setup->order->params, out, size);
+    keys_add(setup->place->params, out, size);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* registry.h - policies by name, and their knobs from text. */
+#include "base/error.h"
+#include "core/vc.h"
+
+struct policy {
+    const char *name, *summary, *fixed; /* fixed: "key=value key=value" */
+    const struct planner_ops *planner;
+    const struct order_ops *order;
+    const struct place_ops *place;
+};
+
+/* NULL if there is none of that name. */
+const struct policy *policy_find(const char *name);
+
+/* All of them, in the order of the register; NULL at the end. */
+const struct policy *policy_at(size_t index);
+
+/* A composition with every knob at its standard or fixed value. */
+void policy_setup(const struct policy *policy, struct policy_setup *ret_setup);
+
+/* Sets one knob of whichever part has it; `place` chooses the placement itself. 0, -ENOENT (no part has it), -EINVAL
+ * with words. */
+int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err);
+
+/* "mode, requeue, place ..." for an error message. */
+void policy_keys(const struct policy_setup *setup, char *out, size_t size);

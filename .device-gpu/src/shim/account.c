@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* account.c - how much a process holds, and the cap on it.
+ *
+ * Bytes are reserved with one atomic add before the driver is asked and given back when it refuses, so two threads can
+ * never both pass a check that only one may pass. The table remembers what each address and handle was given for; it
+ * has a fixed size, and what does not fit is passed on, uncounted, and reported.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "shim/shim.h"
+
+#define TABLE_SLOTS 65536u
+#define TABLE_FILL (TABLE_SLOTS / 8 * 7)
+#define SOFT_NS (100 * NSEC_MSEC)
+#define NEED_TRIES 15u
+
+struct entry {
+    uint64_t key, bytes;
+    int32_t refs;
+    int16_t gpu;
+    uint16_t class;
+};
+
+static struct entry table[TABLE_SLOTS];
+static uint32_t table_used;
+static _Atomic uint32_t table_lock;
+
+void spin_lock(_Atomic uint32_t *lock)
+{
+    while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
+        sched_yield();
+}
+
+void spin_unlock(_Atomic uint32_t *lock)
+{
+    atomic_store_explicit(lock, 0, memory_order_release);
+}
+
+static struct page_memory *memory_of(int gpu)
+{
+    return gpu >= 0 && gpu < PAGE_GPUS ? &shim.page->memory[gpu] : NULL;
+}
+
+uint64_t mem_round(uint64_t bytes)
+{
+    return bytes > MIB ? (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB) : bytes;
+}
+
+uint64_t mem_cap(int gpu)
+{
+    return gpu >= 0 && gpu < PAGE_GPUS ? __atomic_load_n(&shim.page->limit[gpu].cap_bytes, __ATOMIC_RELAXED) : 0;
+}
+
+static void peak_raise(struct page_memory *m, uint64_t used)
+{
+    uint64_t seen = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
+
+    while (seen < used && !__atomic_compare_exchange_n(&m->peak, &seen, used, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+void mem_force(int gpu, enum page_class class, uint64_t bytes)
+{
+    struct page_memory *m = memory_of(gpu);
+
+    if (!m)
+        return;
+    peak_raise(m, __atomic_add_fetch(&m->used, bytes, __ATOMIC_SEQ_CST));
+    __atomic_fetch_add(&m->class_bytes[class], bytes, __ATOMIC_RELAXED);
+}
+
+int mem_reserve(int gpu, enum page_class class, uint64_t bytes)
+{
+    struct page_memory *m = memory_of(gpu);
+    uint64_t cap = mem_cap(gpu), used;
+
+    if (!m)
+        return 0;
+    if (shim.required && !shim.registered)
+        return -ENOMEM;
+    used = __atomic_add_fetch(&m->used, bytes, __ATOMIC_SEQ_CST);
+    if (cap && (used > cap || used < bytes)) {
+        __atomic_fetch_sub(&m->used, bytes, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&m->cap_hits, 1, __ATOMIC_RELAXED);
+        return -ENOMEM;
+    }
+    peak_raise(m, used);
+    __atomic_fetch_add(&m->class_bytes[class], bytes, __ATOMIC_RELAXED);
+    return 0;
+}
+
+void mem_give_back(int gpu, enum page_class class, uint64_t bytes)
+{
+    struct page_memory *m = memory_of(gpu);
+
+    if (!m)
+        return;
+    __atomic_fetch_sub(&m->class_bytes[class], bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&m->used, bytes, __ATOMIC_SEQ_CST);
+}
+
+void mem_set_class(int gpu, enum page_class class, uint64_t bytes)
+{
+    struct page_memory *m = memory_of(gpu);
+    uint64_t old;
+
+    if (!m)
+        return;
+    old = __atomic_exchange_n(&m->class_bytes[class], bytes, __ATOMIC_SEQ_CST);
+    peak_raise(m, __atomic_add_fetch(&m->used, bytes - old, __ATOMIC_SEQ_CST));
+}
+
+/* A framework answers the first refusal by giving its cached memory back and asking again. */
+bool mem_soft_refuse(int gpu, uint64_t bytes)
+{
+    uint64_t now = clock_ns();
+    struct page_memory *m = memory_of(gpu);
+
+    if (shim_thread.capturing || (shim_thread.refused_bytes == bytes && now - shim_thread.refused_ns < SOFT_NS))
+        return false;
+    shim_thread.refused_bytes = bytes;
+    shim_thread.refused_ns = now;
+    if (m)
+        __atomic_fetch_add(&m->soft_refusals, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* The card itself is full. A guaranteed job waits a little while its neighbours make room. */
+bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries)
+{
+    struct timespec nap = { 0, 20 * (long)NSEC_MSEC };
+
+    if (shim.role != ROLE_GUARANTEED || !shim.registered || shim_thread.capturing || *tries >= NEED_TRIES)
+        return false;
+    if ((*tries)++ == 0)
+        helper_need(gpu, bytes);
+    nanosleep(&nap, NULL);
+    return true;
+}
+
+/* ---- the table: open addressing, deletion shifts back */
+
+static uint32_t home_of(uint64_t key)
+{
+    return (uint32_t)((key * 0x9e3779b97f4a7c15ULL) >> 48);
+}
+
+static uint32_t table_find(uint64_t key)
+{
+    uint32_t i = home_of(key);
+
+    while (table[i].key && table[i].key != key)
+        i = (i + 1) % TABLE_SLOTS;
+    return i;
+}
+
+bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class)
+{
+    uint32_t i;
+    bool room;
+
+    if (key == 0)
+        return false;
+    spin_lock(&table_lock);
+    i = table_find(key);
+    room = table[i].key == key || table_used < TABLE_FILL;
+    if (room) {
+        table_used += table[i].key != key;
+        table[i] = (struct entry){ key, bytes, 1, (int16_t)gpu, (uint16_t) class };
+    }
+    spin_unlock(&table_lock);
+    if (!room) {
+        __atomic_fetch_or(&shim.page->health.flags, HEALTH_TABLE_FULL, __ATOMIC_RELAXED);
+        COUNT_ADD(unknown, 1);
+    }
+    return room;
+}
+
+static void table_remove(uint32_t hole)
+{
+    uint32_t i = hole;
+
+    for (;;) {
+        uint32_t home;
+
+        i = (i + 1) % TABLE_SLOTS;
+        if (!table[i].key)
+            break;
+        home = home_of(table[i].key);
+        if ((i > hole && (home <= hole || home > i)) || (i < hole && home <= hole && home > i)) {
+            table[hole] = table[i];
+            hole = i;
+        }
+    }
+    table[hole].key = 0;
+    table_used--;
+}
+
+bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class)
+{
+    uint32_t i;
+    bool found;
+
+    if (key == 0)
+        return false;
+    spin_lock(&table_lock);
+    i = table_find(key);
+    found = table[i].key == key;
+    if (found) {
+        *bytes = table[i].bytes;
+        *gpu = table[i].gpu;
+        *class = (enum page_class)table[i].class;
+        table_remove(i);
+    }
+    spin_unlock(&table_lock);
+    return found;
+}
+
+bool table_ref(uint64_t key, int32_t change, int32_t *ret_refs)
+{
+    uint32_t i;
+    bool found;
+
+    spin_lock(&table_lock);
+    i = table_find(key);
+    found = key && table[i].key == key;
+    if (found)
+        *ret_refs = table[i].refs += change;
+    spin_unlock(&table_lock);
+    return found;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* admit.c - the admission rule of an opportunistic job's launches.
+ *
+ * A launch enters while the guaranteed job is idle, little enough is in flight, and what is in flight and the launch
+ * itself end `guard` before the predicted end of the gap. A kernel longer than the gap enters only at its very start,
+ * where the hardware time slice bounds the damage. A prediction that the gap has outlived twice over is void: then
+ * only the amount in flight counts, or a job would stand still beside an idle neighbour.
+ */
+#include "shim/admit.h"
+
+static uint32_t clamp(uint32_t x, uint32_t high)
+{
+    return x < high ? x : high;
+}
+
+void admit_map(uint32_t share, struct admit_knobs *ret)
+{
+    uint32_t u = clamp(share, PAGE_PERMILLE);
+
+    ret->window_us = clamp(100 + u / 2, 600);
+    ret->guard_us = 400 - 3 * u / 10;
+    ret->gap_min_us = 1200 - u;
+    ret->leak = u > 700 ? (u - 700) / 3 : 0;
+}
+
+enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state)
+{
+    uint64_t pred = state->gap_pred_us, cost = state->cost_us, left;
+
+    if (state->rg_state == RG_ABSENT || state->rg_state >= RG_COUNT)
+        return ADMIT_GO;
+    if (state->rg_state == RG_ACTIVE)
+        return knobs->leak == 0 || state->leak_empty ? ADMIT_WAIT_RG : ADMIT_GO_LEAK;
+    if (pred != 0 && state->elapsed_us > 2 * pred + knobs->guard_us)
+        pred = 0;
+    if (pred != 0 && pred < knobs->gap_min_us)
+        return ADMIT_WAIT_SHORT;
+    if (state->inflight_us > 0 && state->inflight_us + cost > knobs->window_us)
+        return ADMIT_WAIT_FENCE;
+    if (pred == 0)
+        return ADMIT_GO;
+    left = pred > state->elapsed_us ? pred - state->elapsed_us : 0;
+    if (left >= state->inflight_us + cost + knobs->guard_us)
+        return ADMIT_GO;
+    if (cost > pred - pred / 4 && state->inflight_us == 0 && state->elapsed_us < pred / 10)
+        return ADMIT_GO;
+    return ADMIT_WAIT_FENCE;
+}
+
+struct admit_rule admit_effective(const struct page_control *control, uint64_t now_ns)
+{
+    uint32_t gate = __atomic_load_n(&control->gate, __ATOMIC_ACQUIRE);
+    uint64_t until = __atomic_load_n(&control->gate_until_ns, __ATOMIC_RELAXED);
+    uint64_t lease = __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED);
+    struct admit_rule rule = { GATE_OPEN, clamp(control->share, PAGE_PERMILLE), clamp(control->duty, PAGE_PERMILLE) };
+    uint64_t end = lease;
+
+    if (gate >= GATE_COUNT || gate == GATE_OPEN)
+        return rule;
+    rule.gate = (enum page_gate)gate;
+    if (now_ns <= lease) {
+        if (until != 0 && now_ns > until)
+            rule.gate = GATE_OPEN;
+        return rule;
+    }
+    if (gate == GATE_CLOSED) {
+        if (until > lease)
+            end = until - lease < ADMIT_CLOSED_PAST_NS ? until : lease + ADMIT_CLOSED_PAST_NS;
+        if (now_ns <= end)
+            return rule;
+        rule.gate = GATE_DUTY;
+        rule.duty = 100;
+    }
+    if (now_ns - end > ADMIT_ORPHAN_NS)
+        rule.gate = GATE_OPEN;
+    rule.share = clamp(rule.share, 200);
+    return rule;
+}
+
+bool admit_bucket_ready(struct admit_bucket *bucket, uint64_t now_ns, uint32_t permille, uint32_t burst_us)
+{
+    uint64_t span = now_ns - bucket->filled_ns, gain;
+
+    if (bucket->filled_ns == 0 || now_ns < bucket->filled_ns) {
+        bucket->filled_ns = now_ns;
+        bucket->level_us = (int64_t)burst_us;
+        return true;
+    }
+    gain = span / 1000 * clamp(permille, PAGE_PERMILLE) / PAGE_PERMILLE;
+    if (gain > 0) {
+        bucket->filled_ns = now_ns;
+        bucket->level_us += (int64_t)(gain < 60000000 ? gain : 60000000);
+    }
+    if (bucket->level_us > (int64_t)burst_us)
+        bucket->level_us = (int64_t)burst_us;
+    return bucket->level_us > 0;
+}
+
+void admit_bucket_spend(struct admit_bucket *bucket, uint64_t us)
+{
+    bucket->level_us -= (int64_t)(us < 10000000 ? us : 10000000);
+}

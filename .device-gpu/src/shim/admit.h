@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* admit.h - may this launch enter now? Integers in, a verdict out; no clock, no memory, no waiting.
+ *
+ * The caller (gate.c) reads the pages and the clock, asks, and waits as told. The same code is tested by table. Spans
+ * are microseconds, instants nanoseconds.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/page.h"
+
+#define ADMIT_G_MAX_NS 2000000000ULL        /* the longest a launch waits in HARVEST or DUTY */
+#define ADMIT_ORPHAN_NS 60000000000ULL      /* how long the old rules hold after the lease */
+#define ADMIT_CLOSED_PAST_NS 30000000000ULL /* the longest CLOSED outlives the lease */
+#define ADMIT_DUTY_BURST_US 2000
+
+enum admit_verdict {
+    ADMIT_GO,         /* launch now */
+    ADMIT_GO_LEAK,    /* launch now, charged to the leak bucket */
+    ADMIT_WAIT_RG,    /* until the guaranteed job goes idle, at most 2 ms */
+    ADMIT_WAIT_SHORT, /* this gap is too short to use: at most 200 us */
+    ADMIT_WAIT_FENCE, /* until work completes, at most 50 us */
+    ADMIT_COUNT
+};
+
+struct admit_knobs {
+    uint32_t window_us; /* most estimated work in flight */
+    uint32_t guard_us;  /* kept free before the predicted end of a gap */
+    uint32_t gap_min_us;
+    uint32_t leak; /* permille of wall time that may run while the guaranteed job is active */
+};
+
+struct admit_state {
+    uint32_t rg_state;    /* enum page_rg */
+    uint32_t gap_pred_us; /* 0 = never seen */
+    uint64_t elapsed_us;  /* since the gap began */
+    uint64_t inflight_us; /* estimated work not known to be complete */
+    uint32_t cost_us;
+    bool leak_empty;
+};
+
+/* The controller's u (0..1000, clamped) as knobs. */
+void admit_map(uint32_t share, struct admit_knobs *ret);
+
+enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state);
+
+struct admit_rule {
+    enum page_gate gate;
+    uint32_t share, duty;
+};
+
+/* What holds now, the lease and its end taken into account: a dead node side never stops a job for good. */
+struct admit_rule admit_effective(const struct page_control *control, uint64_t now_ns);
+
+/* A bucket filled with wall time; what DUTY and the leak spend. */
+struct admit_bucket {
+    int64_t level_us;
+    uint64_t filled_ns;
+};
+
+/* True when it may be spent from; refills first. `permille` of wall time, at most `burst_us` kept. */
+bool admit_bucket_ready(struct admit_bucket *bucket, uint64_t now_ns, uint32_t permille, uint32_t burst_us);
+void admit_bucket_spend(struct admit_bucket *bucket, uint64_t us);

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* enter.c - the start of the runtime in a process, its contexts, and fork.
+ *
+ * The first hooked call decides: with nothing asked by the environment the library stays inert for good. Otherwise the
+ * process page is made (a sealed memfd, so that it outlives any node side and can be handed to the next one), limits
+ * from the environment are put into it, and the node side is told. A forked child is inert: it has no driver state.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/shim.h"
+
+#define CONTEXT_BYTES (512 * MIB)
+
+static struct page private_page;
+struct shim shim = { .on = SHIM_NOT_STARTED, .page = &private_page, .page_fd = -1 };
+TLS struct shim_thread shim_thread;
+static _Atomic uintptr_t contexts[PAGE_GPUS];
+static _Atomic uint32_t start_state; /* 0 not begun, 1 under way, 2 done */
+
+uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * NSEC_SEC + (uint64_t)t.tv_nsec;
+}
+
+long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
+{
+    struct timespec t = { (time_t)(timeout_ns / NSEC_SEC), (long)(timeout_ns % NSEC_SEC) };
+    int saved = errno;
+    long r = syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
+
+    errno = saved;
+    return r;
+}
+
+void futex_wake(_Atomic uint32_t *word)
+{
+    int saved = errno;
+
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    errno = saved;
+}
+
+void shim_note(const char *format, ...)
+{
+    char text[PAGE_ERROR_MAX];
+    va_list ap;
+
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    memcpy(shim.page->health.error, text, sizeof(text));
+    if (shim.debug)
+        (void)dprintf(2, "muster-gpu: %s\n", text);
+}
+
+/* "20G", "512M", "1000": bytes; 0 when it is no number. */
+static uint64_t bytes_env(const char *name)
+{
+    const char *text = getenv(name);
+    unsigned long long value;
+    char *end;
+
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    value = strtoull(text, &end, 10);
+    if (*end == 'K' || *end == 'k')
+        value <<= 10;
+    else if (*end == 'M' || *end == 'm')
+        value <<= 20;
+    else if (*end == 'G' || *end == 'g')
+        value <<= 30;
+    return value;
+}
+
+static bool flag_env(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
+static void page_make(void)
+{
+    int fd = (int)syscall(SYS_memfd_create, "muster-gpu", 3u); /* close-on-exec, sealable */
+    void *p;
+
+    if (fd < 0)
+        return;
+    if (ftruncate(fd, PAGE_SIZE_BYTES) < 0 ||
+        syscall(SYS_fcntl, fd, 1033, 1 | 2 | 4) < 0) /* F_ADD_SEALS: seal, shrink, grow */
+        goto fail;
+    p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        goto fail;
+    shim.page = p;
+    shim.page_fd = fd;
+    return;
+fail:
+    close(fd);
+}
+
+static void role_read(void)
+{
+    const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM");
+
+    shim.role = ROLE_NONE;
+    if (role && strcmp(role, "guaranteed") == 0)
+        shim.role = ROLE_GUARANTEED;
+    else if (role && strcmp(role, "opportunistic") == 0)
+        shim.role = ROLE_OPPORTUNISTIC;
+    shim.memory_bytes = bytes_env("MUSTER_GPU_MEMORY");
+    shim.host_bytes = bytes_env("MUSTER_GPU_HOST_MEMORY");
+    shim.pool_bytes = bytes_env("MUSTER_GPU_HOST_POOL");
+    shim.mode = shim.role == ROLE_OPPORTUNISTIC ? MODE_SPILL : MODE_CAP;
+    if (mode && strcmp(mode, "spill") == 0)
+        shim.mode = MODE_SPILL;
+    else if (mode && strcmp(mode, "cap") == 0)
+        shim.mode = MODE_CAP;
+    shim.required = flag_env("MUSTER_GPU_REQUIRED");
+    shim.debug = flag_env("MUSTER_GPU_DEBUG");
+}
+
+static void child_inert(void)
+{
+    atomic_store(&shim.on, 0);
+    atomic_store(&shim.hold, 0);
+    shim.page = &private_page;
+    shim.page_fd = -1;
+    shim.registered = false;
+    memset(shim.arena, 0, sizeof(shim.arena));
+    helper_forked();
+}
+
+static void start_once(void)
+{
+    const char *socket = getenv("MUSTER_GPU_SOCKET");
+    bool asked;
+
+    role_read();
+    asked = (socket && *socket) || shim.role != ROLE_NONE || shim.memory_bytes || flag_env("MUSTER_GPU_COUNT");
+    if (!resolve_driver(true) || !asked || flag_env("MUSTER_GPU_DISABLE")) {
+        atomic_store(&shim.on, 0);
+        return;
+    }
+    page_make();
+    shim.page->magic = PAGE_MAGIC;
+    shim.page->abi = PAGE_ABI;
+    shim.page->size = sizeof(struct page);
+    shim.page->control.role = shim.role;
+    shim.page->step.tier = TIER_TIME;
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        shim.page->limit[i].cap_bytes = shim.memory_bytes;
+        shim.page->limit[i].view_total_bytes = shim.memory_bytes;
+        shim.page->limit[i].host_cap_bytes = shim.host_bytes;
+        shim.page->limit[i].host_pool_bytes = shim.pool_bytes ? shim.pool_bytes : shim.memory_bytes / 8;
+    }
+    if (resolve_differs())
+        shim.page->health.flags |= HEALTH_LOOKUP_DIFFERS;
+    (void)pthread_atfork(NULL, NULL, child_inert);
+    if (socket && *socket && helper_register() < 0)
+        shim_note("no node side at %s; limits from the environment hold", socket);
+    atomic_store(&shim.on, 1);
+}
+
+void enter_start(void)
+{
+    uint32_t none = 0;
+    int saved = errno;
+
+    if (atomic_compare_exchange_strong(&start_state, &none, 1)) {
+        shim_thread.depth++;
+        start_once();
+        shim_thread.depth--;
+        atomic_store(&start_state, 2);
+    } else if (!shim_thread.depth) {
+        /* Another thread is at it, for 50 ms at most beyond the driver's own loading. */
+        for (int i = 0; i < 100000 && atomic_load(&start_state) != 2; i++)
+            sched_yield();
+    } else {
+        (void)resolve_driver(true);
+    }
+    errno = saved;
+}
+
+CUcontext enter_context_of(int gpu)
+{
+    return gpu >= 0 && gpu < PAGE_GPUS ? (CUcontext)atomic_load(&contexts[gpu]) : NULL;
+}
+
+int enter_device(void)
+{
+    CUdevice dev = -1;
+
+    if (!HAVE(cuCtxGetDevice) || REAL(cuCtxGetDevice)(&dev) != CUDA_SUCCESS || dev < 0 || dev >= PAGE_GPUS)
+        return -1;
+    return dev;
+}
+
+void enter_context(CUcontext ctx, CUdevice dev)
+{
+    struct page_memory *m;
+    uintptr_t none = 0;
+    size_t total = 0;
+
+    if (!ctx || dev < 0 || dev >= PAGE_GPUS || !atomic_compare_exchange_strong(&contexts[dev], &none, (uintptr_t)ctx))
+        return;
+    m = &shim.page->memory[dev];
+    if (HAVE(cuDeviceGetUuid_v2))
+        (void)REAL(cuDeviceGetUuid_v2)((struct cuda_uuid *)m->uuid, dev);
+    if (HAVE(cuDeviceTotalMem_v2) && REAL(cuDeviceTotalMem_v2)(&total, dev) == CUDA_SUCCESS)
+        m->total_bytes = total;
+    m->present = 1;
+    mem_force(dev, CLASS_CONTEXT, getenv("MUSTER_GPU_CONTEXT") ? bytes_env("MUSTER_GPU_CONTEXT") : CONTEXT_BYTES);
+    helper_start();
+    helper_device(dev);
+    python_try();
+}
+
+void enter_context_gone(CUcontext ctx)
+{
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        uintptr_t mine = (uintptr_t)ctx;
+
+        if (mine && atomic_compare_exchange_strong(&contexts[i], &mine, 0))
+            mem_set_class(i, CLASS_CONTEXT, 0);
+    }
+}
+
+/* ---- the entry points that belong here */
+
+#define NO_DRIVER(name)                                                                                                \
+    if (unlikely(!HAVE(name)))                                                                                         \
+    return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+
+CUresult cuInit(unsigned int flags)
+{
+    (void)shim_ready();
+    NO_DRIVER(cuInit);
+    return REAL(cuInit)(flags);
+}
+
+#define CONTEXT_NEW(name, params, args)                                                                                \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        r = REAL(name) args;                                                                                           \
+        if (on && r == CUDA_SUCCESS && ctx)                                                                            \
+            enter_context(*ctx, dev);                                                                                  \
+        return r;                                                                                                      \
+    }
+CONTEXT_NEW(cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice dev), (ctx, dev))
+CONTEXT_NEW(cuCtxCreate, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CONTEXT_NEW(cuCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CONTEXT_NEW(cuCtxCreate_v3, (CUcontext * ctx, void *affinity, int count, unsigned int flags, CUdevice dev),
+            (ctx, affinity, count, flags, dev))
+CONTEXT_NEW(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned int flags, CUdevice dev),
+            (ctx, params, flags, dev))
+
+#define CONTEXT_END(name)                                                                                              \
+    CUresult name(CUcontext ctx)                                                                                       \
+    {                                                                                                                  \
+        if (shim_ready())                                                                                              \
+            enter_context_gone(ctx);                                                                                   \
+        NO_DRIVER(name);                                                                                               \
+        return REAL(name)(ctx);                                                                                        \
+    }
+CONTEXT_END(cuCtxDestroy)
+CONTEXT_END(cuCtxDestroy_v2)
+CONTEXT_END(cuCtxDetach)
+
+#define PEER(name, params, args)                                                                                       \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        if (shim_ready())                                                                                              \
+            vmm_native_from_now(); /* peers get no access to segments of ours: plain memory from here on */            \
+        NO_DRIVER(name);                                                                                               \
+        return REAL(name) args;                                                                                        \
+    }
+PEER(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))
+PEER(cuCtxDisablePeerAccess, (CUcontext peer), (peer))

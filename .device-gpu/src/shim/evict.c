@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict.c - every movable byte out of the GPU at bus speed, and home again.
+ *
+ * The copies go to one area of huge pages registered with the driver, prepared in blocks ahead of time, because pinning
+ * is ten times slower than copying. Addresses stay reserved while their memory is gone; submissions stay held for as
+ * long, so nothing can touch them. Only when all copies have completed is the first chunk unmapped.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "shim/shim.h"
+
+#define BLOCK (512 * MIB)
+#define BLOCKS 512u
+
+static char *area; /* one reserved range; the first `blocks` blocks are registered */
+static uint32_t blocks;
+static _Atomic uint64_t wanted;
+static int evicted_gpu = -1;
+
+void evict_want(uint64_t bytes)
+{
+    atomic_store(&wanted, bytes);
+}
+
+static uint64_t host_available(void)
+{
+    char text[256];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/meminfo", "re");
+
+    if (!f)
+        return 0;
+    while (fgets(text, sizeof(text), f))
+        if (sscanf(text, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    (void)fclose(f);
+    return (uint64_t)kib * 1024;
+}
+
+static bool block_add(void)
+{
+    char *at;
+
+    if (!area) {
+        void *p = mmap(NULL, BLOCKS * BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (p == MAP_FAILED)
+            return false;
+        area = (char *)(((uintptr_t)p + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
+    }
+    if (blocks + 1 >= BLOCKS || host_available() < 2 * BLOCK)
+        return false;
+    at = area + blocks * BLOCK;
+    if (mprotect(at, BLOCK, PROT_READ | PROT_WRITE) < 0)
+        return false;
+    (void)madvise(at, BLOCK, MADV_HUGEPAGE);
+    for (uint64_t i = 0; i < BLOCK; i += 4096)
+        at[i] = 0;
+    if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
+        (void)madvise(at, BLOCK, MADV_DONTNEED);
+        return false;
+    }
+    blocks++;
+    __atomic_store_n(&shim.page->health.area_bytes, blocks * BLOCK, __ATOMIC_RELAXED);
+    return true;
+}
+
+static int first_gpu(void)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i))
+            return i;
+    return -1;
+}
+
+bool evict_prepare(void)
+{
+    int gpu = first_gpu();
+    uint64_t want = atomic_load(&wanted), cap, movable;
+
+    if (shim.mode != MODE_SPILL || gpu < 0 || !HAVE(cuMemHostRegister_v2))
+        return false;
+    cap = shim.page->limit[gpu].host_cap_bytes;
+    movable = __atomic_load_n(&shim.page->memory[gpu].movable, __ATOMIC_RELAXED);
+    if (want > movable) /* more than there is to move would only lie idle */
+        want = movable;
+    if (cap && want > cap)
+        want = cap;
+    if (blocks * BLOCK >= want || REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS)
+        return false;
+    return block_add();
+}
+
+/* One chunk to or from the area; a copy may not cross a block, each is registered by itself. */
+static CUresult chunk_copy(CUdeviceptr at, uint64_t size, uint64_t where, bool out)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    while (size && r == CUDA_SUCCESS) {
+        uint64_t part = BLOCK - where % BLOCK;
+
+        part = part < size ? part : size;
+        r = out ? REAL(cuMemcpyDtoHAsync_v2)(area + where, at, part, move_stream())
+                : REAL(cuMemcpyHtoDAsync_v2)(at, area + where, part, move_stream());
+        at += part;
+        where += part;
+        size -= part;
+    }
+    return r;
+}
+
+/* Calls fn for each chunk of that kind until it says false. */
+struct walk {
+    int gpu;
+    enum chunk_where where;
+    uint64_t sum;
+    bool (*fn)(struct walk *walk, struct chunk *chunk, CUdeviceptr at);
+};
+
+static bool chunks_walk(struct walk *walk)
+{
+    for (uint32_t i = 0; i < vmm_segments(); i++) {
+        struct segment *s = vmm_segment(i);
+        CUdeviceptr at = s->base;
+
+        if (!s->live || s->gpu != walk->gpu)
+            continue;
+        for (uint32_t k = s->first; k != VMM_NONE; k = vmm_chunk(k)->next) {
+            struct chunk *c = vmm_chunk(k);
+
+            if (c->where == (uint32_t)walk->where && !walk->fn(walk, c, at))
+                return false;
+            at += c->size;
+        }
+    }
+    return true;
+}
+
+static bool walk_sum(struct walk *walk, struct chunk *c, CUdeviceptr at)
+{
+    (void)at;
+    walk->sum += c->size;
+    return true;
+}
+
+static bool walk_save(struct walk *walk, struct chunk *c, CUdeviceptr at)
+{
+    c->saved_at = walk->sum;
+    walk->sum += c->size;
+    return chunk_copy(at, c->size, c->saved_at, true) == CUDA_SUCCESS;
+}
+
+static bool walk_drop(struct walk *walk, struct chunk *c, CUdeviceptr at)
+{
+    if (REAL(cuMemUnmap)(at, c->size) != CUDA_SUCCESS)
+        return true; /* stays where it is */
+    (void)REAL(cuMemRelease)(c->handle);
+    c->handle = 0;
+    c->where = CHUNK_SAVED;
+    mem_give_back(walk->gpu, CLASS_VMM, c->size);
+    __atomic_fetch_add(&shim.page->memory[walk->gpu].saved, c->size, __ATOMIC_RELAXED);
+    walk->sum += c->size;
+    return true;
+}
+
+static void state_set(enum page_state state)
+{
+    __atomic_store_n(&shim.page->health.state, state, __ATOMIC_RELEASE);
+}
+
+int64_t evict_all(uint64_t deadline_ns)
+{
+    struct walk walk = { first_gpu(), CHUNK_DEVICE, 0, walk_sum };
+    int64_t r = -ENOMEM;
+
+    if (shim.page->health.state == STATE_EVICTED)
+        return 0;
+    if (walk.gpu < 0)
+        return -ENODEV;
+    if (!move_begin(walk.gpu, deadline_ns))
+        return -EBUSY;
+    state_set(STATE_EVICTING);
+    (void)chunks_walk(&walk);
+    while (blocks * BLOCK < walk.sum)
+        if (!block_add())
+            goto fail;
+    r = -EIO;
+    walk.sum = 0;
+    walk.fn = walk_save;
+    if (!chunks_walk(&walk) || REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
+        goto fail;
+    walk.sum = 0;
+    walk.fn = walk_drop;
+    (void)chunks_walk(&walk);
+    evicted_gpu = walk.gpu;
+    state_set(STATE_EVICTED);
+    return (int64_t)walk.sum; /* submissions stay held */
+fail:
+    (void)REAL(cuStreamSynchronize)(move_stream());
+    state_set(STATE_RUNNING);
+    move_end();
+    return r;
+}
+
+/* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
+static bool walk_load(struct walk *walk, struct chunk *c, CUdeviceptr at)
+{
+    bool host = false;
+
+    if (vmm_create(walk->gpu, c->size, false, &c->handle) != CUDA_SUCCESS) {
+        host = true;
+        if (vmm_create(walk->gpu, c->size, true, &c->handle) != CUDA_SUCCESS)
+            return false;
+    }
+    if (REAL(cuMemMap)(at, c->size, 0, c->handle, 0) != CUDA_SUCCESS) {
+        (void)REAL(cuMemRelease)(c->handle);
+        return false;
+    }
+    if (vmm_access(walk->gpu, at, c->size) != CUDA_SUCCESS || chunk_copy(at, c->size, c->saved_at, false) != 0) {
+        (void)REAL(cuMemUnmap)(at, c->size);
+        (void)REAL(cuMemRelease)(c->handle);
+        return false;
+    }
+    c->where = host ? CHUNK_HOST : CHUNK_DEVICE;
+    __atomic_fetch_sub(&shim.page->memory[walk->gpu].saved, c->size, __ATOMIC_RELAXED);
+    if (host)
+        __atomic_fetch_add(&shim.page->memory[walk->gpu].host_backed, c->size, __ATOMIC_RELAXED);
+    else
+        mem_force(walk->gpu, CLASS_VMM, c->size);
+    walk->sum += c->size;
+    return true;
+}
+
+int64_t evict_reload(uint64_t deadline_ns)
+{
+    struct walk walk = { evicted_gpu, CHUNK_SAVED, 0, walk_load };
+    bool all;
+
+    (void)deadline_ns;
+    if (shim.page->health.state != STATE_EVICTED || evicted_gpu < 0)
+        return 0;
+    if (REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) != CUDA_SUCCESS)
+        return -EIO;
+    state_set(STATE_RELOADING);
+    all = chunks_walk(&walk);
+    if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
+        all = false;
+    if (!all) { /* still held; the helper tries again */
+        state_set(STATE_EVICTED);
+        return -ENOMEM;
+    }
+    state_set(STATE_RUNNING);
+    move_end();
+    return (int64_t)walk.sum;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fence.c - how long do launches take, and how much is in flight?
+ *
+ * Estimates: a table of (function, grid) -> moving average; one launch in 64 is bracketed by two timing events, outside
+ * captures. In flight: every few launches a fence event is recorded with the sum of estimates so far; the newest
+ * completed fence tells how much of the sum is done. Slots are claimed by compare-and-swap and polled by whoever gets
+ * the polling flag; nobody waits for another here. All of it runs only while the gate is not open.
+ */
+#include "shim/shim.h"
+
+#define ESTIMATES 4096u
+#define UNKNOWN_US 50u
+#define FENCES 64u
+#define PROBES 16u
+#define PROBE_EVERY 64u
+#define FENCE_LAUNCHES 8u
+#define FENCE_US 200u
+
+struct estimate {
+    _Atomic uint64_t key;
+    _Atomic uint32_t ns16; /* 16 ns units; 0 = unknown */
+};
+
+struct fence {
+    CUevent event;
+    uint64_t sum_us;
+    _Atomic uint32_t state; /* 0 free, 1 being written, 2 recorded */
+};
+
+struct probe {
+    CUevent start, end;
+    uint64_t key;
+    _Atomic uint32_t state; /* 0 free, 1 open, 2 closed */
+};
+
+static struct estimate estimates[ESTIMATES];
+static struct fence fences[FENCES];
+static struct probe probes[PROBES];
+static _Atomic uint64_t submitted_us, completed_us, fenced_us;
+static _Atomic uint32_t since_fence, polling, probe_turn;
+
+static struct estimate *estimate_at(uint64_t key)
+{
+    return &estimates[(key * 0x9e3779b97f4a7c15ULL) >> 52];
+}
+
+uint32_t fence_estimate(uint64_t key)
+{
+    struct estimate *e = estimate_at(key);
+    uint32_t units = atomic_load_explicit(&e->ns16, memory_order_relaxed);
+
+    if (atomic_load_explicit(&e->key, memory_order_relaxed) != key || units == 0)
+        return UNKNOWN_US;
+    return (uint32_t)((uint64_t)units * 16 / 1000);
+}
+
+static void estimate_learn(uint64_t key, uint64_t ns)
+{
+    struct estimate *e = estimate_at(key);
+    uint64_t old = (uint64_t)atomic_load_explicit(&e->ns16, memory_order_relaxed) * 16, mean = ns;
+
+    if (atomic_load_explicit(&e->key, memory_order_relaxed) == key && old) {
+        /* A long reading is often a preempted kernel: believe it slowly. */
+        mean = ns < old ? old - (old - ns) / 4 : old + (ns - old) / 16;
+    }
+    atomic_store_explicit(&e->key, key, memory_order_relaxed);
+    atomic_store_explicit(&e->ns16, (uint32_t)(mean / 16 ? (mean < NSEC_SEC * 60 ? mean / 16 : UINT32_MAX) : 1),
+                          memory_order_relaxed);
+}
+
+static bool event_ready(CUevent *event, unsigned int flags)
+{
+    return *event || (HAVE(cuEventCreate) && REAL(cuEventCreate)(event, flags) == CUDA_SUCCESS);
+}
+
+int32_t fence_probe_begin(uint64_t key, CUstream stream)
+{
+    struct estimate *e = estimate_at(key);
+    bool known = atomic_load_explicit(&e->key, memory_order_relaxed) == key;
+    uint32_t turn = atomic_fetch_add_explicit(&probe_turn, 1, memory_order_relaxed);
+
+    if (known && turn % PROBE_EVERY != 0)
+        return -1;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct probe *p = &probes[(turn + i) % PROBES];
+        uint32_t free_state = 0;
+
+        if (!atomic_compare_exchange_strong(&p->state, &free_state, 1))
+            continue;
+        p->key = key;
+        if (event_ready(&p->start, CU_EVENT_DEFAULT) && event_ready(&p->end, CU_EVENT_DEFAULT) &&
+            REAL(cuEventRecord)(p->start, stream) == CUDA_SUCCESS)
+            return (int32_t)((turn + i) % PROBES);
+        atomic_store(&p->state, 0);
+        return -1;
+    }
+    return -1;
+}
+
+void fence_probe_end(int32_t probe, CUstream stream)
+{
+    struct probe *p;
+
+    if (probe < 0)
+        return;
+    p = &probes[probe];
+    atomic_store(&p->state, REAL(cuEventRecord)(p->end, stream) == CUDA_SUCCESS ? 2 : 0);
+}
+
+static void fence_record(CUstream stream, uint64_t sum)
+{
+    for (uint32_t i = 0; i < FENCES; i++) {
+        uint32_t free_state = 0;
+
+        if (!atomic_compare_exchange_strong(&fences[i].state, &free_state, 1))
+            continue;
+        if (event_ready(&fences[i].event, CU_EVENT_DISABLE_TIMING) &&
+            REAL(cuEventRecord)(fences[i].event, stream) == CUDA_SUCCESS) {
+            fences[i].sum_us = sum;
+            atomic_store(&since_fence, 0);
+            atomic_store(&fenced_us, sum);
+            atomic_store(&fences[i].state, 2);
+        } else {
+            atomic_store(&fences[i].state, 0);
+        }
+        return;
+    }
+}
+
+void fence_submitted(CUstream stream, uint32_t cost_us)
+{
+    uint64_t sum = atomic_fetch_add(&submitted_us, cost_us) + cost_us;
+    uint32_t n = atomic_fetch_add_explicit(&since_fence, 1, memory_order_relaxed) + 1;
+
+    if (n >= FENCE_LAUNCHES || sum - atomic_load_explicit(&fenced_us, memory_order_relaxed) >= FENCE_US)
+        fence_record(stream, sum);
+}
+
+void fence_cover(CUstream stream)
+{
+    uint64_t sum = atomic_load(&submitted_us);
+
+    /* Work after the last fence has none of its own yet; a waiter needs one, or it would wait for nothing. */
+    if (atomic_load(&fenced_us) < sum)
+        fence_record(stream, sum);
+}
+
+static void completed_raise(uint64_t sum)
+{
+    uint64_t seen = atomic_load(&completed_us);
+
+    while (seen < sum && !atomic_compare_exchange_weak(&completed_us, &seen, sum))
+        ;
+}
+
+static void probes_poll(void)
+{
+    float ms;
+
+    for (uint32_t i = 0; i < PROBES; i++) {
+        if (atomic_load(&probes[i].state) != 2 || REAL(cuEventQuery)(probes[i].end) == CUDA_ERROR_NOT_READY)
+            continue;
+        if (HAVE(cuEventElapsedTime) && REAL(cuEventElapsedTime)(&ms, probes[i].start, probes[i].end) == CUDA_SUCCESS)
+            estimate_learn(probes[i].key, (uint64_t)((double)ms * 1e6));
+        atomic_store(&probes[i].state, 0);
+    }
+}
+
+void fence_poll(void)
+{
+    uint32_t idle = 0;
+
+    if (!HAVE(cuEventQuery) || !atomic_compare_exchange_strong(&polling, &idle, 1))
+        return;
+    for (uint32_t i = 0; i < FENCES; i++) {
+        if (atomic_load(&fences[i].state) != 2)
+            continue;
+        if (REAL(cuEventQuery)(fences[i].event) == CUDA_ERROR_NOT_READY)
+            continue;
+        completed_raise(fences[i].sum_us);
+        atomic_store(&fences[i].state, 0);
+    }
+    probes_poll();
+    atomic_store(&polling, 0);
+}
+
+uint64_t fence_inflight_us(void)
+{
+    uint64_t done = atomic_load(&completed_us), sum = atomic_load(&submitted_us);
+
+    return sum > done ? sum - done : 0;
+}

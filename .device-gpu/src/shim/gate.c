@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate.c - what stands between a submission and the driver.
+ *
+ * A submission is delayed in the caller's own thread, never queued for another. Two words stop it: the node side's gate
+ * (a futex in the process page) and `hold`, with which the helper keeps the device quiet while it moves memory.
+ *
+ * Holding is Dekker's pattern: a submitter first counts itself inside, then looks at `hold`; the helper first sets
+ * `hold`, then waits until nobody is inside. Whichever comes second sees the other.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "shim/admit.h"
+#include "shim/shim.h"
+
+#define SPIN_NS (20 * NSEC_USEC)
+
+static struct admit_bucket duty_bucket, leak_bucket;
+
+void gate_hold(void)
+{
+    atomic_store(&shim.hold, 1);
+}
+
+void gate_release(void)
+{
+    atomic_store(&shim.hold, 0);
+    futex_wake(&shim.hold);
+}
+
+bool gate_quiet(uint64_t deadline_ns)
+{
+    struct timespec nap = { 0, 50 * 1000 };
+
+    for (;;) {
+        uint64_t inside = 0;
+
+        for (int i = 0; i < PAGE_STRIPES; i++)
+            inside += __atomic_load_n(&shim.page->counters[i].inside, __ATOMIC_SEQ_CST);
+        if (inside == 0 && atomic_load(&shim.captures) == 0)
+            return true;
+        if (clock_ns() > deadline_ns)
+            return false;
+        nanosleep(&nap, NULL);
+    }
+}
+
+static struct arena *gate_arena(void)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (shim.arena[i])
+            return shim.arena[i];
+    return NULL;
+}
+
+static void nap_us(uint32_t us)
+{
+    struct timespec nap = { 0, (long)us * 1000 };
+
+    nanosleep(&nap, NULL);
+}
+
+static void fence_nap(CUstream stream)
+{
+    uint64_t until = clock_ns() + SPIN_NS;
+
+    fence_cover(stream);
+    while (clock_ns() < until) {
+        uint64_t before = fence_inflight_us();
+
+        fence_poll();
+        if (fence_inflight_us() != before)
+            return;
+    }
+    nap_us(30);
+}
+
+/* One look at the harvest rule. True: go. */
+static bool harvest_once(struct submit *submit, const struct admit_rule *rule, struct arena *arena)
+{
+    struct page_control *control = &shim.page->control;
+    struct admit_knobs knobs;
+    struct admit_state state = { .cost_us = submit->cost_us };
+    uint64_t now = clock_ns(), since;
+
+    admit_map(rule->share, &knobs);
+    if (rule->share == control->share && control->window_us) {
+        knobs.window_us = control->window_us;
+        knobs.guard_us = control->guard_us;
+        knobs.gap_min_us = control->gap_min_us;
+    }
+    fence_poll();
+    state.rg_state = __atomic_load_n(&arena->rg_state, __ATOMIC_ACQUIRE);
+    state.gap_pred_us = __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED);
+    since = __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
+    state.elapsed_us = now > since ? (now - since) / NSEC_USEC : 0;
+    if (state.rg_state == RG_ACTIVE && now > arena->rg_beat_ns + 2 * NSEC_SEC && state.elapsed_us > 2000000)
+        state.rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
+    state.inflight_us = fence_inflight_us();
+    state.leak_empty = !admit_bucket_ready(&leak_bucket, now, knobs.leak, ADMIT_DUTY_BURST_US);
+    switch (admit_harvest(&knobs, &state)) {
+    case ADMIT_GO:
+        return true;
+    case ADMIT_GO_LEAK:
+        admit_bucket_spend(&leak_bucket, submit->cost_us);
+        return true;
+    case ADMIT_WAIT_RG:
+        futex_wait((_Atomic uint32_t *)&arena->rg_state, RG_ACTIVE, 2 * NSEC_MSEC);
+        return false;
+    case ADMIT_WAIT_SHORT:
+        futex_wait((_Atomic uint32_t *)&arena->rg_state, RG_IDLE, 200 * NSEC_USEC);
+        return false;
+    case ADMIT_WAIT_FENCE:
+    case ADMIT_COUNT:
+        break;
+    }
+    fence_nap(submit->stream);
+    return false;
+}
+
+static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit_rule *rule)
+{
+    struct arena *arena;
+
+    *rule = admit_effective(&shim.page->control, clock_ns());
+    switch (rule->gate) {
+    case GATE_OPEN:
+    case GATE_COUNT:
+        return true;
+    case GATE_CLOSED:
+        futex_wait((_Atomic uint32_t *)&shim.page->control.gate, GATE_CLOSED, 50 * NSEC_MSEC);
+        return false;
+    case GATE_DUTY:
+        if (kind == SUBMIT_COPY || admit_bucket_ready(&duty_bucket, clock_ns(), rule->duty, ADMIT_DUTY_BURST_US)) {
+            admit_bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
+            return true;
+        }
+        nap_us(200);
+        return false;
+    case GATE_HARVEST:
+        break;
+    }
+    arena = gate_arena();
+    return kind == SUBMIT_COPY || !arena || harvest_once(submit, rule, arena);
+}
+
+static __attribute__((noinline)) void gate_wait(struct submit *submit, enum submit_kind kind)
+{
+    uint64_t start = clock_ns();
+    struct admit_rule rule;
+
+    submit->gated = true;
+    if (shim_thread.capturing)
+        return;
+    submit->cost_us = fence_estimate(submit->key);
+    if (gate_once(submit, kind, &rule))
+        return;
+    COUNT_ADD(gate_waits, 1);
+    while (!gate_once(submit, kind, &rule))
+        if (rule.gate != GATE_CLOSED && clock_ns() - start > ADMIT_G_MAX_NS) {
+            COUNT_ADD(fail_open, 1);
+            break;
+        }
+    COUNT_ADD(gated_ns, clock_ns() - start);
+}
+
+void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream)
+{
+    struct page_counters *mine = counters_mine();
+
+    submit->stripe = mine;
+    submit->key = key;
+    submit->stream = stream;
+    submit->probe = -1;
+    submit->cost_us = 0;
+    submit->gated = false;
+    if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
+        gate_wait(submit, kind);
+    for (;;) {
+        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        if (likely(!atomic_load(&shim.hold)) || shim_thread.capturing)
+            break;
+        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        futex_wait(&shim.hold, 1, 50 * NSEC_MSEC);
+    }
+    if (unlikely(submit->gated) && kind != SUBMIT_COPY && !shim_thread.capturing)
+        submit->probe = fence_probe_begin(key, stream);
+    if (shim.role == ROLE_GUARANTEED && !shim_thread.capturing)
+        rg_submit(stream);
+}
+
+void submit_leave(struct submit *submit, CUresult result)
+{
+    if (unlikely(submit->gated) && !shim_thread.capturing && result == CUDA_SUCCESS) {
+        fence_probe_end(submit->probe, submit->stream);
+        if (submit->cost_us)
+            fence_submitted(submit->stream, submit->cost_us);
+    }
+    __atomic_fetch_sub(&submit->stripe->inside, 1, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* helper.c - the one thread of ours in a job process.
+ *
+ * It owns the socket, carries out the node side's commands, fills the host pools and looks for idleness where the
+ * program never waits. All signals are blocked in it; it never takes the interpreter's lock. When the node side is gone
+ * it asks again every 5 s, and brings an evicted job home by itself once the lease has ended.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/admit.h"
+#include "shim/shim.h"
+
+#define HELLO_MS 50
+#define RETRY_NS (5 * NSEC_SEC)
+#define STACK_BYTES ((size_t)256 * 1024)
+
+/* The oldest versions there are: the library must load beside any C library since 2.17. */
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_attr_setstacksize,pthread_attr_setstacksize@GLIBC_2.2.5");
+
+static _Atomic int sock = -1;
+static _Atomic uint32_t running, stopped;
+static uint64_t command_done, arenas_asked;
+
+static uint64_t start_ticks(void)
+{
+    char text[1024];
+    unsigned long long ticks = 0;
+    const char *p;
+    size_t n;
+    FILE *f = fopen("/proc/self/stat", "re");
+
+    if (!f)
+        return 0;
+    n = fread(text, 1, sizeof(text) - 1, f);
+    (void)fclose(f);
+    text[n] = '\0';
+    p = strrchr(text, ')'); /* the name may hold blanks */
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    if (p)
+        ticks = strtoull(p, NULL, 10);
+    return ticks;
+}
+
+static void copy_text(char *to, const char *from)
+{
+    size_t n = from ? strnlen(from, MESSAGE_NAME_MAX - 1) : 0;
+
+    memcpy(to, from ? from : "", n);
+    to[n] = '\0';
+}
+
+static bool send_fd(int fd, const void *data, size_t size, int pass)
+{
+    struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
+    char control[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (pass >= 0) {
+        struct cmsghdr *c;
+
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof(control);
+        c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &pass, sizeof(int));
+    }
+    return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+/* One message and the descriptor that came with it (-1 none). 0 = closed, <0 = nothing there. */
+static ssize_t receive(int fd, void *data, size_t size, int *ret_fd)
+{
+    struct iovec iov = { .iov_base = data, .iov_len = size };
+    char control[CMSG_SPACE(sizeof(int))];
+    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c;
+
+    *ret_fd = -1;
+    if (n < 0)
+        return n;
+    c = CMSG_FIRSTHDR(&msg);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+    return n;
+}
+
+static void hello_fill(struct message_hello *hello)
+{
+    const char *exe;
+    char path[256];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    memset(hello, 0, sizeof(*hello));
+    hello->head = (struct message_head){ MSG_HELLO, sizeof(*hello) };
+    hello->abi = PAGE_ABI;
+    hello->role = shim.role;
+    hello->mode = shim.mode;
+    hello->pid = (uint32_t)getpid();
+    hello->start_ticks = start_ticks();
+    hello->memory_bytes = shim.memory_bytes;
+    hello->host_bytes = shim.host_bytes;
+    hello->pool_bytes = shim.pool_bytes;
+    path[n > 0 ? n : 0] = '\0';
+    exe = strrchr(path, '/');
+    copy_text(hello->exe, exe ? exe + 1 : path);
+    copy_text(hello->job, getenv("MUSTER_JOB_ID"));
+}
+
+int helper_register(void)
+{
+    const char *path = getenv("MUSTER_GPU_SOCKET");
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct message_hello hello;
+    union {
+        struct message_head head;
+        char bytes[MESSAGE_MAX];
+    } answer;
+    struct pollfd p = { .events = POLLIN };
+    int fd, passed;
+
+    if (!path || strlen(path) >= sizeof(addr.sun_path) || shim.page_fd < 0)
+        return -EINVAL;
+    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    hello_fill(&hello);
+    p.fd = fd;
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || !send_fd(fd, &hello, sizeof(hello), shim.page_fd) ||
+        poll(&p, 1, HELLO_MS) != 1 ||
+        receive(fd, &answer, sizeof(answer), &passed) < (ssize_t)sizeof(struct message_welcome) ||
+        answer.head.type != MSG_WELCOME) {
+        close(fd);
+        return -ECONNREFUSED;
+    }
+    if (passed >= 0)
+        close(passed);
+    shim.registered = true;
+    command_done = __atomic_load_n(&shim.page->control.command_seq, __ATOMIC_RELAXED);
+    atomic_store(&sock, fd);
+    return 0;
+}
+
+static void device_send(uint32_t type, int gpu, uint64_t bytes)
+{
+    struct message_device d = { .head = { type, sizeof(d) }, .gpu = (uint32_t)gpu, .bytes = bytes };
+    int fd = atomic_load(&sock);
+
+    if (fd < 0)
+        return;
+    memcpy(d.uuid, shim.page->memory[gpu].uuid, sizeof(d.uuid));
+    (void)send_fd(fd, &d, sizeof(d), -1);
+}
+
+void helper_device(int gpu)
+{
+    device_send(MSG_DEVICE, gpu, shim.page->memory[gpu].total_bytes);
+}
+
+void helper_need(int gpu, uint64_t bytes)
+{
+    device_send(MSG_NEED, gpu, bytes);
+}
+
+static void arena_take(const struct message_device *d, int fd)
+{
+    bool writer = shim.role == ROLE_GUARANTEED;
+    void *p;
+
+    if (d->gpu >= PAGE_GPUS || fd < 0)
+        return;
+    p = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED || ((struct arena *)p)->magic != PAGE_MAGIC)
+        return;
+    if (writer) {
+        struct arena *arena = p;
+
+        __atomic_store_n(&arena->rg_pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
+        __atomic_store_n(&arena->rg_since_ns, clock_ns(), __ATOMIC_RELAXED);
+        __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_RELEASE);
+    }
+    /* An earlier mapping may still be read by a launching thread: it stays mapped, one page each re-registration. */
+    __atomic_store_n(&shim.arena[d->gpu], (struct arena *)p, __ATOMIC_RELEASE);
+}
+
+static void command_run(const struct page_command *c)
+{
+    struct page_reply *reply = &shim.page->reply[c->seq % PAGE_RING];
+    uint64_t start = clock_ns(), deadline = c->deadline_ns > start ? c->deadline_ns : start + NSEC_SEC;
+    struct message_head done = { MSG_DONE, sizeof(done) };
+    int gpu = c->gpu < PAGE_GPUS ? (int)c->gpu : 0, fd = atomic_load(&sock);
+    int64_t r = -EINVAL;
+
+    switch (c->op) {
+    case OP_PING:
+        r = 0;
+        break;
+    case OP_SPILL_TO:
+        r = spill_to(gpu, c->arg[0], deadline);
+        break;
+    case OP_PROMOTE:
+        r = spill_promote(gpu, c->arg[0], deadline);
+        break;
+    case OP_TRIM:
+        r = python_trim(deadline) ? 0 : -ETIMEDOUT;
+        break;
+    case OP_EVICT_ALL:
+        r = evict_all(deadline);
+        break;
+    case OP_RELOAD_ALL:
+        r = evict_reload(deadline);
+        break;
+    case OP_SET_SLICE:
+        r = slice_set((uint32_t)(c->arg[0] < 1000000 ? c->arg[0] : 1000000));
+        break;
+    case OP_SYNC:
+        r = gate_quiet(deadline) && REAL(cuCtxSynchronize)() == CUDA_SUCCESS ? 0 : -ETIMEDOUT;
+        break;
+    case OP_PREPARE:
+        evict_want(c->arg[0]);
+        r = 0;
+        break;
+    default:
+        COUNT_ADD(unknown, 1);
+        break;
+    }
+    reply->result = r < 0 ? r : 0;
+    reply->bytes = r > 0 ? (uint64_t)r : 0;
+    reply->ns = clock_ns() - start;
+    __atomic_store_n(&reply->seq, c->seq, __ATOMIC_RELEASE);
+    if (fd >= 0)
+        (void)send_fd(fd, &done, sizeof(done), -1);
+}
+
+static void commands_look(void)
+{
+    uint64_t newest = __atomic_load_n(&shim.page->control.command_seq, __ATOMIC_ACQUIRE);
+
+    if (newest - command_done > PAGE_RING)
+        command_done = newest - PAGE_RING; /* overrun: the node side sees no reply and asks again */
+    while (command_done < newest) {
+        struct page_command c = shim.page->command[(command_done + 1) % PAGE_RING];
+
+        command_done++;
+        if (c.seq == command_done)
+            command_run(&c);
+    }
+}
+
+static void socket_look(int fd)
+{
+    union {
+        struct message_head head;
+        struct message_device device;
+        char bytes[MESSAGE_MAX];
+    } m;
+    ssize_t n;
+    int passed;
+
+    while ((n = receive(fd, &m, sizeof(m), &passed)) > 0) {
+        if (m.head.type == MSG_ARENA && (size_t)n >= sizeof(m.device))
+            arena_take(&m.device, passed);
+        if (passed >= 0)
+            close(passed);
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        atomic_store(&sock, -1);
+        close(fd);
+        shim.registered = false;
+    }
+}
+
+static void reconnect(void)
+{
+    static uint64_t tried;
+    uint64_t now = clock_ns();
+
+    if (!getenv("MUSTER_GPU_SOCKET") || now - tried < RETRY_NS)
+        return;
+    tried = now;
+    if (helper_register() < 0)
+        return;
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i))
+            helper_device(i);
+}
+
+/* Evicted, and nobody keeps us so any more: come home. */
+static void orphan_look(void)
+{
+    if (shim.page->health.state == STATE_EVICTED &&
+        admit_effective(&shim.page->control, clock_ns()).gate != GATE_CLOSED)
+        (void)evict_reload(clock_ns() + 10 * NSEC_SEC);
+}
+
+static bool background(void)
+{
+    bool more = false;
+
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i))
+            more |= spill_fill_pool(i);
+    more |= evict_prepare();
+    return more;
+}
+
+static void turn(void)
+{
+    static uint64_t slow;
+    struct pollfd p = { .fd = atomic_load(&sock), .events = POLLIN };
+    struct timespec nap = { 0, 50 * 1000 };
+    uint64_t now = clock_ns();
+    bool busy = false;
+
+    if (rg_wants_poll()) {
+        rg_poll();
+        nanosleep(&nap, NULL);
+        if (now - slow < 5 * NSEC_MSEC)
+            return;
+    } else {
+        busy = shim.page->health.state == STATE_RUNNING && background();
+    }
+    slow = now;
+    shim.page->health.beat_ns = now;
+    shim.page->health.slice_groups = slice_groups();
+    shim.page->health.substitutions = resolve_substitutions();
+    if (p.fd >= 0) {
+        if (poll(&p, 1, busy || rg_wants_poll() ? 0 : 5) > 0)
+            socket_look(p.fd);
+    } else {
+        nap.tv_nsec = 5 * (long)NSEC_MSEC;
+        nanosleep(&nap, NULL);
+        reconnect();
+    }
+    commands_look();
+    orphan_look();
+    step_poll();
+    if (now - arenas_asked > NSEC_SEC) {
+        arenas_asked = now;
+        python_try();
+    }
+}
+
+static void *helper_main(void *arg)
+{
+    (void)arg;
+    shim_thread.depth = 1; /* whatever the helper calls is the driver's own */
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i)) {
+            (void)REAL(cuCtxSetCurrent)(enter_context_of(i));
+            break;
+        }
+    while (!atomic_load(&shim.stopping))
+        turn();
+    atomic_store(&stopped, 1);
+    futex_wake(&stopped);
+    return NULL;
+}
+
+/* Before the driver's own end: the thread must not be inside it by then. */
+static void helper_exit(void)
+{
+    if (!atomic_load(&running))
+        return;
+    atomic_store(&shim.stopping, 1);
+    for (int i = 0; i < 20 && !atomic_load(&stopped); i++)
+        futex_wait(&stopped, 0, 50 * NSEC_MSEC);
+    atomic_store(&shim.on, 0);
+}
+
+/* By system call: the C library's own is newer than what we may need. The kernel's set is the first 8 bytes. */
+static void signals_set(const sigset_t *set, sigset_t *old)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, old, 8);
+}
+
+void helper_start(void)
+{
+    uint32_t no = 0;
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    if (!HAVE(cuCtxSetCurrent) || !atomic_compare_exchange_strong(&running, &no, 1))
+        return;
+    sigfillset(&all);
+    signals_set(&all, &old);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (pthread_create(&thread, &attr, helper_main, NULL) != 0) {
+        atomic_store(&running, 0);
+        shim_note("the helper thread could not be started");
+    } else {
+        (void)atexit(helper_exit);
+    }
+    pthread_attr_destroy(&attr);
+    signals_set(&old, NULL);
+}
+
+void helper_forked(void)
+{
+    int fd = atomic_exchange(&sock, -1);
+
+    if (fd >= 0)
+        close(fd);
+    atomic_store(&running, 0);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* mem.h - the memory half of shim.h, which includes it. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/cuda_abi.h"
+#include "shim/page.h"
+
+/* --- account.c */
+int mem_reserve(int gpu, enum page_class class, uint64_t bytes); /* 0 or -ENOMEM: above the cap */
+void mem_force(int gpu, enum page_class class, uint64_t bytes);  /* counts it whatever the cap says */
+void mem_give_back(int gpu, enum page_class class, uint64_t bytes);
+void mem_set_class(int gpu, enum page_class class, uint64_t bytes); /* the class now holds exactly this */
+bool mem_soft_refuse(int gpu, uint64_t bytes);
+uint64_t mem_round(uint64_t bytes);
+uint64_t mem_cap(int gpu);
+bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries);
+/* What an address or handle was given for. `class` CLASS_COUNT is host memory. */
+#define TABLE_HANDLE ((uint64_t)1 << 63)
+#define TABLE_ARRAY ((uint64_t)1 << 62)
+bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class);
+bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class);
+bool table_ref(uint64_t key, int32_t change, int32_t *ret_refs); /* references of a handle */
+void spin_lock(_Atomic uint32_t *lock);
+void spin_unlock(_Atomic uint32_t *lock);
+/* pool.c, graph memory */
+void mem_pool_refresh(int gpu);
+void mem_graph_refresh(int gpu);
+
+/* --- vmm.c: segments of our own making */
+#define VMM_CHUNK (64 * MIB)
+#define VMM_GRAIN (2 * MIB)
+#define VMM_NONE UINT32_MAX
+enum chunk_where { CHUNK_NONE, CHUNK_DEVICE, CHUNK_HOST, CHUNK_SAVED };
+struct chunk {
+    CUmemGenericAllocationHandle handle;
+    uint64_t size, saved_at;
+    uint32_t next;
+    uint32_t where; /* enum chunk_where */
+};
+struct segment {
+    CUdeviceptr base;
+    uint64_t size, born;
+    uint32_t first; /* chunk */
+    int16_t gpu;
+    uint16_t live;
+};
+bool vmm_eligible(int gpu, uint64_t bytes);
+CUresult vmm_alloc(int gpu, uint64_t bytes, bool host, CUdeviceptr *ret);
+bool vmm_free(CUdeviceptr ptr, CUresult *ret); /* false: not ours */
+bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size);
+void vmm_native_from_now(void);
+CUresult vmm_create(int gpu, uint64_t size, bool host, CUmemGenericAllocationHandle *ret);
+CUresult vmm_access(int gpu, CUdeviceptr at, uint64_t size);
+/* For the helper while everything is held: segments by number, their chunks by link. */
+uint32_t vmm_segments(void);
+struct segment *vmm_segment(uint32_t index);
+struct chunk *vmm_chunk(uint32_t index);
+
+/* --- spill.c, evict.c: run by the helper */
+bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device */
+void move_end(void);
+CUstream move_stream(void);
+int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
+int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
+CUmemGenericAllocationHandle spill_pool_take(void); /* a HOST chunk of VMM_CHUNK, 0 none */
+bool spill_fill_pool(int gpu);                      /* one chunk more; true: more to do */
+int64_t evict_all(uint64_t deadline_ns);
+int64_t evict_reload(uint64_t deadline_ns);
+bool evict_prepare(void); /* one block more; true: more to do */
+void evict_want(uint64_t bytes);

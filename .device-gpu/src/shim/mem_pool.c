@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mem_pool.c - memory the driver manages for the program: pools, graphs, handles, device heaps.
+ *
+ * A pool is charged for what it has reserved, which the driver tells; before it grows, the growth is reserved by
+ * estimate and corrected afterwards. A VMM handle is charged until it is released *and* no longer mapped, in either
+ * order.
+ */
+#include <errno.h>
+
+#include "shim/shim.h"
+
+#define POOLS 32
+#define MAPS 16384u
+#define POOL_USED_CURRENT 7
+
+#define NO_DRIVER(name)                                                                                                \
+    if (unlikely(!HAVE(name)))                                                                                         \
+    return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+
+static struct {
+    _Atomic uintptr_t pool;
+    _Atomic int gpu;
+} pools[POOLS];
+
+static struct {
+    CUdeviceptr at;
+    uint64_t size, key;
+} maps[MAPS];
+static uint32_t maps_high;
+static _Atomic uint32_t maps_lock;
+
+static void pool_remember(CUmemoryPool pool, int gpu)
+{
+    for (int i = 0; i < POOLS; i++)
+        if (atomic_load(&pools[i].pool) == (uintptr_t)pool)
+            return;
+    for (int i = 0; i < POOLS; i++) {
+        uintptr_t none = 0;
+
+        if (!atomic_compare_exchange_strong(&pools[i].pool, &none, (uintptr_t)pool))
+            continue;
+        atomic_store(&pools[i].gpu, gpu);
+        return;
+    }
+    COUNT_ADD(unknown, 1);
+}
+
+static uint64_t pool_value(CUmemoryPool pool, int attr)
+{
+    uint64_t value = 0;
+
+    if (!pool || !HAVE(cuMemPoolGetAttribute) || REAL(cuMemPoolGetAttribute)(pool, attr, &value) != CUDA_SUCCESS)
+        return 0;
+    return value;
+}
+
+void mem_pool_refresh(int gpu)
+{
+    uint64_t sum = 0;
+    bool any = false;
+
+    for (int i = 0; i < POOLS; i++) {
+        uintptr_t pool = atomic_load(&pools[i].pool);
+
+        if (pool && atomic_load(&pools[i].gpu) == gpu) {
+            sum += pool_value((CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT);
+            any = true;
+        }
+    }
+    if (any)
+        mem_set_class(gpu, CLASS_POOL, sum);
+}
+
+void mem_graph_refresh(int gpu)
+{
+    uint64_t bytes = 0;
+
+    if (gpu >= 0 && HAVE(cuDeviceGetGraphMemAttribute) &&
+        REAL(cuDeviceGetGraphMemAttribute)(gpu, CU_GRAPH_MEM_ATTR_RESERVED_CURRENT, &bytes) == CUDA_SUCCESS)
+        mem_set_class(gpu, CLASS_GRAPH, bytes);
+}
+
+/* Room for `bytes` more in the pool? The part that fits what it already holds costs nothing. */
+static int pool_reserve(CUmemoryPool pool, int gpu, size_t bytes)
+{
+    uint64_t held = pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT), used = pool_value(pool, POOL_USED_CURRENT);
+
+    if (used + bytes <= held)
+        return 0;
+    return mem_reserve(gpu, CLASS_POOL, used + bytes - held);
+}
+
+static CUmemoryPool pool_default(int gpu)
+{
+    CUmemoryPool pool = NULL;
+
+    if (HAVE(cuDeviceGetMemPool) && REAL(cuDeviceGetMemPool)(&pool, gpu) == CUDA_SUCCESS)
+        return pool;
+    return NULL;
+}
+
+#define POOL_ALLOC(name, params, args, which)                                                                          \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUmemoryPool from;                                                                                             \
+        CUresult r;                                                                                                    \
+        int gpu;                                                                                                       \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        if (!on || shim_thread.capturing || (gpu = enter_device()) < 0)                                                \
+            return REAL(name) args;                                                                                    \
+        from = (which);                                                                                                \
+        if (from)                                                                                                      \
+            pool_remember(from, gpu);                                                                                  \
+        if (pool_reserve(from, gpu, bytes) < 0) {                                                                      \
+            (void)mem_soft_refuse(gpu, bytes);                                                                         \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
+        }                                                                                                              \
+        r = REAL(name) args;                                                                                           \
+        mem_pool_refresh(gpu);                                                                                         \
+        return r;                                                                                                      \
+    }
+#define FROM_DEFAULT (CUdeviceptr * dptr, size_t bytes, CUstream stream)
+#define FROM_POOL (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+POOL_ALLOC(cuMemAllocAsync, FROM_DEFAULT, (dptr, bytes, stream), pool_default(gpu))
+POOL_ALLOC(cuMemAllocAsync_ptsz, FROM_DEFAULT, (dptr, bytes, stream), pool_default(gpu))
+POOL_ALLOC(cuMemAllocFromPoolAsync, FROM_POOL, (dptr, bytes, pool, stream), pool)
+POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, FROM_POOL, (dptr, bytes, pool, stream), pool)
+
+/* What changes a pool's reservation is passed on, then the reservation is read again. */
+#define POOL_AFTER(name, params, args)                                                                                 \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        r = REAL(name) args;                                                                                           \
+        if (on && !shim_thread.capturing)                                                                              \
+            mem_pool_refresh(enter_device());                                                                          \
+        return r;                                                                                                      \
+    }
+POOL_AFTER(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream))
+POOL_AFTER(cuMemFreeAsync_ptsz, (CUdeviceptr dptr, CUstream stream), (dptr, stream))
+POOL_AFTER(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep))
+POOL_AFTER(cuMemPoolSetAttribute, (CUmemoryPool pool, int attr, void *value), (pool, attr, value))
+POOL_AFTER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool pool), (dev, pool))
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct cuda_opaque *props)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuMemPoolCreate);
+    r = REAL(cuMemPoolCreate)(pool, props);
+    if (on && r == CUDA_SUCCESS && enter_device() >= 0)
+        pool_remember(*pool, enter_device());
+    return r;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuMemPoolDestroy);
+    for (int i = 0; on && i < POOLS; i++) {
+        uintptr_t mine = (uintptr_t)pool;
+
+        if (mine && atomic_compare_exchange_strong(&pools[i].pool, &mine, 0))
+            break;
+    }
+    r = REAL(cuMemPoolDestroy)(pool);
+    if (on)
+        mem_pool_refresh(enter_device());
+    return r;
+}
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, void *params)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuGraphAddMemAllocNode);
+    r = REAL(cuGraphAddMemAllocNode)(node, graph, deps, count, params);
+    if (on)
+        mem_graph_refresh(enter_device());
+    return r;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice dev)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuDeviceGraphMemTrim);
+    r = REAL(cuDeviceGraphMemTrim)(dev);
+    if (on)
+        mem_graph_refresh(dev);
+    return r;
+}
+
+CUresult cuCtxSetLimit(int limit, size_t value)
+{
+    static _Atomic uint64_t heap[PAGE_GPUS][2];
+    bool on = shim_ready();
+    CUresult r;
+    int gpu;
+
+    NO_DRIVER(cuCtxSetLimit);
+    r = REAL(cuCtxSetLimit)(limit, value);
+    if (!on || r != CUDA_SUCCESS || (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) ||
+        (gpu = enter_device()) < 0)
+        return r;
+    mem_give_back(gpu, CLASS_NATIVE, atomic_exchange(&heap[gpu][limit == CU_LIMIT_MALLOC_HEAP_SIZE], value));
+    mem_force(gpu, CLASS_NATIVE, value);
+    return r;
+}
+
+/* ---- the program's own VMM handles */
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
+                     unsigned long long flags)
+{
+    bool on = shim_ready();
+    CUresult r;
+    int gpu;
+
+    NO_DRIVER(cuMemCreate);
+    if (!on || !handle || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->location.id < 0 ||
+        prop->location.id >= PAGE_GPUS)
+        return REAL(cuMemCreate)(handle, size, prop, flags);
+    gpu = prop->location.id;
+    if (mem_reserve(gpu, CLASS_VMM, size) < 0) {
+        (void)mem_soft_refuse(gpu, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    r = REAL(cuMemCreate)(handle, size, prop, flags);
+    if (r != CUDA_SUCCESS || !table_put(*handle ^ TABLE_HANDLE, size, gpu, CLASS_VMM))
+        mem_give_back(gpu, CLASS_VMM, size);
+    return r;
+}
+
+static void handle_dropped(uint64_t key)
+{
+    enum page_class class;
+    uint64_t bytes;
+    int32_t refs;
+    int gpu;
+
+    if (table_ref(key, -1, &refs) && refs <= 0 && table_take(key, &bytes, &gpu, &class))
+        mem_give_back(gpu, class, bytes);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuMemRelease);
+    r = REAL(cuMemRelease)(handle);
+    if (on && r == CUDA_SUCCESS)
+        handle_dropped(handle ^ TABLE_HANDLE);
+    return r;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    bool on = shim_ready();
+    int32_t refs;
+    CUresult r;
+
+    NO_DRIVER(cuMemRetainAllocationHandle);
+    r = REAL(cuMemRetainAllocationHandle)(handle, addr);
+    if (on && r == CUDA_SUCCESS)
+        (void)table_ref(*handle ^ TABLE_HANDLE, 1, &refs);
+    return r;
+}
+
+static void map_remember(CUdeviceptr at, uint64_t size, uint64_t key)
+{
+    uint32_t i;
+
+    spin_lock(&maps_lock);
+    for (i = 0; i < MAPS && maps[i].size; i++)
+        ;
+    if (i < MAPS) {
+        maps[i].at = at;
+        maps[i].size = size;
+        maps[i].key = key;
+        maps_high = i >= maps_high ? i + 1 : maps_high;
+    }
+    spin_unlock(&maps_lock);
+    if (i == MAPS)
+        COUNT_ADD(unknown, 1);
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
+{
+    bool on = shim_ready();
+    int32_t refs;
+    CUresult r;
+
+    NO_DRIVER(cuMemMap);
+    r = REAL(cuMemMap)(ptr, size, offset, handle, flags);
+    if (on && r == CUDA_SUCCESS && table_ref(handle ^ TABLE_HANDLE, 1, &refs))
+        map_remember(ptr, size, handle ^ TABLE_HANDLE);
+    return r;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuMemUnmap);
+    r = REAL(cuMemUnmap)(ptr, size);
+    if (!on || r != CUDA_SUCCESS)
+        return r;
+    for (;;) {
+        uint64_t key = 0;
+
+        spin_lock(&maps_lock);
+        for (uint32_t i = 0; i < maps_high && !key; i++)
+            if (maps[i].size && maps[i].at >= ptr && maps[i].at < ptr + size) {
+                key = maps[i].key;
+                maps[i].size = 0;
+            }
+        spin_unlock(&maps_lock);
+        if (!key)
+            return r;
+        handle_dropped(key);
+    }
+}

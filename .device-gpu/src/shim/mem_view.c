@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mem_view.c - what a program is told about memory. Never an error of our own, never a negative number. */
+#include "shim/shim.h"
+
+#define NO_DRIVER(name)                                                                                                \
+    if (unlikely(!HAVE(name)))                                                                                         \
+    return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+
+static uint64_t view_total(int gpu, uint64_t real)
+{
+    uint64_t view = gpu >= 0 && gpu < PAGE_GPUS ? shim.page->limit[gpu].view_total_bytes : 0;
+
+    return view && view < real ? view : real;
+}
+
+static uint64_t view_free(int gpu, uint64_t real)
+{
+    uint64_t cap = mem_cap(gpu), used;
+
+    if (!cap)
+        return real;
+    mem_pool_refresh(gpu);
+    used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_RELAXED);
+    cap = cap > used ? cap - used : 0;
+    return cap < real ? cap : real;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+    bool on = shim_ready();
+    size_t real_free = 0, real_total = 0;
+    CUresult r;
+    int gpu;
+
+    NO_DRIVER(cuMemGetInfo_v2);
+    if (!on)
+        return REAL(cuMemGetInfo_v2)(free_bytes, total);
+    r = REAL(cuMemGetInfo_v2)(&real_free, &real_total);
+    if (r != CUDA_SUCCESS)
+        return r;
+    gpu = enter_device();
+    if (free_bytes)
+        *free_bytes = view_free(gpu, real_free);
+    if (total)
+        *total = view_total(gpu, real_total);
+    return r;
+}
+
+CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
+{
+    size_t wide_free = 0, wide_total = 0;
+    CUresult r;
+
+    if (!shim_ready()) {
+        NO_DRIVER(cuMemGetInfo);
+        return REAL(cuMemGetInfo)(free_bytes, total);
+    }
+    r = cuMemGetInfo_v2(&wide_free, &wide_total);
+    if (r == CUDA_SUCCESS && free_bytes)
+        *free_bytes = wide_free < UINT32_MAX ? (unsigned int)wide_free : UINT32_MAX;
+    if (r == CUDA_SUCCESS && total)
+        *total = wide_total < UINT32_MAX ? (unsigned int)wide_total : UINT32_MAX;
+    return r;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuDeviceTotalMem_v2);
+    r = REAL(cuDeviceTotalMem_v2)(bytes, dev);
+    if (on && r == CUDA_SUCCESS && bytes)
+        *bytes = view_total(dev, *bytes);
+    return r;
+}
+
+CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice dev)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuDeviceTotalMem);
+    r = REAL(cuDeviceTotalMem)(bytes, dev);
+    if (on && r == CUDA_SUCCESS && bytes)
+        *bytes = (unsigned int)view_total(dev, *bytes);
+    return r;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
+{
+    bool on = shim_ready();
+    CUdeviceptr start;
+    uint64_t length;
+
+    NO_DRIVER(cuMemGetAddressRange_v2);
+    if (!on || !vmm_range(dptr, &start, &length))
+        return REAL(cuMemGetAddressRange_v2)(base, size, dptr);
+    if (base)
+        *base = start;
+    if (size)
+        *size = length;
+    return CUDA_SUCCESS;
+}
+
+/* A segment of ours is several mappings; the program asked for one allocation and is told of one. */
+static void attribute_fix(int attr, void *data, CUdeviceptr ptr)
+{
+    CUdeviceptr base;
+    uint64_t size;
+
+    if (!data || (attr != CU_POINTER_ATTRIBUTE_RANGE_START && attr != CU_POINTER_ATTRIBUTE_RANGE_SIZE) ||
+        !vmm_range(ptr, &base, &size))
+        return;
+    if (attr == CU_POINTER_ATTRIBUTE_RANGE_START)
+        *(CUdeviceptr *)data = base;
+    else
+        *(size_t *)data = size;
+}
+
+CUresult cuPointerGetAttribute(void *data, int attr, CUdeviceptr ptr)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuPointerGetAttribute);
+    r = REAL(cuPointerGetAttribute)(data, attr, ptr);
+    if (on && r == CUDA_SUCCESS)
+        attribute_fix(attr, data, ptr);
+    return r;
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, int *attrs, void **data, CUdeviceptr ptr)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuPointerGetAttributes);
+    r = REAL(cuPointerGetAttributes)(count, attrs, data, ptr);
+    for (unsigned int i = 0; on && r == CUDA_SUCCESS && i < count; i++)
+        attribute_fix(attrs[i], data[i], ptr);
+    return r;
+}
+
+CUresult cuPointerSetAttribute(const void *value, int attr, CUdeviceptr ptr)
+{
+    bool on = shim_ready();
+
+    NO_DRIVER(cuPointerSetAttribute);
+    if (on && attr == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && vmm_range(ptr, NULL, NULL))
+        return CUDA_SUCCESS; /* plain allocations accept it, mapped ones do not */
+    return REAL(cuPointerSetAttribute)(value, attr, ptr);
+}
+
+CUresult cuIpcGetMemHandle(struct cuda_ipc_mem *handle, CUdeviceptr dptr)
+{
+    bool on = shim_ready();
+
+    NO_DRIVER(cuIpcGetMemHandle);
+    if (on) {
+        __atomic_fetch_or(&shim.page->health.flags, HEALTH_SHARED, __ATOMIC_RELAXED);
+        if (vmm_range(dptr, NULL, NULL))
+            vmm_native_from_now();
+    }
+    return REAL(cuIpcGetMemHandle)(handle, dptr);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* page.h - what a job process and the node side share: two pages of memory and a few messages.
+ *
+ * The process page belongs to one process; the arena page to one GPU. Every group of fields has one writer and starts
+ * on its own cache line. Every word is read with one aligned load and clamped by the reader, so a page full of
+ * garbage slows a program down at worst. Fields are only ever appended; the smaller size of both sides is valid.
+ * Times are CLOCK_MONOTONIC nanoseconds unless the name says otherwise; sizes are bytes.
+ */
+#include <stdint.h>
+
+#define PAGE_MAGIC 0x6d75737465726770ULL /* "mustergp" */
+#define PAGE_ABI 1u
+#define PAGE_SIZE_BYTES 16384u
+#define ARENA_SIZE_BYTES 4096u
+#define PAGE_GPUS 16
+#define PAGE_RING 8
+#define PAGE_STEPS 64
+#define PAGE_STRIPES 8
+#define PAGE_ERROR_MAX 128
+#define PAGE_PERMILLE 1000u
+
+enum page_gate { GATE_OPEN, GATE_HARVEST, GATE_DUTY, GATE_CLOSED, GATE_COUNT };
+enum page_role { ROLE_NONE, ROLE_GUARANTEED, ROLE_OPPORTUNISTIC, ROLE_COUNT };
+enum page_tier { TIER_CALL, TIER_OPTIMIZER, TIER_KERNEL, TIER_PERIOD, TIER_TIME, TIER_COUNT };
+enum page_class {
+    CLASS_NATIVE,
+    CLASS_VMM,
+    CLASS_POOL,
+    CLASS_ARRAY,
+    CLASS_GRAPH,
+    CLASS_MANAGED,
+    CLASS_CONTEXT,
+    CLASS_COUNT
+};
+enum page_rg { RG_ABSENT, RG_IDLE, RG_ACTIVE, RG_COUNT };
+enum page_op {
+    OP_NONE,
+    OP_PING,
+    OP_SPILL_TO,   /* gpu; arg0 = bytes to reach */
+    OP_PROMOTE,    /* gpu; arg0 = most bytes to bring home, 0 = all the cap allows */
+    OP_TRIM,       /* ask the framework to drop its cache */
+    OP_EVICT_ALL,  /* every movable chunk to host memory, device memory given back */
+    OP_RELOAD_ALL, /* and home again */
+    OP_SET_SLICE,  /* arg0 = microseconds, 0 = what the driver had */
+    OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
+    OP_SYNC,       /* answer when nothing is in flight */
+    OP_COUNT
+};
+enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };
+
+struct page_control { /* writer: node side */
+    uint32_t gate;    /* enum page_gate; a futex */
+    uint32_t role;    /* enum page_role */
+    uint64_t gate_until_ns;
+    uint64_t lease_until_ns;
+    uint32_t share; /* u of the controller, 0..1000 */
+    uint32_t duty;  /* permille of wall time, GATE_DUTY */
+    uint32_t window_us, guard_us, gap_min_us, slice_us;
+    uint64_t command_seq; /* the newest command in the ring */
+} __attribute__((aligned(64)));
+
+struct page_limit { /* writer: node side */
+    uint8_t uuid[16];
+    uint64_t cap_bytes;        /* 0 = none */
+    uint64_t view_total_bytes; /* 0 = the driver's answer */
+    uint64_t host_cap_bytes;   /* 0 = none */
+    uint64_t host_pool_bytes;  /* HOST chunks held ready */
+} __attribute__((aligned(64)));
+
+struct page_command { /* writer: node side */
+    uint64_t seq;
+    uint32_t op, gpu;
+    uint64_t arg[4];
+    uint64_t deadline_ns;
+} __attribute__((aligned(64)));
+
+struct page_counters { /* writer: the threads of one stripe */
+    uint64_t launches, graph_launches, copies, syncs, bytes_copied, gate_waits, gated_ns, unknown;
+    uint64_t fail_open, tracked, inside, spare[5];
+} __attribute__((aligned(64)));
+
+struct page_step_record {
+    uint64_t end_ns;
+    uint32_t wall_us, launches;
+    uint32_t busy_us, tier;
+    uint64_t used_bytes;
+};
+
+struct page_step { /* writer: job */
+    uint64_t seq;  /* how many records were ever written */
+    uint32_t tier, confidence;
+    uint64_t spare[6];
+    struct page_step_record ring[PAGE_STEPS];
+} __attribute__((aligned(64)));
+
+struct page_memory { /* writer: job, with atomic adds */
+    uint8_t uuid[16];
+    uint64_t used; /* sum of the classes, what the cap is held against */
+    uint64_t class_bytes[CLASS_COUNT];
+    uint64_t host_backed, saved, peak;
+    uint64_t cap_hits, soft_refusals, spills, promotions;
+    uint64_t movable, total_bytes, present;
+} __attribute__((aligned(64)));
+
+struct page_reply { /* writer: job */
+    uint64_t seq;
+    int64_t result; /* 0 or -errno */
+    uint64_t bytes, ns;
+};
+
+struct page_health { /* writer: job */
+    uint64_t beat_ns;
+    uint32_t state, slice_groups;
+    uint32_t slice_ok, substitutions;
+    uint64_t pinned_bytes, area_bytes, pool_bytes, flags;
+    char error[PAGE_ERROR_MAX];
+} __attribute__((aligned(64)));
+
+enum page_health_flag { HEALTH_NO_CHECKPOINT = 1, HEALTH_SHARED = 2, HEALTH_LOOKUP_DIFFERS = 4, HEALTH_TABLE_FULL = 8 };
+
+struct page {
+    uint64_t magic;
+    uint32_t abi, size;
+    uint64_t generation;
+    struct page_control control;
+    struct page_limit limit[PAGE_GPUS];
+    struct page_command command[PAGE_RING];
+    struct page_counters counters[PAGE_STRIPES];
+    struct page_memory memory[PAGE_GPUS];
+    struct page_reply reply[PAGE_RING];
+    struct page_health health;
+    struct page_step step;
+};
+
+/* One a GPU. The guaranteed job writes, the opportunistic ones read; `ot_*` and `node_*` are the node side's. */
+struct arena {
+    uint64_t magic;
+    uint32_t abi, size;
+    uint32_t rg_state __attribute__((aligned(64))); /* enum page_rg; a futex */
+    uint32_t rg_pid;
+    uint64_t rg_since_ns, rg_beat_ns;
+    uint32_t gap_pred_us, burst_pred_us;
+    uint64_t rg_step_seq, rg_bursts;
+    uint32_t ot_count __attribute__((aligned(64)));
+    uint32_t ot_turn_pid; /* 0 = any */
+};
+
+_Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");
+_Static_assert(sizeof(struct arena) <= ARENA_SIZE_BYTES, "the arena page has outgrown its size");
+
+/* Messages on the SOCK_SEQPACKET socket. Each begins with a head; an unknown type is skipped by its length. */
+enum message_type {
+    MSG_HELLO = 1,    /* job -> node */
+    MSG_WELCOME,      /* node -> job, with the page's descriptor */
+    MSG_DEVICE,       /* job -> node: a context on this GPU exists */
+    MSG_ARENA,        /* node -> job, with the arena's descriptor */
+    MSG_KICK,         /* node -> job: look at the command ring */
+    MSG_DONE,         /* job -> node: a reply is in the ring */
+    MSG_NEED,         /* job -> node: a guaranteed job's allocation found no memory */
+    MSG_CONTROL = 64, /* tool -> node */
+    MSG_ANSWER,       /* node -> tool: text */
+};
+
+#define MESSAGE_MAX 4096
+#define MESSAGE_NAME_MAX 64
+
+struct message_head {
+    uint32_t type, size;
+};
+
+struct message_hello {
+    struct message_head head;
+    uint32_t abi, role, pid, mode;
+    uint64_t start_ticks; /* of the process, as /proc tells it */
+    uint64_t memory_bytes, host_bytes, pool_bytes;
+    uint32_t driver_version, capabilities;
+    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
+};
+
+struct message_welcome {
+    struct message_head head;
+    uint32_t abi, role;
+    uint64_t generation;
+};
+
+struct message_device {
+    struct message_head head;
+    uint32_t gpu, spare; /* the process' own number of the GPU */
+    uint8_t uuid[16];
+    uint64_t bytes; /* MSG_DEVICE: total memory. MSG_NEED: what is missing */
+};

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* python.c - tier 1: a hook on the optimizer of an unmodified PyTorch program.
+ *
+ * Nothing is installed in the image and torch is never imported by us. When a context comes to be in a process that
+ * has a Python interpreter, a pending call is queued; it runs in the main thread under the interpreter's lock and, if
+ * torch.optim is there, registers a C function of ours as a post-step hook. Every exception is swallowed.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "shim/shim.h"
+
+#define PY_FILE_INPUT 257
+#define TRIES 5u
+
+struct py_method { /* PyMethodDef */
+    const char *name;
+    void *(*fn)(void *self, void *args);
+    int flags;
+    const char *doc;
+};
+
+static int (*add_pending)(int (*fn)(void *), void *arg);
+static void *(*dict_new)(void);
+static int (*dict_set)(void *dict, const char *key, void *value);
+static void *(*run_string)(const char *code, int start, void *globals, void *locals, void *flags);
+static void *(*cfunction_new)(struct py_method *def, void *self, void *module);
+static void *(*get_builtins)(void);
+static void (*err_clear)(void);
+static void (*inc_ref)(void *);
+static void (*dec_ref)(void *);
+static void *none;
+static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_done;
+
+static void *hook_call(void *self, void *args)
+{
+    (void)self;
+    (void)args;
+    step_boundary(TIER_OPTIMIZER);
+    inc_ref(none);
+    return none;
+}
+
+static void *done_call(void *self, void *args)
+{
+    (void)self;
+    (void)args;
+    atomic_store(&hooked, 1);
+    inc_ref(none);
+    return none;
+}
+
+static struct py_method hook_def = { "muster_step_hook", hook_call, 1, NULL }; /* 1: METH_VARARGS */
+static struct py_method done_def = { "muster_done", done_call, 1, NULL };
+
+static const char hook_code[] = "import sys\n"
+                                "m = sys.modules.get('torch.optim.optimizer')\n"
+                                "t = sys.modules.get('torch')\n"
+                                "if m is not None and hasattr(t, 'cuda') and "
+                                "hasattr(m, 'register_optimizer_step_post_hook'):\n"
+                                "    m.register_optimizer_step_post_hook(lambda o, a, k, h=hook: h())\n"
+                                "    done()\n";
+static const char trim_code[] = "import sys\n"
+                                "t = sys.modules.get('torch')\n"
+                                "if t is not None and t.cuda.is_initialized():\n"
+                                "    t.cuda.empty_cache()\n";
+
+static bool python_find(void)
+{
+    if (none)
+        return true;
+    *(void **)&add_pending = resolve_any("Py_AddPendingCall");
+    *(void **)&dict_new = resolve_any("PyDict_New");
+    *(void **)&dict_set = resolve_any("PyDict_SetItemString");
+    *(void **)&run_string = resolve_any("PyRun_StringFlags");
+    *(void **)&cfunction_new = resolve_any("PyCFunction_NewEx");
+    *(void **)&get_builtins = resolve_any("PyEval_GetBuiltins");
+    *(void **)&err_clear = resolve_any("PyErr_Clear");
+    *(void **)&inc_ref = resolve_any("Py_IncRef");
+    *(void **)&dec_ref = resolve_any("Py_DecRef");
+    if (!add_pending || !dict_new || !dict_set || !run_string || !cfunction_new || !get_builtins || !err_clear ||
+        !inc_ref || !dec_ref)
+        return false;
+    none = resolve_any("_Py_NoneStruct");
+    return none != NULL;
+}
+
+/* Runs with the interpreter's lock. */
+static void code_run(const char *code, bool with_hook)
+{
+    void *dict = dict_new(), *f, *result;
+
+    if (!dict) {
+        err_clear();
+        return;
+    }
+    (void)dict_set(dict, "__builtins__", get_builtins());
+    if (with_hook) {
+        if ((f = cfunction_new(&hook_def, NULL, NULL)) != NULL) {
+            (void)dict_set(dict, "hook", f);
+            dec_ref(f);
+        }
+        if ((f = cfunction_new(&done_def, NULL, NULL)) != NULL) {
+            (void)dict_set(dict, "done", f);
+            dec_ref(f);
+        }
+    }
+    result = run_string(code, PY_FILE_INPUT, dict, dict, NULL);
+    if (result)
+        dec_ref(result);
+    else
+        err_clear();
+    dec_ref(dict);
+}
+
+static int pending_hook(void *arg)
+{
+    (void)arg;
+    if (!atomic_load(&hooked))
+        code_run(hook_code, true);
+    atomic_store(&queued, 0);
+    return 0;
+}
+
+void python_try(void)
+{
+    uint32_t idle = 0;
+
+    if (atomic_load(&hooked) || atomic_load(&tries) >= TRIES || !python_find())
+        return;
+    if (!atomic_compare_exchange_strong(&queued, &idle, 1))
+        return;
+    atomic_fetch_add(&tries, 1);
+    if (add_pending(pending_hook, NULL) != 0)
+        atomic_store(&queued, 0);
+}
+
+static int pending_trim(void *arg)
+{
+    (void)arg;
+    code_run(trim_code, false);
+    atomic_store(&trim_done, 1);
+    atomic_store(&trim_asked, 0);
+    return 0;
+}
+
+bool python_trim(uint64_t deadline_ns)
+{
+    struct timespec nap = { 0, 200 * 1000 };
+    uint32_t idle = 0;
+
+    if (!none || !atomic_load(&hooked) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
+        return false;
+    atomic_store(&trim_done, 0);
+    if (add_pending(pending_trim, NULL) != 0) {
+        atomic_store(&trim_asked, 0);
+        return false;
+    }
+    while (!atomic_load(&trim_done) && clock_ns() < deadline_ns)
+        nanosleep(&nap, NULL);
+    return atomic_load(&trim_done) != 0;
+}

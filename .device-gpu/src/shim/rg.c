@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rg.c - the guaranteed job tells its neighbours when the GPU is free.
+ *
+ * Streams hash into 64 slots, each with a count of submissions and the count known to be complete; a collision only
+ * makes the answer later, never wrong. A wait marks its stream as complete up to what had been submitted before the
+ * wait; when every slot is complete the arena says IDLE, with a prediction of the gap. The first submission after that
+ * says ACTIVE: two stores a burst. For a program that never waits the helper records an event on each busy stream once
+ * submissions have stopped, and polls it.
+ */
+#include "shim/gap.h"
+#include "shim/shim.h"
+
+#define EVENTS 1024u
+#define POLL_EVENTS 8u
+
+struct slot {
+    _Atomic uint64_t submitted, synced;
+    _Atomic uintptr_t stream;
+} __attribute__((aligned(64)));
+
+static struct slot slots[RG_SLOTS];
+static _Atomic uint64_t slots_used; /* a bit a slot */
+static struct {
+    _Atomic uintptr_t event;
+    _Atomic uint32_t slot;
+    _Atomic uint64_t mark;
+} events[EVENTS];
+static struct gap_book book;
+static _Atomic uint64_t burst_us, active_since;
+static _Atomic uint32_t polled_stream; /* the helper touches a stream just now */
+
+static uint32_t slot_of(CUstream stream)
+{
+    return (uint32_t)(((uint64_t)(uintptr_t)stream * 0x9e3779b97f4a7c15ULL) >> 58);
+}
+
+static struct arena *arena_mine(void)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (shim.arena[i])
+            return shim.arena[i];
+    return NULL;
+}
+
+static void go_active(struct arena *arena)
+{
+    uint32_t idle = RG_IDLE;
+    uint64_t now, since;
+
+    if (!__atomic_compare_exchange_n(&arena->rg_state, &idle, RG_ACTIVE, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return;
+    now = clock_ns();
+    since = __atomic_exchange_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
+    atomic_store(&active_since, now);
+    __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
+    arena->rg_bursts++;
+    gap_learn(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
+}
+
+static bool all_synced(void)
+{
+    for (uint64_t bits = atomic_load(&slots_used); bits; bits &= bits - 1) {
+        struct slot *s = &slots[__builtin_ctzll(bits)];
+
+        if (atomic_load(&s->synced) < atomic_load(&s->submitted))
+            return false;
+    }
+    return true;
+}
+
+static void go_idle(void)
+{
+    struct arena *arena = arena_mine();
+    uint64_t now, since;
+
+    if (!arena || __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE || !all_synced())
+        return;
+    now = clock_ns();
+    since = atomic_load(&active_since);
+    atomic_fetch_add(&burst_us, now > since ? (now - since) / NSEC_USEC : 0);
+    __atomic_store_n(&arena->gap_pred_us, gap_predict(&book), __ATOMIC_RELAXED);
+    __atomic_store_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
+    if (!all_synced()) { /* a submission slipped in: it saw ACTIVE and did not store */
+        __atomic_store_n(&arena->rg_state, RG_ACTIVE, __ATOMIC_SEQ_CST);
+        return;
+    }
+    if (__atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED))
+        futex_wake((_Atomic uint32_t *)&arena->rg_state);
+}
+
+void rg_submit(CUstream stream)
+{
+    uint32_t n = slot_of(stream);
+    struct arena *arena = arena_mine();
+
+    if (unlikely(!(atomic_load_explicit(&slots_used, memory_order_relaxed) >> n & 1))) {
+        atomic_fetch_or(&slots_used, (uint64_t)1 << n);
+        atomic_store(&slots[n].stream, (uintptr_t)stream);
+    }
+    atomic_fetch_add(&slots[n].submitted, 1);
+    if (arena && unlikely(__atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE))
+        go_active(arena);
+}
+
+uint64_t rg_mark(CUstream stream)
+{
+    return atomic_load(&slots[slot_of(stream)].submitted);
+}
+
+static void slot_raise(uint32_t n, uint64_t mark)
+{
+    uint64_t seen = atomic_load(&slots[n].synced);
+
+    while (seen < mark && !atomic_compare_exchange_weak(&slots[n].synced, &seen, mark))
+        ;
+}
+
+void rg_synced(CUstream stream, uint64_t mark)
+{
+    slot_raise(slot_of(stream), mark);
+    go_idle();
+}
+
+void rg_mark_all(uint64_t *marks)
+{
+    for (uint32_t n = 0; n < RG_SLOTS; n++)
+        marks[n] = atomic_load(&slots[n].submitted);
+}
+
+void rg_synced_all(const uint64_t *marks)
+{
+    for (uint32_t n = 0; n < RG_SLOTS; n++)
+        slot_raise(n, marks[n]);
+    go_idle();
+}
+
+static uint32_t event_at(CUevent event)
+{
+    return (uint32_t)(((uint64_t)(uintptr_t)event * 0x9e3779b97f4a7c15ULL) >> 54);
+}
+
+void rg_event_record(CUevent event, CUstream stream)
+{
+    uint32_t i = event_at(event), n = slot_of(stream);
+
+    atomic_store(&events[i].event, 0);
+    atomic_store(&events[i].slot, n);
+    atomic_store(&events[i].mark, atomic_load(&slots[n].submitted));
+    atomic_store(&events[i].event, (uintptr_t)event);
+}
+
+void rg_event_synced(CUevent event)
+{
+    uint32_t i = event_at(event), n;
+    uint64_t mark;
+
+    if (atomic_load(&events[i].event) != (uintptr_t)event)
+        return;
+    n = atomic_load(&events[i].slot);
+    mark = atomic_load(&events[i].mark);
+    if (atomic_load(&events[i].event) != (uintptr_t)event) /* overwritten while we read */
+        return;
+    slot_raise(n, mark);
+    go_idle();
+}
+
+void rg_stream_gone(CUstream stream)
+{
+    uint32_t n = slot_of(stream);
+
+    atomic_store(&slots[n].stream, 0);
+    for (int i = 0; i < 1000 && atomic_load(&polled_stream) == n + 1; i++)
+        futex_wait(&polled_stream, n + 1, NSEC_USEC * 100);
+}
+
+bool rg_wants_poll(void)
+{
+    struct arena *arena = arena_mine();
+
+    return shim.role == ROLE_GUARANTEED && arena && __atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED) != 0 &&
+           __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) == RG_ACTIVE;
+}
+
+/* One busy stream: record an event once submissions stopped, then ask it. */
+static void slot_poll(uint32_t n)
+{
+    static CUevent event[RG_SLOTS];
+    static uint64_t mark[RG_SLOTS], last[RG_SLOTS];
+    struct slot *s = &slots[n];
+    uint64_t submitted = atomic_load(&s->submitted);
+    bool moved = last[n] != submitted;
+
+    last[n] = submitted;
+    if (mark[n]) {
+        if (REAL(cuEventQuery)(event[n]) == CUDA_ERROR_NOT_READY)
+            return;
+        slot_raise(n, mark[n]);
+        mark[n] = 0;
+    }
+    if (moved || atomic_load(&s->synced) >= submitted || atomic_load(&shim.captures))
+        return;
+    if (!event[n] && REAL(cuEventCreate)(&event[n], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return;
+    atomic_store(&polled_stream, n + 1);
+    if (atomic_load(&s->stream) || n == slot_of(NULL)) {
+        if (REAL(cuEventRecord)(event[n], (CUstream)atomic_load(&s->stream)) == CUDA_SUCCESS)
+            mark[n] = submitted;
+    } else {
+        slot_raise(n, submitted); /* the stream is gone, and its work with it */
+    }
+    atomic_store(&polled_stream, 0);
+}
+
+void rg_poll(void)
+{
+    if (!HAVE(cuEventQuery) || !HAVE(cuEventRecord) || !HAVE(cuEventCreate))
+        return;
+    for (uint64_t bits = atomic_load(&slots_used); bits; bits &= bits - 1)
+        slot_poll((uint32_t)__builtin_ctzll(bits));
+    go_idle();
+}
+
+uint32_t rg_burst_us_take(void)
+{
+    gap_boundary(&book);
+    return (uint32_t)atomic_exchange(&burst_us, 0);
+}

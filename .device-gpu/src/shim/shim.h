@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* shim.h - what the files of the preloaded library know of each other.
+ *
+ * Rules of this library: no abort, exit or assert; nothing is allocated after start but from fixed tables; no lock is
+ * held across a driver call or a wait; errno is left as it was; an unknown thing is passed on and counted. `shim.on` is
+ * the one word a hooked call looks at when nothing was asked of us.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/cuda_abi.h"
+#include "shim/page.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define TLS __thread __attribute__((tls_model("initial-exec")))
+#define MIB ((uint64_t)1 << 20)
+#define NSEC_USEC ((uint64_t)1000)
+#define NSEC_MSEC ((uint64_t)1000000)
+#define NSEC_SEC ((uint64_t)1000000000)
+
+/* Number and type of every hooked function. */
+#define HOOK_SPECIAL(name, group, act, params, args)                                                                   \
+    typedef CUresult(*fn_##name) params;                                                                               \
+    EXPORT CUresult name params;
+#define HOOK_TRACK HOOK_SPECIAL
+#define HOOK_COPY(name, group, act, params, args, stream, n) HOOK_SPECIAL(name, group, act, params, args)
+#include "shim/hooks.def"
+#undef HOOK_SPECIAL
+#undef HOOK_COPY
+#define NEED(name, params) typedef CUresult(*fn_##name) params;
+#include "shim/needs.def"
+#undef NEED
+
+enum hook_index {
+#define HOOK_SPECIAL(name, group, act, params, args) HOOK_##name,
+#define HOOK_COPY(name, group, act, params, args, stream, n) HOOK_##name,
+#include "shim/hooks.def"
+#undef HOOK_SPECIAL
+#undef HOOK_COPY
+#undef HOOK_TRACK
+    HOOK_COUNT,
+    NEED_FIRST = HOOK_COUNT - 1,
+#define NEED(name, params) HOOK_##name,
+#include "shim/needs.def"
+#undef NEED
+    FUNC_COUNT
+};
+
+enum shim_mode { MODE_COUNT_ONLY, MODE_CAP, MODE_SPILL };
+
+struct shim {
+    _Atomic uint32_t on;       /* 0: inert, every wrapper is a jump; SHIM_NOT_STARTED before the first call */
+    _Atomic uint32_t hold;     /* the helper moves memory: submissions wait. A futex */
+    _Atomic uint32_t captures; /* stream captures under way */
+    _Atomic uint32_t stopping;
+    uint32_t role, mode;
+    bool registered, required, debug;
+    int page_fd;
+    struct page *page;                             /* never NULL: a private page until one is given */
+    struct arena *arena[PAGE_GPUS];                /* NULL until given */
+    uint64_t memory_bytes, host_bytes, pool_bytes; /* what the environment asked for */
+    void *real[FUNC_COUNT];
+};
+
+extern struct shim shim;
+
+/* The driver's own function; NULL when this driver has none. */
+#define REAL(name) ((fn_##name)shim.real[HOOK_##name])
+#define HAVE(name) (shim.real[HOOK_##name] != NULL)
+
+/* Per-thread state; `depth` notices a wrapper re-entered on the same thread. */
+struct shim_thread {
+    uint32_t depth, stripe;
+    uint32_t capturing;
+    uint64_t refused_ns, refused_bytes;
+};
+extern TLS struct shim_thread shim_thread;
+
+/* --- resolve.c */
+/* Finds the driver if it is loaded (or loads it when `load`) and fills shim.real. True when it is there. */
+bool resolve_driver(bool load);
+void *resolve_libc(const char *name);
+void *resolve_any(const char *name);  /* a symbol of any loaded object, or NULL */
+void *resolve_next(const char *name); /* the object after us, for what we stand in front of */
+uint32_t resolve_substitutions(void);
+bool resolve_differs(void);
+
+/* --- enter.c */
+/* First use: environment, driver, registration. Cheap afterwards. */
+void enter_start(void);
+void enter_context(CUcontext ctx, CUdevice dev); /* a context came to be */
+void enter_context_gone(CUcontext ctx);
+CUcontext enter_context_of(int gpu);
+int enter_device(void); /* GPU of the calling thread's context; -1 none */
+uint64_t clock_ns(void);
+long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+void futex_wake(_Atomic uint32_t *word);
+void shim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static inline struct page_counters *counters_mine(void)
+{
+    if (unlikely(shim_thread.stripe == 0)) {
+        static _Atomic uint32_t next;
+        shim_thread.stripe = 1 + (atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % PAGE_STRIPES);
+    }
+    return &shim.page->counters[shim_thread.stripe - 1];
+}
+
+#define COUNT_ADD(field, n) __atomic_fetch_add(&counters_mine()->field, (uint64_t)(n), __ATOMIC_RELAXED)
+
+#define SHIM_NOT_STARTED 2u
+
+/* False: inert, pass the call on. The first call of all resolves the driver and registers. */
+static inline bool shim_ready(void)
+{
+    uint32_t on = atomic_load_explicit(&shim.on, memory_order_acquire);
+
+    if (unlikely(on == SHIM_NOT_STARTED)) {
+        enter_start();
+        on = atomic_load_explicit(&shim.on, memory_order_acquire);
+    }
+    return on == 1;
+}
+
+/* --- gate.c */
+/* Waits until a submission may go on, and counts it as inside until submit_leave(). */
+struct submit {
+    struct page_counters *stripe;
+    uint64_t key;
+    CUstream stream;
+    uint32_t cost_us;
+    int32_t probe; /* slot of a timing probe, -1 none */
+    bool gated;
+};
+enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
+void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);
+void submit_leave(struct submit *submit, CUresult result);
+bool gate_quiet(uint64_t deadline_ns); /* helper: nobody is between enter and leave */
+void gate_hold(void);
+void gate_release(void);
+
+/* --- fence.c: estimates and what is in flight (opportunistic side) */
+uint32_t fence_estimate(uint64_t key);
+int32_t fence_probe_begin(uint64_t key, CUstream stream);
+void fence_probe_end(int32_t probe, CUstream stream);
+void fence_submitted(CUstream stream, uint32_t cost_us);
+uint64_t fence_inflight_us(void);
+void fence_poll(void);
+void fence_cover(CUstream stream);
+
+/* --- rg.c: idle and active (guaranteed side) */
+void rg_submit(CUstream stream);
+uint64_t rg_mark(CUstream stream);
+void rg_synced(CUstream stream, uint64_t mark);
+void rg_mark_all(uint64_t *marks);
+void rg_synced_all(const uint64_t *marks);
+void rg_event_record(CUevent event, CUstream stream);
+void rg_event_synced(CUevent event);
+void rg_stream_gone(CUstream stream);
+void rg_poll(void); /* helper */
+bool rg_wants_poll(void);
+uint32_t rg_burst_us_take(void);
+#define RG_SLOTS 64
+
+/* --- step.c, period.c, python.c */
+void step_launch(CUfunction f, uint64_t key); /* tiers 2 and 3 look at a launch */
+void step_boundary(enum page_tier tier);
+void step_poll(void); /* helper: tier 4 */
+void python_try(void);
+bool python_trim(uint64_t deadline_ns);
+
+/* --- slice.c */
+int slice_set(uint32_t us); /* 0, or -errno: time slices are off */
+uint32_t slice_groups(void);
+
+/* --- helper.c */
+void helper_start(void);
+int helper_register(void); /* 0, or -errno within 50 ms */
+void helper_device(int gpu);
+void helper_need(int gpu, uint64_t bytes);
+void helper_forked(void);
+
+#include "shim/mem.h"

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spill.c - chunks between device and host memory, at the same address.
+ *
+ * The device is quiet while a chunk moves: submissions are held and the context has been waited for. A batch of chunks
+ * is copied to host memory mapped at a scratch range; only after the copies have completed without error is each
+ * chunk's address pointed at its new memory. The old memory is released last, so any failure leaves the chunk where it
+ * was, with its content. Host chunks are slow to make, so a pool of them is filled ahead of time.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/shim.h"
+
+#define BATCH 16u
+#define POOL_MAX 1024u
+
+static CUmemGenericAllocationHandle pool[POOL_MAX];
+static uint32_t pool_count;
+static _Atomic uint32_t pool_lock;
+static CUdeviceptr scratch;
+static CUstream stream;
+
+struct pick {
+    struct chunk *chunk;
+    CUdeviceptr at;
+    CUmemGenericAllocationHandle fresh;
+};
+
+CUstream move_stream(void)
+{
+    if (!stream && HAVE(cuStreamCreate))
+        (void)REAL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+    return stream;
+}
+
+bool move_begin(int gpu, uint64_t deadline_ns)
+{
+    CUcontext ctx = enter_context_of(gpu);
+
+    /* While evicted, everything is held already, and must stay so. */
+    if (!ctx || shim.page->health.state != STATE_RUNNING || REAL(cuCtxSetCurrent)(ctx) != CUDA_SUCCESS)
+        return false;
+    gate_hold();
+    if (gate_quiet(deadline_ns) && move_stream() && REAL(cuCtxSynchronize)() == CUDA_SUCCESS)
+        return true;
+    gate_release();
+    return false;
+}
+
+void move_end(void)
+{
+    gate_release();
+}
+
+CUmemGenericAllocationHandle spill_pool_take(void)
+{
+    CUmemGenericAllocationHandle handle = 0;
+
+    spin_lock(&pool_lock);
+    if (pool_count)
+        handle = pool[--pool_count];
+    spin_unlock(&pool_lock);
+    if (handle)
+        __atomic_fetch_sub(&shim.page->health.pool_bytes, VMM_CHUNK, __ATOMIC_RELAXED);
+    return handle;
+}
+
+static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
+{
+    bool kept = false;
+
+    if (size != VMM_CHUNK)
+        return false;
+    spin_lock(&pool_lock);
+    if (pool_count < POOL_MAX) {
+        pool[pool_count++] = handle;
+        kept = true;
+    }
+    spin_unlock(&pool_lock);
+    if (kept)
+        __atomic_fetch_add(&shim.page->health.pool_bytes, VMM_CHUNK, __ATOMIC_RELAXED);
+    return kept;
+}
+
+bool spill_fill_pool(int gpu)
+{
+    uint64_t want = shim.page->limit[gpu].host_pool_bytes / VMM_CHUNK;
+    CUmemGenericAllocationHandle handle;
+
+    if (shim.mode != MODE_SPILL || pool_count >= (want < POOL_MAX ? want : POOL_MAX) || !enter_context_of(gpu))
+        return false;
+    if (REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
+        vmm_create(gpu, VMM_CHUNK, true, &handle) != CUDA_SUCCESS)
+        return false;
+    if (!pool_put(handle, VMM_CHUNK))
+        (void)REAL(cuMemRelease)(handle);
+    return true;
+}
+
+/* New memory for every pick, mapped at the scratch range, and the copies queued. Returns how many are under way. */
+static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
+{
+    uint32_t n;
+
+    if (!scratch && REAL(cuMemAddressReserve)(&scratch, BATCH * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
+        return 0;
+    for (n = 0; n < count; n++) {
+        struct pick *p = &picks[n];
+        CUdeviceptr at = scratch + n * VMM_CHUNK;
+
+        p->fresh = to_host && p->chunk->size == VMM_CHUNK ? spill_pool_take() : 0;
+        if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, &p->fresh) != CUDA_SUCCESS)
+            break;
+        if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
+            (void)REAL(cuMemRelease)(p->fresh);
+            break;
+        }
+        if (vmm_access(gpu, at, p->chunk->size) != CUDA_SUCCESS ||
+            REAL(cuMemcpyDtoDAsync_v2)(at, p->at, p->chunk->size, stream) != CUDA_SUCCESS) {
+            (void)REAL(cuMemUnmap)(at, p->chunk->size);
+            (void)REAL(cuMemRelease)(p->fresh);
+            break;
+        }
+    }
+    return n;
+}
+
+/* The chunk's address now shows the new memory; the old handle is released. False: nothing changed. */
+static bool pick_switch(int gpu, struct pick *p, bool to_host)
+{
+    struct chunk *c = p->chunk;
+
+    if (REAL(cuMemUnmap)(p->at, c->size) != CUDA_SUCCESS)
+        return false;
+    if (REAL(cuMemMap)(p->at, c->size, 0, p->fresh, 0) != CUDA_SUCCESS ||
+        vmm_access(gpu, p->at, c->size) != CUDA_SUCCESS) {
+        (void)REAL(cuMemUnmap)(p->at, c->size);
+        if (REAL(cuMemMap)(p->at, c->size, 0, c->handle, 0) != CUDA_SUCCESS ||
+            vmm_access(gpu, p->at, c->size) != CUDA_SUCCESS)
+            shim_note("a chunk of %llu bytes could not be mapped back", (unsigned long long)c->size);
+        return false;
+    }
+    if (!to_host && pool_put(c->handle, c->size))
+        ; /* kept for the next spill */
+    else
+        (void)REAL(cuMemRelease)(c->handle);
+    c->handle = p->fresh;
+    c->where = to_host ? CHUNK_HOST : CHUNK_DEVICE;
+    return true;
+}
+
+static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_host)
+{
+    struct page_memory *m = &shim.page->memory[gpu];
+    uint32_t under_way = batch_copy(gpu, picks, count, to_host);
+    bool copied = under_way && REAL(cuStreamSynchronize)(stream) == CUDA_SUCCESS;
+    int64_t moved = 0;
+
+    for (uint32_t i = 0; i < under_way; i++) {
+        uint64_t size = picks[i].chunk->size;
+
+        (void)REAL(cuMemUnmap)(scratch + i * VMM_CHUNK, size);
+        if (!copied || !pick_switch(gpu, &picks[i], to_host)) {
+            (void)REAL(cuMemRelease)(picks[i].fresh);
+            continue;
+        }
+        moved += (int64_t)size;
+        if (to_host) {
+            mem_give_back(gpu, CLASS_VMM, size);
+            __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&m->spills, 1, __ATOMIC_RELAXED);
+        } else {
+            __atomic_fetch_sub(&m->host_backed, size, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&m->promotions, 1, __ATOMIC_RELAXED);
+        }
+    }
+    if (!to_host)
+        for (uint32_t i = 0; i < count; i++)
+            if (picks[i].chunk->where != CHUNK_DEVICE)
+                mem_give_back(gpu, CLASS_VMM, picks[i].chunk->size);
+    return moved;
+}
+
+/* The next chunks of that kind, oldest segment first, worth at most `most` bytes (the last one may go over). */
+static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struct pick *picks)
+{
+    uint32_t n = 0;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < vmm_segments() && n < BATCH && sum < most; i++) {
+        struct segment *s = vmm_segment(i);
+        CUdeviceptr at = s->base;
+
+        if (!s->live || s->gpu != gpu)
+            continue;
+        for (uint32_t k = s->first; k != VMM_NONE && n < BATCH && sum < most; k = vmm_chunk(k)->next) {
+            struct chunk *c = vmm_chunk(k);
+
+            if (c->where == (uint32_t)where) {
+                picks[n++] = (struct pick){ c, at, 0 };
+                sum += c->size;
+            }
+            at += c->size;
+        }
+    }
+    return n;
+}
+
+int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
+{
+    struct page_memory *m = &shim.page->memory[gpu];
+    struct pick picks[BATCH];
+    int64_t moved = 0, r;
+
+    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
+        return 0;
+    (void)python_trim(clock_ns() + 100 * NSEC_MSEC);
+    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
+        return 0;
+    if (!move_begin(gpu, deadline_ns))
+        return -EBUSY;
+    while (__atomic_load_n(&m->used, __ATOMIC_RELAXED) > target && clock_ns() < deadline_ns) {
+        uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED);
+        uint32_t n = picks_find(gpu, CHUNK_DEVICE, used - target, picks);
+
+        r = n ? batch_move(gpu, picks, n, true) : 0;
+        if (r <= 0)
+            break;
+        moved += r;
+    }
+    move_end();
+    return moved;
+}
+
+int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
+{
+    struct pick picks[BATCH];
+    int64_t moved = 0, r;
+
+    if (__atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED) == 0)
+        return 0;
+    if (!move_begin(gpu, deadline_ns))
+        return -EBUSY;
+    while ((most == 0 || (uint64_t)moved < most) && clock_ns() < deadline_ns) {
+        uint32_t n = picks_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX, picks), fit = 0;
+
+        while (fit < n && mem_reserve(gpu, CLASS_VMM, picks[fit].chunk->size) == 0)
+            fit++;
+        r = fit ? batch_move(gpu, picks, fit, false) : 0;
+        if (r <= 0)
+            break;
+        moved += r;
+    }
+    move_end();
+    return moved;
+}

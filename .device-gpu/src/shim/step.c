@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - mini-batch boundaries, from the best signal there is.
+ *
+ * A boundary is a hint for speed; nothing is ever correct because of one. Tier 0 is a call from the program, 1 a hook
+ * on the optimizer, 2 the first other kernel after a run of optimizer kernels, 3 the period of the launch sequence, 4 a
+ * window of time. A better tier, once seen, silences the worse ones; ten seconds of silence from it undo that.
+ */
+#include <string.h>
+
+#include "shim/period.h"
+#include "shim/shim.h"
+
+#define NAMES 4096u
+#define TIER_SILENCE (10 * NSEC_SEC)
+#define WINDOW_NS (250 * NSEC_MSEC)
+#define TIER2_AFTER (3 * NSEC_SEC)
+
+static uint16_t ids[PERIOD_RING];
+static uint32_t mib[PERIOD_RING];
+static _Atomic uint64_t position, next_boundary;
+static _Atomic uint32_t period, misses;
+static struct {
+    _Atomic uintptr_t f;
+    _Atomic uint32_t kind; /* 1 optimizer, 2 other */
+} names[NAMES];
+static _Atomic uint32_t in_optimizer, best = TIER_TIME;
+static _Atomic uint64_t best_at, last_ns, last_launches;
+static _Atomic uint32_t step_lock;
+
+EXPORT void muster_step(void);
+EXPORT uint64_t muster_gpu_stat(const char *name);
+
+static uint64_t launches_total(void)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < PAGE_STRIPES; i++)
+        sum += shim.page->counters[i].launches + shim.page->counters[i].graph_launches;
+    return sum;
+}
+
+static int gpu_first(void)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i))
+            return i;
+    return 0;
+}
+
+static void record_write(enum page_tier tier, uint64_t now)
+{
+    struct page_step *step = &shim.page->step;
+    uint64_t total = launches_total(), last = atomic_exchange(&last_ns, now);
+    uint64_t before = atomic_exchange(&last_launches, total);
+    struct page_step_record *r = &step->ring[step->seq % PAGE_STEPS];
+
+    if (last == 0)
+        return;
+    r->end_ns = now;
+    r->wall_us = (uint32_t)((now - last) / NSEC_USEC);
+    r->launches = (uint32_t)(total - before);
+    r->busy_us = rg_burst_us_take();
+    r->tier = tier;
+    r->used_bytes = shim.page->memory[gpu_first()].used;
+    step->tier = tier;
+    step->confidence = tier <= TIER_OPTIMIZER ? 1000 : (tier == TIER_KERNEL ? 900 : (tier == TIER_PERIOD ? 600 : 100));
+    __atomic_store_n(&step->seq, step->seq + 1, __ATOMIC_RELEASE);
+}
+
+void step_boundary(enum page_tier tier)
+{
+    uint64_t now = clock_ns();
+    uint32_t free_lock = 0;
+
+    if ((uint32_t)tier > atomic_load(&best) && now - atomic_load(&best_at) < TIER_SILENCE)
+        return;
+    if (!atomic_compare_exchange_strong(&step_lock, &free_lock, 1))
+        return; /* another thread writes a boundary this instant: one is enough */
+    atomic_store(&best, tier);
+    atomic_store(&best_at, now);
+    record_write(tier, now);
+    atomic_store(&step_lock, 0);
+}
+
+void muster_step(void)
+{
+    if (shim_ready())
+        step_boundary(TIER_CALL);
+}
+
+static bool name_is_optimizer(const char *name)
+{
+    static const char *const words[] = {
+        "multi_tensor_apply", "MultiTensorApply", "adam", "Adam", "sgd", "SGD", "lamb", "Lamb", "lion", "Lion"
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+static uint32_t kind_of(CUfunction f)
+{
+    uint32_t i = (uint32_t)(((uint64_t)(uintptr_t)f * 0x9e3779b97f4a7c15ULL) >> 52);
+    const char *name = NULL;
+    uint32_t kind = 2;
+
+    if (atomic_load_explicit(&names[i].f, memory_order_relaxed) == (uintptr_t)f)
+        return atomic_load_explicit(&names[i].kind, memory_order_relaxed);
+    if (HAVE(cuFuncGetName) && REAL(cuFuncGetName)(&name, f) == CUDA_SUCCESS && name && name_is_optimizer(name))
+        kind = 1;
+    atomic_store_explicit(&names[i].kind, kind, memory_order_relaxed);
+    atomic_store_explicit(&names[i].f, (uintptr_t)f, memory_order_relaxed);
+    return kind;
+}
+
+void step_launch(CUfunction f, uint64_t key)
+{
+    uint64_t at;
+    uint32_t kind;
+
+    if (likely(atomic_load_explicit(&best, memory_order_relaxed) <= TIER_OPTIMIZER))
+        return;
+    at = atomic_fetch_add_explicit(&position, 1, memory_order_relaxed);
+    ids[at % PERIOD_RING] = (uint16_t)(key >> 40 ^ key >> 13);
+    mib[at % PERIOD_RING] = (uint32_t)(shim.page->memory[gpu_first()].used / MIB);
+    if (f) {
+        kind = kind_of(f);
+        if (kind == 1)
+            atomic_store_explicit(&in_optimizer, 1, memory_order_relaxed);
+        else if (atomic_exchange_explicit(&in_optimizer, 0, memory_order_relaxed))
+            step_boundary(TIER_KERNEL);
+    }
+    if (atomic_load_explicit(&period, memory_order_relaxed) &&
+        at == atomic_load_explicit(&next_boundary, memory_order_relaxed)) {
+        atomic_fetch_add(&next_boundary, atomic_load(&period));
+        step_boundary(TIER_PERIOD);
+    }
+}
+
+/* Helper, now and then: is there a period, and is it still the same? */
+static void period_look(void)
+{
+    static uint16_t copy[PERIOD_RING];
+    static uint32_t copy_mib[PERIOD_RING];
+    uint64_t at = atomic_load(&position);
+    uint32_t n = at < PERIOD_RING ? (uint32_t)at : PERIOD_RING, found, phase;
+
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = ids[(at - n + i) % PERIOD_RING];
+        copy_mib[i] = mib[(at - n + i) % PERIOD_RING];
+    }
+    found = period_find(copy, n);
+    if (found == atomic_load(&period) && found) {
+        atomic_store(&misses, 0);
+        if (atomic_load(&next_boundary) > atomic_load(&position))
+            return;
+    } else if (atomic_load(&period) && atomic_fetch_add(&misses, 1) < 2) {
+        return; /* three misses in a row before the lock is given up */
+    }
+    atomic_store(&period, found);
+    atomic_store(&misses, 0);
+    if (found) {
+        phase = period_anchor(copy_mib, n, found);
+        atomic_store(&next_boundary, at - 1 - phase + found * (1 + (atomic_load(&position) - at + phase) / found));
+    }
+}
+
+void step_poll(void)
+{
+    static uint64_t looked, window;
+    uint64_t now = clock_ns();
+
+    if (atomic_load(&best) <= TIER_KERNEL && now - atomic_load(&best_at) < TIER_SILENCE)
+        return;
+    if (now - looked > 500 * NSEC_MSEC) {
+        looked = now;
+        period_look();
+    }
+    if (now - window > WINDOW_NS) {
+        window = now;
+        step_boundary(TIER_TIME);
+    }
+}
+
+/* One number for tests and tools inside the process; UINT64_MAX: no such name. */
+uint64_t muster_gpu_stat(const char *name)
+{
+    struct page_counters sum = { 0 };
+    struct page_memory *m = &shim.page->memory[gpu_first()];
+
+    for (int i = 0; i < PAGE_STRIPES; i++) {
+        struct page_counters *c = &shim.page->counters[i];
+
+        sum.launches += c->launches;
+        sum.graph_launches += c->graph_launches;
+        sum.copies += c->copies;
+        sum.syncs += c->syncs;
+        sum.gate_waits += c->gate_waits;
+        sum.gated_ns += c->gated_ns;
+        sum.unknown += c->unknown;
+        sum.fail_open += c->fail_open;
+        sum.bytes_copied += c->bytes_copied;
+    }
+#define STAT(text, value)                                                                                              \
+    if (strcmp(name, text) == 0)                                                                                       \
+    return (uint64_t)(value)
+    STAT("on", atomic_load(&shim.on) == 1);
+    STAT("registered", shim.registered);
+    STAT("role", shim.role);
+    STAT("mode", shim.mode);
+    STAT("launches", sum.launches);
+    STAT("graph_launches", sum.graph_launches);
+    STAT("copies", sum.copies);
+    STAT("bytes_copied", sum.bytes_copied);
+    STAT("syncs", sum.syncs);
+    STAT("gate_waits", sum.gate_waits);
+    STAT("gated_ns", sum.gated_ns);
+    STAT("unknown", sum.unknown);
+    STAT("fail_open", sum.fail_open);
+    STAT("used", m->used);
+    STAT("peak", m->peak);
+    STAT("host_backed", m->host_backed);
+    STAT("saved", m->saved);
+    STAT("movable", m->movable);
+    STAT("cap_hits", m->cap_hits);
+    STAT("soft_refusals", m->soft_refusals);
+    STAT("spills", m->spills);
+    STAT("promotions", m->promotions);
+    STAT("steps", shim.page->step.seq);
+    STAT("tier", shim.page->step.tier);
+    STAT("slice_groups", slice_groups());
+    STAT("slice_ok", shim.page->health.slice_ok);
+    STAT("area_bytes", shim.page->health.area_bytes);
+    STAT("pool_bytes", shim.page->health.pool_bytes);
+    STAT("substitutions", resolve_substitutions());
+    STAT("pinned", shim.page->health.pinned_bytes);
+#undef STAT
+    return UINT64_MAX;
+}

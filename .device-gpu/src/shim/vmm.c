@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vmm.c - plain allocations built from the virtual memory interface, so that they can be moved.
+ *
+ * A segment is one address range; its memory is cut into chunks of at most 64 MiB, each on the device, in host
+ * memory the GPU can read, or saved away. The address never changes. The lock guards the two tables for a few
+ * instructions; a segment under construction or being freed is in neither.
+ */
+#include <errno.h>
+
+#include "shim/shim.h"
+
+#define SEGMENTS 16384u
+#define CHUNKS 65536u
+
+static struct segment segments[SEGMENTS];
+static struct chunk chunks[CHUNKS];
+static uint32_t segments_high, chunks_high, chunk_free = VMM_NONE;
+static _Atomic uint32_t lock, native_only;
+static _Atomic uint64_t births;
+
+bool vmm_eligible(int gpu, uint64_t bytes)
+{
+    return shim.mode == MODE_SPILL && bytes >= VMM_GRAIN && !shim_thread.capturing && gpu >= 0 && gpu < PAGE_GPUS &&
+           !atomic_load_explicit(&native_only, memory_order_relaxed) && HAVE(cuMemCreate) && HAVE(cuMemMap) &&
+           HAVE(cuMemSetAccess) && HAVE(cuMemAddressReserve) && HAVE(cuMemUnmap) && HAVE(cuMemRelease);
+}
+
+void vmm_native_from_now(void)
+{
+    atomic_store(&native_only, 1);
+}
+
+uint32_t vmm_segments(void)
+{
+    return segments_high;
+}
+
+struct segment *vmm_segment(uint32_t index)
+{
+    return &segments[index];
+}
+
+struct chunk *vmm_chunk(uint32_t index)
+{
+    return index < CHUNKS ? &chunks[index] : NULL;
+}
+
+static uint32_t chunk_new(void)
+{
+    uint32_t i;
+
+    spin_lock(&lock);
+    i = chunk_free;
+    if (i != VMM_NONE)
+        chunk_free = chunks[i].next;
+    else if (chunks_high < CHUNKS)
+        i = chunks_high++;
+    spin_unlock(&lock);
+    return i;
+}
+
+static void chunk_drop(uint32_t i)
+{
+    spin_lock(&lock);
+    chunks[i].where = CHUNK_NONE;
+    chunks[i].next = chunk_free;
+    chunk_free = i;
+    spin_unlock(&lock);
+}
+
+static bool rdma_capable(int gpu)
+{
+    static _Atomic int8_t known[PAGE_GPUS]; /* 0 unknown, 1 no, 2 yes */
+    int value = 0;
+
+    if (atomic_load(&known[gpu]) == 0) {
+        if (!HAVE(cuDeviceGetAttribute) ||
+            REAL(cuDeviceGetAttribute)(&value, CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM, gpu) != CUDA_SUCCESS)
+            value = 0;
+        atomic_store(&known[gpu], value ? 2 : 1);
+    }
+    return atomic_load(&known[gpu]) == 2;
+}
+
+CUresult vmm_create(int gpu, uint64_t size, bool host, CUmemGenericAllocationHandle *ret)
+{
+    struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                                                host ? 0 : gpu } };
+
+    if (!host)
+        prop.flags.rdma = rdma_capable(gpu);
+    return REAL(cuMemCreate)(ret, size, &prop, 0);
+}
+
+CUresult vmm_access(int gpu, CUdeviceptr at, uint64_t size)
+{
+    struct cuda_access access = { { CU_MEM_LOCATION_TYPE_DEVICE, gpu }, CU_MEM_ACCESS_READWRITE };
+
+    return REAL(cuMemSetAccess)(at, size, &access, 1);
+}
+
+/* Unmaps and releases every chunk of the list and drops it. */
+static void chunks_tear(CUdeviceptr at, uint32_t first)
+{
+    for (uint32_t i = first, next; i != VMM_NONE; i = next) {
+        struct chunk *c = &chunks[i];
+
+        next = c->next;
+        if (c->where == CHUNK_DEVICE || c->where == CHUNK_HOST) {
+            (void)REAL(cuMemUnmap)(at, c->size);
+            (void)REAL(cuMemRelease)(c->handle);
+        }
+        at += c->size;
+        chunk_drop(i);
+    }
+}
+
+/* Creates and maps the chunks of one range. On failure nothing is left mapped. */
+static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host, uint32_t *ret_first)
+{
+    uint32_t first = VMM_NONE, last = VMM_NONE;
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t at = 0; at < size && r == CUDA_SUCCESS; at += VMM_CHUNK) {
+        uint64_t part = size - at < VMM_CHUNK ? size - at : VMM_CHUNK;
+        uint32_t i = chunk_new();
+        CUmemGenericAllocationHandle handle = 0;
+
+        if (i == VMM_NONE) {
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+            break;
+        }
+        if (host && part == VMM_CHUNK)
+            handle = spill_pool_take();
+        if (!handle)
+            r = vmm_create(gpu, part, host, &handle);
+        if (r == CUDA_SUCCESS && (r = REAL(cuMemMap)(base + at, part, 0, handle, 0)) != CUDA_SUCCESS)
+            (void)REAL(cuMemRelease)(handle);
+        chunks[i] = (struct chunk){ handle, part, 0, VMM_NONE,
+                                    r != CUDA_SUCCESS ? CHUNK_NONE : (host ? CHUNK_HOST : CHUNK_DEVICE) };
+        if (last == VMM_NONE)
+            first = i;
+        else
+            chunks[last].next = i;
+        last = i;
+    }
+    if (r == CUDA_SUCCESS)
+        r = vmm_access(gpu, base, size);
+    if (r != CUDA_SUCCESS) {
+        chunks_tear(base, first);
+        return r;
+    }
+    *ret_first = first;
+    return CUDA_SUCCESS;
+}
+
+static bool segment_publish(CUdeviceptr base, uint64_t size, int gpu, uint32_t first)
+{
+    uint32_t i;
+
+    spin_lock(&lock);
+    for (i = 0; i < segments_high && segments[i].live; i++)
+        ;
+    if (i == segments_high && segments_high < SEGMENTS)
+        segments_high++;
+    else if (i == segments_high)
+        i = SEGMENTS;
+    if (i < SEGMENTS)
+        segments[i] = (struct segment){ base, size, atomic_fetch_add(&births, 1), first, (int16_t)gpu, 1 };
+    spin_unlock(&lock);
+    return i < SEGMENTS;
+}
+
+CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
+{
+    struct page_memory *m = &shim.page->memory[gpu];
+    uint64_t host_cap = shim.page->limit[gpu].host_cap_bytes;
+    CUdeviceptr base = 0;
+    uint32_t first;
+    CUresult r;
+
+    if (host && host_cap && __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + size > host_cap)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = REAL(cuMemAddressReserve)(&base, size, VMM_GRAIN, 0, 0);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = chunks_build(gpu, base, size, host, &first);
+    if (r != CUDA_SUCCESS) {
+        (void)REAL(cuMemAddressFree)(base, size);
+        return r;
+    }
+    if (!segment_publish(base, size, gpu, first)) {
+        chunks_tear(base, first);
+        (void)REAL(cuMemAddressFree)(base, size);
+        COUNT_ADD(unknown, 1);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_fetch_add(&m->movable, size, __ATOMIC_RELAXED);
+    if (host)
+        __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
+    *ret = base;
+    return CUDA_SUCCESS;
+}
+
+static bool segment_find(CUdeviceptr ptr, bool exact, bool take, struct segment *ret)
+{
+    bool found = false;
+
+    spin_lock(&lock);
+    for (uint32_t i = 0; i < segments_high && !found; i++) {
+        struct segment *s = &segments[i];
+
+        if (!s->live || ptr < s->base || ptr >= s->base + s->size || (exact && ptr != s->base))
+            continue;
+        found = true;
+        *ret = *s;
+        if (take)
+            s->live = 0;
+    }
+    spin_unlock(&lock);
+    return found;
+}
+
+bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size)
+{
+    struct segment s;
+
+    if (segments_high == 0 || !segment_find(ptr, false, false, &s))
+        return false;
+    if (base)
+        *base = s.base;
+    if (size)
+        *size = s.size;
+    return true;
+}
+
+/* As the plain call does: wait for the device, then take the memory away. */
+bool vmm_free(CUdeviceptr ptr, CUresult *ret)
+{
+    struct page_memory *m;
+    struct segment s;
+
+    if (!segment_find(ptr, true, true, &s))
+        return false;
+    m = &shim.page->memory[s.gpu];
+    if (HAVE(cuCtxSynchronize) && atomic_load(&shim.captures) == 0)
+        (void)REAL(cuCtxSynchronize)();
+    for (uint32_t i = s.first; i != VMM_NONE; i = chunks[i].next) {
+        if (chunks[i].where == CHUNK_DEVICE)
+            mem_give_back(s.gpu, CLASS_VMM, chunks[i].size);
+        else if (chunks[i].where == CHUNK_HOST)
+            __atomic_fetch_sub(&m->host_backed, chunks[i].size, __ATOMIC_RELAXED);
+        else
+            __atomic_fetch_sub(&m->saved, chunks[i].size, __ATOMIC_RELAXED);
+    }
+    chunks_tear(s.base, s.first);
+    *ret = REAL(cuMemAddressFree)(s.base, s.size);
+    __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
+    return true;
+}

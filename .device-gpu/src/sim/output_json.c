@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* output_json.c - one run as JSON. See output.h; keys: docs/report.md. Keys are only ever added. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "sim/metrics.h"
+#include "sim/output.h"
+#include "wire/json_write.h"
+
+#define RUN_BYTES_MAX ((size_t)1 << 16) /* names are bounded, so this is far more than a run needs */
+
+/* Six decimals are microseconds; what lies behind them is noise of the division. */
+static void put_real(struct json_write *json, const char *key, double value)
+{
+    double scaled = value * 1e6;
+
+    json_write_double(json, key, fabs(scaled) < 0x1.0p53 ? round(scaled) / 1e6 + 0.0 : value);
+}
+
+static void put_summary(struct json_write *json, const struct summary *summary)
+{
+    char digest[17];
+
+    json_write_u64(json, "jobs", summary->jobs);
+    json_write_u64(json, "finished", summary->finished);
+    json_write_u64(json, "failed", summary->failed);
+    json_write_u64(json, "refused", summary->refused);
+    put_real(json, "avg_jct_seconds", summary->avg_jct);
+    put_real(json, "p50_jct_seconds", summary->p50_jct);
+    put_real(json, "p95_jct_seconds", summary->p95_jct);
+    put_real(json, "p99_jct_seconds", summary->p99_jct);
+    put_real(json, "max_jct_seconds", summary->max_jct);
+    put_real(json, "sum_jct_seconds", summary->sum_jct);
+    put_real(json, "makespan_seconds", summary->makespan);
+    put_real(json, "avg_queue_seconds", summary->avg_queue);
+    put_real(json, "avg_fair_share_seconds", summary->avg_fair_share);
+    put_real(json, "avg_fragmentation_seconds", summary->avg_fragmentation_delay);
+    put_real(json, "gpu_utilization_ratio", summary->gpu_utilization);
+    put_real(json, "fragmentation_ratio", summary->fragmentation);
+    json_write_u64(json, "preemptions", summary->preemptions);
+    json_write_u64(json, "migrations", summary->migrations);
+    put_real(json, "deadline_miss_ratio", summary->deadline_miss);
+    put_real(json, "lost_gpu_seconds", summary->lost_gpu_seconds);
+    put_real(json, "overhead_gpu_seconds", summary->overhead_gpu_seconds);
+    json_write_u64(json, "events", summary->events);
+    json_write_u64(json, "decisions", summary->decisions);
+    put_real(json, "decisions_per_second", summary->decisions_per_second);
+    put_real(json, "wall_seconds", summary->wall_seconds);
+    json_write_u64(json, "peak_rss_bytes", summary->peak_rss_bytes);
+    (void)snprintf(digest, sizeof(digest), "%016" PRIx64, summary->digest);
+    json_write_text(json, "digest", digest);
+}
+
+static void put_size(struct json_write *json, const char *key, const struct size_summary *size)
+{
+    json_write_object(json, key);
+    json_write_u64(json, "jobs", size->jobs);
+    json_write_u64(json, "finished", size->finished);
+    put_real(json, "avg_jct_seconds", size->avg_jct);
+    put_real(json, "avg_queue_seconds", size->avg_queue);
+    put_real(json, "p95_queue_seconds", size->p95_queue);
+    put_real(json, "wait_seconds", size->waited);
+    put_real(json, "fair_share_seconds", size->fair_share);
+    put_real(json, "fragmentation_seconds", size->fragmentation);
+    put_real(json, "p50_slowdown_ratio", size->p50_slowdown);
+    put_real(json, "p95_slowdown_ratio", size->p95_slowdown);
+    json_write_close(json);
+}
+
+static void put_run(struct json_write *json, const struct run_result *run, const struct wait_summary *waits)
+{
+    json_write_object(json, NULL);
+    json_write_text(json, "apiVersion", "v1");
+    json_write_text(json, "kind", "SimRun");
+    json_write_text(json, "policy", run->policy);
+    json_write_text(json, "cluster", run->cluster_name);
+    json_write_text(json, "trace", run->trace_name);
+    json_write_text(json, "settings", run->settings);
+    json_write_u64(json, "seed", run->seed);
+    json_write_u64(json, "gpus", run->gpu_count);
+    json_write_u64(json, "nodes", run->node_count);
+    put_summary(json, &run->summary);
+    json_write_object(json, "wait_seconds_by_reason");
+    for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
+        put_real(json, reason_name((enum reason)reason), waits->by_reason[reason]);
+    json_write_close(json);
+    json_write_object(json, "by_size");
+    for (int bucket = 0; bucket < SIZE_COUNT; bucket++)
+        put_size(json, size_bucket_name((enum size_bucket)bucket), &waits->by_size[bucket]);
+    json_write_close(json);
+    json_write_close(json);
+}
+
+int output_json(FILE *out, const struct run_result *run)
+{
+    CLEANUP_BUF struct buf buf = BUF_INIT(RUN_BYTES_MAX);
+    struct json_write json;
+    struct wait_summary waits;
+    int r = metrics_waits(run, &waits);
+
+    if (r < 0)
+        return r;
+    json_write_init(&json, &buf, true);
+    put_run(&json, run, &waits);
+    if (buf.error < 0)
+        return buf.error;
+    (void)fwrite(buf.data, 1, buf.size, out);
+    return 0;
+}
+
+int output_json_list(FILE *out, const struct run_result *const *runs, size_t count)
+{
+    CLEANUP_BUF struct buf buf = BUF_INIT(RUN_BYTES_MAX * (count + 1));
+    struct json_write json;
+
+    json_write_init(&json, &buf, true);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "SimRunList");
+    json_write_array(&json, "items");
+    for (size_t i = 0; i < count; i++) {
+        struct wait_summary waits;
+        int r = metrics_waits(runs[i], &waits);
+
+        if (r < 0)
+            return r;
+        put_run(&json, runs[i], &waits);
+    }
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_close(&json);
+    if (buf.error < 0)
+        return buf.error;
+    (void)fwrite(buf.data, 1, buf.size, out);
+    return 0;
+}

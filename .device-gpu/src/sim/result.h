@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* result.h - what one simulated run leaves behind: per job, over time, and in sum.
+ *
+ * The driver fills it while it runs; metrics, CSV, JSON and the HTML report only read it.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "model/reason.h"
+
+struct trace;
+struct cluster_spec;
+
+enum outcome { OUTCOME_WAITING, OUTCOME_RUNNING, OUTCOME_DONE, OUTCOME_FAILED, OUTCOME_REFUSED, OUTCOME_COUNT };
+
+/* One job of the trace, same index as in the trace. Spans and instants in microseconds, -1 = never happened. */
+struct job_result {
+    int64_t id;
+    usec_t submit, start, end;
+    usec_t run;                       /* time it held all its GPUs and made progress */
+    usec_t overhead;                  /* time it held GPUs without progress: start, restart, migration */
+    usec_t lost;                      /* progress thrown away: since the last checkpoint, or by failures */
+    usec_t alone;                     /* run time alone on its requested GPUs (queueing = end - submit - alone) */
+    usec_t waited[REASON_COUNT];      /* seconds of waiting by cause */
+    usec_t fair_share, fragmentation; /* the same waiting, split as YARN-CS splits it */
+    int32_t gpus;
+    mgpu_t share;
+    uint32_t user, vc, model; /* names of the trace, NAME_NONE = none */
+    uint32_t preemptions, migrations, attempts;
+    uint16_t nodes;      /* nodes of its last placement */
+    uint8_t locality;    /* 0 fewest nodes possible, 1 one rack, 2 across racks; of its last placement */
+    uint8_t outcome;     /* enum outcome */
+    uint8_t deadlines;   /* how many it had */
+    int8_t deadline_met; /* index of the first deadline that its end keeps, -1 = none */
+};
+
+/* The cluster from `at` on, until the next sample. Taken at every change, thinned when there are too many. */
+struct sample {
+    usec_t at;
+    int64_t mgpu_held;  /* thousandths of GPUs held by jobs */
+    int64_t mgpu_total; /* of healthy nodes */
+    uint32_t waiting, running;
+    int64_t mgpu_waiting; /* asked for by waiting jobs */
+};
+
+struct vc_sample {
+    usec_t at;
+    uint32_t vc; /* index into cluster_spec.vcs */
+    int64_t mgpu_held;
+    uint32_t waiting;
+};
+
+/* One job on one GPU for a while: the rows of the Gantt chart. Kept for small clusters only. */
+struct span {
+    usec_t from, to;
+    uint32_t job; /* index into jobs */
+    uint32_t gpu; /* index over the whole cluster */
+    mgpu_t share;
+    uint8_t kind; /* 0 running, 1 starting or restoring */
+};
+
+struct summary {
+    uint64_t jobs, finished, failed, refused;
+    double avg_jct, p50_jct, p95_jct, p99_jct, max_jct, sum_jct; /* seconds */
+    double makespan, avg_queue;                                  /* seconds */
+    double gpu_utilization, fragmentation;                       /* ratios */
+    double deadline_miss;                                        /* ratio of jobs that have one; NaN = none has */
+    double lost_gpu_seconds, overhead_gpu_seconds;
+    double avg_fair_share, avg_fragmentation_delay; /* seconds */
+    uint64_t preemptions, migrations, decisions, events;
+    double decisions_per_second, wall_seconds;
+    uint64_t peak_rss_bytes;
+    uint64_t digest;
+};
+
+/* One stretch of time: sums over it, and the extremes. */
+struct timebin {
+    usec_t span;                       /* how much of it was seen */
+    double held, total, waiting;       /* thousandths of GPUs (jobs, for waiting) x microseconds */
+    int64_t held_min, held_max;        /* thousandths of GPUs */
+    uint32_t waiting_min, waiting_max; /* jobs */
+};
+
+/* The whole run in at most TIMEBINS stretches of equal width. When time goes on past the last, neighbours are joined
+ * and the width doubles: means and extremes stay exact however long the run. */
+enum { TIMEBINS = 1024 };
+struct timeline {
+    usec_t start, width; /* of bin 0; width of each */
+    size_t count;
+    struct timebin *bins; /* owned, TIMEBINS; NULL before the first sample */
+};
+
+/* Sums over time, exact however many samples are kept. Kept by run_result_sample(). */
+struct tally {
+    usec_t waiting_span;    /* time with at least one job waiting */
+    double capacity;        /* thousandths of healthy GPUs x microseconds, from the first submit on */
+    double wanted_idle;     /* of waiting_span: idle share of the GPUs that waiting jobs ask for, x microseconds */
+    struct sample last;     /* in force since last.at */
+    unsigned char has_last; /* bool */
+};
+
+struct run_result {
+    char policy[64], trace_name[256], cluster_name[256];
+    char settings[512];                 /* "key=value" pairs, one space between */
+    const struct trace *trace;          /* borrowed; where names of users, vcs and models come from. NULL = none */
+    const struct cluster_spec *cluster; /* borrowed; NULL = not told */
+    uint64_t seed;
+    struct tally tally;
+    struct timeline timeline; /* kept by run_result_sample() */
+    struct job_result *jobs;
+    size_t job_count;
+    struct sample *samples;
+    size_t sample_count, sample_capacity;
+    struct vc_sample *vc_samples;
+    size_t vc_sample_count, vc_sample_capacity;
+    struct span *spans;
+    size_t span_count, span_capacity;
+    usec_t spans_until; /* bars that began later were not kept; 0 = all were */
+    uint32_t gpu_count, node_count, vc_count;
+    struct summary summary;
+};
+
+enum { SAMPLES_MAX = 1 << 15, VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
+
+void run_result_done(struct run_result *result);
+
+/* Notes the state of the cluster from sample->at on. Instants ascend; a second sample of one instant replaces the
+ * first. Past SAMPLES_MAX the samples kept are thinned (extremes stay); the tally goes on being exact. -ENOMEM. */
+int run_result_sample(struct run_result *result, const struct sample *sample);
+
+/* The same for one virtual cluster. Those numbered VC_SERIES_MAX and up are not kept: no plot has room. -ENOMEM. */
+int run_result_vc_sample(struct run_result *result, const struct vc_sample *sample);
+
+/* Notes one bar of the Gantt chart, when it has ended. Does nothing when the cluster has more than SPAN_GPUS_MAX GPUs
+ * (gpu_count). Past SPANS_MAX only bars that began before that moment are kept: the chart then shows the time up to
+ * it (spans_until), without holes. -ENOMEM. */
+int run_result_span(struct run_result *result, const struct span *span);
+
+/* Thins samples in place to at most `max` (>= 8), time bucket by time bucket: of each the first, the fewest and the
+ * most GPUs held and the longest queue stay. Returns how many are left. */
+size_t samples_thin(struct sample *samples, size_t count, size_t max);

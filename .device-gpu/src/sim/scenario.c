@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario.c - see scenario.h. */
+#include "sim/scenario.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "sim/metrics.h"
+#include "wire/decimal.h"
+#include "wire/suggest.h"
+
+static int unknown_policy(const char *name, struct error *err)
+{
+    const char *names[64];
+    size_t count = 0;
+    const char *near;
+
+    while (count < 64 && policy_at(count)) {
+        names[count] = policy_at(count)->name;
+        count++;
+    }
+    near = suggest_word(name, strlen(name), names, count);
+    return error_set(err, -ENOENT, "no policy '%s'%s%s%s; 'muster sim policies' lists them", name,
+                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static int unknown_key(const struct policy_setup *setup, const char *key, struct error *err)
+{
+    char keys[256], world[256] = "";
+
+    policy_keys(setup, keys, sizeof(keys));
+    for (const struct world_param *p = world_params; p->name; p++) {
+        size_t have = strlen(world);
+
+        (void)snprintf(world + have, sizeof(world) - have, "%s%s", have ? ", " : "", p->name);
+    }
+    return error_set(
+        err, -EINVAL,
+        "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, reload", key, keys,
+        world);
+}
+
+/* Everybody owed everything: the switch that turns capacity queues into one shared queue a virtual cluster. */
+static void quotas_off(struct scenario *s)
+{
+    int32_t all[SKUS_MAX] = { 0 };
+
+    for (uint32_t n = 0; n < s->cluster.node_count; n++)
+        all[s->cluster.nodes[n].sku] += s->cluster.nodes[n].gpus;
+    for (uint32_t v = 0; v < s->cluster.vc_count; v++)
+        memcpy(s->vcs[v].quota, all, sizeof(all));
+}
+
+/* A setting of the run itself. -ENOENT if it is none. */
+static int set_run(struct scenario *s, const char *key, const char *value, struct error *err)
+{
+    if (strcmp(key, "round") == 0 || strcmp(key, "until") == 0) {
+        usec_t span;
+        int r = world_parse_span(value, &span, err);
+
+        if (r < 0)
+            return error_prefix(err, r, "%s", key);
+        *(strcmp(key, "round") == 0 ? &s->driver.round : &s->driver.until) = span;
+        return 0;
+    }
+    if (strcmp(key, "reload") == 0) {
+        int64_t every;
+
+        if (decimal_parse_i64(value, strlen(value), &every) < 0 || every < 0 || every > INT32_MAX)
+            return error_set(err, -EINVAL, "reload: expected a number of instants, got '%s'", value);
+        s->driver.reload_every = (uint32_t)every;
+        return 0;
+    }
+    if (strcmp(key, "quota") == 0) {
+        if (strcmp(value, "off") == 0)
+            quotas_off(s);
+        else if (strcmp(value, "on") != 0)
+            return error_set(err, -EINVAL, "quota: expected on or off, got '%s'", value);
+        return 0;
+    }
+    if (strcmp(key, "infeasible") == 0) {
+        if (strcmp(value, "skip") != 0 && strcmp(value, "error") != 0)
+            return error_set(err, -EINVAL, "infeasible: expected error or skip, got '%s'", value);
+        s->driver.skip_infeasible = strcmp(value, "skip") == 0;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+static int set_one(struct scenario *s, struct policy_setup *setup, const char *key, const char *value,
+                   struct error *err)
+{
+    int r = policy_set(setup, key, value, err);
+
+    if (r == -ENOENT)
+        r = set_run(s, key, value, err);
+    if (r == -ENOENT)
+        r = world_config_set(&s->driver.world, key, value, err);
+    if (r == -ENOENT)
+        r = unknown_key(setup, key, err);
+    return r;
+}
+
+/* The policy of one virtual cluster: its own with its own settings, or the run's. */
+static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *common, struct error *err)
+{
+    const struct vc_spec *vc = &s->vcs[v];
+    const struct names *names = &s->cluster.names;
+
+    s->policies[v] = *common;
+    if (vc->policy != NAME_NONE) {
+        const struct policy *policy = policy_find(names_get(names, vc->policy));
+
+        if (!policy)
+            return unknown_policy(names_get(names, vc->policy), err);
+        policy_setup(policy, &s->policies[v]);
+    }
+    for (uint32_t i = 0; i < vc->param_count; i++) {
+        const char *key = names_get(names, vc->params[i].key);
+        int r = policy_set(&s->policies[v], key, names_get(names, vc->params[i].value), err);
+
+        if (r == -ENOENT)
+            r = unknown_key(&s->policies[v], key, err);
+        if (r < 0)
+            return error_prefix(err, r, "vcs.%s", names_get(names, vc->name));
+    }
+    return 0;
+}
+
+static const char *job_label(const struct trace *trace, const struct jobspec *spec, char text[32])
+{
+    if (trace->ids.count && (uint64_t)spec->id < trace->ids.count)
+        return names_get(&trace->ids, (uint32_t)spec->id);
+    (void)snprintf(text, 32, "%lld", (long long)spec->id);
+    return text;
+}
+
+/* The virtual cluster a job names; the only one there is, whatever it names. */
+static int map_vcs(struct scenario *s, const struct trace *trace, struct error *err)
+{
+    for (size_t i = 0; i < trace->count && s->cluster.vc_count > 1; i++) {
+        const struct jobspec *spec = &trace->jobs[i].spec;
+        const char *name = names_get(&trace->vcs, spec->vc);
+        uint32_t v = 0;
+        char text[32];
+
+        while (v < s->cluster.vc_count && strcmp(names_get(&s->cluster.names, s->vcs[v].name), name) != 0)
+            v++;
+        if (v == s->cluster.vc_count)
+            return error_set(err, -ENOENT, "job %s: the cluster has no virtual cluster '%s' [NoSuchVc]",
+                             job_label(trace, spec, text), name);
+        s->job_vcs[i] = v;
+    }
+    return 0;
+}
+
+/* Types the jobs name, as types of this cluster; names are compared without regard to case. */
+static int map_skus(struct scenario *s, const struct trace *trace, struct error *err)
+{
+    for (size_t i = 0; i < trace->count; i++) {
+        const struct jobspec *spec = &trace->jobs[i].spec;
+        uint32_t mask = 0;
+        char text[32];
+
+        if (!spec->sku_mask)
+            continue;
+        for (uint32_t t = 0; t < trace->skus.count && t < 32; t++)
+            for (uint32_t c = 0; spec->sku_mask >> t & 1 && c < s->cluster.sku_count; c++)
+                if (strcasecmp(names_get(&trace->skus, t), names_get(&s->cluster.names, s->cluster.skus[c].name)) == 0)
+                    mask |= 1u << c;
+        if (!mask && !s->driver.skip_infeasible)
+            return error_set(err, -ERANGE, "job %s: no node has a GPU type it asks for [Infeasible.Sku]",
+                             job_label(trace, spec, text));
+        /* A bit beyond the cluster's types: nothing it may use, which the core refuses. */
+        s->job_skus[i] = mask ? mask : 1u << 31;
+    }
+    return 0;
+}
+
+int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace, const char *policy,
+                  const struct setting *settings, size_t count, struct error *err)
+{
+    const struct policy *found = policy_find(policy);
+    struct policy_setup common;
+    int r = 0;
+
+    *s = (struct scenario){ .cluster = *cluster };
+    if (!found)
+        return unknown_policy(policy, err);
+    s->vcs = mem_zalloc(cluster->vc_count, sizeof(*s->vcs));
+    s->policies = mem_zalloc(cluster->vc_count, sizeof(*s->policies));
+    s->job_vcs = mem_zalloc(trace->count, sizeof(*s->job_vcs));
+    s->job_skus = mem_zalloc(trace->count, sizeof(*s->job_skus));
+    if (!s->vcs || !s->policies || !s->job_vcs || !s->job_skus)
+        r = error_set(err, -ENOMEM, "no memory for %zu jobs", trace->count);
+    if (r == 0) {
+        memcpy(s->vcs, cluster->vcs, cluster->vc_count * sizeof(*s->vcs));
+        s->cluster.vcs = s->vcs;
+        policy_setup(found, &common);
+        world_config_init(&s->driver.world);
+    }
+    /* `place` first: it brings knobs of its own. */
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < count && r == 0; i++)
+            if ((strcmp(settings[i].key, "place") == 0) == (pass == 0))
+                r = set_one(s, &common, settings[i].key, settings[i].value, err);
+    for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
+        r = setup_vc(s, v, &common, err);
+    if (r == 0)
+        r = map_vcs(s, trace, err);
+    if (r == 0)
+        r = map_skus(s, trace, err);
+    if (r < 0) {
+        scenario_done(s);
+        return r;
+    }
+    s->driver.trace = trace;
+    s->driver.cluster = &s->cluster;
+    s->driver.policies = s->policies;
+    s->driver.job_vcs = s->job_vcs;
+    s->driver.job_skus = s->job_skus;
+    return 0;
+}
+
+void scenario_done(struct scenario *s)
+{
+    mem_free(s->vcs);
+    mem_free(s->policies);
+    mem_free(s->job_vcs);
+    mem_free(s->job_skus);
+    *s = (struct scenario){ 0 };
+}
+
+int scenario_run(struct scenario *s, uint64_t seed, struct run_result *ret_result, struct error *err)
+{
+    int r;
+
+    s->driver.cluster = &s->cluster;
+    s->driver.seed = s->driver.world.seed = seed;
+    r = driver_run(&s->driver, ret_result, err);
+    if (r < 0)
+        return r;
+    r = metrics_compute(ret_result);
+    return r < 0 ? error_set(err, r, "no memory for the metrics") : 0;
+}

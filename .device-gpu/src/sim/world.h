@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* world.h - the simulated world: how fast a job runs where, what things cost, what breaks.
+ *
+ * Only the driver of a simulation asks here; no policy can. Everything is a function of (trace, cluster, config,
+ * seed): no clock, no state but the position in the stream of faults. Rules, units and file formats:
+ * docs/world-model.md.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "model/cluster.h"
+#include "model/trace.h"
+
+/* A placement as the world sees it: how many GPUs on which nodes. */
+struct world_shape {
+    int32_t gpus;
+    uint16_t nodes, racks;
+    uint16_t sku;                         /* index into cluster_spec.skus; of the slowest, where they differ */
+    int32_t node_gpus_max, node_gpus_min; /* of the nodes used */
+};
+
+/* Another job that shares a GPU with the one asked about. */
+struct world_neighbour {
+    uint32_t job; /* index into the trace */
+    mgpu_t share;
+};
+
+enum world_cost {
+    WORLD_START,      /* first start */
+    WORLD_RESUME,     /* every later one: it held no GPU in between */
+    WORLD_STOP,       /* checkpoint when preempted, while it still holds its GPUs */
+    WORLD_MIGRATE,    /* from one placement to another without leaving the cluster */
+    WORLD_CHECKPOINT, /* one periodic checkpoint */
+    WORLD_COST_COUNT
+};
+
+enum world_costs { COSTS_NONE, COSTS_LUCID, COSTS_MURI, COSTS_POLLUX, COSTS_CHRONUS, COSTS_GANDIVA, COSTS_COUNT };
+enum world_slowdown { SLOWDOWN_NONE, SLOWDOWN_PHILLY, SLOWDOWN_COUNT };
+enum world_keep { KEEP_ALL, KEEP_CHECKPOINT, KEEP_NONE, KEEP_COUNT };
+
+/* Where a node or one of its GPUs goes down or comes back. */
+#define WORLD_WHOLE_NODE UINT32_MAX
+struct world_fault {
+    usec_t at;
+    uint32_t node; /* index into cluster_spec.nodes */
+    uint32_t gpu;  /* on that node, or WORLD_WHOLE_NODE */
+    bool up;       /* false: goes down */
+};
+
+#define WORLD_PATH_MAX 512
+
+/* Zero is a valid config: no cost, full speed, nothing breaks. world_config_init() sets the defaults of the table. */
+struct world_config {
+    uint64_t seed;
+    usec_t cost[WORLD_COST_COUNT]; /* spans; used where `cost_set` says so, else what `costs` says */
+    bool cost_set[WORLD_COST_COUNT];
+    enum world_costs costs;
+    usec_t checkpoint;    /* interval of periodic checkpoints; 0 = none */
+    enum world_keep keep; /* what a planned stop keeps */
+    ppm_t estimate_error; /* 300000 = up to 30 % off */
+    enum world_slowdown slowdown;
+    usec_t mtbf, mttr;          /* of a node; mtbf 0 = never fails */
+    usec_t gpu_mtbf, gpu_mttr;  /* of one GPU */
+    char speed[WORLD_PATH_MAX]; /* file or directory, with an optional ":kind"; "" = none */
+    char pairs[WORLD_PATH_MAX];
+    char faults[WORLD_PATH_MAX]; /* file with faults, instead of mtbf */
+};
+
+/* One key of --set that the world understands. */
+struct world_param {
+    const char *name, *unit, *fallback, *help;
+};
+
+/* The keys, closed by an entry without a name. */
+extern const struct world_param world_params[];
+
+void world_config_init(struct world_config *config);
+
+/* Takes one `key=value`. -ENOENT: not a key of the world (no text is set); -EINVAL: the value is wrong, and how. */
+int world_config_set(struct world_config *config, const char *key, const char *value, struct error *err);
+
+/* "90" (seconds), "60s", "5m", "2h", "1d", "500ms", "1.5h" to microseconds; "0" and "none" are 0. -EINVAL, -ERANGE. */
+int world_parse_span(const char *text, usec_t *ret_span, struct error *err);
+
+struct world;
+
+/* Borrows trace and cluster until freed. NULL: *err says why (a table that cannot be read, a job whose model no
+ * table knows, ...). */
+struct world *world_new(const struct trace *trace, const struct cluster_spec *cluster,
+                        const struct world_config *config, struct error *err);
+void world_free(struct world *world);
+DEFINE_CLEANUP(struct world *, world_free)
+
+/* Run time alone on the requested GPUs in the best placement: what progress is counted in. > 0. */
+usec_t world_work(const struct world *world, uint32_t job);
+
+/* Progress per unit of time; PPM_ONE = nominal, 0 = these do not fit together. `shape` NULL = best placement. */
+ppm_t world_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
+                 const struct world_neighbour *neighbours, size_t neighbour_count);
+
+/* Time for which the job holds its GPUs without progress. */
+usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind, const struct world_shape *shape);
+
+/* Progress that survives a stop: planned (told to stop, and it saved itself) or a crash. What an earlier planned stop
+ * has saved is not lost by a later crash; the driver keeps that larger number. */
+usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool planned);
+
+/* Work that a planned stop adds, to be done again before the job goes on: less progress is kept by so much. */
+usec_t world_rework(const struct world *world, uint32_t job);
+
+/* What the user says the job will take: its work, wrong by the configured error, fixed by (seed, job). */
+usec_t world_estimate(const struct world *world, uint32_t job);
+
+/* The next change of health, in order of time, ties by (node, gpu); one that lies before `from` is given at `from`.
+ * Each call takes one. False: nothing more will break. */
+bool world_next_fault(struct world *world, usec_t from, struct world_fault *ret_fault);

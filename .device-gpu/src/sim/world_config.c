@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_config.c - the keys of --set that the world understands, and the reading of their values. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world.h"
+
+const struct world_param world_params[] = {
+    { "costs", "none|lucid|muri|pollux|chronus|gandiva", "none",
+      "costs of start, resume and migration as a peer has them" },
+    { "start", "time", "0", "holding GPUs without progress at the first start" },
+    { "restart", "time", "0", "the same at each resume" },
+    { "stop", "time", "0", "the same when told to stop, to save its state" },
+    { "preempt", "time", "0", "another word for stop, where the policy has no preempt of its own" },
+    { "migrate", "time", "stop + restart", "the same when moved" },
+    { "checkpoint", "time", "none", "periodic checkpoint each so much progress; a crash loses what came after" },
+    { "checkpoint-cost", "time", "0", "what one periodic checkpoint takes" },
+    { "keep", "all|checkpoint|none", "all", "progress that survives a planned stop" },
+    { "estimate-error", "ratio", "0", "users' run times are wrong by a factor up to 1 + this, either way" },
+    { "speed", "FILE|DIR[:kind]", "", "table of speeds by model, GPU type, count and placement" },
+    { "pairs", "FILE|DIR[:kind]", "", "table of speeds of two jobs on one GPU" },
+    { "slowdown", "none|philly", "none", "speed of a job spread over more nodes than it needs" },
+    { "mtbf", "time", "none", "mean time between failures of a node" },
+    { "mttr", "time", "1h", "mean time until a node is back" },
+    { "gpu-mtbf", "time", "none", "mean time between failures of a GPU" },
+    { "gpu-mttr", "time", "4h", "mean time until a GPU is back" },
+    { "faults", "FILE", "", "failures from a file instead" },
+    { 0 },
+};
+
+void world_config_init(struct world_config *config)
+{
+    *config = (struct world_config){ .mttr = USEC_HOUR, .gpu_mttr = 4 * USEC_HOUR };
+}
+
+/* Digits, perhaps a point and more digits, as a number of millionths of `unit` each; stops at the first other byte. */
+static int parse_decimal(const char *text, const char **ret_end, int64_t *ret_whole, int64_t *ret_millionths)
+{
+    int64_t whole = 0, part = 0, place = 100000;
+    const char *p = text;
+    int digits = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++, digits++) {
+        if (whole > INT64_MAX / 100)
+            return -ERANGE;
+        whole = whole * 10 + (*p - '0');
+    }
+    if (*p == '.') {
+        for (p++; *p >= '0' && *p <= '9'; p++, digits++) {
+            part += place * (*p - '0');
+            place /= 10;
+        }
+    }
+    if (!digits)
+        return -EINVAL;
+    *ret_end = p;
+    *ret_whole = whole;
+    *ret_millionths = part;
+    return 0;
+}
+
+static const struct unit {
+    const char *name;
+    usec_t span;
+} units[] = {
+    { "", USEC_SEC },  { "s", USEC_SEC },   { "sec", USEC_SEC }, { "us", 1 },       { "ms", USEC_MSEC },
+    { "m", USEC_MIN }, { "min", USEC_MIN }, { "h", USEC_HOUR },  { "d", USEC_DAY }, { "w", 7 * USEC_DAY },
+};
+
+int world_parse_span(const char *text, usec_t *ret_span, struct error *err)
+{
+    const char *end;
+    int64_t whole, part;
+    usec_t span;
+    int r;
+
+    if (strcmp(text, "none") == 0) {
+        *ret_span = 0;
+        return 0;
+    }
+    r = parse_decimal(text, &end, &whole, &part);
+    if (r == -ERANGE)
+        return error_set(err, r, "'%s' is too long a time", text);
+    if (r < 0)
+        return error_set(err, r, "'%s' is not a time: expected a number and us, ms, s, m, h, d or w", text);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(end, units[i].name) != 0)
+            continue;
+        span = muldiv_floor(part, units[i].span, 1000000);
+        if (__builtin_mul_overflow(whole, units[i].span, &whole) || __builtin_add_overflow(whole, span, &span))
+            return error_set(err, -ERANGE, "'%s' is too long a time", text);
+        *ret_span = span;
+        return 0;
+    }
+    return error_set(err, -EINVAL, "'%s' is not a unit of time: expected us, ms, s, m, h, d or w", end);
+}
+
+/* One of the words, which end with NULL. */
+static int set_word(const char *value, const char *const *words, int *ret_index, struct error *err)
+{
+    char known[256] = "";
+
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *ret_index = i;
+            return 0;
+        }
+        if (i)
+            strncat(known, ", ", sizeof(known) - strlen(known) - 1);
+        strncat(known, words[i], sizeof(known) - strlen(known) - 1);
+    }
+    return error_set(err, -EINVAL, "'%s' is not one of %s", value, known);
+}
+
+static int set_path(char *path, const char *value, struct error *err)
+{
+    if (strlen(value) >= WORLD_PATH_MAX)
+        return error_set(err, -ENAMETOOLONG, "longer than %d bytes", WORLD_PATH_MAX - 1);
+    memcpy(path, value, strlen(value) + 1);
+    return 0;
+}
+
+/* "0.3" or "30%" to parts per million, at most 1000 times. */
+static int set_ratio(ppm_t *ratio, const char *value, struct error *err)
+{
+    const char *end;
+    int64_t whole, part;
+    int r = parse_decimal(value, &end, &whole, &part);
+
+    if (r < 0 || (*end && strcmp(end, "%") != 0))
+        return error_set(err, -EINVAL, "'%s' is not a ratio: expected a number such as 0.3 or 30%%", value);
+    if (whole > 1000)
+        return error_set(err, -ERANGE, "%s is above 1000", value);
+    *ratio = (whole * PPM_ONE + part) / (*end ? 100 : 1);
+    return 0;
+}
+
+static int set_cost(struct world_config *config, enum world_cost kind, const char *value, struct error *err)
+{
+    int r = world_parse_span(value, &config->cost[kind], err);
+
+    if (r < 0)
+        return r;
+    config->cost_set[kind] = true;
+    return 0;
+}
+
+static int set_choice(struct world_config *config, const char *key, const char *value, struct error *err)
+{
+    static const char *const costs[] = { "none", "lucid", "muri", "pollux", "chronus", "gandiva", NULL };
+    static const char *const slowdowns[] = { "none", "philly", NULL };
+    static const char *const keeps[] = { "all", "checkpoint", "none", NULL };
+    const char *const *words = *key == 'c' ? costs : *key == 's' ? slowdowns : keeps;
+    int index = 0, r;
+
+    r = set_word(value, words, &index, err);
+    if (r < 0)
+        return r;
+    if (words == costs)
+        config->costs = (enum world_costs)index;
+    else if (words == slowdowns)
+        config->slowdown = (enum world_slowdown)index;
+    else
+        config->keep = (enum world_keep)index;
+    return 0;
+}
+
+static int set_key(struct world_config *config, const char *key, const char *value, struct error *err)
+{
+    const struct {
+        const char *name;
+        usec_t *span;
+    } spans[] = {
+        { "checkpoint", &config->checkpoint }, { "mtbf", &config->mtbf },         { "mttr", &config->mttr },
+        { "gpu-mtbf", &config->gpu_mtbf },     { "gpu-mttr", &config->gpu_mttr },
+    };
+    static const struct {
+        const char *name;
+        enum world_cost kind;
+    } costs[] = {
+        { "start", WORLD_START },  { "restart", WORLD_RESUME },  { "stop", WORLD_STOP },
+        { "preempt", WORLD_STOP }, { "migrate", WORLD_MIGRATE }, { "checkpoint-cost", WORLD_CHECKPOINT },
+    };
+
+    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+        if (strcmp(key, spans[i].name) == 0)
+            return world_parse_span(value, spans[i].span, err);
+    }
+    for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
+        if (strcmp(key, costs[i].name) == 0)
+            return set_cost(config, costs[i].kind, value, err);
+    }
+    if (strcmp(key, "estimate-error") == 0)
+        return set_ratio(&config->estimate_error, value, err);
+    if (strcmp(key, "speed") == 0)
+        return set_path(config->speed, value, err);
+    if (strcmp(key, "pairs") == 0)
+        return set_path(config->pairs, value, err);
+    if (strcmp(key, "faults") == 0)
+        return set_path(config->faults, value, err);
+    return set_choice(config, key, value, err);
+}
+
+int world_config_set(struct world_config *config, const char *key, const char *value, struct error *err)
+{
+    struct world_config copy = *config;
+    int r;
+
+    for (const struct world_param *param = world_params; param->name; param++) {
+        if (strcmp(key, param->name) != 0)
+            continue;
+        r = set_key(&copy, key, value, err);
+        if (r < 0)
+            return error_prefix(err, r, "%s", key);
+        *config = copy;
+        return 0;
+    }
+    return -ENOENT;
+}

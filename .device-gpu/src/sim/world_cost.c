@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_cost.c - what starting, stopping and moving a job costs, and what a stop leaves of its progress.
+ *
+ * Each peer's simulator charges differently; the settings are named after it, so that its published runs can be
+ * repeated. docs/world-model.md has the table and where each number comes from.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/world_math.h"
+#include "sim/world_part.h"
+
+/* Seconds to restart a model on 1 and on 32 GPUs, as Muri's artifact measured them; between, linear in log2. */
+static const struct muri_cost {
+    const char *model;
+    int low, high;
+} muri_costs[] = {
+    { "vgg16", 7, 10 },     { "vgg19", 7, 10 }, { "resnet18", 4, 7 }, { "shufflenet_v2_x1_0", 4, 8 },
+    { "shufflenet", 4, 8 }, { "bert", 10, 10 }, { "gpt2", 10, 10 },   { "a2c", 38, 46 },
+    { "dqn", 5, 8 },
+};
+
+static const struct muri_cost *muri_find(const char *model)
+{
+    for (size_t i = 0; i < sizeof(muri_costs) / sizeof(muri_costs[0]); i++) {
+        if (strcmp(model, muri_costs[i].model) == 0)
+            return &muri_costs[i];
+    }
+    return NULL;
+}
+
+static usec_t muri_restart(const char *model, int32_t gpus)
+{
+    const struct muri_cost *cost = muri_find(model);
+    int64_t steps = math_log2((uint64_t)(gpus < 32 ? gpus : 32));
+
+    if (!cost)
+        return 0; /* world_new() has refused such a trace */
+    return cost->low * USEC_SEC + muldiv_floor((cost->high - cost->low) * USEC_SEC, steps, 5 * Q32_ONE);
+}
+
+static usec_t chronus_resume(int32_t gpus)
+{
+    int64_t factor = Q32_ONE + math_log2((uint64_t)gpus);
+
+    return (usec_t)(((__int128)(30 * USEC_SEC) * factor + Q32_ONE / 2) >> 32);
+}
+
+static usec_t gandiva_migrate(int32_t gpus)
+{
+    return gpus > 9 ? 40 * USEC_SEC : (2 + 4 * gpus) * USEC_SEC;
+}
+
+/* What the chosen peer charges; -1 = it does not say. */
+static usec_t preset_cost(const struct world *world, uint32_t job, enum world_cost kind, int32_t gpus)
+{
+    bool moves = kind == WORLD_RESUME || kind == WORLD_MIGRATE;
+    const struct jobspec *spec = &world->trace->jobs[job].spec;
+
+    switch (world->config.costs) {
+    case COSTS_NONE:
+        return -1;
+    case COSTS_LUCID:
+        return -1; /* work instead: world_rework() */
+    case COSTS_MURI:
+        return moves ? muri_restart(names_get(&world->trace->models, spec->model), gpus) : -1;
+    case COSTS_POLLUX:
+        return moves || kind == WORLD_START ? 30 * USEC_SEC : -1;
+    case COSTS_CHRONUS:
+        return moves ? chronus_resume(gpus) : -1;
+    case COSTS_GANDIVA:
+        return kind == WORLD_MIGRATE ? gandiva_migrate(gpus) : kind == WORLD_RESUME ? 200 * USEC_MSEC : -1;
+    case COSTS_COUNT:
+        break;
+    }
+    return -1;
+}
+
+usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind, const struct world_shape *shape)
+{
+    int32_t gpus = shape && shape->gpus > 0 ? shape->gpus : world->trace->jobs[job].spec.gpus;
+    usec_t cost;
+
+    assert(kind < WORLD_COST_COUNT);
+    if (world->config.cost_set[kind])
+        return world->config.cost[kind];
+    cost = preset_cost(world, job, kind, gpus);
+    if (cost >= 0)
+        return cost;
+    if (kind == WORLD_MIGRATE)
+        return world_cost(world, job, WORLD_STOP, shape) + world_cost(world, job, WORLD_RESUME, shape);
+    return 0;
+}
+
+int world_cost_check(const struct world *world, struct error *err)
+{
+    const struct trace *trace = world->trace;
+    char known[256] = "", label[WORLD_LABEL_MAX];
+
+    if (world->config.costs != COSTS_MURI)
+        return 0;
+    for (size_t i = 0; i < trace->count; i++) {
+        const char *model = names_get(&trace->models, trace->jobs[i].spec.model);
+
+        if (muri_find(model))
+            continue;
+        for (size_t k = 0; k < sizeof(muri_costs) / sizeof(muri_costs[0]); k++)
+            snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", k ? ", " : "", muri_costs[k].model);
+        return error_set(err, -EINVAL, "%s: costs=muri knows no model '%s' (known: %s)",
+                         world_job_label(world, i, label), model, known);
+    }
+    return 0;
+}
+
+usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool planned)
+{
+    usec_t interval = world->config.checkpoint;
+
+    (void)job;
+    if (planned && world->config.keep == KEEP_ALL)
+        return progress;
+    if (!interval || (planned && world->config.keep == KEEP_NONE))
+        return 0;
+    return progress - progress % interval;
+}
+
+usec_t world_rework(const struct world *world, uint32_t job)
+{
+    if (world->config.costs != COSTS_LUCID || world->config.cost_set[WORLD_RESUME])
+        return 0;
+    return (world->trace->jobs[job].spec.gpus <= 8 ? 40 : 60) * USEC_SEC;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_read.c - see json_read.h. jansson limits the depth itself (2048 levels) and takes its memory from
+ * base/alloc.h, so that tests can make it fail. */
+#include "wire/json_read.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/alloc.h"
+
+static void *json_memory(size_t size)
+{
+    return mem_zalloc(size, 1);
+}
+
+int json_read(const char *file, const char *data, size_t size, json_t **ret_json, struct error *err)
+{
+    json_error_t problem;
+    json_t *json;
+
+    json_set_alloc_funcs(json_memory, mem_free);
+    json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    if (!json) {
+        if (json_error_code(&problem) == json_error_out_of_memory)
+            return error_set(err, -ENOMEM, "%s: out of memory", file);
+        return error_set(err, -EBADMSG, "%s:%d:%d: %s", file, problem.line < 1 ? 1 : problem.line,
+                         problem.column < 1 ? 1 : problem.column, problem.text);
+    }
+    *ret_json = json;
+    return 0;
+}
+
+static const char *type_name(json_type type)
+{
+    switch (type) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "a whole number";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "something else";
+}
+
+int json_expected(const char *file, const char *path, const json_t *got, const char *what, struct error *err)
+{
+    return error_set(err, -EINVAL, "%s: %s: expected %s, got %s", file, path, what,
+                     got ? type_name(json_typeof(got)) : "nothing");
+}
+
+int json_need(const char *file, const char *path, const json_t *json, json_type type, struct error *err)
+{
+    if (json && json_typeof(json) == type)
+        return 0;
+    return json_expected(file, path, json, type_name(type), err);
+}
+
+int json_number(const char *file, const char *path, const json_t *json, double *ret_value, struct error *err)
+{
+    double value = json_number_value(json);
+
+    if (!json_is_number(json) || !isfinite(value))
+        return json_expected(file, path, json, "a number", err);
+    *ret_value = value;
+    return 0;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json_write.c - see json_write.h. */
+#include "wire/json_write.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void json_write_init(struct json_write *json, struct buf *out, bool pretty)
+{
+    *json = (struct json_write){ .out = out, .pretty = pretty };
+}
+
+/* Length of the UTF-8 sequence at `text`, 0 when it is not one. */
+static size_t utf8_length(const unsigned char *text, size_t left)
+{
+    uint32_t code;
+    size_t length;
+
+    if (text[0] < 0x80)
+        return 1;
+    length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+    if (text[0] < 0xc2 || text[0] > 0xf4 || length > left)
+        return 0;
+    code = text[0] & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (length == 3 && code < 0x800) ||
+        (length == 4 && code < 0x10000))
+        return 0;
+    return length;
+}
+
+static void escape_put(struct buf *out, unsigned char c)
+{
+    static const char from[] = "\"\\\n\r\t\b\f";
+    static const char to[] = "\"\\nrtbf";
+    const char *hit = c ? strchr(from, c) : NULL;
+
+    if (hit) {
+        buf_char(out, '\\');
+        buf_char(out, to[hit - from]);
+    } else {
+        buf_printf(out, "\\u%04x", c);
+    }
+}
+
+void json_put_string(struct buf *out, const char *text, size_t length)
+{
+    size_t start = 0;
+
+    buf_char(out, '"');
+    for (size_t i = 0; i < length;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t step = utf8_length((const unsigned char *)text + i, length - i);
+
+        if (step && c >= 0x20 && c != '"' && c != '\\') {
+            i += step;
+            continue;
+        }
+        buf_put(out, text + start, i - start);
+        if (step)
+            escape_put(out, c);
+        else
+            buf_text(out, "\xef\xbf\xbd");
+        start = ++i;
+    }
+    buf_put(out, text + start, length - start);
+    buf_char(out, '"');
+}
+
+void json_put_double(struct buf *out, double value)
+{
+    char text[40];
+
+    if (!isfinite(value)) {
+        buf_text(out, "null");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    buf_text(out, text);
+}
+
+static void line_break(struct json_write *json)
+{
+    if (!json->pretty)
+        return;
+    buf_char(json->out, '\n');
+    for (uint32_t i = 0; i < json->depth; i++)
+        buf_text(json->out, "  ");
+}
+
+/* What stands before a value: a comma, a line break, the key. */
+static void begin(struct json_write *json, const char *key)
+{
+    uint64_t bit = 1ULL << json->depth;
+
+    assert(!key == !(json->objects & bit));
+    if (json->started & bit)
+        buf_char(json->out, ',');
+    json->started |= bit;
+    if (json->depth)
+        line_break(json);
+    if (key) {
+        json_put_string(json->out, key, strlen(key));
+        buf_text(json->out, json->pretty ? ": " : ":");
+    }
+}
+
+static void open_level(struct json_write *json, const char *key, bool object)
+{
+    uint64_t bit;
+
+    begin(json, key);
+    assert(json->depth < JSON_DEPTH_MAX);
+    buf_char(json->out, object ? '{' : '[');
+    json->depth++;
+    bit = 1ULL << json->depth;
+    json->started &= ~bit;
+    json->objects = object ? json->objects | bit : json->objects & ~bit;
+}
+
+void json_write_object(struct json_write *json, const char *key)
+{
+    open_level(json, key, true);
+}
+
+void json_write_array(struct json_write *json, const char *key)
+{
+    open_level(json, key, false);
+}
+
+void json_write_close(struct json_write *json)
+{
+    uint64_t bit = 1ULL << json->depth;
+    bool object = json->objects & bit, any = json->started & bit;
+
+    assert(json->depth > 0);
+    json->depth--;
+    if (any)
+        line_break(json);
+    buf_char(json->out, object ? '}' : ']');
+    if (json->depth == 0 && json->pretty)
+        buf_char(json->out, '\n');
+}
+
+void json_write_bytes(struct json_write *json, const char *key, const char *text, size_t length)
+{
+    begin(json, key);
+    json_put_string(json->out, text, length);
+}
+
+void json_write_text(struct json_write *json, const char *key, const char *text)
+{
+    json_write_bytes(json, key, text, strlen(text));
+}
+
+void json_write_i64(struct json_write *json, const char *key, int64_t value)
+{
+    begin(json, key);
+    buf_printf(json->out, "%lld", (long long)value);
+}
+
+void json_write_u64(struct json_write *json, const char *key, uint64_t value)
+{
+    begin(json, key);
+    buf_printf(json->out, "%llu", (unsigned long long)value);
+}
+
+void json_write_double(struct json_write *json, const char *key, double value)
+{
+    begin(json, key);
+    json_put_double(json->out, value);
+}
+
+void json_write_bool(struct json_write *json, const char *key, bool value)
+{
+    begin(json, key);
+    buf_text(json->out, value ? "true" : "false");
+}
+
+void json_write_null(struct json_write *json, const char *key)
+{
+    begin(json, key);
+    buf_text(json->out, "null");
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c - see trace.h: the reader. The columns are listed once, in trace_columns.h, for it and the writer. */
+#include "wire/trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "model/cluster.h"
+#include "wire/decimal.h"
+#include "wire/rows.h"
+#include "wire/trace_columns.h"
+
+const char *const trace_classes[CLASS_COUNT] = { "guaranteed", "opportunistic", "auto" };
+const char *const trace_tiers[TIER_COUNT] = { "premium", "standard", "basic" };
+const char *const trace_slos[SLO_COUNT] = { "best_effort", "soft", "strict" };
+const char *const trace_fails[FAIL_COUNT] = { "none", "user", "system", "unknown" };
+
+static const struct csv_column columns[] = {
+#define X(code, name, required) [COLUMN_##code] = { name, required, 0 },
+    TRACE_COLUMNS(X)
+#undef X
+};
+
+static int deadline_parse(const char *at, const char *end, struct deadline *ret_deadline)
+{
+    const char *colon = rows_until(at, end, ':');
+    int64_t value = 10; /* in full */
+
+    if (colon < end &&
+        (decimal_parse_i64(colon + 1, (size_t)(end - colon - 1), &value) < 0 || value < 0 || value > 1000))
+        return -EINVAL;
+    ret_deadline->value = (int32_t)value;
+    if (decimal_parse(at, (size_t)(colon - at), USEC_SEC, &ret_deadline->at) < 0)
+        return -EINVAL;
+    return 0;
+}
+
+static int deadlines_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int index = rows_at(rows, COLUMN_DEADLINES);
+    const struct csv_field *field = csv_get(&rows->csv, index);
+    const char *at = field->text, *end = at + field->length, *stop;
+    usec_t last = spec->submit;
+
+    for (;; at = stop + 1) {
+        struct deadline deadline;
+
+        stop = rows_until(at, end, '|');
+        if (deadline_parse(at, stop, &deadline) < 0 || deadline.at > CSV_SPAN_MAX)
+            return csv_expected(&rows->csv, index, err, "SECONDS:VALUE, several divided by '|'");
+        if (deadline.at <= last)
+            return csv_expected(&rows->csv, index, err,
+                                "deadlines after the submission, each later than the one before");
+        if (spec->deadline_count == DEADLINES_MAX)
+            return csv_expected(&rows->csv, index, err, "at most %d deadlines", DEADLINES_MAX);
+        spec->deadlines[spec->deadline_count++] = deadline;
+        last = deadline.at;
+        if (stop == end)
+            break;
+    }
+    spec->slo = spec->deadline_count == 1 ? SLO_STRICT : SLO_SOFT;
+    return 0;
+}
+
+static int sizes_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int64_t value;
+    int r = 0;
+
+    if (rows_has(rows, COLUMN_SHARE)) {
+        r = csv_scaled(&rows->csv, rows_at(rows, COLUMN_SHARE), MGPU_ONE, MGPU_ONE, &value, err);
+        if (r < 0)
+            return r;
+        if (value < 1)
+            return csv_expected(&rows->csv, rows_at(rows, COLUMN_SHARE), err, "a share of at least 0.001 GPU");
+        if (value < MGPU_ONE && spec->gpus > 1)
+            return csv_fail(&rows->csv, rows_at(rows, COLUMN_SHARE), -EINVAL, err,
+                            "a job of %d GPUs cannot take a share of each", spec->gpus);
+        spec->share = (mgpu_t)value;
+    }
+    if (rows_has(rows, COLUMN_GPUS_MIN)) {
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_GPUS_MIN), 1, spec->gpus, &value, err);
+        if (r < 0)
+            return r;
+        spec->gpus_min = (int32_t)value;
+    }
+    if (rows_has(rows, COLUMN_GPUS_MAX)) {
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_GPUS_MAX), spec->gpus, GANG_GPUS_MAX, &value, err);
+        if (r < 0)
+            return r;
+        spec->gpus_max = (int32_t)value;
+    }
+    if (spec->share < MGPU_ONE && spec->gpus_max > 1)
+        return csv_fail(&rows->csv, rows_at(rows, COLUMN_GPUS_MAX), -EINVAL, err,
+                        "a job with a share of one GPU cannot grow");
+    return 0;
+}
+
+static int work_read(struct rows *rows, struct trace_job *job, struct error *err)
+{
+    int r = 0;
+
+    if (rows_has(rows, COLUMN_DURATION))
+        r = rows_span(rows, COLUMN_DURATION, USEC_SEC, &job->truth.duration, err);
+    if (r == 0 && rows_has(rows, COLUMN_ITERATIONS))
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_ITERATIONS), 1, ITERATIONS_MAX, &job->truth.iterations, err);
+    if (r == 0 && !job->truth.duration && !job->truth.iterations && !rows_has(rows, COLUMN_MODEL))
+        r = csv_fail(&rows->csv, rows_at(rows, COLUMN_DURATION), -EINVAL, err,
+                     "expected a duration, iterations or a model, got none of them");
+    return r;
+}
+
+static int failure_read(struct rows *rows, struct trace_job *job, struct error *err)
+{
+    struct truth *truth = &job->truth;
+    int at = rows_at(rows, COLUMN_FAIL_TIMES);
+    const struct csv_field *times = csv_get(&rows->csv, at);
+    int64_t value = FAIL_TIMES_ALL;
+    int r = 0;
+
+    if (rows_has(rows, COLUMN_FAIL))
+        r = csv_word(&rows->csv, rows_at(rows, COLUMN_FAIL), trace_fails, FAIL_COUNT, &truth->fail, err);
+    if (r < 0)
+        return r;
+    if (truth->fail == FAIL_NONE) {
+        if (rows_has(rows, COLUMN_FAIL_AFTER) || times)
+            return csv_fail(&rows->csv, rows_at(rows, times ? COLUMN_FAIL_TIMES : COLUMN_FAIL_AFTER), -EINVAL, err,
+                            "says how a job fails that does not: 'fail' is none");
+        return 0;
+    }
+    if (!rows_has(rows, COLUMN_FAIL_AFTER))
+        return csv_fail(&rows->csv, rows_at(rows, COLUMN_FAIL), -EINVAL, err, "needs 'fail_after' to say when");
+    r = rows_span(rows, COLUMN_FAIL_AFTER, USEC_SEC, &truth->fail_after, err);
+    if (r == 0 && truth->duration && truth->fail_after > truth->duration)
+        r = csv_expected(&rows->csv, rows_at(rows, COLUMN_FAIL_AFTER), err, "at most the duration");
+    if (r == 0 && times && !(times->length == 3 && memcmp(times->text, "all", 3) == 0) &&
+        csv_i64(&rows->csv, at, 1, FAIL_TIMES_ALL - 1, &value, NULL) < 0)
+        r = csv_expected(&rows->csv, at, err, "a whole number from 1 to %d or 'all'", FAIL_TIMES_ALL - 1);
+    truth->fail_times = (uint8_t)value;
+    return r;
+}
+
+/* Columns that are one number or one word each. */
+static int scalars_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    static const struct {
+        int column;
+        int64_t min, max, scale;
+    } table[] = {
+        { COLUMN_SERVERS, 0, GANG_GPUS_MAX, 1 },
+        { COLUMN_MEMORY, 0, MEMORY_MIB_MAX, 1 },
+        { COLUMN_MEMORY_PEAK, 0, MEMORY_MIB_MAX, 1 },
+        { COLUMN_BATCH, 0, BATCH_MAX, 1 },
+        { COLUMN_UTILISATION, 0, 100, 1 },
+        { COLUMN_SKEW, 0, 1, 1000 },
+        { COLUMN_PRIORITY, PRIORITY_MIN, PRIORITY_MAX, 1 },
+        { COLUMN_RETRIES, 0, RETRIES_MAX, 1 },
+    };
+    enum { SCALARS = sizeof(table) / sizeof(table[0]) };
+    int64_t values[SCALARS] = { 0 };
+
+    for (size_t i = 0; i < SCALARS; i++) {
+        int at = rows_at(rows, table[i].column);
+        int r;
+
+        if (!csv_get(&rows->csv, at))
+            continue;
+        if (table[i].scale > 1)
+            r = csv_scaled(&rows->csv, at, table[i].scale, table[i].max * table[i].scale, &values[i], err);
+        else
+            r = csv_i64(&rows->csv, at, table[i].min, table[i].max, &values[i], err);
+        if (r < 0)
+            return r;
+    }
+    spec->servers = (int32_t)values[0];
+    spec->memory_mib = (uint32_t)values[1];
+    spec->memory_peak_mib = (uint32_t)values[2];
+    spec->batch = (uint32_t)values[3];
+    spec->utilisation = (uint16_t)values[4];
+    spec->skew_permille = (uint16_t)values[5];
+    spec->priority = (int16_t)values[6];
+    spec->retries = (uint8_t)values[7];
+    return 0;
+}
+
+static int words_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int r = 0;
+
+    if (rows_has(rows, COLUMN_CLASS))
+        r = csv_word(&rows->csv, rows_at(rows, COLUMN_CLASS), trace_classes, CLASS_COUNT, &spec->klass, err);
+    if (r == 0 && rows_has(rows, COLUMN_TIER))
+        r = csv_word(&rows->csv, rows_at(rows, COLUMN_TIER), trace_tiers, TIER_COUNT, &spec->tier, err);
+    if (r == 0 && rows_has(rows, COLUMN_DEADLINES))
+        r = deadlines_read(rows, spec, err);
+    if (r == 0 && rows_has(rows, COLUMN_SLO))
+        r = csv_word(&rows->csv, rows_at(rows, COLUMN_SLO), trace_slos, SLO_COUNT, &spec->slo, err);
+    if (r == 0 && spec->slo != SLO_BEST_EFFORT && spec->deadline_count == 0)
+        r = csv_fail(&rows->csv, rows_at(rows, COLUMN_SLO), -EINVAL, err, "%s needs 'deadlines'",
+                     trace_slos[spec->slo]);
+    return r;
+}
+
+static int names_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int r = rows_name(rows, COLUMN_USER, &rows->trace->users, &spec->user, err);
+
+    if (r == 0)
+        r = rows_name(rows, COLUMN_VC, &rows->trace->vcs, &spec->vc, err);
+    if (r == 0)
+        r = rows_name(rows, COLUMN_MODEL, &rows->trace->models, &spec->model, err);
+    if (r == 0 && rows_has(rows, COLUMN_SKU))
+        r = rows_skus(rows, COLUMN_SKU, spec, err);
+    return r;
+}
+
+static int native_row(struct rows *rows, struct trace_job *job, struct error *err)
+{
+    struct jobspec *spec = &job->spec;
+    int r;
+
+    r = rows_time(rows, COLUMN_SUBMIT, USEC_SEC, &spec->submit, err);
+    if (r == 0)
+        r = rows_gpus(rows, COLUMN_GPUS, job, err);
+    if (r == 0)
+        r = sizes_read(rows, spec, err);
+    if (r == 0)
+        r = work_read(rows, job, err);
+    if (r == 0)
+        r = names_read(rows, spec, err);
+    if (r == 0)
+        r = scalars_read(rows, spec, err);
+    if (r == 0)
+        r = words_read(rows, spec, err);
+    if (r == 0 && rows_has(rows, COLUMN_ESTIMATE))
+        r = rows_span(rows, COLUMN_ESTIMATE, USEC_SEC, &spec->estimate, err);
+    if (r == 0 && rows_has(rows, COLUMN_LIMIT))
+        r = rows_span(rows, COLUMN_LIMIT, USEC_SEC, &spec->time_limit, err);
+    if (r == 0)
+        r = failure_read(rows, job, err);
+    return r < 0 ? r : 1;
+}
+
+static const struct row_format native = {
+    .separator = ',',
+    .columns = columns,
+    .column_count = COLUMN_COUNT,
+    .id_column = COLUMN_ID,
+    .row = native_row,
+};
+
+int trace_read(const char *file, const struct bytes *bytes, struct trace *ret_trace, struct error *err)
+{
+    struct import_notes notes;
+
+    return rows_read(&native, file, bytes, ret_trace, &notes, err);
+}

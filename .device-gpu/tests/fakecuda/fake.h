@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* fake.h - a CUDA driver made of ordinary memory, for tests on machines without a GPU.
+ *
+ * A GPU is a memfd; device memory is a mapping of it, so a spilled or evicted byte is a real byte. Kernels are C
+ * functions run by one worker thread in the order of submission, each lasting a declared time. FAKE_CUDA_MEMORY (MiB,
+ * 1024), FAKE_CUDA_DEVICES (1), FAKE_CUDA_FAIL=name:nth:code, FAKE_CUDA_VERSION (13000).
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/cuda_abi.h"
+
+typedef void (*fake_kernel_fn)(const uint64_t *args);
+
+/* A kernel of `arg_count` 8-byte arguments (at most 8) that lasts `us` microseconds. */
+CUfunction fake_kernel_register(const char *name, fake_kernel_fn fn, unsigned int arg_count, unsigned int us);
+/* How often the driver's own function ran: what reached it. */
+uint64_t fake_calls(const char *name);
+uint64_t fake_device_used(int dev);
+uint64_t fake_slice_us(void);                                 /* of the newest channel group; 0 = none set */
+void fake_fail(const char *name, unsigned int nth, int code); /* the nth call from now on; nth 0 = every call */
+
+/* Inside the fake. */
+#define FAKE_API __attribute__((visibility("default")))
+struct fake_work {
+    fake_kernel_fn fn;
+    uint64_t args[8];
+    unsigned int us;
+    struct {
+        void *dst;
+        const void *src;
+        uint64_t bytes;
+        int fill; /* -1: a copy */
+    } copy;
+    struct fake_work *next;
+    uint64_t seq;
+};
+struct fake_graph {
+    struct fake_work *first, *last;
+};
+struct CUstream_st {
+    uint64_t last_seq;
+    struct fake_graph *capture;
+};
+int fake_enter(const char *name); /* counts; a code to fail with, or 0 */
+void fake_submit(CUstream stream, const struct fake_work *work);
+uint64_t fake_stream_seq(CUstream stream);
+void fake_wait(uint64_t seq);
+bool fake_done(uint64_t seq);
+void fake_wait_all(void);
+uint64_t fake_newest(void);
+#define FAKE_ENTER(name)                                                                                               \
+    do {                                                                                                               \
+        int code_ = fake_enter(#name);                                                                                 \
+        if (code_)                                                                                                     \
+            return code_;                                                                                              \
+    } while (0)

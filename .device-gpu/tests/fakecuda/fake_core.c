@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_core.c - calls, devices, contexts, look-up functions, checkpoint states, and every name without a body of its
+ * own. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+#define NAMES 512
+
+static struct {
+    const char *name;
+    uint64_t calls;
+} called[NAMES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char fail_name[64];
+static unsigned int fail_nth;
+static int fail_code;
+static bool fail_read;
+static __thread CUcontext current;
+static struct CUctx_st {
+    int dev;
+} contexts[16];
+
+static void fail_from_env(void)
+{
+    const char *text = getenv("FAKE_CUDA_FAIL");
+
+    fail_read = true;
+    if (text)
+        (void)sscanf(text, "%63[^:]:%u:%d", fail_name, &fail_nth, &fail_code);
+}
+
+FAKE_API void fake_fail(const char *name, unsigned int nth, int code)
+{
+    pthread_mutex_lock(&lock);
+    fail_read = true;
+    (void)snprintf(fail_name, sizeof(fail_name), "%s", name);
+    fail_nth = nth;
+    fail_code = code;
+    pthread_mutex_unlock(&lock);
+}
+
+/* A driver that is checkpointed blocks its program's calls: see the states below. */
+static void checkpoint_wait(void);
+
+int fake_enter(const char *name)
+{
+    int code = 0, i;
+
+    checkpoint_wait();
+    pthread_mutex_lock(&lock);
+    if (!fail_read)
+        fail_from_env();
+    for (i = 0; i < NAMES - 1 && called[i].name && strcmp(called[i].name, name) != 0; i++)
+        ;
+    called[i].name = name;
+    called[i].calls++;
+    if (fail_code && strcmp(fail_name, name) == 0) {
+        if (fail_nth == 0) {
+            code = fail_code;
+        } else if (--fail_nth == 0) {
+            code = fail_code;
+            fail_code = 0;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+FAKE_API uint64_t fake_calls(const char *name)
+{
+    uint64_t n = 0;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < NAMES && called[i].name; i++)
+        if (strcmp(called[i].name, name) == 0)
+            n = called[i].calls;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+static int device_count(void)
+{
+    const char *text = getenv("FAKE_CUDA_DEVICES");
+
+    return text ? atoi(text) : 1;
+}
+
+static int version(void)
+{
+    const char *text = getenv("FAKE_CUDA_VERSION");
+
+    return text ? atoi(text) : 13000;
+}
+
+/* ---- contexts and devices */
+
+FAKE_API CUresult cuInit(unsigned int flags)
+{
+    (void)flags;
+    FAKE_ENTER(cuInit);
+    return 0;
+}
+
+FAKE_API CUresult cuDriverGetVersion(int *v)
+{
+    *v = version();
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGetCount(int *count)
+{
+    *count = device_count();
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
+{
+    *dev = ordinal;
+    return ordinal < device_count() ? 0 : 101;
+}
+
+FAKE_API CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
+{
+    (void)dev;
+    *value = attr == CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM;
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGetUuid_v2(struct cuda_uuid *uuid, CUdevice dev)
+{
+    memset(uuid, 0x40 + dev, sizeof(*uuid));
+    return 0;
+}
+
+static void group_make(uint32_t object);
+
+FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
+{
+    FAKE_ENTER(cuDevicePrimaryCtxRetain);
+    if (dev < 0 || dev >= device_count())
+        return 101;
+    contexts[dev].dev = dev;
+    *ctx = &contexts[dev];
+    group_make(0x5c000010u + (uint32_t)dev);
+    return 0;
+}
+
+FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice dev)
+{
+    (void)flags;
+    FAKE_ENTER(cuCtxCreate_v2);
+    if (dev < 0 || dev >= device_count())
+        return 101;
+    contexts[dev].dev = dev;
+    *ctx = &contexts[dev];
+    current = *ctx;
+    return 0;
+}
+
+FAKE_API CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+    FAKE_ENTER(cuCtxSetCurrent);
+    current = ctx;
+    return 0;
+}
+
+FAKE_API CUresult cuCtxGetCurrent(CUcontext *ctx)
+{
+    *ctx = current;
+    return 0;
+}
+
+FAKE_API CUresult cuCtxGetDevice(CUdevice *dev)
+{
+    if (!current)
+        return 201;
+    *dev = current->dev;
+    return 0;
+}
+
+/* ---- the driver's look-up: newest form the asked version knows, per-thread form with flag 2 */
+
+static const struct {
+    const char *base, *symbol;
+    int since;
+} versions[] = {
+    { "cuGetProcAddress", "cuGetProcAddress_v2", 12000 },
+    { "cuGetProcAddress", "cuGetProcAddress", 11030 },
+    { "cuCtxSynchronize", "cuCtxSynchronize_v2", 13000 },
+    { "cuCtxSynchronize", "cuCtxSynchronize", 2000 },
+    { "cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010 },
+    { "cuStreamBeginCapture", "cuStreamBeginCapture", 10000 },
+    { "cuLaunchKernelEx", "cuLaunchKernelEx", 11060 },
+    { "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", 13000 },
+    { "cuMemcpyBatchAsync", "cuMemcpyBatchAsync", 12080 },
+};
+
+FAKE_API void *fake_symbol(const char *name);
+
+static void *lookup(const char *base, int asked, int flags)
+{
+    static const char *const suffixes[] = { "_v4", "_v3", "_v2", "" };
+    char name[128];
+    void *p = NULL;
+    bool special = false;
+
+    if (asked > version())
+        asked = version();
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        if (strcmp(versions[i].base, base) != 0)
+            continue;
+        special = true;
+        if (asked >= versions[i].since)
+            return fake_symbol(versions[i].symbol);
+    }
+    for (size_t i = 0; i < 4 && !special && !p; i++) {
+        for (int k = 0; k < 2 && flags == 2 && !p; k++) {
+            (void)snprintf(name, sizeof(name), "%s%s%s", base, suffixes[i], k ? "_ptds" : "_ptsz");
+            p = fake_symbol(name);
+        }
+        (void)snprintf(name, sizeof(name), "%s%s", base, suffixes[i]);
+        p = p ? p : fake_symbol(name);
+    }
+    return p;
+}
+
+FAKE_API CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int asked, uint64_t flags, int *status)
+{
+    FAKE_ENTER(cuGetProcAddress_v2);
+    if (!symbol[0]) { /* the runtime's first probe */
+        *pfn = NULL;
+        if (status)
+            *status = 1;
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    *pfn = lookup(symbol, asked, (int)flags);
+    if (status)
+        *status = *pfn ? 0 : (lookup(symbol, 99999, 0) ? 2 : 1);
+    return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+FAKE_API CUresult cuGetProcAddress(const char *symbol, void **pfn, int asked, uint64_t flags)
+{
+    FAKE_ENTER(cuGetProcAddress);
+    *pfn = lookup(symbol, asked, (int)flags);
+    return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* ---- checkpoint states, shared through a file a process: 0 running, 1 locked, 2 checkpointed */
+
+static _Atomic uint32_t *checkpoint_page(int pid, bool create)
+{
+    const char *dir = getenv("FAKE_CUDA_DIR");
+    char path[256];
+    void *p;
+    int fd;
+
+    if (!dir)
+        return NULL;
+    (void)snprintf(path, sizeof(path), "%s/%d.ckpt", dir, pid);
+    fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+    if (fd < 0)
+        return NULL;
+    if (create && ftruncate(fd, 4096) < 0) {
+        close(fd);
+        return NULL;
+    }
+    p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void checkpoint_wait(void)
+{
+    static _Atomic uint32_t *mine;
+    static bool looked;
+
+    if (!looked) {
+        looked = true;
+        mine = checkpoint_page((int)getpid(), true);
+    }
+    while (mine && *mine != 0)
+        usleep(200);
+}
+
+static CUresult checkpoint_move(int pid, uint32_t from, uint32_t to)
+{
+    _Atomic uint32_t *page = checkpoint_page(pid, false);
+    CUresult r = page && *page == from ? 0 : 401; /* illegal state */
+
+    if (r == 0)
+        *page = to;
+    if (page)
+        munmap((void *)(uintptr_t)page, 4096);
+    return r;
+}
+
+FAKE_API CUresult cuCheckpointProcessLock(int pid, struct cuda_ckpt_lock *args)
+{
+    (void)args;
+    FAKE_ENTER(cuCheckpointProcessLock);
+    return checkpoint_move(pid, 0, 1);
+}
+
+FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
+{
+    (void)args;
+    FAKE_ENTER(cuCheckpointProcessCheckpoint);
+    return checkpoint_move(pid, 1, 2);
+}
+
+FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *args)
+{
+    (void)args;
+    FAKE_ENTER(cuCheckpointProcessRestore);
+    return checkpoint_move(pid, 2, 1);
+}
+
+FAKE_API CUresult cuCheckpointProcessUnlock(int pid, void *args)
+{
+    (void)args;
+    FAKE_ENTER(cuCheckpointProcessUnlock);
+    return checkpoint_move(pid, 1, 0);
+}
+
+FAKE_API CUresult cuCheckpointProcessGetState(int pid, int *state)
+{
+    _Atomic uint32_t *page = checkpoint_page(pid, false);
+
+    if (!page)
+        return 1;
+    *state = (int)*page;
+    munmap((void *)(uintptr_t)page, 4096);
+    return 0;
+}
+
+/* ---- the kernel driver's side of channel groups: this library's ioctl answers the descriptor it opened itself */
+
+#define GROUP_FD_PATH "/dev/null"
+static int group_fd = -1;
+static uint64_t group_us = 2048;
+static bool group_set;
+
+FAKE_API int ioctl(int fd, unsigned long request, ...)
+{
+    struct {
+        uint32_t client, object, cmd, flags;
+        uint64_t params;
+        uint32_t params_size, status;
+    } * c;
+    va_list ap;
+    void *arg;
+
+    va_start(ap, request);
+    arg = va_arg(ap, void *);
+    va_end(ap);
+    if (fd != group_fd || (request >> 8 & 0xff) != 'F')
+        return (int)syscall(SYS_ioctl, fd, request, arg);
+    if ((request & 0xff) == 0x2A) {
+        c = arg;
+        c->status = 0;
+        if (c->cmd == 0xA06C0103u) {
+            group_us = *(uint64_t *)(uintptr_t)c->params;
+            group_set = true;
+        } else if (c->cmd == 0xA06C0104u) {
+            *(uint64_t *)(uintptr_t)c->params = getenv("FAKE_SLICE_LIES") ? group_us + 1 : group_us;
+        } else {
+            c->status = 0x56;
+        }
+    }
+    return 0;
+}
+
+static void group_make(uint32_t object)
+{
+    struct {
+        uint32_t error, ecc, vaspace, engine;
+    } params = { 0, 0, 0, 1 };
+    struct {
+        uint32_t root, parent, object, class;
+        uint64_t params;
+        uint32_t size, status;
+    } alloc = { 0xc1d00001u, 0xc1d00002u, object, 0xA06C, (uint64_t)(uintptr_t)&params, sizeof(params), 0 };
+
+    int (*call)(int, unsigned long, ...) = NULL;
+
+    /* By the process' first definition, as a driver's call through its own table would go. */
+    *(void **)&call = dlsym(RTLD_DEFAULT, "ioctl");
+    if (group_fd < 0)
+        group_fd = open(GROUP_FD_PATH, O_RDWR | O_CLOEXEC);
+    (void)call(group_fd, 3ul << 30 | sizeof(alloc) << 16 | 'F' << 8 | 0x2B, &alloc);
+}
+
+FAKE_API uint64_t fake_slice_us(void)
+{
+    return group_set ? group_us : 0;
+}

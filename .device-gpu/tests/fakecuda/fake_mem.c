@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_mem.c - device memory as pages of a memfd: plain, pooled, mapped; copies and fills. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+CUresult cuCtxGetDevice(CUdevice *dev);
+
+#define GRAIN 4096ull
+#define DEVICES 4
+#define MAPS 8192
+#define POOL_STEP (32ull << 20)
+
+struct device {
+    int fd;
+    uint64_t pages, used;
+    uint8_t *taken;
+};
+struct extent { /* physical memory: a piece of a device, or a memfd of its own in host memory */
+    int fd, dev;
+    uint64_t at, size;
+    int refs;
+};
+struct CUmemPoolHandle_st {
+    uint64_t reserved, used, threshold;
+};
+
+static struct device devices[DEVICES];
+static struct {
+    void *at;
+    uint64_t size;
+    struct extent *extent;
+    bool plain, pooled;
+} maps[MAPS];
+static struct CUmemPoolHandle_st default_pool;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct device *device_get(int dev)
+{
+    struct device *d = &devices[dev];
+    const char *text = getenv("FAKE_CUDA_MEMORY");
+    uint64_t mib = text ? strtoull(text, NULL, 10) : 1024;
+
+    if (!d->taken) {
+        d->fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+        d->pages = (mib << 20) / GRAIN;
+        d->taken = calloc(d->pages, 1);
+        if (d->fd < 0 || ftruncate(d->fd, (off_t)(mib << 20)) < 0)
+            abort();
+    }
+    return d;
+}
+
+FAKE_API uint64_t fake_device_used(int dev)
+{
+    uint64_t used;
+
+    pthread_mutex_lock(&lock);
+    used = device_get(dev)->used * GRAIN;
+    pthread_mutex_unlock(&lock);
+    return used;
+}
+
+/* First fit; the caller holds the lock. */
+static struct extent *extent_new(int dev, uint64_t size)
+{
+    struct device *d = device_get(dev);
+    uint64_t need = (size + GRAIN - 1) / GRAIN, run = 0;
+    struct extent *e;
+
+    for (uint64_t i = 0; i < d->pages; i++) {
+        run = d->taken[i] ? 0 : run + 1;
+        if (run < need)
+            continue;
+        memset(d->taken + i + 1 - need, 1, need);
+        d->used += need;
+        e = calloc(1, sizeof(*e));
+        *e = (struct extent){ d->fd, dev, (i + 1 - need) * GRAIN, need * GRAIN, 1 };
+        return e;
+    }
+    return NULL;
+}
+
+static struct extent *extent_host(uint64_t size)
+{
+    struct extent *e = calloc(1, sizeof(*e));
+
+    *e = (struct extent){ memfd_create("fake-host", MFD_CLOEXEC), -1, 0, size, 1 };
+    if (e->fd < 0 || ftruncate(e->fd, (off_t)size) < 0)
+        abort();
+    return e;
+}
+
+static void extent_drop(struct extent *e)
+{
+    if (--e->refs > 0)
+        return;
+    if (e->dev >= 0) {
+        /* Real memory forgets: whatever still reads it must notice. */
+        (void)fallocate(e->fd, 0x01 | 0x02, (off_t)e->at, (off_t)e->size);
+        memset(devices[e->dev].taken + e->at / GRAIN, 0, e->size / GRAIN);
+        devices[e->dev].used -= e->size / GRAIN;
+    } else {
+        close(e->fd);
+    }
+    free(e);
+}
+
+static bool map_add(void *at, struct extent *e, bool plain, bool pooled)
+{
+    for (int i = 0; i < MAPS; i++)
+        if (!maps[i].extent) {
+            maps[i].at = at;
+            maps[i].size = e->size;
+            maps[i].extent = e;
+            maps[i].plain = plain;
+            maps[i].pooled = pooled;
+            return true;
+        }
+    return false;
+}
+
+static CUresult plain_alloc(CUdeviceptr *dptr, size_t bytes, bool pooled)
+{
+    CUdevice dev;
+    struct extent *e;
+    void *p;
+
+    if (cuCtxGetDevice(&dev) != 0)
+        return 201;
+    pthread_mutex_lock(&lock);
+    e = extent_new(dev, bytes);
+    if (e) {
+        p = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, (off_t)e->at);
+        map_add(p, e, true, pooled);
+        *dptr = (CUdeviceptr)(uintptr_t)p;
+    }
+    pthread_mutex_unlock(&lock);
+    return e ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult plain_free(CUdeviceptr dptr, bool pooled)
+{
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && maps[i].plain && maps[i].pooled == pooled && maps[i].at == (void *)(uintptr_t)dptr) {
+            munmap(maps[i].at, maps[i].size);
+            if (pooled)
+                default_pool.used -= maps[i].size;
+            extent_drop(maps[i].extent);
+            maps[i].extent = NULL;
+            r = 0;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
+{
+    FAKE_ENTER(cuMemAlloc_v2);
+    if (!dptr || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    return plain_alloc(dptr, bytes, false);
+}
+
+FAKE_API CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+    (void)flags;
+    FAKE_ENTER(cuMemAllocManaged);
+    return plain_alloc(dptr, bytes, false);
+}
+
+FAKE_API CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int el)
+{
+    (void)el;
+    FAKE_ENTER(cuMemAllocPitch_v2);
+    *pitch = (width + 511) / 512 * 512;
+    return plain_alloc(dptr, *pitch * height, false);
+}
+
+FAKE_API CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+    FAKE_ENTER(cuMemFree_v2);
+    fake_wait_all();
+    return plain_free(dptr, false);
+}
+
+FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+    CUdevice dev;
+    struct device *d;
+
+    FAKE_ENTER(cuMemGetInfo_v2);
+    if (cuCtxGetDevice(&dev) != 0)
+        return 201;
+    d = device_get(dev);
+    *free_bytes = (d->pages - d->used) * GRAIN;
+    *total = d->pages * GRAIN;
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+    FAKE_ENTER(cuDeviceTotalMem_v2);
+    *bytes = device_get(dev)->pages * GRAIN;
+    return 0;
+}
+
+FAKE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
+{
+    CUresult r = CUDA_ERROR_NOT_FOUND;
+
+    FAKE_ENTER(cuMemGetAddressRange_v2);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && dptr - (uintptr_t)maps[i].at < maps[i].size) {
+            *base = (uintptr_t)maps[i].at;
+            *size = maps[i].size;
+            r = 0;
+        }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+/* ---- pools: what is freed stays reserved until trimmed */
+
+static CUresult pool_alloc(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
+{
+    CUresult r = plain_alloc(dptr, bytes, true);
+
+    if (r != 0)
+        return r;
+    pool->used += (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    if (pool->used > pool->reserved)
+        pool->reserved = (pool->used + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
+    return 0;
+}
+
+FAKE_API CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+    (void)stream;
+    FAKE_ENTER(cuMemAllocAsync);
+    return pool_alloc(dptr, bytes, &default_pool);
+}
+
+FAKE_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    (void)stream;
+    FAKE_ENTER(cuMemAllocFromPoolAsync);
+    return pool_alloc(dptr, bytes, pool);
+}
+
+FAKE_API CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+    FAKE_ENTER(cuMemFreeAsync);
+    fake_wait(fake_stream_seq(stream));
+    return plain_free(dptr, true);
+}
+
+FAKE_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+    FAKE_ENTER(cuMemPoolTrimTo);
+    pool->reserved = pool->used > keep ? pool->used : keep;
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+    (void)dev;
+    *pool = &default_pool;
+    return 0;
+}
+
+FAKE_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
+{
+    *(uint64_t *)value = attr == CU_MEMPOOL_ATTR_RESERVED_CURRENT ? pool->reserved : pool->used;
+    return 0;
+}
+
+/* ---- virtual memory management */
+
+FAKE_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
+                              unsigned long long flags)
+{
+    struct extent *e;
+
+    (void)flags;
+    FAKE_ENTER(cuMemCreate);
+    pthread_mutex_lock(&lock);
+    e = prop->location.type == CU_MEM_LOCATION_TYPE_HOST ? extent_host(size) : extent_new(prop->location.id, size);
+    pthread_mutex_unlock(&lock);
+    *handle = (CUmemGenericAllocationHandle)(uintptr_t)e;
+    return e ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+FAKE_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    FAKE_ENTER(cuMemRelease);
+    pthread_mutex_lock(&lock);
+    extent_drop((struct extent *)(uintptr_t)handle);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+FAKE_API CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f)
+{
+    void *p;
+
+    (void)align, (void)at, (void)f;
+    FAKE_ENTER(cuMemAddressReserve);
+    p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *ptr = (CUdeviceptr)(uintptr_t)p;
+    return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+FAKE_API CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+    FAKE_ENTER(cuMemAddressFree);
+    return munmap((void *)(uintptr_t)ptr, size) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_API CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                           unsigned long long flags)
+{
+    struct extent *e = (struct extent *)(uintptr_t)handle;
+    CUresult r = 0;
+
+    (void)flags;
+    FAKE_ENTER(cuMemMap);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && (uintptr_t)maps[i].at < ptr + size && ptr < (uintptr_t)maps[i].at + maps[i].size)
+            r = CUDA_ERROR_INVALID_VALUE; /* something is mapped there */
+    if (r == 0 && mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED, e->fd,
+                       (off_t)(e->at + offset)) == MAP_FAILED)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        e->refs++;
+        map_add((void *)(uintptr_t)ptr, e, false, false);
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+FAKE_API CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+    FAKE_ENTER(cuMemUnmap);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && !maps[i].plain && (uintptr_t)maps[i].at >= ptr && (uintptr_t)maps[i].at < ptr + size) {
+            (void)mmap(maps[i].at, maps[i].size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            extent_drop(maps[i].extent);
+            maps[i].extent = NULL;
+            r = 0;
+        }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+FAKE_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda_access *desc, size_t count)
+{
+    (void)desc, (void)count;
+    FAKE_ENTER(cuMemSetAccess);
+    return mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_API CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+{
+    (void)ptr, (void)bytes, (void)flags;
+    FAKE_ENTER(cuMemHostRegister_v2);
+    return 0;
+}
+
+FAKE_API CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+{
+    (void)flags;
+    FAKE_ENTER(cuMemHostAlloc);
+    *ptr = malloc(bytes);
+    return 0;
+}
+
+FAKE_API CUresult cuMemFreeHost(void *ptr)
+{
+    FAKE_ENTER(cuMemFreeHost);
+    free(ptr);
+    return 0;
+}
+
+/* ---- copies and fills */
+
+static CUresult copy(void *dst, const void *src, size_t n, CUstream stream)
+{
+    struct fake_work w = { .copy = { dst, src, n, -1 } };
+
+    fake_submit(stream, &w);
+    return 0;
+}
+
+#define PTR(p) ((void *)(uintptr_t)(p))
+#define COPY_ASYNC(name, dst_t, src_t)                                                                                 \
+    FAKE_API CUresult name(dst_t dst, src_t src, size_t n, CUstream stream)                                            \
+    {                                                                                                                  \
+        FAKE_ENTER(name);                                                                                              \
+        return copy(PTR(dst), PTR(src), n, stream);                                                                    \
+    }
+#define COPY_SYNC(name, dst_t, src_t)                                                                                  \
+    FAKE_API CUresult name(dst_t dst, src_t src, size_t n)                                                             \
+    {                                                                                                                  \
+        FAKE_ENTER(name);                                                                                              \
+        copy(PTR(dst), PTR(src), n, NULL);                                                                             \
+        fake_wait_all();                                                                                               \
+        return 0;                                                                                                      \
+    }
+COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *)
+COPY_ASYNC(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr)
+COPY_ASYNC(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr)
+COPY_ASYNC(cuMemcpyAsync, CUdeviceptr, CUdeviceptr)
+COPY_SYNC(cuMemcpyHtoD_v2, CUdeviceptr, const void *)
+COPY_SYNC(cuMemcpyDtoH_v2, void *, CUdeviceptr)
+
+FAKE_API CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n)
+{
+    struct fake_work w = { .copy = { PTR(dst), NULL, n, v } };
+
+    FAKE_ENTER(cuMemsetD8_v2);
+    fake_submit(NULL, &w);
+    fake_wait_all();
+    return 0;
+}

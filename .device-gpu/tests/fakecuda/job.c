@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - a training job for the fake driver. Holds MIB MiB in segments, and every step runs a kernel that checks and
+ * changes each of them by ordinary loads and stores. Any byte lost while memory was moved shows as a wrong sum.
+ *
+ * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, "sum S" at the end.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+#define SEGMENTS 512
+#define MIB (1ull << 20)
+#define LAUNCHES 10
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+                        void **extra);
+void muster_step(void) __attribute__((weak));
+
+static uint64_t bad;
+
+/* Words 4 KiB apart: word k of segment s holds s * 1000003 + k + steps done. */
+static void kernel(const uint64_t *args)
+{
+    uint64_t *base = (uint64_t *)(uintptr_t)args[0];
+
+    for (uint64_t k = 0; k < args[1] / 4096; k++) {
+        if (base[k * 512] != args[2] * 1000003 + k + args[3])
+            bad++;
+        base[k * 512]++;
+    }
+}
+
+static void nothing(const uint64_t *args)
+{
+    (void)args;
+}
+
+static void launch(CUfunction f, void **params)
+{
+    if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) != 0) {
+        (void)fprintf(stderr, "launch failed\n");
+        exit(1);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
+    uint64_t part = (argc > 3 ? strtoull(argv[3], NULL, 10) : 16) * MIB, count, s;
+    CUdeviceptr at[SEGMENTS];
+    CUfunction check, small;
+    CUcontext ctx;
+
+    count = total * MIB / part;
+    if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
+        return 1;
+    check = fake_kernel_register("check", kernel, 4, 200);
+    small = fake_kernel_register("small", nothing, 0, 50);
+    for (s = 0; s < count; s++) {
+        if (cuMemAlloc_v2(&at[s], part) != 0 && cuMemAlloc_v2(&at[s], part) != 0) {
+            (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
+            return 3;
+        }
+        for (uint64_t k = 0; k < part / 4096; k++)
+            ((uint64_t *)(uintptr_t)at[s])[k * 512] = s * 1000003 + k;
+    }
+    for (uint64_t step = 0; step < steps; step++) {
+        for (s = 0; s < count; s++) {
+            uint64_t args[4] = { at[s], part, s, step };
+            void *params[4] = { &args[0], &args[1], &args[2], &args[3] };
+
+            launch(check, params);
+        }
+        for (int i = 0; i < LAUNCHES; i++)
+            launch(small, NULL);
+        if (cuStreamSynchronize(NULL))
+            return 1;
+        if (bad)
+            return 4;
+        if (muster_step)
+            muster_step();
+        if (getenv("JOB_TALK"))
+            (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);
+    }
+    for (s = 0; s < count; s++)
+        if (cuMemFree_v2(at[s]))
+            return 1;
+    (void)printf("bad %llu used %llu\n", (unsigned long long)bad, (unsigned long long)fake_device_used(0));
+    return bad ? 4 : 0;
+}

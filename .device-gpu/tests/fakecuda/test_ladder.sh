@@ -1,0 +1,87 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_ladder.sh MUSTER LIBRARY JOB FAKE_DIR - a job on the fake driver through every rung of the ladder, by the command
+# a user types. The job checks each byte it can reach in every step; TAP on standard output.
+set -u
+muster=$1 library=$2 job=$3 fake=$4
+dir=$(mktemp -d)
+export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH="$fake"
+export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=512 MUSTER_GPU_SLICE=1
+export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+unset MUSTER_GPU_SOCKET
+n=0 failed=0
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+bad() { n=$((n + 1)); failed=1; echo "not ok $n - $1"; }
+check() { if eval "$2"; then ok "$1"; else bad "$1"; fi; }
+field() { "$muster" gpu ls --json | sed -n "s/.*\"pid\":$pid,[^}]*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+steps_move() { a=$(field steps); sleep 0.5; b=$(field steps); [ "$b" -gt "$a" ]; }
+cleanup() {
+    [ -n "${pid:-}" ] && kill -9 "$pid" 2>/dev/null
+    [ -n "${agent:-}" ] && kill "$agent" 2>/dev/null
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+
+"$muster" gpu agent &
+agent=$!
+sleep 0.3
+"$muster" gpu run --role opportunistic --memory 256M --host-pool 128M -- "$job" 128 100000 16 >"$dir/out" 2>"$dir/err" &
+pid=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    s=$(field steps)
+    [ "${s:-0}" -gt 3 ] && break
+    sleep 0.2
+done
+check "the job is registered and makes steps" '[ "$(field steps)" -gt 3 ]'
+check "its memory is counted" '[ "$(field used_bytes)" = 134217728 ]'
+check "all of it can be moved" '[ "$(field movable_bytes)" = 134217728 ]'
+
+check "pause" '"$muster" gpu pause $pid >/dev/null'
+a=$(field steps); sleep 0.4; b=$(field steps)
+check "a paused job makes no steps" '[ "$a" = "$b" ]'
+check "resume" '"$muster" gpu resume $pid >/dev/null'
+check "a resumed job makes steps" steps_move
+
+check "evict" '"$muster" gpu evict $pid >/dev/null'
+check "an evicted job holds no device memory" '[ "$(field used_bytes)" = 0 ] && [ "$(field saved_bytes)" = 134217728 ]'
+check "resume brings it home" '"$muster" gpu resume $pid >/dev/null && [ "$(field used_bytes)" = 134217728 ]'
+check "and it makes steps" steps_move
+
+check "lower the limit" '"$muster" gpu set $pid memory=64M >/dev/null'
+check "what is above it lies in host memory" '[ "$(field used_bytes)" -le 67108864 ] && [ "$(field host_bytes)" -ge 67108864 ]'
+check "the job still runs" steps_move
+check "raise it again" '"$muster" gpu set $pid memory=256M >/dev/null'
+check "all is home" '[ "$(field used_bytes)" = 134217728 ] && [ "$(field host_bytes)" = 0 ]'
+
+check "release" '"$muster" gpu release $pid >/dev/null'
+check "the journal says so" 'grep -q checkpointed "$dir/guard-$pid.journal"'
+check "restore" '"$muster" gpu restore $pid >/dev/null'
+check "a restored job makes steps" steps_move
+check "the journal is gone" '[ ! -e "$dir/guard-$pid.journal" ]'
+
+check "an unknown process is named" '"$muster" gpu pause 999999 2>&1 | grep -q "999999"'
+check "an unknown key is refused" '! "$muster" gpu set $pid colour=1 2>/dev/null'
+
+# The node side dies while the job is evicted: the job comes home by itself.
+check "evict once more" '"$muster" gpu evict $pid >/dev/null'
+kill -9 $agent; wait $agent 2>/dev/null
+sleep 6
+"$muster" gpu agent & agent=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+    s=$(field steps)
+    [ "${s:-0}" -gt 3 ] && break
+    sleep 0.5
+done
+check "after the node side died the job is home and runs" '[ "$(field used_bytes)" = 134217728 ] && steps_move'
+kill -9 $pid; wait $pid 2>/dev/null
+sleep 0.3
+check "a killed job is gone from the list" '[ -z "$(field steps)" ]'
+
+"$muster" gpu run --role opportunistic --memory 256M -- "$job" 128 20 16 >"$dir/out" 2>"$dir/err"
+check "a job that ends by itself saw no wrong byte and left nothing" 'grep -q "^bad 0 used 0" "$dir/out"'
+"$muster" gpu run --memory 32M --movable -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
+check "a movable job larger than its limit runs from host memory" 'grep -q "^bad 0 used 0" "$dir/out"'
+"$muster" gpu run --memory 32M --native -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
+check "a native one is out of memory" 'grep -q "out of memory" "$dir/err"'
+echo "1..$n"
+exit $failed

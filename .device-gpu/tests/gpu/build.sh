@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# build.sh DIR - libmuster_gpu.so and `muster` with its gpu verb alone, by the C compiler and nothing else. For machines
+# with a GPU that lack meson or the libraries of the rest.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+out=${1:?a directory to build in}
+mkdir -p "$out"
+cc=${CC:-cc}
+flags="-std=gnu17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -I$root/src"
+# shellcheck disable=SC2086
+$cc $flags -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-stack-protector -shared \
+    -Wl,-z,now -Wl,--version-script="$root/src/shim/libmuster_gpu.map" \
+    -o "$out/libmuster_gpu.so" "$root"/src/shim/*.c "$root/src/shim/dlsym.S" -lpthread
+# shellcheck disable=SC2086
+$cc $flags -o "$out/muster" "$root/tests/gpu/main.c" "$root/src/cli/cmd_gpu.c" "$root"/src/gpurt/*.c \
+    "$root/src/shim/admit.c" "$root/src/base/error.c" "$root/src/base/alloc.c" -lpthread -ldl

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pure parts of the GPU runtime: admission, the share controller, baselines, gaps, periods, the guardian's journal.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gpurt/baseline.h"
+#include "gpurt/guard.h"
+#include "gpurt/share.h"
+#include "shim/admit.h"
+#include "shim/gap.h"
+#include "shim/period.h"
+
+#define SEC 1000000000ULL
+
+/* ---- the controller's exact traces, eps 20 */
+
+static void trace(uint32_t factor, const uint32_t *expect, size_t count)
+{
+    struct share share;
+
+    share_init(&share, 20);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(share.u, expect[i]);
+        (void)share_period(&share, factor * share.u / 1000, i);
+    }
+}
+
+static void test_share_traces(void **state)
+{
+    static const uint32_t a[] = { 25, 50, 100, 200, 400, 400, 400 }, b[] = { 25, 50, 100, 200, 200, 200 };
+    static const uint32_t c[] = { 25, 50, 100, 200, 400, 800, 1000, 1000 };
+
+    (void)state;
+    trace(30, a, 7);
+    trace(60, b, 6);
+    trace(0, c, 8);
+}
+
+static void test_share_given(void **state)
+{
+    static const uint32_t s[] = { 0, 0, 0, 25, 25, 0, 70, 0 }, u[] = { 25, 50, 100, 200, 150, 112, 152, 38, 78 };
+    struct share share;
+
+    (void)state;
+    share_init(&share, 20);
+    assert_int_equal(share.u, u[0]);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(share_period(&share, s[i], i), u[i + 1]);
+}
+
+/* s = 2u: 25, then a pause of 30 s, 60 s, ... up to 600 s. */
+static void test_share_pause(void **state)
+{
+    static const uint64_t spans[] = { 30000, 60000, 120000, 240000, 480000, 600000, 600000 };
+    struct share share;
+    uint64_t now = 1000;
+
+    (void)state;
+    share_init(&share, 20);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(share.u, 25);
+        assert_int_equal(share_period(&share, 2 * share.u, now), 0);
+        assert_true(share_paused(&share, now + spans[i] - 1));
+        assert_int_equal(share_period(&share, 0, now + spans[i] - 1), 0);
+        assert_false(share_paused(&share, now + spans[i]));
+        now += spans[i];
+    }
+}
+
+/* ---- admission */
+
+/* Launches of one length into a gap of 2000 us, the device working them off one after the other. */
+static int admitted(uint32_t cost, uint32_t window)
+{
+    struct admit_knobs knobs = { .window_us = window, .guard_us = 150, .gap_min_us = 200 };
+    uint64_t busy_until = 0;
+    int count = 0;
+
+    for (uint64_t t = 0; t < 2000; t++) {
+        for (;;) {
+            struct admit_state s = { .rg_state = RG_IDLE, .gap_pred_us = 2000, .elapsed_us = t, .cost_us = cost };
+
+            s.inflight_us = busy_until > t ? busy_until - t : 0;
+            if (admit_harvest(&knobs, &s) != ADMIT_GO)
+                break;
+            busy_until = (busy_until > t ? busy_until : t) + cost;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void test_admit_gap(void **state)
+{
+    (void)state;
+    assert_int_equal(admitted(200, 600), 9);
+    assert_int_equal(admitted(1000, 600), 1);
+}
+
+static void test_admit_table(void **state)
+{
+    static const struct {
+        struct admit_knobs knobs;
+        struct admit_state state;
+        enum admit_verdict expect;
+    } cases[] = {
+        { { 600, 100, 200, 0 }, { .rg_state = RG_ABSENT, .cost_us = 9999 }, ADMIT_GO },
+        { { 600, 100, 200, 0 }, { .rg_state = 77 }, ADMIT_GO }, /* garbage in the page */
+        { { 600, 100, 200, 0 }, { .rg_state = RG_ACTIVE }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE }, ADMIT_GO_LEAK },
+        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .leak_empty = true }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .gap_pred_us = 150 }, ADMIT_WAIT_SHORT },
+        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .inflight_us = 500, .cost_us = 200 }, ADMIT_WAIT_FENCE },
+        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .cost_us = 5000 }, ADMIT_GO }, /* unknown gap, nothing there */
+        { { 600, 100, 200, 0 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 950, .cost_us = 50 },
+          ADMIT_WAIT_FENCE },
+        { { 600, 100, 200, 0 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 50, .cost_us = 20000 },
+          ADMIT_GO }, /* fits no gap: only at its start */
+        { { 600, 100, 200, 0 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 500, .cost_us = 20000 },
+          ADMIT_WAIT_FENCE },
+        { { 600, 100, 200, 0 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 5000, .cost_us = 50 },
+          ADMIT_GO }, /* the gap has outlived its prediction */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (admit_harvest(&cases[i].knobs, &cases[i].state) != cases[i].expect)
+            fail_msg("case %zu", i);
+}
+
+static void test_admit_map(void **state)
+{
+    struct admit_knobs k;
+
+    (void)state;
+    admit_map(0, &k);
+    assert_int_equal(k.window_us, 100);
+    assert_int_equal(k.guard_us, 400);
+    assert_int_equal(k.gap_min_us, 1200);
+    admit_map(1000, &k);
+    assert_int_equal(k.window_us, 600);
+    assert_int_equal(k.guard_us, 100);
+    assert_int_equal(k.gap_min_us, 200);
+    assert_int_equal(k.leak, 100);
+    admit_map(4000000000u, &k); /* clamped */
+    assert_int_equal(k.window_us, 600);
+}
+
+/* The node side is gone: what holds, and until when. */
+static void test_admit_orphan(void **state)
+{
+    struct page_control c = { .gate = GATE_CLOSED, .lease_until_ns = 100 * SEC, .share = 900 };
+    struct admit_rule r;
+
+    (void)state;
+    assert_int_equal(admit_effective(&c, 100 * SEC).gate, GATE_CLOSED);
+    r = admit_effective(&c, 101 * SEC);
+    assert_int_equal(r.gate, GATE_DUTY);
+    assert_int_equal(r.duty, 100);
+    assert_int_equal(admit_effective(&c, 161 * SEC).gate, GATE_OPEN);
+    c.gate_until_ns = 1000 * SEC; /* outlives the lease by 30 s at most */
+    assert_int_equal(admit_effective(&c, 130 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, 131 * SEC).gate, GATE_DUTY);
+    assert_int_equal(admit_effective(&c, 191 * SEC).gate, GATE_OPEN);
+    c = (struct page_control){ .gate = GATE_HARVEST, .lease_until_ns = 100 * SEC, .share = 900 };
+    assert_int_equal(admit_effective(&c, 99 * SEC).share, 900);
+    r = admit_effective(&c, 120 * SEC);
+    assert_int_equal(r.gate, GATE_HARVEST);
+    assert_int_equal(r.share, 200);
+    assert_int_equal(admit_effective(&c, 161 * SEC).gate, GATE_OPEN);
+    c.gate = 99;
+    assert_int_equal(admit_effective(&c, 0).gate, GATE_OPEN);
+}
+
+static void test_admit_bucket(void **state)
+{
+    struct admit_bucket b = { 0 };
+    uint64_t now = SEC;
+    int64_t ran = 0;
+
+    (void)state;
+    for (; now < 11 * SEC; now += 100000)
+        if (admit_bucket_ready(&b, now, 250, 2000)) {
+            admit_bucket_spend(&b, 500);
+            ran += 500;
+        }
+    assert_in_range((uint64_t)ran, 2490000, 2510000); /* a quarter of ten seconds */
+}
+
+/* ---- gaps, baselines, periods */
+
+static void test_gap(void **state)
+{
+    struct gap_book book = { 0 };
+
+    (void)state;
+    assert_int_equal(gap_predict(&book), 0);
+    for (int i = 0; i < 100; i++) {
+        gap_boundary(&book);
+        gap_learn(&book, 8000);
+        gap_learn(&book, i % 2 ? 100 : 300);
+    }
+    gap_boundary(&book);
+    assert_int_equal(gap_predict(&book), 8000);
+    gap_learn(&book, 8000);
+    assert_in_range(gap_predict(&book), 50, 150); /* mean 200, deviation about 100 */
+}
+
+static void test_baseline(void **state)
+{
+    struct baseline b;
+    uint32_t launches[9], wall[9];
+
+    (void)state;
+    baseline_reset(&b);
+    assert_int_equal(baseline_of(&b, 400), 0);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(baseline_add(&b, 400 + i % 4, 10000 + i), i == 19);
+    assert_int_equal(baseline_of(&b, 401), 10010);
+    assert_int_equal(baseline_of(&b, 420), 0); /* another kind of step */
+    for (uint32_t i = 0; i < 9; i++) {
+        launches[i] = i < 6 ? 400 : 900;
+        wall[i] = i < 6 ? 10410 : 99999; /* an evaluation phase is no slowdown */
+    }
+    assert_int_equal(baseline_slowdown(&b, launches, wall, 9), 39);
+    assert_int_equal(baseline_slowdown(&b, launches + 6, wall + 6, 3), -1);
+    wall[0] = 5000;
+    assert_int_equal(baseline_slowdown(&b, launches, wall, 1), 0);
+}
+
+static void test_period(void **state)
+{
+    static uint16_t ids[20000];
+    static uint32_t mib[20000];
+    uint64_t seed = 1;
+
+    (void)state;
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t k = i % 454;
+
+        ids[i] = (uint16_t)((k * k * 31 + k * 7) & 0xffff);
+        mib[i] = 1000 + (k < 227 ? k : 454 - k); /* least at k == 0 */
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        if (seed >> 58 == 0) /* 1.6 % of the launches differ */
+            ids[i] = (uint16_t)(seed >> 20);
+    }
+    assert_int_equal(period_find(ids, 20000), 454);
+    assert_int_equal(period_find(ids, 1000), 0); /* too little to tell */
+    assert_int_equal(period_anchor(mib, 20000, 454), (20000 - 1) % 454);
+    for (uint32_t i = 0; i < 20000; i++) {
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        ids[i] = (uint16_t)(seed >> 40);
+    }
+    assert_int_equal(period_find(ids, 20000), 0);
+}
+
+static void test_journal(void **state)
+{
+    char dir[] = "/tmp/muster-journal-XXXXXX", path[64];
+    struct guard_journal out = { 4711, 99, GUARD_CHECKPOINTED }, in;
+    struct error err = { 0 };
+    FILE *f;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(guard_journal_write(dir, &out, &err), 0);
+    assert_int_equal(guard_journal_read(dir, 4711, &in, &err), 0);
+    assert_int_equal(in.pid, 4711);
+    assert_int_equal(in.start_ticks, 99);
+    assert_int_equal(in.state, GUARD_CHECKPOINTED);
+    assert_true(guard_journal_read(dir, 4712, &in, &err) < 0);
+    (void)snprintf(path, sizeof(path), "%s/guard-4712.journal", dir);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs("4712 1 nonsense\n", f);
+    (void)fclose(f);
+    assert_true(guard_journal_read(dir, 4712, &in, &err) < 0);
+    assert_non_null(strstr(err.text, ":1:"));
+    (void)unlink(path);
+    (void)snprintf(path, sizeof(path), "%s/guard-4711.journal", dir);
+    (void)unlink(path);
+    (void)rmdir(dir);
+    assert_true(guard_start_ticks(getpid()) > 0);
+    assert_int_equal(guard_start_ticks(0x7ffffff0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),  cmocka_unit_test(test_share_pause),
+        cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),
+        cmocka_unit_test(test_admit_orphan), cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),       cmocka_unit_test(test_journal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accounting, the cap, and what a program is told: the library in front of the fake driver, cap 64 MiB. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "fake.h"
+
+#define MIB (1ull << 20)
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int element);
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags);
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
+                     unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f);
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
+CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags);
+CUresult cuMemFreeHost(void *ptr);
+CUresult cuArrayCreate_v2(CUarray *array, const struct cuda_array_desc *desc);
+
+static uint64_t (*stat_of)(const char *);
+static CUcontext ctx;
+
+static int setup(void **state)
+{
+    (void)state;
+    *(void **)&stat_of = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx);
+}
+
+static void test_view(void **state)
+{
+    size_t free_bytes = 0, total = 0;
+    CUdeviceptr p;
+
+    (void)state;
+    assert_int_equal(stat_of("used"), 0);
+    assert_int_equal(cuMemGetInfo_v2(&free_bytes, &total), 0);
+    assert_int_equal(total, 64 * MIB);
+    assert_int_equal(free_bytes, 64 * MIB);
+    assert_int_equal(cuMemGetInfo_v2(NULL, NULL), 0);
+    assert_int_equal(cuDeviceTotalMem_v2(&total, 0), 0);
+    assert_int_equal(total, 64 * MIB);
+    assert_int_equal(cuMemAlloc_v2(&p, 10 * MIB), 0);
+    assert_int_equal(cuMemGetInfo_v2(&free_bytes, NULL), 0);
+    assert_int_equal(free_bytes, 54 * MIB);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    assert_int_equal(stat_of("used"), 0);
+}
+
+/* Sizes above 1 MiB count in steps of 2; the refusal leaves nothing behind. */
+static void test_cap(void **state)
+{
+    CUdeviceptr a, b;
+    uint64_t soft = stat_of("soft_refusals");
+
+    (void)state;
+    assert_int_equal(cuMemAlloc_v2(&a, 39 * MIB), 0);
+    assert_int_equal(stat_of("used"), 40 * MIB);
+    assert_int_equal(cuMemAlloc_v2(&b, 30 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stat_of("soft_refusals"), soft + 1);
+    assert_int_equal(cuMemAlloc_v2(&b, 30 * MIB), CUDA_ERROR_OUT_OF_MEMORY); /* the second time for good */
+    assert_int_equal(stat_of("soft_refusals"), soft + 1);
+    assert_int_equal(stat_of("used"), 40 * MIB);
+    assert_int_equal(cuMemAlloc_v2(&b, 24 * MIB), 0);
+    assert_int_equal(cuMemFree_v2(a), 0);
+    assert_int_equal(cuMemFree_v2(b), 0);
+    assert_int_equal(stat_of("used"), 0);
+}
+
+/* The driver's own refusal gives the reservation back; its complaints pass unchanged. */
+static void test_driver_refuses(void **state)
+{
+    CUdeviceptr p;
+
+    (void)state;
+    fake_fail("cuMemAlloc_v2", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemAlloc_v2(&p, 4 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stat_of("used"), 0);
+    assert_int_equal(cuMemAlloc_v2(NULL, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemAlloc_v2(&p, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemFree_v2(0xdead000), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stat_of("used"), 0);
+}
+
+static void test_kinds(void **state)
+{
+    struct cuda_mem_prop prop = { .type = 1, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    struct cuda_array_desc desc = { 1024, 1024, 0x20, 1 };
+    CUmemGenericAllocationHandle h;
+    CUmemoryPool pool;
+    CUarray array = NULL;
+    CUdeviceptr p, q, va;
+    size_t pitch;
+    void *host;
+
+    (void)state;
+    assert_int_equal(cuMemAllocPitch_v2(&p, &pitch, 1000, 4096, 4), 0);
+    assert_int_equal(stat_of("used"), 4 * MIB);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    assert_int_equal(cuMemAllocManaged(&p, 8 * MIB, 1), 0);
+    assert_int_equal(stat_of("used"), 8 * MIB);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    /* A pool is charged for what it has reserved, until it is trimmed. */
+    assert_int_equal(cuMemAllocAsync(&q, 5 * MIB, NULL), 0);
+    assert_int_equal(stat_of("used"), 32 * MIB);
+    assert_int_equal(cuMemFreeAsync(q, NULL), 0);
+    assert_int_equal(stat_of("used"), 32 * MIB);
+    assert_int_equal(cuMemAllocAsync(&q, 70 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuDeviceGetMemPool(&pool, 0), 0);
+    assert_int_equal(cuMemPoolTrimTo(pool, 0), 0);
+    assert_int_equal(stat_of("used"), 0);
+    /* A handle is charged until it is released and unmapped, in either order. */
+    assert_int_equal(cuMemCreate(&h, 4 * MIB, &prop, 0), 0);
+    assert_int_equal(cuMemAddressReserve(&va, 4 * MIB, 0, 0, 0), 0);
+    assert_int_equal(cuMemMap(va, 4 * MIB, 0, h, 0), 0);
+    assert_int_equal(cuMemRelease(h), 0);
+    assert_int_equal(stat_of("used"), 4 * MIB);
+    assert_int_equal(cuMemUnmap(va, 4 * MIB), 0);
+    assert_int_equal(stat_of("used"), 0);
+    assert_int_equal(cuMemAddressFree(va, 4 * MIB), 0);
+    assert_int_equal(cuMemCreate(&h, 70 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuArrayCreate_v2(&array, &desc), 0);
+    assert_int_equal(cuMemHostAlloc(&host, 3 * MIB, 0), 0);
+    assert_int_equal(stat_of("pinned"), 3 * MIB);
+    assert_int_equal(cuMemFreeHost(host), 0);
+    assert_int_equal(stat_of("pinned"), 0);
+}
+
+/* Eight threads at the cap: never above it, and at the end nothing is left. */
+static void *hammer(void *arg)
+{
+    CUdeviceptr mine[8] = { 0 };
+    unsigned int seed = (unsigned int)(uintptr_t)arg;
+
+    (void)cuCtxSetCurrent(ctx);
+    for (int i = 0; i < 400; i++) {
+        seed = seed * 1103515245u + 12345u;
+        CUdeviceptr *p = &mine[seed >> 8 & 7];
+
+        if (*p) {
+            (void)cuMemFree_v2(*p);
+            *p = 0;
+        } else if (cuMemAlloc_v2(p, (2 + (seed >> 16 & 15)) * MIB) != 0) {
+            *p = 0;
+        }
+        if (stat_of("used") > 80 * MIB) /* a reservation may stand for an instant before it is taken back */
+            return (void *)1;
+        if (fake_device_used(0) > 64 * MIB)
+            return (void *)2;
+    }
+    for (int i = 0; i < 8; i++)
+        if (mine[i])
+            (void)cuMemFree_v2(mine[i]);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    pthread_t threads[8];
+    uint64_t before = stat_of("used");
+
+    (void)state;
+    for (uintptr_t i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(i + 1)), 0);
+    for (int i = 0; i < 8; i++) {
+        void *r;
+
+        assert_int_equal(pthread_join(threads[i], &r), 0);
+        assert_null(r);
+    }
+    assert_int_equal(stat_of("used"), before);
+    assert_int_equal(fake_device_used(0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_view),  cmocka_unit_test(test_cap),     cmocka_unit_test(test_driver_refuses),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON: what the writer writes, to the byte, and what the reader refuses, to the word. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "wire/json_read.h"
+#include "wire/json_write.h"
+
+static struct error err;
+
+static void values_write(struct json_write *json)
+{
+    json_write_object(json, NULL);
+    json_write_text(json, "text", "a\"b\\c\n\t\x01\xc3\xa9");
+    json_write_bytes(json, "broken", "x\xff\xc3(\xed\xa0\x80", 7);
+    json_write_i64(json, "low", INT64_MIN);
+    json_write_u64(json, "high", UINT64_MAX);
+    json_write_bool(json, "yes", true);
+    json_write_null(json, "nothing");
+    json_write_array(json, "list");
+    json_write_double(json, NULL, 0.1);
+    json_write_object(json, NULL);
+    json_write_close(json);
+    json_write_array(json, NULL);
+    json_write_close(json);
+    json_write_close(json);
+    json_write_close(json);
+}
+
+static void written_in_one_line(void **state)
+{
+    struct buf out = BUF_INIT(1000);
+    struct json_write json;
+
+    (void)state;
+    json_write_init(&json, &out, false);
+    values_write(&json);
+    assert_string_equal(out.data, "{\"text\":\"a\\\"b\\\\c\\n\\t\\u0001\xc3\xa9\","
+                                  "\"broken\":\"x\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
+                                  "\"low\":-9223372036854775808,\"high\":18446744073709551615,\"yes\":true,"
+                                  "\"nothing\":null,\"list\":[0.1,{},[]]}");
+    buf_done(&out);
+}
+
+static void written_for_people(void **state)
+{
+    struct buf out = BUF_INIT(1000);
+    struct json_write json;
+
+    (void)state;
+    json_write_init(&json, &out, true);
+    json_write_object(&json, NULL);
+    json_write_i64(&json, "a", 1);
+    json_write_array(&json, "b");
+    json_write_bool(&json, NULL, false);
+    json_write_close(&json);
+    json_write_close(&json);
+    assert_string_equal(out.data, "{\n  \"a\": 1,\n  \"b\": [\n    false\n  ]\n}\n");
+    buf_done(&out);
+}
+
+static void double_is(double value, const char *text)
+{
+    struct buf out = BUF_INIT(100);
+
+    json_put_double(&out, value);
+    assert_string_equal(out.data, text);
+    if (isfinite(value))
+        assert_true(strtod(out.data, NULL) == value);
+    buf_done(&out);
+}
+
+static void doubles_are_short_and_exact(void **state)
+{
+    (void)state;
+    double_is(0, "0");
+    double_is(5, "5");
+    double_is(0.1, "0.1");
+    double_is(1.0 / 3, "0.3333333333333333");
+    double_is(0.1 + 0.2, "0.30000000000000004");
+    double_is(1e300, "1e+300");
+    double_is(-2.5, "-2.5");
+    double_is(123456789012345680.0, "1.2345678901234568e+17");
+    double_is((double)INFINITY, "null");
+    double_is((double)NAN, "null");
+}
+
+static void a_full_buffer_is_noticed(void **state)
+{
+    struct buf out = BUF_INIT(10);
+    struct bytes bytes = { 0 };
+    struct json_write json;
+
+    (void)state;
+    json_write_init(&json, &out, false);
+    values_write(&json);
+    assert_int_equal(buf_take(&out, &bytes, &err), -E2BIG);
+    assert_string_equal(err.text, "more than 10 bytes");
+    assert_null(bytes.data);
+}
+
+static void read_fails(const char *text, const char *words)
+{
+    json_t *json = NULL;
+
+    assert_true(json_read("t.json", text, strlen(text), &json, &err) < 0);
+    assert_string_equal(err.text, words);
+    assert_null(json);
+}
+
+static void read_and_refused(void **state)
+{
+    static const char text[] = "{\"a\": [1, 2.5, \"x\", null], \"b\": {}}";
+    json_t *json = NULL;
+    double value = 7;
+
+    (void)state;
+    assert_int_equal(json_read("t.json", text, strlen(text), &json, &err), 0);
+    assert_int_equal(json_need("t.json", "top", json, JSON_OBJECT, &err), 0);
+    assert_int_equal(json_number("t.json", "a.1", json_array_get(json_object_get(json, "a"), 1), &value, &err), 0);
+    assert_true(value == 2.5);
+    assert_int_equal(json_number("t.json", "a.2", json_array_get(json_object_get(json, "a"), 2), &value, &err),
+                     -EINVAL);
+    assert_string_equal(err.text, "t.json: a.2: expected a number, got a string");
+    assert_int_equal(json_need("t.json", "b", json_object_get(json, "b"), JSON_ARRAY, &err), -EINVAL);
+    assert_string_equal(err.text, "t.json: b: expected an array, got an object");
+    assert_int_equal(json_need("t.json", "c", json_object_get(json, "c"), JSON_ARRAY, &err), -EINVAL);
+    assert_string_equal(err.text, "t.json: c: expected an array, got nothing");
+    json_decref(json);
+    read_fails("{\"a\": 1,\n \"b\": }", "t.json:2:7: unexpected token near '}'");
+    read_fails("{\"a\": 1, \"a\": 2}", "t.json:1:12: duplicate object key near '\"a\"'");
+    read_fails("", "t.json:1:1: unexpected token near end of file");
+    read_fails("[1", "t.json:1:2: ']' expected near end of file");
+    read_fails("[1] x", "t.json:1:5: end of file expected near 'x'");
+}
+
+static void out_of_memory(void **state)
+{
+    static const char text[] = "{\"a\": [1, 2.5, \"x\", null], \"b\": {\"c\": \"d\"}}";
+    json_t *json = NULL;
+    size_t n = 0;
+    int r;
+
+    (void)state;
+    do {
+        mem_fail_at(++n);
+        r = json_read("t.json", text, strlen(text), &json, &err);
+        mem_fail_at(0);
+    } while (r < 0 && n < 1000);
+    assert_int_equal(r, 0);
+    assert_true(n > 5);
+    json_decref(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_in_one_line),
+        cmocka_unit_test(written_for_people),
+        cmocka_unit_test(doubles_are_short_and_exact),
+        cmocka_unit_test(a_full_buffer_is_noticed),
+        cmocka_unit_test(read_and_refused),
+        cmocka_unit_test(out_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* tune.h - the contract of a tuner: what to change in jobs that already run.
+ *
+ * Called at the end of every pass in which its virtual cluster was planned, and at the instants it asked for with
+ * plan_wake(). It sees what the planner has done and proposes moves, suspensions, resumptions, guests; all of them
+ * undoable, all checked like a planner's. Reports of running jobs (speed, loss, memory) come to `report` as they
+ * arrive; they are what can be measured, never the truth of a simulation.
+ */
+#include "core/planner.h"
+#include "model/event.h"
+
+struct tune_ops {
+    const char *name;
+    const char *summary;
+    const struct param *params;
+    size_t state_size, kept_size;
+    void (*tune)(struct planner_ctx *ctx, struct plan *plan);
+    void (*report)(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report); /* or NULL */
+};
