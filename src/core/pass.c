@@ -78,7 +78,7 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 
     if (phase == PHASE_BORROW && vc->borrow_max == 0 && !waits_as_guest(vc))
         return;
-    if (vc->queue.waiting && (vc->dirty || vc->seen_releases != core->ledger.releases))
+    if (vc->dirty || (vc->queue.waiting && vc->seen_releases != core->ledger.releases))
         vc->policy.planner->plan(&vc->planner, &plan);
 }
 
@@ -171,7 +171,9 @@ static void commit(struct core *core)
             core_emit(core, EFFECT_STOP, index);
             job->preemptions += !job->parks;
         } else if (job->state == JOB_CLAIMING) {
-            core_decide(core, DECISION_START, index, job->blocked ? REASON_PREEMPTING : REASON_NONE);
+            core_decide(core, job->parks ? DECISION_RESUME : DECISION_START, index,
+                        job->blocked ? REASON_PREEMPTING : REASON_NONE);
+            job->parks = false;
             if (job->blocked == 0)
                 core_start_now(core, index);
         } else if (job->state == JOB_STARTING) {

@@ -49,7 +49,7 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     digest_add(core, (uint64_t)d->at);
     digest_add(core, (uint64_t)d->id);
     digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
-    if (kind == DECISION_START || kind == DECISION_MIGRATE) {
+    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE) {
         d->gpu_first = (uint32_t)out->gpu_count;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             if (core->ledger.shares[s].leaving)
