@@ -92,7 +92,7 @@ static void slices_plan(struct planner_ctx *ctx, struct plan *plan)
     struct slices *s = ctx->state;
     const struct node *node = &view_ledger(ctx->view)->topo.nodes[0];
     usec_t now = view_now(ctx->view);
-    uint32_t job, chosen = 0, gpu = 0, gpus[16];
+    uint32_t job, gpus[16];
     bool on[SLICED_MAX] = { false };
 
     ring_clean(ctx, s);
@@ -107,7 +107,6 @@ static void slices_plan(struct planner_ctx *ctx, struct plan *plan)
         if (plan_enlist(plan, job, &to) < 0)
             return;
     }
-    (void)gpu;
     if (now >= s->next) {
         /* Those that run go to the end of the ring, in order; then the head of the ring may run. */
         uint32_t order[SLICED_MAX], gens[SLICED_MAX], n = 0;
@@ -132,7 +131,6 @@ static void slices_plan(struct planner_ctx *ctx, struct plan *plan)
                     mask |= 1ULL << view_ledger(ctx->view)->shares[x].gpu;
                 on[i] = !(taken & mask);
                 taken |= on[i] ? mask : 0;
-                chosen += on[i];
             }
         }
         for (uint32_t i = 0; i < s->count; i++)
