@@ -100,11 +100,11 @@ static void run_one(struct compare *c, size_t i)
 {
     const struct sim_args *sim = &c->args->sim;
     struct which w = which_of(c, i);
+    struct scenario_request request = { sim->policies[w.policy], sim->settings, sim->setting_count };
     struct scenario scenario;
     char label[160];
 
-    c->codes[i] = scenario_init(&scenario, &c->clusters[w.cluster], &c->traces[w.trace], sim->policies[w.policy],
-                                sim->settings, sim->setting_count, &c->errors[i]);
+    c->codes[i] = scenario_init(&scenario, &c->clusters[w.cluster], &c->traces[w.trace], &request, &c->errors[i]);
     if (c->codes[i] == 0) {
         sim_args_label(sim, w.cluster, w.trace, w.policy, &c->results[i]);
         scenario.driver.keep_series = c->args->report != NULL;

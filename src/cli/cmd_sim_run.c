@@ -106,8 +106,8 @@ static int run_one(const struct run_args *args, const struct cluster_spec *clust
     struct run_result result = { 0 };
     struct scenario scenario;
     FILE *log = NULL;
-    int r = scenario_init(&scenario, cluster, trace, args->sim.policies[0], args->sim.settings, args->sim.setting_count,
-                          err);
+    struct scenario_request request = { args->sim.policies[0], args->sim.settings, args->sim.setting_count };
+    int r = scenario_init(&scenario, cluster, trace, &request, err);
 
     if (r < 0)
         return r;

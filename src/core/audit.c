@@ -9,11 +9,10 @@
 
 #include "core/state.h"
 
-/* The parts of one job: its shares, its place in lists and trees, its counters. */
-static void audit_job(const struct core *core, uint32_t index)
+/* The shares of one job. Returns how many; *ret_blocked of them are on GPUs that others have not left. */
+static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *ret_blocked)
 {
     const struct job *job = &core->jobs[index];
-    const struct vc *vc = &core->vcs[job->vc];
     uint32_t shares = 0, blocked = 0, last = 0;
 
     for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
@@ -32,6 +31,17 @@ static void audit_job(const struct core *core, uint32_t index)
         last = share->gpu;
         shares++;
     }
+    *ret_blocked = blocked;
+    return shares;
+}
+
+/* The parts of one job: its shares, its place in lists and trees, its counters. */
+static void audit_job(const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    const struct vc *vc = &core->vcs[job->vc];
+    uint32_t blocked, shares = audit_shares(core, index, &blocked);
+
     assert(shares == (uint32_t)job->gpus); /* gangs are whole or absent */
     assert(!job->planned);
     switch ((enum job_state)job->state) {

@@ -8,45 +8,37 @@
 #include "policy/list.h"
 #include "policy/place_pick.h"
 
+/* GPUs that nodes give when each gives at most `height`. */
+static uint32_t given(const struct pool *pool, uint32_t height)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t free = 1; free <= pool->gpus_max; free++)
+        sum += pool->bucket_count[free] * (free < height ? free : height);
+    return sum;
+}
+
 static int spread_find(struct place_ctx *ctx, const struct place_request *request)
 {
     const struct pool *pool = pick_pool(ctx, request->sku);
     struct pick pick = { .ctx = ctx };
-    uint32_t need = (uint32_t)request->gpus, nodes = 0, floor = 0, extra;
+    uint32_t need = (uint32_t)request->gpus, height = 0, extra;
 
     if (request->share < MGPU_ONE)
         return pick_share(ctx, request);
     if (pool->free < need)
         return -EBUSY;
-    /* Fill all nodes to the same height: the largest `floor` GPUs a node such that the total does not exceed the need.
-     */
-    for (;;) {
-        uint32_t sum = 0;
-
-        for (uint32_t free = 1; free <= pool->gpus_max; free++)
-            sum += pool->bucket_count[free] * (free < floor + 1 ? free : floor + 1);
-        if (sum > need || floor == pool->gpus_max)
-            break;
-        floor++;
-    }
-    extra = need;
-    for (uint32_t free = 1; free <= pool->gpus_max; free++)
-        extra -= pool->bucket_count[free] * (free < floor ? free : floor);
-    /* One more on the emptiest nodes. */
-    for (uint32_t free = pool->gpus_max; free >= 1 && (floor || extra); free--)
-        for (uint32_t n = pool_next(pool, (uint16_t)free, 0); n != BITS_NONE;
+    while (height < pool->gpus_max && given(pool, height + 1) <= need)
+        height++;
+    extra = need - given(pool, height);
+    /* Every node gives `height`, and the emptiest one more; when that is all, the rest need not be looked at. */
+    for (uint32_t free = pool->gpus_max; free >= 1 && pick.count < need; free--)
+        for (uint32_t n = pool_next(pool, (uint16_t)free, 0); n != BITS_NONE && pick.count < need;
              n = pool_next(pool, (uint16_t)free, n + 1)) {
-            uint32_t here = free < floor ? free : floor;
+            uint32_t more = extra && free > height ? 1 : 0;
 
-            if (extra && free > floor) {
-                here++;
-                extra--;
-            }
-            if (here)
-                pick_node(&pick, n, here);
-            nodes++;
-            if (floor == 0 && extra == 0)
-                break;
+            extra -= more;
+            pick_node(&pick, n, (free < height ? free : height) + more);
         }
     pick_sort(&pick);
     return 0;

@@ -74,39 +74,64 @@ static int read_time(const char *text, int64_t *ret)
     return *text ? -EINVAL : 0;
 }
 
-static int read_value(const struct param *param, const char *text, int64_t *ret)
+static int read_switch(const char *text, int64_t *ret)
 {
+    static const char *const words[] = { "off", "0", "false", "on", "1", "true" };
+
+    for (size_t i = 0; i < 6; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *ret = i >= 3;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int read_choice(const struct param *param, const char *text, int64_t *ret)
+{
+    for (int64_t i = 0; param->choices[i]; i++)
+        if (strcmp(param->choices[i], text) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+/* "inf" is the largest value there is; a ratio may be written with a percent sign. */
+static int read_number(const struct param *param, const char *text, int64_t *ret)
+{
+    bool ratio = param->kind == PARAM_RATIO;
     int64_t micros;
     int r;
 
+    if (strcmp(text, "inf") == 0) {
+        *ret = param->max;
+        return 0;
+    }
+    r = read_micros(&text, &micros);
+    if (r < 0)
+        return r;
+    if (ratio && *text == '%') {
+        micros /= 100;
+        text++;
+    }
+    if (*text || (!ratio && micros % 1000000))
+        return -EINVAL;
+    *ret = ratio ? micros : micros / 1000000;
+    return 0;
+}
+
+static int read_value(const struct param *param, const char *text, int64_t *ret)
+{
     switch (param->kind) {
     case PARAM_TIME:
         return read_time(text, ret);
     case PARAM_SWITCH:
-        *ret = strcmp(text, "on") == 0 || strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
-        return *ret || strcmp(text, "off") == 0 || strcmp(text, "0") == 0 || strcmp(text, "false") == 0 ? 0 : -EINVAL;
+        return read_switch(text, ret);
     case PARAM_CHOICE:
-        for (int64_t i = 0; param->choices[i]; i++)
-            if (strcmp(param->choices[i], text) == 0) {
-                *ret = i;
-                return 0;
-            }
-        return -EINVAL;
+        return read_choice(param, text, ret);
     case PARAM_RATIO:
     case PARAM_COUNTER:
-        if (strcmp(text, "inf") == 0) {
-            *ret = param->max;
-            return 0;
-        }
-        r = read_micros(&text, &micros);
-        if (r < 0)
-            return r;
-        if (param->kind == PARAM_RATIO) {
-            *ret = text[0] == '%' ? micros / 100 : micros;
-            return text[0] == '%' ? (text[1] ? -EINVAL : 0) : *text ? -EINVAL : 0;
-        }
-        *ret = micros / 1000000;
-        return *text || micros % 1000000 ? -EINVAL : 0;
+        return read_number(param, text, ret);
     }
     return -EINVAL;
 }

@@ -180,33 +180,38 @@ static int map_skus(struct scenario *s, const struct trace *trace, struct error 
     return 0;
 }
 
-int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace, const char *policy,
-                  const struct setting *settings, size_t count, struct error *err)
+static int allocate(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace,
+                    struct error *err)
 {
-    const struct policy *found = policy_find(policy);
-    struct policy_setup common;
-    int r = 0;
-
-    *s = (struct scenario){ .cluster = *cluster };
-    if (!found)
-        return unknown_policy(policy, err);
     s->vcs = mem_zalloc(cluster->vc_count, sizeof(*s->vcs));
     s->policies = mem_zalloc(cluster->vc_count, sizeof(*s->policies));
     s->job_vcs = mem_zalloc(trace->count, sizeof(*s->job_vcs));
     s->job_skus = mem_zalloc(trace->count, sizeof(*s->job_skus));
     if (!s->vcs || !s->policies || !s->job_vcs || !s->job_skus)
-        r = error_set(err, -ENOMEM, "no memory for %zu jobs", trace->count);
-    if (r == 0) {
-        memcpy(s->vcs, cluster->vcs, cluster->vc_count * sizeof(*s->vcs));
-        s->cluster.vcs = s->vcs;
-        policy_setup(found, &common);
-        world_config_init(&s->driver.world);
-    }
+        return error_set(err, -ENOMEM, "no memory for %zu jobs", trace->count);
+    memcpy(s->vcs, cluster->vcs, cluster->vc_count * sizeof(*s->vcs));
+    s->cluster.vcs = s->vcs;
+    return 0;
+}
+
+int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace,
+                  const struct scenario_request *request, struct error *err)
+{
+    const struct policy *found = policy_find(request->policy);
+    struct policy_setup common;
+    int r;
+
+    *s = (struct scenario){ .cluster = *cluster };
+    if (!found)
+        return unknown_policy(request->policy, err);
+    policy_setup(found, &common);
+    world_config_init(&s->driver.world);
+    r = allocate(s, cluster, trace, err);
     /* `place` first: it brings knobs of its own. */
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < count && r == 0; i++)
-            if ((strcmp(settings[i].key, "place") == 0) == (pass == 0))
-                r = set_one(s, &common, settings[i].key, settings[i].value, err);
+        for (size_t i = 0; i < request->count && r == 0; i++)
+            if ((strcmp(request->settings[i].key, "place") == 0) == (pass == 0))
+                r = set_one(s, &common, request->settings[i].key, request->settings[i].value, err);
     for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
         r = setup_vc(s, v, &common, err);
     if (r == 0)

@@ -22,9 +22,16 @@ struct scenario {
     uint32_t *job_vcs, *job_skus;
 };
 
+/* What is asked for by name. */
+struct scenario_request {
+    const char *policy;
+    const struct setting *settings;
+    size_t count;
+};
+
 /* Borrows cluster and trace until scenario_done. -EINVAL, -ENOENT (no such policy or virtual cluster), -ENOMEM. */
 int scenario_init(struct scenario *scenario, const struct cluster_spec *cluster, const struct trace *trace,
-                  const char *policy, const struct setting *settings, size_t count, struct error *err);
+                  const struct scenario_request *request, struct error *err);
 void scenario_done(struct scenario *scenario);
 
 /* Runs it and fills the summary. `seed` replaces the one of the settings. */

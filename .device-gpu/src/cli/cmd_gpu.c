@@ -29,7 +29,7 @@ static const char usage_text[] =
     "       muster gpu ls [--json]\n"
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore PID\n"
-    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE\n"
+    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=0|1\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
     "\n"
     "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"
@@ -281,6 +281,10 @@ static int word_translate(const char *word, char *out, size_t size)
         if (end == equals + 1 || *end || !(share > 0) || share > 1)
             return misuse("set: share is a fraction above 0 and up to 1, not '%s'", equals + 1);
         (void)snprintf(out, size, " share=%u", (unsigned int)(share * 1000 + 0.5));
+        return 0;
+    }
+    if (strcmp(word, "pinned=0") == 0 || strcmp(word, "pinned=1") == 0) {
+        (void)snprintf(out, size, " %s", word);
         return 0;
     }
     if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)

@@ -50,8 +50,10 @@ int cluster_load(const char *argument, struct cluster_spec *ret_spec, struct err
 static void notes_print(const char *path, const struct import_notes *notes)
 {
     for (size_t i = 0; i < notes->count; i++)
-        fprintf(stderr, "muster: note: %s: %llu jobs (the first on line %u): %s\n", file_label(path),
-                (unsigned long long)notes->notes[i].count, notes->notes[i].line, notes->notes[i].text);
+        fprintf(stderr, "muster: note: %s: %llu %s on line %u): %s\n", file_label(path),
+                (unsigned long long)notes->notes[i].count,
+                notes->notes[i].count == 1 ? "job (it is" : "jobs (the first", notes->notes[i].line,
+                notes->notes[i].text);
 }
 
 int trace_load(const char *path, const char *format, struct trace *ret_trace, struct error *err)

@@ -21,8 +21,10 @@ static void push_setting(struct sim_args *args, char *arg, struct argp_state *st
 {
     char *equals = strchr(arg, '=');
 
-    if (!equals || equals == arg)
+    if (!equals || equals == arg) {
         argp_error(state, "--set: expected KEY=VALUE, got '%s'", arg);
+        return;
+    }
     if (args->setting_count == SIM_LIST_MAX)
         argp_error(state, "--set: at most %d of them", SIM_LIST_MAX);
     *equals = '\0';

@@ -27,6 +27,7 @@ static void audit_job(const struct core *core, uint32_t index)
         assert(core->ledger.topo.nodes[gpu->node].up); /* nothing runs on what is down */
         assert(!gpu->bad);
         assert(share->leaving == (job->state == JOB_STOPPING));
+        assert(share->off == (job->state == JOB_SUSPENDED));
         blocked += share->role == ROLE_OWNER && gpu->leaving > 0;
         last = share->gpu;
         shares++;
@@ -58,6 +59,7 @@ static void audit_job(const struct core *core, uint32_t index)
         assert(blocked == 0);
         break;
     case JOB_STOPPING:
+    case JOB_SUSPENDED:
         assert(shares > 0);
         break;
     case JOB_HELD:
@@ -84,6 +86,8 @@ static void audit_gpu(const struct core *core, uint32_t index)
         const struct job *job = &core->jobs[share->job];
 
         assert(share->gpu == index);
+        if (share->off)
+            continue;
         if (share->role == ROLE_GUEST) {
             guests++;
             continue;

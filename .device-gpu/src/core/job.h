@@ -10,6 +10,8 @@
  *                      HELD │ STOPPING ◄──── plan_stop ─────────────┘
  *                           └─► RESERVED (holds part of its gang)        any ─► KILLED
  *
+ * A job that takes turns with others on its GPUs goes STOPPING ─► SUSPENDED ─► CLAIMING instead of back to the queue.
+ *
  * Time is lazy: a running job carries its rate and the instant it was last settled; what it has done since is computed
  * when somebody asks.
  */
@@ -30,7 +32,8 @@
     X(CLAIMING, "CLAIMING") /* was given GPUs that others are still leaving */                                         \
     X(STARTING, "STARTING") /* holds its GPUs, makes no progress yet */                                                \
     X(RUNNING, "RUNNING")                                                                                              \
-    X(STOPPING, "STOPPING") /* was told to leave, still holds its GPUs */                                              \
+    X(SUSPENDED, "SUSPENDED") /* keeps its place on its GPUs, but is not on them */                                    \
+    X(STOPPING, "STOPPING")   /* was told to leave, still holds its GPUs */                                            \
     X(DONE, "DONE")                                                                                                    \
     X(FAILED, "FAILED")                                                                                                \
     X(KILLED, "KILLED")
@@ -79,6 +82,7 @@ struct job {
     uint8_t stop;               /* enum stop_step, while STOPPING */
     uint8_t sku;                /* of the GPUs it holds */
     bool borrowed;              /* started beyond its virtual cluster's quota */
+    bool parks;                 /* STOPPING to be SUSPENDED, not to be queued */
     bool resumes;               /* has run before: its next start is a resume */
     uint8_t before;             /* state it was stopped in, while STOPPING */
     bool planned, listed;       /* changed by the pass under way; in its list */

@@ -129,6 +129,38 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
     return blocked;
 }
 
+int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to)
+{
+    if (to->count == 0)
+        return -EINVAL;
+    if (to->count > ledger->share_capacity - ledger->share_count)
+        return -ENOSPC;
+    for (uint32_t k = 0; k < to->count; k++) {
+        const struct node *node;
+
+        if (to->gpus[k] >= ledger->topo.gpu_count || (k && to->gpus[k] <= to->gpus[k - 1]))
+            return -EINVAL;
+        node = &ledger->topo.nodes[ledger->gpus[to->gpus[k]].node];
+        if (!node->up || ledger->gpus[to->gpus[k]].bad ||
+            node->sku != ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku)
+            return -EINVAL;
+    }
+    for (uint32_t k = to->count; k-- > 0;) {
+        uint32_t i = share_new(ledger);
+        struct gpu *gpu = &ledger->gpus[to->gpus[k]];
+
+        ledger->shares[i] = (struct share){ .job = index,
+                                            .gpu = to->gpus[k],
+                                            .next_of_job = job->shares,
+                                            .next_of_gpu = gpu->shares,
+                                            .amount = job->spec.share,
+                                            .off = true };
+        job->shares = i;
+        gpu->shares = i;
+    }
+    return 0;
+}
+
 void ledger_leave(struct ledger *ledger, const struct job *job)
 {
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -183,7 +215,8 @@ static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, u
     for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
         struct job *other = &jobs[ledger->shares[i].job];
 
-        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].role == ROLE_GUEST)
+        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].off ||
+            ledger->shares[i].role == ROLE_GUEST)
             continue;
         assert(other->blocked > 0);
         if (--other->blocked == 0) {
@@ -192,6 +225,55 @@ static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, u
         }
     }
     return count;
+}
+
+uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+        struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        assert(share->leaving);
+        share->leaving = false;
+        share->off = true;
+        if (share->role == ROLE_GUEST) {
+            gpu->guests--;
+            continue;
+        }
+        gpu->leaving -= share->amount;
+        if (gpu->leaving == 0)
+            count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
+    }
+    return count;
+}
+
+int ledger_unpark(struct ledger *ledger, const struct job *job)
+{
+    int blocked = 0;
+
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        const struct share *share = &ledger->shares[i];
+        const struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        if (share->role == ROLE_GUEST ? gpu->guests >= GUESTS_MAX
+                                      : gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE)
+            return -EBUSY;
+    }
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+        struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        share->off = false;
+        if (share->role == ROLE_GUEST) {
+            gpu->guests++;
+            continue;
+        }
+        blocked += gpu->leaving > 0;
+        set_used(ledger, share->gpu, gpu->used + share->amount);
+    }
+    return blocked;
 }
 
 uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
@@ -204,7 +286,9 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
 
         next = share->next_of_job;
         unlink_from_gpu(ledger, i);
-        if (share->role == ROLE_GUEST) {
+        if (share->off) {
+            ledger->releases++;
+        } else if (share->role == ROLE_GUEST) {
             gpu->guests--;
             ledger->releases++;
         } else if (!share->leaving) {
@@ -263,6 +347,8 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
     ledger->shares[i] = *share;
     ledger->shares[i].next_of_gpu = gpu->shares;
     gpu->shares = i;
+    if (share->off)
+        return;
     if (share->role == ROLE_GUEST)
         gpu->guests++;
     else if (share->leaving)

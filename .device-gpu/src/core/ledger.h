@@ -27,6 +27,7 @@ struct share {
     mgpu_t amount;
     uint8_t role;
     bool leaving;
+    bool off; /* suspended: keeps its place in the list, counts for nothing */
 };
 
 struct gpu {
@@ -66,11 +67,20 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t
 uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
                      enum share_role role);
 
+/* Gives the job a place on these GPUs without anything of them. -EINVAL, -ENOSPC. */
+int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to);
+
 /* The job is told to leave: its shares no longer count. */
 void ledger_leave(struct ledger *ledger, const struct job *job);
 
 /* It stays after all. -EBUSY if something it held was given away meanwhile; then nothing changed. */
 int ledger_stay(struct ledger *ledger, const struct job *job);
+
+/* A job that was leaving is off its GPUs but keeps its place. Fills ready[] as ledger_release does. */
+uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready, uint32_t max);
+
+/* A suspended job counts again. -EBUSY if a GPU has no room for it. Else how many others have not left yet. */
+int ledger_unpark(struct ledger *ledger, const struct job *job);
 
 /* The job is gone: its shares are free. Jobs that waited for one of these GPUs have their `blocked` lowered; those that
  * reach 0 are put into ready[], which has room for `max`. Returns how many. */

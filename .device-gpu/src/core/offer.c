@@ -155,6 +155,7 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
     case EVENT_STOPPED:
     case EVENT_STARTED:
     case EVENT_RATE:
+    case EVENT_REPORT:
     case EVENT_CANCEL:
     case EVENT_HOLD:
     case EVENT_RELEASE:

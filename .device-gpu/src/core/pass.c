@@ -78,8 +78,17 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 
     if (phase == PHASE_BORROW && vc->borrow_max == 0 && !waits_as_guest(vc))
         return;
-    if (vc->queue.waiting && (vc->dirty || vc->seen_releases != core->ledger.releases))
+    if (vc->dirty || (vc->queue.waiting && vc->seen_releases != core->ledger.releases))
         vc->policy.planner->plan(&vc->planner, &plan);
+}
+
+static void tune_vc(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index };
+
+    if (vc->policy.tune && vc->dirty)
+        vc->policy.tune->tune(&vc->tune, &plan);
 }
 
 /* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
@@ -158,11 +167,13 @@ static void commit(struct core *core)
             continue;
         job->planned = false;
         if (job->state == JOB_STOPPING) {
-            core_decide(core, DECISION_STOP, index, REASON_NONE);
+            core_decide(core, job->parks ? DECISION_SUSPEND : DECISION_STOP, index, REASON_NONE);
             core_emit(core, EFFECT_STOP, index);
-            job->preemptions++;
+            job->preemptions += !job->parks;
         } else if (job->state == JOB_CLAIMING) {
-            core_decide(core, DECISION_START, index, job->blocked ? REASON_PREEMPTING : REASON_NONE);
+            core_decide(core, job->parks ? DECISION_RESUME : DECISION_START, index,
+                        job->blocked ? REASON_PREEMPTING : REASON_NONE);
+            job->parks = false;
             if (job->blocked == 0)
                 core_start_now(core, index);
         } else if (job->state == JOB_STARTING) {
@@ -211,6 +222,8 @@ void pass_run(struct core *core)
     if (core->borrowing)
         for (uint32_t i = 0; i < core->vc_count; i++)
             plan_vc(core, core->vc_order[i], PHASE_BORROW);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        tune_vc(core, core->vc_order[i]);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         core->vcs[v].dirty = false;

@@ -138,6 +138,7 @@ int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
     job_settle(job, core->now);
     core_detach(core, index);
     job->stop = (uint8_t)step;
+    job->parks = false;
     job->before = job->state;
     core_move(core, index, JOB_STOPPING);
     ledger_leave(&core->ledger, job);
@@ -160,6 +161,80 @@ int plan_keep(struct plan *plan, uint32_t index)
     core_attach(core, index);
     job->planned = false;
     return 0;
+}
+
+int plan_suspend(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    int r;
+
+    if (core->jobs[index].state != JOB_RUNNING)
+        return bad(plan, index, -EINVAL);
+    r = plan_stop(plan, index, STOP_SUSPEND);
+    core->jobs[index].parks = r == 0;
+    return r;
+}
+
+int plan_resume(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int blocked;
+
+    if (job->state != JOB_SUSPENDED || job->planned)
+        return bad(plan, index, -EINVAL);
+    if (plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
+        return -EDQUOT;
+    blocked = ledger_unpark(&core->ledger, job);
+    if (blocked < 0)
+        return blocked;
+    job->waited[REASON_SUSPENDED] += core->now - job->state_since;
+    job->waited_all += core->now - job->state_since;
+    core->vcs[job->vc].suspended--;
+    job->reason = REASON_NONE;
+    job->blocked = (uint32_t)blocked;
+    job->last_start = core->now;
+    core_move(core, index, JOB_CLAIMING);
+    core_attach(core, index);
+    touch(core, index);
+    return 0;
+}
+
+int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+
+    if (job->state != JOB_PENDING || job->vc != plan->vc || (int32_t)to->count < job->spec.gpus_min ||
+        (int32_t)to->count > job->spec.gpus_max)
+        return bad(plan, index, -EINVAL);
+    if (ledger_enlist(&core->ledger, index, job, to) < 0)
+        return bad(plan, index, -EINVAL);
+    core_dequeue(core, index);
+    core_move(core, index, JOB_SUSPENDED);
+    job->reason = REASON_SUSPENDED;
+    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    job->gpus = (int32_t)to->count;
+    core->vcs[job->vc].suspended++;
+    return 0;
+}
+
+int plan_give_up(struct plan *plan, uint32_t index)
+{
+    if (plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned)
+        return bad(plan, index, -EINVAL);
+    core_unsuspend(plan->core, index);
+    return 0;
+}
+
+void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
+{
+    struct job *job = &plan->core->jobs[index];
+
+    /* Only before it is queued: its class is part of its shape and of what its virtual cluster is charged. */
+    assert(job->state == JOB_OFFERED);
+    job->klass = (uint8_t)klass;
+    plan->core->borrowing |= klass == CLASS_OPPORTUNISTIC;
 }
 
 int plan_move(struct plan *plan, uint32_t index, const struct placement *to)

@@ -6,8 +6,8 @@
  * policy and goes into the record; running out of budget is an ordinary answer.
  *
  * The proposals grow with the policies that need them; each new one is a function here and an effect in model/effect.h,
- * checked in plan.c, and never a way around them. Today: start, stop, keep, move, resize by move, reserve, reclaim,
- * relax, timers.
+ * checked in plan.c, and never a way around them. Today: start (as owner or guest), stop, keep, suspend, resume,
+ * give up, move (and resize by it), reserve, reclaim, relax, set aside, classify, timers.
  */
 #include "core/place.h"
 #include "core/vc.h"
@@ -38,6 +38,18 @@ int plan_stop(struct plan *plan, uint32_t job, enum stop_step step);
 
 /* Takes a stop of this same pass back. -EBUSY if somebody was given its GPUs. */
 int plan_keep(struct plan *plan, uint32_t job);
+
+/* A running job leaves its GPUs but keeps its place on them, to come back in turn; and comes back, if there is room
+ * (-EBUSY). A suspended job that is to go elsewhere gives its place up and waits again. */
+int plan_suspend(struct plan *plan, uint32_t job);
+int plan_resume(struct plan *plan, uint32_t job);
+int plan_give_up(struct plan *plan, uint32_t job);
+
+/* A waiting job is given a place in turn on GPUs that others hold: it is suspended there until plan_resume. */
+int plan_enlist(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* From admission: the job is treated as of another class. */
+void plan_classify(struct plan *plan, uint32_t job, enum job_class klass);
 
 /* A running job moves to other GPUs, as many as it likes within its elastic range. */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);

@@ -10,6 +10,7 @@
 #include "core/queue.h"
 
 struct plan;
+struct report;
 struct vc;
 
 struct planner_ctx {
@@ -28,6 +29,8 @@ struct planner_ops {
     void (*plan)(struct planner_ctx *ctx, struct plan *plan);
     /* A job began to wait (arrived, was stopped, came back); it is queued already. May be NULL. */
     void (*queued)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+    /* Something was measured of one of its jobs. May be NULL. */
+    void (*report)(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report);
     /* The instant asked for with plan_job_timer has come. May be NULL. */
     void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 };

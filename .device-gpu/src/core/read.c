@@ -69,6 +69,8 @@ enum reason core_reason(const struct core *core, uint32_t index)
         return REASON_PREEMPTING;
     if (job->state == JOB_RESERVED)
         return REASON_ACQUIRING;
+    if (job->state == JOB_SUSPENDED)
+        return REASON_SUSPENDED;
     if (!job_waits(job->state) || job->shape == UINT32_MAX)
         return job->reason;
     return core->vcs[job->vc].queue.shapes[job->shape].reason;

@@ -8,15 +8,16 @@
 static bool job_sane(const struct core *core, const struct job *job)
 {
     const struct jobspec *spec = &job->spec;
-    bool holds = job_holds(job->state) || job->state == JOB_STOPPING;
+    bool holds = job_holds(job->state) || job->state == JOB_STOPPING || job->state == JOB_SUSPENDED;
     int32_t shares = 0;
 
     for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
         const struct share *share = &core->ledger.shares[s];
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
 
-        if (share->amount != spec->share || share->leaving != (job->state == JOB_STOPPING) || node->sku != job->sku ||
-            !node->up || core->ledger.gpus[share->gpu].bad)
+        if (share->amount != spec->share || share->leaving != (job->state == JOB_STOPPING) ||
+            share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || !node->up ||
+            core->ledger.gpus[share->gpu].bad)
             return false;
         shares++;
     }
@@ -25,7 +26,7 @@ static bool job_sane(const struct core *core, const struct job *job)
     return shares == job->gpus && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
            job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX && spec->share >= 1 &&
            spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 && job->rate >= 0 &&
-           job->progress >= 0 && job->sku < core->ledger.topo.sku_count;
+           job->sku < core->ledger.topo.sku_count;
 }
 
 /* The chain of empty slots holds just the empty slots. */
@@ -87,6 +88,7 @@ int core_requeue(struct core *core)
         struct job *job = &core->jobs[i];
         struct queue *queue = &core->vcs[job->vc].queue;
 
+        core->vcs[job->vc].suspended += job->state == JOB_SUSPENDED;
         if (!job_waits(job->state))
             continue;
         core->waiting++;

@@ -314,6 +314,13 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                                         .vc = vc,
                                         .params = vc->policy.planner_params,
                                         .state = block_new(core, failed, policy->planner->state_size, 1) };
+    vc->admit = vc->tune = vc->planner;
+    vc->admit.params = vc->policy.admit_params;
+    vc->tune.params = vc->policy.tune_params;
+    if (policy->admit)
+        vc->admit.state = block_new(core, failed, policy->admit->state_size, 1);
+    if (policy->tune)
+        vc->tune.state = block_new(core, failed, policy->tune->state_size, 1);
     core->vc_order[index] = index;
     if (vc->borrow_max != 0)
         core->borrowing = true;

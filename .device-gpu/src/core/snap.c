@@ -166,6 +166,7 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u8(c, &j->before, JOB_STATE_COUNT - 1);
     u8(c, &j->sku, SKUS_MAX - 1);
     flag(c, &j->borrowed);
+    flag(c, &j->parks);
     flag(c, &j->resumes);
     u32(c, &j->vc, core->vc_count - 1);
     ref(c, &j->shape, SHAPES_MAX);
@@ -250,6 +251,7 @@ static void gpu_part(struct codec *c, struct core *core, uint32_t index)
         i32(c, &share.amount);
         u8(c, &share.role, ROLE_GUEST);
         flag(c, &share.leaving);
+        flag(c, &share.off);
         if (c->write)
             continue;
         if (share.job >= core->job_top || ledger->share_free == SHARE_NONE || share.amount < 1 ||
@@ -306,6 +308,10 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     raw(c, vc->order.state, vc->policy.order->kept_size);
     raw(c, vc->place.state, vc->policy.place->kept_size);
     raw(c, vc->planner.state, vc->policy.planner->kept_size);
+    if (vc->policy.admit)
+        raw(c, vc->admit.state, vc->policy.admit->kept_size);
+    if (vc->policy.tune)
+        raw(c, vc->tune.state, vc->policy.tune->kept_size);
     u32(c, &vc->queue.shape_top, SHAPES_MAX);
     u32(c, &live, SHAPES_MAX);
     for (uint32_t i = 0; i < live && !c->bad; i++)

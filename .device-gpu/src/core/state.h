@@ -61,6 +61,7 @@ void core_dequeue(struct core *core, uint32_t index);
 void core_attach(struct core *core, uint32_t index);
 void core_detach(struct core *core, uint32_t index);
 void core_start_now(struct core *core, uint32_t index);
+void core_unsuspend(struct core *core, uint32_t index);
 
 /* rebuild.c */
 int core_rejoin_shares(struct core *core);

@@ -49,7 +49,7 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     digest_add(core, (uint64_t)d->at);
     digest_add(core, (uint64_t)d->id);
     digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
-    if (kind == DECISION_START || kind == DECISION_MIGRATE) {
+    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE) {
         d->gpu_first = (uint32_t)out->gpu_count;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             if (core->ledger.shares[s].leaving)
@@ -195,6 +195,19 @@ static void release(struct core *core, uint32_t index)
         core_start_now(core, core->ready[i]);
 }
 
+/* A suspended job loses its place and waits like any other. */
+void core_unsuspend(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    job->waited[REASON_SUSPENDED] += core->now - job->state_since;
+    job->waited_all += core->now - job->state_since;
+    core->vcs[job->vc].suspended--;
+    core_move(core, index, JOB_PENDING);
+    release(core, index);
+    core_enqueue(core, index);
+}
+
 static void forget(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -246,6 +259,17 @@ static void apply_stopped(struct core *core, const struct event *event)
     job_settle(job, core->now);
     if (event->progress != PROGRESS_OWN)
         job->progress = event->progress;
+    if (job->parks && !cancelled) {
+        uint32_t count = ledger_park(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+
+        core_move(core, event->job, JOB_SUSPENDED);
+        job->reason = REASON_SUSPENDED;
+        core->vcs[job->vc].suspended++;
+        core->vcs[job->vc].dirty = true;
+        for (uint32_t i = 0; i < count; i++)
+            core_start_now(core, core->ready[i]);
+        return;
+    }
     core_move(core, event->job, cancelled ? JOB_KILLED : JOB_PENDING);
     release(core, event->job);
     if (cancelled)
@@ -287,6 +311,8 @@ static void evict(struct core *core, uint32_t index, usec_t kept)
     job_settle(job, core->now);
     if (job_holds(job->state))
         core_detach(core, index);
+    if (job->state == JOB_SUSPENDED)
+        core->vcs[job->vc].suspended--;
     core_decide(core, DECISION_KILL, index, REASON_NODES_UNHEALTHY);
     core_emit(core, EFFECT_KILL, index);
     core_move(core, index, JOB_PENDING);
@@ -351,7 +377,8 @@ static void apply_cancel(struct core *core, uint32_t index)
         job->stop = STOP_CANCEL; /* it is leaving already; it will not come back */
         return;
     } else {
-        job->waited[REASON_HELD] += core->now - job->state_since;
+        job->waited[job->reason] += core->now - job->state_since;
+        core->vcs[job->vc].suspended -= job->state == JOB_SUSPENDED;
     }
     core_move(core, index, JOB_KILLED);
     release(core, index);
@@ -377,6 +404,34 @@ static void apply_hold(struct core *core, uint32_t index, bool hold)
         core_move(core, index, JOB_PENDING);
         core_enqueue(core, index);
     }
+}
+
+static void apply_report(struct core *core, const struct event *event)
+{
+    struct vc *vc = &core->vcs[core->jobs[event->job].vc];
+    struct plan plan = { .core = core, .vc = core->jobs[event->job].vc };
+
+    if (vc->policy.planner->report)
+        vc->policy.planner->report(&vc->planner, &plan, event->job, &event->report);
+    if (vc->policy.tune && vc->policy.tune->report)
+        vc->policy.tune->report(&vc->tune, &plan, event->job, &event->report);
+}
+
+static void apply_submit(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+    struct plan plan = { .core = core, .vc = job->vc };
+
+    job->since = core->now;
+    if (vc->policy.admit && vc->policy.admit->admit(&vc->admit, &plan, index) == ADMIT_REFUSE) {
+        core_decide(core, DECISION_REFUSE, index, REASON_NONE);
+        core_move(core, index, JOB_KILLED);
+        forget(core, index);
+        return;
+    }
+    core_move(core, index, JOB_PENDING);
+    core_enqueue(core, index);
 }
 
 static void apply(struct core *core, const struct event *event)
@@ -413,10 +468,11 @@ static void apply(struct core *core, const struct event *event)
     case EVENT_RELEASE:
         apply_hold(core, event->job, event->kind == EVENT_HOLD);
         break;
+    case EVENT_REPORT:
+        apply_report(core, event);
+        break;
     case EVENT_SUBMIT:
-        core->jobs[event->job].since = core->now;
-        core_move(core, event->job, JOB_PENDING);
-        core_enqueue(core, event->job);
+        apply_submit(core, event->job);
         break;
     case EVENT_COUNT:
         break;
@@ -441,6 +497,7 @@ static bool still_true(const struct core *core, const struct event *event)
         return job->state == JOB_STOPPING;
     case EVENT_STARTED:
     case EVENT_RATE:
+    case EVENT_REPORT:
     case EVENT_CANCEL:
     case EVENT_HOLD:
     case EVENT_RELEASE:

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* vc.h - a virtual cluster: what it is owed, what it uses, and the policies it has chosen. */
+#include "core/admit.h"
 #include "core/place.h"
 #include "core/planner.h"
 #include "core/queue.h"
+#include "core/tune.h"
 
 /* The components of one policy with their knobs; see policy/registry. */
 struct policy_setup {
     const struct order_ops *order;
     const struct place_ops *place;
     const struct planner_ops *planner;
+    const struct admit_ops *admit; /* NULL: everybody is admitted */
+    const struct tune_ops *tune;   /* NULL: running jobs are left alone */
     int64_t order_params[PARAMS_MAX], place_params[PARAMS_MAX], planner_params[PARAMS_MAX];
+    int64_t admit_params[PARAMS_MAX], tune_params[PARAMS_MAX];
 };
 
 struct vc {
@@ -23,10 +28,10 @@ struct vc {
     struct policy_setup policy;
     struct order_ctx order;
     struct place_ctx place;
-    struct planner_ctx planner;
+    struct planner_ctx planner, admit, tune;
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
-    uint32_t running;
+    uint32_t running, suspended;
     bool dirty;
     uint64_t seen_releases;
 };

@@ -135,6 +135,10 @@ static int assign(struct node *node, struct client *client, const char *word, bo
         (void)control_command(client, OP_PREPARE, 0, value, 1000000000ULL);
         return 0;
     }
+    if (strncmp(word, "pinned=", 7) == 0) {
+        client->keep_pinned = value != 0;
+        return 0;
+    }
     return error_set(err, -EINVAL, "unknown key in '%s'; memory, share and prepare are known", word);
 }
 

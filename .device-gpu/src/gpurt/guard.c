@@ -230,11 +230,13 @@ static void client_new(struct guard *guard)
         close(fd);
 }
 
-/* One turn of waiting. True: bring the process back now. */
-static bool wait_turn(struct guard *guard, unsigned int claim_s)
+enum word { WORD_NONE, WORD_CHECKPOINT, WORD_RESTORE, WORD_UNCLAIMED };
+
+/* One turn of waiting: what was said, or that nobody has said anything for too long. */
+static enum word wait_turn(struct guard *guard, unsigned int claim_s)
 {
     struct pollfd p[CLIENTS + 1] = { { .fd = guard->listener, .events = POLLIN } };
-    bool restore = false;
+    enum word word = WORD_NONE;
 
     for (int i = 0; i < CLIENTS; i++)
         p[i + 1] = (struct pollfd){ .fd = guard->client[i], .events = POLLIN };
@@ -254,10 +256,39 @@ static bool wait_turn(struct guard *guard, unsigned int claim_s)
                 continue;
             }
             guard->claimed = time(NULL);
-            restore |= strcmp(text, "restore") == 0;
+            if (strcmp(text, "restore") == 0)
+                word = WORD_RESTORE;
+            else if (strcmp(text, "checkpoint") == 0)
+                word = WORD_CHECKPOINT;
         }
     }
-    return restore || time(NULL) - guard->claimed > (time_t)claim_s;
+    return word == WORD_NONE && time(NULL) - guard->claimed > (time_t)claim_s ? WORD_UNCLAIMED : word;
+}
+
+/* Until the process is back, gone, or could not be released. */
+static int guard_loop(struct guard *guard, unsigned int claim_s)
+{
+    int r = 0;
+
+    while (r == 0 && guard_start_ticks(guard->journal.pid) == guard->journal.start_ticks) {
+        enum word word = wait_turn(guard, claim_s);
+        bool released = guard->journal.state == GUARD_CHECKPOINTED;
+
+        if (word == WORD_UNCLAIMED && !released)
+            return 0; /* never told to begin */
+        if (word == WORD_CHECKPOINT && !released) {
+            r = process_checkpoint(guard);
+            status_send(guard);
+        } else if (released && (word == WORD_RESTORE || word == WORD_UNCLAIMED)) {
+            r = process_restore(guard);
+            status_send(guard);
+            if (r == 0)
+                return 0;
+            guard->claimed = time(NULL); /* perhaps no room yet: again when told, or after another claim's time */
+            r = 0;
+        }
+    }
+    return r;
 }
 
 int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err)
@@ -276,20 +307,7 @@ int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int
     if (r < 0)
         return r;
     journal_step(&guard, GUARD_NEW);
-    r = process_checkpoint(&guard);
-    status_send(&guard);
-    while (r == 0) {
-        if (guard_start_ticks(pid) != start_ticks)
-            break; /* killed while released: nothing to bring back */
-        if (!wait_turn(&guard, claim_s))
-            continue;
-        r = process_restore(&guard);
-        status_send(&guard);
-        if (r == 0)
-            break;
-        guard.claimed = time(NULL); /* perhaps no room yet: again after another claim's time */
-        r = 0;
-    }
+    r = guard_loop(&guard, claim_s);
     if (r < 0) /* someone must hear why: wait for a question */
         for (int i = 0; i < 6; i++)
             (void)wait_turn(&guard, claim_s);

@@ -62,15 +62,25 @@ static void arrived(struct node *node, struct client *client)
     char text[160];
     double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
 
-    (void)snprintf(text, sizeof(text), "%s %.3f s %llu bytes", client_state_name(client->state), seconds,
-                   (unsigned long long)client->step_bytes);
+    (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, driver %.3f s", client_state_name(client->state),
+                   seconds, (unsigned long long)client->step_bytes, client->driver_s);
+    client->driver_s = 0;
     tell(node, client, "ok", text);
+}
+
+static void guardian_drop(struct client *client)
+{
+    if (client->guardian >= 0)
+        close(client->guardian);
+    client->guardian = -1;
 }
 
 static void failed(struct node *node, struct client *client, const char *what)
 {
     client->step = STEP_NONE;
     client->goal = client->state;
+    if (client->state != CLIENT_RELEASED)
+        guardian_drop(client); /* one that was never told to checkpoint ends by itself */
     if (client->state == CLIENT_RUNNING)
         control_gate(client, GATE_OPEN);
     tell(node, client, "error", what);
@@ -139,7 +149,8 @@ static int guardian_look(struct node *node, struct client *client, const char *e
             return -1;
         }
     }
-    (void)send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (client->step == STEP_RELEASE && !client->guardian_told)
+        client->guardian_told = send(client->guardian, "checkpoint", 10, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
     while ((n = recv(client->guardian, text, size - 1, MSG_DONTWAIT)) > 0) {
         text[n] = '\0';
         if (strncmp(text, expect, strlen(expect)) == 0)
@@ -152,13 +163,6 @@ static int guardian_look(struct node *node, struct client *client, const char *e
         return -1;
     }
     return 0;
-}
-
-static void guardian_drop(struct client *client)
-{
-    if (client->guardian >= 0)
-        close(client->guardian);
-    client->guardian = -1;
 }
 
 /* ---- steps */
@@ -218,22 +222,24 @@ static void guardian_done(struct node *node, struct client *client)
     }
     client->step = STEP_NONE;
     client->state = release ? CLIENT_RELEASED : CLIENT_EVICTED;
+    client->driver_s = strtod(text + 8, NULL); /* "released 0.4", "restored 0.3" */
     if (!release)
         guardian_drop(client);
     next_step(node, client);
 }
 
-static void down(struct node *node, struct client *client)
+static void down(struct client *client)
 {
     if (client->state == CLIENT_RUNNING) {
         control_gate(client, GATE_CLOSED);
         step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS));
     } else if (client->state == CLIENT_PAUSED) {
-        step_begin(client, STEP_EVICT, control_command(client, OP_EVICT_ALL, 0, 0, MOVE_NS));
+        step_begin(
+            client, STEP_EVICT,
+            control_command(client, OP_EVICT_ALL, 0, client->goal == CLIENT_RELEASED && !client->keep_pinned, MOVE_NS));
     } else {
         step_begin(client, STEP_RELEASE, 0);
-        if (guardian_start(node, client) < 0)
-            failed(node, client, "the guardian could not be started");
+        client->guardian_told = false;
     }
 }
 
@@ -259,7 +265,7 @@ static void next_step(struct node *node, struct client *client)
     if (client->state == client->goal)
         arrived(node, client);
     else if (client->state < client->goal)
-        down(node, client);
+        down(client);
     else
         up(node, client);
 }
@@ -269,14 +275,16 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (client->step != STEP_NONE)
         return error_set(err, -EBUSY, "process %d: %s is not finished; wait for it", (int)client->pid,
                          client_state_name(client->goal));
-    if (goal > CLIENT_PAUSED && client->mode != 2)
-        return error_set(err, -EOPNOTSUPP,
-                         "process %d holds its memory natively; start it with --movable to evict or release it",
+    if (goal == CLIENT_EVICTED && client->mode != 2)
+        return error_set(err, -EOPNOTSUPP, "process %d holds its memory natively; start it with --movable to evict it",
                          (int)client->pid);
     if (goal == CLIENT_RELEASED && (client->page->health.flags & (HEALTH_NO_CHECKPOINT | HEALTH_SHARED)))
         return error_set(err, -EOPNOTSUPP,
                          "process %d uses managed or shared memory, which the driver cannot release; evict it instead",
                          (int)client->pid);
+    /* It takes a quarter of a second to open the driver: the guardian does so while the job's own copies run. */
+    if (goal == CLIENT_RELEASED && client->state != CLIENT_RELEASED && guardian_start(node, client) < 0)
+        return error_set(err, -EAGAIN, "process %d: its guardian could not be started", (int)client->pid);
     client->goal = goal;
     client->order_since_ns = node_now();
     client->step_bytes = 0;

@@ -48,6 +48,8 @@ struct client {
     uint64_t order_since_ns; /* when the tool asked */
     int guardian;            /* socket to it, -1 none */
     pid_t guardian_pid;
+    bool guardian_told, keep_pinned;
+    double driver_s;    /* what the driver itself took, for the answer */
     uint64_t step_read; /* how many of its step records were read */
     uint32_t slice_us;  /* what it was last told */
     uint32_t duty;      /* 0 = no share asked */

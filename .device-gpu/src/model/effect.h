@@ -36,6 +36,9 @@ struct effect {
     X(END, "end")                                                                                                      \
     X(FAIL, "fail")                                                                                                    \
     X(RETRY, "retry")                                                                                                  \
+    X(REFUSE, "refuse")                                                                                                \
+    X(SUSPEND, "suspend")                                                                                              \
+    X(RESUME, "resume")                                                                                                \
     X(KILL, "kill")                                                                                                    \
     X(BAD, "bad") /* a policy proposed something the core refused: a defect of the policy */
 

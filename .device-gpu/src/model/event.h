@@ -12,6 +12,7 @@ enum event_kind {
     EVENT_STOPPED, /* it has left its GPUs as it was told to; progress = what was kept */
     EVENT_STARTED, /* it begins to make progress, at `rate` */
     EVENT_RATE,    /* a report: its speed (0 = as before) and its progress */
+    EVENT_REPORT,  /* something measured of a running job, for the policies that want it */
     EVENT_NODE,    /* node `target` is up or down */
     EVENT_GPU,     /* GPU `target` is in order or not */
     EVENT_QUOTA,   /* virtual cluster `target` is owed `value` GPUs of type `sku` */
@@ -23,7 +24,13 @@ enum event_kind {
 };
 
 /* Progress that the core is to compute itself. Any other number is taken, below 0 too: work that a stop adds. */
-#define PROGRESS_OWN ((usec_t)-1)
+#define PROGRESS_OWN INT64_MIN
+
+/* What a job or its node measured. Kinds are agreed between whoever reports and whoever reads. */
+struct report {
+    uint32_t kind;
+    int64_t value[3];
+};
 
 struct event {
     enum event_kind kind;
@@ -34,6 +41,7 @@ struct event {
     enum fail_class fail; /* ENDED: FAIL_NONE = completed */
     int32_t value;
     ppm_t rate;
-    usec_t progress;            /* STOPPED, RATE and failures: nominal run time done and kept, or PROGRESS_OWN */
+    usec_t progress; /* STOPPED, RATE and failures: nominal run time done and kept, or PROGRESS_OWN */
+    struct report report;
     const struct jobspec *spec; /* SUBMIT; copied */
 };

@@ -17,6 +17,7 @@
     X(NODES_UNHEALTHY, "NodesUnhealthy", "would fit if nodes that are down came back")                                 \
     X(RESERVED, "ReservedForJob", "free GPUs are kept for a job ahead of it")                                          \
     X(PRIORITY, "Priority", "would fit, but jobs ahead of it go first")                                                \
+    X(SUSPENDED, "Suspended", "keeps its place on GPUs that it shares in turns with others")                           \
     X(PREEMPTING, "Preempting", "waits for others to leave the GPUs it was given")                                     \
     X(ACQUIRING, "Acquiring", "holds part of its gang and waits for the rest")                                         \
     X(SCHEDULING, "Scheduling", "not looked at yet")

@@ -15,9 +15,11 @@
 
 #define BLOCK (512 * MIB)
 #define BLOCKS 512u
+#define PIECE (32 * MIB) /* touched at a time, so that commands wait little */
 
 static char *area; /* one reserved range; the first `blocks` blocks are registered */
 static uint32_t blocks;
+static bool pinned[BLOCKS]; /* registered just now; a release takes the registration away */
 static _Atomic uint64_t wanted;
 static int evicted_gpu = -1;
 
@@ -41,8 +43,10 @@ static uint64_t host_available(void)
     return (uint64_t)kib * 1024;
 }
 
-static bool block_add(void)
+/* The next piece of the next block; a block is registered when its last piece is there. False: no room. */
+static bool piece_add(void)
 {
+    static uint64_t touched;
     char *at;
 
     if (!area) {
@@ -52,19 +56,23 @@ static bool block_add(void)
             return false;
         area = (char *)(((uintptr_t)p + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
     }
-    if (blocks + 1 >= BLOCKS || host_available() < 2 * BLOCK)
-        return false;
     at = area + blocks * BLOCK;
-    if (mprotect(at, BLOCK, PROT_READ | PROT_WRITE) < 0)
-        return false;
-    (void)madvise(at, BLOCK, MADV_HUGEPAGE);
-    for (uint64_t i = 0; i < BLOCK; i += 4096)
+    if (touched == 0) {
+        if (blocks + 1 >= BLOCKS || host_available() < 2 * BLOCK || mprotect(at, BLOCK, PROT_READ | PROT_WRITE) < 0)
+            return false;
+        (void)madvise(at, BLOCK, MADV_HUGEPAGE);
+    }
+    for (uint64_t i = touched; i < touched + PIECE; i += 4096)
         at[i] = 0;
+    touched += PIECE;
+    if (touched < BLOCK)
+        return true;
+    touched = 0;
     if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
         (void)madvise(at, BLOCK, MADV_DONTNEED);
         return false;
     }
-    blocks++;
+    pinned[blocks++] = true;
     __atomic_store_n(&shim.page->health.area_bytes, blocks * BLOCK, __ATOMIC_RELAXED);
     return true;
 }
@@ -92,7 +100,15 @@ bool evict_prepare(void)
         want = cap;
     if (blocks * BLOCK >= want || REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS)
         return false;
-    return block_add();
+    return piece_add();
+}
+
+/* Registered memory makes the driver's checkpoint slower with every byte; registering again overlaps with copying. */
+static void blocks_unpin(void)
+{
+    for (uint32_t i = 0; i < blocks; i++)
+        if (pinned[i] && HAVE(cuMemHostUnregister) && REAL(cuMemHostUnregister)(area + i * BLOCK) == CUDA_SUCCESS)
+            pinned[i] = false;
 }
 
 /* One chunk to or from the area; a copy may not cross a block, each is registered by itself. */
@@ -104,6 +120,8 @@ static CUresult chunk_copy(CUdeviceptr at, uint64_t size, uint64_t where, bool o
         uint64_t part = BLOCK - where % BLOCK;
 
         part = part < size ? part : size;
+        if (!pinned[where / BLOCK]) /* without it the copy is slow, not wrong */
+            pinned[where / BLOCK] = REAL(cuMemHostRegister_v2)(area + where / BLOCK * BLOCK, BLOCK, 0) == CUDA_SUCCESS;
         r = out ? REAL(cuMemcpyDtoHAsync_v2)(area + where, at, part, move_stream())
                 : REAL(cuMemcpyHtoDAsync_v2)(at, area + where, part, move_stream());
         at += part;
@@ -172,7 +190,7 @@ static void state_set(enum page_state state)
     __atomic_store_n(&shim.page->health.state, state, __ATOMIC_RELEASE);
 }
 
-int64_t evict_all(uint64_t deadline_ns)
+int64_t evict_all(bool unpin, uint64_t deadline_ns)
 {
     struct walk walk = { first_gpu(), CHUNK_DEVICE, 0, walk_sum };
     int64_t r = -ENOMEM;
@@ -186,7 +204,7 @@ int64_t evict_all(uint64_t deadline_ns)
     state_set(STATE_EVICTING);
     (void)chunks_walk(&walk);
     while (blocks * BLOCK < walk.sum)
-        if (!block_add())
+        if (!piece_add())
             goto fail;
     r = -EIO;
     walk.sum = 0;
@@ -196,6 +214,8 @@ int64_t evict_all(uint64_t deadline_ns)
     walk.sum = 0;
     walk.fn = walk_drop;
     (void)chunks_walk(&walk);
+    if (unpin)
+        blocks_unpin();
     evicted_gpu = walk.gpu;
     state_set(STATE_EVICTED);
     return (int64_t)walk.sum; /* submissions stay held */

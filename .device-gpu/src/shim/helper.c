@@ -222,7 +222,7 @@ static void command_run(const struct page_command *c)
         r = python_trim(deadline) ? 0 : -ETIMEDOUT;
         break;
     case OP_EVICT_ALL:
-        r = evict_all(deadline);
+        r = evict_all(c->arg[0] != 0, deadline);
         break;
     case OP_RELOAD_ALL:
         r = evict_reload(deadline);

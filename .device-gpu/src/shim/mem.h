@@ -64,9 +64,9 @@ void move_end(void);
 CUstream move_stream(void);
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
-CUmemGenericAllocationHandle spill_pool_take(void); /* a HOST chunk of VMM_CHUNK, 0 none */
-bool spill_fill_pool(int gpu);                      /* one chunk more; true: more to do */
-int64_t evict_all(uint64_t deadline_ns);
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size); /* a HOST chunk made ahead, 0 none */
+bool spill_fill_pool(int gpu);                               /* one chunk more; true: more to do */
+int64_t evict_all(bool unpin, uint64_t deadline_ns);         /* unpin: a release follows */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);

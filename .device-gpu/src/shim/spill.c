@@ -11,10 +11,15 @@
 
 #include "shim/shim.h"
 
-#define BATCH 16u
-#define POOL_MAX 1024u
+#define BATCH 64u
+#define POOL_MAX 4096u
+#define POOL_SIZES 32u
+#define TRIM_NS (40 * NSEC_MSEC)
 
-static CUmemGenericAllocationHandle pool[POOL_MAX];
+static struct {
+    CUmemGenericAllocationHandle handle;
+    uint64_t size;
+} pool[POOL_MAX];
 static uint32_t pool_count;
 static _Atomic uint32_t pool_lock;
 static CUdeviceptr scratch;
@@ -52,47 +57,104 @@ void move_end(void)
     gate_release();
 }
 
-CUmemGenericAllocationHandle spill_pool_take(void)
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
 {
     CUmemGenericAllocationHandle handle = 0;
 
     spin_lock(&pool_lock);
-    if (pool_count)
-        handle = pool[--pool_count];
+    for (uint32_t i = pool_count; i-- > 0 && !handle;)
+        if (pool[i].size == size) {
+            handle = pool[i].handle;
+            pool[i] = pool[--pool_count];
+        }
     spin_unlock(&pool_lock);
     if (handle)
-        __atomic_fetch_sub(&shim.page->health.pool_bytes, VMM_CHUNK, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
     return handle;
 }
 
+/* Kept for the next spill: making one takes twenty times as long as filling it. */
 static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
 {
     bool kept = false;
 
-    if (size != VMM_CHUNK)
-        return false;
     spin_lock(&pool_lock);
     if (pool_count < POOL_MAX) {
-        pool[pool_count++] = handle;
+        pool[pool_count].handle = handle;
+        pool[pool_count++].size = size;
         kept = true;
     }
     spin_unlock(&pool_lock);
     if (kept)
-        __atomic_fetch_add(&shim.page->health.pool_bytes, VMM_CHUNK, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
     return kept;
+}
+
+static uint32_t pool_have(uint64_t size)
+{
+    uint32_t n = 0;
+
+    spin_lock(&pool_lock);
+    for (uint32_t i = 0; i < pool_count; i++)
+        n += pool[i].size == size;
+    spin_unlock(&pool_lock);
+    return n;
+}
+
+/* The sizes of the chunks that would go first, up to the pool's bytes; the first size of which there are too few. Only
+ * the program's threads change the lists, so a torn read here costs a chunk of the wrong size and nothing else. */
+static uint64_t pool_missing(int gpu, uint64_t want)
+{
+    struct {
+        uint64_t size;
+        uint32_t count;
+    } sizes[POOL_SIZES] = { 0 };
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < vmm_segments() && sum < want; i++) {
+        struct segment *s = vmm_segment(i);
+        uint32_t steps = 0;
+
+        if (!s->live || s->gpu != gpu)
+            continue;
+        for (uint32_t k = s->first; vmm_chunk(k) && sum < want && steps++ < POOL_MAX; k = vmm_chunk(k)->next) {
+            uint64_t size = vmm_chunk(k)->size;
+            uint32_t j;
+
+            if (vmm_chunk(k)->where != CHUNK_DEVICE || size == 0 || size > VMM_CHUNK)
+                continue;
+            for (j = 0; j < POOL_SIZES && sizes[j].count && sizes[j].size != size; j++)
+                ;
+            if (j == POOL_SIZES)
+                return 0;
+            sizes[j].size = size;
+            sizes[j].count++;
+            sum += size;
+        }
+    }
+    for (uint32_t j = 0; j < POOL_SIZES && sizes[j].count; j++)
+        if (pool_have(sizes[j].size) < sizes[j].count)
+            return sizes[j].size;
+    return 0;
 }
 
 bool spill_fill_pool(int gpu)
 {
-    uint64_t want = shim.page->limit[gpu].host_pool_bytes / VMM_CHUNK;
+    static uint64_t looked;
+    uint64_t want = shim.page->limit[gpu].host_pool_bytes, size, now = clock_ns();
     CUmemGenericAllocationHandle handle;
 
-    if (shim.mode != MODE_SPILL || pool_count >= (want < POOL_MAX ? want : POOL_MAX) || !enter_context_of(gpu))
+    if (shim.mode != MODE_SPILL || pool_count >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
+    size = pool_missing(gpu, want);
+    if (size == 0) {
+        looked = now;
+        return false;
+    }
     if (REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
-        vmm_create(gpu, VMM_CHUNK, true, &handle) != CUDA_SUCCESS)
+        vmm_create(gpu, size, true, &handle) != CUDA_SUCCESS)
         return false;
-    if (!pool_put(handle, VMM_CHUNK))
+    if (!pool_put(handle, size))
         (void)REAL(cuMemRelease)(handle);
     return true;
 }
@@ -108,7 +170,7 @@ static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_
         struct pick *p = &picks[n];
         CUdeviceptr at = scratch + n * VMM_CHUNK;
 
-        p->fresh = to_host && p->chunk->size == VMM_CHUNK ? spill_pool_take() : 0;
+        p->fresh = to_host ? spill_pool_take(p->chunk->size) : 0;
         if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, &p->fresh) != CUDA_SUCCESS)
             break;
         if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
@@ -214,7 +276,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
 
     if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
         return 0;
-    (void)python_trim(clock_ns() + 100 * NSEC_MSEC);
+    (void)python_trim(clock_ns() + TRIM_NS);
     if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
         return 0;
     if (!move_begin(gpu, deadline_ns))

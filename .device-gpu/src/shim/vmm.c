@@ -131,8 +131,8 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
             r = CUDA_ERROR_OUT_OF_MEMORY;
             break;
         }
-        if (host && part == VMM_CHUNK)
-            handle = spill_pool_take();
+        if (host)
+            handle = spill_pool_take(part);
         if (!handle)
             r = vmm_create(gpu, part, host, &handle);
         if (r == CUDA_SUCCESS && (r = REAL(cuMemMap)(base + at, part, 0, handle, 0)) != CUDA_SUCCESS)

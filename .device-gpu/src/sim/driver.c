@@ -299,8 +299,6 @@ static int offer_stopped(struct driver *d, uint32_t index)
     kept -= world_rework(d->world, index);
     d->result->jobs[index].lost += a->progress - kept;
     a->progress = a->saved = event.progress = kept;
-    if (event.progress == PROGRESS_OWN)
-        event.progress = a->progress = a->saved = 0; /* the one number that means something else */
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
     return offer(d, &event, index);
 }

@@ -126,9 +126,13 @@ int run_groups_init(struct run_groups *groups, const struct run_result *const *r
         made.count++;
     }
     differ = groups_differ(&made);
+    made.traces = differ.trace;
+    made.clusters = differ.cluster;
     for (size_t i = 0; i < made.count; i++) {
         struct run_group *group = &made.items[i];
 
+        while (strcmp(made.items[group->base].runs[0]->trace_name, group->runs[0]->trace_name) != 0)
+            group->base++;
         label_add(group->label, sizeof(group->label), group->runs[0]->policy);
         label_add(group->label, sizeof(group->label), differ.trace ? group->runs[0]->trace_name : "");
         label_add(group->label, sizeof(group->label), differ.cluster ? group->runs[0]->cluster_name : "");
@@ -147,10 +151,8 @@ void run_groups_done(struct run_groups *groups)
 
 bool groups_unequal(const struct run_groups *groups)
 {
-    const struct run_group *first = &groups->items[0];
-
     for (size_t i = 1; i < groups->count; i++) {
-        const struct run_group *group = &groups->items[i];
+        const struct run_group *group = &groups->items[i], *first = &groups->items[group->base];
 
         for (size_t k = 0; k < group->count; k++)
             for (size_t j = 0; j < first->count; j++)
@@ -216,18 +218,18 @@ static bool reads_same(const struct metric *metric, double a, double b)
     return strcmp(metric_text(metric, a, left, sizeof(left)), metric_text(metric, b, right, sizeof(right))) == 0;
 }
 
-size_t groups_best(const struct run_groups *groups, const struct metric *metric)
+size_t groups_best(const struct run_groups *groups, const struct metric *metric, size_t base)
 {
     double best = (double)NAN;
     size_t at = groups->count;
     bool differ = false;
 
-    if (metric->better == BETTER_NONE || groups->count < 2)
+    if (metric->better == BETTER_NONE)
         return groups->count;
-    for (size_t i = 0; i < groups->count; i++) {
+    for (size_t i = base; i < groups->count; i++) {
         double value = group_spread(&groups->items[i], metric).mean;
 
-        if (isnan(value))
+        if (groups->items[i].base != base || isnan(value))
             continue;
         differ |= !isnan(best) && !reads_same(metric, value, best);
         if (isnan(best) || (metric->better == BETTER_LESS ? value < best : value > best)) {
@@ -240,7 +242,7 @@ size_t groups_best(const struct run_groups *groups, const struct metric *metric)
 
 bool groups_is_best(const struct run_groups *groups, const struct metric *metric, size_t index)
 {
-    size_t best = groups_best(groups, metric);
+    size_t best = groups_best(groups, metric, groups->items[index].base);
 
     return best < groups->count && reads_same(metric, group_spread(&groups->items[best], metric).mean,
                                               group_spread(&groups->items[index], metric).mean);

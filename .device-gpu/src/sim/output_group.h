@@ -30,6 +30,7 @@ char *metric_text(const struct metric *metric, double value, char *buffer, size_
 struct run_group {
     const struct run_result *const *runs; /* in the order given; the first stands for the group in plots */
     size_t count;
+    size_t base;     /* the first group of the same trace: what it is compared with */
     char label[640]; /* the policy, and whatever else tells this group from the others */
 };
 
@@ -38,13 +39,14 @@ struct run_groups {
     size_t count;
     const struct run_result **runs; /* owned; what the items point into */
     bool seeds;                     /* some group has more than one run */
+    bool traces, clusters;          /* there are several */
 };
 
 /* -ENOMEM. */
 int run_groups_init(struct run_groups *groups, const struct run_result *const *runs, size_t count);
 void run_groups_done(struct run_groups *groups);
 
-/* Whether the runs finished different numbers of jobs, so that their means are over different jobs. */
+/* Whether runs of one trace finished different numbers of jobs, so that their means are over different jobs. */
 bool groups_unequal(const struct run_groups *groups);
 
 struct spread {
@@ -53,12 +55,12 @@ struct spread {
 
 struct spread group_spread(const struct run_group *group, const struct metric *metric);
 
-/* avg JCT of `base` / avg JCT of `group`, run against run of the same seed where both have it, else mean by mean. */
+/* Average JCT of `base` / that of `group`, run against run of the same seed where both have it, else mean by mean. */
 struct spread group_speedup(const struct run_group *base, const struct run_group *group);
 
-/* The first group with the best mean, or groups->count when the metric has no better, all read the same, or there is
- * only one group. */
-size_t groups_best(const struct run_groups *groups, const struct metric *metric);
+/* Of the groups whose base is `base`, the first with the best mean; groups->count when the metric has no better, all
+ * read the same, or there is only one. Different traces are never compared. */
+size_t groups_best(const struct run_groups *groups, const struct metric *metric, size_t base);
 
-/* Whether the group's mean reads the same as that of groups_best(): what looks equal is marked alike. */
+/* Whether the group's mean reads the same as that of the best of its trace: what looks equal is marked alike. */
 bool groups_is_best(const struct run_groups *groups, const struct metric *metric, size_t index);

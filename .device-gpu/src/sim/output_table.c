@@ -156,7 +156,7 @@ static void fill_row(struct grid *grid, size_t row, const struct layout *layout,
 {
     static const char *const which_names[] = { "min", "mean", "max" };
     const struct run_group *group = &groups->items[index];
-    struct spread speedup = group_speedup(&groups->items[0], group);
+    struct spread speedup = group_speedup(&groups->items[group->base], group);
     size_t column = 0;
     uint64_t done = 0;
 
@@ -195,8 +195,9 @@ static int table_compare(FILE *out, const struct run_groups *groups, bool colour
     grid_print(out, &grid, colour);
     mem_free(grid.cells);
     if (groups->count > 1)
-        fprintf(out, "* best%s; SPEEDUP is average JCT against the first line%s\n", groups->seeds ? " mean" : "",
-                groups->seeds ? "s, seed by seed" : "");
+        fprintf(out, "* best%s%s; SPEEDUP is average JCT against the first line%s%s\n", groups->seeds ? " mean" : "",
+                groups->traces ? " of its trace" : "", groups->seeds ? "s, seed by seed" : "",
+                groups->traces ? ", trace by trace" : "");
     if (groups_unequal(groups))
         fputs("not all finished the same number of jobs: means are over different jobs\n", out);
     return 0;

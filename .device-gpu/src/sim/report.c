@@ -12,7 +12,7 @@
 #include "sim/output_text.h"
 #include "sim/report_assets.h"
 
-enum { RUNS_LISTED_MAX = 200, LABEL_SHORT = 28 };
+enum { RUNS_LISTED_MAX = 200, LABEL_SHORT = 28, VERDICTS_MAX = 6 };
 #define PAGE_BYTES_MAX ((size_t)1 << 20) /* what of REPORT_BYTES_MAX is kept for the page itself */
 
 const struct trace *report_trace(const struct report_input *input, const struct run_result *run)
@@ -78,40 +78,60 @@ static void put_title(FILE *out, const struct run_groups *groups)
         text_html(out, groups->items[0].runs[0]->trace_name);
 }
 
-/* One sentence a busy reader takes along. */
-static void put_verdict(FILE *out, const struct run_groups *groups)
+/* One sentence a busy reader takes along: the runs whose base is `base`. */
+static void put_verdict(FILE *out, const struct run_groups *groups, size_t base)
 {
     const struct metric *jct = &metrics_list[0];
-    size_t best = groups_best(groups, jct);
-    double first = group_spread(&groups->items[0], jct).mean, value;
+    size_t best = groups_best(groups, jct, base);
+    double first = group_spread(&groups->items[base], jct).mean, value;
     struct spread speedup;
 
-    if (groups->count == 1) {
-        const struct summary *summary = &groups->items[0].runs[0]->summary;
-
-        fprintf(out, "The average job took <strong>%s</strong> from submission to end; ", value_of(jct, first));
-        fprintf(out, "%s of that was waiting.", value_of(jct, summary->avg_queue));
-        return;
+    if (groups->traces) {
+        text_html(out, groups->items[base].runs[0]->trace_name);
+        fputs(": ", out);
     }
     if (best == groups->count) {
-        fputs("All finish the average job equally soon.", out);
+        fprintf(out, "%s finish the average job equally soon (%s).", groups->traces ? "all" : "All",
+                value_of(jct, first));
         return;
     }
-    if (best == 0) {
-        fputs("No other finishes the average job sooner than <strong>", out);
-        text_html(out, groups->items[0].label);
+    if (best == base) {
+        fputs(groups->traces ? "no" : "No", out);
+        fputs(" other finishes the average job sooner than <strong>", out);
+        text_html(out, groups->items[base].label);
         fprintf(out, "</strong> (%s).", value_of(jct, first));
         return;
     }
     value = group_spread(&groups->items[best], jct).mean;
     fputs("<strong>", out);
     text_html(out, groups->items[best].label);
-    speedup = group_speedup(&groups->items[0], &groups->items[best]);
+    speedup = group_speedup(&groups->items[base], &groups->items[best]);
     fprintf(out, "</strong> finishes the average job <strong>%.2f times</strong> as fast as ", speedup.mean);
-    text_html(out, groups->items[0].label);
-    if (groups->seeds)
+    text_html(out, groups->items[base].label);
+    if (speedup.max - speedup.min >= 0.005)
         fprintf(out, " (%.2f to %.2f, seed by seed)", speedup.min, speedup.max);
     fprintf(out, ": in %s instead of %s.", value_of(jct, value), value_of(jct, first));
+}
+
+static void put_verdicts(FILE *out, const struct run_groups *groups)
+{
+    const struct metric *jct = &metrics_list[0];
+    size_t said = 0;
+
+    fputs("<p class=\"verdict\">", out);
+    if (groups->count == 1) {
+        fprintf(out, "The average job took <strong>%s</strong> from submission to end; ",
+                value_of(jct, group_spread(&groups->items[0], jct).mean));
+        fprintf(out, "%s of that was waiting.", value_of(jct, groups->items[0].runs[0]->summary.avg_queue));
+    }
+    for (size_t i = 0; i < groups->count && groups->count > 1 && said < VERDICTS_MAX; i++)
+        if (groups->items[i].base == i) {
+            fputs(said++ ? "<br>" : "", out);
+            put_verdict(out, groups, i);
+        }
+    if (groups_unequal(groups))
+        fputs(" Not all finished the same number of jobs, so means are over different jobs.", out);
+    fputs("</p>\n", out);
 }
 
 static void put_banner(FILE *out, const struct run_groups *groups)
@@ -121,16 +141,23 @@ static void put_banner(FILE *out, const struct run_groups *groups)
 
     fputs("<header class=\"banner\">\n<p class=\"eyebrow\">muster simulation report</p>\n<h1>", out);
     put_title(out, groups);
-    fputs("</h1>\n<p class=\"verdict\">", out);
-    put_verdict(out, groups);
-    if (groups_unequal(groups))
-        fputs(" Not all finished the same number of jobs, so means are over different jobs.", out);
-    fputs("</p>\n<p class=\"facts\"><span>", out);
-    text_html(out, run->trace_name);
-    fprintf(out, "</span><span>%s jobs</span><span>", count_of(run->summary.jobs));
-    fprintf(out, "%s GPUs in %s nodes (", count_of(run->gpu_count), count_of(run->node_count));
-    text_html(out, run->cluster_name);
-    fputs(")</span>", out);
+    fputs("</h1>\n", out);
+    put_verdicts(out, groups);
+    fputs("<p class=\"facts\"><span>", out);
+    if (groups->traces) {
+        fputs("several traces", out);
+    } else {
+        text_html(out, run->trace_name);
+        fprintf(out, "</span><span>%s jobs", count_of(run->summary.jobs));
+    }
+    if (groups->clusters) {
+        fputs("</span><span>several clusters", out);
+    } else {
+        fprintf(out, "</span><span>%s GPUs in %s nodes (", count_of(run->gpu_count), count_of(run->node_count));
+        text_html(out, run->cluster_name);
+        fputc(')', out);
+    }
+    fputs("</span>", out);
     if (groups->seeds)
         fprintf(out, "<span>up to %zu seeds each: numbers are means, plots show the first seed</span>", seeds);
     else
@@ -149,7 +176,7 @@ static void put_lower(FILE *out, const char *before, const char *title)
 /* A card: the best of all, or the value of the only one. */
 static void put_card(FILE *out, const struct run_groups *groups, const struct metric *metric)
 {
-    size_t best = groups_best(groups, metric);
+    size_t best = groups_best(groups, metric, 0);
     double first = group_spread(&groups->items[0], metric).mean, value;
 
     if (isnan(first))
@@ -181,6 +208,8 @@ static void put_cards(FILE *out, const struct run_groups *groups)
 {
     static const char *const shown[] = { "AVG-JCT", "P95-JCT", "AVG-QUEUE", "UTIL", "MAKESPAN", "MISSED" };
 
+    if (groups->traces) /* the best of all traces is the easiest trace */
+        return;
     fputs("<section class=\"cards\" aria-label=\"Headline numbers\">\n", out);
     for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
         for (const struct metric *metric = metrics_list; metric->name; metric++)
@@ -213,7 +242,7 @@ static void put_cell(FILE *out, const struct run_groups *groups, size_t index, c
     fputs(value_of(metric, spread.mean), out);
     if (best)
         fputs(" <span class=\"pill\">best</span>", out);
-    if (group->count > 1)
+    if (strcmp(value_of(metric, spread.min), value_of(metric, spread.max)) != 0)
         fprintf(out, "<span class=\"range\">%s &ndash; %s</span>", value_of(metric, spread.min),
                 value_of(metric, spread.max));
     fputs("</td>", out);
@@ -223,7 +252,7 @@ static void put_table_row(FILE *out, const struct run_groups *groups, size_t ind
 {
     const struct run_group *group = &groups->items[index];
     const struct summary *summary = &group->runs[0]->summary;
-    struct spread speedup = group_speedup(&groups->items[0], group);
+    struct spread speedup = group_speedup(&groups->items[group->base], group);
 
     fprintf(out, "<tr><th scope=\"row\"><span class=\"%s\"><span class=\"key\" data-run=\"%zu\"></span>",
             strlen(group->label) <= LABEL_SHORT ? "whole" : "", index);
@@ -243,7 +272,7 @@ static void put_table_row(FILE *out, const struct run_groups *groups, size_t ind
             fputs("<td>-</td>", out);
         else
             fprintf(out, "<td>%.2f&times;", speedup.mean);
-        if (group->count > 1)
+        if (speedup.max - speedup.min >= 0.005)
             fprintf(out, "<span class=\"range\">%.2f &ndash; %.2f</span>", speedup.min, speedup.max);
         fputs("</td>", out);
     }
@@ -262,9 +291,10 @@ static void put_table(FILE *out, const struct run_groups *groups)
                     metric->better == BETTER_LESS   ? "&nbsp;<span class=\"dir\">&darr;</span>"
                     : metric->better == BETTER_MORE ? "&nbsp;<span class=\"dir\">&uarr;</span>"
                                                     : "");
-    fputs(groups->count > 1 ? "<th scope=\"col\" title=\"Average JCT of the first run, divided by this one's.\">"
-                              "Speedup</th>"
-                            : "",
+    fputs(groups->count > 1
+              ? "<th scope=\"col\" title=\"Average JCT of the first run of the same trace, divided by this one's.\">"
+                "Speedup</th>"
+              : "",
           out);
     fputs("</tr></thead>\n<tbody>\n", out);
     for (size_t i = 0; i < groups->count; i++)

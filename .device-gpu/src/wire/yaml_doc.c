@@ -113,6 +113,55 @@ static int rest_check(struct yaml_doc *doc, yaml_parser_t *parser, struct error 
     return r;
 }
 
+/* The time libyaml takes grows with the square of the depth and of the number of anchors: both are limited before it
+ * builds the document. */
+static int event_check(const struct yaml_doc *doc, const yaml_event_t *event, int *depth, int *anchors,
+                       struct error *err)
+{
+    const yaml_char_t *anchor = NULL;
+    char words[64];
+
+    if (event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT)
+        ++*depth;
+    if (event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT)
+        --*depth;
+    if (event->type == YAML_SEQUENCE_START_EVENT)
+        anchor = event->data.sequence_start.anchor;
+    else if (event->type == YAML_MAPPING_START_EVENT)
+        anchor = event->data.mapping_start.anchor;
+    else if (event->type == YAML_SCALAR_EVENT)
+        anchor = event->data.scalar.anchor;
+    *anchors += anchor != NULL;
+    if (*depth <= YAML_DEPTH_MAX && *anchors <= YAML_ANCHORS_MAX)
+        return 0;
+    (void)snprintf(words, sizeof(words), "more than %d %s", *depth > YAML_DEPTH_MAX ? YAML_DEPTH_MAX : YAML_ANCHORS_MAX,
+                   *depth > YAML_DEPTH_MAX ? "levels" : "anchors");
+    return fail_at(doc, event->start_mark, -E2BIG, words, err);
+}
+
+static int limits_check(const struct yaml_doc *doc, struct error *err)
+{
+    yaml_parser_t parser;
+    yaml_event_t event;
+    int depth = 0, anchors = 0, r = 0;
+    bool end = false;
+
+    if (!yaml_parser_initialize(&parser))
+        return error_set(err, -ENOMEM, "%s: out of memory", doc->file);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)doc->text, doc->size);
+    while (r == 0 && !end) {
+        if (!yaml_parser_parse(&parser, &event)) {
+            r = parser_fail(doc, &parser, err);
+            break;
+        }
+        r = event_check(doc, &event, &depth, &anchors, err);
+        end = event.type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return r;
+}
+
 int yaml_open(const char *file, const struct bytes *bytes, struct yaml_doc *doc, struct error *err)
 {
     yaml_parser_t parser;
@@ -121,6 +170,9 @@ int yaml_open(const char *file, const struct bytes *bytes, struct yaml_doc *doc,
     *doc = (struct yaml_doc){ .file = file, .text = bytes->data, .size = bytes->size };
     if (bytes->size > YAML_BYTES_MAX)
         return error_set(err, -E2BIG, "%s: larger than %zu bytes", file, YAML_BYTES_MAX);
+    r = limits_check(doc, err);
+    if (r < 0)
+        return r;
     if (!yaml_parser_initialize(&parser))
         return error_set(err, -ENOMEM, "%s: out of memory", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes->data, bytes->size);

@@ -2,8 +2,8 @@
 #pragma once
 /* yaml_doc.h - YAML as nodes with places, for configuration files.
  *
- * One document a file, at most YAML_BYTES_MAX bytes. An alias is the node it names, shared, never a copy. Keys that
- * come twice and keys nobody knows are refused. Errors are
+ * One document a file, at most YAML_BYTES_MAX bytes, YAML_DEPTH_MAX levels, YAML_ANCHORS_MAX anchors. An alias is the
+ * node it names, shared, never a copy. Keys that come twice and keys nobody knows are refused. Errors are
  *
  *     FILE:LINE:COLUMN: what is wrong
  *       the line
@@ -16,6 +16,7 @@
 #include "base/buf.h"
 
 #define YAML_BYTES_MAX ((size_t)1 << 20)
+enum { YAML_DEPTH_MAX = 32, YAML_ANCHORS_MAX = 1000 };
 
 struct yaml_doc {
     const char *file; /* borrowed, as the text is, until yaml_close() */

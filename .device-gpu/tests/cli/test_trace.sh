@@ -34,7 +34,7 @@ accepts 'it became the native trace' diff out.csv native.csv
 accepts 'import of a gzip file' "$muster" trace import --format tiresias tiresias.csv.gz -o out2.csv
 accepts 'the same' cmp out.csv out2.csv
 says 'what was left out is told' \
-    'muster: note: tiresias.csv: 1 jobs (the first on line 4): left out: asks for no GPU' \
+    'muster: note: tiresias.csv: 1 job (it is on line 4): left out: asks for no GPU' \
     sh -c "'$muster' trace import --format tiresias tiresias.csv -o - 2>&1 >/dev/null"
 accepts 'standard input to standard output' \
     sh -c "'$muster' trace import --format tiresias - -o - <tiresias.csv 2>/dev/null | cmp - native.csv"

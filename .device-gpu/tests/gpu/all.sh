@@ -11,7 +11,7 @@ export MUSTER_GPU_BUILD=${MUSTER_GPU_BUILD:-/tmp/muster-gpu-build} PYTHONUNBUFFE
 sh tests/gpu/build.sh "$MUSTER_GPU_BUILD" || exit 1
 echo "RESULT machine $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tr ' ' '_') \
 torch=$(python3 -c 'import torch; print(torch.__version__)') date=$(date -u +%F)"
-want=${*:-abi coverage overhead small hold memory pair nogap}
+want=${*:-abi coverage overhead small hold alternate memory pair nogap}
 limit() { echo "== $*"; timeout "$@" 2>&1; echo "== exit $? at $(date -u +%T)"; }
 for what in $want; do
     case $what in
@@ -21,10 +21,11 @@ for what in $want; do
     overhead) limit 200 python3 tests/gpu/overhead.py ;;
     small) limit 120 python3 tests/gpu/suspend.py small ;;
     hold) limit 150 python3 tests/gpu/suspend.py hold 40 ;;
+    alternate) limit 150 python3 tests/gpu/suspend.py alternate 40 ;;
     hold8) limit 100 python3 tests/gpu/suspend.py hold 8 ;;
     memory) limit 120 python3 tests/gpu/memory.py ;;
-    pair) limit 150 python3 tests/gpu/pair.py 8 20 ;;
-    nogap) limit 150 python3 tests/gpu/pair.py 0 16 ;;
+    pair) limit 150 python3 tests/gpu/pair.py 8 16 ;;
+    nogap) limit 150 python3 tests/gpu/pair.py 0 14 ;;
     *) echo "unknown experiment: $what" ;;
     esac
 done

@@ -11,7 +11,8 @@ def kernels(prof):
     n = graph = 0
     for e in prof.profiler.kineto_results.events():
         name = e.name()
-        if "CUDA" in str(e.device_type()) and not name.startswith(("Memcpy", "Memset")):
+        # Memory operations and the spans of record_function() are no kernels.
+        if "CUDA" in str(e.device_type()) and not name.startswith(("Memcpy", "Memset", "Optimizer.", "ProfilerStep")):
             n += 1
         if name in ("cudaGraphLaunch", "cuGraphLaunch"):
             graph += 1

@@ -94,7 +94,7 @@ def busy(seconds):
         pass
 
 
-def job_rg(seconds="10", gap_ms="8", size="4096", mms="6"):
+def job_rg(seconds="10", gap_ms="8", size="4096", mms="16"):
     """About 3 ms of GPU work and a host gap, a step; ends with an optimizer step so that boundaries are seen."""
     a = torch.randn(int(size), int(size), device=DEV, dtype=torch.bfloat16)
     w = torch.nn.Parameter(torch.randn(int(size), int(size), device=DEV, dtype=torch.bfloat16))

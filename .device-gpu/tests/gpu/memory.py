@@ -6,10 +6,10 @@ from lab import Job, listed, order, result
 
 
 def main():
-    args = ["train", 500, 64, 8, 1024]
+    args = ["train", 240, 64, 8, 1024]
     want = Job(args).finish()
     job = Job(args, ["--role", "opportunistic", "--memory", "16G", "--host-pool", "5G"])
-    job.wait_steps(60)
+    job.wait_steps(20)
     time.sleep(3)
     item = listed(job.pid)
     used = item.get("used_bytes", 0) / 2**30
@@ -20,7 +20,7 @@ def main():
         item = listed(job.pid)
         result("memory-set", to_mib=value, seconds=seconds, rc=rc, used_gib=item.get("used_bytes", 0) / 2**30,
                host_gib=item.get("host_bytes", 0) / 2**30, soft=item.get("soft_refusals"), said=text.replace(" ", "_"))
-        time.sleep(1)
+        time.sleep(0.5)
     got = job.finish()
     result("memory-curve", equal=want.get("digest") == got.get("digest"), want=want.get("digest"),
            got=got.get("digest", str(got)[:300].replace(" ", "_")))

@@ -375,6 +375,29 @@ static void table_warns_of_unequal_runs(void **state)
     free(sink.text);
 }
 
+static void table_compares_trace_by_trace(void **state)
+{
+    struct run_result runs[] = { row("fifo", 1, 100, 0.5, 0), row("srtf", 1, 50, 0.5, 0), row("fifo", 1, 20, 0.5, 0),
+                                 row("srtf", 1, 40, 0.5, 0) };
+    struct sink sink;
+
+    (void)state;
+    strcpy(runs[2].trace_name, "easy");
+    strcpy(runs[3].trace_name, "easy");
+    sink_open(&sink);
+    assert_int_equal(
+        output_table(sink.out, (const struct run_result *const[]){ &runs[0], &runs[1], &runs[2], &runs[3] }, 4, false),
+        0);
+    sink_text(&sink);
+    assert_non_null(strstr(sink.text, "srtf, t      480    50.0s* "));
+    assert_non_null(strstr(sink.text, "fifo, easy   480    20.0s* "));
+    assert_non_null(strstr(sink.text, "2.00x\n"));
+    assert_non_null(strstr(sink.text, "0.50x\n"));
+    assert_null(strstr(sink.text, "5.00x"));
+    assert_non_null(strstr(sink.text, "* best of its trace; "));
+    free(sink.text);
+}
+
 static void table_takes_seeds_together(void **state)
 {
     struct run_result runs[] = { row("fifo", 1, 10, 0.5, 0), row("srtf", 1, 5, 0.5, 1), row("fifo", 2, 30, 0.5, 0),
@@ -455,6 +478,7 @@ int main(void)
         cmocka_unit_test(json_list_holds_all),
         cmocka_unit_test(json_list_of_none),
         cmocka_unit_test(table_compares),
+        cmocka_unit_test(table_compares_trace_by_trace),
         cmocka_unit_test(table_warns_of_unequal_runs),
         cmocka_unit_test(table_takes_seeds_together),
         cmocka_unit_test(table_of_one_is_a_list),

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "io/file.h"
 #include "wire/cluster.h"
 #include "wire/size.h"
 
@@ -235,6 +237,26 @@ static void files_refused(void **state)
     refused(YAML, "a: \x01\n", "c.yaml: byte 3: control characters are not allowed");
 }
 
+static void files_have_limits(void **state)
+{
+    struct cluster_spec spec = { 0 };
+    size_t size = 1 << 20;
+    struct bytes bytes = { malloc(size + 1), size };
+
+    (void)state;
+    memset(bytes.data, '[', size);
+    assert_int_equal(cluster_read_yaml("c.yaml", &bytes, &spec, &err), -E2BIG);
+    assert_non_null(strstr(err.text, "c.yaml:1:33: more than 32 levels\n  [["));
+    for (size_t i = 0; i < size; i += 8)
+        memcpy(bytes.data + i, "- &a x\n\n", 8);
+    assert_int_equal(cluster_read_yaml("c.yaml", &bytes, &spec, &err), -E2BIG);
+    assert_string_equal(err.text, "c.yaml:2001:3: more than 1000 anchors\n  - &a x\n    ^");
+    bytes.size++;
+    assert_int_equal(cluster_read_yaml("c.yaml", &bytes, &spec, &err), -E2BIG);
+    assert_string_equal(err.text, "c.yaml: larger than 1048576 bytes");
+    bytes_done(&bytes);
+}
+
 static void tables(void **state)
 {
     (void)state;
@@ -248,6 +270,51 @@ static void tables(void **state)
             "c.csv:2:5: num_gpu_p_node: expected a whole number from 1 to 256, got '0'");
     refused(TABLE, "sn,cpu_milli,memory_mib,gpu,model\na,1,1,2,P100\na,1,1,2,P100\n",
             "c.csv:3:1: two nodes are called 'a'");
+}
+
+struct known_table {
+    const char *file;
+    uint32_t nodes, racks, skus;
+};
+
+static void public_tables(void **state)
+{
+    static const struct known_table known[] = {
+        { "tiresias/n160g8.csv", 160, 5, 1 },
+        { "tiresias/n1g4.csv", 1, 1, 1 },
+        { "tiresias/n256g8.csv", 256, 8, 1 },
+        { "tiresias/n32g4.csv", 32, 1, 1 },
+        { "tiresias/cluster_spec.csv", 16, 1, 1 },
+        { "muri/n8g8.csv", 8, 1, 1 },
+        { "alibaba-openb/openb_node_list_gpu_node.csv.gz", 1213, 1, 7 },
+        { "alibaba-openb/openb_node_list_all_node.csv.gz", 1213, 1, 7 },
+    };
+    const char *given = getenv("MUSTER_SHARED"), *source = getenv("MUSTER_SOURCE");
+    char path[4096];
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s%s/traces", given ? given : source ? source : ".", given ? "" : "/../shared");
+    if (access(path, R_OK) != 0) {
+        print_message("SKIP: no public traces (MUSTER_SHARED)\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct cluster_spec spec = { 0 };
+        struct bytes bytes;
+
+        (void)snprintf(path, sizeof(path), "%s%s/traces/%s",
+                       given    ? given
+                       : source ? source
+                                : ".",
+                       given ? "" : "/../shared", known[i].file);
+        if (file_read(path, 0, &bytes, &err) < 0 || cluster_read_csv(path, &bytes, &spec, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(spec.node_count, known[i].nodes);
+        assert_int_equal(spec.rack_count, known[i].racks);
+        assert_int_equal(spec.sku_count, known[i].skus);
+        bytes_done(&bytes);
+        cluster_spec_done(&spec);
+    }
 }
 
 static void sizes(void **state)
@@ -303,7 +370,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings),         cmocka_unit_test(everything_belongs_to_somebody),
         cmocka_unit_test(strings_refused), cmocka_unit_test(files),
-        cmocka_unit_test(files_refused),   cmocka_unit_test(tables),
+        cmocka_unit_test(files_refused),   cmocka_unit_test(files_have_limits),
+        cmocka_unit_test(tables),          cmocka_unit_test(public_tables),
         cmocka_unit_test(sizes),           cmocka_unit_test(out_of_memory),
     };
 

@@ -77,8 +77,9 @@ probe() {
 
 probe compare 1400,6000 10 480 1 4 r1
 probe phone 500,9000 10 480 1 4 r1
-probe seeds 1400,5000 10 200 5 3 sweep
-probe single 1400,5000 10 300 1 1 philly
+probe seeds 1400,5000 10 200 5 3 r1
+probe single 1400,5000 10 300 1 1 r1
+probe idle 1400,5000 9 30 1 2 r1-low
 probe tiny 1400,5000 8 1 1 1 r1
 if [ -n "$muster" ]; then
     "$muster" sim gen --shape r1 -o "$work/r1.csv" || { echo "Bail out! muster sim gen failed"; exit 1; }

@@ -268,7 +268,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
         if (!vc) return;
         f.add("rect", { x: f.left, y: y + 0.5, width: Math.max(1, x(vc.queue) - f.left), height: thick - 1, style: `fill:${plot.colour(i)}` });
         if (thick > 8 && runs.length > 1) f.root.append(plot.marker(i, Math.max(1, x(vc.queue)) + plot.px(7), y + thick / 2, plot.px(3.2)));
-        items.push({ x: f.left, y, w: Math.max(1, x(vc.queue) - f.left), h: thick, say: () => ({ title: run.label + ", " + name, rows: [
+        items.push({ x: f.left, y, w: Math.max(1, x(vc.queue) - f.left), h: thick, hit: { x: f.left, y, w: f.right - f.left, h: thick }, say: () => ({ title: run.label + ", " + name, rows: [
           { name: "average queueing", value: plot.exact(vc.queue) }, { name: "jobs", value: count(vc.jobs) },
           { name: "finished", value: count(vc.done) }, { name: "GPU-hours used", value: count(vc.gpuHours) }] }) });
       });

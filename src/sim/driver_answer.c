@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_answer.c - what happens in the world: arrivals, ends, faults, and its answers to the core's effects. */
+#include <assert.h>
+#include <errno.h>
+
+#include "sim/driver_part.h"
+
+static int offer(struct driver *d, struct event *event, uint32_t index)
+{
+    event->job = d->actors[index].slot;
+    event->gen = d->actors[index].gen;
+    d->events++;
+    return core_offer(d->core, event, NULL, d->err);
+}
+
+int answer_arrival(struct driver *d, uint32_t index)
+{
+    const struct trace_job *from = &d->trace->jobs[index];
+    struct jobspec spec = from->spec;
+    struct event event = { .kind = EVENT_SUBMIT, .target = d->config->job_vcs[index], .spec = &spec };
+    struct job_ref ref;
+    int r;
+
+    spec.estimate = world_estimate(d->world, index);
+    spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
+    r = core_offer(d->core, &event, &ref, d->err);
+    d->events++;
+    if (r == -ERANGE && d->config->skip_infeasible) {
+        d->result->jobs[index].outcome = OUTCOME_REFUSED;
+        d->ended++;
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    d->actors[index].slot = ref.index;
+    d->actors[index].gen = ref.gen;
+    d->actors[index].in_core = true;
+    d->actor_of_slot[ref.index] = index;
+    return 0;
+}
+
+static int offer_started(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct event event = { .kind = EVENT_STARTED, .rate = rate_of(d, index), .progress = PROGRESS_OWN };
+    struct job_result *out = &d->result->jobs[index];
+
+    actor_settle(d, a);
+    a->rate = event.rate;
+    a->running = true;
+    if (out->start < 0)
+        out->start = d->now;
+    bars_close(d, index);
+    bars_open(d, a->slot, 0);
+    actor_touch_neighbours(d, a->slot);
+    actor_plan_end(d, index);
+    return offer(d, &event, index);
+}
+
+static int offer_stopped(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct event event = { .kind = EVENT_STOPPED };
+    usec_t kept = world_kept(d->world, index, a->progress, true);
+
+    if (kept < a->saved)
+        kept = a->saved;
+    kept -= world_rework(d->world, index);
+    d->result->jobs[index].lost += a->progress - kept;
+    a->progress = a->saved = event.progress = kept;
+    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    return offer(d, &event, index);
+}
+
+/* What survives a crash: the last periodic checkpoint, or what a planned stop has saved. */
+static void actor_crash(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    usec_t kept = world_kept(d->world, index, a->progress, false);
+
+    if (kept < a->saved)
+        kept = a->saved;
+    d->result->jobs[index].lost += a->progress - kept;
+    a->progress = a->saved = kept;
+}
+
+static int offer_ended(struct driver *d, uint32_t index, bool failed)
+{
+    struct actor *a = &d->actors[index];
+    struct event event = { .kind = EVENT_ENDED, .fail = FAIL_NONE, .progress = PROGRESS_OWN };
+
+    actor_settle(d, a);
+    a->running = false;
+    bars_close(d, index);
+    actor_touch_neighbours(d, a->slot);
+    if (failed) {
+        event.fail = (enum fail_class)d->trace->jobs[index].truth.fail;
+        a->fails++;
+        actor_crash(d, index);
+        event.progress = a->progress;
+    }
+    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    return offer(d, &event, index);
+}
+
+int answer_due(struct driver *d)
+{
+    int r = 0;
+
+    while (r == 0 && heap_next(&d->heap) <= d->now) {
+        uint32_t index = heap_first(&d->heap);
+
+        switch ((enum due)d->actors[index].due) {
+        case DUE_STARTED:
+            r = offer_started(d, index);
+            break;
+        case DUE_STOPPED:
+            r = offer_stopped(d, index);
+            break;
+        case DUE_END:
+        case DUE_FAIL:
+            r = offer_ended(d, index, d->actors[index].due == DUE_FAIL);
+            break;
+        case DUE_NOTHING:
+            heap_clear(&d->heap, index);
+            break;
+        }
+    }
+    return r;
+}
+
+int answer_faults(struct driver *d)
+{
+    int r = 0;
+
+    while (r == 0 && d->has_fault && d->fault.at <= d->now) {
+        struct event event = { .kind = EVENT_NODE, .target = d->fault.node, .up = d->fault.up };
+
+        if (d->fault.gpu != WORLD_WHOLE_NODE) {
+            event.kind = EVENT_GPU;
+            event.target = core_ledger(d->core)->topo.nodes[d->fault.node].first_gpu + d->fault.gpu;
+        }
+        d->events++;
+        r = core_offer(d->core, &event, NULL, d->err);
+        d->has_fault = world_next_fault(d->world, d->now, &d->fault);
+    }
+    return r;
+}
+
+/* What the script says of this instant. Arrivals have been offered: a job can be cancelled as it comes. */
+int answer_script(struct driver *d)
+{
+    const struct driver_config *config = d->config;
+    int r = 0;
+
+    while (r == 0 && d->next_script < config->script_count && config->script[d->next_script].at <= d->now) {
+        const struct driver_event *from = &config->script[d->next_script++];
+        struct event event = {
+            .kind = from->kind, .target = from->target, .up = from->up, .sku = from->sku, .value = from->value
+        };
+
+        if (from->kind == EVENT_CANCEL || from->kind == EVENT_HOLD || from->kind == EVENT_RELEASE) {
+            if (from->target < d->trace->count && d->actors[from->target].in_core)
+                r = offer(d, &event, from->target);
+            continue;
+        }
+        if (from->kind == EVENT_COUNT)
+            continue;
+        d->events++;
+        r = core_offer(d->core, &event, NULL, d->err);
+    }
+    return r;
+}
+
+/* The result's view of a job. A slot keeps what was in it until it is given away again. */
+void answer_collect(struct driver *d, uint32_t index)
+{
+    const struct actor *a = &d->actors[index];
+    struct job_result *out = &d->result->jobs[index];
+    const struct job *job = core_job(d->core, a->slot);
+
+    for (int i = 0; i < REASON_COUNT; i++)
+        out->waited[i] = job->waited[i];
+    out->run = job->ran;
+    out->preemptions = job->preemptions;
+    out->migrations = job->migrations;
+    out->attempts = job->attempts;
+    out->fair_share = job->over_quota;
+    out->fragmentation = job->waited_all - job->over_quota;
+}
+
+static void note_placement(struct driver *d, uint32_t index)
+{
+    struct world_shape shape = shape_of(d, d->actors[index].slot);
+    struct job_result *out = &d->result->jobs[index];
+    uint32_t size = core_ledger(d->core)->topo.node_gpus_max[shape.sku];
+    uint32_t fewest = ((uint32_t)shape.gpus + size - 1) / size;
+
+    out->nodes = shape.nodes;
+    out->locality = (uint8_t)(shape.racks > 1 ? 2 : shape.nodes > fewest ? 1 : 0);
+}
+
+static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
+{
+    struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_of(d, a->slot);
+    usec_t cost = world_cost(d->world, index, kind, &shape);
+
+    actor_settle(d, a);
+    a->running = false;
+    note_placement(d, index);
+    d->result->jobs[index].overhead += cost;
+    if (cost == 0)
+        return offer_started(d, index);
+    bars_open(d, a->slot, 1);
+    actor_due(d, index, DUE_STARTED, d->now + cost);
+    return 0;
+}
+
+static int on_stop(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_of(d, a->slot);
+    usec_t cost = world_cost(d->world, index, WORLD_STOP, &shape), left = heap_at(&d->heap, index);
+
+    /* A start that is cut short costs only what was spent of it. */
+    if (a->due == DUE_STARTED && left != USEC_NEVER)
+        d->result->jobs[index].overhead -= left - d->now;
+    actor_settle(d, a);
+    a->running = false;
+    bars_close(d, index);
+    actor_touch_neighbours(d, a->slot);
+    if (cost == 0)
+        return offer_stopped(d, index);
+    d->result->jobs[index].overhead += cost;
+    bars_open(d, a->slot, 1);
+    actor_due(d, index, DUE_STOPPED, d->now + cost);
+    return 0;
+}
+
+static int on_kill(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct event event = { .kind = EVENT_RATE };
+    usec_t left = heap_at(&d->heap, index);
+
+    if (a->due == DUE_STARTED && left != USEC_NEVER)
+        d->result->jobs[index].overhead -= left - d->now;
+    actor_settle(d, a);
+    a->running = false;
+    bars_close(d, index);
+    actor_crash(d, index);
+    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    event.progress = a->progress;
+    if (core_job(d->core, a->slot)->gen != a->gen)
+        return 0; /* a person has cancelled it: the core has forgotten it already */
+    return offer(d, &event, index);
+}
+
+static void on_forget(struct driver *d, uint32_t index)
+{
+    answer_collect(d, index);
+    d->actors[index].in_core = false;
+    heap_clear(&d->heap, index);
+    d->ended++;
+}
+
+static void on_decision(struct driver *d, const struct decision *decision, const uint32_t *gpus)
+{
+    if (d->config->on_decision)
+        d->config->on_decision(d->config->on_decision_arg, d->core, decision, gpus);
+    /* A job that a person has cancelled counts as failed. One whose hardware died comes back. */
+    if (decision->kind == DECISION_END || decision->kind == DECISION_FAIL ||
+        (decision->kind == DECISION_KILL && decision->reason == REASON_NONE)) {
+        uint32_t index = d->actor_of_slot[decision->job];
+        struct job_result *out = &d->result->jobs[index];
+
+        out->end = d->now;
+        out->outcome = decision->kind == DECISION_END ? OUTCOME_DONE : OUTCOME_FAILED;
+    }
+}
+
+int answer_outbox(struct driver *d, const struct outbox *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < out->decision_count; i++)
+        on_decision(d, &out->decisions[i], out->gpus + out->decisions[i].gpu_first);
+    for (size_t i = 0; i < out->effect_count && r == 0; i++) {
+        uint32_t index = d->actor_of_slot[out->effects[i].job];
+
+        switch (out->effects[i].kind) {
+        case EFFECT_START:
+            r = on_start(d, index, WORLD_START);
+            break;
+        case EFFECT_RESUME:
+            r = on_start(d, index, WORLD_RESUME);
+            break;
+        case EFFECT_MIGRATE:
+            r = on_start(d, index, WORLD_MIGRATE);
+            break;
+        case EFFECT_STOP:
+            r = on_stop(d, index);
+            break;
+        case EFFECT_KILL:
+            r = on_kill(d, index);
+            break;
+        case EFFECT_FORGET:
+            on_forget(d, index);
+            break;
+        case EFFECT_COUNT:
+            break;
+        }
+    }
+    return r;
+}
+
+int answer_rates(struct driver *d)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < d->touched_count && r == 0; i++) {
+        uint32_t index = d->touched[i];
+        struct actor *a = &d->actors[index];
+        struct event event = { .kind = EVENT_RATE, .progress = PROGRESS_OWN };
+
+        if (!a->running)
+            continue;
+        event.rate = rate_of(d, index);
+        if (event.rate == a->rate)
+            continue;
+        actor_settle(d, a);
+        a->rate = event.rate;
+        actor_plan_end(d, index);
+        r = offer(d, &event, index);
+    }
+    d->touched_count = 0;
+    return r;
+}

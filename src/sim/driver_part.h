@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* driver_part.h - the inside of the driver, shared by its files: driver.c (the loop), driver_actor.c (jobs as the world
+ * sees them), driver_answer.c (what the world answers to the core), driver_series.c (what is kept for the report).
+ */
+#include "base/heap.h"
+#include "sim/driver.h"
+
+enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL };
+
+/* One job of the trace as the world sees it. */
+struct actor {
+    uint32_t slot, gen; /* reference in the core */
+    uint8_t due;        /* what its instant in the heap stands for */
+    uint8_t fails;      /* attempts that failed */
+    bool in_core, running;
+    usec_t since;    /* progress below is up to here */
+    usec_t progress; /* true progress, in nominal run time */
+    usec_t saved;    /* of it, what a crash cannot take */
+    ppm_t rate;
+};
+
+struct driver {
+    const struct driver_config *config;
+    const struct trace *trace;
+    struct core_config core_config;
+    struct core *core;
+    struct world *world;
+    struct actor *actors;
+    uint32_t *actor_of_slot; /* by slot of the core */
+    struct span *open;       /* by GPU: the bar under way */
+    void *heap_memory;
+    struct heap heap; /* by job of the trace */
+    struct run_result *result;
+    struct error *err;
+    size_t next_arrival, next_script;
+    struct world_fault fault;
+    bool has_fault;
+    uint32_t *touched; /* jobs whose speed may have changed */
+    size_t touched_count;
+    bool sharing; /* some job shares a GPU */
+    uint64_t ended, events;
+    usec_t now;
+};
+
+enum { TOUCHED_MAX = 1 << 16 };
+
+enum { NEIGHBOURS_MAX = 64 };
+
+/* driver_actor.c */
+struct world_shape shape_of(const struct driver *d, uint32_t slot);
+ppm_t rate_of(const struct driver *d, uint32_t index);
+void actor_settle(struct driver *d, struct actor *a);
+void actor_due(struct driver *d, uint32_t index, enum due due, usec_t at);
+void actor_plan_end(struct driver *d, uint32_t index);
+void actor_touch_neighbours(struct driver *d, uint32_t slot);
+
+/* driver_answer.c */
+int answer_due(struct driver *d);
+int answer_faults(struct driver *d);
+int answer_script(struct driver *d);
+int answer_arrival(struct driver *d, uint32_t index);
+int answer_outbox(struct driver *d, const struct outbox *out);
+int answer_rates(struct driver *d);
+void answer_collect(struct driver *d, uint32_t index);
+
+/* driver_series.c */
+void bars_close(struct driver *d, uint32_t index);
+void bars_open(struct driver *d, uint32_t slot, uint8_t kind);
+void bars_close_all(struct driver *d);
+int series_sample(struct driver *d);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_series.c - what a run keeps for its report: samples of the cluster, bars of the Gantt chart. */
+#include "sim/driver_part.h"
+
+/* Bars are kept for small clusters only, so looking at every GPU is cheap, and right even when the job has lost its. */
+void bars_close(struct driver *d, uint32_t index)
+{
+    for (uint32_t g = 0; d->open && g < d->result->gpu_count; g++) {
+        struct span *bar = &d->open[g];
+
+        if (bar->job != index || bar->from < 0)
+            continue;
+        bar->to = d->now;
+        if (bar->to > bar->from)
+            (void)run_result_span(d->result, bar);
+        bar->from = -1;
+    }
+}
+
+void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+
+    if (!d->open)
+        return;
+    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        d->open[ledger->shares[s].gpu] = (struct span){ .from = d->now,
+                                                        .job = d->actor_of_slot[slot],
+                                                        .gpu = ledger->shares[s].gpu,
+                                                        .share = ledger->shares[s].amount,
+                                                        .kind = kind };
+}
+
+void bars_close_all(struct driver *d)
+{
+    for (uint32_t g = 0; d->open && g < d->result->gpu_count; g++)
+        if (d->open[g].from >= 0)
+            bars_close(d, d->open[g].job);
+}
+
+int series_sample(struct driver *d)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    struct sample s = { .at = d->now,
+                        .mgpu_held = core_mgpu_held(d->core),
+                        .waiting = core_waiting(d->core),
+                        .running = core_running(d->core) };
+    int r;
+
+    for (uint32_t k = 0; k < ledger->topo.sku_count; k++)
+        s.mgpu_total += (int64_t)ledger->topo.pools[ledger->topo.sku_pools[k]].total * MGPU_ONE;
+    for (uint32_t v = 0; v < core_vc_count(d->core); v++)
+        s.mgpu_waiting += core_vc(d->core, v)->queue.mgpu_waiting;
+    r = run_result_sample(d->result, &s);
+    for (uint32_t v = 0; r == 0 && d->config->keep_series && core_vc_count(d->core) > 1 && v < core_vc_count(d->core);
+         v++) {
+        const struct vc *vc = core_vc(d->core, v);
+        struct vc_sample vs = { .at = d->now, .vc = v, .waiting = vc->queue.waiting };
+
+        for (uint32_t k = 0; k < ledger->topo.sku_count; k++)
+            vs.mgpu_held += vc->used[k] + vc->guest[k];
+        r = run_result_vc_sample(d->result, &vs);
+    }
+    return r;
+}
