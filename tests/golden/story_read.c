@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* story_read.c - the text of a golden file into a scenario; see story.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/file.h"
+#include "story.h"
+#include "wire/cluster.h"
+
+enum { WORDS_MAX = 40 };
+
+struct line {
+    struct story *story;
+    int number;
+    char *words[WORDS_MAX];
+    size_t count;
+    struct error *err;
+};
+
+static int wrong(const struct line *line, const char *what, const char *word)
+{
+    return error_set(line->err, -EINVAL, "%s:%d: %s%s%s%s", line->story->file, line->number, what, word ? ": '" : "",
+                     word ? word : "", word ? "'" : "");
+}
+
+static int prefixed(const struct line *line, int r)
+{
+    return error_prefix(line->err, r, "%s:%d", line->story->file, line->number);
+}
+
+/* The value of "key=value", NULL if the word is another one. */
+static const char *value_of(const char *word, const char *key)
+{
+    size_t length = strlen(key);
+
+    return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+static int read_span(const struct line *line, const char *text, usec_t *ret)
+{
+    int r = world_parse_span(text, ret, line->err);
+
+    return r < 0 ? prefixed(line, r) : 0;
+}
+
+static int read_number(const struct line *line, const char *text, int32_t *ret)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end || value < -1000000 || value > 1000000)
+        return wrong(line, "expected a number", text);
+    *ret = (int32_t)value;
+    return 0;
+}
+
+/* One of the words, as its number; those that are NULL have none. */
+static int read_choice(const struct line *line, const char *text, const char *const *words, uint8_t *ret)
+{
+    for (uint8_t i = 0; words[i]; i++)
+        if (strcmp(words[i], text) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return wrong(line, "unknown word", text);
+}
+
+static uint32_t sku_of(const struct story *story, const char *name)
+{
+    for (uint32_t s = 0; s < story->cluster.sku_count; s++)
+        if (strcmp(names_get(&story->cluster.names, story->cluster.skus[s].name), name) == 0)
+            return s;
+    return SKUS_MAX;
+}
+
+/* ---- cluster, vc, policy ---- */
+
+static int read_cluster(const struct line *line)
+{
+    char text[512] = "";
+
+    if (line->story->cluster.node_count)
+        return wrong(line, "a second cluster", NULL);
+    for (size_t i = 1; i < line->count; i++) {
+        if (strlen(text) + strlen(line->words[i]) + 2 > sizeof(text))
+            return wrong(line, "too long", NULL);
+        strcat(text, i > 1 ? " " : "");
+        strcat(text, line->words[i]);
+    }
+    int r = cluster_parse(text, &line->story->cluster, line->err);
+
+    if (r == 0)
+        line->story->cluster.vc_count = 0; /* until a `vc` line comes; else the standard one is put back */
+    return r < 0 ? prefixed(line, r) : 0;
+}
+
+static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
+{
+    struct story *story = line->story;
+    struct names *names = &story->cluster.names;
+    const char *value = strchr(word, '=');
+    size_t length;
+    int r;
+
+    if (!value)
+        return wrong(line, "expected key=value", word);
+    length = (size_t)(value++ - word);
+    if (length == 5 && strncmp(word, "quota", 5) == 0)
+        return read_number(line, value, &vc->quota[0]);
+    if (strncmp(word, "quota.", 6) == 0) {
+        word[length] = '\0';
+        if (sku_of(story, word + 6) == SKUS_MAX)
+            return wrong(line, "no such GPU type", word + 6);
+        return read_number(line, value, &vc->quota[sku_of(story, word + 6)]);
+    }
+    if (value_of(word, "borrow")) {
+        vc->borrow_max = strcmp(value, "all") == 0 ? -1 : 0;
+        return vc->borrow_max || strcmp(value, "none") == 0 ? 0 : read_number(line, value, &vc->borrow_max);
+    }
+    if (value_of(word, "policy"))
+        return names_put(names, value, strlen(value), &vc->policy);
+    if (vc->param_count == PARAMS_MAX)
+        return wrong(line, "too many settings", NULL);
+    r = names_put(names, word, length, &vc->params[vc->param_count].key);
+    if (r == 0)
+        r = names_put(names, value, strlen(value), &vc->params[vc->param_count++].value);
+    return r;
+}
+
+static int read_vc(const struct line *line)
+{
+    struct cluster_spec *cluster = &line->story->cluster;
+    struct vc_spec vc = { .policy = NAME_NONE, .borrow_max = -1 };
+    struct vc_spec *vcs;
+    int r;
+
+    if (!cluster->node_count || line->count < 2)
+        return wrong(line, "expected a name, after the cluster", NULL);
+    r = names_put(&cluster->names, line->words[1], strlen(line->words[1]), &vc.name);
+    for (size_t i = 2; i < line->count && r == 0; i++)
+        r = vc_word(line, &vc, line->words[i]);
+    if (r < 0)
+        return r;
+    vcs = mem_resize(cluster->vcs, cluster->vc_count + 1, sizeof(*vcs));
+    if (!vcs)
+        return -ENOMEM;
+    cluster->vcs = vcs;
+    cluster->vcs[cluster->vc_count++] = vc;
+    return 0;
+}
+
+static int read_policy(const struct line *line)
+{
+    struct story *story = line->story;
+
+    if (line->count < 2)
+        return wrong(line, "expected a policy", NULL);
+    story->policy = line->words[1];
+    for (size_t i = 2; i < line->count; i++) {
+        char *value = strchr(line->words[i], '=');
+
+        if (!value || story->setting_count == STORY_SETTINGS_MAX)
+            return wrong(line, "expected key=value", line->words[i]);
+        *value++ = '\0';
+        if (strcmp(line->words[i], "seed") == 0)
+            story->seed = strtoull(value, NULL, 10);
+        else
+            story->settings[story->setting_count++] = (struct setting){ line->words[i], value };
+    }
+    return 0;
+}
+
+/* ---- jobs ---- */
+
+static int job_who(const struct line *line, struct trace_job *job, const char *word)
+{
+    static const char *const classes[] = { "guaranteed", "opportunistic", "auto", NULL };
+    struct trace *trace = &line->story->trace;
+    const char *value;
+    uint32_t index;
+    int r;
+
+    if ((value = value_of(word, "vc")))
+        return names_put(&trace->vcs, value, strlen(value), &job->spec.vc);
+    if ((value = value_of(word, "user")))
+        return names_put(&trace->users, value, strlen(value), &job->spec.user);
+    if ((value = value_of(word, "class")))
+        return read_choice(line, value, classes, &job->spec.klass);
+    if ((value = value_of(word, "sku"))) {
+        r = names_put(&trace->skus, value, strlen(value), &index);
+        if (r == 0)
+            job->spec.sku_mask |= 1u << index;
+        return r;
+    }
+    return -ENOENT;
+}
+
+static int job_fate(const struct line *line, struct trace_job *job, const char *word)
+{
+    static const char *const fails[] = { "none", "user", "system", "unknown", NULL };
+    const char *value;
+    int32_t number = 255;
+    int r;
+
+    if ((value = value_of(word, "fail")))
+        return read_choice(line, value, fails, &job->truth.fail);
+    if ((value = value_of(word, "after")))
+        return read_span(line, value, &job->truth.fail_after);
+    if ((value = value_of(word, "times"))) {
+        r = strcmp(value, "all") == 0 ? 0 : read_number(line, value, &number);
+        job->truth.fail_times = (uint8_t)number;
+        return r;
+    }
+    if ((value = value_of(word, "deadline"))) {
+        job->spec.deadline_count = 1;
+        job->spec.deadlines[0].value = 10;
+        return read_span(line, value, &job->spec.deadlines[0].at);
+    }
+    return -ENOENT;
+}
+
+static int job_size(const struct line *line, struct trace_job *job, const char *word)
+{
+    const char *value;
+    int32_t number = 0;
+    int r;
+
+    if ((value = value_of(word, "gpus")))
+        return read_number(line, value, &job->spec.gpus);
+    if ((value = value_of(word, "min")))
+        return read_number(line, value, &job->spec.gpus_min);
+    if ((value = value_of(word, "max")))
+        return read_number(line, value, &job->spec.gpus_max);
+    if ((value = value_of(word, "share"))) {
+        job->spec.share = (mgpu_t)(strtod(value, NULL) * MGPU_ONE + 0.5);
+        return 0;
+    }
+    if ((value = value_of(word, "priority"))) {
+        r = read_number(line, value, &number);
+        job->spec.priority = (int16_t)number;
+        return r;
+    }
+    if ((value = value_of(word, "retries"))) {
+        r = read_number(line, value, &number);
+        job->spec.retries = (uint8_t)number;
+        return r;
+    }
+    return -ENOENT;
+}
+
+static int job_word(const struct line *line, struct trace_job *job, const char *word)
+{
+    const char *value;
+    int r;
+
+    if ((value = value_of(word, "run")))
+        return read_span(line, value, &job->truth.duration);
+    if ((value = value_of(word, "estimate")))
+        return read_span(line, value, &job->spec.estimate);
+    if ((value = value_of(word, "limit")))
+        return read_span(line, value, &job->spec.time_limit);
+    r = job_who(line, job, word);
+    if (r == -ENOENT)
+        r = job_fate(line, job, word);
+    if (r == -ENOENT)
+        r = job_size(line, job, word);
+    return r == -ENOENT ? wrong(line, "unknown word", word) : r;
+}
+
+static int read_submit(const struct line *line, usec_t at)
+{
+    struct story *story = line->story;
+    struct trace_job job;
+    uint32_t id;
+    int r;
+
+    if (line->count < 3)
+        return wrong(line, "expected a job", NULL);
+    trace_job_init(&job);
+    job.spec.gpus_min = job.spec.gpus_max = 0;
+    job.spec.retries = 3;
+    job.truth.fail_times = 1;
+    r = names_put(&story->trace.ids, line->words[2], strlen(line->words[2]), &id);
+    if (r == 0 && id != story->trace.count)
+        return wrong(line, "a job of this name is there already", line->words[2]);
+    job.spec.id = id;
+    job.spec.submit = at;
+    for (size_t i = 3; i < line->count && r == 0; i++)
+        r = job_word(line, &job, line->words[i]);
+    if (r == 0 && job.truth.duration <= 0)
+        return wrong(line, "expected run=TIME", NULL);
+    if (job.spec.gpus_min == 0)
+        job.spec.gpus_min = job.spec.gpus;
+    if (job.spec.gpus_max == 0)
+        job.spec.gpus_max = job.spec.gpus;
+    return r < 0 ? r : trace_add(&story->trace, &job);
+}
+
+/* ---- what people and machines do ---- */
+
+static int job_of(const struct line *line, const char *name, uint32_t *ret)
+{
+    *ret = names_find(&line->story->trace.ids, name, strlen(name));
+    return *ret == NAME_NONE ? wrong(line, "no such job above", name) : 0;
+}
+
+static int node_of(const struct line *line, const char *name, size_t length, uint32_t *ret)
+{
+    const struct cluster_spec *cluster = &line->story->cluster;
+
+    for (*ret = 0; *ret < cluster->node_count; (*ret)++) {
+        const char *own = names_get(&cluster->names, cluster->nodes[*ret].name);
+
+        if (strlen(own) == length && strncmp(own, name, length) == 0)
+            return 0;
+    }
+    return wrong(line, "no such node", name);
+}
+
+static int read_health(const struct line *line, struct driver_event *event)
+{
+    const char *name = line->words[2];
+    size_t length = strcspn(name, ":");
+    int32_t gpu;
+    int r;
+
+    if (line->count != 4 || (strcmp(line->words[3], "up") != 0 && strcmp(line->words[3], "down") != 0))
+        return wrong(line, "expected a name, and up or down", NULL);
+    event->up = strcmp(line->words[3], "up") == 0;
+    r = node_of(line, name, length, &event->target);
+    if (r < 0 || event->kind == EVENT_NODE)
+        return r;
+    r = name[length] ? read_number(line, name + length + 1, &gpu) : wrong(line, "expected NODE:GPU", name);
+    if (r < 0)
+        return r;
+    for (uint32_t n = event->target; n-- > 0;)
+        gpu += line->story->cluster.nodes[n].gpus;
+    event->target = (uint32_t)gpu;
+    return 0;
+}
+
+static int read_quota(const struct line *line, struct driver_event *event)
+{
+    const struct cluster_spec *cluster = &line->story->cluster;
+
+    if (line->count < 4)
+        return wrong(line, "expected a virtual cluster and a number", NULL);
+    for (event->target = 0; event->target < cluster->vc_count; event->target++)
+        if (strcmp(names_get(&cluster->names, cluster->vcs[event->target].name), line->words[2]) == 0)
+            break;
+    if (event->target == cluster->vc_count)
+        return wrong(line, "no such virtual cluster", line->words[2]);
+    if (line->count > 4) {
+        event->sku = (uint16_t)sku_of(line->story, line->words[4]);
+        if (event->sku == SKUS_MAX)
+            return wrong(line, "no such GPU type", line->words[4]);
+    }
+    return read_number(line, line->words[3], &event->value);
+}
+
+static int read_event(const struct line *line, usec_t at)
+{
+    static const struct {
+        const char *word;
+        enum event_kind kind;
+    } kinds[] = { { "node", EVENT_NODE },     { "gpu", EVENT_GPU },   { "quota", EVENT_QUOTA },
+                  { "cancel", EVENT_CANCEL }, { "hold", EVENT_HOLD }, { "release", EVENT_RELEASE },
+                  { "why", EVENT_COUNT } };
+    struct story *story = line->story;
+    struct driver_event event = { .at = at };
+    size_t k = 0;
+    int r;
+
+    while (k < sizeof(kinds) / sizeof(*kinds) && strcmp(kinds[k].word, line->words[1]) != 0)
+        k++;
+    if (k == sizeof(kinds) / sizeof(*kinds))
+        return wrong(line, "unknown word", line->words[1]);
+    if (line->count < 3 || story->event_count == STORY_EVENTS_MAX)
+        return wrong(line, "expected whom, or too many events", NULL);
+    event.kind = kinds[k].kind;
+    if (event.kind == EVENT_NODE || event.kind == EVENT_GPU)
+        r = read_health(line, &event);
+    else if (event.kind == EVENT_QUOTA)
+        r = read_quota(line, &event);
+    else
+        r = job_of(line, line->words[2], &event.target);
+    if (r < 0)
+        return r;
+    if (event.kind == EVENT_COUNT)
+        story->whys[story->why_count++] = (struct story_why){ at, event.target };
+    story->events[story->event_count++] = event;
+    for (size_t i = story->event_count - 1; i && story->events[i - 1].at > at; i--) {
+        story->events[i] = story->events[i - 1];
+        story->events[i - 1] = event;
+    }
+    return 0;
+}
+
+static int read_timed(const struct line *line)
+{
+    usec_t at;
+    int r = read_span(line, line->words[0] + 1, &at);
+
+    if (r < 0)
+        return r;
+    if (line->count < 2)
+        return wrong(line, "expected what happens", NULL);
+    return strcmp(line->words[1], "submit") == 0 ? read_submit(line, at) : read_event(line, at);
+}
+
+static int read_show(const struct line *line)
+{
+    for (size_t i = 1; i < line->count; i++) {
+        if (strcmp(line->words[i], "jct") == 0)
+            line->story->show_jct = true;
+        else if (strcmp(line->words[i], "delays") == 0)
+            line->story->show_delays = true;
+        else
+            return wrong(line, "expected jct or delays", line->words[i]);
+    }
+    return 0;
+}
+
+static int read_line(struct line *line)
+{
+    const char *word = line->words[0];
+
+    if (*word == '@')
+        return read_timed(line);
+    if (strcmp(word, "cluster") == 0)
+        return read_cluster(line);
+    if (strcmp(word, "vc") == 0)
+        return read_vc(line);
+    if (strcmp(word, "policy") == 0)
+        return read_policy(line);
+    if (strcmp(word, "show") == 0)
+        return read_show(line);
+    return wrong(line, "expected cluster, vc, policy, show, @TIME or expect", word);
+}
+
+/* ---- the file ---- */
+
+static void split(struct line *line, char *text)
+{
+    char *rest = NULL;
+
+    text[strcspn(text, "#")] = '\0';
+    line->count = 0;
+    for (char *word = strtok_r(text, " \t\r", &rest); word && line->count < WORDS_MAX;
+         word = strtok_r(NULL, " \t\r", &rest))
+        line->words[line->count++] = word;
+}
+
+static int keep_expected(struct story *story, char *text, int number, struct error *err)
+{
+    text[strcspn(text, "#")] = '\0';
+    if (text[strspn(text, " \t\r")] == '\0')
+        return 0;
+    if (story->expect_count == STORY_EXPECT_MAX)
+        return error_set(err, -E2BIG, "%s:%d: more than %d lines expected", story->file, number, STORY_EXPECT_MAX);
+    story->expect[story->expect_count] = text;
+    story->expect_line[story->expect_count++] = number;
+    return 0;
+}
+
+/* Jobs name each other and the script names jobs by id; the driver wants indexes into the sorted trace. */
+static void bind(struct story *story)
+{
+    trace_sort(&story->trace);
+    for (size_t i = 0; i < story->event_count; i++) {
+        struct driver_event *event = &story->events[i];
+
+        if (event->kind != EVENT_CANCEL && event->kind != EVENT_HOLD && event->kind != EVENT_RELEASE)
+            continue;
+        for (uint32_t j = 0; j < story->trace.count; j++)
+            if (story->trace.jobs[j].spec.id == (int64_t)event->target) {
+                event->target = j;
+                break;
+            }
+    }
+    if (story->cluster.vc_count == 0)
+        story->cluster.vc_count = 1;
+}
+
+static int read_lines(struct story *story, struct error *err)
+{
+    bool expecting = false;
+    char *next;
+    int r = 0, number = 0;
+
+    for (char *at = story->text; at && *at && r == 0; at = next) {
+        struct line line = { .story = story, .number = ++number, .err = err };
+
+        next = strchr(at, '\n');
+        if (next)
+            *next++ = '\0';
+        if (expecting) {
+            r = keep_expected(story, at, number, err);
+            continue;
+        }
+        split(&line, at);
+        if (line.count == 1 && strcmp(line.words[0], "expect") == 0) {
+            expecting = true;
+            story->head_bytes = next ? (size_t)(next - story->text) : strlen(story->text);
+        } else if (line.count) {
+            r = read_line(&line);
+        }
+    }
+    if (r == 0 && (!expecting || !story->policy || !story->cluster.node_count))
+        r = error_set(err, -EINVAL, "%s: expected cluster, policy and expect", story->file);
+    return r;
+}
+
+int story_read(const char *file, struct story *ret_story, struct error *err)
+{
+    struct bytes bytes = { 0 };
+    int r;
+
+    *ret_story = (struct story){ .file = file };
+    r = file_read(file, STORY_BYTES_MAX, &bytes, err);
+    if (r < 0)
+        return r;
+    ret_story->text = bytes.data;
+    r = read_lines(ret_story, err);
+    if (r < 0) {
+        story_done(ret_story);
+        return r;
+    }
+    bind(ret_story);
+    return 0;
+}
+
+void story_done(struct story *story)
+{
+    mem_free(story->text);
+    trace_done(&story->trace);
+    cluster_spec_done(&story->cluster);
+    *story = (struct story){ 0 };
+}
