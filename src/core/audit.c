@@ -65,8 +65,8 @@ static void audit_job(const struct core *core, uint32_t index)
         assert(shares > 0);
         assert(job->gpus >= job->spec.gpus_min);
         assert(job->gpus <= job->spec.gpus_max);
-        /* Nobody else is still there, unless it came later as a guest. */
-        assert(blocked == 0);
+        /* Whoever leaves a part of its GPU now leaves a part that it does not need. */
+        assert(job->blocked == 0);
         break;
     case JOB_STOPPING:
     case JOB_SUSPENDED:

@@ -18,7 +18,7 @@ struct core;
 
 struct core_limits {
     uint32_t jobs;   /* that wait or run at one time */
-    uint32_t shares; /* job-GPU pairs; 0 = four a GPU */
+    uint32_t shares; /* job-GPU pairs; 0 = four a GPU and one a job */
 };
 
 struct core_config {

@@ -69,7 +69,7 @@ struct job_ref {
 };
 
 /* Causes of waiting that a whole shape class shares; the core integrates time in each of them once a class. */
-enum { WAIT_LANES = 8 };
+enum { WAIT_LANES = 9 };
 
 enum { POLICY_WORDS = 4 };
 

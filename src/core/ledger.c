@@ -41,6 +41,7 @@ static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
         tree_remove(ledger->open_nodes, root, index);
     if (gpu->used > 0 && gpu->used < MGPU_ONE) {
         t->rank = (struct rank){ .key = MGPU_ONE - gpu->used, .id = index };
+        t->weight = MGPU_ONE - gpu->used;
         tree_insert(ledger->open_nodes, root, index);
     }
 }
@@ -175,7 +176,39 @@ void ledger_leave(struct ledger *ledger, const struct job *job)
     }
 }
 
-int ledger_stay(struct ledger *ledger, const struct job *job)
+static void unlink_from_gpu(struct ledger *ledger, uint32_t i)
+{
+    uint32_t *at = &ledger->gpus[ledger->shares[i].gpu].shares;
+
+    while (*at != i) {
+        assert(*at != SHARE_NONE);
+        at = &ledger->shares[*at].next_of_gpu;
+    }
+    *at = ledger->shares[i].next_of_gpu;
+}
+
+/* The last leaver of a GPU is gone: whoever was given it meanwhile is one GPU closer. Those that have all of theirs go
+ * into ready[], if there is one. */
+static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
+        struct job *other = &jobs[ledger->shares[i].job];
+
+        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].off ||
+            ledger->shares[i].role == ROLE_GUEST)
+            continue;
+        assert(other->blocked > 0);
+        if (--other->blocked == 0 && ready) {
+            assert(count < max);
+            ready[count++] = ledger->shares[i].job;
+        }
+    }
+    return count;
+}
+
+int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
 {
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         const struct share *share = &ledger->shares[i];
@@ -192,39 +225,10 @@ int ledger_stay(struct ledger *ledger, const struct job *job)
             continue;
         ledger->gpus[share->gpu].leaving -= share->amount;
         set_used(ledger, share->gpu, ledger->gpus[share->gpu].used + share->amount);
+        if (ledger->gpus[share->gpu].leaving == 0)
+            (void)unblock(ledger, jobs, share->gpu, NULL, 0);
     }
     return 0;
-}
-
-static void unlink_from_gpu(struct ledger *ledger, uint32_t i)
-{
-    uint32_t *at = &ledger->gpus[ledger->shares[i].gpu].shares;
-
-    while (*at != i) {
-        assert(*at != SHARE_NONE);
-        at = &ledger->shares[*at].next_of_gpu;
-    }
-    *at = ledger->shares[i].next_of_gpu;
-}
-
-/* The last leaver of a GPU is gone: whoever was given it meanwhile is one GPU closer. */
-static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
-        struct job *other = &jobs[ledger->shares[i].job];
-
-        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].off ||
-            ledger->shares[i].role == ROLE_GUEST)
-            continue;
-        assert(other->blocked > 0);
-        if (--other->blocked == 0) {
-            assert(count < max);
-            ready[count++] = ledger->shares[i].job;
-        }
-    }
-    return count;
 }
 
 uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready, uint32_t max)

@@ -73,8 +73,9 @@ int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const 
 /* The job is told to leave: its shares no longer count. */
 void ledger_leave(struct ledger *ledger, const struct job *job);
 
-/* It stays after all. -EBUSY if something it held was given away meanwhile; then nothing changed. */
-int ledger_stay(struct ledger *ledger, const struct job *job);
+/* It stays after all. -EBUSY if something it held was given away meanwhile; then nothing changed. Whoever was given the
+ * rest of a GPU and waited only for this job to leave it has its `blocked` lowered. */
+int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job);
 
 /* A job that was leaving is off its GPUs but keeps its place. Fills ready[] as ledger_release does. */
 uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready, uint32_t max);

@@ -183,6 +183,11 @@ static void commit(struct core *core)
         }
     }
     core->touched_count = 0;
+}
+
+/* Whoever began to wait in this step, and still does, is told why. */
+static void record_waits(struct core *core)
+{
     for (uint32_t i = 0; i < core->fresh_count; i++) {
         const struct job *job = &core->jobs[core->fresh[i]];
         struct decision *d;
@@ -196,6 +201,74 @@ static void commit(struct core *core)
     }
 }
 
+/* Jobs whose claim was taken from them wait again. Nothing was launched, so there is nothing to wait for. */
+static uint32_t withdraw_claims(struct core *core)
+{
+    uint32_t withdrawn = 0;
+
+    for (uint32_t i = 0; i < core->touched_count; i++) {
+        uint32_t index = core->touched[i], count;
+        struct job *job = &core->jobs[index];
+
+        if (!job->planned || job->state != JOB_STOPPING || job->before != JOB_CLAIMING)
+            continue;
+        job->planned = false;
+        core_decide(core, DECISION_STOP, index, REASON_NONE);
+        core_move(core, index, JOB_PENDING);
+        count = ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+        job->gpus = 0;
+        job->blocked = 0;
+        core_enqueue(core, index);
+        for (uint32_t k = 0; k < count; k++)
+            if (!core->jobs[core->ready[k]].planned) /* else it is launched below, after its record */
+                core_start_now(core, core->ready[k]);
+        withdrawn++;
+    }
+    return withdrawn;
+}
+
+/* A pass one microsecond on: this instant has had its own. */
+static void pass_again(struct core *core, struct vc *vc)
+{
+    vc->dirty = true;
+    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
+}
+
+/* Jobs that came back to the queue after the planners had looked, and would find room: they are looked at soon. */
+static void look_again(struct core *core)
+{
+    for (uint32_t i = 0; i < core->fresh_count; i++) {
+        const struct job *job = &core->jobs[core->fresh[i]];
+
+        struct vc *vc = &core->vcs[job->vc];
+
+        if (!job_waits(job->state) || job->shape == UINT32_MAX || !job->resumes ||
+            vc->queue.shapes[job->shape].reason != REASON_PRIORITY)
+            continue;
+        queue_reason(&vc->queue.shapes[job->shape], REASON_SCHEDULING, vc->queue.shapes[job->shape].over_quota,
+                     core->now);
+        pass_again(core, vc);
+    }
+}
+
+/* A step after the pass of its instant: a job that was stopped has left, an attempt failed as soon as it began. Who
+ * began to wait is told why; what a pass should see is left to the next one, which is asked for. */
+void pass_late(struct core *core)
+{
+    for (uint32_t i = 0; i < core->fresh_count; i++) {
+        const struct job *job = &core->jobs[core->fresh[i]];
+        struct vc *vc = &core->vcs[job->vc];
+
+        if (job_waits(job->state) && job->shape != UINT32_MAX)
+            explain_shape(core, vc, &vc->queue.shapes[job->shape]);
+    }
+    look_again(core);
+    record_waits(core);
+    for (uint32_t v = 0; core->late && v < core->vc_count; v++)
+        if (core->vcs[v].dirty || (core->vcs[v].queue.waiting && core->vcs[v].seen_releases != core->ledger.releases))
+            pass_again(core, &core->vcs[v]);
+}
+
 static bool any_work(const struct core *core)
 {
     for (uint32_t v = 0; v < core->vc_count; v++)
@@ -206,12 +279,15 @@ static bool any_work(const struct core *core)
 
 void pass_run(struct core *core)
 {
+    uint32_t withdrawn;
+
     if (!any_work(core))
         return;
     if (core->round && core->now % core->round) {
         usec_t next = core->now - core->now % core->round + core->round;
 
         heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, next);
+        record_waits(core);
         return;
     }
     core->planned_at = core->now;
@@ -224,10 +300,14 @@ void pass_run(struct core *core)
             plan_vc(core, core->vc_order[i], PHASE_BORROW);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_vc(core, core->vc_order[i]);
+    withdrawn = withdraw_claims(core);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         core->vcs[v].dirty = false;
         core->vcs[v].seen_releases = core->ledger.releases;
     }
     commit(core);
+    if (withdrawn)
+        look_again(core);
+    record_waits(core);
 }

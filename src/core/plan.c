@@ -7,11 +7,32 @@
 
 #include "core/state.h"
 
-/* A proposal that no correct policy makes: into the record, so that a test or a person sees it. */
+/* A proposal that no correct policy makes: into the record, so that a test or a person sees it. One that makes
+ * thousands in a step does not crowd out the decisions. */
 static int bad(struct plan *plan, uint32_t job, int code)
 {
-    core_decide(plan->core, DECISION_BAD, job, REASON_NONE);
+    if (plan->core->outbox.decision_count < plan->core->outbox.decision_capacity / 4)
+        core_decide(plan->core, DECISION_BAD, job, REASON_NONE);
     return code;
+}
+
+/* A policy rules over the jobs of its own virtual cluster and nobody else's. */
+static bool owns(const struct plan *plan, uint32_t job)
+{
+    return plan->core->jobs[job].vc == plan->vc;
+}
+
+/* The type of the first GPU named, which ledger_check compares all others with. */
+static uint8_t sku_of(const struct core *core, const struct placement *to)
+{
+    return core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+}
+
+static bool sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
+{
+    uint32_t mask = job->spec.sku_mask & core->any_sku;
+
+    return (mask ? mask : core->any_sku) >> sku & 1;
 }
 
 static void touch(struct core *core, uint32_t index)
@@ -40,7 +61,10 @@ struct shape_class *plan_shape(struct plan *plan, uint32_t job)
 {
     const struct job *j = &plan->core->jobs[job];
 
-    assert(j->shape != UINT32_MAX);
+    if (j->shape == UINT32_MAX || !owns(plan, job)) {
+        (void)bad(plan, job, -EINVAL);
+        return NULL;
+    }
     return &plan->core->vcs[j->vc].queue.shapes[j->shape];
 }
 
@@ -67,8 +91,11 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
 int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
 {
     struct core *core = plan->core;
-    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+    int64_t demand = cls ? (int64_t)cls->shape.gpus * cls->shape.share : 0;
     int r = -EDQUOT;
+
+    if (!cls)
+        return -EINVAL; /* plan_shape has recorded it */
 
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++) {
         int code;
@@ -93,15 +120,17 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct job *job = &core->jobs[index];
     int r;
 
-    if (!job_waits(job->state) || job->vc != plan->vc || job->planned || (int32_t)to->count < job->spec.gpus_min ||
+    if (!job_waits(job->state) || !owns(plan, index) || job->planned || (int32_t)to->count < job->spec.gpus_min ||
         (int32_t)to->count > job->spec.gpus_max)
         return bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(&core->ledger, to, job->spec.share, role);
+    if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
+        r = -EINVAL;
     if (r < 0)
         return bad(plan, index, r);
-    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    job->sku = sku_of(core, to);
     if (plan_budget(plan, job->sku, job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
     core_dequeue(core, index);
@@ -129,11 +158,16 @@ int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to
 
 int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 {
+    return owns(plan, index) ? plan_stop_any(plan, index, step) : bad(plan, index, -EPERM);
+}
+
+int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
+{
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
     /* A job that got its GPUs in this very pass has not begun to leave anything. */
-    if ((job->state != JOB_RUNNING && job->state != JOB_STARTING) || job->planned)
+    if (!job_holds(job->state) || job->planned || (unsigned)step >= STOP_STEP_COUNT)
         return bad(plan, index, -EINVAL);
     job_settle(job, core->now);
     core_detach(core, index);
@@ -148,13 +182,18 @@ int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 
 int plan_keep(struct plan *plan, uint32_t index)
 {
+    return owns(plan, index) ? plan_keep_any(plan, index) : bad(plan, index, -EPERM);
+}
+
+int plan_keep_any(struct plan *plan, uint32_t index)
+{
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
     int r;
 
     if (job->state != JOB_STOPPING || !job->planned)
         return bad(plan, index, -EINVAL);
-    r = ledger_stay(&core->ledger, job);
+    r = ledger_stay(&core->ledger, core->jobs, job);
     if (r < 0)
         return r;
     core_move(core, index, job->before);
@@ -181,7 +220,7 @@ int plan_resume(struct plan *plan, uint32_t index)
     struct job *job = &core->jobs[index];
     int blocked;
 
-    if (job->state != JOB_SUSPENDED || job->planned)
+    if (!owns(plan, index) || job->state != JOB_SUSPENDED || job->planned)
         return bad(plan, index, -EINVAL);
     if (plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
         return -EDQUOT;
@@ -205,15 +244,16 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    if (job->state != JOB_PENDING || job->vc != plan->vc || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max)
+    if (job->state != JOB_PENDING || !owns(plan, index) || (int32_t)to->count < job->spec.gpus_min ||
+        (int32_t)to->count > job->spec.gpus_max || to->gpus[0] >= core->ledger.topo.gpu_count ||
+        !sku_allowed(core, job, sku_of(core, to)))
         return bad(plan, index, -EINVAL);
     if (ledger_enlist(&core->ledger, index, job, to) < 0)
         return bad(plan, index, -EINVAL);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);
     job->reason = REASON_SUSPENDED;
-    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    job->sku = sku_of(core, to);
     job->gpus = (int32_t)to->count;
     core->vcs[job->vc].suspended++;
     return 0;
@@ -221,7 +261,7 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
 
 int plan_give_up(struct plan *plan, uint32_t index)
 {
-    if (plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned)
+    if (!owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned)
         return bad(plan, index, -EINVAL);
     core_unsuspend(plan->core, index);
     return 0;
@@ -232,7 +272,10 @@ void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
     struct job *job = &plan->core->jobs[index];
 
     /* Only before it is queued: its class is part of its shape and of what its virtual cluster is charged. */
-    assert(job->state == JOB_OFFERED);
+    if (!owns(plan, index) || job->state != JOB_OFFERED || (unsigned)klass >= CLASS_COUNT) {
+        (void)bad(plan, index, -EINVAL);
+        return;
+    }
     job->klass = (uint8_t)klass;
     plan->core->borrowing |= klass == CLASS_OPPORTUNISTIC;
 }
@@ -243,26 +286,32 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     struct job *job = &core->jobs[index];
     int r;
 
-    if (job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max)
+    if (!owns(plan, index) || job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
+        (int32_t)to->count > job->spec.gpus_max || core->ledger.shares[job->shares].role != ROLE_OWNER)
         return bad(plan, index, -EINVAL);
     core_detach(core, index);
     ledger_leave(&core->ledger, job);
     r = ledger_check(&core->ledger, to, job->spec.share, ROLE_OWNER);
+    if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
+        r = -EINVAL;
+    /* It may always move as it is; what it grows by must be within what the phase allows. */
+    if (r == 0 && (sku_of(core, to) != job->sku || (int32_t)to->count > job->gpus) &&
+        plan_budget(plan, sku_of(core, to), job->klass) < (int64_t)to->count * job->spec.share)
+        r = -EDQUOT;
     for (uint32_t i = 0; r == 0 && i < to->count; i++)
         if (core->ledger.gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(&core->ledger, to->gpus[i], index))
             r = -EBUSY; /* a move lands on free GPUs or on its own, never behind another that leaves */
     if (r < 0) {
-        int stayed = ledger_stay(&core->ledger, job);
+        int stayed = ledger_stay(&core->ledger, core->jobs, job);
 
         assert(stayed == 0);
         (void)stayed;
         core_attach(core, index);
-        return bad(plan, index, r);
+        return r == -EDQUOT ? r : bad(plan, index, r);
     }
     core_move(core, index, JOB_STARTING);
     (void)ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
-    job->sku = core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    job->sku = sku_of(core, to);
     job->gpus = (int32_t)to->count;
     job->blocked = ledger_take(&core->ledger, index, job, to, ROLE_OWNER);
     assert(job->blocked == 0);
@@ -289,11 +338,15 @@ void plan_unreserve(struct plan *plan, uint32_t index)
     struct job *job = &core->jobs[index];
     struct placement had = { core->scratch, 0 };
 
-    if (job->state != JOB_RESERVED)
+    if (!owns(plan, index))
+        (void)bad(plan, index, -EPERM);
+    if (job->state != JOB_RESERVED || !owns(plan, index))
         return;
     had.count = reserved_list(core, index, core->scratch);
+    core->vcs[job->vc].kept[sku_of(core, &had)] -= had.count;
     ledger_unreserve(&core->ledger, index, &had);
     job->reserved_count = 0;
+    core_settle_waits(core, index);
     core_move(core, index, JOB_PENDING);
 }
 
@@ -301,18 +354,25 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
 {
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
+    int r;
 
-    if (!job_waits(job->state) || job->vc != plan->vc)
+    if (!job_waits(job->state) || !owns(plan, index) || (int32_t)what->count > job->spec.gpus_max)
         return bad(plan, index, -EINVAL);
     plan_unreserve(plan, index);
-    for (uint32_t i = 0; i < what->count; i++)
-        if (!ledger_whole(&core->ledger, what->gpus[i]) || (i && what->gpus[i] <= what->gpus[i - 1]))
-            return bad(plan, index, -EBUSY);
     if (what->count == 0)
         return 0;
+    r = ledger_check(&core->ledger, what, MGPU_ONE, ROLE_OWNER);
+    if (r < 0 || !sku_allowed(core, job, sku_of(core, what)))
+        return bad(plan, index, r < 0 ? r : -EINVAL);
+    /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
+    if (((int64_t)core->vcs[plan->vc].kept[sku_of(core, what)] + what->count) * MGPU_ONE >
+        vc_budget(core, &core->vcs[plan->vc], sku_of(core, what), PHASE_OWED, CLASS_GUARANTEED))
+        return -EDQUOT;
+    core->vcs[plan->vc].kept[sku_of(core, what)] += what->count;
     ledger_reserve(&core->ledger, index, what);
     job->reserved_first = what->gpus[0];
     job->reserved_count = what->count;
+    core_settle_waits(core, index);
     core_move(core, index, JOB_RESERVED);
     return 0;
 }
@@ -322,6 +382,10 @@ void plan_relax(struct plan *plan, uint32_t index, uint8_t level)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
+    if (!owns(plan, index) || !job_waits(job->state) || (level && level >= core->vcs[plan->vc].policy.place->levels)) {
+        (void)bad(plan, index, -EINVAL);
+        return;
+    }
     if (job->level == level)
         return;
     if (job->shape != UINT32_MAX) {
@@ -340,9 +404,12 @@ void plan_set_aside(struct plan *plan, uint32_t index, enum reason reason)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    assert(job_waits(job->state));
-    if (job->shape != UINT32_MAX)
-        queue_remove(core, index);
+    if (!owns(plan, index) || !job_waits(job->state) || job->shape == UINT32_MAX || reason == REASON_NONE ||
+        queue_lane(reason) >= 0) { /* a reason that a shape has, not a job */
+        (void)bad(plan, index, -EINVAL);
+        return;
+    }
+    queue_remove(core, index);
     plan_unreserve(plan, index);
     job->reason = (uint8_t)reason;
     job->state_since = core->now;
@@ -353,7 +420,10 @@ void plan_put_back(struct plan *plan, uint32_t index)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    assert(job->shape == UINT32_MAX);
+    if (!owns(plan, index) || !job_waits(job->state) || job->shape != UINT32_MAX) {
+        (void)bad(plan, index, -EINVAL);
+        return;
+    }
     job->waited[job->reason] += core->now - job->state_since;
     job->reason = REASON_NONE;
     queue_add(core, index);
@@ -362,7 +432,12 @@ void plan_put_back(struct plan *plan, uint32_t index)
 
 void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)
 {
-    heap_set(&plan->core->timers, timer_of(job, TIMER_PLANNER), at);
+    if (!owns(plan, job) || plan->core->jobs[job].state == JOB_FREE ||
+        !plan->core->vcs[plan->vc].policy.planner->timer) {
+        (void)bad(plan, job, -EINVAL);
+        return;
+    }
+    heap_set(&plan->core->timers, timer_of(job, TIMER_PLANNER), at > plan->core->now ? at : plan->core->now + 1);
 }
 
 void plan_wake(struct plan *plan, usec_t at)
@@ -376,7 +451,8 @@ void plan_wake(struct plan *plan, usec_t at)
 
 void plan_word(struct plan *plan, uint32_t job, int word, int64_t value)
 {
-    assert(word >= 0);
-    assert(word < POLICY_WORDS);
-    plan->core->jobs[job].word[word] = value;
+    if (!owns(plan, job) || word < 0 || word >= POLICY_WORDS)
+        (void)bad(plan, job, -EINVAL);
+    else
+        plan->core->jobs[job].word[word] = value;
 }

@@ -24,7 +24,7 @@ int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass);
  * -EDQUOT (no budget), -ENOMEM (too few free), -EBUSY (not in that shape). Refusals are remembered a shape. */
 int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret);
 
-/* The class of a waiting job. */
+/* The class of a waiting job; NULL, and recorded, for one that was set aside or is somebody else's. */
 struct shape_class *plan_shape(struct plan *plan, uint32_t job);
 
 /* Starts a waiting job there. -EDQUOT beyond what the phase allows; -EBUSY, -EINVAL: recorded against the policy. */
@@ -33,7 +33,8 @@ int plan_start(struct plan *plan, uint32_t job, const struct placement *to);
 /* The same as a guest on GPUs that others own; opportunistic jobs only. */
 int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to);
 
-/* Tells a job that holds GPUs to leave. Its GPUs can be given away in the same pass. */
+/* Tells a job that holds GPUs to leave. Its GPUs can be given away in the same pass. One that has not begun, because it
+ * waits for others to leave, gives up its claim. */
 int plan_stop(struct plan *plan, uint32_t job, enum stop_step step);
 
 /* Takes a stop of this same pass back. -EBUSY if somebody was given its GPUs. */
@@ -54,7 +55,8 @@ void plan_classify(struct plan *plan, uint32_t job, enum job_class klass);
 /* A running job moves to other GPUs, as many as it likes within its elastic range. */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
 
-/* Keeps whole free GPUs for a waiting job; reserving again replaces what was kept. None gives all back. */
+/* Keeps whole free GPUs for a waiting job; reserving again replaces what was kept. None gives all back. -EDQUOT: all
+ * that is kept for a virtual cluster is within what it is owed. */
 int plan_reserve(struct plan *plan, uint32_t job, const struct placement *what);
 void plan_unreserve(struct plan *plan, uint32_t job);
 

@@ -10,7 +10,7 @@ enum { LANE_OVER_QUOTA = WAIT_LANES - 1 };
 
 static const enum reason lane_reasons[LANE_OVER_QUOTA] = {
     REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS, REASON_FRAGMENTED,
-    REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_PRIORITY,
+    REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_PRIORITY,          REASON_SCHEDULING,
 };
 
 int queue_lane(enum reason reason)
@@ -93,15 +93,23 @@ void queue_reason(struct shape_class *cls, enum reason reason, bool over_quota, 
     cls->over_quota = over_quota;
 }
 
+/* What the class has waited since the job was last booked. The one that gathers a gang waits for the rest of it, and
+ * not for what the others of its shape wait for. */
+static void book(const struct shape_class *cls, struct job *job)
+{
+    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
+        job->waited[job->state == JOB_RESERVED ? REASON_ACQUIRING : lane_reasons[lane]] +=
+            cls->lane[lane] - job->lane_base[lane];
+    job->over_quota += cls->lane[LANE_OVER_QUOTA] - job->lane_base[LANE_OVER_QUOTA];
+}
+
 void queue_book(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
     struct shape_class *cls = &core->vcs[job->vc].queue.shapes[job->shape];
 
     queue_reason(cls, cls->reason, cls->over_quota, core->now);
-    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
-        job->waited[lane_reasons[lane]] += cls->lane[lane] - job->lane_base[lane];
-    job->over_quota += cls->lane[LANE_OVER_QUOTA] - job->lane_base[LANE_OVER_QUOTA];
+    book(cls, job);
     for (int lane = 0; lane < WAIT_LANES; lane++)
         job->lane_base[lane] = cls->lane[lane];
 }
@@ -112,9 +120,7 @@ void queue_booked(const struct core *core, uint32_t index, struct job *copy)
 
     queue_reason(&cls, cls.reason, cls.over_quota, core->now);
     (void)index;
-    for (int lane = 0; lane < LANE_OVER_QUOTA; lane++)
-        copy->waited[lane_reasons[lane]] += cls.lane[lane] - copy->lane_base[lane];
-    copy->over_quota += cls.lane[LANE_OVER_QUOTA] - copy->lane_base[LANE_OVER_QUOTA];
+    book(&cls, copy);
 }
 
 /* Asks the ordering for the key and keeps the timer of its next change. */

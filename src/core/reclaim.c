@@ -86,18 +86,18 @@ static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct plac
     int r = -EBUSY;
 
     for (uint32_t victim; r < 0 && (victim = next_victim(core, plan->vc, sku)) != JOB_NONE;) {
-        r = plan_stop(plan, victim, STOP_REQUEUE);
+        r = plan_stop_any(plan, victim, STOP_REQUEUE);
         assert(r == 0);
         victims[count++] = victim;
         r = find_any_level(plan, cls, sku, ret);
     }
     /* Whoever is not in the way after all stays: everybody, if nothing was found. The last one was needed. */
     for (uint32_t i = 0; i < (r == 0 ? count - 1 : count); i++) {
-        int kept = plan_keep(plan, victims[i]);
+        int kept = plan_keep_any(plan, victims[i]);
 
         assert(kept == 0);
         if (kept == 0 && r == 0 && find_any_level(plan, cls, sku, ret) < 0)
-            (void)plan_stop(plan, victims[i], STOP_REQUEUE);
+            (void)plan_stop_any(plan, victims[i], STOP_REQUEUE);
     }
     return r == 0 ? find_any_level(plan, cls, sku, ret) : r;
 }
@@ -106,10 +106,10 @@ int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
 {
     struct core *core = plan->core;
     const struct shape_class *cls = plan_shape(plan, job);
-    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
-    uint32_t mask = cls->shape.sku_mask;
+    int64_t demand = cls ? (int64_t)cls->shape.gpus * cls->shape.share : 0;
+    uint32_t mask = cls ? cls->shape.sku_mask : 0;
 
-    if (cls->shape.klass == CLASS_OPPORTUNISTIC)
+    if (!cls || cls->shape.klass == CLASS_OPPORTUNISTIC)
         return -EBUSY;
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
         if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&

@@ -262,7 +262,8 @@ static void build_ledger(struct core *core, const struct core_config *config, bo
     struct ledger *ledger = &core->ledger;
     struct topo *topo = &ledger->topo;
 
-    ledger->share_capacity = config->limits.shares ? config->limits.shares : 4 * topo->gpu_count;
+    /* A job on a part of a GPU has one share; whole GPUs have an owner, one that leaves, and guests. */
+    ledger->share_capacity = config->limits.shares ? config->limits.shares : 4 * topo->gpu_count + config->limits.jobs;
     ledger->gpus = block_new(core, failed, topo->gpu_count, sizeof(*ledger->gpus));
     ledger->shares = block_new(core, failed, ledger->share_capacity, sizeof(*ledger->shares));
     ledger->open_nodes = block_new(core, failed, topo->gpu_count, sizeof(*ledger->open_nodes));

@@ -263,8 +263,10 @@ static void gpu_part(struct codec *c, struct core *core, uint32_t index)
     }
     if (c->write)
         return;
-    if (reserved != JOB_NONE && reserved < core->job_top)
+    if (reserved != JOB_NONE && reserved < core->job_top) {
         ledger_reserve(ledger, reserved, &(struct placement){ &index, 1 });
+        core->vcs[core->jobs[reserved].vc].kept[ledger->topo.nodes[gpu->node].sku]++;
+    }
     ledger_gpu_bad(ledger, index, bad);
 }
 

@@ -35,6 +35,7 @@ struct core {
     uint32_t touched_count;
     uint32_t *fresh; /* jobs that began to wait in this step */
     uint32_t fresh_count;
+    bool late; /* the step under way came after the pass of its instant and changed what a pass should see */
     uint32_t *scratch, *ready, *victims; /* GPU and job lists of one call */
     void *blocks;                        /* all memory, chained; see setup.c */
     uint32_t waiting, running;
@@ -69,10 +70,14 @@ void core_relink(struct core *core, uint32_t index);
 int core_requeue(struct core *core);
 
 /* plan.c */
+/* Stops and keeps whose owner was checked by the caller. */
+int plan_stop_any(struct plan *plan, uint32_t job, enum stop_step step);
+int plan_keep_any(struct plan *plan, uint32_t job);
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
 
 /* pass.c */
 void pass_run(struct core *core);
+void pass_late(struct core *core);
 
 /* Thousandths of type `sku` the virtual cluster may still give to jobs of this class in this phase. */
 int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, enum phase phase, uint8_t klass);

@@ -228,7 +228,8 @@ static void apply_ended(struct core *core, const struct event *event)
 {
     struct job *job = &core->jobs[event->job];
     bool leaving = job->state == JOB_STOPPING;
-    bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && job->fails < job->spec.retries;
+    bool cancelled = leaving && job->stop == STOP_CANCEL;
+    bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && job->fails < job->spec.retries && !cancelled;
 
     job_settle(job, core->now);
     if (!leaving)
@@ -303,24 +304,46 @@ static void apply_rate(struct core *core, const struct event *event)
     queue_rekey(core, event->job);
 }
 
-/* Hardware took the job down: it waits again, with what it had saved. */
-static void evict(struct core *core, uint32_t index, usec_t kept)
+/* Hardware took the job down: it waits again, with what it had saved. One that a person has cancelled is gone. */
+static void evict(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
+    bool held = job_holds(job->state), cancelled = job->state == JOB_STOPPING && job->stop == STOP_CANCEL;
 
     job_settle(job, core->now);
-    if (job_holds(job->state))
+    if (held)
         core_detach(core, index);
-    if (job->state == JOB_SUSPENDED)
+    if (job->state == JOB_SUSPENDED) {
+        job->waited[REASON_SUSPENDED] += core->now - job->state_since;
         core->vcs[job->vc].suspended--;
-    core_decide(core, DECISION_KILL, index, REASON_NODES_UNHEALTHY);
+    }
+    if (!cancelled)
+        core_decide(core, DECISION_KILL, index, REASON_NODES_UNHEALTHY);
     core_emit(core, EFFECT_KILL, index);
-    core_move(core, index, JOB_PENDING);
-    if (kept >= 0)
-        job->progress = kept;
-    job->preemptions++;
+    job->preemptions += held; /* one that was leaving was counted when it was told to */
+    core_move(core, index, cancelled ? JOB_KILLED : JOB_PENDING);
     release(core, index);
-    core_enqueue(core, index);
+    if (cancelled)
+        forget(core, index);
+    else
+        core_enqueue(core, index);
+}
+
+/* Those that wait for others to leave the GPU lose it first: else they would be launched when those are taken down. */
+static void evict_claims(struct core *core, uint32_t gpu)
+{
+    uint32_t s = core->ledger.gpus[gpu].shares;
+
+    while (s != SHARE_NONE) {
+        uint32_t job = core->ledger.shares[s].job;
+
+        if (core->jobs[job].state != JOB_CLAIMING) {
+            s = core->ledger.shares[s].next_of_gpu;
+            continue;
+        }
+        evict(core, job);
+        s = core->ledger.gpus[gpu].shares;
+    }
 }
 
 static void evict_gpu(struct core *core, uint32_t gpu)
@@ -328,7 +351,7 @@ static void evict_gpu(struct core *core, uint32_t gpu)
     struct gpu *g = &core->ledger.gpus[gpu];
 
     while (g->shares != SHARE_NONE)
-        evict(core, core->ledger.shares[g->shares].job, -1);
+        evict(core, core->ledger.shares[g->shares].job);
     if (g->reserved_for != JOB_NONE) {
         struct plan plan = { .core = core, .vc = core->jobs[g->reserved_for].vc };
 
@@ -340,9 +363,10 @@ static void apply_node(struct core *core, const struct event *event)
 {
     struct node *node = &core->ledger.topo.nodes[event->target];
 
-    if (!event->up)
-        for (uint32_t i = 0; i < node->gpus; i++)
-            evict_gpu(core, node->first_gpu + i);
+    for (uint32_t i = 0; !event->up && i < node->gpus; i++)
+        evict_claims(core, node->first_gpu + i);
+    for (uint32_t i = 0; !event->up && i < node->gpus; i++)
+        evict_gpu(core, node->first_gpu + i);
     topo_node_up(&core->ledger.topo, event->target, event->up);
     core->ledger.releases++; /* reasons change even when a node goes */
     for (uint32_t v = 0; v < core->vc_count; v++)
@@ -351,8 +375,10 @@ static void apply_node(struct core *core, const struct event *event)
 
 static void apply_gpu(struct core *core, const struct event *event)
 {
-    if (!event->up)
+    if (!event->up) {
+        evict_claims(core, event->target);
         evict_gpu(core, event->target);
+    }
     ledger_gpu_bad(&core->ledger, event->target, !event->up);
     core->ledger.releases++;
     for (uint32_t v = 0; v < core->vc_count; v++)
@@ -376,7 +402,7 @@ static void apply_cancel(struct core *core, uint32_t index)
     } else if (job->state == JOB_STOPPING) {
         job->stop = STOP_CANCEL; /* it is leaving already; it will not come back */
         return;
-    } else {
+    } else if (job->state != JOB_OFFERED) {
         job->waited[job->reason] += core->now - job->state_since;
         core->vcs[job->vc].suspended -= job->state == JOB_SUSPENDED;
     }
@@ -391,7 +417,9 @@ static void apply_hold(struct core *core, uint32_t index, bool hold)
     struct job *job = &core->jobs[index];
     struct plan plan = { .core = core, .vc = job->vc };
 
-    if (hold && job_waits(job->state)) {
+    if (hold && job->state == JOB_OFFERED) {
+        job->reason = REASON_HELD; /* as it comes: when it is admitted */
+    } else if (hold && job_waits(job->state)) {
         if (job->state == JOB_RESERVED)
             plan_unreserve(&plan, index);
         core_dequeue(core, index);
@@ -400,7 +428,6 @@ static void apply_hold(struct core *core, uint32_t index, bool hold)
         core->vcs[job->vc].dirty = true;
     } else if (!hold && job->state == JOB_HELD) {
         job->waited[REASON_HELD] += core->now - job->state_since;
-        job->waited_all += core->now - job->state_since;
         core_move(core, index, JOB_PENDING);
         core_enqueue(core, index);
     }
@@ -428,6 +455,10 @@ static void apply_submit(struct core *core, uint32_t index)
         core_decide(core, DECISION_REFUSE, index, REASON_NONE);
         core_move(core, index, JOB_KILLED);
         forget(core, index);
+        return;
+    }
+    if (job->reason == REASON_HELD) {
+        core_move(core, index, JOB_HELD);
         return;
     }
     core_move(core, index, JOB_PENDING);
@@ -477,6 +508,9 @@ static void apply(struct core *core, const struct event *event)
     case EVENT_COUNT:
         break;
     }
+    /* Answers to the pass's own orders change nothing that it did not know; everything else does. */
+    if (event->kind != EVENT_STOPPED && event->kind != EVENT_STARTED && event->kind != EVENT_RATE)
+        core->late = true;
 }
 
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
@@ -567,6 +601,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
     assert(at >= core->now);
     core->now = at;
     core->outbox.effect_count = core->outbox.decision_count = core->outbox.gpu_count = 0;
+    core->late = false;
     inbox_sort(core);
     for (uint32_t i = 0; i < core->inbox_count; i++)
         if (still_true(core, &core->inbox[i]))
@@ -575,6 +610,8 @@ const struct outbox *core_step(struct core *core, usec_t at)
     fire_timers(core);
     if (core->planned_at != at)
         pass_run(core);
+    else
+        pass_late(core);
     for (uint32_t i = 0; i < core->fresh_count; i++)
         core->jobs[core->fresh[i]].fresh = false;
     core->fresh_count = 0;

@@ -33,6 +33,13 @@ uint32_t view_free(const struct view *view, uint32_t sku)
     return topo->pools[topo->sku_pools[sku]].free;
 }
 
+int64_t view_free_mgpu(const struct view *view, uint32_t sku)
+{
+    const struct ledger *ledger = &view->core->ledger;
+
+    return (int64_t)view_free(view, sku) * MGPU_ONE + tree_sum(ledger->open_nodes, ledger->open_trees[sku]);
+}
+
 uint32_t view_total(const struct view *view, uint32_t sku)
 {
     const struct topo *topo = &view->core->ledger.topo;

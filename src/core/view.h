@@ -15,6 +15,9 @@ const struct job *view_job(const struct view *view, uint32_t index);
 const struct ledger *view_ledger(const struct view *view);
 const struct tree_node *view_tree(const struct view *view);
 
+/* Thousandths of a type that nobody has: whole free GPUs and the rest of those that are shared. */
+int64_t view_free_mgpu(const struct view *view, uint32_t sku);
+
 /* Whole free GPUs of a type; and how many there are on nodes that are up. */
 uint32_t view_free(const struct view *view, uint32_t sku);
 uint32_t view_total(const struct view *view, uint32_t sku);

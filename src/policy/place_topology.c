@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_topology.c - as close together as the free GPUs allow, without waiting for better.
  *
- * In order: one group or socket of one node; one node; whole nodes plus the fullest that has the rest, in the fullest
- * rack that can hold the gang; the fullest rack that has enough GPUs; the fullest nodes anywhere. "Fullest" keeps the
- * larger holes for larger gangs.
+ * In order: one group or socket of the fullest node that has room; that node; the fullest rack that has enough GPUs;
+ * anywhere. In a rack, and across racks, the emptiest nodes come first, so that there are as few as possible, and the
+ * rest goes where it leaves the smallest hole. "Fullest" keeps the larger holes for larger gangs.
  */
 #include <errno.h>
 
 #include "policy/list.h"
 #include "policy/place_pick.h"
 
-/* Inside one rack: from its emptiest nodes, so that as few nodes as possible are used, and best fit for the rest. */
-static void take_in_rack(struct pick *pick, const struct pool *pool, uint32_t need)
+/* Inside one pool of nodes: from its emptiest nodes, so that as few nodes as possible are used, and best fit for the
+ * rest. */
+static void take_fewest(struct pick *pick, const struct pool *pool, uint32_t need)
 {
     for (uint32_t free = pool->gpus_max; need && free >= 1; free--)
         for (uint32_t n = pool_next(pool, (uint16_t)free, 0); need && n != BITS_NONE;
@@ -48,7 +49,7 @@ static int topology_find(struct place_ctx *ctx, const struct place_request *requ
         }
     }
     if (topo->rack_count == 1) {
-        take_in_rack(&pick, pool, need);
+        take_fewest(&pick, pool, need);
         return 0;
     }
     /* The rack with the fewest free GPUs that still has enough: the last such in the tree of most free first. */
@@ -60,10 +61,11 @@ static int topology_find(struct place_ctx *ctx, const struct place_request *requ
             best = &topo->pools[topo->rack_pools[element]];
     }
     if (best && best->free >= need) {
-        take_in_rack(&pick, best, need);
+        take_fewest(&pick, best, need);
         return 0;
     }
-    return pick_fullest(&pick, pool, need);
+    take_fewest(&pick, pool, need);
+    return 0;
 }
 
 const struct place_ops place_topology = {

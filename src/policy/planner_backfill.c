@@ -44,7 +44,7 @@ static int64_t amount_of(const struct job *job)
 /* What the virtual cluster may take of a type now. */
 static int64_t room_now(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
 {
-    int64_t free = (int64_t)view_free(ctx->view, sku) * MGPU_ONE;
+    int64_t free = view_free_mgpu(ctx->view, sku);
     int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
 
     return free < budget ? free : budget;

@@ -134,7 +134,7 @@ static int64_t held_sum(const struct planner_ctx *ctx, const struct walk *walk, 
 /* All that this virtual cluster could hold of a type: what its jobs have and what is free for it. */
 static int64_t capacity(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
 {
-    int64_t free = (int64_t)view_free(ctx->view, sku) * MGPU_ONE;
+    int64_t free = view_free_mgpu(ctx->view, sku);
     int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
 
     return view_running_sum(ctx->view, ctx->vc, sku) + (free < budget ? free : budget);
@@ -197,6 +197,12 @@ static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uin
         if (is_out(walk, job))
             continue;
         amount = (int64_t)view_job(ctx->view, job)->gpus * view_job(ctx->view, job)->spec.share;
+        if (view_job(ctx->view, job)->planned) {
+            /* Started a moment ago with what it was owed: it stays, whoever comes before it by key. */
+            held -= amount;
+            room -= amount;
+            continue;
+        }
         /* Jobs chosen in this walk that come after it are held as well, further right. */
         chosen = changes_sum(walk->in, walk->in_count, sku) - changes_before(walk->in, walk->in_count, sku, &rank);
         if (held - chosen - amount <= room && held - chosen > room) {
@@ -209,10 +215,10 @@ static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uin
 }
 
 /* Carries the changes out: stops first, then starts in order; a stop that freed nothing anybody took is taken back,
- * unless it is to stay free for those that found no place. */
-static void walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
+ * unless it is to stay free for those that found no place. Returns whether a shape turned out to have none. */
+static bool walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
 {
-    bool hold = ctx->params[P_UNPLACED] == UNPLACED_HOLD;
+    bool hold = ctx->params[P_UNPLACED] == UNPLACED_HOLD, unplaced = false;
 
     for (uint32_t i = 0; i < walk->out_count; i++)
         (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
@@ -220,20 +226,33 @@ static void walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct 
         uint32_t cls = view_job(ctx->view, walk->in[i].job)->shape;
 
         if (!walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
-            walk->hopeless[cls] = true;
+            walk->hopeless[cls] = unplaced = true;
     }
     for (uint32_t i = 0; i < walk->out_count && !hold; i++)
         (void)plan_keep(plan, walk->out[i].job);
     walk->in_count = walk->out_count = 0;
+    return unplaced;
 }
 
-static void walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
+/* So many have to go that the list is full: they go now. What those before each of them hold is unchanged by it. */
+static void walk_stop(struct plan *plan, struct walk *walk)
+{
+    for (uint32_t i = 0; i < walk->out_count; i++)
+        (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
+    walk->out_count = 0;
+}
+
+/* One walk over everybody. Returns whether a job was chosen that cannot be placed: others may then fit after all. */
+static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
 {
     int64_t room[SKUS_MAX];
     uint32_t skus = view_sku_count(ctx->view);
+    bool unplaced = false;
 
     for (uint32_t sku = 0; sku < skus; sku++)
         room[sku] = capacity(ctx, plan, sku);
+    for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
+        walk->passed[ctx->vc->queue.live[i]] = false;
     for (;;) {
         struct change in, out;
         bool any_in = next_in(ctx, walk, room, &in), any_out = false;
@@ -248,8 +267,10 @@ static void walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
         }
         if (!any_in && !any_out)
             break;
-        if (walk->in_count == CHANGES_MAX || walk->out_count == CHANGES_MAX) {
-            walk_apply(ctx, plan, walk);
+        if (walk->out_count == CHANGES_MAX)
+            walk_stop(plan, walk);
+        if (walk->in_count == CHANGES_MAX) {
+            unplaced |= walk_apply(ctx, plan, walk);
             continue;
         }
         if (any_out && (!any_in || rank_before(&out.rank, &in.rank))) {
@@ -265,10 +286,10 @@ static void walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
             /* Room to spare and nothing pending: no need to gather changes. */
             if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
                 held_sum(ctx, walk, in.sku) <= room[in.sku])
-                walk_apply(ctx, plan, walk);
+                unplaced |= walk_apply(ctx, plan, walk);
         }
     }
-    walk_apply(ctx, plan, walk);
+    return walk_apply(ctx, plan, walk) || unplaced;
 }
 
 static void list_plan(struct planner_ctx *ctx, struct plan *plan)
@@ -277,11 +298,14 @@ static void list_plan(struct planner_ctx *ctx, struct plan *plan)
     int64_t mode = ctx->params[P_MODE];
 
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
-        walk->hopeless[ctx->vc->queue.live[i]] = walk->passed[ctx->vc->queue.live[i]] = false;
-    if (mode == MODE_PREEMPT)
-        walk_preempting(ctx, plan, walk);
-    else
+        walk->hopeless[ctx->vc->queue.live[i]] = false;
+    if (mode != MODE_PREEMPT) {
         walk_forward(ctx, plan, walk, mode == MODE_STRICT);
+        return;
+    }
+    /* At most once a shape: each time one more is given up. */
+    while (walk_preempting(ctx, plan, walk) && ctx->params[P_UNPLACED] == UNPLACED_PASS)
+        ;
 }
 
 static const char *const mode_choices[] = { "strict", "skip", "preempt", NULL };

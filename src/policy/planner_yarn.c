@@ -185,7 +185,7 @@ static void unhold(const struct planner_ctx *ctx, struct plan *plan, struct yarn
 static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct yarn *yarn = ctx->state;
-    bool strict = ctx->params[P_MODE] == MODE_STRICT;
+    bool strict = ctx->params[P_MODE] == MODE_STRICT, held = plan_borrows(plan) || !ctx->params[P_HOLD];
 
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         yarn->hopeless[ctx->vc->queue.live[i]] = false;
@@ -198,12 +198,14 @@ static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
             break;
         if (try_start(ctx, plan, job) == 0)
             continue;
+        /* Before anybody behind it looks at them. */
+        if (!held)
+            hold(ctx, plan, yarn);
+        held = true;
         if (strict)
             break;
         yarn->hopeless[view_job(ctx->view, job)->shape] = true;
     }
-    if (!plan_borrows(plan) && ctx->params[P_HOLD])
-        hold(ctx, plan, yarn);
 }
 
 static const char *const mode_choices[] = { "strict", "skip", NULL };

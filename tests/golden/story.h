@@ -7,7 +7,7 @@
  *   policy   fifo-skip place=consolidate restart=60s seed=7               as in --policy and --set
  *   @0s      submit a gpus=4 run=60s [vc= user= share= class= priority= estimate= limit= sku= retries= min= max=]
  *                     [deadline=] [fail=user|system|unknown after=30s times=1|all]
- *   @7s      node n0 down|up; gpu n0:3 down|up; cancel a; hold a; release a; quota VC 6 [SKU]
+ *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; quota VC 6 [SKU]
  *   @8s      why a              writes down why it waits, or its state, when the instant is settled
  *   show     jct delays         adds the mean completion time, the waiting of each job to what is expected
  *   expect

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* story_read.c - the text of a golden file into a scenario; see story.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,11 +320,26 @@ static int node_of(const struct line *line, const char *name, size_t length, uin
     return wrong(line, "no such node", name);
 }
 
+/* Into the script, behind those of the same instant. */
+static int keep_event(const struct line *line, const struct driver_event *event)
+{
+    struct story *story = line->story;
+    size_t i = story->event_count;
+
+    if (i == STORY_EVENTS_MAX)
+        return wrong(line, "too many events", NULL);
+    for (; i && story->events[i - 1].at > event->at; i--)
+        story->events[i] = story->events[i - 1];
+    story->events[i] = *event;
+    story->event_count++;
+    return 0;
+}
+
 static int read_health(const struct line *line, struct driver_event *event)
 {
     const char *name = line->words[2];
     size_t length = strcspn(name, ":");
-    int32_t gpu;
+    uint32_t before = 0, first = 0, last = UINT32_MAX;
     int r;
 
     if (line->count != 4 || (strcmp(line->words[3], "up") != 0 && strcmp(line->words[3], "down") != 0))
@@ -332,13 +348,19 @@ static int read_health(const struct line *line, struct driver_event *event)
     r = node_of(line, name, length, &event->target);
     if (r < 0 || event->kind == EVENT_NODE)
         return r;
-    r = name[length] ? read_number(line, name + length + 1, &gpu) : wrong(line, "expected NODE:GPU", name);
-    if (r < 0)
-        return r;
     for (uint32_t n = event->target; n-- > 0;)
-        gpu += line->story->cluster.nodes[n].gpus;
-    event->target = (uint32_t)gpu;
-    return 0;
+        before += line->story->cluster.nodes[n].gpus;
+    if (sscanf(name + length, ":%u-%u", &first, &last) < 1)
+        return wrong(line, "expected NODE:GPU or NODE:FIRST-LAST", name);
+    if (last == UINT32_MAX)
+        last = first;
+    /* All but the last here, that one by the caller. */
+    for (; first < last && r == 0; first++) {
+        event->target = before + first;
+        r = keep_event(line, event);
+    }
+    event->target = before + last;
+    return r;
 }
 
 static int read_quota(const struct line *line, struct driver_event *event)
@@ -377,8 +399,8 @@ static int read_event(const struct line *line, usec_t at)
         k++;
     if (k == sizeof(kinds) / sizeof(*kinds))
         return wrong(line, "unknown word", line->words[1]);
-    if (line->count < 3 || story->event_count == STORY_EVENTS_MAX)
-        return wrong(line, "expected whom, or too many events", NULL);
+    if (line->count < 3)
+        return wrong(line, "expected whom", NULL);
     event.kind = kinds[k].kind;
     if (event.kind == EVENT_NODE || event.kind == EVENT_GPU)
         r = read_health(line, &event);
@@ -388,14 +410,10 @@ static int read_event(const struct line *line, usec_t at)
         r = job_of(line, line->words[2], &event.target);
     if (r < 0)
         return r;
-    if (event.kind == EVENT_COUNT)
+    r = keep_event(line, &event);
+    if (r == 0 && event.kind == EVENT_COUNT)
         story->whys[story->why_count++] = (struct story_why){ at, event.target };
-    story->events[story->event_count++] = event;
-    for (size_t i = story->event_count - 1; i && story->events[i - 1].at > at; i--) {
-        story->events[i] = story->events[i - 1];
-        story->events[i - 1] = event;
-    }
-    return 0;
+    return r;
 }
 
 static int read_timed(const struct line *line)
