@@ -155,8 +155,8 @@ int story_run(const struct story *story, struct buf *lines, uint64_t *ret_digest
     struct recorder rec = { story, lines };
     struct run_result result = { 0 };
     struct scenario scenario;
-    int r = scenario_init(&scenario, &story->cluster, &story->trace, story->policy, story->settings,
-                          story->setting_count, err);
+    struct scenario_request request = { story->policy, story->settings, story->setting_count };
+    int r = scenario_init(&scenario, &story->cluster, &story->trace, &request, err);
 
     if (r < 0)
         return error_prefix(err, r, "%s", story->file);
