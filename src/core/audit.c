@@ -89,7 +89,7 @@ static void audit_gpu(const struct core *core, uint32_t index)
 {
     const struct gpu *gpu = &core->ledger.gpus[index];
     mgpu_t used = 0, leaving = 0, here = 0;
-    uint32_t guests = 0;
+    uint32_t guests = 0, memory = 0, size = core->ledger.topo.sku_memory[core->ledger.topo.nodes[gpu->node].sku];
 
     for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu) {
         const struct share *share = &core->ledger.shares[s];
@@ -103,12 +103,15 @@ static void audit_gpu(const struct core *core, uint32_t index)
             continue;
         }
         *(share->leaving ? &leaving : &used) += share->amount;
+        memory += share->leaving ? 0 : share->memory;
         /* On the device at this moment: all but those that wait for others to leave. */
         if (job->state != JOB_CLAIMING)
             here += share->amount;
     }
     assert(used == gpu->used);
     assert(leaving == gpu->leaving);
+    assert(memory == gpu->memory);
+    assert(size == 0 || memory <= size);
     assert(guests == gpu->guests);
     assert(guests <= GUESTS_MAX);
     assert(used <= MGPU_ONE); /* never given away more than there is */

@@ -46,15 +46,19 @@ static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
     }
 }
 
-static void set_used(struct ledger *ledger, uint32_t index, mgpu_t used)
+/* An owner's share begins (sign 1) or ceases (-1) to count. */
+static void count_share(struct ledger *ledger, const struct share *share, int sign)
 {
+    uint32_t index = share->gpu;
     struct gpu *gpu = &ledger->gpus[index];
     bool was_free = is_free(gpu);
-    mgpu_t was = gpu->used;
+    mgpu_t was = gpu->used, used = was + sign * share->amount;
 
     assert(used >= 0);
     assert(used <= MGPU_ONE);
+    assert(sign > 0 || gpu->memory >= share->memory);
     gpu->used = used;
+    gpu->memory = sign > 0 ? gpu->memory + share->memory : gpu->memory - share->memory;
     open_update(ledger, index, was);
     if (used < was)
         ledger->releases++;
@@ -62,9 +66,17 @@ static void set_used(struct ledger *ledger, uint32_t index, mgpu_t used)
         count_free(ledger, gpu, !was_free);
 }
 
-int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t amount, enum share_role role)
+bool ledger_memory_fits(const struct ledger *ledger, uint32_t gpu, uint32_t memory)
 {
-    if (to->count == 0 || amount <= 0 || amount > MGPU_ONE)
+    uint32_t size = ledger->topo.sku_memory[ledger->topo.nodes[ledger->gpus[gpu].node].sku];
+
+    return size == 0 || (uint64_t)ledger->gpus[gpu].memory + memory <= size;
+}
+
+int ledger_check(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec,
+                 enum share_role role)
+{
+    if (to->count == 0)
         return -EINVAL;
     if (to->count > ledger->share_capacity - ledger->share_count)
         return -ENOSPC;
@@ -85,7 +97,8 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t
                 return -EBUSY;
             continue;
         }
-        if (gpu->used + amount > MGPU_ONE || gpu->reserved_for != JOB_NONE)
+        if (gpu->used + spec->share > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
+            !ledger_memory_fits(ledger, to->gpus[i], spec->memory_mib))
             return -EBUSY;
     }
     return 0;
@@ -116,6 +129,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
                                             .next_of_job = job->shares,
                                             .next_of_gpu = gpu->shares,
                                             .amount = job->spec.share,
+                                            .memory = job->spec.memory_mib,
                                             .role = (uint8_t)role };
         job->shares = i;
         gpu->shares = i;
@@ -125,7 +139,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
         }
         if (gpu->leaving > 0)
             blocked++;
-        set_used(ledger, to->gpus[k], gpu->used + job->spec.share);
+        count_share(ledger, &ledger->shares[i], 1);
     }
     return blocked;
 }
@@ -155,6 +169,7 @@ int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const 
                                             .next_of_job = job->shares,
                                             .next_of_gpu = gpu->shares,
                                             .amount = job->spec.share,
+                                            .memory = job->spec.memory_mib,
                                             .off = true };
         job->shares = i;
         gpu->shares = i;
@@ -172,7 +187,7 @@ void ledger_leave(struct ledger *ledger, const struct job *job)
         if (share->role == ROLE_GUEST)
             continue;
         ledger->gpus[share->gpu].leaving += share->amount;
-        set_used(ledger, share->gpu, ledger->gpus[share->gpu].used - share->amount);
+        count_share(ledger, share, -1);
     }
 }
 
@@ -214,7 +229,8 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         const struct share *share = &ledger->shares[i];
         const struct gpu *gpu = &ledger->gpus[share->gpu];
 
-        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE))
+        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
+                                          !ledger_memory_fits(ledger, share->gpu, share->memory)))
             return -EBUSY;
     }
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -224,7 +240,7 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         if (share->role == ROLE_GUEST)
             continue;
         ledger->gpus[share->gpu].leaving -= share->amount;
-        set_used(ledger, share->gpu, ledger->gpus[share->gpu].used + share->amount);
+        count_share(ledger, share, 1);
         if (ledger->gpus[share->gpu].leaving == 0)
             (void)unblock(ledger, jobs, share->gpu, NULL, 0);
     }
@@ -262,7 +278,8 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
         const struct gpu *gpu = &ledger->gpus[share->gpu];
 
         if (share->role == ROLE_GUEST ? gpu->guests >= GUESTS_MAX
-                                      : gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE)
+                                      : gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
+                                            !ledger_memory_fits(ledger, share->gpu, share->memory))
             return -EBUSY;
     }
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -275,7 +292,7 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
             continue;
         }
         blocked += gpu->leaving > 0;
-        set_used(ledger, share->gpu, gpu->used + share->amount);
+        count_share(ledger, share, 1);
     }
     return blocked;
 }
@@ -296,7 +313,7 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
             gpu->guests--;
             ledger->releases++;
         } else if (!share->leaving) {
-            set_used(ledger, share->gpu, gpu->used - share->amount);
+            count_share(ledger, share, -1);
         } else {
             gpu->leaving -= share->amount;
             if (gpu->leaving == 0)
@@ -358,7 +375,7 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
     else if (share->leaving)
         gpu->leaving += share->amount;
     else if (gpu->used + share->amount <= MGPU_ONE)
-        set_used(ledger, share->gpu, gpu->used + share->amount);
+        count_share(ledger, share, 1);
 }
 
 void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad)

@@ -25,6 +25,7 @@ struct share {
     uint32_t job, gpu;
     uint32_t next_of_job, next_of_gpu;
     mgpu_t amount;
+    uint32_t memory; /* MiB */
     uint8_t role;
     bool leaving;
     bool off; /* suspended: keeps its place in the list, counts for nothing */
@@ -36,6 +37,7 @@ struct gpu {
     uint32_t reserved_for; /* job, JOB_NONE */
     mgpu_t used;           /* given to owners that are not leaving */
     mgpu_t leaving;        /* held by owners that are */
+    uint32_t memory;       /* MiB that owners which are not leaving ask for */
     uint8_t guests;
     bool bad;
 };
@@ -60,8 +62,13 @@ struct placement {
 /* Whether the GPU is whole: nobody's, kept for nobody, in order, its node up. */
 bool ledger_whole(const struct ledger *ledger, uint32_t gpu);
 
-/* 0 if a job can be given `amount` of each of these GPUs; -EBUSY, -EINVAL (mixed types, not ascending), -ENOSPC. */
-int ledger_check(const struct ledger *ledger, const struct placement *to, mgpu_t amount, enum share_role role);
+/* Whether an owner that asks for `memory` MiB of the GPU fits beside those it has; true where sizes are not told. */
+bool ledger_memory_fits(const struct ledger *ledger, uint32_t gpu, uint32_t memory);
+
+/* 0 if a job like this can be given these GPUs; -EBUSY, -EINVAL (mixed types, not ascending), -ENOSPC. Memory of guests
+ * is not counted: whoever lets them in caps it. */
+int ledger_check(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec,
+                 enum share_role role);
 
 /* Gives them. `ledger_check` must have said 0. Returns how many of the GPUs others have not left yet. */
 uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,

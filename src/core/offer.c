@@ -42,14 +42,14 @@ static int spec_check(const struct jobspec *spec, struct error *err)
 }
 
 /* Whether the job could run on this cluster if it were empty and whole. */
-static int feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
+static int feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, uint32_t mask, struct error *err)
 {
-    uint32_t mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku;
     const struct vc *v = &core->vcs[vc];
     uint32_t most = largest_pool(core, mask);
 
-    if (spec->sku_mask && !mask)
-        return error_set(err, -ERANGE, "job %lld: no node has the GPU type it asks for [Infeasible.Sku]",
+    if (!mask)
+        return error_set(err, -ERANGE,
+                         "job %lld: no node has the GPU type or the GPU memory it asks for [Infeasible.Sku]",
                          (long long)spec->id);
     if ((uint32_t)spec->gpus > most)
         return error_set(err, -ERANGE, "job %lld asks for %d GPUs; the cluster has %u of one type [Infeasible.Quota]",
@@ -69,7 +69,6 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
     const struct jobspec *spec = event->spec;
     struct job *job;
     struct shape shape;
-    uint32_t mask;
     int r;
 
     if (vc >= core->vc_count)
@@ -77,13 +76,10 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
     r = spec_check(spec, err);
     if (r < 0)
         return r;
-    r = feasible(core, spec, vc, err);
+    shape = queue_shape(core, spec, 0, spec->klass);
+    r = feasible(core, spec, vc, shape.sku_mask, err);
     if (r < 0)
         return r;
-    mask = spec->sku_mask & core->any_sku;
-    shape = (struct shape){
-        .gpus = spec->gpus, .share = spec->share, .sku_mask = mask ? mask : core->any_sku, .klass = spec->klass
-    };
     if (!queue_has_room(&core->vcs[vc].queue, &shape))
         return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
                          SHAPES_MAX / 2);

@@ -20,6 +20,7 @@ struct place_ctx {
 struct place_request {
     int32_t gpus;
     mgpu_t share;
+    uint32_t memory_mib; /* of a share of a GPU; whole GPUs were chosen by type */
     uint16_t sku;
     uint8_t level; /* locality: 0 strictest; see the policy */
 };

@@ -125,7 +125,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         return bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
-    r = ledger_check(&core->ledger, to, job->spec.share, role);
+    r = ledger_check(&core->ledger, to, &job->spec, role);
     if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
         r = -EINVAL;
     if (r < 0)
@@ -291,7 +291,7 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
         return bad(plan, index, -EINVAL);
     core_detach(core, index);
     ledger_leave(&core->ledger, job);
-    r = ledger_check(&core->ledger, to, job->spec.share, ROLE_OWNER);
+    r = ledger_check(&core->ledger, to, &job->spec, ROLE_OWNER);
     if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
         r = -EINVAL;
     /* It may always move as it is; what it grows by must be within what the phase allows. */

@@ -21,21 +21,26 @@ int queue_lane(enum reason reason)
     return -1;
 }
 
-static struct shape shape_of(const struct core *core, const struct job *job)
+struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass)
 {
-    uint32_t mask = job->spec.sku_mask & core->any_sku;
+    const struct topo *topo = &core->ledger.topo;
+    struct shape shape = { .gpus = spec->gpus,
+                           .share = spec->share,
+                           .memory_mib = spec->share < MGPU_ONE ? spec->memory_mib : 0,
+                           .sku_mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku,
+                           .level = level,
+                           .klass = klass };
 
-    return (struct shape){ .gpus = job->spec.gpus,
-                           .share = job->spec.share,
-                           .sku_mask = mask ? mask : core->any_sku,
-                           .level = job->level,
-                           .klass = job->klass };
+    for (uint32_t s = 0; s < topo->sku_count; s++)
+        if (topo->sku_memory[s] && topo->sku_memory[s] < spec->memory_mib)
+            shape.sku_mask &= ~(1u << s);
+    return shape;
 }
 
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
-    return a->gpus == b->gpus && a->share == b->share && a->sku_mask == b->sku_mask && a->level == b->level &&
-           a->klass == b->klass;
+    return a->gpus == b->gpus && a->share == b->share && a->memory_mib == b->memory_mib && a->sku_mask == b->sku_mask &&
+           a->level == b->level && a->klass == b->klass;
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)
@@ -136,6 +141,13 @@ static void key_update(struct core *core, uint32_t index)
     heap_set(&core->timers, timer_of(index, TIMER_KEY), key.change_at > core->now ? key.change_at : USEC_NEVER);
 }
 
+/* The key as trees have it: a higher priority comes before any key of a lower one. Keys fall with time, priorities do
+ * not, so the order inside a tree of one slope still never changes. */
+static __int128 ranked(const struct job *job, __int128 key)
+{
+    return key + ((__int128)(PRIORITY_MAX - job->spec.priority) << 100);
+}
+
 /* For backfilling: how long the job asks to run at most. */
 static int64_t span_of(const struct job *job)
 {
@@ -148,7 +160,7 @@ void queue_add(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
     struct queue *queue = &core->vcs[job->vc].queue;
-    struct shape shape = shape_of(core, job);
+    struct shape shape = queue_shape(core, &job->spec, job->level, job->klass);
     struct tree_node *node = &core->tree[index];
     uint32_t cls = shape_find(queue, &shape);
 
@@ -159,7 +171,8 @@ void queue_add(struct core *core, uint32_t index)
     queue_reason(&queue->shapes[cls], queue->shapes[cls].reason, queue->shapes[cls].over_quota, core->now);
     for (int lane = 0; lane < WAIT_LANES; lane++)
         job->lane_base[lane] = queue->shapes[cls].lane[lane];
-    *node = (struct tree_node){ .rank = { (__int128)job->order_value * PPM_ONE, job->spec.submit, job->spec.id },
+    *node = (struct tree_node){ .rank = { ranked(job, (__int128)job->order_value * PPM_ONE), job->spec.submit,
+                                          job->spec.id },
                                 .weight = 1,
                                 .aux = span_of(job) };
     tree_insert(core->tree, &queue->shapes[cls].root, index);
@@ -217,7 +230,7 @@ void queue_run_add(struct core *core, uint32_t index)
         rank.key = span == USEC_NEVER ? USEC_NEVER : (__int128)job->last_start + span;
     } else {
         slope = job->order_slope;
-        rank.key = (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now;
+        rank.key = ranked(job, (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now);
     }
     job->run_class = run_class_of(queue, slope, job->sku);
     core->tree[index] = (struct tree_node){ .rank = rank, .weight = (int64_t)job->gpus * job->spec.share };
@@ -271,7 +284,7 @@ void queue_rekey(struct core *core, uint32_t index)
 
         tree_remove(core->tree, &queue->shapes[job->shape].root, index);
         key_update(core, index);
-        core->tree[index].rank.key = (__int128)job->order_value * PPM_ONE;
+        core->tree[index].rank.key = ranked(job, (__int128)job->order_value * PPM_ONE);
         tree_insert(core->tree, &queue->shapes[job->shape].root, index);
     } else if (job_holds(job->state)) {
         queue_run_remove(core, index);

@@ -19,7 +19,8 @@ enum { SHAPES_MAX = 4096, RUN_CLASSES_MAX = 4096 };
 struct shape {
     int32_t gpus;
     mgpu_t share;
-    uint32_t sku_mask; /* never 0: "any" is all bits of the cluster */
+    uint32_t memory_mib; /* of a share of a GPU; 0 for whole ones */
+    uint32_t sku_mask;   /* never 0: "any" is all bits of the cluster */
     uint8_t level, klass;
 };
 
@@ -69,6 +70,9 @@ void queue_run_remove(struct core *core, uint32_t job);
 
 /* Its key changed: computes it anew and moves the job where it belongs. */
 void queue_rekey(struct core *core, uint32_t job);
+
+/* The shape of a job as it is asked for; its types are those that exist and have the memory. May have none. */
+struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass);
 
 /* Whether one more shape would fit. */
 bool queue_has_room(const struct queue *queue, const struct shape *shape);

@@ -15,9 +15,9 @@ static bool job_sane(const struct core *core, const struct job *job)
         const struct share *share = &core->ledger.shares[s];
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
 
-        if (share->amount != spec->share || share->leaving != (job->state == JOB_STOPPING) ||
-            share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || !node->up ||
-            core->ledger.gpus[share->gpu].bad)
+        if (share->amount != spec->share || share->memory != spec->memory_mib ||
+            share->leaving != (job->state == JOB_STOPPING) || share->off != (job->state == JOB_SUSPENDED) ||
+            node->sku != job->sku || !node->up || core->ledger.gpus[share->gpu].bad)
             return false;
         shares++;
     }

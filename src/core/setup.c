@@ -103,6 +103,8 @@ static void build_cells(struct core *core, const struct cluster_spec *spec, bool
     topo->node_count = spec->node_count;
     topo->rack_count = spec->rack_count;
     topo->sku_count = spec->sku_count;
+    for (uint32_t s = 0; s < spec->sku_count; s++)
+        topo->sku_memory[s] = spec->skus[s].memory_mib;
     topo->cells[0] = (struct cell){
         .parent = UINT32_MAX, .first_child = domain0, .child_count = spec->domain_count, .level = LEVEL_CLUSTER
     };
@@ -338,6 +340,7 @@ static void build_jobs(struct core *core, const struct core_config *config, bool
     core->tree = block_new(core, failed, jobs, sizeof(*core->tree));
     core->inbox_capacity = jobs * 2 + 1024;
     core->inbox = block_new(core, failed, core->inbox_capacity, sizeof(*core->inbox));
+    core->inbox_spare = block_new(core, failed, core->inbox_capacity, sizeof(*core->inbox_spare));
     core->touched = block_new(core, failed, jobs, sizeof(*core->touched));
     core->fresh = block_new(core, failed, jobs, sizeof(*core->fresh));
     core->ready = block_new(core, failed, jobs, sizeof(*core->ready));

@@ -249,6 +249,7 @@ static void gpu_part(struct codec *c, struct core *core, uint32_t index)
 
         ref(c, &share.job, core->job_capacity);
         i32(c, &share.amount);
+        u32(c, &share.memory, UINT32_MAX);
         u8(c, &share.role, ROLE_GUEST);
         flag(c, &share.leaving);
         flag(c, &share.off);
@@ -281,6 +282,7 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
         c->bad = true;
     i32(c, &cls->shape.gpus);
     i32(c, &cls->shape.share);
+    u32(c, &cls->shape.memory_mib, UINT32_MAX);
     u32(c, &cls->shape.sku_mask, UINT32_MAX);
     u8(c, &cls->shape.level, UINT8_MAX);
     u8(c, &cls->shape.klass, CLASS_COUNT - 1);

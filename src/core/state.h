@@ -27,8 +27,7 @@ struct core {
     uint32_t any_sku; /* mask of all types */
     struct view view;
     struct heap timers; /* 2 a job: key change, planner's; then 1 a virtual cluster */
-    struct event *inbox;
-    struct jobspec *inbox_specs;
+    struct event *inbox, *inbox_spare;
     uint32_t inbox_count, inbox_capacity;
     struct outbox outbox;
     uint32_t *touched; /* jobs the pass under way has started, stopped or moved */

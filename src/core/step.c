@@ -40,7 +40,9 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     struct job *job = &core->jobs[index];
     struct decision *d;
 
-    assert(out->decision_count < out->decision_capacity);
+    /* Room for everything a sane policy can decide; what a mad one adds replaces its own last word. */
+    if (out->decision_count == out->decision_capacity)
+        out->decision_count--;
     d = &out->decisions[out->decision_count++];
     *d = (struct decision){
         .at = core->now, .id = job->spec.id, .job = index, .vc = job->vc, .kind = kind, .reason = reason
@@ -555,18 +557,28 @@ static bool event_before(const struct core *core, const struct event *a, const s
     return core->jobs[a->job].spec.id < core->jobs[b->job].spec.id;
 }
 
-/* Few events an instant, nearly in order: insertion sort, which keeps equals as offered. */
+/* Merges neighbouring runs of doubling length, from one array into the other and back; equals stay as offered. */
 static void inbox_sort(struct core *core)
 {
-    for (uint32_t i = 1; i < core->inbox_count; i++) {
-        struct event event = core->inbox[i];
-        uint32_t at = i;
+    struct event *from = core->inbox, *to = core->inbox_spare;
+    uint32_t count = core->inbox_count, sorted = 1;
 
-        while (at > 0 && event_before(core, &event, &core->inbox[at - 1])) {
-            core->inbox[at] = core->inbox[at - 1];
-            at--;
+    while (sorted < count && !event_before(core, &from[sorted], &from[sorted - 1]))
+        sorted++;
+    if (sorted >= count)
+        return;
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t low = 0; low < count; low += 2 * width) {
+            uint32_t middle = low + width < count ? low + width : count;
+            uint32_t high = middle + width < count ? middle + width : count, a = low, b = middle;
+
+            for (uint32_t at = low; at < high; at++)
+                to[at] = b == high || (a < middle && !event_before(core, &from[b], &from[a])) ? from[a++] : from[b++];
         }
-        core->inbox[at] = event;
+        core->inbox = to;
+        core->inbox_spare = from;
+        from = core->inbox;
+        to = core->inbox_spare;
     }
 }
 

@@ -57,7 +57,8 @@ struct topo {
     uint32_t *rack_trees;         /* [sku] roots; element = rack * sku_count + sku */
     uint32_t cell_count, node_count, pool_count, rack_count, sku_count, gpu_count;
     uint16_t node_gpus_max[SKUS_MAX];
-    uint32_t sku_gpus[SKUS_MAX]; /* of each type, working or not */
+    uint32_t sku_memory[SKUS_MAX]; /* MiB of one GPU, 0 = not told */
+    uint32_t sku_gpus[SKUS_MAX];   /* of each type, working or not */
 };
 
 /* The node's free count becomes `free`; every cell and pool above follows. */

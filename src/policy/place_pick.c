@@ -67,7 +67,8 @@ int pick_share(struct place_ctx *ctx, const struct place_request *request)
     uint32_t gpu = tree_after(ledger->open_nodes, ledger->open_trees[request->sku], &least);
     uint32_t node;
 
-    while (gpu != TREE_NONE && (ledger->gpus[gpu].bad || !ledger->topo.nodes[ledger->gpus[gpu].node].up))
+    while (gpu != TREE_NONE && (ledger->gpus[gpu].bad || !ledger->topo.nodes[ledger->gpus[gpu].node].up ||
+                                !ledger_memory_fits(ledger, gpu, request->memory_mib)))
         gpu = tree_after(ledger->open_nodes, ledger->open_trees[request->sku], &ledger->open_nodes[gpu].rank);
     if (gpu != TREE_NONE) {
         ctx->out[0] = gpu;
