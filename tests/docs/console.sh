@@ -3,16 +3,18 @@
 # console.sh MUSTER FILE.md - runs the commands of a document and prints it with what they print now.
 #
 # Commands are the lines that begin with `$ ` in blocks marked ```console; they run in one folder, which is thrown away,
-# with `muster` and `build/muster` standing for MUSTER. Standard output and standard error are shown together. Where the
+# with `muster` and `build/muster` standing for MUSTER and `tests` for the project's. Standard output and standard error are shown together. Where the
 # document ends an output with a line `…`, as many lines as it has there are kept. So a document is true when this
 # prints the document itself, and is brought up to date by writing this over it.
 set -eu
 
 muster=$(realpath "$1")
 file=$(realpath "$2")
+source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/build"
+ln -s "$source/tests" "$work/tests"
 ln -s "$muster" "$work/bin/muster"
 ln -s "$muster" "$work/build/muster"
 cd "$work"
