@@ -30,9 +30,7 @@ static uint8_t sku_of(const struct core *core, const struct placement *to)
 
 static bool sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
 {
-    uint32_t mask = job->spec.sku_mask & core->any_sku;
-
-    return (mask ? mask : core->any_sku) >> sku & 1;
+    return queue_shape(core, &job->spec, job->level, job->klass).sku_mask >> sku & 1;
 }
 
 static void touch(struct core *core, uint32_t index)
@@ -361,7 +359,9 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
     plan_unreserve(plan, index);
     if (what->count == 0)
         return 0;
-    r = ledger_check(&core->ledger, what, MGPU_ONE, ROLE_OWNER);
+    /* What is kept is kept whole, whatever the job will use of it. */
+    r = ledger_check(&core->ledger, what, &(struct jobspec){ .share = MGPU_ONE, .memory_mib = job->spec.memory_mib },
+                     ROLE_OWNER);
     if (r < 0 || !sku_allowed(core, job, sku_of(core, what)))
         return bad(plan, index, r < 0 ? r : -EINVAL);
     /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
