@@ -312,18 +312,18 @@ static const char *const mode_choices[] = { "strict", "skip", "preempt", NULL };
 
 static const char *const unplaced_choices[] = { "pass", "hold", NULL };
 
-#define MODE_PARAM                                                                                                     \
-    {                                                                                                                  \
-        "mode", "at a job that does not fit: stop, go on, or make room", PARAM_CHOICE, MODE_SKIP, 0, 2, mode_choices   \
-    }
+/* Without trees of running jobs there is nobody to stop: only the first two modes. */
+static const char *const forward_choices[] = { "strict", "skip", NULL };
 
 static const struct param list_params[] = {
-    [P_MODE] = MODE_PARAM,
+    [P_MODE] = { "mode", "at a job that does not fit: stop, or go on", PARAM_CHOICE, MODE_SKIP, 0, MODE_SKIP,
+                 forward_choices },
     { 0 },
 };
 
 static const struct param preempt_params[] = {
-    [P_MODE] = MODE_PARAM,
+    [P_MODE] = { "mode", "at a job that does not fit: stop, go on, or make room", PARAM_CHOICE, MODE_SKIP, 0,
+                 MODE_PREEMPT, mode_choices },
     [P_UNPLACED] = { "unplaced", "a chosen job without a place: go on, or hold its GPUs free for it", PARAM_CHOICE,
                      UNPLACED_PASS, 0, 1, unplaced_choices },
     { 0 },
