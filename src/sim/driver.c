@@ -94,7 +94,12 @@ static int loop(struct driver *d)
         bool others = heap_next(&d->heap) != USEC_NEVER || d->next_arrival < d->trace->count || d->has_fault ||
                       d->next_script < d->config->script_count;
 
-        if (at == USEC_NEVER || (d->config->until && at > d->config->until))
+        if (d->config->until && at > d->config->until) {
+            d->now = d->config->until; /* nothing happens there, but waits and samples last until then */
+            r = instant(d);
+            break;
+        }
+        if (at == USEC_NEVER)
             break;
         idle = others ? 0 : idle + 1;
         d->now = at;

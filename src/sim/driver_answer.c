@@ -178,15 +178,22 @@ void answer_collect(struct driver *d, uint32_t index)
     const struct actor *a = &d->actors[index];
     struct job_result *out = &d->result->jobs[index];
     const struct job *job = core_job(d->core, a->slot);
+    bool waits = job_waits(job->state), aside = waits && job->shape == UINT32_MAX;
+    usec_t now = core_now(d->core);
 
     for (int i = 0; i < REASON_COUNT; i++)
         out->waited[i] = job->waited[i];
+    /* A wait that is not over when the run ends is booked nowhere yet, but for the time in a shape. */
+    if (aside || job->state == JOB_HELD || job->state == JOB_SUSPENDED)
+        out->waited[job->reason] += now - job->state_since;
+    else if (job->state == JOB_CLAIMING)
+        out->waited[REASON_PREEMPTING] += now - job->state_since;
     out->run = job->ran;
     out->preemptions = job->preemptions;
     out->migrations = job->migrations;
     out->attempts = job->attempts;
     out->fair_share = job->over_quota;
-    out->fragmentation = job->waited_all - job->over_quota;
+    out->fragmentation = job->waited_all + (waits ? now - job->queued_at : 0) - job->over_quota;
 }
 
 static void note_placement(struct driver *d, uint32_t index)
