@@ -18,7 +18,8 @@ struct codec {
     void *arg;
     const unsigned char *data;
     size_t size, at;
-    bool bad; /* cut short, or a number out of its range */
+    uint64_t sum; /* over the numbers so far; the last one written tells what it must be */
+    bool bad;     /* cut short, or a number out of its range */
 };
 
 static const uint64_t magic = 0x31706e5372747375ULL;
@@ -40,6 +41,9 @@ static void u64(struct codec *c, uint64_t *value)
 {
     unsigned char bytes[8];
 
+    if (c->write)
+        c->sum = rng_mix(c->sum ^ *value);
+
     for (int i = 0; c->write && i < 8; i++)
         bytes[i] = (unsigned char)(*value >> (8 * i));
     raw(c, bytes, 8);
@@ -48,6 +52,23 @@ static void u64(struct codec *c, uint64_t *value)
     *value = 0;
     for (int i = 0; i < 8; i++)
         *value |= (uint64_t)bytes[i] << (8 * i);
+    c->sum = rng_mix(c->sum ^ *value);
+}
+
+/* Opaque bytes of a policy, as words. */
+static void blob(struct codec *c, void *data, size_t size)
+{
+    unsigned char *at = data;
+
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = 0;
+
+        for (size_t k = 0; k < 8 && i + k < size; k++)
+            word |= (uint64_t)at[i + k] << (8 * k);
+        u64(c, &word);
+        for (size_t k = 0; !c->write && k < 8 && i + k < size; k++)
+            at[i + k] = (unsigned char)(word >> (8 * k));
+    }
 }
 
 static void i64(struct codec *c, int64_t *value)
@@ -223,8 +244,9 @@ static void job_part(struct codec *c, struct core *core, uint32_t index)
     core->jobs[index] = copy;
     core->jobs[index].shares = SHARE_NONE;
     core->jobs[index].run_class = UINT32_MAX;
-    core->tree[index].rank =
-        (struct rank){ .key = (__int128)high << 64 | (uint64_t)low, .time = copy.spec.submit, .id = copy.spec.id };
+    core->tree[index].rank = (struct rank){ .key = (__int128)((unsigned __int128)(uint64_t)high << 64 | (uint64_t)low),
+                                            .time = copy.spec.submit,
+                                            .id = copy.spec.id };
     core->tree[index].aux = aux;
     for (int k = 0; k < TIMERS_A_JOB; k++)
         heap_set(&core->timers, timer_of(index, (enum timer_kind)k), timers[k]);
@@ -309,13 +331,13 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     flag(c, &vc->dirty);
     u64(c, &vc->seen_releases);
     i64(c, &wake);
-    raw(c, vc->order.state, vc->policy.order->kept_size);
-    raw(c, vc->place.state, vc->policy.place->kept_size);
-    raw(c, vc->planner.state, vc->policy.planner->kept_size);
+    blob(c, vc->order.state, vc->policy.order->kept_size);
+    blob(c, vc->place.state, vc->policy.place->kept_size);
+    blob(c, vc->planner.state, vc->policy.planner->kept_size);
     if (vc->policy.admit)
-        raw(c, vc->admit.state, vc->policy.admit->kept_size);
+        blob(c, vc->admit.state, vc->policy.admit->kept_size);
     if (vc->policy.tune)
-        raw(c, vc->tune.state, vc->policy.tune->kept_size);
+        blob(c, vc->tune.state, vc->policy.tune->kept_size);
     u32(c, &vc->queue.shape_top, SHAPES_MAX);
     u32(c, &live, SHAPES_MAX);
     for (uint32_t i = 0; i < live && !c->bad; i++)
@@ -395,6 +417,21 @@ void core_save(const struct core *core, snap_write_fn write, void *arg)
 
     assert(core->inbox_count == 0);
     state(&c, both.own);
+    u64(&c, &(uint64_t){ c.sum });
+}
+
+/* A copy that is damaged is found before anything of it is believed. */
+static bool intact(const void *data, size_t size)
+{
+    struct codec c = { .data = data, .size = size };
+    uint64_t sum = 0, value = 0;
+
+    while (c.at + 8 < size) {
+        u64(&c, &value);
+        sum = c.sum;
+    }
+    u64(&c, &value);
+    return !c.bad && c.at == size && value == sum;
 }
 
 int core_load(const struct cluster_spec *spec_, const struct core_config *config, const void *data, size_t size,
@@ -402,16 +439,20 @@ int core_load(const struct cluster_spec *spec_, const struct core_config *config
 {
     struct codec c = { .data = data, .size = size };
     struct core *core;
-    int r = core_new(spec_, config, &core, err);
+    int r;
 
+    if (size % 8 || !intact(data, size))
+        return error_set(err, -EBADMSG, "snapshot: damaged or cut short, %zu bytes", size);
+    r = core_new(spec_, config, &core, err);
     if (r < 0)
         return r;
     state(&c, core);
     if (!c.bad)
         c.bad = core_requeue(core) < 0;
-    if (c.bad || c.at != size) {
+    if (c.bad || c.at + 8 != size) {
         core_free(core);
-        return error_set(err, -EBADMSG, "snapshot: damaged, or of another cluster, at byte %zu of %zu", c.at, size);
+        return error_set(err, -EBADMSG, "snapshot: of another cluster, limit or policy, at byte %zu of %zu", c.at,
+                         size);
     }
     *ret_core = core;
     return 0;
