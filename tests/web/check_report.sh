@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_report.sh MAKE_REPORT [MUSTER] - opens reports in a real, headless Chromium and looks at what became of them: no error of
 # the script, every plot drawn, pointer and keyboard answered, nothing wider than a phone, the numbers there without
-# JavaScript, nothing fetched from elsewhere. Prints TAP; exits 77 without a browser. KEEP=DIR keeps pages and
+# JavaScript, nothing fetched from elsewhere. Prints TAP; skipped without a browser. KEEP=DIR keeps pages and
 # screenshots there.
 set -u
 
@@ -12,7 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 browser=$(command -v chromium || command -v chromium-browser || true)
 if [ -z "$browser" ]; then
     echo "1..0 # SKIP no chromium"
-    exit 77
+    exit 0
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
