@@ -19,6 +19,8 @@ static bool may_stop(const struct job *job)
 /* The newest job of the virtual cluster that may go; guests or owners. */
 static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t sku, bool guests)
 {
+    if (guests && vc->guest[sku] == 0)
+        return JOB_NONE;
     for (uint32_t i = vc->run_last; i != JOB_NONE; i = core->jobs[i].prev) {
         const struct job *job = &core->jobs[i];
         int64_t amount = (int64_t)job->gpus * job->spec.share;
@@ -77,6 +79,23 @@ static int find_any_level(struct plan *plan, struct shape_class *cls, uint32_t s
     return r;
 }
 
+/* Whether there is enough to get back for whole GPUs, wherever it may lie. A share may also use what is left of one. */
+static bool reclaim_enough(const struct core *core, uint32_t own_vc, uint32_t sku, const struct shape *shape)
+{
+    int64_t most = (int64_t)view_free(&core->view, sku) * MGPU_ONE, demand = (int64_t)shape->gpus * shape->share;
+
+    if (shape->share < MGPU_ONE)
+        return true;
+    for (uint32_t v = 0; v < core->vc_count && most < demand; v++) {
+        const struct vc *vc = &core->vcs[v];
+
+        most += vc->guest[sku];
+        if (v != own_vc && vc->used[sku] > vc->quota[sku])
+            most += vc->used[sku] - vc->quota[sku];
+    }
+    return most >= demand;
+}
+
 static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
 {
     struct core *core = plan->core;
@@ -113,7 +132,7 @@ int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
         return -EBUSY;
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
         if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
-            reclaim_on(plan, job, sku, ret) == 0)
+            reclaim_enough(core, plan->vc, sku, &cls->shape) && reclaim_on(plan, job, sku, ret) == 0)
             return 0;
     return -EBUSY;
 }
