@@ -390,7 +390,7 @@ void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad)
     g->bad = bad;
     node->bad = (uint16_t)(bad ? node->bad + 1 : node->bad - 1);
     if (node->up)
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i <= ZONE_KINDS; i++)
             if (node->pool[i] != POOL_NONE)
                 topo->pools[node->pool[i]].total += bad ? UINT32_MAX : 1;
     if (is_free(g) != was_free)

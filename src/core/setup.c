@@ -96,12 +96,12 @@ static void build_cells(struct core *core, const struct cluster_spec *spec, bool
         below += spec->nodes[n].sockets * (1u + spec->nodes[n].groups);
     topo->cells = block_new(core, failed, below, sizeof(*topo->cells));
     topo->nodes = block_new(core, failed, spec->node_count, sizeof(*topo->nodes));
-    topo->rack_cells = block_new(core, failed, spec->rack_count, sizeof(*topo->rack_cells));
     if (*failed)
         return;
     topo->cell_count = below;
     topo->node_count = spec->node_count;
-    topo->rack_count = spec->rack_count;
+    topo->zones[ZONE_RACK] = (struct zones){ .count = spec->rack_count, .first_cell = rack0 };
+    topo->zones[ZONE_DOMAIN] = (struct zones){ .count = spec->domain_count, .first_cell = domain0 };
     topo->sku_count = spec->sku_count;
     for (uint32_t s = 0; s < spec->sku_count; s++)
         topo->sku_memory[s] = spec->skus[s].memory_mib;
@@ -122,7 +122,6 @@ static void build_cells(struct core *core, const struct cluster_spec *spec, bool
         topo->cells[domain].level = LEVEL_DOMAIN;
         topo->cells[rack].level = LEVEL_RACK;
         topo->cells[rack].parent = domain;
-        topo->rack_cells[from->rack] = rack;
         if (topo->cells[rack].child_count++ == 0) {
             topo->cells[rack].first_child = node0 + n;
             if (topo->cells[domain].child_count++ == 0)
@@ -214,49 +213,61 @@ static void pool_assign(struct topo *topo, uint32_t pool, int slot)
             topo->nodes[n].pool[slot] = pool;
 }
 
-/* Pools of the whole cluster and, where there is more than one rack, of each rack. */
+static uint32_t zone_of(const struct node_spec *node, enum zone_kind kind)
+{
+    return kind == ZONE_RACK ? node->rack : node->domain;
+}
+
+/* A pool for each zone and type; none where the cluster is one zone. */
+static void build_zones(struct core *core, const struct cluster_spec *spec, enum zone_kind kind, bool *failed)
+{
+    struct topo *topo = &core->ledger.topo;
+    struct zones *zones = &topo->zones[kind];
+    size_t elements = (size_t)zones->count * topo->sku_count;
+
+    zones->pools = block_new(core, failed, elements, sizeof(*zones->pools));
+    zones->nodes = block_new(core, failed, elements, sizeof(*zones->nodes));
+    zones->trees = block_new(core, failed, topo->sku_count, sizeof(*zones->trees));
+    for (uint32_t sku = 0; sku < topo->sku_count && !*failed; sku++)
+        zones->trees[sku] = TREE_NONE;
+    for (uint32_t zone = 0, first = 0, end; zone < zones->count && zones->count > 1; zone++, first = end) {
+        for (end = first; end < topo->node_count && zone_of(&spec->nodes[end], kind) == zone;)
+            end++;
+        for (uint32_t sku = 0; sku < topo->sku_count && !*failed; sku++) {
+            uint32_t element = zone * topo->sku_count + sku;
+
+            zones->pools[element] = POOL_NONE;
+            if (!has_sku(topo, sku, first, end))
+                continue;
+            zones->pools[element] = pool_new(core, failed, sku, first, end);
+            if (*failed)
+                return;
+            pool_assign(topo, zones->pools[element], kind);
+            zones->nodes[element].rank =
+                (struct rank){ .key = -(__int128)topo->pools[zones->pools[element]].free, .id = zone };
+            tree_insert(zones->nodes, &zones->trees[sku], element);
+        }
+    }
+}
+
+/* Pools of the whole cluster, of its racks and of its domains. */
 static void build_pools(struct core *core, const struct cluster_spec *spec, bool *failed)
 {
     struct topo *topo = &core->ledger.topo;
-    size_t racks = (size_t)topo->rack_count * topo->sku_count;
+    size_t pools = (size_t)topo->sku_count * (1 + spec->rack_count + spec->domain_count);
 
-    topo->pools = block_new(core, failed, racks + topo->sku_count, sizeof(*topo->pools));
-    topo->rack_pools = block_new(core, failed, racks, sizeof(*topo->rack_pools));
+    topo->pools = block_new(core, failed, pools, sizeof(*topo->pools));
     topo->sku_pools = block_new(core, failed, topo->sku_count, sizeof(*topo->sku_pools));
-    topo->rack_trees = block_new(core, failed, topo->sku_count, sizeof(*topo->rack_trees));
-    topo->rack_nodes = block_new(core, failed, racks, sizeof(*topo->rack_nodes));
-    if (*failed)
-        return;
     for (uint32_t n = 0; n < topo->node_count; n++)
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i <= ZONE_KINDS; i++)
             topo->nodes[n].pool[i] = POOL_NONE;
-    for (uint32_t sku = 0; sku < topo->sku_count; sku++) {
-        topo->rack_trees[sku] = TREE_NONE;
+    for (uint32_t sku = 0; sku < topo->sku_count && !*failed; sku++) {
         topo->sku_pools[sku] = pool_new(core, failed, sku, 0, topo->node_count);
-        if (*failed)
-            return;
-        pool_assign(topo, topo->sku_pools[sku], 2);
+        if (!*failed)
+            pool_assign(topo, topo->sku_pools[sku], ZONE_KINDS);
     }
-    for (uint32_t rack = 0, first = 0, end; rack < topo->rack_count; rack++, first = end) {
-        for (end = first; end < topo->node_count && spec->nodes[end].rack == rack;)
-            end++;
-        for (uint32_t sku = 0; sku < topo->sku_count; sku++) {
-            uint32_t element = rack * topo->sku_count + sku;
-
-            topo->rack_pools[element] = POOL_NONE;
-            if (topo->rack_count == 1)
-                topo->rack_pools[element] = topo->sku_pools[sku];
-            if (topo->rack_count == 1 || !has_sku(topo, sku, first, end))
-                continue;
-            topo->rack_pools[element] = pool_new(core, failed, sku, first, end);
-            if (*failed)
-                return;
-            pool_assign(topo, topo->rack_pools[element], 0);
-            topo->rack_nodes[element].rank =
-                (struct rank){ .key = -(__int128)topo->pools[topo->rack_pools[element]].free, .id = rack };
-            tree_insert(topo->rack_nodes, &topo->rack_trees[sku], element);
-        }
-    }
+    for (int kind = 0; kind < ZONE_KINDS && !*failed; kind++)
+        build_zones(core, spec, (enum zone_kind)kind, failed);
 }
 
 static void build_ledger(struct core *core, const struct core_config *config, bool *failed)

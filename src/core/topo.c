@@ -15,21 +15,57 @@ static void pool_move(struct pool *pool, uint32_t node, uint16_t from, uint16_t 
     pool->free = pool->free + to - from;
 }
 
-/* Keeps the racks of a type ordered by free GPUs, most first, lower number first among equals. */
-static void rack_reorder(struct topo *topo, uint32_t node)
+/* The node's free GPUs changed: its rack and its domain may have a new place in the order. */
+static void zones_reorder(struct topo *topo, uint32_t node)
 {
     uint32_t sku = topo->nodes[node].sku;
-    uint32_t cell = topo_above(topo, node, LEVEL_RACK);
-    uint32_t rack = cell - topo->rack_cells[0];
-    uint32_t element = rack * topo->sku_count + sku;
-    struct tree_node *t = &topo->rack_nodes[element];
-    int64_t free = topo->pools[topo->rack_pools[element]].free;
 
-    if (topo->rack_count == 1 || t->rank.key == -(__int128)free)
-        return;
-    tree_remove(topo->rack_nodes, &topo->rack_trees[sku], element);
-    t->rank.key = -(__int128)free;
-    tree_insert(topo->rack_nodes, &topo->rack_trees[sku], element);
+    for (int kind = 0; kind < ZONE_KINDS; kind++) {
+        struct zones *zones = &topo->zones[kind];
+        uint32_t cell, element;
+        struct tree_node *t;
+        int64_t free;
+
+        if (zones->count == 1)
+            continue;
+        cell = topo_above(topo, node, kind == ZONE_RACK ? LEVEL_RACK : LEVEL_DOMAIN);
+        element = (cell - zones->first_cell) * topo->sku_count + sku;
+        t = &zones->nodes[element];
+        free = topo->pools[zones->pools[element]].free;
+        if (t->rank.key == -(__int128)free)
+            continue;
+        tree_remove(zones->nodes, &zones->trees[sku], element);
+        t->rank.key = -(__int128)free;
+        tree_insert(zones->nodes, &zones->trees[sku], element);
+    }
+}
+
+const struct pool *topo_next_zone(const struct topo *topo, enum zone_kind kind, uint32_t sku, uint32_t *element)
+{
+    const struct zones *zones = &topo->zones[kind];
+    bool first = *element == TREE_NONE;
+
+    if (zones->count == 1) {
+        *element = 0;
+        return first ? &topo->pools[topo->sku_pools[sku]] : NULL;
+    }
+    *element = first ? tree_first(zones->nodes, zones->trees[sku])
+                     : tree_after(zones->nodes, zones->trees[sku], &zones->nodes[*element].rank);
+    return *element == TREE_NONE ? NULL : &topo->pools[zones->pools[*element]];
+}
+
+const struct pool *topo_best_zone(const struct topo *topo, enum zone_kind kind, uint32_t sku, uint32_t need)
+{
+    const struct zones *zones = &topo->zones[kind];
+    const struct pool *all = &topo->pools[topo->sku_pools[sku]];
+    struct rank bound = { .key = -(__int128)need, .time = INT64_MAX, .id = INT64_MAX };
+    uint32_t element;
+
+    if (zones->count == 1)
+        return all->free >= need ? all : NULL;
+    /* Most free first, so the last that has enough is the fullest. */
+    element = tree_before(zones->nodes, zones->trees[sku], &bound);
+    return element == TREE_NONE ? NULL : &topo->pools[zones->pools[element]];
 }
 
 void topo_node_free(struct topo *topo, uint32_t node, uint16_t free)
@@ -42,12 +78,12 @@ void topo_node_free(struct topo *topo, uint32_t node, uint16_t free)
     n->free = free;
     if (!n->up)
         return;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i <= ZONE_KINDS; i++)
         if (n->pool[i] != POOL_NONE)
             pool_move(&topo->pools[n->pool[i]], node, was, free);
     for (uint32_t c = n->cell; c != UINT32_MAX; c = topo->cells[c].parent)
         topo->cells[c].free = topo->cells[c].free + free - was;
-    rack_reorder(topo, node);
+    zones_reorder(topo, node);
 }
 
 void topo_node_up(struct topo *topo, uint32_t node, bool up)
@@ -58,7 +94,7 @@ void topo_node_up(struct topo *topo, uint32_t node, bool up)
     if (n->up == up)
         return;
     n->up = up;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i <= ZONE_KINDS; i++) {
         struct pool *pool;
 
         if (n->pool[i] == POOL_NONE)
@@ -78,7 +114,7 @@ void topo_node_up(struct topo *topo, uint32_t node, bool up)
     }
     for (uint32_t c = n->cell; c != UINT32_MAX; c = topo->cells[c].parent)
         topo->cells[c].free = up ? topo->cells[c].free + n->free : topo->cells[c].free - n->free;
-    rack_reorder(topo, node);
+    zones_reorder(topo, node);
 }
 
 uint32_t topo_above(const struct topo *topo, uint32_t node, enum level level)

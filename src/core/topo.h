@@ -19,6 +19,9 @@ enum level { LEVEL_GROUP, LEVEL_SOCKET, LEVEL_NODE, LEVEL_RACK, LEVEL_DOMAIN, LE
 
 #define POOL_NONE UINT32_MAX
 
+/* Parts of the cluster that a gang would rather not leave. */
+enum zone_kind { ZONE_RACK, ZONE_DOMAIN, ZONE_KINDS };
+
 struct cell {
     uint32_t parent, first_child, child_count;
     uint32_t first_gpu, gpu_count;
@@ -29,7 +32,7 @@ struct cell {
 struct node {
     uint32_t cell;
     uint32_t first_gpu;
-    uint32_t pool[3]; /* rack, domain, cluster; POOL_NONE where it would equal the next */
+    uint32_t pool[ZONE_KINDS + 1]; /* rack's, domain's, cluster's; POOL_NONE where it would be the cluster's */
     uint16_t gpus, free;
     uint16_t bad; /* GPUs out of order */
     uint8_t sku;
@@ -46,16 +49,23 @@ struct pool {
     uint32_t *bucket_count;
 };
 
+/* Racks or domains: those of one GPU type are kept ordered by free GPUs, most first, lower number first among equals.
+ */
+struct zones {
+    uint32_t count;
+    uint32_t first_cell;     /* of zone 0; those of the others follow */
+    uint32_t *pools;         /* [zone * sku_count + sku], POOL_NONE where the zone has none of the type */
+    struct tree_node *nodes; /* tree elements, numbered alike */
+    uint32_t *trees;         /* [sku]: roots */
+};
+
 struct topo {
     struct cell *cells;
     struct node *nodes;
     struct pool *pools;
-    uint32_t *rack_cells;         /* by rack number */
-    uint32_t *rack_pools;         /* [rack * sku_count + sku], POOL_NONE where the rack has none */
-    uint32_t *sku_pools;          /* [sku]: the whole cluster's */
-    struct tree_node *rack_nodes; /* tree elements: racks of one type by free GPUs, most first */
-    uint32_t *rack_trees;         /* [sku] roots; element = rack * sku_count + sku */
-    uint32_t cell_count, node_count, pool_count, rack_count, sku_count, gpu_count;
+    uint32_t *sku_pools; /* [sku]: the whole cluster's */
+    struct zones zones[ZONE_KINDS];
+    uint32_t cell_count, node_count, pool_count, sku_count, gpu_count;
     uint16_t node_gpus_max[SKUS_MAX];
     uint32_t sku_memory[SKUS_MAX]; /* MiB of one GPU, 0 = not told */
     uint32_t sku_gpus[SKUS_MAX];   /* of each type, working or not */
@@ -70,11 +80,12 @@ void topo_node_up(struct topo *topo, uint32_t node, bool up);
 /* The cell of `level` that holds the node. */
 uint32_t topo_above(const struct topo *topo, uint32_t node, enum level level);
 
-/* The pool of the rack for this GPU type, or POOL_NONE. */
-static inline uint32_t topo_rack_pool(const struct topo *topo, uint32_t rack, uint32_t sku)
-{
-    return topo->rack_pools[rack * topo->sku_count + sku];
-}
+/* The pools of a type zone by zone, most free GPUs first. *element is TREE_NONE before the first; NULL after the last.
+ * A cluster that is one zone gives its own pool. */
+const struct pool *topo_next_zone(const struct topo *topo, enum zone_kind kind, uint32_t sku, uint32_t *element);
+
+/* The zone with the fewest free GPUs of the type that still has `need`; NULL. */
+const struct pool *topo_best_zone(const struct topo *topo, enum zone_kind kind, uint32_t sku, uint32_t need);
 
 /* First node of the pool at or after `from` with exactly `free` GPUs free; node number or BITS_NONE. */
 static inline uint32_t pool_next(const struct pool *pool, uint16_t free, uint32_t from)

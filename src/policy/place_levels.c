@@ -41,19 +41,6 @@ static bool fits_fewest(const struct pool *pool, uint32_t need)
     return have >= need;
 }
 
-/* The racks of a type, most free GPUs first: the first (after NULL) or the next. NULL at the end. */
-static const struct pool *next_rack(const struct place_ctx *ctx, uint32_t sku, const struct pool *last,
-                                    uint32_t *element)
-{
-    const struct topo *topo = &ctx->ledger->topo;
-
-    if (topo->rack_count == 1)
-        return last ? NULL : &topo->pools[topo->sku_pools[sku]];
-    *element = last ? tree_after(topo->rack_nodes, topo->rack_trees[sku], &topo->rack_nodes[*element].rank)
-                    : tree_first(topo->rack_nodes, topo->rack_trees[sku]);
-    return *element == TREE_NONE ? NULL : &topo->pools[topo->rack_pools[*element]];
-}
-
 static int levels_find(struct place_ctx *ctx, const struct place_request *request)
 {
     const struct pool *all = pick_pool(ctx, request->sku);
@@ -76,8 +63,8 @@ static int levels_find(struct place_ctx *ctx, const struct place_request *reques
         take_emptiest(&pick, all, need);
         return 0;
     }
-    for (const struct pool *rack = next_rack(ctx, request->sku, NULL, &element); rack && rack->free >= need;
-         rack = next_rack(ctx, request->sku, rack, &element))
+    for (const struct pool *rack;
+         (rack = topo_next_zone(&ctx->ledger->topo, ZONE_RACK, request->sku, &element)) && rack->free >= need;)
         if (request->level == 1 || fits_fewest(rack, need)) {
             take_emptiest(&pick, rack, need);
             return 0;

@@ -2,8 +2,8 @@
 /* place_topology.c - as close together as the free GPUs allow, without waiting for better.
  *
  * In order: one group or socket of the fullest node that has room; that node; the fullest rack that has enough GPUs;
- * anywhere. In a rack, and across racks, the emptiest nodes come first, so that there are as few as possible, and the
- * rest goes where it leaves the smallest hole. "Fullest" keeps the larger holes for larger gangs.
+ * the fullest domain; anywhere. In each of them the emptiest nodes come first, so that there are as few as possible,
+ * and the rest goes where it leaves the smallest hole. "Fullest" keeps the larger holes for larger gangs.
  */
 #include <errno.h>
 
@@ -31,7 +31,7 @@ static void take_fewest(struct pick *pick, const struct pool *pool, uint32_t nee
 static int topology_find(struct place_ctx *ctx, const struct place_request *request)
 {
     const struct topo *topo = &ctx->ledger->topo;
-    const struct pool *pool = pick_pool(ctx, request->sku), *best = NULL;
+    const struct pool *pool = pick_pool(ctx, request->sku), *zone;
     struct pick pick = { .ctx = ctx };
     uint32_t need = (uint32_t)request->gpus;
 
@@ -48,28 +48,15 @@ static int topology_find(struct place_ctx *ctx, const struct place_request *requ
             return 0;
         }
     }
-    if (topo->rack_count == 1) {
-        take_fewest(&pick, pool, need);
-        return 0;
-    }
-    /* The rack with the fewest free GPUs that still has enough: the last such in the tree of most free first. */
-    {
-        struct rank bound = { .key = -(__int128)need, .time = INT64_MAX, .id = INT64_MAX };
-        uint32_t element = tree_before(topo->rack_nodes, topo->rack_trees[request->sku], &bound);
-
-        if (element != TREE_NONE)
-            best = &topo->pools[topo->rack_pools[element]];
-    }
-    if (best && best->free >= need) {
-        take_fewest(&pick, best, need);
-        return 0;
-    }
-    take_fewest(&pick, pool, need);
+    zone = topo_best_zone(topo, ZONE_RACK, request->sku, need);
+    if (!zone)
+        zone = topo_best_zone(topo, ZONE_DOMAIN, request->sku, need);
+    take_fewest(&pick, zone ? zone : pool, need);
     return 0;
 }
 
 const struct place_ops place_topology = {
     .name = "topology",
-    .summary = "as close together as free GPUs allow: group, socket, node, rack",
+    .summary = "as close together as free GPUs allow: group, socket, node, rack, domain",
     .find = topology_find,
 };

@@ -133,7 +133,8 @@ static uint32_t gather(const struct planner_ctx *ctx, struct yarn *yarn, const s
     const struct ledger *ledger = view_ledger(ctx->view);
     const struct topo *topo = &ledger->topo;
     const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
-    uint32_t need = (uint32_t)job->spec.gpus < HOLD_MAX ? (uint32_t)job->spec.gpus : HOLD_MAX, count = 0, node;
+    uint32_t need = (uint32_t)job->spec.gpus < HOLD_MAX ? (uint32_t)job->spec.gpus : HOLD_MAX, count = 0,
+             rack = TREE_NONE, node;
 
     if (job->level == 0 && need <= pool->gpus_max) {
         node = pool_emptiest(pool);
@@ -141,8 +142,8 @@ static uint32_t gather(const struct planner_ctx *ctx, struct yarn *yarn, const s
             gather_node(ledger, node, yarn, &count, need);
         return count;
     }
-    if (job->level < 2 && topo->rack_count > 1)
-        pool = &topo->pools[topo->rack_pools[tree_first(topo->rack_nodes, topo->rack_trees[sku])]];
+    if (job->level < 2)
+        pool = topo_next_zone(topo, ZONE_RACK, sku, &rack);
     for (uint32_t n = pool->first_node; n < pool->first_node + pool->node_count && count < need; n++)
         if (topo->nodes[n].sku == sku && topo->nodes[n].up)
             gather_node(ledger, n, yarn, &count, need);
