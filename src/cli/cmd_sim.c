@@ -22,9 +22,15 @@ int cmd_sim(int argc, char **argv)
     return verb_dispatch("muster sim", verbs, argc, argv);
 }
 
-static void show_value(const struct param *p, int64_t value)
+static void show_value(const struct param *p, const int64_t *values)
 {
+    int64_t value = values[0];
+
     switch (p->kind) {
+    case PARAM_TIMES:
+        for (int64_t i = 1; i <= value; i++)
+            printf("%s%llds", i > 1 ? "," : "", (long long)(values[i] / USEC_SEC));
+        break;
     case PARAM_TIME:
         printf("%llds", (long long)(value / USEC_SEC));
         break;
@@ -47,7 +53,7 @@ static void show_params(const struct param *params, const int64_t *values)
 {
     for (size_t i = 0; params && params[i].name; i++) {
         printf("    --set %s=", params[i].name);
-        show_value(&params[i], values[i]);
+        show_value(&params[i], &values[i]);
         printf("  %s", params[i].help);
         for (size_t c = 0; params[i].choices && params[i].choices[c]; c++)
             printf("%s%s", c ? "|" : ": ", params[i].choices[c]);

@@ -7,7 +7,8 @@
  *
  * An offer may be refused; a step cannot fail. At one instant the driver offers what happened, steps, carries the
  * effects out, offers the answers that came at once, and steps again at the same instant; the planning pass runs in the
- * first of these steps only, so it never runs twice for one instant and never sees half of one.
+ * first of these steps only, so it never sees half of an instant. It runs twice for one instant only when an ordering
+ * wants it: when what the pass did (a stop) changes the key of a job at once.
  */
 #include "base/error.h"
 #include "core/vc.h"

@@ -71,7 +71,7 @@ struct job_ref {
 /* Causes of waiting that a whole shape class shares; the core integrates time in each of them once a class. */
 enum { WAIT_LANES = 9 };
 
-enum { POLICY_WORDS = 4 };
+enum { POLICY_WORDS = 4, ORDER_WORDS = 3 };
 
 struct job {
     struct jobspec spec;
@@ -109,7 +109,8 @@ struct job {
     usec_t waited[REASON_COUNT];
     usec_t over_quota; /* waiting while its virtual cluster was over what it is owed (fair-share delay) */
     usec_t waited_all;
-    int64_t word[POLICY_WORDS]; /* the policy's own, kept in snapshots */
+    int64_t word[POLICY_WORDS];      /* the planner's own, kept in snapshots */
+    int64_t order_word[ORDER_WORDS]; /* the ordering's own */
 };
 
 /* Progress including what was made since it was last settled. */

@@ -6,7 +6,8 @@
  * slope_ppm / 1,000,000 a microsecond (remaining time falls by one, remaining service by the number of GPUs): the core
  * keeps running jobs of one slope in one tree, so that "what runs before this job, now" needs no re-sorting as time
  * goes by. A key that jumps (a queue of least attained service) names the instant; the core keeps the timer and asks
- * again.
+ * again. What an ordering has to remember of a job (when it was last promoted) it keeps in the job's own words: they
+ * are handed over as they were left and kept with the job, in snapshots too.
  *
  * The values handed over are integers; what computes them may use floating point.
  */
@@ -26,7 +27,8 @@ struct order_ctx {
 struct order_key {
     int64_t value;     /* now */
     int64_t slope_ppm; /* how fast it falls while the job runs */
-    usec_t change_at;  /* when to ask again, USEC_NEVER */
+    usec_t change_at;  /* when to ask again, USEC_NEVER; now: plan once more at this instant */
+    int64_t word[ORDER_WORDS];
 };
 
 struct order_ops {

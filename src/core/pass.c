@@ -291,6 +291,7 @@ void pass_run(struct core *core)
         return;
     }
     core->planned_at = core->now;
+    core->passes++;
     if (core->vc_count > 1)
         order_vcs(core);
     for (uint32_t i = 0; i < core->vc_count; i++)

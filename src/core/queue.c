@@ -3,6 +3,7 @@
 #include "core/queue.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "core/state.h"
 
@@ -128,17 +129,21 @@ void queue_booked(const struct core *core, uint32_t index, struct job *copy)
     book(&cls, copy);
 }
 
-/* Asks the ordering for the key and keeps the timer of its next change. */
-static void key_update(struct core *core, uint32_t index)
+/* Asks the ordering for the key and keeps the timer of its next change. A job that begins to wait may want another
+ * pass at this instant; asked again it may not, or it could want them forever. */
+static void key_update(struct core *core, uint32_t index, bool begins)
 {
     struct job *job = &core->jobs[index];
     struct vc *vc = &core->vcs[job->vc];
     struct order_key key = { .change_at = USEC_NEVER };
 
+    memcpy(key.word, job->order_word, sizeof(key.word));
     vc->policy.order->key(&vc->order, job, &key);
+    memcpy(job->order_word, key.word, sizeof(key.word));
     job->order_value = key.value;
     job->order_slope = job->state == JOB_RUNNING ? key.slope_ppm : 0;
-    heap_set(&core->timers, timer_of(index, TIMER_KEY), key.change_at > core->now ? key.change_at : USEC_NEVER);
+    heap_set(&core->timers, timer_of(index, TIMER_KEY),
+             key.change_at >= core->now + !begins ? key.change_at : USEC_NEVER);
 }
 
 /* The key as trees have it: a higher priority comes before any key of a lower one. Keys fall with time, priorities do
@@ -166,7 +171,7 @@ void queue_add(struct core *core, uint32_t index)
 
     if (cls == UINT32_MAX)
         cls = shape_new(queue, &shape, core->now);
-    key_update(core, index);
+    key_update(core, index, true);
     job->shape = cls;
     queue_reason(&queue->shapes[cls], queue->shapes[cls].reason, queue->shapes[cls].over_quota, core->now);
     for (int lane = 0; lane < WAIT_LANES; lane++)
@@ -221,7 +226,7 @@ void queue_run_add(struct core *core, uint32_t index)
     struct rank rank = { .time = job->spec.submit, .id = job->spec.id };
     int64_t slope = 0;
 
-    key_update(core, index);
+    key_update(core, index, false);
     if (queue->run_order == RUN_UNORDERED)
         return;
     if (queue->run_order == RUN_BY_END) {
@@ -283,7 +288,7 @@ void queue_rekey(struct core *core, uint32_t index)
         struct queue *queue = &core->vcs[job->vc].queue;
 
         tree_remove(core->tree, &queue->shapes[job->shape].root, index);
-        key_update(core, index);
+        key_update(core, index, false);
         core->tree[index].rank.key = ranked(job, (__int128)job->order_value * PPM_ONE);
         tree_insert(core->tree, &queue->shapes[job->shape].root, index);
     } else if (job_holds(job->state)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rebuild.c - what a snapshot leaves out, built again from what it holds: lists, trees and sums. */
 #include <errno.h>
+#include <string.h>
 
 #include "core/state.h"
 
@@ -67,7 +68,9 @@ void core_relink(struct core *core, uint32_t index)
     usec_t key_at = heap_at(&core->timers, timer_of(index, TIMER_KEY));
     int64_t value = job->order_value, slope = job->order_slope;
     struct queue *queue = &core->vcs[job->vc].queue;
+    int64_t words[ORDER_WORDS];
 
+    memcpy(words, job->order_word, sizeof(words));
     core_attach(core, index);
     /* Keys were rounded when they were computed; the very same ones come back. */
     if (queue->run_order != RUN_UNORDERED) {
@@ -78,6 +81,7 @@ void core_relink(struct core *core, uint32_t index)
     }
     job->order_value = value;
     job->order_slope = slope;
+    memcpy(job->order_word, words, sizeof(words));
     heap_set(&core->timers, timer_of(index, TIMER_KEY), key_at);
 }
 

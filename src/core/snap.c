@@ -217,6 +217,8 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     i64(c, &j->waited_all);
     for (int i = 0; i < POLICY_WORDS; i++)
         i64(c, &j->word[i]);
+    for (int i = 0; i < ORDER_WORDS; i++)
+        i64(c, &j->order_word[i]);
 }
 
 static void job_part(struct codec *c, struct core *core, uint32_t index)
@@ -372,6 +374,7 @@ static void state(struct codec *c, struct core *core)
         c->bad = true;
     i64(c, &core->now);
     i64(c, &core->planned_at);
+    u32(c, &core->passes, PASSES_MAX);
     i64(c, &round);
     u64(c, &core->rng.state);
     u64(c, &core->decisions);

@@ -17,6 +17,7 @@ struct plan {
 
 struct core {
     usec_t now, round, planned_at; /* planned_at: instant of the last pass, -1 */
+    uint32_t passes;               /* at this instant */
     struct ledger ledger;
     struct job *jobs;
     struct tree_node *tree;                   /* element i: job i, in a waiting or a running tree */
@@ -44,6 +45,9 @@ struct core {
     struct rng rng;
     uint64_t decisions, digest;
 };
+
+/* Passes at one instant: more than one only when keys change by what a pass did. */
+enum { PASSES_MAX = 64 };
 
 enum timer_kind { TIMER_KEY, TIMER_PLANNER, TIMERS_A_JOB };
 

@@ -582,8 +582,11 @@ static void inbox_sort(struct core *core)
     }
 }
 
-static void fire_timers(struct core *core)
+/* Whether the key of some job changed. */
+static bool fire_timers(struct core *core)
 {
+    bool again = false;
+
     while (heap_next(&core->timers) <= core->now) {
         uint32_t element = heap_first(&core->timers);
         uint32_t index = element / TIMERS_A_JOB;
@@ -598,6 +601,7 @@ static void fire_timers(struct core *core)
         }
         if (element % TIMERS_A_JOB == TIMER_KEY) {
             queue_rekey(core, index);
+            again = true;
             core->vcs[core->jobs[index].vc].dirty = true;
         } else {
             struct vc *vc = &core->vcs[core->jobs[index].vc];
@@ -606,11 +610,15 @@ static void fire_timers(struct core *core)
             vc->policy.planner->timer(&vc->planner, &plan, index);
         }
     }
+    return again;
 }
 
 const struct outbox *core_step(struct core *core, usec_t at)
 {
+    bool quiet = core->inbox_count == 0;
+
     assert(at >= core->now);
+    core->passes = at == core->now ? core->passes : 0;
     core->now = at;
     core->outbox.effect_count = core->outbox.decision_count = core->outbox.gpu_count = 0;
     core->late = false;
@@ -619,7 +627,9 @@ const struct outbox *core_step(struct core *core, usec_t at)
         if (still_true(core, &core->inbox[i]))
             apply(core, &core->inbox[i]);
     core->inbox_count = 0;
-    fire_timers(core);
+    /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
+    if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)
+        core->planned_at = -1;
     if (core->planned_at != at)
         pass_run(core);
     else

@@ -120,9 +120,39 @@ static int read_number(const struct param *param, const char *text, int64_t *ret
     return 0;
 }
 
+/* "60s,10m,2h", ascending: how many into ret[0], the times behind it. */
+static int read_times(const struct param *param, const char *text, int64_t *ret)
+{
+    int64_t values[PARAM_TIMES_MAX];
+    int64_t count = 0;
+
+    assert(param->max <= PARAM_TIMES_MAX);
+    for (;;) {
+        char one[32] = "";
+        size_t length = strcspn(text, ",");
+
+        if (count == param->max || length >= sizeof(one))
+            return -EINVAL;
+        memcpy(one, text, length);
+        if (read_time(one, &values[count]) < 0 || values[count] < param->min ||
+            (count && values[count] <= values[count - 1]))
+            return -EINVAL;
+        count++;
+        text += length;
+        if (*text++ == '\0')
+            break;
+    }
+    ret[0] = count;
+    memcpy(ret + 1, values, (size_t)count * sizeof(*values));
+    return 0;
+}
+
+/* Into ret[0], or for a list into as many as it has. */
 static int read_value(const struct param *param, const char *text, int64_t *ret)
 {
     switch (param->kind) {
+    case PARAM_TIMES:
+        return read_times(param, text, ret);
     case PARAM_TIME:
         return read_time(text, ret);
     case PARAM_SWITCH:
@@ -147,6 +177,8 @@ static const char *expected(const struct param *param)
         return "a ratio such as 0.9 or 90%";
     case PARAM_COUNTER:
         return "a whole number";
+    case PARAM_TIMES:
+        return "ascending times such as 60s,10m,2h";
     case PARAM_CHOICE:
         break;
     }
@@ -156,15 +188,19 @@ static const char *expected(const struct param *param)
 static int set_in(const struct param *params, int64_t *values, const char *key, const char *value, struct error *err)
 {
     for (size_t i = 0; params && params[i].name; i++) {
-        int64_t number;
+        int64_t read[PARAM_TIMES_MAX + 1];
 
         if (strcmp(params[i].name, key) != 0)
             continue;
-        if (read_value(&params[i], value, &number) < 0)
+        if (read_value(&params[i], value, read) < 0)
             return error_set(err, -EINVAL, "%s: expected %s, got '%s'", key, expected(&params[i]), value);
-        if (number < params[i].min || number > params[i].max)
+        if (params[i].kind == PARAM_TIMES) {
+            memcpy(values + i, read, (size_t)(read[0] + 1) * sizeof(*read));
+            return 0;
+        }
+        if (read[0] < params[i].min || read[0] > params[i].max)
             return error_set(err, -EINVAL, "%s: '%s' is out of range", key, value);
-        values[i] = number;
+        values[i] = read[0];
         return 0;
     }
     return -ENOENT;
@@ -173,8 +209,13 @@ static int set_in(const struct param *params, int64_t *values, const char *key, 
 static void standards(const struct param *params, int64_t *values)
 {
     for (size_t i = 0; params && params[i].name; i++) {
-        assert(i < PARAMS_MAX);
+        assert(i + PARAM_TIMES_MAX < PARAMS_MAX);
         values[i] = params[i].standard;
+        if (params[i].kind == PARAM_TIMES) {
+            assert(!params[i + 1].name);
+            values[i] = 1;
+            values[i + 1] = params[i].standard;
+        }
     }
 }
 
@@ -192,16 +233,21 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
 
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err)
 {
-    int r;
+    int found = -ENOENT, r;
 
     if (strcmp(key, "place") == 0)
         return set_place(setup, value, err);
     r = set_in(setup->planner->params, setup->planner_params, key, value, err);
-    if (r == -ENOENT)
+    found = r == -ENOENT ? found : r;
+    if (found >= 0 || found == -ENOENT) {
         r = set_in(setup->order->params, setup->order_params, key, value, err);
-    if (r == -ENOENT)
+        found = r == -ENOENT ? found : r;
+    }
+    if (found >= 0 || found == -ENOENT) {
         r = set_in(setup->place->params, setup->place_params, key, value, err);
-    return r;
+        found = r == -ENOENT ? found : r;
+    }
+    return found;
 }
 
 void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)

@@ -20,7 +20,7 @@ const struct policy *policy_at(size_t index);
 /* A composition with every knob at its standard or fixed value. */
 void policy_setup(const struct policy *policy, struct policy_setup *ret_setup);
 
-/* Sets one knob of whichever part has it; `place` chooses the placement itself. 0, -ENOENT (no part has it), -EINVAL
+/* Sets one knob in every part that has it (parts that work together may share one); `place` chooses the placement itself. 0, -ENOENT (no part has it), -EINVAL
  * with words. */
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err);
 
