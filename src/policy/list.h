@@ -9,7 +9,7 @@
 #include "core/place.h"
 #include "core/planner.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf)
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las)
 
 #define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels)
 
@@ -22,6 +22,8 @@
     X("sjf", list, sjf, count, "mode=strict", "shortest job first by estimate, never preempting")                      \
     X("srtf", list_preempt, srtf, count, "mode=preempt", "shortest remaining time first, preempting")                  \
     X("srsf", list_preempt, srsf, count, "mode=preempt", "shortest remaining service (time x GPUs) first, preempting") \
+    X("las", list_preempt, las, count, "mode=preempt queues=3600s,36000s,360000s",                                     \
+      "least attained service in discrete queues (Tiresias), preempting; needs no estimates")                          \
     X("backfill-easy", backfill_easy, fifo, count, "",                                                                 \
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* las.h - what the orderings by attained service share: the queue a job is in, and when that changes. */
+#include "core/order.h"
+
+/* Counts of a job since its last promotion: as they stood then, in the ordering's words. */
+enum { LAS_SERVICE, LAS_RAN, LAS_WAITED };
+
+struct las_level {
+    int64_t queue;  /* 0 is the best */
+    svc_t attained; /* since the last promotion */
+    usec_t ran;     /* since then */
+    usec_t waited;  /* since it first ran after that */
+};
+
+/* A key is the queue, then what orders the jobs inside it: anything below 2^57. */
+enum { LAS_QUEUE_SHIFT = 57 };
+#define LAS_NEVER_STARTED (((int64_t)1 << LAS_QUEUE_SHIFT) - 1)
+
+static inline int64_t las_value(int64_t queue, int64_t inside)
+{
+    return (queue << LAS_QUEUE_SHIFT) + inside;
+}
+
+/* When a job of that width (thousandths of GPUs) will have had `left` more, as a whole second. */
+usec_t las_crossing(usec_t now, svc_t left, int64_t width);
+
+/* Where the job stands now. Promotes it if that is due, and sets key->change_at to when it will pass the next threshold
+ * or be promoted. `queues` is a list of thresholds: how many, then they. `knob_ppm` 0: no promotions. */
+void las_level(const struct order_ctx *ctx, const struct job *job, int64_t knob_ppm, const int64_t *queues,
+               struct order_key *key, struct las_level *ret_level);
