@@ -71,17 +71,20 @@ static int row_json(const struct node *node, const struct client *c, char *text,
     return snprintf(
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
-        "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
+        "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,\"pool_"
+        "bytes\":%llu,\"pool_"
+        "bytes\":%llu,"
         "\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,\"fail_open\":%llu,"
         "\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,\"spills\":%llu,"
         "\"slowdown_permille\":%d}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
-        (unsigned long long)c->page->health.area_bytes, SUM(c->page, launches), SUM(c->page, graph_launches),
-        SUM(c->page, gate_waits), SUM(c->page, gated_ns), SUM(c->page, fail_open),
-        (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us, c->page->health.slice_ok,
-        (unsigned long long)m->soft_refusals, (unsigned long long)m->spills, slowdown_of(node, c));
+        (unsigned long long)c->page->health.area_bytes, (unsigned long long)c->page->health.pool_bytes,
+        SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
+        SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
+        c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
+        slowdown_of(node, c));
 }
 
 static void list_text(const struct node *node, char *text)

@@ -163,6 +163,7 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     struct gpu_arena *gpu = &node->gpu[index];
     struct client *rg = NULL;
     uint32_t neighbours = 0, u = SHARE_MAX;
+    struct admit_knobs knobs;
 
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
@@ -192,6 +193,9 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
             u = pair_turn(gpu, rg, now);
     }
     __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
+    admit_map(u, &knobs);
+    gpu->arena->gap_floor_us = knobs.gap_min_us;
+    __atomic_store_n(&gpu->arena->lead_us, rg && u ? knobs.guard_us : 0, __ATOMIC_RELAXED);
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 

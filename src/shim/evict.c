@@ -15,6 +15,7 @@
 
 #define BLOCK (512 * MIB)
 #define BLOCKS 512u
+#define MOVING 65536u
 #define PIECE (32 * MIB) /* touched at a time, so that commands wait little */
 
 static char *area; /* one reserved range; the first `blocks` blocks are registered */
@@ -104,11 +105,10 @@ bool evict_prepare(void)
 }
 
 /* Registered memory makes the driver's checkpoint slower with every byte; registering again overlaps with copying. */
-static void blocks_unpin(void)
+static void block_unpin(uint32_t block)
 {
-    for (uint32_t i = 0; i < blocks; i++)
-        if (pinned[i] && HAVE(cuMemHostUnregister) && REAL(cuMemHostUnregister)(area + i * BLOCK) == CUDA_SUCCESS)
-            pinned[i] = false;
+    if (pinned[block] && HAVE(cuMemHostUnregister) && REAL(cuMemHostUnregister)(area + block * BLOCK) == CUDA_SUCCESS)
+        pinned[block] = false;
 }
 
 /* One chunk to or from the area; a copy may not cross a block, each is registered by itself. */
@@ -131,57 +131,87 @@ static CUresult chunk_copy(CUdeviceptr at, uint64_t size, uint64_t where, bool o
     return r;
 }
 
-/* Calls fn for each chunk of that kind until it says false. */
-struct walk {
-    int gpu;
-    enum chunk_where where;
-    uint64_t sum;
-    bool (*fn)(struct walk *walk, struct chunk *chunk, CUdeviceptr at);
+/* The chunks of one kind, with their addresses, in the order of the area. */
+struct moving {
+    struct chunk *chunk;
+    CUdeviceptr at;
 };
+static struct moving moving[MOVING];
 
-static bool chunks_walk(struct walk *walk)
+static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes)
 {
+    uint32_t n = 0;
+
+    *ret_bytes = 0;
     for (uint32_t i = 0; i < vmm_segments(); i++) {
         struct segment *s = vmm_segment(i);
         CUdeviceptr at = s->base;
 
-        if (!s->live || s->gpu != walk->gpu)
+        if (!s->live || s->gpu != gpu)
             continue;
-        for (uint32_t k = s->first; k != VMM_NONE; k = vmm_chunk(k)->next) {
+        for (uint32_t k = s->first; k != VMM_NONE && n < MOVING; k = vmm_chunk(k)->next) {
             struct chunk *c = vmm_chunk(k);
 
-            if (c->where == (uint32_t)walk->where && !walk->fn(walk, c, at))
-                return false;
+            if (c->where == (uint32_t)where) {
+                moving[n++] = (struct moving){ c, at };
+                *ret_bytes += c->size;
+            }
             at += c->size;
         }
     }
-    return true;
+    return n;
 }
 
-static bool walk_sum(struct walk *walk, struct chunk *c, CUdeviceptr at)
+/* The copies of every chunk, an event after each block of the area. */
+static bool copies_queue(uint32_t count, CUevent *events)
 {
-    (void)at;
-    walk->sum += c->size;
-    return true;
+    uint64_t where = 0;
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint32_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+        struct chunk *c = moving[i].chunk;
+        uint64_t block = where / BLOCK, end;
+
+        c->saved_at = where;
+        r = chunk_copy(moving[i].at, c->size, where, true);
+        where += c->size;
+        end = i + 1 == count ? (where - 1) / BLOCK + 1 : where / BLOCK;
+        for (; block < end && r == CUDA_SUCCESS; block++) {
+            if (!events[block])
+                r = REAL(cuEventCreate)(&events[block], CU_EVENT_DISABLE_TIMING);
+            if (r == CUDA_SUCCESS)
+                r = REAL(cuEventRecord)(events[block], move_stream());
+        }
+    }
+    return r == CUDA_SUCCESS;
 }
 
-static bool walk_save(struct walk *walk, struct chunk *c, CUdeviceptr at)
-{
-    c->saved_at = walk->sum;
-    walk->sum += c->size;
-    return chunk_copy(at, c->size, c->saved_at, true) == CUDA_SUCCESS;
-}
-
-static bool walk_drop(struct walk *walk, struct chunk *c, CUdeviceptr at)
+static void chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
 {
     if (REAL(cuMemUnmap)(at, c->size) != CUDA_SUCCESS)
-        return true; /* stays where it is */
+        return; /* stays where it is */
     (void)REAL(cuMemRelease)(c->handle);
     c->handle = 0;
     c->where = CHUNK_SAVED;
-    mem_give_back(walk->gpu, CLASS_VMM, c->size);
-    __atomic_fetch_add(&shim.page->memory[walk->gpu].saved, c->size, __ATOMIC_RELAXED);
-    walk->sum += c->size;
+    mem_give_back(gpu, CLASS_VMM, c->size);
+    __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
+}
+
+/* Each block's chunks are released, and its memory unpinned, while the copies of the next ones run. */
+static bool copies_collect(int gpu, uint32_t count, CUevent *events, bool unpin)
+{
+    uint32_t i = 0, block = 0;
+
+    for (; i < count; block++) {
+        if (REAL(cuEventSynchronize)(events[block]) != CUDA_SUCCESS)
+            return false;
+        for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * BLOCK; i++)
+            chunk_release(gpu, moving[i].chunk, moving[i].at);
+        if (unpin && (i == count || moving[i].chunk->saved_at >= (block + 1) * BLOCK))
+            block_unpin(block);
+    }
+    for (; unpin && block < blocks; block++)
+        block_unpin(block);
     return true;
 }
 
@@ -192,73 +222,71 @@ static void state_set(enum page_state state)
 
 int64_t evict_all(bool unpin, uint64_t deadline_ns)
 {
-    struct walk walk = { first_gpu(), CHUNK_DEVICE, 0, walk_sum };
-    int64_t r = -ENOMEM;
+    static CUevent events[BLOCKS];
+    int gpu = first_gpu();
+    uint64_t bytes;
+    uint32_t count;
 
     if (shim.page->health.state == STATE_EVICTED)
         return 0;
-    if (walk.gpu < 0)
+    if (gpu < 0)
         return -ENODEV;
-    if (!move_begin(walk.gpu, deadline_ns))
+    if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);
-    (void)chunks_walk(&walk);
-    while (blocks * BLOCK < walk.sum)
-        if (!piece_add())
-            goto fail;
-    r = -EIO;
-    walk.sum = 0;
-    walk.fn = walk_save;
-    if (!chunks_walk(&walk) || REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
-        goto fail;
-    walk.sum = 0;
-    walk.fn = walk_drop;
-    (void)chunks_walk(&walk);
-    if (unpin)
-        blocks_unpin();
-    evicted_gpu = walk.gpu;
+    count = chunks_find(gpu, CHUNK_DEVICE, &bytes);
+    while (blocks * BLOCK < bytes)
+        if (!piece_add()) {
+            state_set(STATE_RUNNING);
+            move_end();
+            return -ENOMEM;
+        }
+    evicted_gpu = gpu;
+    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, unpin)) {
+        /* What was saved comes back; the rest never left. */
+        (void)REAL(cuStreamSynchronize)(move_stream());
+        state_set(STATE_EVICTED);
+        (void)evict_reload(deadline_ns);
+        return -EIO;
+    }
     state_set(STATE_EVICTED);
-    return (int64_t)walk.sum; /* submissions stay held */
-fail:
-    (void)REAL(cuStreamSynchronize)(move_stream());
-    state_set(STATE_RUNNING);
-    move_end();
-    return r;
+    return (int64_t)bytes; /* submissions stay held */
 }
 
 /* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
-static bool walk_load(struct walk *walk, struct chunk *c, CUdeviceptr at)
+static bool chunk_load(int gpu, struct chunk *c, CUdeviceptr at)
 {
     bool host = false;
 
-    if (vmm_create(walk->gpu, c->size, false, &c->handle) != CUDA_SUCCESS) {
+    if (vmm_create(gpu, c->size, false, &c->handle) != CUDA_SUCCESS) {
         host = true;
-        if (vmm_create(walk->gpu, c->size, true, &c->handle) != CUDA_SUCCESS)
+        if (vmm_create(gpu, c->size, true, &c->handle) != CUDA_SUCCESS)
             return false;
     }
     if (REAL(cuMemMap)(at, c->size, 0, c->handle, 0) != CUDA_SUCCESS) {
         (void)REAL(cuMemRelease)(c->handle);
         return false;
     }
-    if (vmm_access(walk->gpu, at, c->size) != CUDA_SUCCESS || chunk_copy(at, c->size, c->saved_at, false) != 0) {
+    if (vmm_access(gpu, at, c->size) != CUDA_SUCCESS || chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
+        (void)REAL(cuStreamSynchronize)(move_stream());
         (void)REAL(cuMemUnmap)(at, c->size);
         (void)REAL(cuMemRelease)(c->handle);
         return false;
     }
     c->where = host ? CHUNK_HOST : CHUNK_DEVICE;
-    __atomic_fetch_sub(&shim.page->memory[walk->gpu].saved, c->size, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
     if (host)
-        __atomic_fetch_add(&shim.page->memory[walk->gpu].host_backed, c->size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&shim.page->memory[gpu].host_backed, c->size, __ATOMIC_RELAXED);
     else
-        mem_force(walk->gpu, CLASS_VMM, c->size);
-    walk->sum += c->size;
+        mem_force(gpu, CLASS_VMM, c->size);
     return true;
 }
 
 int64_t evict_reload(uint64_t deadline_ns)
 {
-    struct walk walk = { evicted_gpu, CHUNK_SAVED, 0, walk_load };
-    bool all;
+    uint64_t bytes;
+    uint32_t count, i;
+    bool all = true;
 
     (void)deadline_ns;
     if (shim.page->health.state != STATE_EVICTED || evicted_gpu < 0)
@@ -266,7 +294,9 @@ int64_t evict_reload(uint64_t deadline_ns)
     if (REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) != CUDA_SUCCESS)
         return -EIO;
     state_set(STATE_RELOADING);
-    all = chunks_walk(&walk);
+    count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
+    for (i = 0; i < count && all; i++)
+        all = chunk_load(evicted_gpu, moving[i].chunk, moving[i].at);
     if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
         all = false;
     if (!all) { /* still held; the helper tries again */
@@ -275,5 +305,5 @@ int64_t evict_reload(uint64_t deadline_ns)
     }
     state_set(STATE_RUNNING);
     move_end();
-    return (int64_t)walk.sum;
+    return (int64_t)bytes;
 }

@@ -8,6 +8,7 @@
  * `hold`, then waits until nobody is inside. Whichever comes second sees the other.
  */
 #include <errno.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "shim/admit.h"
@@ -75,30 +76,47 @@ static void fence_nap(CUstream stream)
     nap_us(30);
 }
 
+static void knobs_read(const struct admit_rule *rule, struct admit_knobs *ret)
+{
+    struct page_control *control = &shim.page->control;
+
+    admit_map(rule->share, ret);
+    if (rule->share == control->share && control->window_us) {
+        ret->window_us = control->window_us;
+        ret->guard_us = control->guard_us;
+        ret->gap_min_us = control->gap_min_us;
+    }
+}
+
+static void state_read(const struct arena *arena, uint32_t leak, struct admit_state *ret)
+{
+    uint64_t now = clock_ns(), since = __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
+
+    ret->rg_state = __atomic_load_n(&arena->rg_state, __ATOMIC_ACQUIRE);
+    ret->gap_pred_us = __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED);
+    ret->elapsed_us = now > since ? (now - since) / NSEC_USEC : 0;
+    if (ret->rg_state == RG_ACTIVE && now > arena->rg_beat_ns + 2 * NSEC_SEC && ret->elapsed_us > 2000000)
+        ret->rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
+    ret->inflight_us = fence_inflight_us();
+    ret->leak_empty = leak == 0 || !admit_bucket_ready(&leak_bucket, now, leak, ADMIT_DUTY_BURST_US);
+}
+
 /* One look at the harvest rule. True: go. */
 static bool harvest_once(struct submit *submit, const struct admit_rule *rule, struct arena *arena)
 {
-    struct page_control *control = &shim.page->control;
     struct admit_knobs knobs;
     struct admit_state state = { .cost_us = submit->cost_us };
-    uint64_t now = clock_ns(), since;
+    enum admit_verdict verdict;
 
-    admit_map(rule->share, &knobs);
-    if (rule->share == control->share && control->window_us) {
-        knobs.window_us = control->window_us;
-        knobs.guard_us = control->guard_us;
-        knobs.gap_min_us = control->gap_min_us;
+    knobs_read(rule, &knobs);
+    state_read(arena, knobs.leak, &state);
+    verdict = admit_harvest(&knobs, &state);
+    if (verdict == ADMIT_WAIT_FENCE) { /* perhaps it is complete already: asking costs more than guessing */
+        fence_poll();
+        state_read(arena, knobs.leak, &state);
+        verdict = admit_harvest(&knobs, &state);
     }
-    fence_poll();
-    state.rg_state = __atomic_load_n(&arena->rg_state, __ATOMIC_ACQUIRE);
-    state.gap_pred_us = __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED);
-    since = __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
-    state.elapsed_us = now > since ? (now - since) / NSEC_USEC : 0;
-    if (state.rg_state == RG_ACTIVE && now > arena->rg_beat_ns + 2 * NSEC_SEC && state.elapsed_us > 2000000)
-        state.rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
-    state.inflight_us = fence_inflight_us();
-    state.leak_empty = !admit_bucket_ready(&leak_bucket, now, knobs.leak, ADMIT_DUTY_BURST_US);
-    switch (admit_harvest(&knobs, &state)) {
+    switch (verdict) {
     case ADMIT_GO:
         return true;
     case ADMIT_GO_LEAK:
@@ -152,6 +170,10 @@ static __attribute__((noinline)) void gate_wait(struct submit *submit, enum subm
     submit->gated = true;
     if (shim_thread.capturing)
         return;
+    if (!shim_thread.precise) { /* naps here are shorter than the kernel's usual slack of 50 us */
+        shim_thread.precise = 1;
+        (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+    }
     submit->cost_us = fence_estimate(submit->key);
     if (gate_once(submit, kind, &rule))
         return;

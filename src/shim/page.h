@@ -143,7 +143,8 @@ struct arena {
     uint32_t gap_pred_us, burst_pred_us;
     uint64_t rg_step_seq, rg_bursts;
     uint32_t ot_count __attribute__((aligned(64)));
-    uint32_t ot_turn_pid; /* 0 = any */
+    uint32_t lead_us;      /* how long before a gap ends the neighbours are done; 0 = do not warm up */
+    uint32_t gap_floor_us; /* gaps shorter than this are not used */
 };
 
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");

@@ -75,7 +75,7 @@ extern struct shim shim;
 /* Per-thread state; `depth` notices a wrapper re-entered on the same thread. */
 struct shim_thread {
     uint32_t depth, stripe;
-    uint32_t capturing;
+    uint32_t capturing, precise;
     uint64_t refused_ns, refused_bytes;
 };
 extern TLS struct shim_thread shim_thread;
@@ -163,6 +163,8 @@ void rg_event_synced(CUevent event);
 void rg_stream_gone(CUstream stream);
 void rg_poll(void); /* helper */
 bool rg_wants_poll(void);
+void rg_wait_begin(void);
+void rg_wait_end(void);
 uint32_t rg_burst_us_take(void);
 #define RG_SLOTS 64
 

@@ -14,7 +14,7 @@
 #define BATCH 64u
 #define POOL_MAX 4096u
 #define POOL_SIZES 32u
-#define TRIM_NS (40 * NSEC_MSEC)
+#define TRIM_NS (15 * NSEC_MSEC)
 
 static struct {
     CUmemGenericAllocationHandle handle;

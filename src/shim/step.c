@@ -29,6 +29,7 @@ static _Atomic uint32_t step_lock;
 
 EXPORT void muster_step(void);
 EXPORT uint64_t muster_gpu_stat(const char *name);
+EXPORT void muster_gpu_switch(int on);
 
 static uint64_t launches_total(void)
 {
@@ -182,6 +183,13 @@ void step_poll(void)
         window = now;
         step_boundary(TIER_TIME);
     }
+}
+
+/* For measuring what the library costs: 0 makes it inert, 1 active again. Memory is not counted in between. */
+void muster_gpu_switch(int on)
+{
+    if (shim.page_fd >= 0)
+        atomic_store(&shim.on, on ? 1 : 0);
 }
 
 /* One number for tests and tools inside the process; UINT64_MAX: no such name. */

@@ -14,9 +14,13 @@
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (rg)                                                                                                        \
+        if (rg) {                                                                                                      \
             mark = rg_mark(stream);                                                                                    \
+            rg_wait_begin();                                                                                           \
+        }                                                                                                              \
         r = REAL(name)(stream);                                                                                        \
+        if (rg)                                                                                                        \
+            rg_wait_end();                                                                                             \
         if (on)                                                                                                        \
             COUNT_ADD(syncs, 1);                                                                                       \
         if (rg && r == CUDA_SUCCESS)                                                                                   \
@@ -36,9 +40,13 @@ WAIT_STREAM(cuStreamQuery_ptsz)
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (rg)                                                                                                        \
+        if (rg) {                                                                                                      \
             rg_mark_all(marks);                                                                                        \
+            rg_wait_begin();                                                                                           \
+        }                                                                                                              \
         r = REAL(name) args;                                                                                           \
+        if (rg)                                                                                                        \
+            rg_wait_end();                                                                                             \
         if (on)                                                                                                        \
             COUNT_ADD(syncs, 1);                                                                                       \
         if (rg && r == CUDA_SUCCESS)                                                                                   \

@@ -23,7 +23,8 @@ for what in $want; do
     hold) limit 150 python3 tests/gpu/suspend.py hold 40 ;;
     alternate) limit 150 python3 tests/gpu/suspend.py alternate 40 ;;
     hold8) limit 100 python3 tests/gpu/suspend.py hold 8 ;;
-    memory) limit 120 python3 tests/gpu/memory.py ;;
+    memory) limit 180 python3 tests/gpu/memory.py ;;
+    cold) limit 90 python3 tests/gpu/memory.py cold ;;
     pair) limit 150 python3 tests/gpu/pair.py 8 16 ;;
     nogap) limit 150 python3 tests/gpu/pair.py 0 14 ;;
     *) echo "unknown experiment: $what" ;;

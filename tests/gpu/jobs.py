@@ -88,6 +88,42 @@ def job_train(steps="200", batch="16", layers="4", width="512"):
             "last": losses[-1], "digest": repr(sum(losses))}
 
 
+def job_toggle(windows="24", steps="25"):
+    """The same job with the library switched active and inert in turns: what it costs, without the noise of starts."""
+    import ctypes
+
+    switch = ctypes.CDLL(None).muster_gpu_switch
+    train(60)
+    model = transformer()
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    x = torch.randint(0, 8192, (16, 129), device=DEV)
+    times = {0: [], 1: []}
+    for w in range(2 * int(windows)):
+        on = w % 2 if w // 2 % 2 else 1 - w % 2
+        switch(on)
+        for i in range(int(steps)):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            loss = torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+            loss.backward()
+            opt.step()
+            opt.zero_grad(set_to_none=False)
+            torch.cuda.synchronize()
+            if i > 2:
+                times[on].append(time.perf_counter() - start)
+    switch(1)
+    on, off = percentile(times[1], 50), percentile(times[0], 50)
+    return {"active_ms": on * 1e3, "inert_ms": off * 1e3, "percent": (on / off - 1) * 100, "n": len(times[0])}
+
+
+def job_cold(steps="400", gib="12"):
+    """A training job beside memory it holds and does not use, which is what a lower limit should move first."""
+    cold = [torch.full((2**28,), i, dtype=torch.int32, device=DEV) for i in range(int(gib))]
+    losses, times = train(int(steps), 16, layers=4, width=512)
+    good = all((c == i).all().item() for i, c in enumerate(cold))
+    return {"digest": repr(sum(losses)), "cold_intact": good, "p50_ms": percentile(times, 50) * 1e3}
+
+
 def busy(seconds):
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
