@@ -75,6 +75,10 @@ int cmd_sim_policies(int argc, char **argv)
         policy_setup(policy, &setup);
         printf("%s\n    %s\n    --set place=%s  %s\n", policy->name, policy->summary, setup.place->name,
                setup.place->summary);
+        if (policy_compat(&setup, 0))
+            printf("    --set compat=none  do just as another program does");
+        for (size_t c = 0; policy_compat(&setup, c); c++)
+            printf("%s%s%s", c ? "|" : ": ", policy_compat(&setup, c), policy_compat(&setup, c + 1) ? "" : "\n");
         show_params(setup.planner->params, setup.planner_params);
         show_params(setup.order->params, setup.order_params);
         show_params(setup.place->params, setup.place_params);

@@ -430,6 +430,11 @@ void plan_put_back(struct plan *plan, uint32_t index)
     core->vcs[job->vc].dirty = true;
 }
 
+void plan_rekey(struct plan *plan, uint32_t job)
+{
+    queue_rekey(plan->core, job);
+}
+
 void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)
 {
     if (!owns(plan, job) || plan->core->jobs[job].state == JOB_FREE ||
@@ -445,7 +450,7 @@ void plan_wake(struct plan *plan, usec_t at)
     struct core *core = plan->core;
     uint32_t element = core->job_capacity * TIMERS_A_JOB + plan->vc;
 
-    if (at > core->now && at < heap_at(&core->timers, element))
+    if (at == USEC_NEVER || (at > core->now && at < heap_at(&core->timers, element)))
         heap_set(&core->timers, element, at);
 }
 

@@ -72,10 +72,13 @@ void plan_relax(struct plan *plan, uint32_t job, uint8_t level);
 void plan_set_aside(struct plan *plan, uint32_t job, enum reason reason);
 void plan_put_back(struct plan *plan, uint32_t job);
 
+/* The ordering is asked for the job's key anew: something the planner did (a word it changed) is part of it. */
+void plan_rekey(struct plan *plan, uint32_t job);
+
 /* planner->timer will be called for the job at that instant; USEC_NEVER = not. */
 void plan_job_timer(struct plan *plan, uint32_t job, usec_t at);
 
-/* A pass for this virtual cluster at that instant. */
+/* A pass for this virtual cluster at that instant, or at an earlier one asked for; USEC_NEVER takes all that back. */
 void plan_wake(struct plan *plan, usec_t at);
 
 /* The policy's own words of a job. */

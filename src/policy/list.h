@@ -9,11 +9,11 @@
 #include "core/place.h"
 #include "core/planner.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las)
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(tiresias_sim)
 
 #define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels)
 
-#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn)
+#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn) X(tiresias_sim)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -28,6 +28,10 @@
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
+
+/*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.
+ *  policy, name, planner, order, fixed knobs */
+#define COMPATS(X) X("las", "tiresias-sim", tiresias_sim, tiresias_sim, "queues=3250s,7200s")
 
 #define X(name) extern const struct order_ops order_##name;
 ORDERS(X)

@@ -25,28 +25,9 @@
 #include "core/plan.h"
 #include "core/view.h"
 #include "policy/list.h"
+#include "policy/planner_list.h"
 
 enum { P_MODE, P_UNPLACED };
-enum { UNPLACED_PASS, UNPLACED_HOLD };
-enum { MODE_STRICT, MODE_SKIP, MODE_PREEMPT };
-
-/* Changes of one walk before they are carried out. */
-enum { CHANGES_MAX = 512 };
-
-struct change {
-    uint32_t job;
-    uint32_t sku;
-    int64_t amount;
-    struct rank rank;
-};
-
-struct walk {
-    struct change in[CHANGES_MAX], out[CHANGES_MAX]; /* to start, to stop */
-    uint32_t in_count, out_count;
-    struct rank after[SHAPES_MAX]; /* jobs of the shape up to here were dealt with in this walk */
-    bool passed[SHAPES_MAX];       /* after[] is set */
-    bool hopeless[SHAPES_MAX];     /* the shape cannot be placed in this walk */
-};
 
 /* ---- without preemption ---- */
 

@@ -21,6 +21,16 @@ static const struct place_ops *const places[] = {
 #undef X
 };
 
+static const struct compat {
+    const char *policy, *name, *fixed;
+    const struct planner_ops *planner;
+    const struct order_ops *order;
+} compats[] = {
+#define X(policy, name, planner, order, fixed) { policy, name, fixed, &planner_##planner, &order_##order },
+    COMPATS(X)
+#undef X
+};
+
 const struct policy *policy_at(size_t index)
 {
     return index < sizeof(policies) / sizeof(*policies) ? &policies[index] : NULL;
@@ -231,12 +241,50 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
                      "place: expected count, consolidate, spread, random, topology, yarn or levels, got '%s'", value);
 }
 
+static void set_fixed(struct policy_setup *setup, const char *at);
+
+static bool compat_of(const struct compat *compat, const struct policy_setup *setup)
+{
+    const struct policy *policy = policy_find(compat->policy);
+
+    return setup->order == policy->order || setup->order == compat->order;
+}
+
+const char *policy_compat(const struct policy_setup *setup, size_t index)
+{
+    for (size_t i = 0; i < sizeof(compats) / sizeof(*compats); i++)
+        if (compat_of(&compats[i], setup) && index-- == 0)
+            return compats[i].name;
+    return NULL;
+}
+
+static int set_compat(struct policy_setup *setup, const char *value, struct error *err)
+{
+    const char *known = policy_compat(setup, 0);
+
+    if (!known)
+        return -ENOENT;
+    for (size_t i = 0; i < sizeof(compats) / sizeof(*compats); i++) {
+        if (!compat_of(&compats[i], setup) || strcmp(compats[i].name, value) != 0)
+            continue;
+        setup->planner = compats[i].planner;
+        setup->order = compats[i].order;
+        standards(setup->planner->params, setup->planner_params);
+        standards(setup->order->params, setup->order_params);
+        set_fixed(setup, compats[i].fixed);
+        return 0;
+    }
+    return strcmp(value, "none") == 0 ? 0 : error_set(err, -EINVAL, "compat: expected %s, got '%s'", known, value);
+}
+
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err)
 {
     int found = -ENOENT, r;
 
     if (strcmp(key, "place") == 0)
         return set_place(setup, value, err);
+    if (strcmp(key, "compat") == 0)
+        return set_compat(setup, value, err);
     r = set_in(setup->planner->params, setup->planner_params, key, value, err);
     found = r == -ENOENT ? found : r;
     if (found >= 0 || found == -ENOENT) {
@@ -250,14 +298,9 @@ int policy_set(struct policy_setup *setup, const char *key, const char *value, s
     return found;
 }
 
-void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)
+/* The knobs a composition fixes: "key=value key=value". */
+static void set_fixed(struct policy_setup *setup, const char *at)
 {
-    const char *at = policy->fixed;
-
-    *ret_setup = (struct policy_setup){ .order = policy->order, .place = policy->place, .planner = policy->planner };
-    standards(policy->order->params, ret_setup->order_params);
-    standards(policy->place->params, ret_setup->place_params);
-    standards(policy->planner->params, ret_setup->planner_params);
     while (*at) {
         char key[32] = "", value[32] = "";
         size_t k = strcspn(at, "="), v = strcspn(at + k + 1, " ");
@@ -267,12 +310,21 @@ void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)
         assert(v < sizeof(value));
         memcpy(key, at, k);
         memcpy(value, at + k + 1, v);
-        r = policy_set(ret_setup, key, value, NULL);
+        r = policy_set(setup, key, value, NULL);
         assert(r == 0);
         (void)r;
         at += k + 1 + v;
         at += *at == ' ';
     }
+}
+
+void policy_setup(const struct policy *policy, struct policy_setup *ret_setup)
+{
+    *ret_setup = (struct policy_setup){ .order = policy->order, .place = policy->place, .planner = policy->planner };
+    standards(policy->order->params, ret_setup->order_params);
+    standards(policy->place->params, ret_setup->place_params);
+    standards(policy->planner->params, ret_setup->planner_params);
+    set_fixed(ret_setup, policy->fixed);
 }
 
 static void keys_add(const struct param *params, char *out, size_t size)
@@ -291,6 +343,8 @@ void policy_keys(const struct policy_setup *setup, char *out, size_t size)
 {
     assert(size > 8);
     memcpy(out, "place", 6);
+    if (policy_compat(setup, 0) && size > 16)
+        memcpy(out, "place, compat", 14);
     keys_add(setup->planner->params, out, size);
     keys_add(setup->order->params, out, size);
     keys_add(setup->place->params, out, size);

@@ -20,7 +20,11 @@ const struct policy *policy_at(size_t index);
 /* A composition with every knob at its standard or fixed value. */
 void policy_setup(const struct policy *policy, struct policy_setup *ret_setup);
 
-/* Sets one knob in every part that has it (parts that work together may share one); `place` chooses the placement itself. 0, -ENOENT (no part has it), -EINVAL
+/* Other programs the policy can do as, by `compat`: their names; NULL at the end. */
+const char *policy_compat(const struct policy_setup *setup, size_t index);
+
+/* Sets one knob in every part that has it (parts that work together may share one). `compat` and `place` choose parts
+ * themselves, with knobs of their own: they are to be set first, in this order. 0, -ENOENT (no part has it), -EINVAL
  * with words. */
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err);
 

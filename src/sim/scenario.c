@@ -104,6 +104,12 @@ static int set_one(struct scenario *s, struct policy_setup *setup, const char *k
     return r;
 }
 
+/* What chooses parts of the policy is set before the knobs these bring. */
+static int turn_of(const char *key)
+{
+    return strcmp(key, "compat") == 0 ? 0 : strcmp(key, "place") == 0 ? 1 : 2;
+}
+
 /* The policy of one virtual cluster: its own with its own settings, or the run's. */
 static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *common, struct error *err)
 {
@@ -118,10 +124,13 @@ static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *c
             return unknown_policy(names_get(names, vc->policy), err);
         policy_setup(policy, &s->policies[v]);
     }
-    for (uint32_t i = 0; i < vc->param_count; i++) {
+    for (uint32_t at = 0; at < 3 * vc->param_count; at++) {
+        uint32_t i = at % vc->param_count;
         const char *key = names_get(names, vc->params[i].key);
-        int r = policy_set(&s->policies[v], key, names_get(names, vc->params[i].value), err);
+        int r = 0;
 
+        if (turn_of(key) == (int)(at / vc->param_count))
+            r = policy_set(&s->policies[v], key, names_get(names, vc->params[i].value), err);
         if (r == -ENOENT)
             r = unknown_key(&s->policies[v], key, err);
         if (r < 0)
@@ -207,10 +216,9 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
     policy_setup(found, &common);
     world_config_init(&s->driver.world);
     r = allocate(s, cluster, trace, err);
-    /* `place` first: it brings knobs of its own. */
-    for (int pass = 0; pass < 2; pass++)
+    for (int turn = 0; turn < 3; turn++)
         for (size_t i = 0; i < request->count && r == 0; i++)
-            if ((strcmp(request->settings[i].key, "place") == 0) == (pass == 0))
+            if (turn_of(request->settings[i].key) == turn)
                 r = set_one(s, &common, request->settings[i].key, request->settings[i].value, err);
     for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
         r = setup_vc(s, v, &common, err);
