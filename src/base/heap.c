@@ -9,89 +9,87 @@ enum { ARITY = 4 };
 
 size_t heap_size(uint32_t capacity)
 {
-    return (size_t)capacity * (sizeof(usec_t) + 2 * sizeof(uint32_t));
+    return (size_t)capacity * (sizeof(struct heap_entry) + sizeof(uint32_t));
 }
 
 void heap_init(struct heap *heap, void *memory, uint32_t capacity)
 {
-    heap->at = memory;
-    heap->where = (uint32_t *)(heap->at + capacity);
-    heap->order = heap->where + capacity;
+    heap->entries = memory;
+    heap->where = (uint32_t *)(heap->entries + capacity);
     heap->count = 0;
     heap->capacity = capacity;
     for (uint32_t i = 0; i < capacity; i++)
         heap->where[i] = HEAP_NONE;
 }
 
-static bool before(const struct heap *heap, uint32_t a, uint32_t b)
+static bool before(struct heap_entry a, struct heap_entry b)
 {
-    return heap->at[a] != heap->at[b] ? heap->at[a] < heap->at[b] : a < b;
+    return a.at != b.at ? a.at < b.at : a.element < b.element;
 }
 
-static void put(struct heap *heap, uint32_t position, uint32_t element)
+static void put(struct heap *heap, uint32_t position, struct heap_entry entry)
 {
-    heap->order[position] = element;
-    heap->where[element] = position;
+    heap->entries[position] = entry;
+    heap->where[entry.element] = position;
 }
 
-static void sift_up(struct heap *heap, uint32_t position)
+/* Puts the entry at the position or above it. Returns where it came to lie. */
+static uint32_t sift_up(struct heap *heap, uint32_t position, struct heap_entry entry)
 {
-    uint32_t element = heap->order[position];
-
     while (position > 0) {
         uint32_t up = (position - 1) / ARITY;
 
-        if (!before(heap, element, heap->order[up]))
+        if (!before(entry, heap->entries[up]))
             break;
-        put(heap, position, heap->order[up]);
+        put(heap, position, heap->entries[up]);
         position = up;
     }
-    put(heap, position, element);
+    put(heap, position, entry);
+    return position;
 }
 
-static void sift_down(struct heap *heap, uint32_t position)
+/* Puts the entry at the position or below it. */
+static void sift_down(struct heap *heap, uint32_t position, struct heap_entry entry)
 {
-    uint32_t element = heap->order[position];
-
     for (;;) {
-        uint32_t first = position * ARITY + 1, best = HEAP_NONE;
+        uint32_t first = position * ARITY + 1, end = first + ARITY, best = first;
 
-        for (uint32_t c = first; c < first + ARITY && c < heap->count; c++)
-            if (best == HEAP_NONE || before(heap, heap->order[c], heap->order[best]))
-                best = c;
-        if (best == HEAP_NONE || !before(heap, heap->order[best], element))
+        if (first >= heap->count)
             break;
-        put(heap, position, heap->order[best]);
+        if (end > heap->count)
+            end = heap->count;
+        for (uint32_t c = first + 1; c < end; c++)
+            if (before(heap->entries[c], heap->entries[best]))
+                best = c;
+        if (!before(heap->entries[best], entry))
+            break;
+        put(heap, position, heap->entries[best]);
         position = best;
     }
-    put(heap, position, element);
+    put(heap, position, entry);
 }
 
-static void take_out(struct heap *heap, uint32_t element)
+static void settle(struct heap *heap, uint32_t position, struct heap_entry entry)
 {
-    uint32_t position = heap->where[element];
-    uint32_t last;
-
-    heap->where[element] = HEAP_NONE;
-    last = heap->order[--heap->count];
-    if (last == element)
-        return;
-    put(heap, position, last);
-    sift_up(heap, position);
-    sift_down(heap, heap->where[last]);
+    if (sift_up(heap, position, entry) == position)
+        sift_down(heap, position, entry);
 }
 
 void heap_set(struct heap *heap, uint32_t element, usec_t at)
 {
+    uint32_t position;
+
     assert(element < heap->capacity);
+    position = heap->where[element];
     if (at == USEC_NEVER) {
-        if (heap->where[element] != HEAP_NONE)
-            take_out(heap, element);
+        if (position == HEAP_NONE)
+            return;
+        heap->where[element] = HEAP_NONE;
+        if (position != --heap->count)
+            settle(heap, position, heap->entries[heap->count]);
         return;
     }
-    heap->at[element] = at;
-    if (heap->where[element] == HEAP_NONE)
-        put(heap, heap->count++, element);
-    sift_up(heap, heap->where[element]);
-    sift_down(heap, heap->where[element]);
+    if (position == HEAP_NONE)
+        position = heap->count++;
+    settle(heap, position, (struct heap_entry){ at, element });
 }

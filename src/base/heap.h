@@ -11,10 +11,15 @@
 
 #define HEAP_NONE UINT32_MAX
 
+/* An instant beside its element, so that comparing children stays within one cache line. */
+struct heap_entry {
+    usec_t at;
+    uint32_t element;
+};
+
 struct heap {
-    usec_t *at;      /* by element */
-    uint32_t *where; /* by element: position in order[], or HEAP_NONE */
-    uint32_t *order; /* the heap: elements */
+    struct heap_entry *entries; /* the heap */
+    uint32_t *where;            /* by element: position in entries[], or HEAP_NONE */
     uint32_t count, capacity;
 };
 
@@ -26,22 +31,23 @@ void heap_set(struct heap *heap, uint32_t element, usec_t at);
 
 static inline void heap_clear(struct heap *heap, uint32_t element)
 {
-    heap_set(heap, element, USEC_NEVER);
+    if (heap->where[element] != HEAP_NONE)
+        heap_set(heap, element, USEC_NEVER);
 }
 
 /* The instant of an element, USEC_NEVER if it has none. */
 static inline usec_t heap_at(const struct heap *heap, uint32_t element)
 {
-    return heap->where[element] == HEAP_NONE ? USEC_NEVER : heap->at[element];
+    return heap->where[element] == HEAP_NONE ? USEC_NEVER : heap->entries[heap->where[element]].at;
 }
 
 /* The earliest instant, USEC_NEVER if empty; and the element that has it. */
 static inline usec_t heap_next(const struct heap *heap)
 {
-    return heap->count ? heap->at[heap->order[0]] : USEC_NEVER;
+    return heap->count ? heap->entries[0].at : USEC_NEVER;
 }
 
 static inline uint32_t heap_first(const struct heap *heap)
 {
-    return heap->count ? heap->order[0] : HEAP_NONE;
+    return heap->count ? heap->entries[0].element : HEAP_NONE;
 }

@@ -33,6 +33,7 @@ struct profile {
 
 struct backfill {
     struct profile profiles[SKUS_MAX];
+    uint32_t cursor[SHAPES_MAX];
     bool hopeless[SHAPES_MAX];
 };
 
@@ -57,18 +58,17 @@ static usec_t end_of(const struct planner_ctx *ctx, const struct rank *rank)
     return rank->key > now ? (usec_t)rank->key : now + 1;
 }
 
-/* The next waiting job in order over all shapes, after `last` (NULL: the first). */
-static uint32_t next_waiting(const struct planner_ctx *ctx, const struct rank *last)
+/* The first waiting job over all shapes. */
+static uint32_t first_waiting(const struct planner_ctx *ctx)
 {
     const struct queue *queue = &ctx->vc->queue;
     const struct tree_node *tree = view_tree(ctx->view);
     uint32_t best = TREE_NONE;
 
     for (uint32_t i = 0; i < queue->live_count; i++) {
-        uint32_t root = queue->shapes[queue->live[i]].root;
-        uint32_t job = last ? tree_after(tree, root, last) : tree_first(tree, root);
+        uint32_t job = tree_first(tree, queue->shapes[queue->live[i]].root);
 
-        if (job != TREE_NONE && (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank)))
+        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
             best = job;
     }
     return best;
@@ -159,7 +159,7 @@ static void easy_plan(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         state->hopeless[ctx->vc->queue.live[i]] = false;
-    while ((head = next_waiting(ctx, NULL)) != TREE_NONE)
+    while ((head = first_waiting(ctx)) != TREE_NONE)
         if (try_start(plan, head) < 0)
             break;
     if (head == TREE_NONE)
@@ -267,31 +267,67 @@ static uint32_t best_slot(const struct planner_ctx *ctx, const struct backfill *
     return best;
 }
 
+/* Every waiting job in order, one a call: the shapes' lists merged. state->cursor holds the next of each shape. */
+static uint32_t take_waiting(const struct planner_ctx *ctx, struct backfill *state)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = TREE_NONE, from = 0;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t job = state->cursor[queue->live[i]];
+
+        if (job == TREE_NONE || (best != TREE_NONE && !rank_before(&tree[job].rank, &tree[best].rank)))
+            continue;
+        best = job;
+        from = queue->live[i];
+    }
+    if (best != TREE_NONE)
+        state->cursor[from] = tree_after(tree, queue->shapes[from].root, &tree[best].rank);
+    return best;
+}
+
+/* Whether a slot may begin now: all there is to decide, for later ones are found anew when their time comes. */
+static bool profiles_open(const struct planner_ctx *ctx, const struct backfill *state)
+{
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (state->profiles[sku].steps[0].free > 0)
+            return true;
+    return false;
+}
+
+static bool conservative_begin(const struct planner_ctx *ctx, const struct plan *plan, struct backfill *state)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    bool any = false;
+
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        any |= room_now(ctx, plan, sku) > 0;
+    if (!any)
+        return false;
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        profile_build(ctx, plan, sku, &state->profiles[sku]);
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        state->cursor[queue->live[i]] = tree_first(view_tree(ctx->view), queue->shapes[queue->live[i]].root);
+    return true;
+}
+
 static void conservative_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct backfill *state = ctx->state;
-    bool any = false;
-    struct rank last;
 
-    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
-        any |= room_now(ctx, plan, sku) > 0;
-        profile_build(ctx, plan, sku, &state->profiles[sku]);
-    }
-    if (!any)
-        return; /* nothing can start now, and only that is decided here */
-    for (int64_t i = 0; i < ctx->params[P_DEPTH]; i++) {
-        uint32_t index = next_waiting(ctx, i ? &last : NULL), sku;
-        const struct job *job;
+    if (!conservative_begin(ctx, plan, state))
+        return;
+    for (int64_t i = 0; i < ctx->params[P_DEPTH] && profiles_open(ctx, state); i++) {
+        uint32_t index = take_waiting(ctx, state), sku;
         int64_t span, amount;
         usec_t at;
 
         if (index == TREE_NONE)
             return;
-        last = view_tree(ctx->view)[index].rank;
         span = view_tree(ctx->view)[index].aux;
-        job = view_job(ctx->view, index);
-        amount = job_demand(job);
-        sku = best_slot(ctx, state, job, span, &at);
+        amount = job_demand(view_job(ctx->view, index));
+        sku = best_slot(ctx, state, view_job(ctx->view, index), span, &at);
         if (at == USEC_NEVER)
             continue;
         if (at == view_now(ctx->view) && try_start(plan, index) == 0)
