@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The manual pages and `--help` speak of the same flags, and every verb is in its page.
+. "$(dirname "$0")/../tools/tap.sh"
+
+muster=${MUSTER_BUILD:-$root/build}/muster
+flags() { grep -oE -e '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -e '--[a-z][a-z-]*' | LC_ALL=C sort -u; }
+
+# same NOUN VERB...: the flags of all verbs are those of man/muster-NOUN.1.scd, none missing, none too many.
+same() {
+    noun=$1
+    page=$root/man/muster-$noun.1.scd
+    shift
+    for verb in "$@"; do
+        "$muster" "$noun" "$verb" --help </dev/null || return 1
+    done >"$scratch/help"
+    flags <"$scratch/help" >"$scratch/in_help"
+    flags <"$page" >"$scratch/in_page"
+    [ -s "$scratch/in_help" ] && diff "$scratch/in_help" "$scratch/in_page"
+}
+
+# named NOUN: every verb that `muster NOUN --help` lists has its place in the page.
+named() {
+    page=$root/man/muster-$1.1.scd
+    verbs=$("$muster" "$1" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+    [ -n "$verbs" ] || return 1
+    for verb in $verbs; do
+        grep -q -e "$1 $verb" "$page" || { echo "muster $1 $verb is not in $page" && return 1; }
+    done
+}
+
+accepts 'muster-sim(1) and --help have the same flags' same sim run compare gen policies
+accepts 'muster-trace(1) and --help have the same flags' same trace import stat
+accepts 'muster-sim(1) has every verb' named sim
+accepts 'muster-trace(1) has every verb' named trace
+finish
