@@ -71,9 +71,8 @@ static int row_json(const struct node *node, const struct client *c, char *text,
     return snprintf(
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
-        "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,\"pool_"
-        "bytes\":%llu,\"pool_"
-        "bytes\":%llu,"
+        "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
+        "\"pool_bytes\":%llu,"
         "\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,\"fail_open\":%llu,"
         "\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,\"spills\":%llu,"
         "\"slowdown_permille\":%d}",
