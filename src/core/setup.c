@@ -204,7 +204,7 @@ static bool has_sku(const struct topo *topo, uint32_t sku, uint32_t first, uint3
     return false;
 }
 
-static void pool_assign(struct topo *topo, uint32_t pool, int slot)
+static void pool_assign(struct topo *topo, uint32_t pool, unsigned slot)
 {
     const struct pool *p = &topo->pools[pool];
 
