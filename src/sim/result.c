@@ -17,7 +17,6 @@
 void run_result_done(struct run_result *result)
 {
     mem_free(result->jobs);
-    mem_free(result->samples);
     mem_free(result->vc_samples);
     mem_free(result->spans);
     mem_free(result->timeline.bins);
@@ -118,61 +117,12 @@ static void timeline_add(struct timeline *line, usec_t from, usec_t to, const st
     }
 }
 
-/* Which of the bucket's samples stay: bits over offsets would need a bound, so four marks do. */
-struct bucket_marks {
-    size_t first, held_min, held_max, waiting_max;
-};
-
-static bool bucket_keeps(const struct bucket_marks *marks, size_t i)
-{
-    return i == marks->first || i == marks->held_min || i == marks->held_max || i == marks->waiting_max;
-}
-
-size_t samples_thin(struct sample *samples, size_t count, size_t max)
-{
-    size_t kept = 0, i = 0;
-    usec_t start, width;
-
-    assert(max >= 8);
-    if (count <= max)
-        return count;
-    start = samples[0].at;
-    width = (samples[count - 1].at - start) / (usec_t)(max / 4 - 1) + 1; /* at most max / 4 buckets of four */
-    while (i < count) {
-        struct bucket_marks marks = { i, i, i, i };
-        usec_t bucket = (samples[i].at - start) / width;
-        size_t end = i;
-
-        for (; end < count && (samples[end].at - start) / width == bucket; end++) {
-            if (samples[end].mgpu_held < samples[marks.held_min].mgpu_held)
-                marks.held_min = end;
-            if (samples[end].mgpu_held > samples[marks.held_max].mgpu_held)
-                marks.held_max = end;
-            if (samples[end].waiting > samples[marks.waiting_max].waiting)
-                marks.waiting_max = end;
-        }
-        for (; i < end; i++)
-            if (bucket_keeps(&marks, i))
-                samples[kept++] = samples[i];
-    }
-    return kept;
-}
-
 int run_result_sample(struct run_result *result, const struct sample *sample)
 {
     struct tally *tally = &result->tally;
     usec_t first = result->job_count ? result->jobs[0].submit : INT64_MIN;
-    int r;
 
     assert(!tally->has_last || sample->at >= tally->last.at);
-    if (result->sample_count && result->samples[result->sample_count - 1].at == sample->at)
-        result->sample_count--;
-    if (result->sample_count == SAMPLES_MAX)
-        result->sample_count = samples_thin(result->samples, result->sample_count, SAMPLES_MAX / 2);
-    r = mem_grow((void **)&result->samples, &result->sample_capacity, result->sample_count + 1, SAMPLES_MAX,
-                 sizeof(*result->samples));
-    if (r < 0)
-        return r;
     if (!result->timeline.bins) {
         result->timeline.bins = mem_zalloc(TIMEBINS, sizeof(*result->timeline.bins));
         if (!result->timeline.bins)
@@ -187,7 +137,6 @@ int run_result_sample(struct run_result *result, const struct sample *sample)
     }
     tally->last = *sample;
     tally->has_last = true;
-    result->samples[result->sample_count++] = *sample;
     return 0;
 }
 

@@ -36,7 +36,7 @@ struct job_result {
     int8_t deadline_met; /* index of the first deadline that its end keeps, -1 = none */
 };
 
-/* The cluster from `at` on, until the next sample. Taken at every change, thinned when there are too many. */
+/* The cluster from `at` on, until the next sample. Taken at every change; goes into the tally and the timeline. */
 struct sample {
     usec_t at;
     int64_t mgpu_held;  /* thousandths of GPUs held by jobs */
@@ -92,7 +92,7 @@ struct timeline {
     struct timebin *bins; /* owned, TIMEBINS; NULL before the first sample */
 };
 
-/* Sums over time, exact however many samples are kept. Kept by run_result_sample(). */
+/* Sums over time. Kept by run_result_sample(). */
 struct tally {
     usec_t waiting_span;    /* time with at least one job waiting */
     double capacity;        /* thousandths of healthy GPUs x microseconds, from the first submit on */
@@ -111,8 +111,6 @@ struct run_result {
     struct timeline timeline; /* kept by run_result_sample() */
     struct job_result *jobs;
     size_t job_count;
-    struct sample *samples;
-    size_t sample_count, sample_capacity;
     struct vc_sample *vc_samples;
     size_t vc_sample_count, vc_sample_capacity;
     struct span *spans;
@@ -122,12 +120,12 @@ struct run_result {
     struct summary summary;
 };
 
-enum { SAMPLES_MAX = 1 << 15, VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
+enum { VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
 
 void run_result_done(struct run_result *result);
 
 /* Notes the state of the cluster from sample->at on. Instants ascend; a second sample of one instant replaces the
- * first. Past SAMPLES_MAX the samples kept are thinned (extremes stay); the tally goes on being exact. -ENOMEM. */
+ * first. Memory stays bounded and sums exact. -ENOMEM. */
 int run_result_sample(struct run_result *result, const struct sample *sample);
 
 /* The same for one virtual cluster. Those numbered VC_SERIES_MAX and up are not kept: no plot has room. -ENOMEM. */
@@ -137,7 +135,3 @@ int run_result_vc_sample(struct run_result *result, const struct vc_sample *samp
  * (gpu_count). Past SPANS_MAX only bars that began before that moment are kept: the chart then shows the time up to
  * it (spans_until), without holes. -ENOMEM. */
 int run_result_span(struct run_result *result, const struct span *span);
-
-/* Thins samples in place to at most `max` (>= 8), time bucket by time bucket: of each the first, the fewest and the
- * most GPUs held and the longest queue stay. Returns how many are left. */
-size_t samples_thin(struct sample *samples, size_t count, size_t max);

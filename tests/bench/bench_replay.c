@@ -74,7 +74,8 @@ int main(void)
             uint64_t bytes = f.bytes / f.jobs;
             char jobs[32], speed[32], ratio[32];
 
-            printf("%-14s %-7s %-5s %8s %9.3f %9.3f %9.3f %11s %12s %7llu\n", inputs[i].name, run.cluster, run.policy,
+            printf("%-14s %-7s %-5s %8s %9.3f %9.3f %9.3f %11s %12s %7llu\n",
+                   bench_traces() ? inputs[i].name : inputs[i].shape, run.cluster, run.policy,
                    bench_number(f.jobs, jobs), f.load_seconds, f.cpu_seconds, f.wall_seconds,
                    bench_number((uint64_t)rate, speed),
                    bench_number((uint64_t)(rate / policies[p].jobs_per_second), ratio), (unsigned long long)bytes);
