@@ -223,29 +223,38 @@ static void walk_stop(struct plan *plan, struct walk *walk)
     walk->out_count = 0;
 }
 
+/* The first running job, over all types, that does not fit in what those before it leave. */
+static bool first_out(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room, struct change *ret)
+{
+    bool found = false;
+
+    /* As long as nobody was chosen, everybody who runs still fits. */
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view) && walk->in_count; sku++) {
+        struct change c;
+
+        if (next_out(ctx, walk, sku, room[sku], &c) && (!found || rank_before(&c.rank, &ret->rank))) {
+            *ret = c;
+            found = true;
+        }
+    }
+    return found;
+}
+
 /* One walk over everybody. Returns whether a job was chosen that cannot be placed: others may then fit after all. */
 static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
 {
     int64_t room[SKUS_MAX];
-    uint32_t skus = view_sku_count(ctx->view);
     bool unplaced = false;
 
-    for (uint32_t sku = 0; sku < skus; sku++)
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
         room[sku] = capacity(ctx, plan, sku);
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         walk->passed[ctx->vc->queue.live[i]] = false;
     for (;;) {
         struct change in, out;
-        bool any_in = next_in(ctx, walk, room, &in), any_out = false;
+        bool any_in = next_in(ctx, walk, room, &in), any_out = first_out(ctx, walk, room, &out);
+        uint32_t cls;
 
-        for (uint32_t sku = 0; sku < skus && walk->in_count; sku++) {
-            struct change c;
-
-            if (next_out(ctx, walk, sku, room[sku], &c) && (!any_out || rank_before(&c.rank, &out.rank))) {
-                out = c;
-                any_out = true;
-            }
-        }
         if (!any_in && !any_out)
             break;
         if (walk->out_count == CHANGES_MAX)
@@ -258,17 +267,14 @@ static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
             walk->out[walk->out_count++] = out;
             continue;
         }
-        {
-            uint32_t cls = view_job(ctx->view, in.job)->shape;
-
-            walk->after[cls] = in.rank;
-            walk->passed[cls] = true;
-            walk->in[walk->in_count++] = in;
-            /* Room to spare and nothing pending: no need to gather changes. */
-            if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
-                held_sum(ctx, walk, in.sku) <= room[in.sku])
-                unplaced |= walk_apply(ctx, plan, walk);
-        }
+        cls = view_job(ctx->view, in.job)->shape;
+        walk->after[cls] = in.rank;
+        walk->passed[cls] = true;
+        walk->in[walk->in_count++] = in;
+        /* Room to spare and nothing pending: no need to gather changes. */
+        if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
+            held_sum(ctx, walk, in.sku) <= room[in.sku])
+            unplaced |= walk_apply(ctx, plan, walk);
     }
     return walk_apply(ctx, plan, walk) || unplaced;
 }
