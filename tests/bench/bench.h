@@ -25,7 +25,7 @@ struct bench_figures {
     uint64_t jobs, decisions, digest;
     double cpu_seconds, wall_seconds; /* of the replay alone: not of reading or making the trace */
     double load_seconds;              /* CPU time of reading or making it */
-    uint64_t bytes;                   /* peak memory less what the empty process had; trace, core and results */
+    uint64_t bytes;                   /* peak memory less that of a run of one job: trace, core and results */
     double avg_queue_seconds, utilization;
 };
 
