@@ -111,14 +111,30 @@ static void count_borrowed(struct vc *vc, uint32_t skus)
             vc->borrowed += vc->used[s] - vc->quota[s];
 }
 
-/* Into the run list by start; a job whose stop was taken back goes where it was, all others to the end. */
+/* Whom the job follows in the run list: the last one, as a rule. A job whose stop was taken back follows whom it
+ * followed before, if that one is still there; else it is looked for from the end. */
+static uint32_t run_before(const struct core *core, const struct vc *vc, const struct job *job)
+{
+    uint32_t at = vc->run_last, was = job->prev;
+
+    if (at == JOB_NONE || core->jobs[at].last_start <= job->last_start)
+        return at;
+    if (was == JOB_NONE
+            ? core->jobs[vc->run_first].last_start >= job->last_start
+            : core->jobs[was].vc == job->vc && job_holds(core->jobs[was].state) &&
+                  core->jobs[was].last_start <= job->last_start &&
+                  (core->jobs[was].next == JOB_NONE || core->jobs[core->jobs[was].next].last_start >= job->last_start))
+        return was;
+    while (at != JOB_NONE && core->jobs[at].last_start > job->last_start)
+        at = core->jobs[at].prev;
+    return at;
+}
+
 static void run_link(struct core *core, struct vc *vc, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
-    job->prev = vc->run_last;
-    while (job->prev != JOB_NONE && core->jobs[job->prev].last_start > job->last_start)
-        job->prev = core->jobs[job->prev].prev;
+    job->prev = run_before(core, vc, job);
     job->next = job->prev == JOB_NONE ? vc->run_first : core->jobs[job->prev].next;
     if (job->prev == JOB_NONE)
         vc->run_first = index;
