@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_naive.c - the policies against the plainest program that obeys the same rules.
+ *
+ * The core keeps trees, sums and memories of refusals so that a decision costs next to nothing; here every event sorts
+ * all jobs and walks over them. On random workloads, with short and equal run times so that ties are common, both must
+ * end every job at the same instant. docs/parity.md has comparisons with other people's programs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "sim/scenario.h"
+#include "wire/cluster.h"
+
+enum { SEEDS = 150, JOBS_MAX = 400 };
+
+enum rule { FIFO, FIFO_SKIP, SRTF, SRSF, RULES };
+
+static const char *const rule_names[RULES] = { "fifo", "fifo-skip", "srtf", "srsf" };
+
+struct naive {
+    int64_t id, submit, left, wide; /* seconds; GPUs */
+    int64_t pause;                  /* seconds of its resume still to go */
+    int64_t end;
+    bool runs, ran;
+};
+
+static int64_t key_of(const struct naive *job, enum rule rule)
+{
+    if (rule == SRTF)
+        return job->left;
+    return rule == SRSF ? job->left * job->wide : job->submit;
+}
+
+static void sort(struct naive **live, size_t count, enum rule rule)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct naive *job = live[i];
+        size_t at = i;
+
+        for (; at > 0; at--) {
+            const struct naive *other = live[at - 1];
+            int64_t a = key_of(job, rule), b = key_of(other, rule);
+
+            if (a > b || (a == b && job->submit > other->submit) ||
+                (a == b && job->submit == other->submit && job->id > other->id))
+                break;
+            live[at] = live[at - 1];
+        }
+        live[at] = job;
+    }
+}
+
+/* Who has GPUs from now on. */
+static void walk(struct naive **live, size_t count, enum rule rule, int64_t gpus, int64_t restart)
+{
+    bool preempts = rule == SRTF || rule == SRSF, blocked = false;
+    int64_t free = gpus;
+
+    for (size_t i = 0; i < count && !preempts; i++)
+        free -= live[i]->runs ? live[i]->wide : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct naive *job = live[i];
+
+        if (!preempts && job->runs)
+            continue;
+        if (job->wide > free || blocked) {
+            blocked |= rule == FIFO;
+            job->runs = false;
+            continue;
+        }
+        free -= job->wide;
+        if (!job->runs)
+            job->pause = job->ran ? restart : 0;
+        job->runs = job->ran = true;
+    }
+}
+
+static void naive_run(struct naive *jobs, size_t count, enum rule rule, int64_t gpus, int64_t restart)
+{
+    struct naive *live[JOBS_MAX];
+    size_t alive = 0, next = 0;
+    int64_t now = 0;
+
+    while (next < count || alive) {
+        int64_t at = next < count ? jobs[next].submit : INT64_MAX;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < alive; i++)
+            if (live[i]->runs && now + live[i]->pause + live[i]->left < at)
+                at = now + live[i]->pause + live[i]->left;
+        for (size_t i = 0; i < alive; i++) {
+            int64_t span = live[i]->runs ? at - now : 0, paused = span < live[i]->pause ? span : live[i]->pause;
+
+            live[i]->pause -= paused;
+            live[i]->left -= span - paused;
+            live[i]->end = at;
+            if (live[i]->left > 0)
+                live[kept++] = live[i];
+        }
+        alive = kept;
+        now = at;
+        while (next < count && jobs[next].submit == now)
+            live[alive++] = &jobs[next++];
+        sort(live, alive, rule);
+        walk(live, alive, rule, gpus, restart);
+    }
+}
+
+static void die(const char *what, const struct error *err)
+{
+    printf("Bail out! %s: %s\n", what, err->text);
+    exit(1);
+}
+
+/* Fills both forms of the same workload. */
+static size_t draw(uint64_t seed, struct naive *jobs, struct trace *trace)
+{
+    struct rng rng;
+    size_t count;
+    int64_t submit = 0;
+    uint64_t longest, gap;
+
+    rng_seed(&rng, seed);
+    count = 50 + rng_below(&rng, JOBS_MAX - 50);
+    longest = 2 + rng_below(&rng, rng_below(&rng, 2) ? 40 : 1000);
+    gap = 1 + rng_below(&rng, longest);
+    for (size_t i = 0; i < count; i++) {
+        int64_t wide = rng_below(&rng, 3) ? 1 + (int64_t)rng_below(&rng, 4) : 1 + (int64_t)rng_below(&rng, 16);
+        struct trace_job job;
+
+        submit += (int64_t)(rng_below(&rng, 4) ? rng_below(&rng, gap / 4 + 1) : rng_below(&rng, gap + 1));
+        jobs[i] = (struct naive){
+            .id = (int64_t)i, .submit = submit, .wide = wide, .left = 1 + (int64_t)rng_below(&rng, longest)
+        };
+        trace_job_init(&job);
+        job.spec.id = (int64_t)i;
+        job.spec.submit = submit * USEC_SEC;
+        job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = (int32_t)wide;
+        job.truth.duration = jobs[i].left * USEC_SEC;
+        if (trace_add(trace, &job) < 0)
+            abort();
+    }
+    return count;
+}
+
+/* How many jobs end at another instant. */
+static size_t differ(uint64_t seed, enum rule rule, bool restarts)
+{
+    struct setting settings[] = { { "restart", "7s" } };
+    struct scenario_request request = { rule_names[rule], settings, restarts ? 1 : 0 };
+    struct naive jobs[JOBS_MAX];
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct run_result result = { 0 };
+    struct scenario scenario;
+    struct error err = { 0 };
+    size_t count = draw(seed, jobs, &trace), wrong = 0;
+
+    naive_run(jobs, count, rule, 24, restarts ? 7 : 0);
+    if (cluster_parse("3x8", &cluster, &err) < 0 || scenario_init(&scenario, &cluster, &trace, &request, &err) < 0 ||
+        scenario_run(&scenario, 1, &result, &err) < 0)
+        die(rule_names[rule], &err);
+    for (size_t i = 0; i < count; i++)
+        wrong += result.jobs[i].end != jobs[i].end * USEC_SEC;
+    run_result_done(&result);
+    scenario_done(&scenario);
+    cluster_spec_done(&cluster);
+    trace_done(&trace);
+    return wrong;
+}
+
+int main(void)
+{
+    int number = 0;
+
+    for (int rule = 0; rule < RULES; rule++)
+        for (int restarts = 0; restarts < (rule >= SRTF ? 2 : 1); restarts++) {
+            uint64_t bad = 0;
+
+            for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+                size_t wrong = differ(seed, (enum rule)rule, restarts);
+
+                if (wrong)
+                    printf("# seed %llu: %zu jobs differ\n", (unsigned long long)seed, wrong);
+                bad += wrong > 0;
+            }
+            printf("%s %d - %s%s: %d random workloads on 3x8, %llu differ\n", bad ? "not ok" : "ok", ++number,
+                   rule_names[rule], restarts ? ", restart 7s" : "", SEEDS, (unsigned long long)bad);
+        }
+    printf("1..%d\n", number);
+    return 0;
+}
