@@ -39,4 +39,6 @@ struct order_ops {
     void (*key)(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key);
     /* A job of this virtual cluster is over: what a history grows by. Returns whether all keys changed. May be NULL. */
     bool (*ended)(struct order_ctx *ctx, const struct job *job);
+    /* What earlier jobs needed in all, before the first one comes. NULL: it learns nothing. */
+    void (*learn)(struct order_ctx *ctx, const svc_t *services, size_t count);
 };

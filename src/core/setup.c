@@ -335,6 +335,8 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
         vc->admit.state = block_new(core, failed, policy->admit->state_size, 1);
     if (policy->tune)
         vc->tune.state = block_new(core, failed, policy->tune->state_size, 1);
+    if (policy->history_count && policy->order->learn && vc->order.state)
+        policy->order->learn(&vc->order, policy->history, policy->history_count);
     core->vc_order[index] = index;
     if (vc->borrow_max != 0)
         core->borrowing = true;

@@ -234,7 +234,7 @@ static void forget(struct core *core, uint32_t index)
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
     heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
     if (vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
-        vc->dirty = true;
+        vc->dirty = vc->stale = true;
     core_emit(core, EFFECT_FORGET, index);
     core_move(core, index, JOB_FREE);
     job->gen++;
@@ -629,6 +629,21 @@ static bool fire_timers(struct core *core)
     return again;
 }
 
+/* All keys of a virtual cluster changed: each job is put where it belongs now. The ordering sees to it that this is
+ * rare enough to be paid for by the events between. */
+static void rekey_stale(struct core *core)
+{
+    bool stale = false;
+
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        stale |= core->vcs[v].stale;
+    for (uint32_t i = 0; i < core->job_top && stale; i++)
+        if (core->vcs[core->jobs[i].vc].stale && (job_waits(core->jobs[i].state) || job_holds(core->jobs[i].state)))
+            queue_rekey(core, i);
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].stale = false;
+}
+
 const struct outbox *core_step(struct core *core, usec_t at)
 {
     bool quiet = core->inbox_count == 0;
@@ -643,6 +658,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
         if (still_true(core, &core->inbox[i]))
             apply(core, &core->inbox[i]);
     core->inbox_count = 0;
+    rekey_stale(core);
     /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
     if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)
         core->planned_at = -1;

@@ -14,6 +14,8 @@ struct policy_setup {
     const struct planner_ops *planner;
     const struct admit_ops *admit; /* NULL: everybody is admitted */
     const struct tune_ops *tune;   /* NULL: running jobs are left alone */
+    const svc_t *history; /* what earlier jobs needed in all, for order->learn; borrowed while there is a core */
+    size_t history_count;
     int64_t order_params[PARAMS_MAX], place_params[PARAMS_MAX], planner_params[PARAMS_MAX];
     int64_t admit_params[PARAMS_MAX], tune_params[PARAMS_MAX];
 };
@@ -34,5 +36,6 @@ struct vc {
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
     bool dirty;
+    bool stale; /* all keys changed */
     uint64_t seen_releases;
 };

@@ -9,7 +9,7 @@
 #include "core/place.h"
 #include "core/planner.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(tiresias_sim)
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim)
 
 #define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels)
 
@@ -24,6 +24,8 @@
     X("srsf", list_preempt, srsf, count, "mode=preempt", "shortest remaining service (time x GPUs) first, preempting") \
     X("las", list_preempt, las, count, "mode=preempt queues=3600s,36000s,360000s",                                     \
       "least attained service in discrete queues (Tiresias), preempting; needs no estimates")                          \
+    X("gittins", list_preempt, gittins, count, "mode=preempt queues=36000s,360000000s",                                \
+      "as las, and inside a queue by the Gittins index from the history of this cluster (Tiresias)")                   \
     X("backfill-easy", backfill_easy, fifo, count, "",                                                                 \
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \

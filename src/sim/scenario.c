@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "sim/history.h"
 #include "sim/metrics.h"
 #include "wire/decimal.h"
 #include "wire/suggest.h"
@@ -39,8 +40,8 @@ static int unknown_key(const struct policy_setup *setup, const char *key, struct
     }
     return error_set(
         err, -EINVAL,
-        "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, reload", key, keys,
-        world);
+        "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, reload, history",
+        key, keys, world);
 }
 
 /* Everybody owed everything: the switch that turns capacity queues into one shared queue a virtual cluster. */
@@ -86,6 +87,14 @@ static int set_run(struct scenario *s, const char *key, const char *value, struc
             return error_set(err, -EINVAL, "infeasible: expected error or skip, got '%s'", value);
         s->driver.skip_infeasible = strcmp(value, "skip") == 0;
         return 0;
+    }
+    if (strcmp(key, "history") == 0) {
+        int r;
+
+        mem_free(s->history);
+        s->history = NULL;
+        r = history_read(value, &s->history, &s->history_count, err);
+        return r == -ENOENT ? -EINVAL : r; /* there is such a setting, but no such file */
     }
     return -ENOENT;
 }
@@ -137,6 +146,21 @@ static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *c
             return error_prefix(err, r, "vcs.%s", names_get(names, vc->name));
     }
     return 0;
+}
+
+/* Hands the history to whoever learns from one. */
+static int give_history(struct scenario *s, struct error *err)
+{
+    bool taken = !s->history;
+
+    for (uint32_t v = 0; v < s->cluster.vc_count; v++) {
+        if (!s->policies[v].order->learn)
+            continue;
+        s->policies[v].history = s->history;
+        s->policies[v].history_count = s->history_count;
+        taken = true;
+    }
+    return taken ? 0 : error_set(err, -EINVAL, "history: this policy does not learn from one; gittins does");
 }
 
 static const char *job_label(const struct trace *trace, const struct jobspec *spec, char text[32])
@@ -223,6 +247,8 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
     for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
         r = setup_vc(s, v, &common, err);
     if (r == 0)
+        r = give_history(s, err);
+    if (r == 0)
         r = map_vcs(s, trace, err);
     if (r == 0)
         r = map_skus(s, trace, err);
@@ -244,6 +270,7 @@ void scenario_done(struct scenario *s)
     mem_free(s->policies);
     mem_free(s->job_vcs);
     mem_free(s->job_skus);
+    mem_free(s->history);
     *s = (struct scenario){ 0 };
 }
 

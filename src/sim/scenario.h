@@ -3,8 +3,8 @@
 /* scenario.h - everything one run needs, from names and `key=value` settings.
  *
  * A setting belongs to the policy (mode, place, ...), to the world (restart, speed, mtbf, ...) or to the run itself
- * (round, quota, until, infeasible); one that nobody knows is an error that lists those there are. A virtual cluster
- * that names its own policy has it with its own settings; all others have the run's.
+ * (round, quota, until, infeasible, history); one that nobody knows is an error that lists those there are. A virtual
+ * cluster that names its own policy has it with its own settings; all others have the run's.
  */
 #include "base/cleanup.h"
 #include "policy/registry.h"
@@ -20,6 +20,8 @@ struct scenario {
     struct vc_spec *vcs;         /* owned; what cluster.vcs points at */
     struct policy_setup *policies;
     uint32_t *job_vcs, *job_skus;
+    svc_t *history; /* owned; what earlier jobs needed, for orderings that learn */
+    size_t history_count;
 };
 
 /* What is asked for by name. */

@@ -18,65 +18,7 @@
 #include "core/state.h"
 #include "policy/las.h"
 #include "policy/registry.h"
-#include "sim/driver.h"
-#include "sim/gen.h"
-#include "sim/metrics.h"
-#include "wire/cluster.h"
-
-struct setting {
-    const char *key, *value;
-};
-
-/* A run on one virtual cluster. `restart` in seconds. */
-struct play {
-    const char *cluster, *policy;
-    struct setting settings[4];
-    int64_t restart;
-    uint32_t reload;
-    driver_instant_fn on_instant;
-    void *arg;
-};
-
-static struct run_result play(const struct play *p, const struct trace *trace)
-{
-    struct cluster_spec cluster = { 0 };
-    struct run_result result = { 0 };
-    struct policy_setup setup;
-    struct error err = { 0 };
-    struct driver_config config = { .trace = trace,
-                                    .cluster = &cluster,
-                                    .policies = &setup,
-                                    .seed = 1,
-                                    .reload_every = p->reload,
-                                    .on_instant = p->on_instant,
-                                    .on_instant_arg = p->arg };
-    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
-    char restart[32];
-
-    assert_non_null(vcs);
-    config.job_vcs = vcs;
-    policy_setup(policy_find(p->policy), &setup);
-    for (int i = 0; i < 4 && p->settings[i].key; i++)
-        assert_int_equal(policy_set(&setup, p->settings[i].key, p->settings[i].value, &err), 0);
-    world_config_init(&config.world);
-    (void)snprintf(restart, sizeof(restart), "%llds", (long long)p->restart);
-    assert_int_equal(world_config_set(&config.world, "restart", restart, &err), 0);
-    assert_int_equal(cluster_parse(p->cluster, &cluster, &err), 0);
-    if (driver_run(&config, &result, &err) < 0)
-        fail_msg("%s", err.text);
-    assert_int_equal(metrics_compute(&result), 0);
-    mem_free(vcs);
-    cluster_spec_done(&cluster);
-    return result;
-}
-
-static void make(const char *shape, struct trace *trace)
-{
-    struct error err = { 0 };
-
-    memset(trace, 0, sizeof(*trace));
-    assert_int_equal(gen_trace(shape, &(struct gen_config){ .seed = 1 }, trace, &err), 0);
-}
+#include "policy_play.h"
 
 /* ---- the reference trace ---- */
 
@@ -119,20 +61,26 @@ static const struct {
     struct play play;
     struct row row;
 } reference[] = {
-    { { "15x4", "las", { { "queues", "3600s" } }, 0, 0, NULL, NULL }, { 6016574, 674, 55562, 255451, 283464, 814 } },
-    { { "15x4", "las", { { "queues", "3600s" } }, 60, 0, NULL, NULL }, { 6271791, 674, 57542, 257690, 285703, 883 } },
-    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "8" } }, 0, 0, NULL, NULL },
+    { { "15x4", "las", { { "queues", "3600s" } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
+      { 6016574, 674, 55562, 255451, 283464, 814 } },
+    { { "15x4", "las", { { "queues", "3600s" } }, 60, 0, NULL, NULL, NULL, NULL, 0 },
+      { 6271791, 674, 57542, 257690, 285703, 883 } },
+    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "8" } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
       { 5970892, 674, 54254, 262325, 290338, 1626 } },
-    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "2" } }, 0, 0, NULL, NULL },
+    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "2" } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
       { 6189346, 1585, 61938, 272978, 300991, 3627 } },
-    { { "15x4", "las", { { "queues", "36000s" } }, 0, 0, NULL, NULL }, { 5049126, 1302, 59442, 251924, 279937, 166 } },
-    { { "15x4", "las", { { "queues", "3600s,36000s,360000s" } }, 0, 0, NULL, NULL },
+    { { "15x4", "las", { { "queues", "36000s" } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
+      { 5049126, 1302, 59442, 251924, 279937, 166 } },
+    { { "15x4", "las", { { "queues", "3600s,36000s,360000s" } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
       { 4898303, 674, 59018, 251659, 279672, 630 } },
-    { { "15x4", "las", { { "queues", "1h,10h,100h" } }, 60, 0, NULL, NULL },
+    { { "15x4", "las", { { "queues", "1h,10h,100h" } }, 60, 0, NULL, NULL, NULL, NULL, 0 },
       { 5055753, 674, 60361, 251871, 279884, 666 } },
-    { { "15x4", "fifo", { { NULL, NULL } }, 0, 0, NULL, NULL }, { 12514491, 20767, 64322, 258953, 286966, 0 } },
-    { { "15x4", "fifo-skip", { { NULL, NULL } }, 0, 0, NULL, NULL }, { 7169279, 7821, 57950, 244860, 272873, 0 } },
-    { { "15x4", "srsf", { { NULL, NULL } }, 0, 0, NULL, NULL }, { 4278591, 626, 44987, 270407, 298420, 573 } },
+    { { "15x4", "fifo", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
+      { 12514491, 20767, 64322, 258953, 286966, 0 } },
+    { { "15x4", "fifo-skip", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
+      { 7169279, 7821, 57950, 244860, 272873, 0 } },
+    { { "15x4", "srsf", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0 },
+      { 4278591, 626, 44987, 270407, 298420, 573 } },
 };
 
 enum { ROW_K2, ROW_K2_COST, ROW_K2_KNOB8, ROW_K2_KNOB2, ROW_WIDE, ROW_K4, ROW_K4_COST, ROW_FIFO, ROW_SKIP, ROW_SRSF };

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* policy_play.h - one virtual cluster, one policy, one trace: what the tests of policies share. */
+#include "base/alloc.h"
+#include "policy/registry.h"
+#include "sim/driver.h"
+#include "sim/gen.h"
+#include "sim/metrics.h"
+#include "wire/cluster.h"
+
+struct setting {
+    const char *key, *value;
+};
+
+/* A run on one virtual cluster. `restart` in seconds. */
+struct play {
+    const char *cluster, *policy;
+    struct setting settings[4];
+    int64_t restart;
+    uint32_t reload;
+    driver_instant_fn on_instant;
+    void *arg;
+    driver_decision_fn on_decision;
+    const svc_t *history;
+    size_t history_count;
+};
+
+static struct run_result play(const struct play *p, const struct trace *trace)
+{
+    struct cluster_spec cluster = { 0 };
+    struct run_result result = { 0 };
+    struct policy_setup setup;
+    struct error err = { 0 };
+    struct driver_config config = { .trace = trace,
+                                    .cluster = &cluster,
+                                    .policies = &setup,
+                                    .seed = 1,
+                                    .reload_every = p->reload,
+                                    .on_instant = p->on_instant,
+                                    .on_instant_arg = p->arg,
+                                    .on_decision = p->on_decision,
+                                    .on_decision_arg = p->arg };
+    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
+    char restart[32];
+
+    assert_non_null(vcs);
+    config.job_vcs = vcs;
+    policy_setup(policy_find(p->policy), &setup);
+    for (int i = 0; i < 4 && p->settings[i].key; i++)
+        assert_int_equal(policy_set(&setup, p->settings[i].key, p->settings[i].value, &err), 0);
+    setup.history = p->history;
+    setup.history_count = p->history_count;
+    world_config_init(&config.world);
+    (void)snprintf(restart, sizeof(restart), "%llds", (long long)p->restart);
+    assert_int_equal(world_config_set(&config.world, "restart", restart, &err), 0);
+    assert_int_equal(cluster_parse(p->cluster, &cluster, &err), 0);
+    if (driver_run(&config, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(metrics_compute(&result), 0);
+    mem_free(vcs);
+    cluster_spec_done(&cluster);
+    return result;
+}
+
+static void make(const char *shape, struct trace *trace)
+{
+    struct error err = { 0 };
+
+    memset(trace, 0, sizeof(*trace));
+    assert_int_equal(gen_trace(shape, &(struct gen_config){ .seed = 1 }, trace, &err), 0);
+}
