@@ -97,9 +97,11 @@ static struct shadow shadow_on(const struct planner_ctx *ctx, const struct plan 
     int64_t room = room_now(ctx, plan, sku);
     struct rank rank;
 
-    for (uint32_t job = view_running_next(ctx->view, ctx->vc, sku, NULL); job != JOB_NONE && room < need;
+    for (uint32_t job = view_running_next(ctx->view, ctx->vc, sku, NULL); job != JOB_NONE;
          job = view_running_next(ctx->view, ctx->vc, sku, &rank)) {
         rank = view_tree(ctx->view)[job].rank;
+        if (room >= need && (shadow.at == USEC_NEVER || end_of(ctx, &rank) != shadow.at))
+            break; /* those that end with the last one needed leave their GPUs over */
         room += amount_of(view_job(ctx->view, job));
         shadow.at = end_of(ctx, &rank);
     }
