@@ -72,10 +72,9 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
         "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
-        "\"pool_bytes\":%llu,"
-        "\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,\"fail_open\":%llu,"
-        "\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,\"spills\":%llu,"
-        "\"slowdown_permille\":%d}",
+        "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
+        "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
+        "\"spills\":%llu,\"slowdown_permille\":%d}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,

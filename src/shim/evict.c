@@ -268,9 +268,10 @@ static bool chunk_load(int gpu, struct chunk *c, CUdeviceptr at)
         return false;
     }
     if (vmm_access(gpu, at, c->size) != CUDA_SUCCESS || chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
-        (void)REAL(cuStreamSynchronize)(move_stream());
-        (void)REAL(cuMemUnmap)(at, c->size);
-        (void)REAL(cuMemRelease)(c->handle);
+        if (REAL(cuStreamSynchronize)(move_stream()) == CUDA_SUCCESS) {
+            (void)REAL(cuMemUnmap)(at, c->size);
+            (void)REAL(cuMemRelease)(c->handle);
+        }
         return false;
     }
     c->where = host ? CHUNK_HOST : CHUNK_DEVICE;

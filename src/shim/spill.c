@@ -23,6 +23,7 @@ static struct {
 static uint32_t pool_count;
 static _Atomic uint32_t pool_lock;
 static CUdeviceptr scratch;
+static bool scratch_stuck;
 static CUstream stream;
 
 struct pick {
@@ -159,11 +160,21 @@ bool spill_fill_pool(int gpu)
     return true;
 }
 
+/* A scratch range the driver would not unmap is left to it; the next batch reserves another. */
+static void scratch_unmap(CUdeviceptr at, uint64_t size)
+{
+    if (REAL(cuMemUnmap)(at, size) != CUDA_SUCCESS)
+        scratch_stuck = true;
+}
+
 /* New memory for every pick, mapped at the scratch range, and the copies queued. Returns how many are under way. */
 static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
 {
     uint32_t n;
 
+    if (scratch_stuck)
+        scratch = 0;
+    scratch_stuck = false;
     if (!scratch && REAL(cuMemAddressReserve)(&scratch, BATCH * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
         return 0;
     for (n = 0; n < count; n++) {
@@ -179,7 +190,7 @@ static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_
         }
         if (vmm_access(gpu, at, p->chunk->size) != CUDA_SUCCESS ||
             REAL(cuMemcpyDtoDAsync_v2)(at, p->at, p->chunk->size, stream) != CUDA_SUCCESS) {
-            (void)REAL(cuMemUnmap)(at, p->chunk->size);
+            scratch_unmap(at, p->chunk->size);
             (void)REAL(cuMemRelease)(p->fresh);
             break;
         }
@@ -218,10 +229,16 @@ static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_h
     bool copied = under_way && REAL(cuStreamSynchronize)(stream) == CUDA_SUCCESS;
     int64_t moved = 0;
 
+    /* A wait that failed says nothing about the copies: what they touch stays mapped until one has succeeded. */
+    if (under_way && !copied && REAL(cuStreamSynchronize)(stream) != CUDA_SUCCESS) {
+        scratch_stuck = true;
+        under_way = 0;
+    }
+
     for (uint32_t i = 0; i < under_way; i++) {
         uint64_t size = picks[i].chunk->size;
 
-        (void)REAL(cuMemUnmap)(scratch + i * VMM_CHUNK, size);
+        scratch_unmap(scratch + i * VMM_CHUNK, size);
         if (!copied || !pick_switch(gpu, &picks[i], to_host)) {
             (void)REAL(cuMemRelease)(picks[i].fresh);
             continue;

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Movable memory without a node side: this test plays it, writing the process page by hand. A byte that moved is read
+ * by an ordinary load at the address it always had, with the driver failing at every step in turn. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fake.h"
+#include "shim/page.h"
+
+#define MIB (1ull << 20)
+#define SEGMENTS 6
+#define SEGMENT (12 * MIB)
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+                        void **extra);
+
+static uint64_t (*stat_of)(const char *);
+static struct page *page;
+static CUdeviceptr at[SEGMENTS];
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* The page is a sealed memfd of this process: find it among the open files. */
+static struct page *page_find(void)
+{
+    for (int fd = 3; fd < 64; fd++) {
+        char path[64], name[128] = "";
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, "muster-gpu")) {
+            void *p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+            return p == MAP_FAILED ? NULL : p;
+        }
+    }
+    return NULL;
+}
+
+static int64_t command(enum page_op op, uint64_t arg)
+{
+    uint64_t seq = page->control.command_seq + 1;
+    struct page_reply *reply = &page->reply[seq % PAGE_RING];
+
+    page->command[seq % PAGE_RING] =
+        (struct page_command){ .seq = seq, .op = op, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL };
+    __atomic_store_n(&page->control.command_seq, seq, __ATOMIC_RELEASE);
+    for (int i = 0; i < 10000; i++) {
+        if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) == seq)
+            return reply->result < 0 ? reply->result : (int64_t)reply->bytes;
+        usleep(1000);
+    }
+    fail_msg("command %d was not answered", (int)op);
+    return -1;
+}
+
+static uint64_t word(int segment, uint64_t k)
+{
+    return (uint64_t)segment << 32 | k * 2654435761u;
+}
+
+static void fill(void)
+{
+    for (int s = 0; s < SEGMENTS; s++)
+        for (uint64_t k = 0; k < SEGMENT / 4096; k++)
+            ((uint64_t *)(uintptr_t)at[s])[k * 512] = word(s, k);
+}
+
+static void verify(const char *when)
+{
+    for (int s = 0; s < SEGMENTS; s++)
+        for (uint64_t k = 0; k < SEGMENT / 4096; k++)
+            if (((uint64_t *)(uintptr_t)at[s])[k * 512] != word(s, k))
+                fail_msg("segment %d word %llu is wrong %s", s, (unsigned long long)k, when);
+}
+
+static int setup(void **state)
+{
+    CUcontext ctx;
+
+    (void)state;
+    *(void **)&stat_of = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
+        return 1;
+    page = page_find();
+    for (int s = 0; s < SEGMENTS; s++)
+        if (!page || cuMemAlloc_v2(&at[s], SEGMENT))
+            return 1;
+    fill();
+    return 0;
+}
+
+static void test_range(void **state)
+{
+    CUdeviceptr base;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(stat_of("movable"), SEGMENTS * SEGMENT);
+    assert_int_equal(cuMemGetAddressRange_v2(&base, &size, at[2] + 5 * MIB), 0);
+    assert_int_equal(base, at[2]);
+    assert_int_equal(size, SEGMENT);
+}
+
+static void test_spill_and_back(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    assert_int_equal(stat_of("used"), all / 2);
+    assert_int_equal(fake_device_used(0), all / 2);
+    assert_int_equal(stat_of("host_backed"), all / 2);
+    verify("after a spill");
+    fill();
+    verify("written in host memory");
+    assert_int_equal(command(OP_PROMOTE, 0), all / 2);
+    assert_int_equal(stat_of("used"), all);
+    assert_int_equal(fake_device_used(0), all);
+    verify("at home again");
+}
+
+/* Whatever the driver refuses, and wherever: the content stays (I2), the sums stay right, and it works the next time.
+ */
+static void test_spill_failures(void **state)
+{
+    static const char *const names[] = { "cuMemCreate",          "cuMemMap",           "cuMemSetAccess", "cuMemUnmap",
+                                         "cuMemcpyDtoDAsync_v2", "cuStreamSynchronize" };
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (unsigned int nth = 1; nth <= 12; nth++) {
+            fake_fail(names[i], nth, 999);
+            (void)command(OP_SPILL_TO, all / 3);
+            fake_fail("", 0, 0);
+            verify(names[i]);
+            assert_int_equal(stat_of("used") + stat_of("host_backed"), all);
+            (void)command(OP_PROMOTE, 0);
+            verify("after the promotion");
+            if (stat_of("used") != all)
+                fail_msg("%s %u: not all came home", names[i], nth);
+            assert_int_equal(stat_of("host_backed"), 0);
+        }
+}
+
+static void test_evict_and_back(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+    assert_int_equal(command(OP_EVICT_ALL, 0), all);
+    assert_int_equal(fake_device_used(0), 0);
+    assert_int_equal(stat_of("saved"), all);
+    assert_int_equal(command(OP_SPILL_TO, 1), 0); /* nothing to do, and nothing opened by it */
+    assert_int_equal(command(OP_PROMOTE, 0), 0);
+    assert_int_equal(command(OP_RELOAD_ALL, 0), all);
+    __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+    assert_int_equal(fake_device_used(0), all);
+    verify("after an eviction");
+}
+
+static void test_evict_failures(void **state)
+{
+    static const char *const names[] = { "cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize", "cuMemUnmap",
+                                         "cuMemCreate",          "cuMemMap",      "cuMemSetAccess" };
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (unsigned int nth = 1; nth <= 7; nth++) {
+            __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+            fake_fail(names[i], nth, 999);
+            (void)command(OP_EVICT_ALL, 0);
+            (void)command(OP_RELOAD_ALL, 0);
+            fake_fail("", 0, 0);
+            (void)command(OP_RELOAD_ALL, 0);
+            __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+            verify(names[i]);
+            assert_int_equal(stat_of("saved"), 0);
+            assert_int_equal(stat_of("used") + stat_of("host_backed"), all);
+            (void)command(OP_PROMOTE, 0);
+            assert_int_equal(stat_of("used"), all);
+        }
+}
+
+/* The card is full when the job comes home: it runs from host memory, and moves when there is room. */
+static void test_reload_without_room(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+    assert_int_equal(command(OP_EVICT_ALL, 0), all);
+    fake_fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(command(OP_RELOAD_ALL, 0), all);
+    __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+    assert_true(stat_of("host_backed") > 0);
+    verify("from host memory");
+    (void)command(OP_PROMOTE, 0);
+    assert_int_equal(stat_of("used"), all);
+    verify("at home");
+}
+
+static void kernel(const uint64_t *args)
+{
+    ++*(uint64_t *)(uintptr_t)args[0];
+}
+
+/* A closed gate holds a launch, and lets it go when the lease has ended: nobody waits for the dead. */
+static void test_gate_lease(void **state)
+{
+    CUfunction f = fake_kernel_register("count", kernel, 1, 0);
+    uint64_t count = 0, arg = (uint64_t)(uintptr_t)&count, start = now_ns();
+    void *params[1] = { &arg };
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, start + 300000000ULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_in_range(now_ns() - start, 290000000ULL, 900000000ULL);
+    assert_int_equal(count, 1);
+    __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+}
+
+/* Any bytes at all in the node side's half of the page: the program goes on. */
+static void test_page_garbage(void **state)
+{
+    CUfunction f = fake_kernel_register("count2", kernel, 1, 0);
+    uint64_t count = 0, arg = (uint64_t)(uintptr_t)&count, seed = 1;
+    void *params[1] = { &arg };
+    struct page_control saved = page->control;
+
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        unsigned char *p = (unsigned char *)&page->control;
+
+        for (size_t k = 0; k < offsetof(struct page_control, command_seq); k++) {
+            seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+            p[k] = (unsigned char)(seed >> 56);
+        }
+        page->control.lease_until_ns %= now_ns(); /* garbage, but not a promise of years */
+        page->control.gate_until_ns %= now_ns();
+        page->control.duty |= 512; /* a duty of zero would wait its two seconds */
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    }
+    page->control = saved;
+    page->control.gate = GATE_OPEN;
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_int_equal(count, 300);
+}
+
+static void test_slice(void **state)
+{
+    (void)state;
+    assert_int_equal(stat_of("slice_groups"), 1);
+    assert_int_equal(command(OP_SET_SLICE, 200), 0);
+    assert_int_equal(fake_slice_us(), 200);
+    assert_int_equal(command(OP_SET_SLICE, 0), 0);
+    assert_int_equal(fake_slice_us(), 2048); /* what the driver had */
+    (void)setenv("FAKE_SLICE_LIES", "1", 1);
+    assert_true(command(OP_SET_SLICE, 300) < 0); /* the read-back disagrees: off for good */
+    (void)unsetenv("FAKE_SLICE_LIES");
+    assert_true(command(OP_SET_SLICE, 300) < 0);
+    assert_int_equal(stat_of("slice_ok"), 0);
+}
+
+static void test_free_all(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SEGMENTS; s++)
+        assert_int_equal(cuMemFree_v2(at[s]), 0);
+    assert_int_equal(stat_of("used"), 0);
+    assert_int_equal(stat_of("movable"), 0);
+    assert_int_equal(fake_device_used(0), 0);
+    assert_int_equal(command(OP_PING, 0), 0);
+    assert_true(command((enum page_op)99, 0) < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_spill_failures), cmocka_unit_test(test_evict_and_back),
+        cmocka_unit_test(test_evict_failures), cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
