@@ -101,7 +101,7 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg)
     }
 }
 
-static void pair_begin(struct gpu_arena *gpu, struct client *rg, uint64_t now)
+static void pair_begin(struct gpu_arena *gpu, struct client *rg, uint32_t eps, uint64_t now)
 {
     gpu->pair = rg->pid;
     gpu->pair_since_ns = gpu->period_since_ns = gpu->baseline_at_ns = now;
@@ -110,7 +110,7 @@ static void pair_begin(struct gpu_arena *gpu, struct client *rg, uint64_t now)
     gpu->slowdown = -1;
     rg->step_read = rg->page->step.seq;
     baseline_reset(&gpu->baseline);
-    share_init(&gpu->share, rg->page->step.tier >= TIER_PERIOD ? 2 * SHARE_EPS : SHARE_EPS);
+    share_init(&gpu->share, rg->page->step.tier >= TIER_PERIOD ? 2 * eps : eps);
 }
 
 /* Returns the share neighbours have now; 0 = closed. */
@@ -187,7 +187,7 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
         if (!neighbours)
             gpu->pair = 0;
         else if (gpu->pair != rg->pid)
-            pair_begin(gpu, rg, now);
+            pair_begin(gpu, rg, node->eps, now);
         slice_tell(rg, neighbours ? SLICE_RG_US : 0);
         if (neighbours)
             u = pair_turn(gpu, rg, now);

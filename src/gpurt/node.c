@@ -318,6 +318,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
         return r;
     }
     node->run_dir = run_dir;
+    node->eps = getenv("MUSTER_GPU_EPS") ? (uint32_t)strtoul(getenv("MUSTER_GPU_EPS"), NULL, 10) : SHARE_EPS;
+    node->eps = node->eps >= 5 && node->eps <= 100 ? node->eps : SHARE_EPS;
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;

@@ -85,10 +85,12 @@ struct node {
     struct ask ask[NODE_ASKS];
     int pending[NODE_ASKS]; /* connections that said nothing yet */
     uint64_t idle_since_ns, idle_exit_ns;
+    uint32_t eps; /* permille of a step the guaranteed job may lose */
     bool stop;
 };
 
-/* Runs until stopped or idle for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
+/* MUSTER_GPU_EPS in the environment (permille, 5..100) overrides the controller's tolerance. Runs until stopped or idle
+ * for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err);
 

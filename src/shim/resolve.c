@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/shim.h"
 
@@ -58,6 +57,31 @@ static uint16_t real_slot[SLOTS];
 static _Atomic uint32_t names_ready, driver_ready, substitutions, range_count, differs;
 static struct range driver_range[RANGES];
 
+/* Of our own, because the C library's may be a sanitizer's that has not started yet. */
+static bool text_same(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+static bool text_begins(const char *text, const char *with)
+{
+    while (*with && *text == *with)
+        text++, with++;
+    return !*with;
+}
+
+static const char *text_base(const char *path)
+{
+    const char *base = path;
+
+    for (; path && *path; path++)
+        if (*path == '/')
+            base = path + 1;
+    return base ? base : "";
+}
+
 static uint32_t name_hash(const char *name)
 {
     uint32_t h = 2166136261u;
@@ -78,7 +102,7 @@ static uint32_t address_hash(const void *p)
 static int name_find(const char *name)
 {
     for (uint32_t i = name_hash(name) % SLOTS, n = 0; n < SLOTS && name_slot[i]; i = (i + 1) % SLOTS, n++)
-        if (strcmp(hook_name[name_slot[i] - 1], name) == 0)
+        if (text_same(hook_name[name_slot[i] - 1], name))
             return name_slot[i] - 1;
     return -1;
 }
@@ -115,7 +139,7 @@ struct dynamic {
 
 static void dynamic_read(const struct dl_phdr_info *info, struct dynamic *ret)
 {
-    memset(ret, 0, sizeof(*ret));
+    *ret = (struct dynamic){ 0 };
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
             continue;
@@ -138,12 +162,11 @@ static void dynamic_read(const struct dl_phdr_info *info, struct dynamic *ret)
 static int libc_visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct libc_search *search = data;
-    const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    const char *base = text_base(info->dlpi_name);
     struct dynamic dyn;
 
     (void)size;
-    base = base ? base + 1 : "";
-    if (strcmp(base, "libc.so.6") != 0 && strcmp(base, "libdl.so.2") != 0)
+    if (!text_same(base, "libc.so.6") && !text_same(base, "libdl.so.2"))
         return 0;
     dynamic_read(info, &dyn);
     if (!dyn.symbols || !dyn.strings || !dyn.hash)
@@ -153,7 +176,7 @@ static int libc_visit(struct dl_phdr_info *info, size_t size, void *data)
         bool hidden = dyn.versions && (dyn.versions[i] & 0x8000u);
 
         if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC ||
-            strcmp(dyn.strings + s->st_name, search->name) != 0)
+            !text_same(dyn.strings + s->st_name, search->name))
             continue;
         if (!search->found || !hidden) /* the default version wins */
             search->found = (void *)(info->dlpi_addr + s->st_value);
@@ -202,12 +225,11 @@ void *resolve_next(const char *name)
 
 static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
 {
-    const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    const char *base = text_base(info->dlpi_name);
     uint32_t *count = data;
     uintptr_t low = UINTPTR_MAX, high = 0;
 
     (void)size;
-    base = base ? base + 1 : (info->dlpi_name ? info->dlpi_name : "");
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         uintptr_t from = info->dlpi_addr + ph->p_vaddr;
@@ -217,7 +239,7 @@ static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
         low = from < low ? from : low;
         high = from + ph->p_memsz > high ? from + ph->p_memsz : high;
     }
-    if (strncmp(base, "libcuda.so", 10) != 0 && strncmp(base, "libnvidia-", 10) != 0 &&
+    if (!text_begins(base, "libcuda.so") && !text_begins(base, "libnvidia-") &&
         !((uintptr_t)&resolve_driver >= low && (uintptr_t)&resolve_driver < high))
         return 0;
     if (*count < RANGES)

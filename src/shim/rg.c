@@ -216,7 +216,7 @@ static void gap_warm(struct arena *arena)
     if (lead == 0 || lead >= pred || now < since || (now - since) / NSEC_USEC + lead < pred || warmed_since == since)
         return;
     warmed_since = since;
-    if (atomic_load(&shim.captures) || !HAVE(cuMemsetD8Async))
+    if (!shim.warm || atomic_load(&shim.captures) || !HAVE(cuMemsetD8Async))
         return;
     if (!word && (REAL(cuMemAlloc_v2)(&word, 256) != CUDA_SUCCESS ||
                   REAL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS))

@@ -58,7 +58,7 @@ struct shim {
     _Atomic uint32_t captures; /* stream captures under way */
     _Atomic uint32_t stopping;
     uint32_t role, mode;
-    bool registered, required, debug;
+    bool registered, required, debug, warm;
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */

@@ -25,8 +25,8 @@ for what in $want; do
     hold8) limit 100 python3 tests/gpu/suspend.py hold 8 ;;
     memory) limit 180 python3 tests/gpu/memory.py ;;
     cold) limit 90 python3 tests/gpu/memory.py cold ;;
-    pair) limit 150 python3 tests/gpu/pair.py 8 16 ;;
-    nogap) limit 150 python3 tests/gpu/pair.py 0 14 ;;
+    pair) limit 220 python3 tests/gpu/pair.py 8 14 ;;
+    nogap) limit 150 python3 tests/gpu/pair.py 0 12 nowarm,eps40 ;;
     *) echo "unknown experiment: $what" ;;
     esac
 done

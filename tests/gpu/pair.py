@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime."""
+import os
 import sys
 import time
 
@@ -54,14 +55,22 @@ def pair(name, rg_args, ot_args, rg_mode, ot_mode, base_rg, base_ot):
                slice_ok=s["slice_ok"], shares=",".join(shares), slowdown=",".join(map(str, slow)))
 
 
-def main(gap_ms="8", seconds="20"):
+def main(gap_ms="8", seconds="20", skip=""):
     sec = float(seconds)
     rg = ["rg", sec + 40, gap_ms]
     base_rg = alone(["rg", 6, gap_ms])
     base_ot = alone(["ot", 6])
     result("pair-alone", gap_ms=gap_ms, rg_p50=base_rg["p50_ms"], rg_p99=base_rg["p99_ms"], ot_rate=base_ot["rate"])
     pair("pair-default", ["rg", 60, gap_ms], ["ot", 6], None, None, base_rg, base_ot)
-    pair("pair-muster", rg, ["ot", sec], ["--role", "guaranteed"], ["--role", "opportunistic"], base_rg, base_ot)
+    modes = (["--role", "guaranteed"], ["--role", "opportunistic"])
+    for name, env in (("muster", {}), ("muster-nowarm", {"MUSTER_GPU_WARM": "0"}),
+                      ("muster-eps40", {"MUSTER_GPU_EPS": "40"})):
+        if name.endswith(tuple(skip.split(","))) and skip:
+            continue
+        os.environ.update(env, MUSTER_GPU_RUN_DIR=f"/tmp/muster-{name}")  # a node side of its own
+        pair("pair-" + name, rg, ["ot", sec], *modes, base_rg, base_ot)
+        for key in env:
+            del os.environ[key]
 
 
 main(*sys.argv[1:])

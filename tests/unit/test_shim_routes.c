@@ -186,7 +186,9 @@ static void test_fork(void **state)
         _exit(stat("on") == 0 && dlsym(RTLD_DEFAULT, "cuInit") ? 0 : 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_int_equal(system("true"), 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(MUSTER_SANITIZED)
+    assert_int_equal(system("true"), 0); /* a shell is no sanitizer's program, and could not load the library */
+#endif
     assert_int_equal(stat("on"), 1);
     assert_int_equal(stat("no such name"), UINT64_MAX);
 }
