@@ -37,12 +37,12 @@ static struct bench_figures best_run(const struct bench_run *run, int times)
 
 int main(void)
 {
-    static const char *const policies[] = { "fifo", "srsf" };
+    static const char *const policies[] = { "fifo", "srsf", "las", "gittins" };
     static const size_t sizes[] = { 10000, 100000, 1000000 };
     bool fat = false;
 
     printf("Ten times the jobs (generated, Philly-like, load 0.9 on 8x8)\n\n");
-    printf("%-6s %10s %9s %9s %10s %10s %9s %11s %7s\n", "", "jobs", "CPU s", "wall s", "us/job", "x smaller",
+    printf("%-8s %10s %9s %9s %10s %10s %9s %11s %7s\n", "", "jobs", "CPU s", "wall s", "us/job", "x smaller",
            "exponent", "n log n has", "B/job");
     for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
         double last = 0;
@@ -53,7 +53,7 @@ int main(void)
             uint64_t bytes = f.bytes / f.jobs;
             char jobs[32];
 
-            printf("%-6s %10s %9.3f %9.3f %10.2f", run.policy, bench_number(f.jobs, jobs), f.cpu_seconds,
+            printf("%-8s %10s %9.3f %9.3f %10.2f", run.policy, bench_number(f.jobs, jobs), f.cpu_seconds,
                    f.wall_seconds, f.cpu_seconds / (double)f.jobs * 1e6);
             if (i)
                 printf(" %10.1f %9.2f %11.2f", f.cpu_seconds / last, log10(f.cpu_seconds / last),
