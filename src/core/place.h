@@ -31,6 +31,8 @@ struct place_ops {
     const struct param *params;
     size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
     uint8_t levels;               /* how many localities it knows; 0 counts as 1 */
+    /* The locality a job is content with when it comes; NULL: 0 for all. */
+    uint8_t (*level)(const struct place_ctx *ctx, const struct jobspec *spec);
     /* 0 and ctx->out filled with request->gpus numbers, or -EBUSY. */
     int (*find)(struct place_ctx *ctx, const struct place_request *request);
 };

@@ -469,6 +469,8 @@ static void apply_submit(struct core *core, uint32_t index)
     struct plan plan = { .core = core, .vc = job->vc };
 
     job->since = core->now;
+    if (vc->policy.place->level)
+        job->level = vc->policy.place->level(&vc->place, &job->spec);
     if (vc->policy.admit && vc->policy.admit->admit(&vc->admit, &plan, index) == ADMIT_REFUSE) {
         core_decide(core, DECISION_REFUSE, index, REASON_NONE);
         core_move(core, index, JOB_KILLED);

@@ -11,7 +11,7 @@
 
 #define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim)
 
-#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels)
+#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew)
 
 #define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn) X(tiresias_sim)
 

@@ -238,7 +238,8 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
             return 0;
         }
     return error_set(err, -EINVAL,
-                     "place: expected count, consolidate, spread, random, topology, yarn or levels, got '%s'", value);
+                     "place: expected count, consolidate, spread, random, topology, yarn, levels or skew, got '%s'",
+                     value);
 }
 
 static void set_fixed(struct policy_setup *setup, const char *at);

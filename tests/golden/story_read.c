@@ -238,6 +238,10 @@ static int job_size(const struct line *line, struct trace_job *job, const char *
         job->spec.share = (mgpu_t)(strtod(value, NULL) * MGPU_ONE + 0.5);
         return 0;
     }
+    if ((value = value_of(word, "skew"))) {
+        job->spec.skew_permille = (uint16_t)(strtod(value, NULL) * 1000 + 0.5);
+        return 0;
+    }
     if ((value = value_of(word, "priority"))) {
         r = read_number(line, value, &number);
         job->spec.priority = (int16_t)number;
