@@ -132,7 +132,7 @@ static void role_read(void)
         shim.mode = MODE_CAP;
     shim.required = flag_env("MUSTER_GPU_REQUIRED");
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
-    shim.warm = !getenv("MUSTER_GPU_WARM") || flag_env("MUSTER_GPU_WARM");
+    shim.warm = flag_env("MUSTER_GPU_WARM");
 }
 
 static void child_inert(void)

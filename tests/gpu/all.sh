@@ -26,7 +26,7 @@ for what in $want; do
     memory) limit 180 python3 tests/gpu/memory.py ;;
     cold) limit 90 python3 tests/gpu/memory.py cold ;;
     pair) limit 220 python3 tests/gpu/pair.py 8 14 ;;
-    nogap) limit 150 python3 tests/gpu/pair.py 0 12 nowarm,eps40 ;;
+    nogap) limit 150 python3 tests/gpu/pair.py 0 12 warm,eps40 ;;
     *) echo "unknown experiment: $what" ;;
     esac
 done

@@ -63,7 +63,7 @@ def main(gap_ms="8", seconds="20", skip=""):
     result("pair-alone", gap_ms=gap_ms, rg_p50=base_rg["p50_ms"], rg_p99=base_rg["p99_ms"], ot_rate=base_ot["rate"])
     pair("pair-default", ["rg", 60, gap_ms], ["ot", 6], None, None, base_rg, base_ot)
     modes = (["--role", "guaranteed"], ["--role", "opportunistic"])
-    for name, env in (("muster", {}), ("muster-nowarm", {"MUSTER_GPU_WARM": "0"}),
+    for name, env in (("muster", {}), ("muster-warm", {"MUSTER_GPU_WARM": "1"}),
                       ("muster-eps40", {"MUSTER_GPU_EPS": "40"})):
         if name.endswith(tuple(skip.split(","))) and skip:
             continue

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* speak.c - a program for tests of the edges: `speak` prints a line by puts; `speak alloc` and `speak launch` say what
+ * the driver answered; `speak on` whether the library is active. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fake.h"
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+                        void **extra);
+
+static void nothing(const uint64_t *args)
+{
+    (void)args;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    uint64_t (*stat)(const char *) = NULL;
+    size_t free_bytes = 0, total = 0;
+    CUdeviceptr p;
+    CUcontext ctx;
+
+    if (!*what)
+        return puts("hello") < 0;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
+        return 1;
+    *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    if (strcmp(what, "on") == 0)
+        (void)printf("%llu\n", stat ? (unsigned long long)stat("on") : 99ull);
+    else if (strcmp(what, "registered") == 0)
+        (void)printf("%llu\n", stat ? (unsigned long long)stat("registered") : 99ull);
+    else if (strcmp(what, "alloc") == 0)
+        (void)printf("%d\n", cuMemAlloc_v2(&p, 48 << 20));
+    else if (strcmp(what, "launch") == 0)
+        (void)printf("%d\n",
+                     cuLaunchKernel(fake_kernel_register("n", nothing, 0, 0), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    else if (cuMemGetInfo_v2(&free_bytes, &total) == 0)
+        (void)printf("%zu\n", total >> 20);
+    return 0;
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_edges.sh MUSTER LIBRARY JOB SPEAK SECOND - what happens at the edges: nothing asked, nobody there, other
+# preloads, neighbours and node sides that die, many processes at once. TAP on standard output.
+set -u
+muster=$1 library=$2 job=$3 speak=$4 second=$5
+LD_LIBRARY_PATH=$(dirname "$job")
+dir=$(mktemp -d)
+export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH
+export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=256 MUSTER_GPU_SLICE=1
+unset MUSTER_GPU_SOCKET
+n=0 failed=0 agent= rg= ot=
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+bad() { n=$((n + 1)); failed=1; echo "not ok $n - $1"; }
+check() { if eval "$2"; then ok "$1"; else bad "$1"; fi; }
+with() { env LD_PRELOAD="$library" "$@"; }
+field() { "$muster" gpu ls --json | sed -n "s/.*\"pid\":$1,[^}]*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+cleanup() {
+    for p in $rg $ot $agent; do kill -9 "$p" 2>/dev/null; done
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+
+check "with nothing asked the library is inert" '[ "$(with "$speak" on)" = 0 ]'
+check "and memory is what the driver says" '[ "$(with "$speak" total)" = 256 ]'
+check "switched off it is inert" '[ "$(with MUSTER_GPU_MEMORY=64M MUSTER_GPU_DISABLE=1 "$speak" on)" = 0 ]'
+check "an opportunistic job cannot be switched off" '! MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true 2>/dev/null'
+check "another preload finds what is behind it" '[ "$(env LD_PRELOAD="$library:$second" "$speak")" = "second: hello" ]'
+check "in either order" '[ "$(env LD_PRELOAD="$second:$library" "$speak")" = "second: hello" ]'
+check "without a node side the limit of the environment holds" \
+    '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_MEMORY=32M "$speak" alloc)" = 2 ]'
+check "and is what the program sees" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_MEMORY=32M "$speak" total)" = 32 ]'
+check "where a node side is required, memory is refused" \
+    '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" alloc)" = 2 ]'
+check "but launches are not" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" launch)" = 0 ]'
+check "an older driver works" '[ "$(with FAKE_CUDA_VERSION=11040 MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
+
+"$muster" gpu agent & agent=$!
+sleep 0.3
+start=$(date +%s%N)
+for i in $(seq 60); do "$muster" gpu run -- "$speak" registered >>"$dir/many" & pids="${pids:-} $!"; done
+for p in $pids; do wait "$p"; done
+# Each has 50 ms for it; on a busy machine some register later, from their helper.
+check "sixty processes start at once, most registered at their first call" \
+    '[ "$(grep -c . "$dir/many")" = 60 ] && [ "$(grep -c 1 "$dir/many")" -ge 30 ]'
+echo "# $(grep -c 1 "$dir/many") of 60 in $((($(date +%s%N) - start) / 1000000)) ms"
+
+# A pair: the guaranteed job has no gaps here, so the other gets next to nothing until it is gone.
+"$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null & rg=$!
+sleep 1
+"$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null & ot=$!
+sleep 2.5
+check "the neighbour is held back" '[ "$(field $ot gate)" = harvest ] || [ "$(field $ot gate)" = closed ]'
+check "its time slice is short, the other one long" '[ "$(field $ot slice_us)" = 200 ] && [ "$(field $rg slice_us)" = 10000 ]'
+check "steps of the guaranteed job are seen" '[ "$(field $rg steps)" -gt 50 ] && [ "$(field $rg tier)" = 0 ]'
+kill -9 $rg; wait $rg 2>/dev/null
+sleep 0.5
+a=$(field $ot steps); sleep 0.6; b=$(field $ot steps)
+check "a guaranteed job that died holds nobody back" '[ "$(field $ot gate)" = open ] && [ "$b" -gt "$((a + 20))" ]'
+
+check "a share is kept" '"$muster" gpu set $ot share=0.1 >/dev/null && sleep 0.3 && [ "$(field $ot gate)" = duty ]'
+a=$(field $ot launches); sleep 1; b=$(field $ot launches)
+check "and slows the job down" '[ $((b - a)) -lt 8000 ] && [ $((b - a)) -gt 10 ]'
+"$muster" gpu set $ot share=1 >/dev/null
+# The node side dies while the job is paused: it goes on by itself within the lease and a little.
+"$muster" gpu pause $ot >/dev/null
+kill -9 $agent; wait $agent 2>/dev/null
+sleep 6.5
+"$muster" gpu agent & agent=$!
+for i in $(seq 30); do s=$(field $ot steps 2>/dev/null); [ -n "$s" ] && break; sleep 0.3; done
+a=$(field $ot steps); sleep 0.6; b=$(field $ot steps)
+check "a paused job outlives the node side" '[ "$b" -gt "$a" ]'
+check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
+check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
+check "top shows the job" '"$muster" gpu top -n 1 | grep -q "$ot"'
+echo "1..$n"
+exit $failed
