@@ -77,6 +77,24 @@ is 'every setting is described' "$work/settings"
 done >"$work/knobs"
 is 'every page of a policy has its settings and defaults' "$work/knobs"
 
+policies=$("$muster" sim policies | grep -o '^[a-z][a-z0-9-]*')
+for page in README.md docs/policies/README.md; do
+    for name in $policies; do
+        grep -q -F "[$name](" "$page" || echo "$page: no '$name'"
+    done
+done >"$work/policies"
+is 'every policy is in the tables' "$work/policies"
+places=$("$muster" sim run -c 1x16 -t "$work/one.csv" -P fifo -s place=no-such-place 2>&1 |
+    sed -n 's/.*place: expected \(.*\), got.*/\1/p' | sed 's/,\| or / /g')
+: >"$work/places"
+[ -n "$places" ] || echo "the program no longer lists its placements" >"$work/places"
+for page in README.md docs/policies/placement.md man/muster-sim.1.scd; do
+    for name in $places; do
+        grep -q -E "[\`|=_]$name[\`|_]" "$page" || echo "$page: no '$name'"
+    done
+done >>"$work/places"
+is 'every placement is described' "$work/places"
+
 # Words of the program.
 missing man/muster-reasons.7.scd $(sed -n 's/^ *X([A-Z_]*, "\([A-Za-z]*\)".*/\1/p' src/model/reason.h) >"$work/reasons"
 is 'muster-reasons(7) has every reason' "$work/reasons"
