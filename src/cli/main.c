@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cmd_cell.h"
 #include "cli/cmd_gpu.h"
 #include "cli/cmd_trace.h"
 #include "cli/verbs.h"
@@ -11,6 +12,7 @@
 
 static const struct verb verbs[] = {
     { "sim", "simulate schedulers on a trace: run, compare, gen, policies", cmd_sim },
+    { "cell", "virtual clusters as cells: replay, tree, ls, show", cmd_cell },
     { "gpu", "run CUDA programs under limits, beside one another; pause and move them", cmd_gpu },
     { "trace", "import and describe traces: import, stat", cmd_trace },
     { 0 },

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* map.c - physical devices for the virtual ones a gang was given.
+ *
+ * A virtual device that is bound keeps its physical one. The others hang on paths of unbound virtual cells: below a
+ * bound cell they are matched with children of its physical cell; from an unbound granted cell on, the buddy allocator
+ * finds a physical cell, splitting the smallest free one that has a place. When all of those are broken or not wanted,
+ * a larger one may be split as long as every grant can still be carved out of the rest.
+ *
+ * Siblings are matched first come, first served, with one exchange when the last finds nothing: their trees are alike
+ * but for broken parts. Free lists are changed while trying and restored at the end; nothing is bound here.
+ */
+#include "cell/state.h"
+
+struct mapper {
+    struct cells *s;
+    struct chain *chain;
+    const struct cell_request *request;
+    int64_t vc_free[CELL_LEVELS_MAX + 1];
+};
+
+static bool cell_suggested(const struct mapper *m, uint32_t phys)
+{
+    const struct cells *s = m->s;
+    const struct cell *c = &s->cells[phys];
+    const struct forest *f = &s->forests[c->forest];
+    uint32_t per = m->chain->leaves[m->chain->node_level], first, count;
+
+    if (m->request->ignore_suggested || !m->request->suggested)
+        return true;
+    first = f->node_base + (cell_leaf_first(s, phys) - f->base[1]) / per;
+    count = (cell_leaf_count(s, phys) + per - 1) / per;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = s->node_of[first + i];
+
+        if (m->request->suggested[node / 64] >> (node % 64) & 1)
+            return true;
+    }
+    return false;
+}
+
+static bool cell_taken(const struct cells *s, uint32_t phys)
+{
+    uint32_t v = s->vertex_of[phys];
+
+    return v < s->vertex_count && s->vertices[v].phys == phys;
+}
+
+static bool cell_usable(const struct mapper *m, uint32_t phys)
+{
+    const struct cell *c = &m->s->cells[phys];
+
+    if (c->peer != CELL_NONE || (c->bad && c->level <= m->chain->node_level))
+        return false;
+    return !cell_taken(m->s, phys) && cell_suggested(m, phys);
+}
+
+/* Usable children, those with fewer opportunistic devices first; equals as in the file. Returns how many were put on
+ * the stack. */
+static uint32_t children_sorted(struct mapper *m, uint32_t phys)
+{
+    struct cells *s = m->s;
+    uint32_t first = cell_child(s, phys), fanout = cell_fanout(s, phys), count = 0;
+    uint32_t *list = s->stack + s->stack_count;
+
+    assert(s->stack_count + 2 * fanout <= s->stack_size);
+    for (uint32_t i = 0; i < fanout; i++) {
+        uint32_t child = first + i, at = count, used = s->cells[child].used_o;
+
+        if (!cell_usable(m, child))
+            continue;
+        while (at > 0 && s->cells[list[at - 1]].used_o > used) {
+            list[at] = list[at - 1];
+            at--;
+        }
+        list[at] = child;
+        count++;
+    }
+    s->stack_count += count;
+    return count;
+}
+
+static bool vertex_map(struct mapper *m, uint32_t v, uint32_t phys);
+
+static void vertex_unmap(struct cells *s, uint32_t v)
+{
+    s->vertices[v].phys = CELL_NONE;
+    for (uint32_t k = s->vertices[v].child_first; k != CELL_NONE; k = s->vertices[k].next)
+        if (s->vertices[k].phys != CELL_NONE)
+            vertex_unmap(s, k);
+}
+
+static bool vertex_try(struct mapper *m, uint32_t v, const uint32_t *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!cell_taken(m->s, list[i]) && vertex_map(m, v, list[i]))
+            return true;
+    return false;
+}
+
+/* The vertex takes a sibling's cell, and the sibling another one. */
+static bool vertex_exchange(struct mapper *m, uint32_t v, const uint32_t *list, uint32_t count)
+{
+    struct cells *s = m->s;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t other = s->vertex_of[list[i]];
+
+        if (!cell_taken(s, list[i]))
+            continue;
+        vertex_unmap(s, other);
+        if (vertex_map(m, v, list[i])) {
+            if (vertex_try(m, other, list, count))
+                return true;
+            vertex_unmap(s, v);
+        }
+        if (!vertex_map(m, other, list[i]))
+            return false;
+    }
+    return false;
+}
+
+/* Gives the vertices of a sibling list, all below one bound or chosen cell, children of that cell. */
+static bool siblings_map(struct mapper *m, uint32_t first, uint32_t phys)
+{
+    struct cells *s = m->s;
+    uint32_t mark = s->stack_count, count = children_sorted(m, phys);
+    const uint32_t *list = s->stack + mark;
+    bool ok = true;
+
+    for (uint32_t v = first; ok && v != CELL_NONE; v = s->vertices[v].next)
+        ok = vertex_try(m, v, list, count) || vertex_exchange(m, v, list, count);
+    for (uint32_t v = first; !ok && v != CELL_NONE; v = s->vertices[v].next)
+        if (s->vertices[v].phys != CELL_NONE)
+            vertex_unmap(s, v);
+    s->stack_count = mark;
+    return ok;
+}
+
+static bool vertex_map(struct mapper *m, uint32_t v, uint32_t phys)
+{
+    struct cells *s = m->s;
+
+    s->vertices[v].phys = phys;
+    s->vertex_of[phys] = v;
+    if (s->vertices[v].child_first == CELL_NONE || siblings_map(m, s->vertices[v].child_first, phys))
+        return true;
+    s->vertices[v].phys = CELL_NONE;
+    return false;
+}
+
+/* Finds a place for the vertex inside a free cell that is as large or larger. */
+static bool vertex_descend(struct mapper *m, uint32_t v, uint32_t phys)
+{
+    struct cells *s = m->s;
+    uint32_t mark = s->stack_count, count;
+    bool ok = false;
+
+    if (s->cells[phys].level == s->cells[s->vertices[v].cell].level)
+        return vertex_map(m, v, phys);
+    count = children_sorted(m, phys);
+    for (uint32_t i = 0; !ok && i < count; i++)
+        ok = vertex_descend(m, v, s->stack[mark + i]);
+    s->stack_count = mark;
+    return ok;
+}
+
+static void list_change(struct cells *s, uint32_t cell, bool add)
+{
+    assert(s->undo_count < s->undo_max);
+    s->undo[s->undo_count++] = (struct undo){ cell, add };
+    if (add)
+        pool_list_add(s, cell);
+    else
+        pool_list_remove(s, cell);
+}
+
+/* The lists as they will be when the cell is gone: what holds it is split. */
+static void lists_take(struct mapper *m, uint32_t phys)
+{
+    struct cells *s = m->s;
+    uint32_t from = pool_free_ancestor(s, phys), cell = phys;
+
+    list_change(s, from, false);
+    while (cell != from) {
+        uint32_t parent = s->cells[cell].parent, first = cell_child(s, parent);
+
+        for (uint32_t i = 0; i < cell_fanout(s, parent); i++)
+            if (first + i != cell)
+                list_change(s, first + i, true);
+        cell = parent;
+    }
+    m->vc_free[s->cells[phys].level]--;
+}
+
+/* Tries the usable cells of a free list: fewest opportunistic devices first, then the order of the file. */
+static bool list_try(struct mapper *m, uint32_t v, uint32_t level)
+{
+    struct cells *s = m->s;
+    const struct bits *free = &m->chain->free[level];
+    uint32_t base = s->forests[m->chain - s->chains].base[level];
+    uint64_t last = 0;
+
+    for (;;) {
+        uint64_t best = UINT64_MAX;
+
+        for (uint32_t i = bits_next(free, 0); i != BITS_NONE; i = bits_next(free, i + 1)) {
+            uint64_t key = ((uint64_t)s->cells[base + i].used_o << 32 | i) + 1;
+
+            if (key > last && key < best && cell_usable(m, base + i)) {
+                best = key;
+                if (key >> 32 == 0 || (last && key >> 32 == last >> 32))
+                    break; /* no later one can come before it */
+            }
+        }
+        if (best == UINT64_MAX)
+            return false;
+        if (vertex_descend(m, v, base + (uint32_t)(best - 1)))
+            return true;
+        last = best;
+    }
+}
+
+/* The cells of level w inside one free cell, by opportunistic use. */
+static bool relaxed_try(struct mapper *m, uint32_t v, uint32_t phys)
+{
+    struct cells *s = m->s;
+    const struct cell *c = &s->cells[phys];
+    uint32_t w = s->cells[s->vertices[v].cell].level, ratio = m->chain->leaves[c->level] / m->chain->leaves[w];
+    uint32_t first = s->forests[c->forest].base[w] + cell_position(s, phys) * ratio;
+    uint64_t last = 0;
+
+    for (;;) {
+        uint64_t best = UINT64_MAX;
+
+        for (uint32_t i = 0; i < ratio; i++) {
+            uint64_t key = ((uint64_t)s->cells[first + i].used_o << 32 | i) + 1;
+
+            if (key > last && key < best && cell_usable(m, first + i))
+                best = key;
+        }
+        if (best == UINT64_MAX)
+            return false;
+        if (vertex_map(m, v, first + (uint32_t)(best - 1)))
+            return true;
+        last = best;
+    }
+}
+
+/* Splits a larger cell than needed when nobody's grant needs it whole. */
+static bool relaxed_map(struct mapper *m, uint32_t v)
+{
+    struct cells *s = m->s;
+    const struct chain *c = m->chain;
+    uint32_t w = s->cells[s->vertices[v].cell].level, base;
+    int64_t spare[CELL_LEVELS_MAX + 2] = { 0 }, least = INT64_MAX;
+
+    for (uint32_t level = c->levels; level > w; level--) {
+        spare[level] = c->free_count[level] - m->vc_free[level];
+        if (level < c->levels)
+            spare[level] += spare[level + 1] * c->fanout[level + 1];
+    }
+    for (uint32_t level = w + 1; level <= c->levels; level++) {
+        int64_t left;
+
+        least = spare[level] < least ? spare[level] : least; /* one is lost at every level that is split through */
+        left = least;
+        base = s->forests[c - s->chains].base[level];
+        for (uint32_t i = bits_next(&c->free[level], 0); left > 0 && i != BITS_NONE;
+             i = bits_next(&c->free[level], i + 1), left--)
+            if (relaxed_try(m, v, base + i))
+                return true;
+    }
+    return false;
+}
+
+static bool preassigned_map(struct mapper *m, uint32_t v)
+{
+    struct cells *s = m->s;
+    uint32_t level = s->cells[s->vertices[v].cell].level;
+
+    while (level <= m->chain->levels && m->chain->free_count[level] == 0)
+        level++;
+    if (level > m->chain->levels)
+        return false;
+    if (!list_try(m, v, level) && !relaxed_map(m, v))
+        return false;
+    lists_take(m, s->vertices[v].phys);
+    return true;
+}
+
+static uint32_t vertex_add(struct cells *s, uint32_t cell)
+{
+    uint32_t v = s->vertex_count++;
+
+    s->vertices[v] = (struct vertex){ cell, CELL_NONE, CELL_NONE, CELL_NONE, CELL_NONE };
+    s->vertex_of[cell] = v;
+    return v;
+}
+
+static bool vertex_exists(const struct cells *s, uint32_t cell)
+{
+    uint32_t v = s->vertex_of[cell];
+
+    return v < s->vertex_count && s->vertices[v].cell == cell;
+}
+
+static void vertex_append(struct cells *s, uint32_t *first, uint32_t *last, uint32_t v)
+{
+    if (*first == CELL_NONE)
+        *first = v;
+    else
+        s->vertices[*last].next = v;
+    *last = v;
+}
+
+/* Hangs an unbound virtual device, and what is unbound above it, into the forest of vertices. A bound cell above
+ * becomes a root that has its physical cell already. */
+static void path_add(struct cells *s, uint32_t leaf)
+{
+    uint32_t v = vertex_add(s, leaf), cell = leaf;
+
+    while (s->cells[cell].parent != CELL_NONE) {
+        uint32_t parent = s->cells[cell].parent;
+        bool known = vertex_exists(s, parent);
+        uint32_t p = known ? s->vertex_of[parent] : vertex_add(s, parent);
+
+        vertex_append(s, &s->vertices[p].child_first, &s->vertices[p].child_last, v);
+        if (known)
+            return;
+        cell = parent;
+        v = p;
+        if (s->cells[cell].peer != CELL_NONE)
+            break;
+    }
+    s->roots[s->root_count++] = v;
+}
+
+bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r)
+{
+    struct mapper m = { .s = s, .chain = &s->chains[chain], .request = r };
+    bool ok = true;
+
+    s->vertex_count = s->root_count = s->stack_count = s->undo_count = 0;
+    for (uint32_t level = 1; level <= m.chain->levels; level++)
+        m.vc_free[level] = m.chain->vc_free[level];
+    for (uint32_t i = 0; i < s->picked_count; i++)
+        if (s->cells[s->picked[i]].peer == CELL_NONE)
+            path_add(s, s->picked[i]);
+    for (uint32_t i = 0; ok && i < s->root_count; i++)
+        if (s->cells[s->vertices[s->roots[i]].cell].peer == CELL_NONE)
+            ok = preassigned_map(&m, s->roots[i]);
+    for (uint32_t i = 0; ok && i < s->root_count; i++) {
+        const struct vertex *root = &s->vertices[s->roots[i]];
+
+        if (s->cells[root->cell].peer != CELL_NONE)
+            ok = siblings_map(&m, root->child_first, s->cells[root->cell].peer);
+    }
+    for (uint32_t i = 0; ok && i < s->picked_count; i++) {
+        uint32_t leaf = s->picked[i];
+
+        s->mapped[i] = s->cells[leaf].peer != CELL_NONE ? s->cells[leaf].peer : s->vertices[s->vertex_of[leaf]].phys;
+    }
+    while (s->undo_count > 0) {
+        const struct undo *u = &s->undo[--s->undo_count];
+
+        if (u->added)
+            pool_list_remove(s, u->cell);
+        else
+            pool_list_add(s, u->cell);
+    }
+    return ok;
+}

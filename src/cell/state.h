@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* state.h - the insides of the cell allocator, for src/cell alone.
+ *
+ * Cells of one type and depth are alike, so a forest (the trees of a chain, or the equal roots of one grant) is laid
+ * out level by level: children and devices of a cell are ranges. Physical cells have the numbers below virt_first.
+ */
+#include <assert.h>
+
+#include "base/bits.h"
+#include "cell/cells.h"
+
+enum { CELL_SPLIT = 1, CELL_IN_FREE = 2, CELL_PINNED = 4, CELL_DOOMED = 8, CELL_QUEUED = 16 };
+
+struct cell {
+    uint32_t forest, parent;
+    uint32_t peer;   /* the cell it is bound to */
+    uint32_t used_g; /* devices below in use by, or reserved for, guaranteed gangs */
+    uint32_t used_o; /* devices below in opportunistic use; physical only */
+    uint32_t bad;    /* bad devices below; physical only */
+    uint32_t kids_bound, kids_free;
+    uint32_t view; /* its entry in a view */
+    uint8_t level, flags;
+};
+
+struct leaf { /* what a physical device has besides */
+    uint32_t user, reserver;
+    int32_t index;
+    uint8_t state;
+};
+
+struct chain {
+    uint32_t type, leaf_type, type_at[CELL_LEVELS_MAX + 1];
+    uint32_t levels, node_level;
+    uint32_t fanout[CELL_LEVELS_MAX + 2]; /* children of a cell of that level */
+    uint32_t leaves[CELL_LEVELS_MAX + 2];
+    struct bits free[CELL_LEVELS_MAX + 1]; /* the buddy allocator's lists, in the order of the file */
+    uint32_t free_count[CELL_LEVELS_MAX + 2];
+    int64_t total_left[CELL_LEVELS_MAX + 1], bad_free[CELL_LEVELS_MAX + 1], vc_free[CELL_LEVELS_MAX + 1];
+    uint32_t account; /* first of its levels in a virtual cluster's accounts */
+    uint32_t view, doomed, bad_leaves;
+    bool unsettled;
+};
+
+struct account {
+    int32_t free, doomed; /* preassigned cells: unbound, bound to bad ones */
+};
+
+struct forest {
+    uint32_t chain, vc, pin, grant_next; /* grant_next: the virtual cluster's next forest of this chain */
+    uint32_t top, count;
+    uint32_t base[CELL_LEVELS_MAX + 1];
+    uint32_t leaf_base, node_base; /* physical: in leaves[], node_of[] */
+    uint32_t address_base;         /* virtual: number of its first root */
+    uint32_t view;
+    struct bits unbound; /* virtual: roots without a physical cell */
+};
+
+struct node {
+    uint32_t name, cell_first;
+    bool bad;
+};
+
+struct view_node {
+    uint32_t cell, prev, next, list;
+    int64_t tag;
+    uint8_t flag, dirty;
+};
+
+/* The nodes of a chain, physical or of a virtual cluster, in the order the last sort left them. */
+struct view {
+    uint32_t first, count;
+    uint32_t chain, classes, span, unsuggested;
+    bool physical;
+    uint32_t *head, *tail;
+    struct bits filled;
+    int64_t front, back;
+    uint32_t *dirty, dirty_count;
+};
+
+enum { CELL_MEMBERS_MAX = 256 };
+enum { SLOT_EMPTY, SLOT_PREEMPTING, SLOT_ALLOCATED };
+
+struct slot { /* a pod of a gang */
+    uint64_t pod;
+    uint32_t node, leaf_first, leaf_count, next;
+    uint8_t state;
+};
+
+struct share { /* a device of a pod */
+    uint32_t leaf, vleaf, preassigned, next;
+    int32_t index;
+};
+
+struct group {
+    uint64_t id, preemptor;
+    uint32_t vc, chain, slot_first, slot_last, slot_count, placed, preempting, hash_next, mark;
+    int32_t priority;
+    uint8_t state;
+    bool lazy, lazy_preempted, ignore_suggested, virtual_placed;
+};
+
+struct vertex { /* of a binding path: a virtual cell that needs a physical one */
+    uint32_t cell, phys, child_first, child_last, next;
+};
+
+struct pod_pick {
+    uint32_t size, first, view_node;
+};
+
+struct undo {
+    uint32_t cell;
+    bool added;
+};
+
+struct cells {
+    size_t memory;
+    struct block *blocks;
+    struct names names; /* a copy of the specification's, and foreign nodes */
+    struct cell_type *types;
+    uint32_t type_count;
+    struct chain *chains;
+    uint32_t chain_count;
+    struct forest *forests; /* those of the chains, then those of the grants */
+    uint32_t forest_count;
+    uint32_t *vcs, vc_count, account_count;
+    struct account *accounts; /* vc x account_count */
+    uint32_t *vc_forest;      /* vc x chain: the first forest that is not pinned */
+    uint32_t *vc_view;        /* vc x chain */
+    struct cell *cells;
+    int16_t *prio;     /* of devices */
+    uint32_t *segment; /* physical: names of addresses */
+    uint32_t cell_count, virt_first;
+    struct leaf *leaves;
+    uint32_t leaf_count;
+    struct node *nodes;
+    uint32_t node_count;
+    uint32_t *node_number; /* by name: of nodes[]; names beyond node_names are foreign */
+    uint32_t node_names;
+    uint32_t *node_of, *node_next, *node_cell; /* by node cell: its node, the node's next one, its number */
+    struct view *views;
+    uint32_t view_count;
+    struct view_node *view_nodes;
+    struct group *groups;
+    uint32_t group_count, group_free, *group_hash, group_mask, group_live;
+    struct slot *slots;
+    struct share *shares;
+    uint32_t slot_free, share_free, slot_left, share_left;
+    /* Scratch of one decision. */
+    struct vertex *vertices;
+    uint32_t vertex_count, *vertex_of, *roots, root_count;
+    uint32_t *stack, stack_count, stack_size;
+    uint32_t *picked, *mapped, picked_count, *candidates, *counts;
+    struct pod_pick *pods;
+    uint32_t pod_count;
+    struct undo *undo;
+    uint32_t undo_count, undo_max;
+    uint32_t *lazy_done, lazy_count, *settle, settle_count;
+    struct cell_victim *victims;
+    struct cell_pod_place *out_pods;
+    struct cell_leaf_place *out_leaves;
+    struct cell_member *members;
+    uint32_t member_count, mark;
+    uint32_t fail_node;
+};
+
+static inline const struct chain *chain_of(const struct cells *s, const struct cell *c)
+{
+    return &s->chains[s->forests[c->forest].chain];
+}
+
+static inline uint32_t cell_position(const struct cells *s, uint32_t id)
+{
+    const struct cell *c = &s->cells[id];
+
+    return id - s->forests[c->forest].base[c->level];
+}
+
+static inline uint32_t cell_child(const struct cells *s, uint32_t id)
+{
+    const struct cell *c = &s->cells[id];
+    const struct forest *f = &s->forests[c->forest];
+
+    return f->base[c->level - 1] + (id - f->base[c->level]) * s->chains[f->chain].fanout[c->level];
+}
+
+static inline uint32_t cell_fanout(const struct cells *s, uint32_t id)
+{
+    return chain_of(s, &s->cells[id])->fanout[s->cells[id].level];
+}
+
+static inline uint32_t cell_leaf_first(const struct cells *s, uint32_t id)
+{
+    const struct cell *c = &s->cells[id];
+    const struct forest *f = &s->forests[c->forest];
+
+    return f->base[1] + (id - f->base[c->level]) * s->chains[f->chain].leaves[c->level];
+}
+
+static inline uint32_t cell_leaf_count(const struct cells *s, uint32_t id)
+{
+    return chain_of(s, &s->cells[id])->leaves[s->cells[id].level];
+}
+
+static inline struct leaf *leaf_of(const struct cells *s, uint32_t id)
+{
+    const struct forest *f = &s->forests[s->cells[id].forest];
+
+    return &s->leaves[f->leaf_base + id - f->base[1]];
+}
+
+static inline bool cell_is_virtual(const struct cells *s, uint32_t id)
+{
+    return id >= s->virt_first;
+}
+
+static inline uint32_t cell_root(const struct cells *s, uint32_t id)
+{
+    while (s->cells[id].parent != CELL_NONE)
+        id = s->cells[id].parent;
+    return id;
+}
+
+static inline struct account *account_of(const struct cells *s, uint32_t vc, const struct chain *c, uint32_t level)
+{
+    return &s->accounts[(size_t)vc * s->account_count + c->account + level - 1];
+}
+
+/* The number of the node that a physical cell at or below the node level lies on. */
+uint32_t cells_node_of(const struct cells *s, uint32_t cell);
+
+/* Every invariant after every change, in checked builds. */
+static inline void cells_checked(const struct cells *s)
+{
+#if MUSTER_CHECKED
+    assert(cells_audit(s, NULL));
+#else
+    (void)s;
+#endif
+}
+
+/* view.c: the order in which nodes are tried. */
+struct sweep {
+    struct view *view;
+    uint32_t rank, cursor[CELL_LEVELS_MAX];
+    bool any; /* also those that are full */
+};
+void view_touch(struct cells *s, uint32_t cell);
+void view_sort(struct cells *s, struct view *v, const struct cell_request *r);
+void view_build(struct cells *s, struct view *v);
+void sweep_start(struct view *v, bool any, struct sweep *sw);
+uint32_t sweep_next(struct cells *s, struct sweep *sw, uint32_t leaves);
+
+/* pick.c: devices for the pods of a gang, from one view; into s->pods and s->picked. */
+enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_request *r);
+
+/* map.c: physical devices for picked virtual ones, into s->mapped. */
+bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r);
+
+/* pool.c: which physical cells are free. */
+void pool_list_add(struct cells *s, uint32_t cell);
+void pool_list_remove(struct cells *s, uint32_t cell);
+uint32_t pool_free_ancestor(const struct cells *s, uint32_t cell); /* itself, one above, or CELL_NONE */
+void pool_take(struct cells *s, uint32_t cell);
+void pool_give(struct cells *s, uint32_t cell);
+void pool_bad_count(struct cells *s, uint32_t cell, int sign);
+bool pool_safe(const struct chain *c);
+
+/* take.c: devices change hands; bindings follow. */
+void take_bind(struct cells *s, uint32_t phys, uint32_t virt);
+void take_unbind_tree(struct cells *s, uint32_t phys);
+bool take_leaf(struct cells *s, uint32_t leaf, uint32_t vleaf, int32_t priority);
+void take_release(struct cells *s, uint32_t leaf);
+bool take_fits(const struct cells *s, uint32_t leaf, uint32_t vleaf);
+
+/* doom.c: bad hardware shown in the virtual clusters. */
+void doom_settle(struct cells *s);
+void doom_release(struct cells *s, uint32_t phys);
+
+/* group.c: gangs and their slots. */
+struct group *group_find(const struct cells *s, uint64_t id);
+struct group *group_new(struct cells *s, const struct cell_request *r, uint32_t chain);
+void group_free(struct cells *s, struct group *g);
+struct slot *group_add_slot(struct cells *s, struct group *g, uint32_t leaves);
+bool group_room(const struct cells *s, uint32_t pods, uint32_t leaves);
+void group_bind(struct cells *s, const struct group *g, const struct slot *slot, struct cell_bind *bind);
+bool group_members(struct cells *s, const struct cell_request *r); /* false: too many sizes */
+void group_refresh(struct cells *s, struct group *g);
+
+static inline uint32_t group_slot(const struct cells *s, const struct group *g)
+{
+    return (uint32_t)(g - s->groups);
+}
+
+/* preempt.c: who gives way to whom. */
+void preempt_lazy(struct cells *s, struct group *victim, uint64_t by);
+void preempt_lazy_undo(struct cells *s, struct group *victim);
+void preempt_start(struct cells *s, const struct cell_request *r, uint32_t chain);
+void preempt_cancel(struct cells *s, struct group *g);

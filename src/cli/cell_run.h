@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* cell_run.h - a cell allocator driven by pods with names, as a replay script and a command line know them. */
+#include "base/buf.h"
+#include "cell/cells.h"
+#include "wire/hived_bind.h"
+#include "wire/hived_config.h"
+#include "wire/hived_spec.h"
+
+enum run_result { RUN_BIND, RUN_WAIT, RUN_PREEMPT, RUN_USER_ERROR, RUN_INTERNAL };
+
+struct run_pod {
+    struct hived_spec spec;
+    struct bytes bind; /* its annotation while it is placed */
+    bool known, placed;
+    uint64_t order; /* of placement */
+};
+
+struct cell_run {
+    struct cells *cells;
+    struct names pods, groups;
+    struct run_pod *list; /* by name */
+    size_t list_capacity;
+    uint64_t placed_count;
+    struct hived_namer namer;
+    struct hived_places places;
+    uint64_t *suggested;
+};
+
+struct run_answer {
+    enum run_result result;
+    struct cell_answer cell;
+    uint32_t node;
+    const struct cell_leaf_place *leaves; /* of the pod; borrowed until the next call */
+    uint32_t leaf_count;
+    struct error err; /* why it waits or was refused */
+};
+
+/* The cluster file, and everything healthy. */
+int cell_run_open(struct cell_run *run, const char *path, struct hived_warnings *warnings, struct error *err);
+void cell_run_close(struct cell_run *run);
+
+/* Another cluster file; placed pods are adopted in the order in which they were placed. */
+int cell_run_reconfigure(struct cell_run *run, const char *path, struct error *err);
+
+struct run_ask {
+    const char *pod;
+    struct bytes spec; /* annotation */
+    enum cell_phase phase;
+    const uint64_t *suggested; /* NULL: all */
+    bool commit;
+};
+void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct run_answer *ret_answer);
+
+/* The record of a pod; NULL: never seen. */
+struct run_pod *cell_run_pod(struct cell_run *run, const char *name);
+int cell_run_release(struct cell_run *run, const char *name);
+void cell_run_cancel(struct cell_run *run, const char *name);
+const char *cell_run_pod_name(const struct cell_run *run, uint64_t pod);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_cell.c - muster cell replay, tree, ls, show. */
+#include "cli/cmd_cell.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cell_replay.h"
+#include "cli/cell_run.h"
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "wire/json_read.h"
+
+enum { ADDRESS_MAX = 512, OPT_JSON = 256, ARGS_MAX = 256 };
+
+struct cell_args {
+    const char *list[ARGS_MAX];
+    int count, min, max;
+    bool json;
+};
+
+static error_t args_parse(int key, char *arg, struct argp_state *state)
+{
+    struct cell_args *a = state->input;
+
+    if (key == OPT_JSON)
+        a->json = true;
+    else if (key == ARGP_KEY_ARG && a->count < a->max)
+        a->list[a->count++] = arg;
+    else if (key == ARGP_KEY_ARG)
+        argp_error(state, "too many arguments");
+    else if (key == ARGP_KEY_END && a->count < a->min)
+        argp_error(state, "an argument is missing");
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+static const struct argp_option options[] = { { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 }, { 0 } };
+
+static int parse(const char *usage, const char *doc, int argc, char **argv, struct cell_args *a)
+{
+    struct argp argp = { options, args_parse, usage, doc, NULL, NULL, NULL };
+
+    return cli_parse(&argp, argc, argv, a);
+}
+
+static int cell_replay_cmd(int argc, char **argv)
+{
+    struct cell_args a = { .min = 1, .max = ARGS_MAX };
+    __attribute__((cleanup(cleanup_json_decref))) json_t *cases = NULL;
+    struct replay_totals totals = { 0 };
+    struct error err = { 0 };
+    int code = parse("SCRIPT...",
+                     "Drives the cell allocator by scripts and checks its answers. Exit status: 0 all "
+                     "cases pass, 1 a case failed, 2 a script is bad.",
+                     argc, argv, &a);
+
+    if (code != CODE_DONE)
+        return code;
+    if (a.json)
+        cases = json_array();
+    for (int i = 0; i < a.count; i++) {
+        if (cell_replay(a.list[i], cases, &totals, &err) < 0) {
+            (void)fprintf(stderr, "muster: error: %s\n", err.text);
+            return CODE_USAGE;
+        }
+    }
+    if (a.json) {
+        __attribute__((cleanup(cleanup_json_decref))) json_t *out =
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "apiVersion", "v1", "kind", "CellReplay", "passed",
+                      (json_int_t)totals.passed, "failed", (json_int_t)totals.failed, "exact", (json_int_t)totals.exact,
+                      "equivalent", (json_int_t)totals.equivalent, "steps", (json_int_t)totals.steps, "items", cases);
+
+        (void)json_dumpf(out, stdout, JSON_INDENT(1));
+        (void)putchar('\n');
+    } else {
+        (void)printf("%ld cases: %ld passed, %ld failed; %ld steps; answers: %ld exact, %ld equivalent\n",
+                     totals.passed + totals.failed, totals.passed, totals.failed, totals.steps, totals.exact,
+                     totals.equivalent);
+    }
+    return totals.failed ? CODE_FAILED : CODE_DONE;
+}
+
+static int run_open(const char *file, struct cell_run *run)
+{
+    struct hived_warnings warnings = { 0 };
+    struct error err = { 0 };
+    int r = cell_run_open(run, file, &warnings, &err);
+
+    for (int i = 0; i < warnings.count && i < HIVED_WARNINGS_MAX; i++)
+        (void)fprintf(stderr, "muster: warning: %s\n", warnings.text[i]);
+    return r < 0 ? cli_fail(r, &err) : CODE_DONE;
+}
+
+static const char *const state_names[] = { "Free", "Used", "Reserving", "Reserved" };
+
+static json_t *cell_json(const struct cells *s, uint32_t cell, bool deep)
+{
+    char address[ADDRESS_MAX];
+    struct cell_info info;
+    json_t *o, *children;
+
+    cells_get(s, cell, &info);
+    cells_address(s, cell, address, sizeof(address));
+    o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "cellType", cells_type_name(s, info.type), "cellAddress", address,
+                  "cellState", state_names[info.state], "cellHealthiness", info.healthy ? "Healthy" : "Bad",
+                  "cellPriority", (int)info.priority, "leafCells", (int)info.leaves);
+    if (info.vc != CELL_NONE)
+        (void)json_object_set_new(o, "vc", json_string(cells_vc_name(s, info.vc)));
+    if (info.peer != CELL_NONE) {
+        cells_address(s, info.peer, address, sizeof(address));
+        (void)json_object_set_new(o, info.is_virtual ? "physicalCell" : "virtualCell", json_string(address));
+    }
+    children = deep && info.child_count ? json_array() : NULL;
+    for (uint32_t i = 0; children && i < info.child_count; i++)
+        (void)json_array_append_new(children, cell_json(s, info.child_first + i, true));
+    if (children)
+        (void)json_object_set_new(o, "cellChildren", children);
+    return o;
+}
+
+static void cell_line(const struct cells *s, uint32_t cell, int depth)
+{
+    char address[ADDRESS_MAX];
+    struct cell_info info;
+
+    cells_get(s, cell, &info);
+    cells_address(s, cell, address, sizeof(address));
+    (void)printf("%*s%s  %s  %u leaf cell%s", depth * 2, "", address, cells_type_name(s, info.type), info.leaves,
+                 info.leaves == 1 ? "" : "s");
+    if (info.vc != CELL_NONE)
+        (void)printf("  vc %s", cells_vc_name(s, info.vc));
+    if (info.pinned)
+        (void)printf("  pinned");
+    if (info.peer != CELL_NONE) {
+        cells_address(s, info.peer, address, sizeof(address));
+        (void)printf("  = %s", address);
+    }
+    (void)printf("%s\n", info.healthy ? "" : "  Bad");
+    for (uint32_t i = 0; i < info.child_count; i++)
+        cell_line(s, info.child_first + i, depth + 1);
+}
+
+static int cell_tree(int argc, char **argv)
+{
+    struct cell_args a = { .min = 1, .max = 1 };
+    struct cell_run run;
+    __attribute__((cleanup(cleanup_json_decref))) json_t *physical = json_array(), *virtuals = json_array();
+    int code = parse("CLUSTER", "Prints the physical cells of a configuration, then the virtual ones.", argc, argv, &a);
+
+    if (code == CODE_DONE)
+        code = run_open(a.list[0], &run);
+    if (code != CODE_DONE)
+        return code;
+    for (uint32_t c = 0; c < cells_count(run.cells); c++) {
+        struct cell_info info;
+
+        cells_get(run.cells, c, &info);
+        if (info.parent != CELL_NONE)
+            continue;
+        if (a.json)
+            (void)json_array_append_new(info.is_virtual ? virtuals : physical, cell_json(run.cells, c, true));
+        else
+            cell_line(run.cells, c, 0);
+    }
+    if (a.json) {
+        json_t *out = json_pack("{s:s, s:s, s:O, s:O}", "apiVersion", "v1", "kind", "CellTree", "physicalCells",
+                                physical, "virtualCells", virtuals);
+
+        (void)json_dumpf(out, stdout, JSON_INDENT(1));
+        (void)putchar('\n');
+        json_decref(out);
+    }
+    cell_run_close(&run);
+    return CODE_DONE;
+}
+
+/* One line a virtual cluster, chain and type: how many cells it is granted. */
+static int cell_ls(int argc, char **argv)
+{
+    struct cell_args a = { .min = 1, .max = 1 };
+    struct cell_run run;
+    __attribute__((cleanup(cleanup_json_decref))) json_t *items = json_array();
+    uint32_t count = 0;
+    struct cell_info info, next;
+    int code = parse("CLUSTER", "Lists what each virtual cluster is granted.", argc, argv, &a);
+
+    if (code == CODE_DONE)
+        code = run_open(a.list[0], &run);
+    if (code != CODE_DONE)
+        return code;
+    if (!a.json)
+        (void)printf("%-16s  %-24s  %-24s  %6s  %10s\n", "VC", "CHAIN", "CELL", "COUNT", "LEAF-CELLS");
+    for (uint32_t c = cells_virtual_first(run.cells); c < cells_count(run.cells); c++) {
+        cells_get(run.cells, c, &info);
+        if (info.parent != CELL_NONE)
+            continue;
+        count++;
+        if (c + 1 < cells_count(run.cells))
+            cells_get(run.cells, c + 1, &next);
+        if (c + 1 < cells_count(run.cells) && next.parent == CELL_NONE && next.vc == info.vc &&
+            next.type == info.type && next.chain == info.chain && next.pinned == info.pinned)
+            continue;
+        if (a.json)
+            (void)json_array_append_new(
+                items,
+                json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "vc", cells_vc_name(run.cells, info.vc), "chain",
+                          cells_type_name(run.cells, info.chain), "cellType", cells_type_name(run.cells, info.type),
+                          "count", (int)count, "leafCells", (int)(count * info.leaves), "pinned", info.pinned));
+        else
+            (void)printf("%-16s  %-24s  %-24s  %6u  %10u%s\n", cells_vc_name(run.cells, info.vc),
+                         cells_type_name(run.cells, info.chain), cells_type_name(run.cells, info.type), count,
+                         count * info.leaves, info.pinned ? "  pinned" : "");
+        count = 0;
+    }
+    if (a.json) {
+        json_t *out = json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", "CellList", "items", items);
+
+        (void)json_dumpf(out, stdout, JSON_INDENT(1));
+        (void)putchar('\n');
+        json_decref(out);
+    }
+    cell_run_close(&run);
+    return CODE_DONE;
+}
+
+static int cell_show(int argc, char **argv)
+{
+    struct cell_args a = { .min = 2, .max = 2 };
+    struct cell_run run;
+    char address[ADDRESS_MAX];
+    uint32_t c = 0;
+    int code = parse("CLUSTER ADDRESS", "Shows one cell and what is inside it.", argc, argv, &a);
+
+    if (code == CODE_DONE)
+        code = run_open(a.list[0], &run);
+    if (code != CODE_DONE)
+        return code;
+    for (; c < cells_count(run.cells); c++) {
+        cells_address(run.cells, c, address, sizeof(address));
+        if (strcmp(address, a.list[1]) == 0)
+            break;
+    }
+    if (c == cells_count(run.cells)) {
+        (void)fprintf(stderr, "muster: error: no cell '%s'\nhint: muster cell tree %s lists them\n", a.list[1],
+                      a.list[0]);
+        code = CODE_NOT_FOUND;
+    } else if (a.json) {
+        json_t *out = cell_json(run.cells, c, true);
+
+        (void)json_dumpf(out, stdout, JSON_INDENT(1));
+        (void)putchar('\n');
+        json_decref(out);
+    } else {
+        cell_line(run.cells, c, 0);
+    }
+    cell_run_close(&run);
+    return code;
+}
+
+int cmd_cell(int argc, char **argv)
+{
+    static const struct verb verbs[] = {
+        { "replay", "drive the cell allocator by scripts and check its answers", cell_replay_cmd },
+        { "tree", "the cells of a configuration", cell_tree },
+        { "ls", "what each virtual cluster is granted", cell_ls },
+        { "show", "one cell", cell_show },
+        { 0 },
+    };
+
+    return verb_dispatch("muster cell", verbs, argc, argv);
+}
