@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ static const char usage_text[] =
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore PID\n"
     "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=0|1\n"
+    "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
     "\n"
     "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"
@@ -266,6 +268,25 @@ static int gpu_order(int argc, char **argv)
     return ask(line, ORDER_WAIT_S);
 }
 
+/* The last rung: the program saves itself. It is resumed first, because a handler cannot run inside a held launch. */
+static int gpu_signal(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = { { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "INT", SIGINT }, { "TERM", SIGTERM } };
+    char line[128];
+
+    if (argc < 2 || argc > 3 || !pid_valid(argv[1]))
+        return misuse("%s", "signal: expected PID [USR1|USR2|INT|TERM]");
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
+            (void)snprintf(line, sizeof(line), "signal %s %d", argv[1], signals[i].number);
+            return ask(line, ORDER_WAIT_S);
+        }
+    return misuse("signal: '%s' is none of USR1, USR2, INT and TERM", argv[2]);
+}
+
 /* share=0.5 is permille on the wire; sizes are bytes. */
 static int word_translate(const char *word, char *out, size_t size)
 {
@@ -347,9 +368,9 @@ int cmd_gpu(int argc, char **argv)
     static const struct {
         const char *name;
         int (*fn)(int argc, char **argv);
-    } verbs[] = { { "run", gpu_run },      { "ls", gpu_ls },       { "top", gpu_top },       { "pause", gpu_order },
-                  { "resume", gpu_order }, { "evict", gpu_order }, { "release", gpu_order }, { "restore", gpu_order },
-                  { "set", gpu_set },      { "agent", gpu_agent }, { "guard", gpu_guard } };
+    } verbs[] = { { "run", gpu_run },      { "ls", gpu_ls },         { "top", gpu_top },       { "pause", gpu_order },
+                  { "resume", gpu_order }, { "evict", gpu_order },   { "release", gpu_order }, { "restore", gpu_order },
+                  { "set", gpu_set },      { "signal", gpu_signal }, { "agent", gpu_agent },   { "guard", gpu_guard } };
 
     if (argc < 2)
         return misuse("%s", "a verb is missing");

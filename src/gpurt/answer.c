@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - one line from a tool, one text back.
  *
- * Lines: `ls`, `json`, `stop`, `pause PID`, `resume PID`, `evict PID`, `release PID`, `restore PID`, `set PID
- * memory=BYTES share=PERMILLE prepare=BYTES`. An answer begins with "ok" or "error"; listings are the text itself.
+ * Lines: `ls`, `json`, `stop`, `pause PID`, `resume PID`, `evict PID`, `release PID`, `restore PID`, `signal PID
+ * NUMBER`, `set PID memory=BYTES share=PERMILLE prepare=BYTES`. An answer begins with "ok" or "error"; listings are the
+ * text itself.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +169,11 @@ static int order(struct node *node, char *line, pid_t *ret_pid, bool *ret_later,
         while (r == 0 && (word = strtok_r(NULL, " ", &save)))
             r = assign(node, client, word, ret_later, err);
         return r;
+    }
+    if (strcmp(verb, "signal") == 0) {
+        word = strtok_r(NULL, " ", &save);
+        *ret_later = true;
+        return ladder_signal(node, client, word ? (int)strtol(word, NULL, 10) : SIGUSR1, err);
     }
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(verb, verbs[i].verb) == 0) {

@@ -66,6 +66,10 @@ static void arrived(struct node *node, struct client *client)
                    seconds, (unsigned long long)client->step_bytes, client->driver_s);
     client->driver_s = 0;
     tell(node, client, "ok", text);
+    if (client->state == CLIENT_RUNNING && client->signal) {
+        (void)kill(client->pid, client->signal);
+        client->signal = 0;
+    }
 }
 
 static void guardian_drop(struct client *client)
@@ -290,6 +294,20 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     client->step_bytes = 0;
     next_step(node, client);
     return 0;
+}
+
+/* A handler of the program's runs only when its launch has returned, so the gate opens first. */
+int ladder_signal(struct node *node, struct client *client, int number, struct error *err)
+{
+    int r;
+
+    if (number != SIGUSR1 && number != SIGUSR2 && number != SIGTERM && number != SIGINT)
+        return error_set(err, -EINVAL, "signal %d is none of USR1, USR2, INT and TERM", number);
+    client->signal = number;
+    r = ladder_order(node, client, CLIENT_RUNNING, err);
+    if (r < 0)
+        client->signal = 0;
+    return r;
 }
 
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err)

@@ -238,9 +238,9 @@ static void accept_new(struct node *node)
     while ((fd = accept4(node->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         int i;
 
-        for (i = 0; i < NODE_ASKS && node->pending[i] >= 0; i++)
+        for (i = 0; i < NODE_PENDING && node->pending[i] >= 0; i++)
             ;
-        if (i == NODE_ASKS)
+        if (i == NODE_PENDING)
             close(fd); /* too many strangers at once */
         else
             node->pending[i] = fd;
@@ -249,21 +249,21 @@ static void accept_new(struct node *node)
 
 static void turn(struct node *node)
 {
-    static struct pollfd p[1 + NODE_ASKS + NODE_CLIENTS];
+    static struct pollfd p[1 + NODE_PENDING + NODE_CLIENTS];
     int clients = 0, n;
 
     p[0] = (struct pollfd){ .fd = node->listener, .events = POLLIN };
-    for (int i = 0; i < NODE_ASKS; i++)
+    for (int i = 0; i < NODE_PENDING; i++)
         p[1 + i] = (struct pollfd){ .fd = node->pending[i], .events = POLLIN };
     for (int i = 0; i < NODE_CLIENTS; i++) {
-        p[1 + NODE_ASKS + i] = (struct pollfd){ .fd = node->client[i].fd, .events = POLLIN };
+        p[1 + NODE_PENDING + i] = (struct pollfd){ .fd = node->client[i].fd, .events = POLLIN };
         clients += node->client[i].fd >= 0;
     }
-    n = poll(p, 1 + NODE_ASKS + NODE_CLIENTS, clients ? TURN_MS : IDLE_MS);
+    n = poll(p, 1 + NODE_PENDING + NODE_CLIENTS, clients ? TURN_MS : IDLE_MS);
     for (int i = 0; n > 0 && i < NODE_CLIENTS; i++)
-        if (p[1 + NODE_ASKS + i].revents && node->client[i].fd >= 0)
+        if (p[1 + NODE_PENDING + i].revents && node->client[i].fd >= 0)
             client_message(node, &node->client[i]);
-    for (int i = 0; n > 0 && i < NODE_ASKS; i++)
+    for (int i = 0; n > 0 && i < NODE_PENDING; i++)
         if (p[1 + i].revents && node->pending[i] >= 0)
             pending_message(node, i);
     if (n > 0 && p[0].revents)
@@ -325,7 +325,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;
     for (int i = 0; i < NODE_CLIENTS; i++)
         node->client[i].fd = -1;
-    for (int i = 0; i < NODE_ASKS; i++)
+    for (int i = 0; i < NODE_PENDING; i++)
         node->pending[i] = -1;
     while (!node->stop)
         turn(node);

