@@ -201,7 +201,8 @@ static void record_waits(struct core *core)
     }
 }
 
-/* Jobs whose claim was taken from them wait again. Nothing was launched, so there is nothing to wait for. */
+/* Jobs whose claim was taken from them wait again. Nothing was launched, so there is nothing to wait for. Returns how
+ * many; they are in core->victims. */
 static uint32_t withdraw_claims(struct core *core)
 {
     uint32_t withdrawn = 0;
@@ -222,7 +223,7 @@ static uint32_t withdraw_claims(struct core *core)
         for (uint32_t k = 0; k < count; k++)
             if (!core->jobs[core->ready[k]].planned) /* else it is launched below, after its record */
                 core_start_now(core, core->ready[k]);
-        withdrawn++;
+        core->victims[withdrawn++] = index;
     }
     return withdrawn;
 }
@@ -235,14 +236,13 @@ static void pass_again(struct core *core, struct vc *vc)
 }
 
 /* Jobs that came back to the queue after the planners had looked, and would find room: they are looked at soon. */
-static void look_again(struct core *core)
+static void look_again(struct core *core, const uint32_t *list, uint32_t count)
 {
-    for (uint32_t i = 0; i < core->fresh_count; i++) {
-        const struct job *job = &core->jobs[core->fresh[i]];
-
+    for (uint32_t i = 0; i < count; i++) {
+        const struct job *job = &core->jobs[list[i]];
         struct vc *vc = &core->vcs[job->vc];
 
-        if (!job_waits(job->state) || job->shape == UINT32_MAX || !job->resumes ||
+        if (!job_waits(job->state) || job->shape == UINT32_MAX ||
             vc->queue.shapes[job->shape].reason != REASON_PRIORITY)
             continue;
         queue_reason(&vc->queue.shapes[job->shape], REASON_SCHEDULING, vc->queue.shapes[job->shape].over_quota,
@@ -262,7 +262,7 @@ void pass_late(struct core *core)
         if (job_waits(job->state) && job->shape != UINT32_MAX)
             explain_shape(core, vc, &vc->queue.shapes[job->shape]);
     }
-    look_again(core);
+    look_again(core, core->fresh, core->fresh_count);
     record_waits(core);
     for (uint32_t v = 0; core->late && v < core->vc_count; v++)
         if (core->vcs[v].dirty || (core->vcs[v].queue.waiting && core->vcs[v].seen_releases != core->ledger.releases))
@@ -308,7 +308,6 @@ void pass_run(struct core *core)
         core->vcs[v].seen_releases = core->ledger.releases;
     }
     commit(core);
-    if (withdrawn)
-        look_again(core);
+    look_again(core, core->victims, withdrawn);
     record_waits(core);
 }

@@ -21,6 +21,8 @@ void core_move(struct core *core, uint32_t index, enum job_state to)
 
     assert(job_may_move(job->state, to));
     job_settle(job, core->now);
+    if (job->state == JOB_CLAIMING)
+        job->waited[REASON_PREEMPTING] += core->now - job->state_since;
     job->state = (uint8_t)to;
     job->state_since = core->now;
 }
@@ -195,7 +197,6 @@ void core_start_now(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
-    job->waited[REASON_PREEMPTING] += job->state == JOB_CLAIMING ? core->now - job->state_since : 0;
     core_move(core, index, JOB_STARTING);
     job->attempts++;
     core_emit(core, job->resumes ? EFFECT_RESUME : EFFECT_START, index);

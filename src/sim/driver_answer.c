@@ -251,7 +251,7 @@ static int on_kill(struct driver *d, uint32_t index)
     struct event event = { .kind = EVENT_RATE };
     usec_t left = heap_at(&d->heap, index);
 
-    if (a->due == DUE_STARTED && left != USEC_NEVER)
+    if ((a->due == DUE_STARTED || a->due == DUE_STOPPED) && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     actor_settle(d, a);
     a->running = false;

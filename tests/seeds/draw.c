@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* draw.c - a cluster, its people, their jobs and its bad luck, from a seed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "seeds.h"
+#include "wire/cluster.h"
+
+static uint32_t below(struct rng *rng, uint32_t bound)
+{
+    return (uint32_t)rng_below(rng, bound);
+}
+
+static bool chance(struct rng *rng, uint32_t percent)
+{
+    return below(rng, 100) < percent;
+}
+
+static const char *pick(struct rng *rng, const char *const *words, uint32_t count)
+{
+    return words[below(rng, count)];
+}
+
+/* ---- the cluster ---- */
+
+static int draw_nodes(struct rng *rng, struct life *life, struct error *err)
+{
+    uint32_t types = 1 + (chance(rng, 40) ? 1 + below(rng, 2) : 0);
+    size_t have = 0;
+
+    for (uint32_t t = 0; t < types; t++) {
+        static const uint32_t sizes[] = { 1, 2, 4, 4, 8, 8, 3, 6 };
+        uint32_t gpus = sizes[below(rng, 8)];
+
+        have += (size_t)snprintf(life->cluster_text + have, sizeof(life->cluster_text) - have,
+                                 "%sracks:%u nodes:%u gpus:%u%s sku:T%u", t ? " + " : "", 1 + below(rng, 3),
+                                 1 + below(rng, 4), gpus, gpus % 2 == 0 && chance(rng, 50) ? " sockets:2" : "", t);
+    }
+    return cluster_parse(life->cluster_text, &life->cluster, err);
+}
+
+static const char *const policies[] = {
+    "fifo", "fifo-skip", "sjf", "srtf", "srsf", "srtf", "backfill-easy", "yarn-cs", "backfill-conservative", "yarn-cs"
+};
+static const char *const places[] = { "count", "consolidate", "spread", "random", "topology", "yarn", "levels" };
+
+static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint32_t index, int32_t *left)
+{
+    struct names *names = &life->cluster.names;
+    const char name[3] = { 'v', (char)('A' + index), '\0' };
+    int r;
+
+    *vc = (struct vc_spec){ .policy = NAME_NONE, .borrow_max = chance(rng, 50) ? -1 : (int32_t)below(rng, 5) };
+    r = names_put(names, name, 2, &vc->name);
+    for (uint32_t s = 0; s < life->cluster.sku_count; s++) {
+        vc->quota[s] = (int32_t)below(rng, (uint32_t)left[s] + 1);
+        left[s] -= vc->quota[s];
+    }
+    if (r == 0 && chance(rng, 40)) {
+        const char *policy = pick(rng, policies, 10), *place = pick(rng, places, 7);
+
+        r = names_put(names, policy, strlen(policy), &vc->policy);
+        if (r == 0)
+            r = names_put(names, "place", 5, &vc->params[0].key);
+        if (r == 0)
+            r = names_put(names, place, strlen(place), &vc->params[0].value);
+        vc->param_count = 1;
+    }
+    return r;
+}
+
+static int draw_vcs(struct rng *rng, struct life *life)
+{
+    uint32_t count = 2 + below(rng, 3);
+    int32_t left[SKUS_MAX] = { 0 };
+    struct vc_spec *vcs;
+    int r = 0;
+
+    if (chance(rng, 40))
+        return 0; /* the one that is owed everything */
+    vcs = mem_zalloc(count, sizeof(*vcs));
+    if (!vcs)
+        return -1;
+    for (uint32_t n = 0; n < life->cluster.node_count; n++)
+        left[life->cluster.nodes[n].sku] += life->cluster.nodes[n].gpus;
+    for (uint32_t v = 0; v < count && r == 0; v++)
+        r = draw_vc(rng, life, &vcs[v], v, left);
+    mem_free(life->cluster.vcs);
+    life->cluster.vcs = vcs;
+    life->cluster.vc_count = count;
+    return r;
+}
+
+/* ---- jobs ---- */
+
+static void draw_fate(struct rng *rng, struct trace_job *job)
+{
+    job->truth.duration = (usec_t)(1 + below(rng, chance(rng, 70) ? 300 : 7000)) * USEC_SEC;
+    if (chance(rng, 20))
+        job->truth.duration += below(rng, 1000000);
+    if (chance(rng, 15)) {
+        job->truth.fail = (uint8_t)(1 + below(rng, 3));
+        job->truth.fail_after = muldiv_floor(job->truth.duration, below(rng, 1000), 1000) + 1;
+        job->truth.fail_times = chance(rng, 20) ? UINT8_MAX : (uint8_t)(1 + below(rng, 3));
+        job->spec.retries = (uint8_t)below(rng, 4);
+    }
+    if (chance(rng, 30))
+        job->spec.estimate = muldiv_floor(job->truth.duration, 200 + below(rng, 3000), 1000) + 1;
+    if (chance(rng, 30))
+        job->spec.time_limit = muldiv_floor(job->truth.duration, 800 + below(rng, 4000), 1000) + 1;
+}
+
+static int draw_job(struct rng *rng, struct life *life, usec_t submit)
+{
+    struct trace_job job;
+
+    trace_job_init(&job);
+    job.spec.id = (int64_t)life->trace.count;
+    job.spec.submit = submit;
+    if (chance(rng, 20)) {
+        job.spec.share = (mgpu_t)(chance(rng, 50) ? 500 : 1 + below(rng, 999));
+    } else {
+        job.spec.gpus = (int32_t)(1 + below(rng, chance(rng, 60) ? 2 : chance(rng, 70) ? 8 : 40));
+        job.spec.gpus_min = job.spec.gpus_max = job.spec.gpus;
+        if (chance(rng, 10)) {
+            job.spec.gpus_min = (int32_t)(1 + below(rng, (uint32_t)job.spec.gpus));
+            job.spec.gpus_max = job.spec.gpus + (int32_t)below(rng, 4);
+        }
+    }
+    if (chance(rng, 30))
+        job.spec.sku_mask = 1 + below(rng, (1u << life->cluster.sku_count) - 1);
+    if (chance(rng, 15))
+        job.spec.klass = CLASS_OPPORTUNISTIC;
+    if (life->cluster.vc_count > 1)
+        job.spec.vc = below(rng, life->cluster.vc_count);
+    draw_fate(rng, &job);
+    return trace_add(&life->trace, &job);
+}
+
+static int draw_jobs(struct rng *rng, struct life *life)
+{
+    uint32_t count = 5 + below(rng, chance(rng, 80) ? 60 : 200), gap = 1 + below(rng, 200), index;
+    usec_t submit = 0;
+    char name[16];
+    int r = 0;
+
+    for (uint32_t s = 0; s < life->cluster.sku_count && r == 0; s++) {
+        (void)snprintf(name, sizeof(name), "T%u", s);
+        r = names_put(&life->trace.skus, name, 2, &index);
+    }
+    for (uint32_t v = 0; v < life->cluster.vc_count && r == 0; v++) {
+        const char *vc = names_get(&life->cluster.names, life->cluster.vcs[v].name);
+
+        r = names_put(&life->trace.vcs, vc, strlen(vc), &index);
+    }
+    for (uint32_t i = 0; i < count && r == 0; i++) {
+        submit += (usec_t)below(rng, gap) * (chance(rng, 90) ? USEC_SEC : 1);
+        r = draw_job(rng, life, submit);
+    }
+    return r;
+}
+
+/* ---- settings and events ---- */
+
+static void set(struct life *life, const char *key, const char *value)
+{
+    size_t i = life->setting_count++;
+
+    (void)snprintf(life->values[i], SETTING_TEXT, "%s", value);
+    life->settings[i] = (struct setting){ key, life->values[i] };
+}
+
+static void set_seconds(struct rng *rng, struct life *life, const char *key, uint32_t low, uint32_t span)
+{
+    char text[SETTING_TEXT];
+
+    (void)snprintf(text, sizeof(text), "%us", low + below(rng, span));
+    set(life, key, text);
+}
+
+static void draw_settings(struct rng *rng, struct life *life)
+{
+    static const char *const keeps[] = { "all", "checkpoint", "none" };
+
+    life->policy = pick(rng, policies, 10);
+    if (chance(rng, 70))
+        set(life, "place", pick(rng, places, 7));
+    if (chance(rng, 50))
+        set_seconds(rng, life, "restart", 0, 90);
+    if (chance(rng, 30))
+        set_seconds(rng, life, "start", 0, 30);
+    if (chance(rng, 40))
+        set_seconds(rng, life, "checkpoint", 10, 300);
+    if (chance(rng, 40))
+        set_seconds(rng, life, "mtbf", 2000, 20000);
+    if (chance(rng, 60))
+        set_seconds(rng, life, "mttr", 30, 3000);
+    if (chance(rng, 30))
+        set_seconds(rng, life, "gpu-mtbf", 5000, 50000);
+    if (chance(rng, 30))
+        set_seconds(rng, life, "gpu-mttr", 30, 3000);
+    if (chance(rng, 15))
+        set_seconds(rng, life, "round", 5, 120);
+    if (chance(rng, 30))
+        set(life, "keep", pick(rng, keeps, 3));
+    if (chance(rng, 20))
+        set(life, "estimate-error", "0.5");
+    set(life, "infeasible", "skip");
+    if (chance(rng, 40))
+        life->stop_cost = (usec_t)below(rng, 60) * USEC_SEC;
+    life->until = 20 * USEC_DAY;
+    life->reload_every = 4 + below(rng, 60);
+}
+
+static struct driver_event draw_event(struct rng *rng, const struct life *life, usec_t end)
+{
+    static const enum event_kind kinds[] = { EVENT_CANCEL, EVENT_HOLD, EVENT_HOLD, EVENT_QUOTA, EVENT_NODE, EVENT_GPU };
+    struct driver_event event = { .kind = kinds[below(rng, 6)], .at = (usec_t)rng_below(rng, (uint64_t)end + 1) };
+    uint32_t gpus = 0;
+
+    for (uint32_t n = 0; n < life->cluster.node_count; n++)
+        gpus += life->cluster.nodes[n].gpus;
+    if (event.kind == EVENT_QUOTA) {
+        event.target = below(rng, life->cluster.vc_count);
+        event.sku = (uint16_t)below(rng, life->cluster.sku_count);
+        event.value = (int32_t)below(rng, gpus + 1);
+    } else if (event.kind == EVENT_NODE) {
+        event.target = below(rng, life->cluster.node_count);
+    } else if (event.kind == EVENT_GPU) {
+        event.target = below(rng, gpus);
+    } else {
+        event.target = below(rng, (uint32_t)life->trace.count);
+        if (chance(rng, 50)) /* right as it comes, or shortly after */
+            event.at = life->trace.jobs[event.target].spec.submit + (usec_t)below(rng, 3) * USEC_SEC;
+    }
+    return event;
+}
+
+static void keep_event(struct life *life, struct driver_event event)
+{
+    size_t i = life->script_count++;
+
+    for (; i && life->script[i - 1].at > event.at; i--)
+        life->script[i] = life->script[i - 1];
+    life->script[i] = event;
+}
+
+/* Whoever is held is released, and what goes down comes up again, later. */
+static void draw_script(struct rng *rng, struct life *life)
+{
+    usec_t end = life->trace.jobs[life->trace.count - 1].spec.submit + 600 * USEC_SEC;
+    uint32_t count = chance(rng, 30) ? 0 : below(rng, SCRIPT_MAX / 2);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct driver_event event = draw_event(rng, life, end);
+
+        keep_event(life, event);
+        event.at += (usec_t)below(rng, 2000) * USEC_SEC;
+        event.up = true;
+        if (event.kind == EVENT_HOLD)
+            event.kind = EVENT_RELEASE;
+        if (event.kind == EVENT_RELEASE || event.kind == EVENT_NODE || event.kind == EVENT_GPU)
+            keep_event(life, event);
+    }
+}
+
+int life_draw(uint64_t seed, struct life *ret_life, struct error *err)
+{
+    struct rng rng;
+    int r;
+
+    *ret_life = (struct life){ .seed = seed };
+    rng_seed(&rng, rng_mix(seed + 1));
+    r = draw_nodes(&rng, ret_life, err);
+    if (r == 0)
+        r = draw_vcs(&rng, ret_life);
+    if (r == 0)
+        r = draw_jobs(&rng, ret_life);
+    if (r < 0)
+        return r;
+    trace_sort(&ret_life->trace);
+    draw_settings(&rng, ret_life);
+    draw_script(&rng, ret_life);
+    return 0;
+}
+
+void life_done(struct life *life)
+{
+    trace_done(&life->trace);
+    cluster_spec_done(&life->cluster);
+}

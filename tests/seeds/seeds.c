@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seeds.c - simulated lives of clusters, one a seed, audited at every step.
+ *
+ *   seeds [--from A] [--count N] [-v] [--log]
+ *
+ * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
+ * alike. The failing seed is the last line printed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state.h"
+#include "seeds.h"
+
+static bool verbose, logging;
+
+static int run_once(const struct life *life, struct watch *watch, uint32_t reload, struct run_result *ret,
+                    struct error *err)
+{
+    struct scenario_request request = { life->policy, life->settings, life->setting_count };
+    struct scenario scenario;
+    int r = scenario_init(&scenario, &life->cluster, &life->trace, &request, err);
+
+    if (r < 0)
+        return r;
+    scenario.driver.script = life->script;
+    scenario.driver.script_count = life->script_count;
+    scenario.driver.until = life->until;
+    scenario.driver.reload_every = reload;
+    if (life->stop_cost) {
+        scenario.driver.world.cost[WORLD_STOP] = life->stop_cost;
+        scenario.driver.world.cost_set[WORLD_STOP] = true;
+    }
+    if (watch) {
+        scenario.driver.on_decision = watch_decision;
+        scenario.driver.on_decision_arg = watch;
+        scenario.driver.on_instant = watch_instant;
+        scenario.driver.on_instant_arg = watch;
+    }
+    r = scenario_run(&scenario, life->seed, ret, err);
+    scenario_done(&scenario);
+    return r;
+}
+
+/* Every microsecond between submission and end is accounted for. */
+static const char *check_job(const struct job_result *job)
+{
+    usec_t waited = 0;
+
+    if (job->outcome == OUTCOME_REFUSED)
+        return NULL;
+    for (int r = 0; r < REASON_COUNT; r++) {
+        if (job->waited[r] < 0)
+            return "waited less than nothing";
+        waited += job->waited[r];
+    }
+    if (job->outcome != OUTCOME_DONE)
+        return NULL;
+    if (job->end < job->submit || job->start < job->submit)
+        return "over before it came";
+    if (job->end - job->submit != waited + job->run + job->overhead)
+        return "time that nobody knows of";
+    if (job->fair_share < 0 || job->fragmentation < 0)
+        return "a delay below zero";
+    return NULL;
+}
+
+static int check_result(const struct life *life, const struct run_result *result, char *why)
+{
+    for (size_t i = 0; i < result->job_count; i++) {
+        const struct job_result *job = &result->jobs[i];
+        const char *wrong = check_job(job);
+        usec_t waited = 0;
+
+        for (int r = 0; r < REASON_COUNT; r++)
+            waited += job->waited[r];
+        if (wrong) {
+            (void)snprintf(why, WHY_TEXT, "job %lld: %s (%.6f s, waited %.6f, ran %.6f, overhead %.6f)",
+                           (long long)job->id, wrong, (double)(job->end - job->submit) / 1e6, (double)waited / 1e6,
+                           (double)job->run / 1e6, (double)job->overhead / 1e6);
+            return -EIO;
+        }
+    }
+    (void)life;
+    return 0;
+}
+
+static int compare(const struct life *life, const struct run_result *first, uint32_t reload, char *why)
+{
+    struct run_result again = { 0 };
+    struct error err = { 0 };
+    int r = run_once(life, NULL, reload, &again, &err);
+
+    if (r < 0) {
+        (void)snprintf(why, WHY_TEXT, "%.400s", err.text);
+    } else if (again.summary.digest != first->summary.digest ||
+               memcmp(again.jobs, first->jobs, first->job_count * sizeof(*first->jobs)) != 0) {
+        (void)snprintf(why, WHY_TEXT, "decided otherwise when run again%s", reload ? " from snapshots" : "");
+        r = -EIO;
+    }
+    run_result_done(&again);
+    return r;
+}
+
+static void describe(const struct life *life, const struct run_result *result, const struct watch *watch)
+{
+    uint64_t by[OUTCOME_COUNT] = { 0 };
+
+    for (size_t i = 0; i < result->job_count; i++)
+        by[result->jobs[i].outcome]++;
+    printf("# seed %llu: %s, %u virtual clusters, %s", (unsigned long long)life->seed, life->cluster_text,
+           life->cluster.vc_count, life->policy);
+    for (size_t i = 0; i < life->setting_count; i++)
+        printf(" %s=%s", life->settings[i].key, life->settings[i].value);
+    printf("; %zu jobs: %llu done, %llu failed, %llu refused, %llu running, %llu waiting; %llu stops, %llu decisions, "
+           "%llu instants\n",
+           result->job_count, (unsigned long long)by[OUTCOME_DONE], (unsigned long long)by[OUTCOME_FAILED],
+           (unsigned long long)by[OUTCOME_REFUSED], (unsigned long long)by[OUTCOME_RUNNING],
+           (unsigned long long)by[OUTCOME_WAITING], (unsigned long long)result->summary.preemptions,
+           (unsigned long long)watch->decisions, (unsigned long long)watch->looked);
+}
+
+static int one(uint64_t seed, char *why)
+{
+    struct life life;
+    struct watch watch = { 0 };
+    struct run_result result = { 0 };
+    struct error err = { 0 };
+    int r = life_draw(seed, &life, &err);
+
+    if (r == 0)
+        r = watch_init(&watch, &life);
+    watch.log = logging;
+    if (r == 0)
+        r = run_once(&life, &watch, 0, &result, &err);
+    if (r < 0)
+        (void)snprintf(why, WHY_TEXT, "%.400s", err.text);
+    else if (watch.why[0])
+        r = -EIO;
+    if (watch.why[0])
+        memcpy(why, watch.why, WHY_TEXT);
+    if (r == 0)
+        r = check_result(&life, &result, why);
+    if (r == 0)
+        r = compare(&life, &result, 0, why);
+    if (r == 0)
+        r = compare(&life, &result, life.reload_every, why);
+    if (verbose || r < 0)
+        describe(&life, &result, &watch);
+    run_result_done(&result);
+    watch_done(&watch);
+    life_done(&life);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t from = 1, count = 60;
+    char why[WHY_TEXT] = "";
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--from") == 0 && i + 1 < argc)
+            from = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
+            count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "-v") == 0)
+            verbose = true;
+        else if (strcmp(argv[i], "--log") == 0)
+            logging = true;
+        else {
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log]\n");
+            return 2;
+        }
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("1..%llu\n", (unsigned long long)count);
+    for (uint64_t i = 0; i < count; i++) {
+        if (verbose)
+            printf("# seed %llu\n", (unsigned long long)(from + i)); /* known even if it aborts */
+        if (one(from + i, why) < 0) {
+            printf("not ok %llu seed %llu\n# %s\nseed %llu\n", (unsigned long long)(i + 1),
+                   (unsigned long long)(from + i), why, (unsigned long long)(from + i));
+            return 1;
+        }
+        printf("ok %llu seed %llu\n", (unsigned long long)(i + 1), (unsigned long long)(from + i));
+    }
+    return 0;
+}

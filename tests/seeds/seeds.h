@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* seeds.h - a whole simulated life of a cluster drawn from one number, and what must be true of it at every instant. */
+#include "base/rng.h"
+#include "sim/scenario.h"
+
+enum { SCRIPT_MAX = 64, SETTINGS_MAX = 16, SETTING_TEXT = 32, WHY_TEXT = 512 };
+
+/* What was drawn. */
+struct life {
+    uint64_t seed;
+    char cluster_text[256];
+    struct cluster_spec cluster;
+    struct trace trace;
+    const char *policy;
+    struct setting settings[SETTINGS_MAX];
+    char values[SETTINGS_MAX][SETTING_TEXT];
+    size_t setting_count;
+    struct driver_event script[SCRIPT_MAX];
+    size_t script_count;
+    usec_t stop_cost, until;
+    uint32_t reload_every; /* of the third run */
+};
+
+/* -ENOMEM or what the parsers say, in words. */
+int life_draw(uint64_t seed, struct life *ret_life, struct error *err);
+void life_done(struct life *life);
+
+/* Who holds what, kept from nothing but the decisions. */
+struct holder {
+    uint32_t *gpus;
+    uint32_t count;
+    mgpu_t share;
+    bool leaving, cancelled;
+};
+
+struct watch {
+    const struct life *life;
+    struct holder *holders; /* by job id */
+    mgpu_t *used;           /* by GPU: of those that are not leaving */
+    uint32_t gpu_count;
+    uint64_t decisions, looked;
+    bool log; /* print every decision, up to the first thing that is wrong */
+    char why[WHY_TEXT]; /* the first thing found wrong; "" = nothing */
+};
+
+int watch_init(struct watch *watch, const struct life *life);
+void watch_done(struct watch *watch);
+
+/* Callbacks of the driver. */
+void watch_decision(void *watch, const struct core *core, const struct decision *decision, const uint32_t *gpus);
+void watch_instant(void *watch, const struct core *core);
+
+/* Notes what is wrong, unless something was already. */
+void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* watch_reason.c: whether why the job waits is so. */
+void watch_reason(struct watch *watch, const struct core *core, uint32_t job);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.c - what must be true, recounted from the decisions and from the jobs, not from the core's own sums. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/state.h"
+#include "seeds.h"
+
+void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const char *format, ...)
+{
+    va_list args;
+    int have;
+
+    if (watch->why[0])
+        return;
+    have = snprintf(watch->why, WHY_TEXT, "at %.6f s, job %lld: ", (double)core_now(core) / 1e6, (long long)id);
+    va_start(args, format);
+    (void)vsnprintf(watch->why + have, WHY_TEXT - (size_t)have, format, args);
+    va_end(args);
+}
+
+int watch_init(struct watch *watch, const struct life *life)
+{
+    *watch = (struct watch){ .life = life };
+    for (uint32_t n = 0; n < life->cluster.node_count; n++)
+        watch->gpu_count += life->cluster.nodes[n].gpus;
+    watch->holders = mem_zalloc(life->trace.count, sizeof(*watch->holders));
+    watch->used = mem_zalloc(watch->gpu_count, sizeof(*watch->used));
+    return watch->holders && watch->used ? 0 : -1;
+}
+
+void watch_done(struct watch *watch)
+{
+    for (size_t i = 0; watch->holders && i < watch->life->trace.count; i++)
+        mem_free(watch->holders[i].gpus);
+    mem_free(watch->holders);
+    mem_free(watch->used);
+}
+
+/* ---- who holds what, from the decisions ---- */
+
+static void give_up(struct watch *watch, struct holder *holder, bool gone)
+{
+    for (uint32_t i = 0; !holder->leaving && i < holder->count; i++)
+        watch->used[holder->gpus[i]] -= holder->share;
+    holder->leaving = !gone;
+    if (gone) {
+        mem_free(holder->gpus);
+        holder->gpus = NULL;
+        holder->count = 0;
+    }
+}
+
+/* Jobs come in the order of their ids. */
+static const struct jobspec *spec_of(const struct watch *watch, int64_t id)
+{
+    return &watch->life->trace.jobs[id].spec;
+}
+
+static void print_decision(const struct decision *d, const struct jobspec *spec, const uint32_t *gpus)
+{
+    printf("# %.6f %s %lld (%d x %d) %s", (double)d->at / 1e6, decision_name(d->kind), (long long)d->id, spec->gpus,
+           spec->share, d->reason == REASON_NONE ? "" : reason_name(d->reason));
+    for (uint32_t i = 0; i < d->gpu_count; i++)
+        printf(" %u", gpus[i]);
+    printf("\n");
+}
+
+static void hand_over(struct watch *watch, const struct core *core, const struct decision *d, const uint32_t *gpus)
+{
+    const struct jobspec *spec = spec_of(watch, d->id);
+    const struct topo *topo = &core_ledger(core)->topo;
+    struct holder *holder = &watch->holders[d->id];
+    uint32_t mask = spec->sku_mask ? spec->sku_mask : UINT32_MAX;
+
+    if (holder->count && !holder->leaving)
+        watch_wrong(watch, core, d->id, "started while it runs");
+    give_up(watch, holder, true);
+    if ((int32_t)d->gpu_count < spec->gpus_min || (int32_t)d->gpu_count > spec->gpus_max)
+        watch_wrong(watch, core, d->id, "a gang of %d started on %u GPUs", spec->gpus, d->gpu_count);
+    holder->gpus = mem_zalloc(d->gpu_count, sizeof(*holder->gpus));
+    holder->count = d->gpu_count;
+    holder->share = spec->share;
+    holder->leaving = false;
+    for (uint32_t i = 0; i < d->gpu_count; i++) {
+        const struct node *node = &topo->nodes[core_ledger(core)->gpus[gpus[i]].node];
+
+        holder->gpus[i] = gpus[i];
+        watch->used[gpus[i]] += spec->share;
+        if (watch->used[gpus[i]] > MGPU_ONE)
+            watch_wrong(watch, core, d->id, "GPU %u given away %d/1000 times", gpus[i], watch->used[gpus[i]]);
+        if (!(mask >> node->sku & 1))
+            watch_wrong(watch, core, d->id, "started on a GPU type it does not allow");
+        if (!node->up || core_ledger(core)->gpus[gpus[i]].bad)
+            watch_wrong(watch, core, d->id, "started on GPU %u, which is down", gpus[i]);
+        if (i && gpus[i] <= gpus[i - 1])
+            watch_wrong(watch, core, d->id, "GPUs out of order");
+    }
+}
+
+void watch_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
+{
+    struct watch *watch = arg;
+    struct holder *holder = &watch->holders[d->id];
+
+    watch->decisions++;
+    if (watch->log && !watch->why[0])
+        print_decision(d, spec_of(watch, d->id), gpus);
+    switch (d->kind) {
+    case DECISION_START:
+        hand_over(watch, core, d, gpus);
+        break;
+    case DECISION_STOP:
+        if (holder->count == 0 || holder->leaving)
+            watch_wrong(watch, core, d->id, "stopped although it holds nothing");
+        give_up(watch, holder, false);
+        break;
+    case DECISION_WAIT:
+        if (holder->count && !holder->leaving)
+            watch_wrong(watch, core, d->id, "waits and holds GPUs");
+        if (holder->cancelled)
+            watch_wrong(watch, core, d->id, "was cancelled and waits again");
+        give_up(watch, holder, true);
+        break;
+    case DECISION_KILL:
+        holder->cancelled |= d->reason == REASON_NONE;
+        give_up(watch, holder, !(holder->cancelled && holder->leaving));
+        break;
+    case DECISION_END:
+    case DECISION_FAIL:
+    case DECISION_RETRY:
+        if (holder->count == 0)
+            watch_wrong(watch, core, d->id, "ended without having run");
+        give_up(watch, holder, true);
+        break;
+    case DECISION_BAD:
+        watch_wrong(watch, core, d->id, "the policy proposed what no policy may");
+        break;
+    case DECISION_RELAX:
+    case DECISION_RESERVE:
+    case DECISION_MIGRATE:
+    case DECISION_REFUSE:
+    case DECISION_SUSPEND:
+    case DECISION_RESUME:
+    case DECISION_COUNT:
+        break;
+    }
+}
+
+/* ---- the core at rest ---- */
+
+/* On the device now: everybody but those who wait for others to leave. */
+static void check_devices(struct watch *watch, const struct core *core)
+{
+    mgpu_t here[4096] = { 0 };
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+        int32_t count = 0;
+
+        for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+            count++;
+            if (job->state == JOB_CLAIMING || core->ledger.shares[s].gpu >= 4096)
+                continue;
+            here[core->ledger.shares[s].gpu] += job->spec.share;
+            if (here[core->ledger.shares[s].gpu] > MGPU_ONE)
+                watch_wrong(watch, core, job->spec.id, "two on GPU %u", core->ledger.shares[s].gpu);
+        }
+        if (job->state != JOB_FREE && count && (count < job->spec.gpus_min || count > job->spec.gpus_max))
+            watch_wrong(watch, core, job->spec.id, "holds %d of %d GPUs", count, job->spec.gpus);
+        if ((job->state == JOB_RUNNING || job->state == JOB_STARTING) && count == 0)
+            watch_wrong(watch, core, job->spec.id, "runs on nothing");
+    }
+}
+
+/* Nobody holds more than its virtual cluster may, unless its quota was lowered or it was lent before. */
+static void check_quotas(struct watch *watch, const struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        const struct vc *vc = &core->vcs[v];
+        int64_t used[SKUS_MAX] = { 0 };
+
+        for (uint32_t i = 0; i < core->job_top; i++) {
+            const struct job *job = &core->jobs[i];
+
+            if (job_holds(job->state) && job->vc == v && job->klass != CLASS_OPPORTUNISTIC)
+                used[job->sku] += (int64_t)job->gpus * job->spec.share;
+        }
+        for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
+            if (used[s] != vc->used[s])
+                watch_wrong(watch, core, -1, "virtual cluster %u holds %lld and is charged %lld", v, (long long)used[s],
+                            (long long)vc->used[s]);
+    }
+}
+
+void watch_instant(void *arg, const struct core *core)
+{
+    struct watch *watch = arg;
+
+    core_audit(core);
+    check_devices(watch, core);
+    check_quotas(watch, core);
+    for (uint32_t i = 0; i < core->job_top; i++)
+        watch_reason(watch, core, i);
+    watch->looked++;
+}

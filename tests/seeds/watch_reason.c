@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch_reason.c - is it true what a waiting job is told? Counted anew from GPUs and jobs. */
+#include "core/state.h"
+#include "seeds.h"
+
+/* What there is of one GPU type. */
+struct room {
+    uint32_t free, down, reserved;
+    mgpu_t largest; /* the most that is left of any one GPU */
+};
+
+static struct room room_on(const struct core *core, uint32_t sku)
+{
+    struct room room = { 0 };
+
+    for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++) {
+        const struct gpu *gpu = &core->ledger.gpus[g];
+        const struct node *node = &core->ledger.topo.nodes[gpu->node];
+        mgpu_t given = 0;
+
+        if (node->sku != sku)
+            continue;
+        if (!node->up || gpu->bad) {
+            room.down++;
+            continue;
+        }
+        for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu)
+            if (!core->ledger.shares[s].leaving)
+                given += core->ledger.shares[s].amount;
+        if (gpu->reserved_for != JOB_NONE) {
+            room.reserved++;
+            continue;
+        }
+        room.free += given == 0;
+        room.largest = MGPU_ONE - given > room.largest ? MGPU_ONE - given : room.largest;
+    }
+    return room;
+}
+
+/* Whether the virtual cluster may take the job on this type, with all it may borrow. */
+static bool allowed(const struct core *core, const struct job *job, uint32_t sku)
+{
+    const struct vc *vc = &core->vcs[job->vc];
+    int64_t after = vc->used[sku] + job_demand(job), over = 0;
+
+    if (job->klass == CLASS_OPPORTUNISTIC || vc->borrow_max < 0)
+        return true;
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        int64_t used = s == sku ? after : vc->used[s];
+
+        over += used > vc->quota[s] ? used - vc->quota[s] : 0;
+    }
+    /* What it is owed it may have, even while another type is over its quota. */
+    return over <= vc->borrow_max || after <= vc->quota[sku];
+}
+
+struct truth_of {
+    bool any_allowed, enough, nearly_down, nearly_reserved;
+};
+
+static struct truth_of look(const struct core *core, const struct job *job)
+{
+    uint32_t mask = job->spec.sku_mask & core->any_sku, need = (uint32_t)job->spec.gpus;
+    struct truth_of t = { 0 };
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        struct room room;
+
+        if (!((mask ? mask : core->any_sku) >> s & 1) || !allowed(core, job, s))
+            continue;
+        room = room_on(core, s);
+        t.any_allowed = true;
+        t.enough |= job->spec.share < MGPU_ONE ? room.largest >= job->spec.share : room.free >= need;
+        t.nearly_down |= room.free < need && room.free + room.down >= need;
+        t.nearly_reserved |= room.free < need && room.free + room.reserved >= need;
+    }
+    return t;
+}
+
+/* Somebody of its virtual cluster stands before it in line. */
+static bool somebody_ahead(const struct core *core, uint32_t index)
+{
+    struct rank own = view_rank(&core->view, index);
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+        struct rank rank;
+
+        if (i == index || job->vc != core->jobs[index].vc || !job_waits(job->state) || job->shape == UINT32_MAX)
+            continue;
+        rank = view_rank(&core->view, i);
+        if (rank_before(&rank, &own))
+            return true;
+    }
+    return false;
+}
+
+static const char *untrue(const struct core *core, uint32_t index, enum reason reason)
+{
+    const struct job *job = &core->jobs[index];
+    const struct truth_of t = look(core, job);
+
+    switch (reason) {
+    case REASON_HELD:
+        return job->state == JOB_HELD ? NULL : "is not held";
+    case REASON_BACKOFF:
+        return heap_at(&core->timers, timer_of(index, TIMER_PLANNER)) != USEC_NEVER ? NULL : "backs off for ever";
+    case REASON_VC_LIMIT:
+    case REASON_BORROW_LIMIT:
+        return t.any_allowed ? "may take what it asks for" : NULL;
+    case REASON_INSUFFICIENT_GPUS:
+        return t.enough ? "enough GPUs are free" : t.any_allowed ? NULL : "may take none";
+    case REASON_FRAGMENTED:
+        return t.enough ? NULL : "too few GPUs are free";
+    case REASON_NODES_UNHEALTHY:
+        return t.nearly_down ? NULL : "nodes that are down would not help";
+    case REASON_RESERVED:
+        return t.nearly_reserved ? NULL : "nothing is kept that it needs";
+    case REASON_PRIORITY:
+        if (!t.enough)
+            return "has no room";
+        return somebody_ahead(core, index) ? NULL : "nobody is ahead of it";
+    case REASON_PREEMPTING:
+        return job->state == JOB_CLAIMING && job->blocked ? NULL : "waits for nobody to leave";
+    case REASON_ACQUIRING:
+        return job->state == JOB_RESERVED && job->reserved_count ? NULL : "keeps nothing";
+    case REASON_SCHEDULING:
+        return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
+    case REASON_NONE:
+    case REASON_PROFILING:
+    case REASON_SUSPENDED:
+    case REASON_COUNT:
+        break;
+    }
+    return "has no reason to wait";
+}
+
+void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    enum reason reason;
+    const char *wrong;
+
+    if (!job_waits(job->state) && job->state != JOB_HELD && job->state != JOB_CLAIMING)
+        return;
+    /* Between two rounds what was said at the last one stands. */
+    if (core->round && core->planned_at != core->now)
+        return;
+    reason = core_reason(core, index);
+    wrong = untrue(core, index, reason);
+    if (wrong)
+        watch_wrong(watch, core, job->spec.id, "told %s, but %s (needs %d x %d/1000)", reason_name(reason), wrong,
+                    job->spec.gpus, job->spec.share);
+}
