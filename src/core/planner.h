@@ -31,6 +31,8 @@ struct planner_ops {
     void (*queued)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* Something was measured of one of its jobs. May be NULL. */
     void (*report)(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report);
+    /* One of its jobs is over: done, failed for good, or cancelled (job->state says which). May be NULL. */
+    void (*ended)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* The instant asked for with plan_job_timer has come. May be NULL. */
     void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 };

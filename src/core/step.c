@@ -236,6 +236,8 @@ static void forget(struct core *core, uint32_t index)
     heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
     if (vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
         vc->dirty = vc->stale = true;
+    if (vc->policy.planner->ended)
+        vc->policy.planner->ended(&vc->planner, &(struct plan){ .core = core, .vc = job->vc }, index);
     core_emit(core, EFFECT_FORGET, index);
     core_move(core, index, JOB_FREE);
     job->gen++;

@@ -13,7 +13,7 @@
 
 #define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew)
 
-#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn) X(tiresias_sim)
+#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -29,6 +29,7 @@
     X("backfill-easy", backfill_easy, fifo, count, "",                                                                 \
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
+    X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

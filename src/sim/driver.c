@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "core/snap.h"
 #include "sim/driver_part.h"
+#include "sim/observe.h"
 
 static usec_t next_instant(const struct driver *d)
 {
@@ -22,6 +23,8 @@ static usec_t next_instant(const struct driver *d)
 
     if (wake < at)
         at = wake;
+    if (observer_next(d->observer) < at)
+        at = observer_next(d->observer);
     if (d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit < at)
         at = d->trace->jobs[d->next_arrival].spec.submit;
     if (d->has_fault && d->fault.at < at)
@@ -36,6 +39,8 @@ static int instant(struct driver *d)
     const struct outbox *out;
     int r = answer_due(d);
 
+    if (r == 0)
+        r = answer_reports(d);
     if (r == 0)
         r = answer_faults(d);
     while (r == 0 && d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit <= d->now)
@@ -179,6 +184,9 @@ static int prepare(struct driver *d)
     d->world = world_new(config->trace, config->cluster, &config->world, d->err);
     if (!d->world)
         return -EINVAL;
+    r = observer_new(config, d->world, &d->observer, d->err);
+    if (r < 0)
+        return r;
     r = prepare_jobs(d);
     if (r < 0)
         return error_set(d->err, r, "no memory for %zu jobs", config->trace->count);
@@ -230,6 +238,7 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
         sum->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
     core_free(d.core);
+    observer_free(d.observer);
     world_free(d.world);
     mem_free(d.actors);
     mem_free(d.actor_of_slot);

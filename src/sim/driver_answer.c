@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "sim/driver_part.h"
+#include "sim/observe.h"
 
 static int offer(struct driver *d, struct event *event, uint32_t index)
 {
@@ -54,6 +55,7 @@ static int offer_started(struct driver *d, uint32_t index)
     bars_open(d, a->slot, 0);
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
+    observer_started(d->observer, index, d->now);
     return offer(d, &event, index);
 }
 
@@ -189,6 +191,8 @@ void answer_collect(struct driver *d, uint32_t index)
     else if (job->state == JOB_CLAIMING)
         out->waited[REASON_PREEMPTING] += now - job->state_since;
     out->run = job->ran;
+    if (job->spec.gpus_min != job->spec.gpus_max)
+        out->service = job->attained; /* its size may have changed */
     out->preemptions = job->preemptions;
     out->migrations = job->migrations;
     out->attempts = job->attempts;

@@ -26,6 +26,7 @@ struct driver {
     struct core_config core_config;
     struct core *core;
     struct world *world;
+    struct observer *observer; /* NULL where nobody listens */
     struct actor *actors;
     uint32_t *actor_of_slot; /* by slot of the core */
     struct span *open;       /* by GPU: the bar under way */
@@ -63,6 +64,9 @@ int answer_arrival(struct driver *d, uint32_t index);
 int answer_outbox(struct driver *d, const struct outbox *out);
 int answer_rates(struct driver *d);
 void answer_collect(struct driver *d, uint32_t index);
+
+/* observe_drive.c */
+int answer_reports(struct driver *d);
 
 /* driver_series.c */
 void bars_close(struct driver *d, uint32_t index);

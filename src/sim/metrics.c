@@ -110,7 +110,7 @@ static void sums_add(struct sums *sums, struct summary *summary, const struct jo
     summary->refused += job->outcome == OUTCOME_REFUSED;
     summary->preemptions += job->preemptions;
     summary->migrations += job->migrations;
-    sums->busy += mgpu * job->run;
+    sums->busy += job->service ? (wide_t)job->service * MGPU_ONE : mgpu * job->run;
     sums->lost += mgpu * job->lost;
     sums->overhead += mgpu * job->overhead;
     if (job->deadlines) {

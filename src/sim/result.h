@@ -20,6 +20,7 @@ struct job_result {
     int64_t id;
     usec_t submit, start, end;
     usec_t run;                       /* time it held all its GPUs and made progress */
+    svc_t service;                    /* GPU-time of it; 0 = `run` on the GPUs it asked for */
     usec_t overhead;                  /* time it held GPUs without progress: start, restart, migration */
     usec_t lost;                      /* progress thrown away: since the last checkpoint, or by failures */
     usec_t alone;                     /* run time alone on its requested GPUs (queueing = end - submit - alone) */

@@ -64,9 +64,12 @@ struct world_config {
     enum world_keep keep; /* what a planned stop keeps */
     ppm_t estimate_error; /* 300000 = up to 30 % off */
     enum world_slowdown slowdown;
-    usec_t mtbf, mttr;          /* of a node; mtbf 0 = never fails */
-    usec_t gpu_mtbf, gpu_mttr;  /* of one GPU */
-    char speed[WORLD_PATH_MAX]; /* file or directory, with an optional ":kind"; "" = none */
+    usec_t reports;                /* between two reports of a job, for policies that learn; 0 = none */
+    ppm_t loss_noise, speed_noise; /* standard deviation of what is reported */
+    ppm_t spikes;                  /* losses that are far off */
+    usec_t mtbf, mttr;             /* of a node; mtbf 0 = never fails */
+    usec_t gpu_mtbf, gpu_mttr;     /* of one GPU */
+    char speed[WORLD_PATH_MAX];    /* file or directory, with an optional ":kind"; "" = none */
     char pairs[WORLD_PATH_MAX];
     char faults[WORLD_PATH_MAX]; /* file with faults, instead of mtbf */
 };
@@ -102,6 +105,9 @@ usec_t world_work(const struct world *world, uint32_t job);
 /* Progress per unit of time; PPM_ONE = nominal, 0 = these do not fit together. `shape` NULL = best placement. */
 ppm_t world_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
                  const struct world_neighbour *neighbours, size_t neighbour_count);
+
+/* The placement of so many GPUs that a job would like best on this SKU: the fewest nodes. */
+struct world_shape world_shape_best(const struct world *world, int32_t gpus, uint16_t sku);
 
 /* Time for which the job holds its GPUs without progress. */
 usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind, const struct world_shape *shape);

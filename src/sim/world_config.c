@@ -21,6 +21,10 @@ const struct world_param world_params[] = {
     { "speed", "FILE|DIR[:kind]", "", "table of speeds by model, GPU type, count and placement" },
     { "pairs", "FILE|DIR[:kind]", "", "table of speeds of two jobs on one GPU" },
     { "slowdown", "none|philly", "none", "speed of a job spread over more nodes than it needs" },
+    { "reports", "time", "2m", "between two reports of loss and speed of an elastic job, to a policy that learns" },
+    { "loss-noise", "ratio", "0.01", "standard deviation of a reported loss" },
+    { "speed-noise", "ratio", "0.03", "standard deviation of a reported speed" },
+    { "spikes", "ratio", "0.02", "reported losses that are 1.5 to 2.5 times what they are" },
     { "mtbf", "time", "none", "mean time between failures of a node" },
     { "mttr", "time", "1h", "mean time until a node is back" },
     { "gpu-mtbf", "time", "none", "mean time between failures of a GPU" },
@@ -31,7 +35,12 @@ const struct world_param world_params[] = {
 
 void world_config_init(struct world_config *config)
 {
-    *config = (struct world_config){ .mttr = USEC_HOUR, .gpu_mttr = 4 * USEC_HOUR };
+    *config = (struct world_config){ .mttr = USEC_HOUR,
+                                     .gpu_mttr = 4 * USEC_HOUR,
+                                     .reports = 2 * USEC_MIN,
+                                     .loss_noise = PPM_ONE / 100,
+                                     .speed_noise = 3 * PPM_ONE / 100,
+                                     .spikes = 2 * PPM_ONE / 100 };
 }
 
 /* Digits, perhaps a point and more digits, as a number of millionths of `unit` each; stops at the first other byte. */
@@ -173,7 +182,16 @@ static int set_key(struct world_config *config, const char *key, const char *val
         usec_t *span;
     } spans[] = {
         { "checkpoint", &config->checkpoint }, { "mtbf", &config->mtbf },         { "mttr", &config->mttr },
-        { "gpu-mtbf", &config->gpu_mtbf },     { "gpu-mttr", &config->gpu_mttr },
+        { "reports", &config->reports },       { "gpu-mtbf", &config->gpu_mtbf }, { "gpu-mttr", &config->gpu_mttr },
+    };
+    const struct {
+        const char *name;
+        ppm_t *ratio;
+    } ratios[] = {
+        { "estimate-error", &config->estimate_error },
+        { "loss-noise", &config->loss_noise },
+        { "speed-noise", &config->speed_noise },
+        { "spikes", &config->spikes },
     };
     static const struct {
         const char *name;
@@ -191,8 +209,10 @@ static int set_key(struct world_config *config, const char *key, const char *val
         if (strcmp(key, costs[i].name) == 0)
             return set_cost(config, costs[i].kind, value, err);
     }
-    if (strcmp(key, "estimate-error") == 0)
-        return set_ratio(&config->estimate_error, value, err);
+    for (size_t i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {
+        if (strcmp(key, ratios[i].name) == 0)
+            return set_ratio(ratios[i].ratio, value, err);
+    }
     if (strcmp(key, "speed") == 0)
         return set_path(config->speed, value, err);
     if (strcmp(key, "pairs") == 0)

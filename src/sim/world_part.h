@@ -37,6 +37,3 @@ void world_speed_done(struct world *world);
 
 /* The fewest nodes that could hold so many GPUs; sku SKUS_MAX = any. */
 int32_t world_nodes_fewest(const struct world *world, int32_t gpus, uint16_t sku);
-
-/* As world_shape: the placement a job would like best on this SKU. */
-struct world_shape world_shape_best(const struct world *world, int32_t gpus, uint16_t sku);

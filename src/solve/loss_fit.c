@@ -3,9 +3,9 @@
  *
  * For a fixed floor b2 the model is linear in (b0, b1): 1/(l - b2) = b0 k + b1. So b2 goes over a grid in [0, min l),
  * each time with a non-negative least squares of two unknowns, and the grid is refined six times around the best
- * squared error in l. The rows of the linear problem are scaled so that its error is, near the solution, the error in l
- * and not that of its reciprocal, which would let the smallest losses with their noise decide alone: once with the
- * observed l - b2 for the unknown curve, then once more with the curve that gave.
+ * squared error in l, or until that finds nothing better. The rows of the linear problem are scaled so that its error
+ * is, near the solution, the error in l and not that of its reciprocal, which would let the smallest losses with their
+ * noise decide alone: once with the observed l - b2 for the unknown curve, then once more with the curve that gave.
  *
  * Newer points count more: three segments by age, of weights 1, 16 and 256.
  */
@@ -117,6 +117,31 @@ static void fit_floor(const struct series *s, struct curve *c)
     }
 }
 
+/* One grid over [from, to); *ret_rise becomes how much the better neighbour of the best is worse than it. */
+static void scan(const struct series *s, double from, double step, double least, struct curve *best, double *ret_rise)
+{
+    double errors[GRID + 2];
+    int at = -1, count = 0;
+
+    for (; count < GRID + 1; count++) {
+        struct curve c = { .b2 = from + step * count };
+
+        if (c.b2 >= least)
+            break;
+        fit_floor(s, &c);
+        errors[count] = c.error;
+        if (c.error < best->error) {
+            *best = c;
+            at = count;
+        }
+    }
+    *ret_rise = INFINITY;
+    if (at > 0)
+        *ret_rise = errors[at - 1] - best->error;
+    if (at >= 0 && at < count - 1)
+        *ret_rise = fmin(*ret_rise, errors[at + 1] - best->error);
+}
+
 static struct curve search(const struct series *s)
 {
     double least = INFINITY, from = 0, to;
@@ -126,17 +151,12 @@ static struct curve search(const struct series *s)
         least = fmin(least, s->l[i]);
     to = least;
     for (int round = 0; round <= REFINEMENTS; round++) {
-        double step = (to - from) / GRID;
+        double step = (to - from) / GRID, rise;
 
-        for (int i = 0; i < GRID + (round > 0); i++) {
-            struct curve c = { .b2 = from + step * i };
-
-            if (c.b2 >= least)
-                break;
-            fit_floor(s, &c);
-            if (c.error < best.error)
-                best = c;
-        }
+        scan(s, from, step, least, &best, &rise);
+        /* Where points are noisy the bottom is flat, and a finer grid finds nothing more. */
+        if (rise < best.error * 1e-4)
+            break;
         from = fmax(0, best.b2 - step);
         to = fmin(least, best.b2 + step);
     }

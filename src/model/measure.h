@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* measure.h - what training jobs report of themselves: kinds of struct report (model/event.h), in integers.
+ *
+ * Loss and speed are measurements, with the noise of measurements. The true rate comes from a simulation only, and only
+ * to a policy that was told to be an oracle.
+ */
+enum measure {
+    MEASURE_LOSS = 1, /* value: epochs trained, in thousandths; loss in billionths */
+    MEASURE_SPEED,    /* value: GPUs; nodes or, with parameter servers, those; epochs a second, in billionths */
+    MEASURE_RATE,     /* value: GPUs; nodes or servers; the true rate there, in parts per million of nominal */
+};

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planner_optimus.c - sizes of elastic jobs by what another GPU would save (Optimus, Peng et al., EuroSys'18).
+ *
+ * Every interval: all jobs get the least they run with, in the order of the queue, while there is room; what is left
+ * goes GPU by GPU to the job whose predicted completion falls most per unit of the cluster. Predictions come from what
+ * jobs report: a curve through their losses says how many epochs are left, a model of their speeds how long an epoch
+ * takes at another size (optimus_learn.c). Jobs stand on the fewest nodes, evenly (optimus_room.c). A job is resized
+ * only when that saves more in the next interval than resizing was seen to cost, and shrunk only when somebody needs
+ * what it gives. Between two intervals jobs that arrive start at their least size where there is room; what ends frees
+ * is given out at the next one.
+ *
+ * Left out: parameter servers are not sized here, because the cluster has nothing that they hold; a job that names them
+ * has as many as it names. Jobs that report nothing get up to what they ask for, out of what the others leave.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "policy/list.h"
+#include "policy/optimus.h"
+
+enum { STRIDE = 16 };
+
+/* ---- the queue ---- */
+
+static void waiting_begin(struct planner_ctx *ctx)
+{
+    struct optimus *o = ctx->state;
+    const struct queue *queue = &ctx->vc->queue;
+
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        o->cursor[queue->live[i]] = tree_first(view_tree(ctx->view), queue->shapes[queue->live[i]].root);
+}
+
+/* Every waiting job in order, one a call: the shapes' lists merged. Those taken before may have been started. */
+static uint32_t waiting_next(struct planner_ctx *ctx)
+{
+    struct optimus *o = ctx->state;
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = TREE_NONE, from = 0;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t job = o->cursor[queue->live[i]];
+
+        if (job == TREE_NONE || (best != TREE_NONE && !rank_before(&tree[job].rank, &tree[best].rank)))
+            continue;
+        best = job;
+        from = queue->live[i];
+    }
+    if (best != TREE_NONE)
+        o->cursor[from] = tree_after(tree, queue->shapes[from].root, &tree[best].rank);
+    return best;
+}
+
+static bool may_use(const struct planner_ctx *ctx, const struct job *job, uint32_t sku)
+{
+    return job->shape != UINT32_MAX && ctx->vc->queue.shapes[job->shape].shape.sku_mask >> sku & 1;
+}
+
+/* Whole GPUs the virtual cluster may take of a type now. */
+static int32_t room_now(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku, uint8_t klass)
+{
+    int64_t free = view_free(ctx->view, sku), budget = plan_budget(plan, sku, klass) / MGPU_ONE;
+
+    return (int32_t)(free < budget ? free : budget);
+}
+
+static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t sku, int32_t gpus)
+{
+    const struct job *job = view_job(ctx->view, index);
+    const int32_t range[2] = { job->spec.gpus_min, gpus };
+    struct placement to;
+    int r;
+
+    if (job->spec.share < MGPU_ONE)
+        r = plan_find(plan, plan_shape(plan, index), &to);
+    else
+        r = room_find(ctx, index, sku, range, &to);
+    if (r == 0)
+        r = plan_start(plan, index, &to);
+    if (r == 0)
+        learn_moved(ctx, index);
+    return r;
+}
+
+static bool anything_free(const struct planner_ctx *ctx)
+{
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (view_free_mgpu(ctx->view, sku) > 0)
+            return true;
+    return false;
+}
+
+/* Starts a job at its least size, on the first type that has room. */
+static int start_least(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    const struct job *job = view_job(ctx->view, index);
+
+    if (job->spec.share < MGPU_ONE)
+        return start(ctx, plan, index, 0, 1);
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (may_use(ctx, job, sku) && room_now(ctx, plan, sku, job->klass) >= job->spec.gpus_min &&
+            start(ctx, plan, index, sku, job->spec.gpus_min) == 0)
+            return 0;
+    return -EBUSY;
+}
+
+/* Whoever waits starts at its least size. Where one could not, no other of its shape can that needs as much. */
+static void start_waiting(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct optimus *o = ctx->state;
+    uint32_t job;
+
+    waiting_begin(ctx);
+    while (anything_free(ctx) && (job = waiting_next(ctx)) != TREE_NONE) {
+        const struct job *j = view_job(ctx->view, job);
+        uint32_t shape = j->shape;
+
+        if (start_least(ctx, plan, job) < 0 && (j->spec.gpus_min == j->spec.gpus || j->spec.gpus_min == 1))
+            o->cursor[shape] = TREE_NONE;
+    }
+}
+
+/* ---- one allocation, on one type ---- */
+
+struct round {
+    uint32_t sku;
+    int count;     /* of o->choices */
+    int32_t spare; /* GPUs nobody was given */
+    bool grow_only;
+};
+
+static void add_choice(struct planner_ctx *ctx, struct round *round, uint32_t index, int32_t least)
+{
+    struct optimus *o = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    int at = round->count++;
+    struct learned *l = &o->learned[at];
+
+    learn_model(ctx, index, l);
+    o->choices[at] = (struct choice){ .job = index, .now = job->gpus, .then = least, .least = least };
+    o->jobs[at] = (struct gain_job){ .speed = l->usable ? learn_speed : NULL,
+                                     .arg = l,
+                                     .work = l->left,
+                                     .factor = l->early ? (double)ctx->params[P_EARLY] / (double)PPM_ONE : 1,
+                                     .worker = { [GAIN_GPU] = 1 },
+                                     .workers_max = job->spec.gpus_max,
+                                     .stride = STRIDE };
+    round->spare += job->gpus - least;
+}
+
+/* Those that run: each has its least, and what it has beyond is to be given out anew. */
+static void add_running(struct planner_ctx *ctx, struct round *round)
+{
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && round->count < OPTIMUS_JOBS;
+         i = view_job(ctx->view, i)->next) {
+        const struct job *job = view_job(ctx->view, i);
+
+        if (job->state != JOB_RUNNING || job->planned || job->sku != round->sku ||
+            job->spec.gpus_min == job->spec.gpus_max || view_ledger(ctx->view)->shares[job->shares].role != ROLE_OWNER)
+            continue;
+        add_choice(ctx, round, i, round->grow_only ? job->gpus : job->spec.gpus_min);
+    }
+}
+
+/* Those that wait: whoever's least size fits, in order. A share of a GPU has been started already, if it could be. */
+static void add_waiting(struct planner_ctx *ctx, struct plan *plan, struct round *round)
+{
+    uint32_t job;
+
+    waiting_begin(ctx);
+    while (round->count < OPTIMUS_JOBS && round->spare > 0 && (job = waiting_next(ctx)) != TREE_NONE) {
+        const struct job *j = view_job(ctx->view, job);
+
+        if (j->spec.share < MGPU_ONE || !may_use(ctx, j, round->sku) || j->spec.gpus_min > round->spare ||
+            (j->klass == CLASS_OPPORTUNISTIC && !plan_borrows(plan)))
+            continue;
+        add_choice(ctx, round, job, j->spec.gpus_min);
+    }
+}
+
+/* By gain; then those without a model up to what they ask for. */
+static void share_out(struct planner_ctx *ctx, struct round *round)
+{
+    struct optimus *o = ctx->state;
+    struct gain_pool pool = { .capacity = { [GAIN_GPU] = view_total(ctx->view, round->sku) },
+                              .free = { [GAIN_GPU] = round->spare } };
+    int32_t spare;
+
+    for (int i = 0; i < round->count; i++)
+        o->jobs[i].workers = o->choices[i].least;
+    gain_allocate(&pool, o->jobs, round->count, o->heap);
+    spare = (int32_t)(pool.free[GAIN_GPU] + 0.5);
+    for (int i = 0; i < round->count; i++) {
+        const struct job *job = view_job(ctx->view, o->choices[i].job);
+        int32_t asks = job->spec.gpus < o->jobs[i].workers_max ? job->spec.gpus : o->jobs[i].workers_max;
+        int32_t more = asks - o->jobs[i].workers;
+
+        o->choices[i].then = o->jobs[i].workers;
+        if (o->learned[i].usable || more <= 0)
+            continue;
+        more = more < spare ? more : spare;
+        o->choices[i].then += more;
+        spare -= more;
+    }
+}
+
+/* Whether a larger size saves more in the next interval than the change costs. */
+static bool pays(const struct planner_ctx *ctx, int at)
+{
+    const struct optimus *o = ctx->state;
+    const struct learned *l = &o->learned[at];
+    double now, then, span = (double)ctx->params[P_INTERVAL] / (double)USEC_SEC;
+
+    if (!l->usable)
+        return o->choices[at].then > o->choices[at].now;
+    now = learn_speed(l, 0, o->choices[at].now);
+    then = learn_speed(l, 0, o->choices[at].then);
+    if (!(then > now))
+        return false;
+    span = fmin(span, l->left / then);
+    return span * (1 - now / then) > learn_cost(o);
+}
+
+/* Those whose growth does not pay are to stay as they are at most. Whether there were any: then what they were given is
+ * shared out anew. */
+static bool hold_back(struct planner_ctx *ctx, const struct round *round)
+{
+    struct optimus *o = ctx->state;
+    bool any = false;
+
+    for (int i = 0; i < round->count; i++) {
+        const struct choice *c = &o->choices[i];
+
+        if (c->now > 0 && c->then > c->now && !pays(ctx, i)) {
+            o->jobs[i].workers_max = c->now;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Shrinks no more than the others need. */
+static void settle_choices(struct planner_ctx *ctx, const struct plan *plan, struct round *round)
+{
+    struct optimus *o = ctx->state;
+    int32_t need = -room_now(ctx, plan, round->sku, CLASS_GUARANTEED);
+
+    for (int i = 0; i < round->count; i++) {
+        struct choice *c = &o->choices[i];
+
+        if (c->then > c->now)
+            need += c->then - c->now;
+    }
+    for (int i = 0; i < round->count; i++) {
+        struct choice *c = &o->choices[i];
+        int32_t gives = c->now - c->then;
+
+        if (gives <= 0)
+            continue;
+        if (need <= 0)
+            c->then = c->now;
+        need -= gives;
+    }
+}
+
+static void resize(struct planner_ctx *ctx, struct plan *plan, const struct round *round, const struct choice *c)
+{
+    int32_t range[2] = { c->then > c->now ? c->now + 1 : c->then, c->then };
+    struct placement to;
+
+    if (room_find(ctx, c->job, round->sku, range, &to) == 0 && plan_move(plan, c->job, &to) == 0)
+        learn_moved(ctx, c->job);
+}
+
+/* Shrinks first, for what they give; then starts and growth, the small ones first. */
+static void apply(struct planner_ctx *ctx, struct plan *plan, struct round *round)
+{
+    struct optimus *o = ctx->state;
+    uint32_t *order = o->heap;
+
+    for (int i = 0; i < round->count; i++) {
+        int k = i;
+
+        if (o->choices[i].then < o->choices[i].now)
+            resize(ctx, plan, round, &o->choices[i]);
+        for (; k > 0 && o->choices[order[k - 1]].then > o->choices[i].then; k--)
+            order[k] = order[k - 1];
+        order[k] = (uint32_t)i;
+    }
+    for (int i = 0; i < round->count; i++) {
+        const struct choice *c = &o->choices[order[i]];
+
+        if (c->now == 0)
+            (void)start(ctx, plan, c->job, round->sku, c->then);
+        else if (c->then > c->now)
+            resize(ctx, plan, round, c);
+    }
+}
+
+/* What each job is now predicted to need, for whoever wants to know. */
+static void note_predictions(struct planner_ctx *ctx, struct plan *plan, const struct round *round)
+{
+    struct optimus *o = ctx->state;
+
+    for (int i = 0; i < round->count; i++) {
+        const struct learned *l = &o->learned[i];
+        int32_t gpus = view_job(ctx->view, o->choices[i].job)->gpus;
+        double speed = l->usable && gpus > 0 ? learn_speed(l, 0, gpus) : 0;
+        double left = speed > 0 ? l->left / speed * (double)USEC_SEC : 0;
+
+        plan_word(plan, o->choices[i].job, WORD_LEFT, left < (double)USEC_NEVER / 2 ? (int64_t)left : 0);
+        plan_word(plan, o->choices[i].job, WORD_LEFT_AT, view_now(ctx->view));
+    }
+}
+
+static void allocate(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
+{
+    struct round round = { .sku = sku, .grow_only = plan_borrows(plan) };
+
+    round.spare = room_now(ctx, plan, sku, CLASS_GUARANTEED);
+    add_running(ctx, &round);
+    add_waiting(ctx, plan, &round);
+    if (!round.count)
+        return;
+    for (int i = 0; i < round.count + 1; i++) {
+        share_out(ctx, &round);
+        if (!hold_back(ctx, &round))
+            break;
+    }
+    settle_choices(ctx, plan, &round);
+    apply(ctx, plan, &round);
+    note_predictions(ctx, plan, &round);
+}
+
+static void optimus_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct optimus *o = ctx->state;
+    usec_t now = view_now(ctx->view), interval = ctx->params[P_INTERVAL];
+
+    if (now >= o->tick) {
+        o->ticked = now;
+        o->tick = now - now % interval + interval;
+    }
+    if (o->ticked == now)
+        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+            allocate(ctx, plan, sku);
+    start_waiting(ctx, plan);
+    if (ctx->vc->running || ctx->vc->queue.waiting)
+        plan_wake(plan, o->tick);
+}
+
+static void optimus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    (void)plan;
+    learn_ended(ctx, job);
+}
+
+static const struct param optimus_params[] = {
+    [P_INTERVAL] = { "interval", "time between two allocations", PARAM_TIME, 600 * USEC_SEC, USEC_SEC, USEC_DAY, NULL },
+    [P_ORACLE] = { "oracle", "use true speeds and the given run time instead of predictions", PARAM_SWITCH, 0, 0, 1,
+                   NULL },
+    [P_EARLY] = { "early", "factor on the gain of a job whose loss curve is not trusted yet", PARAM_RATIO, 950000, 0,
+                  PPM_ONE, NULL },
+    [P_DELTA] = { "delta", "a job has converged when its loss falls by less, of the largest loss, in an epoch",
+                  PARAM_RATIO, PPM_ONE / 100, 1, PPM_ONE, NULL },
+    [P_CALM] = { "calm", "and that in so many epochs in a row", PARAM_COUNTER, 3, 1, 100, NULL },
+    [P_EPOCHS] = { "epochs", "no job is taken to need more", PARAM_COUNTER, 100, 1, 10000, NULL },
+    [P_SAMPLES] = { "samples", "sizes a job must have been seen at before its speed is predicted", PARAM_COUNTER, 5, 3,
+                    SPEED_POINTS_MAX, NULL },
+    { 0 },
+};
+
+const struct planner_ops planner_optimus = {
+    .name = "optimus",
+    .summary = "elastic sizes by predicted gain",
+    .params = optimus_params,
+    .state_size = sizeof(struct optimus),
+    .kept_size = offsetof(struct optimus, memos),
+    .plan = optimus_plan,
+    .report = learn_report,
+    .ended = optimus_ended,
+};
