@@ -55,7 +55,7 @@ int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, en
     int64_t owed = vc->quota[sku] > vc->used[sku] ? vc->quota[sku] - vc->used[sku] : 0;
 
     if (klass == CLASS_OPPORTUNISTIC)
-        return phase == PHASE_BORROW ? all : 0;
+        return phase == PHASE_OWED ? 0 : all;
     if (phase == PHASE_OWED)
         return owed;
     if (vc->borrow_max < 0)
@@ -76,10 +76,12 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     struct vc *vc = &core->vcs[index];
     struct plan plan = { .core = core, .phase = phase, .vc = index };
 
-    if (phase == PHASE_BORROW && vc->borrow_max == 0 && !waits_as_guest(vc))
+    if ((phase == PHASE_BORROW && vc->borrow_max == 0) || (phase == PHASE_GUEST && !waits_as_guest(vc)))
         return;
-    if (vc->dirty || (vc->queue.waiting && vc->seen_releases != core->ledger.releases))
-        vc->policy.planner->plan(&vc->planner, &plan);
+    if (!vc->dirty && (!vc->queue.waiting || vc->seen_releases == core->ledger.releases))
+        return;
+    vc->policy.planner->plan(&vc->planner, &plan);
+    vc->left_releases = core->ledger.releases;
 }
 
 static void tune_vc(struct core *core, uint32_t index)
@@ -251,6 +253,23 @@ static void look_again(struct core *core, const uint32_t *list, uint32_t count)
     }
 }
 
+/* What a virtual cluster gave up after others had had their turn may be just what those wait for. */
+static void look_after(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count && core->vc_count > 1; v++) {
+        struct vc *vc = &core->vcs[v];
+
+        for (uint32_t i = 0; i < vc->queue.live_count && vc->seen_releases != core->ledger.releases; i++) {
+            struct shape_class *cls = &vc->queue.shapes[vc->queue.live[i]];
+
+            if (cls->reason != REASON_PRIORITY)
+                continue;
+            queue_reason(cls, REASON_SCHEDULING, cls->over_quota, core->now);
+            pass_again(core, vc);
+        }
+    }
+}
+
 /* A step after the pass of its instant: a job that was stopped has left, an attempt failed as soon as it began. Who
  * began to wait is told why; what a pass should see is left to the next one, which is asked for. */
 void pass_late(struct core *core)
@@ -291,22 +310,25 @@ void pass_run(struct core *core)
         return;
     }
     core->planned_at = core->now;
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].left_releases = core->vcs[v].seen_releases;
     core->passes++;
     if (core->vc_count > 1)
         order_vcs(core);
     for (uint32_t i = 0; i < core->vc_count; i++)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
-    if (core->borrowing)
+    for (int phase = PHASE_BORROW; core->borrowing && phase < PHASE_COUNT; phase++)
         for (uint32_t i = 0; i < core->vc_count; i++)
-            plan_vc(core, core->vc_order[i], PHASE_BORROW);
+            plan_vc(core, core->vc_order[i], (enum phase)phase);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_vc(core, core->vc_order[i]);
     withdrawn = withdraw_claims(core);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         core->vcs[v].dirty = false;
-        core->vcs[v].seen_releases = core->ledger.releases;
+        core->vcs[v].seen_releases = core->vcs[v].queue.waiting ? core->vcs[v].left_releases : core->ledger.releases;
     }
+    look_after(core);
     commit(core);
     look_again(core, core->victims, withdrawn);
     record_waits(core);

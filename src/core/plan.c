@@ -47,7 +47,17 @@ static void touch(struct core *core, uint32_t index)
 
 bool plan_borrows(const struct plan *plan)
 {
-    return plan->phase == PHASE_BORROW;
+    return plan->phase != PHASE_OWED;
+}
+
+bool plan_for_guests(const struct plan *plan)
+{
+    return plan->phase == PHASE_GUEST;
+}
+
+bool plan_considers(const struct plan *plan, const struct shape_class *cls)
+{
+    return (plan->phase == PHASE_GUEST) == (cls->shape.klass == CLASS_OPPORTUNISTIC);
 }
 
 int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass)

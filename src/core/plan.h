@@ -17,6 +17,12 @@ struct plan;
 /* Whether the pass hands out what everybody is owed, or what is left over. */
 bool plan_borrows(const struct plan *plan);
 
+/* Whether it is the turn of opportunistic jobs, who come after everybody else. */
+bool plan_for_guests(const struct plan *plan);
+
+/* Whether jobs of this shape have their turn in this phase; a planner leaves the others alone. */
+bool plan_considers(const struct plan *plan, const struct shape_class *cls);
+
 /* Thousandths of this type that jobs of this class may still take in this phase. */
 int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass);
 

@@ -219,6 +219,12 @@ static uint32_t run_class_of(struct queue *queue, int64_t slope, uint16_t sku)
     return empty;
 }
 
+/* Opportunistic jobs are nobody's rivals: they are stopped by whoever is owed their GPUs, not by their key. */
+static bool ordered(const struct queue *queue, const struct job *job)
+{
+    return queue->run_order != RUN_UNORDERED && job->klass != CLASS_OPPORTUNISTIC;
+}
+
 void queue_run_add(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -227,7 +233,7 @@ void queue_run_add(struct core *core, uint32_t index)
     int64_t slope = 0;
 
     key_update(core, index, false);
-    if (queue->run_order == RUN_UNORDERED)
+    if (!ordered(queue, job))
         return;
     if (queue->run_order == RUN_BY_END) {
         int64_t span = span_of(job);
@@ -249,7 +255,7 @@ void queue_run_remove(struct core *core, uint32_t index)
     struct queue *queue = &core->vcs[job->vc].queue;
 
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
-    if (queue->run_order == RUN_UNORDERED)
+    if (!ordered(queue, job))
         return;
     tree_remove(core->tree, &queue->runs[job->run_class].root, index);
     queue->runs[job->run_class].count--;
@@ -274,6 +280,8 @@ void queue_run_restore(struct core *core, uint32_t index, const struct rank *ran
     struct job *job = &core->jobs[index];
     struct queue *queue = &core->vcs[job->vc].queue;
 
+    if (!ordered(queue, job))
+        return;
     job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku);
     core->tree[index] = (struct tree_node){ .rank = *rank, .weight = (int64_t)job->gpus * job->spec.share };
     tree_insert(core->tree, &queue->runs[job->run_class].root, index);

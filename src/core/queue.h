@@ -6,8 +6,8 @@
  * policy order, one answer to "does it fit", and one reason for waiting: a queue of 100,000 costs what its few
  * shapes cost. Time spent waiting for each cause is integrated once a shape and read off when a job leaves.
  *
- * Running jobs are kept, where the planner wants them, in one tree a (slope, GPU type): inside a tree the order never
- * changes although all keys fall.
+ * Running jobs, but not opportunistic ones, are kept, where the planner wants them, in one tree a (slope, GPU type):
+ * inside a tree the order never changes although all keys fall.
  */
 #include "base/tree.h"
 #include "core/job.h"

@@ -6,8 +6,9 @@
 #include "core/core.h"
 #include "core/view.h"
 
-/* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over. */
-enum phase { PHASE_OWED, PHASE_BORROW, PHASE_COUNT };
+/* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over, at last to opportunistic
+ * jobs. */
+enum phase { PHASE_OWED, PHASE_BORROW, PHASE_GUEST, PHASE_COUNT };
 
 struct plan {
     struct core *core;

@@ -37,5 +37,5 @@ struct vc {
     uint32_t running, suspended;
     bool dirty;
     bool stale; /* all keys changed */
-    uint64_t seen_releases;
+    uint64_t seen_releases, left_releases; /* what it has been planned with; the second in the pass under way */
 };

@@ -40,6 +40,20 @@ int64_t view_free_mgpu(const struct view *view, uint32_t sku)
     return (int64_t)view_free(view, sku) * MGPU_ONE + tree_sum(ledger->open_nodes, ledger->open_trees[sku]);
 }
 
+int64_t view_lent(const struct view *view, const struct vc *vc, uint32_t sku)
+{
+    int64_t sum = 0;
+
+    for (uint32_t v = 0; v < view->core->vc_count; v++) {
+        const struct vc *other = &view->core->vcs[v];
+
+        sum += other->guest[sku];
+        if (other != vc && other->used[sku] > other->quota[sku])
+            sum += other->used[sku] - other->quota[sku];
+    }
+    return sum;
+}
+
 uint32_t view_total(const struct view *view, uint32_t sku)
 {
     const struct topo *topo = &view->core->ledger.topo;
@@ -72,7 +86,7 @@ struct rank view_rank(const struct view *view, uint32_t index)
     const struct queue *queue = &view->core->vcs[job->vc].queue;
     struct rank rank = view->core->tree[index].rank;
 
-    if (job_holds(job->state) && queue->run_order == RUN_BY_KEY)
+    if (job_holds(job->state) && queue->run_order == RUN_BY_KEY && job->klass != CLASS_OPPORTUNISTIC)
         rank.key -= (__int128)queue->runs[job->run_class].slope * view->core->now;
     return rank;
 }

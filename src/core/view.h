@@ -18,6 +18,10 @@ const struct tree_node *view_tree(const struct view *view);
 /* Thousandths of a type that nobody has: whole free GPUs and the rest of those that are shared. */
 int64_t view_free_mgpu(const struct view *view, uint32_t sku);
 
+/* Thousandths of a type that plan_reclaim might get back for the virtual cluster: what others hold beyond their quotas,
+ * and what opportunistic jobs hold. Gangs go whole, so it may get less. */
+int64_t view_lent(const struct view *view, const struct vc *vc, uint32_t sku);
+
 /* Whole free GPUs of a type; and how many there are on nodes that are up. */
 uint32_t view_free(const struct view *view, uint32_t sku);
 uint32_t view_total(const struct view *view, uint32_t sku);

@@ -42,10 +42,10 @@ static int64_t amount_of(const struct job *job)
     return (int64_t)job->gpus * job->spec.share;
 }
 
-/* What the virtual cluster may take of a type now. */
+/* What the virtual cluster may take of a type now: what is free, and what was lent of what it is owed. */
 static int64_t room_now(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
 {
-    int64_t free = view_free_mgpu(ctx->view, sku);
+    int64_t free = view_free_mgpu(ctx->view, sku) + (plan_borrows(plan) ? 0 : view_lent(ctx->view, ctx->vc, sku));
     int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
 
     return free < budget ? free : budget;
@@ -58,8 +58,8 @@ static usec_t end_of(const struct planner_ctx *ctx, const struct rank *rank)
     return rank->key > now ? (usec_t)rank->key : now + 1;
 }
 
-/* The first waiting job over all shapes. */
-static uint32_t first_waiting(const struct planner_ctx *ctx)
+/* The first waiting job over all shapes that were not given up. */
+static uint32_t first_waiting(const struct planner_ctx *ctx, const struct backfill *state)
 {
     const struct queue *queue = &ctx->vc->queue;
     const struct tree_node *tree = view_tree(ctx->view);
@@ -68,18 +68,43 @@ static uint32_t first_waiting(const struct planner_ctx *ctx)
     for (uint32_t i = 0; i < queue->live_count; i++) {
         uint32_t job = tree_first(tree, queue->shapes[queue->live[i]].root);
 
-        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
+        if (!state->hopeless[queue->live[i]] && (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank)))
             best = job;
     }
     return best;
 }
 
+/* Shapes whose turn it is not are given up beforehand. */
+static void begin(const struct planner_ctx *ctx, const struct plan *plan, struct backfill *state)
+{
+    const struct queue *queue = &ctx->vc->queue;
+
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
+}
+
+/* Starts the job if there is room for it, getting back what was lent if it is owed room. */
 static int try_start(struct plan *plan, uint32_t job)
 {
     struct placement to;
     int r = plan_find(plan, plan_shape(plan, job), &to);
 
+    if (r < 0 && r != -EDQUOT && !plan_borrows(plan))
+        r = plan_reclaim(plan, job, &to);
     return r < 0 ? r : plan_start(plan, job, &to);
+}
+
+/* Opportunistic jobs delay nobody, for they go when they have to: whoever fits starts. */
+static void guests_plan(struct planner_ctx *ctx, struct plan *plan, struct backfill *state)
+{
+    uint32_t job;
+
+    while ((job = first_waiting(ctx, state)) != TREE_NONE) {
+        uint32_t cls = view_job(ctx->view, job)->shape;
+
+        if (try_start(plan, job) < 0)
+            state->hopeless[cls] = true;
+    }
 }
 
 /* ---- EASY ---- */
@@ -159,9 +184,12 @@ static void easy_plan(struct planner_ctx *ctx, struct plan *plan)
     struct shadow shadow;
     uint32_t head, job;
 
-    for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
-        state->hopeless[ctx->vc->queue.live[i]] = false;
-    while ((head = first_waiting(ctx)) != TREE_NONE)
+    begin(ctx, plan, state);
+    if (plan_for_guests(plan)) {
+        guests_plan(ctx, plan, state);
+        return;
+    }
+    while ((head = first_waiting(ctx, state)) != TREE_NONE)
         if (try_start(plan, head) < 0)
             break;
     if (head == TREE_NONE)
@@ -310,7 +338,9 @@ static bool conservative_begin(const struct planner_ctx *ctx, const struct plan 
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
         profile_build(ctx, plan, sku, &state->profiles[sku]);
     for (uint32_t i = 0; i < queue->live_count; i++)
-        state->cursor[queue->live[i]] = tree_first(view_tree(ctx->view), queue->shapes[queue->live[i]].root);
+        state->cursor[queue->live[i]] = state->hopeless[queue->live[i]]
+                                            ? TREE_NONE
+                                            : tree_first(view_tree(ctx->view), queue->shapes[queue->live[i]].root);
     return true;
 }
 
@@ -318,6 +348,11 @@ static void conservative_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct backfill *state = ctx->state;
 
+    begin(ctx, plan, state);
+    if (plan_for_guests(plan)) {
+        guests_plan(ctx, plan, state);
+        return;
+    }
     if (!conservative_begin(ctx, plan, state))
         return;
     for (int64_t i = 0; i < ctx->params[P_DEPTH] && profiles_open(ctx, state); i++) {

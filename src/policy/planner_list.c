@@ -32,7 +32,7 @@ enum { P_MODE, P_UNPLACED };
 /* ---- without preemption ---- */
 
 /* The first waiting job of all shapes that were not given up. */
-static uint32_t first_waiting(const struct planner_ctx *ctx, const struct walk *walk, bool all)
+static uint32_t first_waiting(const struct planner_ctx *ctx, const struct walk *walk)
 {
     const struct queue *queue = &ctx->vc->queue;
     const struct tree_node *tree = view_tree(ctx->view);
@@ -41,7 +41,7 @@ static uint32_t first_waiting(const struct planner_ctx *ctx, const struct walk *
     for (uint32_t i = 0; i < queue->live_count; i++) {
         uint32_t cls = queue->live[i], job;
 
-        if (walk->hopeless[cls] && !all)
+        if (walk->hopeless[cls])
             continue;
         job = tree_first(tree, queue->shapes[cls].root);
         if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
@@ -64,7 +64,7 @@ static int try_start(struct plan *plan, uint32_t job)
 static void walk_forward(struct planner_ctx *ctx, struct plan *plan, struct walk *walk, bool strict)
 {
     for (;;) {
-        uint32_t job = first_waiting(ctx, walk, strict);
+        uint32_t job = first_waiting(ctx, walk);
 
         if (job == TREE_NONE)
             return;
@@ -112,10 +112,10 @@ static int64_t held_sum(const struct planner_ctx *ctx, const struct walk *walk, 
            changes_sum(walk->out, walk->out_count, sku);
 }
 
-/* All that this virtual cluster could hold of a type: what its jobs have and what is free for it. */
-static int64_t capacity(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku)
+/* All that this virtual cluster could hold of a type: what its jobs have and what is free for it, or lent. */
+static int64_t capacity(const struct planner_ctx *ctx, const struct plan *plan, uint32_t sku, bool lent)
 {
-    int64_t free = view_free_mgpu(ctx->view, sku);
+    int64_t free = view_free_mgpu(ctx->view, sku) + (lent ? view_lent(ctx->view, ctx->vc, sku) : 0);
     int64_t budget = plan_budget(plan, sku, CLASS_GUARANTEED);
 
     return view_running_sum(ctx->view, ctx->vc, sku) + (free < budget ? free : budget);
@@ -241,13 +241,13 @@ static bool first_out(const struct planner_ctx *ctx, const struct walk *walk, co
 }
 
 /* One walk over everybody. Returns whether a job was chosen that cannot be placed: others may then fit after all. */
-static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk)
+static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk, bool lent)
 {
     int64_t room[SKUS_MAX];
     bool unplaced = false;
 
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
-        room[sku] = capacity(ctx, plan, sku);
+        room[sku] = capacity(ctx, plan, sku, lent);
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         walk->passed[ctx->vc->queue.live[i]] = false;
     for (;;) {
@@ -279,19 +279,41 @@ static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
     return walk_apply(ctx, plan, walk) || unplaced;
 }
 
+/* Shapes whose turn it is not are given up beforehand. */
+static void walk_begin(const struct planner_ctx *ctx, const struct plan *plan, struct walk *walk)
+{
+    const struct queue *queue = &ctx->vc->queue;
+
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        walk->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
+}
+
+static bool anything_lent(const struct planner_ctx *ctx, const struct plan *plan)
+{
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view) && !plan_borrows(plan); sku++)
+        if (view_lent(ctx->view, ctx->vc, sku) > 0)
+            return true;
+    return false;
+}
+
 static void list_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct walk *walk = ctx->state;
     int64_t mode = ctx->params[P_MODE];
 
-    for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
-        walk->hopeless[ctx->vc->queue.live[i]] = false;
-    if (mode != MODE_PREEMPT) {
+    walk_begin(ctx, plan, walk);
+    if (mode != MODE_PREEMPT || plan_for_guests(plan)) {
         walk_forward(ctx, plan, walk, mode == MODE_STRICT);
         return;
     }
-    /* At most once a shape: each time one more is given up. */
-    while (walk_preempting(ctx, plan, walk) && ctx->params[P_UNPLACED] == UNPLACED_PASS)
+    /* What it is owed and was lent comes back first; then it makes room among its own. At most once a shape: each time
+     * one more is given up. */
+    if (anything_lent(ctx, plan)) {
+        while (walk_preempting(ctx, plan, walk, true))
+            ;
+        walk_begin(ctx, plan, walk);
+    }
+    while (walk_preempting(ctx, plan, walk, false) && ctx->params[P_UNPLACED] == UNPLACED_PASS)
         ;
 }
 

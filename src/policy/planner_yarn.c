@@ -83,7 +83,7 @@ static void yarn_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     plan_job_timer(plan, index, now + ctx->params[P_BACKOFF]);
 }
 
-static uint32_t first_waiting(const struct planner_ctx *ctx, const struct yarn *yarn, bool all)
+static uint32_t first_waiting(const struct planner_ctx *ctx, const struct yarn *yarn)
 {
     const struct queue *queue = &ctx->vc->queue;
     const struct tree_node *tree = view_tree(ctx->view);
@@ -92,7 +92,7 @@ static uint32_t first_waiting(const struct planner_ctx *ctx, const struct yarn *
     for (uint32_t i = 0; i < queue->live_count; i++) {
         uint32_t cls = queue->live[i], job;
 
-        if (yarn->hopeless[cls] && !all)
+        if (yarn->hopeless[cls])
             continue;
         job = tree_first(tree, queue->shapes[cls].root);
         if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
@@ -151,15 +151,11 @@ static uint32_t gather(const struct planner_ctx *ctx, struct yarn *yarn, const s
 }
 
 /* The first in line that is inside its quota keeps what it can use, until its try is over. */
-static void hold(const struct planner_ctx *ctx, struct plan *plan, struct yarn *yarn)
+static void hold(const struct planner_ctx *ctx, struct plan *plan, struct yarn *yarn, uint32_t index)
 {
-    uint32_t index = first_waiting(ctx, yarn, true);
-    const struct job *job;
+    const struct job *job = view_job(ctx->view, index);
 
-    if (index == TREE_NONE)
-        return;
-    job = view_job(ctx->view, index);
-    if (job->spec.share < MGPU_ONE || job->klass == CLASS_OPPORTUNISTIC)
+    if (job->spec.share < MGPU_ONE)
         return;
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
         struct placement what = { yarn->gpus, 0 };
@@ -189,11 +185,11 @@ static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
     bool strict = ctx->params[P_MODE] == MODE_STRICT, held = plan_borrows(plan) || !ctx->params[P_HOLD];
 
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
-        yarn->hopeless[ctx->vc->queue.live[i]] = false;
+        yarn->hopeless[ctx->vc->queue.live[i]] = !plan_considers(plan, &ctx->vc->queue.shapes[ctx->vc->queue.live[i]]);
     if (!plan_borrows(plan))
         unhold(ctx, plan, yarn);
     for (;;) {
-        uint32_t job = first_waiting(ctx, yarn, strict);
+        uint32_t job = first_waiting(ctx, yarn);
 
         if (job == TREE_NONE)
             break;
@@ -201,7 +197,7 @@ static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
             continue;
         /* Before anybody behind it looks at them. */
         if (!held)
-            hold(ctx, plan, yarn);
+            hold(ctx, plan, yarn, job);
         held = true;
         if (strict)
             break;

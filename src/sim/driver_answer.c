@@ -291,15 +291,35 @@ static void on_decision(struct driver *d, const struct decision *decision, const
     }
 }
 
+/* An order to launch that is taken back in the same step (its node is gone, a person has cancelled it) was never
+ * carried out. */
+static bool taken_back(const struct outbox *out, size_t at)
+{
+    for (size_t i = at + 1; i < out->effect_count; i++)
+        if (out->effects[i].kind == EFFECT_KILL && out->effects[i].job == out->effects[at].job)
+            return true;
+    return false;
+}
+
+static bool launches(enum effect_kind kind)
+{
+    return kind == EFFECT_START || kind == EFFECT_RESUME || kind == EFFECT_MIGRATE;
+}
+
 int answer_outbox(struct driver *d, const struct outbox *out)
 {
+    bool kills = false;
     int r = 0;
 
     for (size_t i = 0; i < out->decision_count; i++)
         on_decision(d, &out->decisions[i], out->gpus + out->decisions[i].gpu_first);
+    for (size_t i = 0; i < out->effect_count; i++)
+        kills |= out->effects[i].kind == EFFECT_KILL;
     for (size_t i = 0; i < out->effect_count && r == 0; i++) {
         uint32_t index = d->actor_of_slot[out->effects[i].job];
 
+        if (kills && launches(out->effects[i].kind) && taken_back(out, i))
+            continue;
         switch (out->effects[i].kind) {
         case EFFECT_START:
             r = on_start(d, index, WORLD_START);

@@ -209,7 +209,7 @@ static void draw_settings(struct rng *rng, struct life *life)
     set(life, "infeasible", "skip");
     if (chance(rng, 40))
         life->stop_cost = (usec_t)below(rng, 60) * USEC_SEC;
-    life->until = 20 * USEC_DAY;
+    life->until = life->trace.jobs[life->trace.count - 1].spec.submit + USEC_DAY;
     life->reload_every = 4 + below(rng, 60);
 }
 

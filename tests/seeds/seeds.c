@@ -180,7 +180,7 @@ int main(int argc, char **argv)
         if (verbose)
             printf("# seed %llu\n", (unsigned long long)(from + i)); /* known even if it aborts */
         if (one(from + i, why) < 0) {
-            printf("not ok %llu seed %llu\n# %s\nseed %llu\n", (unsigned long long)(i + 1),
+            printf("not ok %llu seed %llu\n# %s\n# seed %llu\n", (unsigned long long)(i + 1),
                    (unsigned long long)(from + i), why, (unsigned long long)(from + i));
             return 1;
         }
