@@ -3,8 +3,10 @@
 #include "policy/las.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "core/view.h"
+#include "solve/gittins.h"
 
 /* The first one that is not before `at`. */
 static usec_t whole_second(usec_t at)
@@ -74,4 +76,35 @@ void las_level(const struct order_ctx *ctx, const struct job *job, int64_t knob_
     } else {
         key->change_at = whole_second(now + patience - ret_level->waited);
     }
+}
+
+enum { SAMPLES_MIN = 16 };
+
+void las_learn(struct las_history *history, const svc_t *services, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (services[i] <= 0)
+            continue;
+        history->sample[history->next] = services[i];
+        history->next = (history->next + 1) % LAS_HISTORY_MAX;
+        history->count += history->count < LAS_HISTORY_MAX;
+        history->since++;
+    }
+}
+
+bool las_grown(const struct las_history *history, const struct order_ctx *ctx)
+{
+    int64_t waiting = core_waiting(ctx->view->core);
+    int64_t eighth = (history->count > waiting ? history->count : waiting) / 8;
+
+    return history->since >= SAMPLES_MIN && history->since >= eighth;
+}
+
+void las_sort(struct las_history *history, struct las_sorted *ret_sorted)
+{
+    size_t count = (size_t)history->count;
+
+    memcpy(ret_sorted->sample, history->sample, count * sizeof(*ret_sorted->sample));
+    gittins_prepare(ret_sorted->sample, ret_sorted->sums, count);
+    history->since = 0;
 }

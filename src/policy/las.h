@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* las.h - what the orderings by attained service share: the queue a job is in, and when that changes. */
+/* las.h - what the orderings by attained service share: the queue a job is in, when that changes, and what jobs that
+ * ended here before needed in all. */
+#include <stddef.h>
+
 #include "core/order.h"
 
 /* Counts of a job since its last promotion: as they stood then, in the ordering's words. */
@@ -29,3 +32,27 @@ usec_t las_crossing(usec_t now, svc_t left, int64_t width);
  * or be promoted. `queues` is a list of thresholds: how many, then they. `knob_ppm` 0: no promotions. */
 void las_level(const struct order_ctx *ctx, const struct job *job, int64_t knob_ppm, const int64_t *queues,
                struct order_key *key, struct las_level *ret_level);
+
+/* The services of the last jobs that ended. */
+enum { LAS_HISTORY_MAX = 4096 };
+
+struct las_history {
+    int64_t count, next, since;    /* samples; where the next goes; how many came since they were last used */
+    svc_t sample[LAS_HISTORY_MAX]; /* in a ring */
+};
+
+/* The same sorted, with the sums of the first i; not part of a snapshot. */
+struct las_sorted {
+    svc_t sample[LAS_HISTORY_MAX];
+    __int128 sums[LAS_HISTORY_MAX + 1];
+};
+
+/* Services of 0 are passed over. */
+void las_learn(struct las_history *history, const svc_t *services, size_t count);
+
+/* Whether it has grown enough to pay for new keys of all jobs: by an eighth of the samples or of the jobs that wait,
+ * whichever is more, and by 16. */
+bool las_grown(const struct las_history *history, const struct order_ctx *ctx);
+
+/* Sorts it, and begins to count anew. */
+void las_sort(struct las_history *history, struct las_sorted *ret_sorted);

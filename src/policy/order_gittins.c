@@ -14,9 +14,7 @@
  * more: all keys change then, and their cost is spread over the ends since. Until the first 16 jobs have ended it is
  * `las`.
  */
-#include <assert.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "core/view.h"
 #include "policy/las.h"
@@ -24,7 +22,7 @@
 #include "solve/gittins.h"
 
 enum { P_KNOB, P_QUEUES };
-enum { HISTORY_MAX = 4096, STEPS = 8, SAMPLES_MIN = 16 };
+enum { STEPS = 8 };
 
 /* Where a queue's index was computed, and what an end costs from there on: the smaller, the better. */
 struct table {
@@ -36,13 +34,10 @@ struct table {
 /* The largest cost that is told apart; beyond it, by first start. */
 #define COST_MAX ((int64_t)1 << 55)
 
-struct history {
-    int64_t count, next, since; /* samples; where the next goes; how many came since the table was made */
-    svc_t sample[HISTORY_MAX];  /* the last ones, in a ring */
+struct gittins_state {
+    struct las_history history;
     struct table tables[PARAM_TIMES_MAX];
-    /* Not kept: */
-    svc_t sorted[HISTORY_MAX];
-    __int128 sums[HISTORY_MAX + 1];
+    struct las_sorted sorted; /* not kept */
 };
 
 static const struct param gittins_params[] = {
@@ -53,64 +48,51 @@ static const struct param gittins_params[] = {
     { 0 },
 };
 
-static void make_table(struct history *h, struct table *table, svc_t low, svc_t high)
+static void make_table(const struct gittins_state *own, struct table *table, svc_t low, svc_t high)
 {
-    size_t count = (size_t)h->count;
-    size_t first = gittins_up_to(h->sorted, count, low), end = gittins_up_to(h->sorted, count, high - 1);
+    const svc_t *sorted = own->sorted.sample;
+    size_t count = (size_t)own->history.count;
+    size_t first = gittins_up_to(sorted, count, low), end = gittins_up_to(sorted, count, high - 1);
 
     *table = (struct table){ .count = 1, .from = { low } };
     for (size_t k = 1; k <= STEPS; k++) {
         /* All samples of the queue, or STEPS of them. */
         size_t at = end - first <= STEPS ? first + k - 1 : first + (end - first) * k / STEPS - 1;
 
-        if (at < end && h->sorted[at] > table->from[table->count - 1])
-            table->from[table->count++] = h->sorted[at];
+        if (at < end && sorted[at] > table->from[table->count - 1])
+            table->from[table->count++] = sorted[at];
     }
     for (int64_t k = 0; k < table->count; k++)
-        table->cost[k] = gittins_cost(gittins_index(h->sorted, h->sums, count, table->from[k], high), COST_MAX);
+        table->cost[k] = gittins_cost(gittins_index(sorted, own->sorted.sums, count, table->from[k], high), COST_MAX);
 }
 
-static void make_tables(const struct order_ctx *ctx, struct history *h)
+static void make_tables(const struct order_ctx *ctx)
 {
     const int64_t *queues = &ctx->params[P_QUEUES];
+    struct gittins_state *own = ctx->state;
 
-    memcpy(h->sorted, h->sample, (size_t)h->count * sizeof(*h->sorted));
-    gittins_prepare(h->sorted, h->sums, (size_t)h->count);
+    las_sort(&own->history, &own->sorted);
     for (int64_t q = 0; q < queues[0]; q++)
-        make_table(h, &h->tables[q], q ? queues[q] : 0, queues[1 + q]);
-    h->since = 0;
-}
-
-static void add(struct history *h, svc_t service)
-{
-    h->sample[h->next] = service;
-    h->next = (h->next + 1) % HISTORY_MAX;
-    h->count += h->count < HISTORY_MAX;
-    h->since++;
+        make_table(own, &own->tables[q], q ? queues[q] : 0, queues[1 + q]);
 }
 
 static void gittins_learn(struct order_ctx *ctx, const svc_t *services, size_t count)
 {
-    struct history *h = ctx->state;
+    struct gittins_state *own = ctx->state;
 
-    for (size_t i = 0; i < count; i++)
-        if (services[i] > 0)
-            add(h, services[i]);
-    if (h->count)
-        make_tables(ctx, h);
+    las_learn(&own->history, services, count);
+    if (own->history.count)
+        make_tables(ctx);
 }
 
 static bool gittins_ended(struct order_ctx *ctx, const struct job *job)
 {
-    struct history *h = ctx->state;
-    int64_t waiting = core_waiting(ctx->view->core), grown = h->count > waiting ? h->count / 8 : waiting / 8;
+    struct gittins_state *own = ctx->state;
 
-    if (job->attained <= 0)
+    las_learn(&own->history, &job->attained, 1);
+    if (!las_grown(&own->history, ctx))
         return false;
-    add(h, job->attained);
-    if (h->since < SAMPLES_MIN || h->since < grown)
-        return false;
-    make_tables(ctx, h);
+    make_tables(ctx);
     return true;
 }
 
@@ -126,14 +108,14 @@ static int64_t step_of(const struct table *table, svc_t attained)
 
 static void gittins_key(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key)
 {
-    const struct history *h = ctx->state;
+    const struct gittins_state *own = ctx->state;
     const struct table *table;
     usec_t started = job->first_start >= 0 ? job->first_start : COST_MAX - 1, at;
     struct las_level level;
     int64_t step;
 
     las_level(ctx, job, ctx->params[P_KNOB], &ctx->params[P_QUEUES], ret_key, &level);
-    table = level.queue < ctx->params[P_QUEUES] ? &h->tables[level.queue] : NULL;
+    table = level.queue < ctx->params[P_QUEUES] ? &own->tables[level.queue] : NULL;
     if (!table || table->count == 0) {
         ret_key->value = las_value(level.queue, COST_MAX + started);
         return;
@@ -152,8 +134,8 @@ const struct order_ops order_gittins = {
     .name = "gittins",
     .summary = "attained service in discrete queues, and in them the likeliest to end soon",
     .params = gittins_params,
-    .state_size = sizeof(struct history),
-    .kept_size = offsetof(struct history, sorted),
+    .state_size = sizeof(struct gittins_state),
+    .kept_size = offsetof(struct gittins_state, sorted),
     .key = gittins_key,
     .ended = gittins_ended,
     .learn = gittins_learn,

@@ -8,27 +8,97 @@
  * Starvation: a job below the first queue that has waited `knob` times as long as it has run goes back to the first
  * queue, and both counts begin anew. Waiting counts once it has run.
  *
+ * With learn=on the thresholds, as many as are given, are moved to where the jobs that ended here before would have had
+ * the same share of their service in each queue.
+ *
  * Thresholds are passed, and promotions happen, at whole seconds: the next one after the exact instant.
  */
 #include "core/view.h"
 #include "policy/las.h"
 #include "policy/list.h"
 
-enum { P_KNOB, P_QUEUES };
+enum { P_KNOB, P_LEARN, P_QUEUES };
 
 static const struct param las_params[] = {
     [P_KNOB] = { "knob", "promote what has waited so many times as long as it has run; 0 = never", PARAM_RATIO, 0, 0,
                  1000000 * PPM_ONE, NULL },
+    [P_LEARN] = { "learn", "move the thresholds so that all queues get the same share of the service", PARAM_SWITCH, 0,
+                  0, 1, NULL },
     [P_QUEUES] = { "queues", "service that ends each queue but the last, in GPU-seconds", PARAM_TIMES, 3600 * USEC_SEC,
                    1, PARAM_TIMES_MAX, NULL },
     { 0 },
 };
 
+struct las_state {
+    struct las_history history;
+    int64_t queues[PARAM_TIMES_MAX + 1]; /* learned; how many, then they; 0 = nothing yet */
+    struct las_sorted sorted;            /* not kept */
+};
+
+/* The whole second of service at which all jobs together have had `share` of what they needed; they have had sums[i] +
+ * (count - i) * x when i of them have ended at x. */
+static svc_t limit_at(const struct las_state *own, __int128 share)
+{
+    const struct las_sorted *sorted = &own->sorted;
+    int64_t count = own->history.count, low = 0, high = count;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (sorted->sums[middle] + (__int128)sorted->sample[middle] * (count - middle) < share)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == count)
+        return sorted->sample[count - 1];
+    return (svc_t)((share - sorted->sums[low]) / (count - low)) / USEC_SEC * USEC_SEC;
+}
+
+static void learn_queues(const struct order_ctx *ctx)
+{
+    struct las_state *own = ctx->state;
+    int64_t wanted = ctx->params[P_QUEUES];
+
+    las_sort(&own->history, &own->sorted);
+    own->queues[0] = 0;
+    for (int64_t i = 1; i <= wanted; i++) {
+        svc_t limit = limit_at(own, own->sorted.sums[own->history.count] * i / (wanted + 1));
+
+        if (limit > (own->queues[0] ? own->queues[own->queues[0]] : 0))
+            own->queues[++own->queues[0]] = limit;
+    }
+}
+
+static void las_history(struct order_ctx *ctx, const svc_t *services, size_t count)
+{
+    struct las_state *own = ctx->state;
+
+    las_learn(&own->history, services, count);
+    if (ctx->params[P_LEARN] && own->history.count)
+        learn_queues(ctx);
+}
+
+static bool las_ended(struct order_ctx *ctx, const struct job *job)
+{
+    struct las_state *own = ctx->state;
+
+    if (!ctx->params[P_LEARN])
+        return false;
+    las_learn(&own->history, &job->attained, 1);
+    if (!las_grown(&own->history, ctx))
+        return false;
+    learn_queues(ctx);
+    return true;
+}
+
 static void las_key(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key)
 {
+    const struct las_state *own = ctx->state;
+    const int64_t *queues = own->queues[0] ? own->queues : &ctx->params[P_QUEUES];
     struct las_level level;
 
-    las_level(ctx, job, ctx->params[P_KNOB], &ctx->params[P_QUEUES], ret_key, &level);
+    las_level(ctx, job, ctx->params[P_KNOB], queues, ret_key, &level);
     ret_key->value = las_value(level.queue, job->first_start >= 0 ? job->first_start : LAS_NEVER_STARTED);
 }
 
@@ -36,5 +106,9 @@ const struct order_ops order_las = {
     .name = "las",
     .summary = "least attained service in discrete queues",
     .params = las_params,
+    .state_size = sizeof(struct las_state),
+    .kept_size = offsetof(struct las_state, sorted),
     .key = las_key,
+    .ended = las_ended,
+    .learn = las_history,
 };

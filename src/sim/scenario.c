@@ -160,7 +160,7 @@ static int give_history(struct scenario *s, struct error *err)
         s->policies[v].history_count = s->history_count;
         taken = true;
     }
-    return taken ? 0 : error_set(err, -EINVAL, "history: this policy does not learn from one; gittins does");
+    return taken ? 0 : error_set(err, -EINVAL, "history: this policy does not learn from one; gittins does, and las");
 }
 
 static const char *job_label(const struct trace *trace, const struct jobspec *spec, char text[32])

@@ -69,3 +69,19 @@ static void make(const char *shape, struct trace *trace)
     memset(trace, 0, sizeof(*trace));
     assert_int_equal(gen_trace(shape, &(struct gen_config){ .seed = 1 }, trace, &err), 0);
 }
+
+static void add_job(struct trace *trace, int64_t submit, int32_t gpus, int64_t run)
+{
+    struct trace_job job = { .spec = { .id = (int64_t)trace->count,
+                                       .submit = submit * USEC_SEC,
+                                       .user = NAME_NONE,
+                                       .vc = NAME_NONE,
+                                       .model = NAME_NONE,
+                                       .gpus = gpus,
+                                       .share = MGPU_ONE,
+                                       .gpus_min = gpus,
+                                       .gpus_max = gpus },
+                             .truth = { .duration = run * USEC_SEC } };
+
+    assert_int_equal(trace_add(trace, &job), 0);
+}

@@ -104,22 +104,6 @@ static void random_samples(void **unused)
 
 /* ---- the policy ---- */
 
-static void add(struct trace *trace, int64_t submit, int32_t gpus, int64_t run)
-{
-    struct trace_job job = { .spec = { .id = (int64_t)trace->count,
-                                       .submit = submit * USEC_SEC,
-                                       .user = NAME_NONE,
-                                       .vc = NAME_NONE,
-                                       .model = NAME_NONE,
-                                       .gpus = gpus,
-                                       .share = MGPU_ONE,
-                                       .gpus_min = gpus,
-                                       .gpus_max = gpus },
-                             .truth = { .duration = run * USEC_SEC } };
-
-    assert_int_equal(trace_add(trace, &job), 0);
-}
-
 /* Example T1 with its distribution as the history: ends at 2, 10 and 16 s, 9.33 s on average (the paper: 10.0). */
 static void three_jobs(void **unused)
 {
@@ -128,9 +112,9 @@ static void three_jobs(void **unused)
     struct run_result result;
 
     (void)unused;
-    add(&trace, 0, 2, 2);
-    add(&trace, 0, 1, 8);
-    add(&trace, 0, 2, 6);
+    add_job(&trace, 0, 2, 2);
+    add_job(&trace, 0, 1, 8);
+    add_job(&trace, 0, 2, 6);
     result = play(&(struct play){ .cluster = "1x2",
                                   .policy = "gittins",
                                   .settings = { { "queues", "12s" } },
@@ -155,9 +139,9 @@ static void learns(void **unused)
     struct play p = { .cluster = "1x1", .policy = "gittins", .settings = { { "queues", "1000s" } } };
 
     (void)unused;
-    add(&trace, 0, 1, 100);
-    add(&trace, 20, 1, 10);
-    add(&trace, 70, 1, 10);
+    add_job(&trace, 0, 1, 100);
+    add_job(&trace, 20, 1, 10);
+    add_job(&trace, 70, 1, 10);
     p.history = mixed;
     p.history_count = 4;
     result = play(&p, &trace);
