@@ -37,7 +37,7 @@ static double time_of(const struct gain_job *job, int servers, int workers)
 {
     double speed = job->speed(job->arg, servers, workers);
 
-    return speed > 0 ? job->work / speed : (double)INFINITY;
+    return speed > 0 ? job->work / speed : HUGE_VAL;
 }
 
 /* What it is worth to go from `now` to `then`, for each of `count` tasks. */

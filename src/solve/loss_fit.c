@@ -23,7 +23,7 @@ const struct loss_rule loss_rule_standard = { .delta = 0.01, .epochs = 3, .cap =
  * least. They are looked at first: a spike at the end must not make its neighbours look wrong. */
 static void smooth_one(const struct loss_point *from, int count, int at, struct loss_point *out)
 {
-    double low = INFINITY, high = -INFINITY, sum = 0;
+    double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
     int seen = 0;
 
     for (int k = at - 2; k <= at + 2; k++) {
@@ -105,7 +105,7 @@ static void fit_floor(const struct series *s, struct curve *c)
         }
         solve_two(sums, rhs, &c->b0, &c->b1);
         if (!(c->b1 > 0) && !(c->b0 * s->k[0] > 0)) {
-            c->error = INFINITY; /* endless at the first point */
+            c->error = HUGE_VAL; /* endless at the first point */
             return;
         }
     }
@@ -135,7 +135,7 @@ static void scan(const struct series *s, double from, double step, double least,
             at = count;
         }
     }
-    *ret_rise = INFINITY;
+    *ret_rise = HUGE_VAL;
     if (at > 0)
         *ret_rise = errors[at - 1] - best->error;
     if (at >= 0 && at < count - 1)
@@ -144,8 +144,8 @@ static void scan(const struct series *s, double from, double step, double least,
 
 static struct curve search(const struct series *s)
 {
-    double least = INFINITY, from = 0, to;
-    struct curve best = { .error = INFINITY };
+    double least = HUGE_VAL, from = 0, to;
+    struct curve best = { .error = HUGE_VAL };
 
     for (int i = 0; i < s->count; i++)
         least = fmin(least, s->l[i]);

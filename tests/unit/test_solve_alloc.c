@@ -333,7 +333,7 @@ static struct outcome load_run(const struct load *load, bool by_gain)
 
 static void test_better_than_equal(void **state)
 {
-    double mean = 0, least = INFINITY, makespan = 0;
+    double mean = 0, least = HUGE_VAL, makespan = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {

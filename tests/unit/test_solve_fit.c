@@ -106,7 +106,7 @@ static void test_nnls_corners(void **state)
     assert_int_equal(nnls_solve(&p, x, &error), 0);
     NEAR(x[0], 0, 0);
     NEAR(x[1], 0, 0);
-    p.a[0][0] = INFINITY;
+    p.a[0][0] = HUGE_VAL;
     assert_int_equal(nnls_solve(&p, x, NULL), -EINVAL);
     p.rows = 0;
     assert_int_equal(nnls_solve(&p, x, NULL), -EINVAL);
@@ -193,7 +193,7 @@ static void test_loss_refused(void **state)
     curve(points, LOSS_POINTS_MAX + 1, 0.2, 1, 0.1);
     assert_int_equal(loss_fit(points, 2, &fit), -EINVAL);
     assert_int_equal(loss_fit(points, LOSS_POINTS_MAX + 1, &fit), -EINVAL);
-    points[3].loss = NAN;
+    points[3].loss = (double)NAN;
     assert_int_equal(loss_fit(points, 10, &fit), -EINVAL);
     points[3].loss = -1;
     assert_int_equal(loss_fit(points, 10, &fit), -EINVAL);

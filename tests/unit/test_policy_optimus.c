@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_policy_optimus.c - how well Optimus predicts, and that it decides by what is reported and by nothing else. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/rng_real.h"
+#include "core/state.h"
+#include "policy/optimus.h"
+#include "policy/registry.h"
+#include "sim/driver.h"
+#include "sim/metrics.h"
+#include "wire/cluster.h"
+
+/* ---- curves ---- */
+
+static double bell(struct rng *rng)
+{
+    double sum = -6;
+
+    for (int i = 0; i < 12; i++)
+        sum += rng_unit(rng);
+    return sum;
+}
+
+/* A curve that converges after at least 8 epochs. */
+static struct loss_fit curve_draw(struct rng *rng)
+{
+    struct loss_fit curve;
+
+    do {
+        curve = (struct loss_fit){ .b0 = 0.05 + 2 * rng_unit(rng), .b1 = 0.3 + rng_unit(rng), .b2 = rng_unit(rng) };
+        curve.scale = loss_at(&curve, 0);
+    } while (loss_converges(&curve, &loss_rule_standard) < 8);
+    return curve;
+}
+
+/* What is seen of it up to `part` of its epochs, four points an epoch: noise of 1 %, two spikes in a hundred, and with
+ * every fourth a stretch in which it stands still. */
+static int curve_observe(const struct loss_fit *curve, double part, struct rng *rng, struct loss_point *points)
+{
+    int epochs = loss_converges(curve, &loss_rule_standard), stride = 1, count = 0;
+    double still = rng_below(rng, 4) == 0 ? epochs * (0.1 + 0.5 * rng_unit(rng)) : HUGE_VAL;
+
+    while (epochs * 4 * part / stride > LOSS_POINTS_MAX)
+        stride++;
+    for (int i = 0; i < epochs * 4 * part && count < LOSS_POINTS_MAX; i += stride) {
+        double k = i / 4.0, seen = k > still && k < still + 0.08 * epochs ? still : k;
+        double loss = loss_at(curve, seen) * (1 + 0.01 * bell(rng));
+
+        if (rng_below(rng, 100) < 2)
+            loss *= 1.5 + rng_unit(rng);
+        points[count++] = (struct loss_point){ k, loss };
+    }
+    return count;
+}
+
+struct errors {
+    double mean;
+    double close; /* part of them within 20 % */
+};
+
+static double predict(const struct loss_point *points, int count, double now)
+{
+    struct loss_fit fit;
+    struct loss_known known = { .fit = loss_fit(points, count, &fit) < 0 ? NULL : &fit };
+
+    return now + loss_remaining(&known, &loss_rule_standard, now);
+}
+
+static void errors_add(struct errors *errors, double seen, double truth, int of)
+{
+    double error = fabs(seen - truth) / truth;
+
+    errors->mean += error / of;
+    errors->close += (error <= 0.2) / (double)of;
+}
+
+static void test_convergence_error(void **state)
+{
+    static const double parts[] = { 0.25, 0.5, 0.75, 0.9 };
+    struct rng rng;
+
+    (void)state;
+    rng_seed(&rng, 11);
+    for (int p = 0; p < 4; p++) {
+        struct errors errors = { 0 };
+
+        for (int t = 0; t < 400; t++) {
+            struct loss_fit curve = curve_draw(&rng);
+            struct loss_point points[LOSS_POINTS_MAX];
+            int count = curve_observe(&curve, parts[p], &rng, points);
+            double truth = loss_converges(&curve, &loss_rule_standard);
+
+            errors_add(&errors, predict(points, count, truth * parts[p]), truth, 400);
+        }
+        printf("# epochs to convergence, %2.0f %% of them seen: mean error %4.1f %%, %5.1f %% within 20 %%\n",
+               parts[p] * 100, errors.mean * 100, errors.close * 100);
+        assert_true(errors.mean < 0.20);
+    }
+}
+
+/* Curves of another kind than is fitted: they fall exponentially to their floor. */
+static double other_at(const double *c, double k)
+{
+    return c[0] * exp(-k / c[1]) + c[2];
+}
+
+static void test_convergence_error_other(void **state)
+{
+    static const double parts[] = { 0.25, 0.5, 0.75, 0.9 };
+    struct rng rng;
+
+    (void)state;
+    rng_seed(&rng, 12);
+    for (int p = 0; p < 4; p++) {
+        struct errors errors = { 0 };
+
+        for (int t = 0; t < 400; t++) {
+            double c[] = { 0.5 + rng_unit(&rng), 3 + 12 * rng_unit(&rng), rng_unit(&rng) }, scale = other_at(c, 0);
+            struct loss_point points[LOSS_POINTS_MAX];
+            int truth = 1, count = 0;
+
+            while ((other_at(c, truth - 1) - other_at(c, truth)) / scale >= loss_rule_standard.delta)
+                truth++;
+            truth += loss_rule_standard.epochs - 1;
+            for (double k = 0; k < truth * parts[p] && count < LOSS_POINTS_MAX; k += truth / 64.0)
+                points[count++] = (struct loss_point){ k, other_at(c, k) * (1 + 0.01 * bell(&rng)) };
+            errors_add(&errors, predict(points, count, truth * parts[p]), truth, 400);
+        }
+        printf("# the same of exponential curves, %2.0f %% seen: mean error %4.1f %%, %5.1f %% within 20 %%\n",
+               parts[p] * 100, errors.mean * 100, errors.close * 100);
+        assert_true(p < 2 || errors.mean < 0.5); /* it is wrong, but not without bounds */
+    }
+}
+
+/* ---- speeds ---- */
+
+/* Every model of a table on one GPU type: 8 of the sizes 1..16 seen with 3 % noise, the 8 others predicted. */
+static double speed_error(const char *table, const char *sku, const char *const *models, int count)
+{
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct error err = { 0 };
+    struct world_config config;
+    struct world *world;
+    struct rng rng;
+    char text[64];
+    double sum = 0;
+    int tried = 0;
+
+    rng_seed(&rng, 5);
+    world_config_init(&config);
+    (void)snprintf(text, sizeof(text), "nodes:4 gpus:4 sku:%s", sku);
+    assert_int_equal(cluster_parse(text, &cluster, &err), 0);
+    assert_int_equal(world_config_set(&config, "speed", table, &err), 0);
+    for (int i = 0; i < count; i++) {
+        const char *model = models[i];
+        struct trace_job job;
+
+        trace_job_init(&job);
+        job.spec.id = i;
+        job.spec.gpus_max = 16;
+        job.truth.duration = USEC_HOUR;
+        assert_int_equal(names_put(&trace.models, model, strlen(model), &job.spec.model), 0);
+        assert_int_equal(trace_add(&trace, &job), 0);
+    }
+    world = world_new(&trace, &cluster, &config, &err);
+    if (!world)
+        fail_msg("%s", err.text);
+    for (uint32_t i = 0; i < (uint32_t)count; i++) {
+        static const int seen[] = { 1, 2, 3, 4, 6, 8, 11, 16 };
+        static const int held_out[] = { 5, 7, 9, 10, 12, 13, 14, 15 };
+        struct speed_point points[8];
+        struct speed_fit fit;
+        double error = 0;
+
+        for (int k = 0; k < 8; k++) {
+            struct world_shape shape = world_shape_best(world, seen[k], 0);
+
+            points[k] =
+                (struct speed_point){ shape.nodes, seen[k],
+                                      (double)world_rate(world, i, &shape, NULL, 0) / 1e6 * (1 + 0.03 * bell(&rng)) };
+        }
+        assert_int_equal(speed_fit(SPEED_ALLREDUCE, 0, points, 8, &fit), 0);
+        for (int k = 0; k < 8; k++) {
+            struct world_shape shape = world_shape_best(world, held_out[k], 0);
+            double truth = (double)world_rate(world, i, &shape, NULL, 0) / 1e6;
+
+            error += fabs(speed_at(&fit, shape.nodes, held_out[k]) - truth) / truth / 8;
+        }
+        printf("# speed of %s on %s, 8 others of 16 sizes seen: mean error %.1f %%\n", models[i], sku, error * 100);
+        sum += error;
+        tried++;
+    }
+    world_free(world);
+    trace_done(&trace);
+    cluster_spec_done(&cluster);
+    return sum / tried;
+}
+
+static const char *path_in(const char *base, const char *rest, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s/%s", base ? base : ".", rest);
+    return out;
+}
+
+static void test_speed_error(void **state)
+{
+    static const char *const models[] = { "bert", "deepspeech2", "dqn",      "gpt2",     "inception3",
+                                          "lstm", "mobilenet",   "resnet18", "resnet50", "vgg16" };
+    char path[512];
+    double error;
+
+    (void)state;
+    error = speed_error(path_in(getenv("MUSTER_SOURCE"), "data/speeds.csv", path, sizeof(path)), "V100", models, 10);
+    printf("# speed, all: mean error %.1f %%\n", error * 100);
+    assert_true(error < 0.10);
+}
+
+/* The same on what Pollux's authors measured, where three nodes are often faster than two: no curve that is smooth in
+ * the number of GPUs comes within the 10 % that Optimus' authors report. The limit keeps it from becoming worse. */
+static void test_speed_error_pollux(void **state)
+{
+    static const char *const models[] = { "bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3" };
+    const char *shared = getenv("MUSTER_SHARED");
+    char base[512], path[600];
+    double error;
+
+    (void)state;
+    (void)path_in(shared ? shared : getenv("MUSTER_SOURCE"), shared ? "traces" : "../shared/traces", base,
+                  sizeof(base));
+    if (access(path_in(base, "pollux/traces", path, sizeof(path)), R_OK) != 0) {
+        print_message("SKIP: no public traces (MUSTER_SHARED)\n");
+        skip();
+    }
+    error = speed_error(path, "T4", models, 6);
+    printf("# speed, Pollux's tables: mean error %.1f %%\n", error * 100);
+    assert_true(error < 0.20);
+}
+
+/* ---- in the simulator ---- */
+
+struct play {
+    const char *policy, *cluster;
+    const char *keys[6], *values[6];
+    uint32_t reload;
+    int bad;         /* proposals that were refused */
+    double error[4]; /* of remaining time, by quarter of the job's life */
+    int errors[4];
+    struct guess {
+        usec_t at;
+        uint32_t index;
+        int64_t left;
+    } * guesses;
+    size_t guess_count, guess_max;
+    usec_t noted;
+};
+
+static void on_decision(void *arg, const struct core *core, const struct decision *decision, const uint32_t *gpus)
+{
+    (void)core;
+    (void)gpus;
+    ((struct play *)arg)->bad += decision->kind == DECISION_BAD;
+}
+
+/* Ids are indexes into the trace, so a prediction can be looked at when the job's end is known. */
+static void on_instant(void *arg, const struct core *core)
+{
+    struct play *p = arg;
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = core_job(core, i);
+
+        if (job->state != JOB_RUNNING || job->word[WORD_LEFT] <= 0 || job->word[WORD_LEFT_AT] != core_now(core) ||
+            p->guess_count == p->guess_max)
+            continue;
+        p->guesses[p->guess_count++] = (struct guess){ core_now(core), (uint32_t)job->spec.id, job->word[WORD_LEFT] };
+    }
+}
+
+static void elastic_trace(struct trace *trace, uint64_t seed, int64_t gap)
+{
+    static const char *const models[] = { "bert", "gpt2", "inception3", "resnet50", "vgg16", "lstm" };
+    struct rng rng;
+    usec_t at = 0;
+
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 40; i++) {
+        const char *model = models[rng_below(&rng, 6)];
+        struct trace_job job;
+
+        trace_job_init(&job);
+        at += (usec_t)rng_below(&rng, (uint64_t)(gap * USEC_SEC));
+        job.spec.id = i;
+        job.spec.submit = at;
+        job.spec.gpus = 1 << rng_below(&rng, 3);
+        job.spec.gpus_min = job.spec.gpus_max = job.spec.gpus;
+        if (i % 5) {
+            job.spec.gpus_min = 1;
+            job.spec.gpus_max = 16;
+        }
+        job.truth.duration = (1800 + (usec_t)rng_below(&rng, 18000)) * USEC_SEC;
+        assert_int_equal(names_put(&trace->models, model, strlen(model), &job.spec.model), 0);
+        assert_int_equal(trace_add(trace, &job), 0);
+    }
+}
+
+static struct run_result run(struct play *p, const struct trace *trace)
+{
+    struct cluster_spec cluster = { 0 };
+    struct run_result result = { 0 };
+    struct policy_setup setup;
+    struct error err = { 0 };
+    struct driver_config config = { .trace = trace,
+                                    .cluster = &cluster,
+                                    .policies = &setup,
+                                    .seed = 1,
+                                    .reload_every = p->reload,
+                                    .on_decision = on_decision,
+                                    .on_decision_arg = p,
+                                    .on_instant = p->guesses ? on_instant : NULL,
+                                    .on_instant_arg = p };
+    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
+    char path[512];
+
+    assert_non_null(vcs);
+    config.job_vcs = vcs;
+    world_config_init(&config.world);
+    policy_setup(policy_find(p->policy), &setup);
+    path_in(getenv("MUSTER_SOURCE"), "data/speeds.csv", path, sizeof(path));
+    assert_int_equal(world_config_set(&config.world, "speed", path, &err), 0);
+    for (int i = 0; i < 6 && p->keys[i]; i++)
+        if (policy_set(&setup, p->keys[i], p->values[i], &err) < 0 &&
+            world_config_set(&config.world, p->keys[i], p->values[i], &err) < 0)
+            fail_msg("%s: %s", p->keys[i], err.text);
+    assert_int_equal(cluster_parse(p->cluster ? p->cluster : "nodes:4 gpus:4 sku:V100", &cluster, &err), 0);
+    if (driver_run(&config, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(metrics_compute(&result), 0);
+    assert_int_equal(p->bad, 0);
+    assert_int_equal(result.summary.finished, trace->count);
+    mem_free(vcs);
+    cluster_spec_done(&cluster);
+    return result;
+}
+
+static uint64_t digest_of(struct play p, const struct trace *trace)
+{
+    struct run_result result = run(&p, trace);
+    uint64_t digest = result.summary.digest;
+
+    run_result_done(&result);
+    return digest;
+}
+
+/* Reports are all it knows: another estimate changes nothing, other reports do. An oracle believes the estimate. */
+static void test_knows_reports_only(void **state)
+{
+    struct trace trace = { 0 };
+    uint64_t plain, oracle;
+
+    (void)state;
+    elastic_trace(&trace, 3, 1200);
+    plain = digest_of((struct play){ .policy = "optimus" }, &trace);
+    assert_int_equal(digest_of((struct play){ .policy = "optimus" }, &trace), plain);
+    assert_int_equal(
+        digest_of((struct play){ .policy = "optimus", .keys = { "estimate-error" }, .values = { "3" } }, &trace),
+        plain);
+    assert_int_not_equal(
+        digest_of((struct play){ .policy = "optimus", .keys = { "loss-noise" }, .values = { "0.1" } }, &trace), plain);
+    oracle = digest_of((struct play){ .policy = "optimus", .keys = { "oracle" }, .values = { "on" } }, &trace);
+    assert_int_not_equal(oracle, plain);
+    assert_int_equal(digest_of((struct play){ .policy = "optimus",
+                                              .keys = { "oracle", "loss-noise", "speed-noise" },
+                                              .values = { "on", "0.5", "0.5" } },
+                               &trace),
+                     oracle);
+    assert_int_not_equal(
+        digest_of((struct play){ .policy = "optimus", .keys = { "oracle", "estimate-error" }, .values = { "on", "3" } },
+                  &trace),
+        oracle);
+    trace_done(&trace);
+}
+
+/* What was learned survives a restart of the controller. */
+static void test_reload(void **state)
+{
+    struct trace trace = { 0 };
+    struct play p = { .policy = "optimus", .keys = { "migrate", "mtbf" }, .values = { "60s", "20h" } };
+    uint64_t plain;
+
+    (void)state;
+    elastic_trace(&trace, 4, 1200);
+    plain = digest_of(p, &trace);
+    p.reload = 40;
+    assert_int_equal(digest_of(p, &trace), plain);
+    trace_done(&trace);
+}
+
+/* How long it said a job would still take, against how long it took. The prediction is for the size of that moment, so
+ * only jobs that were left alone can be compared: one at a time on its own cluster. */
+static void test_remaining_error(void **state)
+{
+    struct play p = { .policy = "optimus", .guess_max = 20000 };
+    int runs = 12;
+
+    (void)state;
+    p.guesses = mem_zalloc(p.guess_max, sizeof(*p.guesses));
+    assert_non_null(p.guesses);
+    for (int seed = 1; seed <= runs; seed++) {
+        struct trace trace = { 0 };
+        struct run_result result;
+
+        elastic_trace(&trace, (uint64_t)seed, 60000);
+        p.guess_count = 0;
+        result = run(&p, &trace);
+        for (size_t i = 0; i < p.guess_count; i++) {
+            const struct guess *g = &p.guesses[i];
+            const struct job_result *job = &result.jobs[g->index];
+            double left = (double)(job->end - g->at), life = (double)(job->end - job->start);
+            int quarter = (int)(4 * (1 - left / life));
+
+            /* Twice is the cap of what one prediction may add. */
+            p.error[quarter] += fmin(fabs((double)g->left - left) / life, 2);
+            p.errors[quarter]++;
+        }
+        run_result_done(&result);
+        trace_done(&trace);
+    }
+    for (int q = 0; q < 4; q++)
+        printf("# time to completion, quarter %d of a job's life: off by %.1f %% of it (%d predictions)\n", q + 1,
+               p.errors[q] ? p.error[q] / p.errors[q] * 100 : 0, p.errors[q]);
+    assert_true(p.errors[2] > 50 && p.error[2] / p.errors[2] < 0.20);
+    assert_true(p.errors[3] > 50 && p.error[3] / p.errors[3] < 0.20);
+    mem_free(p.guesses);
+}
+
+/* With room to share, sizes that fit are worth more than sizes that were asked for. */
+static void test_better_than_fixed(void **state)
+{
+    double mean = 0, least = HUGE_VAL;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct play fixed = { .policy = "fifo-skip" }, sized = { .policy = "optimus" };
+        struct trace trace = { 0 };
+        struct run_result a, b;
+
+        elastic_trace(&trace, seed, 4000);
+        a = run(&fixed, &trace);
+        b = run(&sized, &trace);
+        mean += a.summary.avg_jct / b.summary.avg_jct / 10;
+        least = fmin(least, a.summary.avg_jct / b.summary.avg_jct);
+        assert_true(b.summary.gpu_utilization <= 1.0);
+        run_result_done(&a);
+        run_result_done(&b);
+        trace_done(&trace);
+    }
+    printf("# average JCT at the sizes asked for over that of optimus: mean %.2f, least %.2f\n", mean, least);
+    assert_true(mean > 1.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_convergence_error),  cmocka_unit_test(test_convergence_error_other),
+        cmocka_unit_test(test_speed_error),        cmocka_unit_test(test_speed_error_pollux),
+        cmocka_unit_test(test_knows_reports_only), cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_remaining_error),    cmocka_unit_test(test_better_than_fixed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
