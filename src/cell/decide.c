@@ -154,6 +154,27 @@ static void lazy_try(struct cells *s, const struct cell_request *r)
     }
 }
 
+/* Do the mapped devices have opportunistic users, and no others? */
+static bool evicts_opportunistic(const struct cells *s)
+{
+    bool some = false;
+
+    for (uint32_t i = 0; i < s->picked_count; i++) {
+        if (s->prio[s->mapped[i]] >= 0)
+            return false;
+        some = some || s->prio[s->mapped[i]] == CELL_PRIORITY_OPP;
+    }
+    return some;
+}
+
+/* Better somewhere else in the virtual cluster than in somebody's place; if there is no such place, as it was. */
+static bool elsewhere_try(struct cells *s, uint32_t chain, struct view *v, const struct cell_request *r)
+{
+    if (pick_idle(s, v) && map_gang(s, chain, r) && !evicts_opportunistic(s))
+        return true;
+    return pick_gang(s, v, r) == CELL_OK && map_gang(s, chain, r);
+}
+
 static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view, const struct cell_request *r)
 {
     enum cell_reason reason = pick_gang(s, &s->views[view], r);
@@ -166,7 +187,8 @@ static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view
         return CELL_OK;
     }
     lazy_try(s, r);
-    if (map_gang(s, chain, r))
+    if (map_gang(s, chain, r) &&
+        (s->lazy_count > 0 || !evicts_opportunistic(s) || elsewhere_try(s, chain, &s->views[view], r)))
         return CELL_OK;
     while (s->lazy_count > 0)
         preempt_lazy_undo(s, &s->groups[s->lazy_done[--s->lazy_count]]);

@@ -6,6 +6,8 @@
  * finds a physical cell, splitting the smallest free one that has a place. When all of those are broken or not wanted,
  * a larger one may be split as long as every grant can still be carved out of the rest.
  *
+ * So is one when the smallest free cells are in opportunistic use and a larger one is idle: better split than evict.
+ *
  * Siblings are matched first come, first served, with one exchange when the last finds nothing: their trees are alike
  * but for broken parts. Free lists are changed while trying and restored at the end; nothing is bound here.
  */
@@ -246,8 +248,23 @@ static bool relaxed_try(struct mapper *m, uint32_t v, uint32_t phys)
     }
 }
 
-/* Splits a larger cell than needed when nobody's grant needs it whole. */
-static bool relaxed_map(struct mapper *m, uint32_t v)
+/* Would somebody opportunistic have to go? */
+static bool vertex_evicts(const struct cells *s, uint32_t v)
+{
+    const struct vertex *x = &s->vertices[v];
+
+    if (x->child_first == CELL_NONE)
+        return s->cells[x->phys].used_o > 0;
+    if (s->cells[x->phys].used_o == 0)
+        return false;
+    for (uint32_t k = x->child_first; k != CELL_NONE; k = s->vertices[k].next)
+        if (vertex_evicts(s, k))
+            return true;
+    return false;
+}
+
+/* Splits a larger cell than needed when nobody's grant needs it whole; with `idle`, only where nobody has to go. */
+static bool relaxed_map(struct mapper *m, uint32_t v, bool idle)
 {
     struct cells *s = m->s;
     const struct chain *c = m->chain;
@@ -266,9 +283,16 @@ static bool relaxed_map(struct mapper *m, uint32_t v)
         left = least;
         base = s->forests[c - s->chains].base[level];
         for (uint32_t i = bits_next(&c->free[level], 0); left > 0 && i != BITS_NONE;
-             i = bits_next(&c->free[level], i + 1), left--)
-            if (relaxed_try(m, v, base + i))
+             i = bits_next(&c->free[level], i + 1)) {
+            if (idle && s->cells[base + i].used_o > 0)
+                continue;
+            left -= !idle;
+            if (!relaxed_try(m, v, base + i))
+                continue;
+            if (!idle || !vertex_evicts(s, v))
                 return true;
+            vertex_unmap(s, v);
+        }
     }
     return false;
 }
@@ -276,14 +300,21 @@ static bool relaxed_map(struct mapper *m, uint32_t v)
 static bool preassigned_map(struct mapper *m, uint32_t v)
 {
     struct cells *s = m->s;
-    uint32_t level = s->cells[s->vertices[v].cell].level;
+    uint32_t level = s->cells[s->vertices[v].cell].level, phys;
 
     while (level <= m->chain->levels && m->chain->free_count[level] == 0)
         level++;
     if (level > m->chain->levels)
         return false;
-    if (!list_try(m, v, level) && !relaxed_map(m, v))
-        return false;
+    if (!list_try(m, v, level)) {
+        if (!relaxed_map(m, v, false))
+            return false;
+    } else if (vertex_evicts(s, v)) {
+        phys = s->vertices[v].phys;
+        vertex_unmap(s, v);
+        if (!relaxed_map(m, v, true) && !vertex_map(m, v, phys))
+            return false;
+    }
     lists_take(m, s->vertices[v].phys);
     return true;
 }

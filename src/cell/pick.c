@@ -20,6 +20,45 @@ static uint32_t node_room(const struct cells *s, const struct view_node *n, int3
     return room;
 }
 
+/* Nodes of a bound cell that nobody has bound and that have so many idle devices; at most 64 are looked at. */
+static uint32_t nodes_idle(const struct cells *s, uint32_t phys, uint32_t level, uint32_t need)
+{
+    const struct chain *c = chain_of(s, &s->cells[phys]);
+    uint32_t ratio = c->leaves[s->cells[phys].level] / c->leaves[level], count = 0;
+    uint32_t first = s->forests[s->cells[phys].forest].base[level] + cell_position(s, phys) * ratio;
+
+    for (uint32_t i = 0; i < ratio && i < 64; i++) {
+        const struct cell *p = &s->cells[first + i];
+
+        count += p->peer == CELL_NONE && p->bad == 0 && c->leaves[level] - p->used_o >= need;
+    }
+    return count;
+}
+
+/* Devices of a virtual node that can be had without sending anybody opportunistic away, as far as can be told before
+ * it is mapped: an unbound one may become any idle node below the bound cell it is in, each of them once. */
+static uint32_t node_idle_room(struct cells *s, const struct view_node *n, uint32_t need)
+{
+    uint32_t room = node_room(s, n, CELL_PRIORITY_OPP), v = n->cell, phys = s->cells[v].peer, idle, given;
+    uint32_t level = s->cells[v].level, size = chain_of(s, &s->cells[v])->leaves[level];
+
+    if (phys != CELL_NONE) {
+        idle = size - s->cells[phys].used_g - s->cells[phys].used_o;
+        return idle < room ? idle : room;
+    }
+    while (v != CELL_NONE && s->cells[v].peer == CELL_NONE)
+        v = s->cells[v].parent;
+    if (v == CELL_NONE)
+        return room;
+    phys = s->cells[v].peer;
+    /* How many of them this search has given away: a scratch word that counts only under this search's mark. */
+    given = s->vertex_of[phys] >> 10 == (s->mark & 0x3fffff) ? s->vertex_of[phys] & 0x3ff : 0;
+    if (nodes_idle(s, phys, level, need) <= given || given == 0x3ff)
+        return 0;
+    s->vertex_of[phys] = (s->mark & 0x3fffff) << 10 | (given + 1);
+    return nodes_idle(s, phys, level, size) > given ? room : need;
+}
+
 static enum cell_reason node_refuse(struct cells *s, const struct view *v, const struct view_node *n)
 {
     uint32_t phys = v->physical ? n->cell : s->cells[n->cell].peer;
@@ -29,7 +68,7 @@ static enum cell_reason node_refuse(struct cells *s, const struct view *v, const
 }
 
 /* Gives every pod a node; pods come in ascending size. */
-static enum cell_reason nodes_find(struct cells *s, struct view *v, int32_t priority)
+static enum cell_reason nodes_find(struct cells *s, struct view *v, int32_t priority, bool idle)
 {
     uint32_t n = CELL_NONE, left = 0;
     struct sweep sw;
@@ -42,7 +81,7 @@ static enum cell_reason nodes_find(struct cells *s, struct view *v, int32_t prio
             n = sweep_next(s, &sw, size);
             if (n == CELL_NONE)
                 return CELL_NO_CAPACITY;
-            left = node_room(s, &s->view_nodes[n], priority);
+            left = idle ? node_idle_room(s, &s->view_nodes[n], size) : node_room(s, &s->view_nodes[n], priority);
         }
         if (s->view_nodes[n].flag)
             return node_refuse(s, v, &s->view_nodes[n]);
@@ -152,14 +191,24 @@ enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_re
     int32_t priority = CELL_PRIORITY_OPP;
 
     view_sort(s, v, r);
-    reason = nodes_find(s, v, priority);
+    reason = nodes_find(s, v, priority, false);
     if (reason != CELL_OK && v->physical && nodes_find_tight(s, v) == CELL_OK)
         reason = CELL_OK;
     if (reason != CELL_OK && r->priority > CELL_PRIORITY_OPP) {
         priority = r->priority;
-        reason = nodes_find(s, v, priority);
+        reason = nodes_find(s, v, priority, false);
     }
     if (reason == CELL_OK)
         pods_place(s, priority);
     return reason;
+}
+
+/* The same among places that are idle in the virtual cluster and, it seems, on the hardware. */
+bool pick_idle(struct cells *s, struct view *v)
+{
+    s->mark++;
+    if (nodes_find(s, v, CELL_PRIORITY_OPP, true) != CELL_OK)
+        return false;
+    pods_place(s, CELL_PRIORITY_OPP);
+    return true;
 }

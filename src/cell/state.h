@@ -254,6 +254,8 @@ uint32_t sweep_next(struct cells *s, struct sweep *sw, uint32_t leaves);
 /* pick.c: devices for the pods of a gang, from one view; into s->pods and s->picked. */
 enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_request *r);
 
+bool pick_idle(struct cells *s, struct view *v);
+
 /* map.c: physical devices for picked virtual ones, into s->mapped. */
 bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r);
 
