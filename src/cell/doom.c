@@ -141,11 +141,12 @@ static void healed_release(struct cells *s, const struct chain *c, uint32_t vc, 
 
 static void level_settle(struct cells *s, struct chain *c, uint32_t level)
 {
+    for (uint32_t vc = 0; vc < s->vc_count; vc++)
+        if (account_of(s, vc, c, level)->doomed > 0)
+            healed_release(s, c, vc, level);
     for (uint32_t vc = 0; vc < s->vc_count; vc++) {
         struct account *a = account_of(s, vc, c, level);
 
-        if (a->doomed > 0)
-            healed_release(s, c, vc, level);
         while (a->doomed > 0 && a->free < c->total_left[level] - c->bad_free[level])
             doom_release(s, s->cells[root_find(s, vc, c, level, true)].peer);
     }
