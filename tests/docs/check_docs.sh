@@ -49,7 +49,7 @@ is 'muster-trace(1) has every option and format' "$work/trace"
 missing man/muster-gpu.1.scd $("$muster" gpu --help | grep -o -E -e '--[a-z][a-z-]*|^ +muster gpu [a-z]+' | sed 's/.* //' | sort -u) \
     >"$work/gpu"
 is 'muster-gpu(1) has every option and verb' "$work/gpu"
-for group in sim trace; do
+for group in sim trace cell; do
     for verb in $("$muster" $group --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
         missing man/muster.1.scd "$group $verb"
     done
