@@ -22,7 +22,7 @@
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 #define ORDER_WAIT_S 300u
-#define TEXT_MAX 4096
+#define TEXT_MAX (NODE_TEXT + 1)
 
 static const char usage_text[] =
     "Usage: muster gpu run [--role guaranteed|opportunistic] [--memory SIZE] [--movable | --native]\n"
@@ -200,7 +200,8 @@ static int gpu_run(int argc, char **argv)
 /* One line to the node side, its answer on standard output; an error of its on standard error. */
 static int ask(const char *line, unsigned int wait_s)
 {
-    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX], text[TEXT_MAX];
+    static char text[TEXT_MAX];
+    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
     struct error err = { 0 };
 
     if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, sizeof(text), &err) < 0)

@@ -102,15 +102,19 @@ static void list_json(const struct node *node, char *text)
 {
     size_t n = (size_t)snprintf(text, NODE_TEXT, "{\"apiVersion\":\"v1\",\"kind\":\"GpuProcessList\",\"items\":[");
     bool any = false;
+    int i;
 
-    for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 800; i++)
+    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1000; i++)
         if (node->client[i].fd >= 0) {
             if (any)
                 text[n++] = ',';
             n += (size_t)row_json(node, &node->client[i], text + n, NODE_TEXT - n);
             any = true;
         }
-    (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":null}\n");
+    if (i < NODE_CLIENTS) /* never cut off in silence */
+        (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":%d}\n", i);
+    else
+        (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":null}\n");
 }
 
 static int assign(struct node *node, struct client *client, const char *word, bool *ret_later, struct error *err)

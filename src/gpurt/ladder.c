@@ -51,7 +51,7 @@ static void step_begin(struct client *client, enum ladder_step step, uint64_t se
 
 static void tell(struct node *node, const struct client *client, const char *how, const char *detail)
 {
-    char text[NODE_TEXT];
+    char text[NODE_LINE];
 
     (void)snprintf(text, sizeof(text), "%s %d: %s", how, (int)client->pid, detail);
     answer_tell(node, client->pid, text);

@@ -211,8 +211,8 @@ static void pending_message(struct node *node, int slot)
         struct message_hello hello;
         char bytes[MESSAGE_MAX];
     } m;
-    char answer[NODE_TEXT];
-    int fd = node->pending[slot], passed;
+    static char answer[NODE_TEXT];
+    int fd = node->pending[slot], passed, room = 2 * NODE_TEXT;
     ssize_t n = receive(fd, &m, sizeof(m) - 1, &passed);
     bool kept = false;
 
@@ -221,6 +221,7 @@ static void pending_message(struct node *node, int slot)
         kept = client_new(node, fd, &m.hello, passed);
     } else if (n > (ssize_t)sizeof(m.head) && m.head.type == MSG_CONTROL) {
         m.bytes[n] = '\0';
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
         kept = answer_line(node, fd, m.bytes + sizeof(m.head), answer);
         if (!kept)
             (void)send(fd, answer, strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT);

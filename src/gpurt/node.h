@@ -17,7 +17,8 @@
 #define NODE_CLIENTS 512
 #define NODE_ASKS 64
 #define NODE_PENDING 512
-#define NODE_TEXT 3900
+#define NODE_TEXT 180000 /* the longest answer: a message, so below the socket's buffer */
+#define NODE_LINE 512
 #define NODE_LEASE_NS 5000000000ULL
 
 enum client_state { CLIENT_RUNNING, CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED, CLIENT_STATE_COUNT };

@@ -72,6 +72,25 @@ a=$(field $ot steps); sleep 0.6; b=$(field $ot steps)
 check "a paused job outlives the node side" '[ "$b" -gt "$a" ]'
 check "a paused job is resumed before its signal" \
     '"$muster" gpu pause $ot >/dev/null && "$muster" gpu signal $ot TERM >/dev/null && sleep 0.5 && ! kill -0 $ot 2>/dev/null'
+if command -v python3 >/dev/null; then
+    python3 - "$dir/gpu.sock" <<'END'
+import os, random, socket, struct, sys
+random.seed(1)
+for i in range(300):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    size = random.choice([1, 7, 8, 40, 200, 4000])
+    data = bytearray(random.randbytes(size))
+    if size >= 8 and i % 2:
+        data[0:8] = struct.pack("<II", random.choice([1, 3, 7, 64, 99]), size)
+    fds = [os.memfd_create("x")] if i % 3 == 0 else []
+    socket.send_fds(s, [bytes(data)], fds)
+    for fd in fds:
+        os.close(fd)
+    s.close()
+END
+    check "three hundred messages of nonsense leave the node side standing" '"$muster" gpu ls >/dev/null && kill -0 $agent'
+fi
 check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
 check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
 check "top shows the header" '"$muster" gpu top -n 1 | grep -q "^PID"'

@@ -6,7 +6,7 @@ set -u
 muster=$1 library=$2 job=$3 fake=$4
 dir=$(mktemp -d)
 export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH="$fake"
-export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=512 MUSTER_GPU_SLICE=1
+export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=512 MUSTER_GPU_SLICE=1 MUSTER_GPU_CLAIM_SECONDS=2
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 unset MUSTER_GPU_SOCKET
 n=0 failed=0
@@ -74,6 +74,19 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
     sleep 0.5
 done
 check "after the node side died the job is home and runs" '[ "$(field used_bytes)" = 134217728 ] && steps_move'
+# It dies while the job is released: the guardian restores it, and it comes home.
+check "release once more" '"$muster" gpu release $pid >/dev/null'
+kill -9 $agent; wait $agent 2>/dev/null
+sleep 8
+check "the guardian gave the job back" '[ ! -e "$dir/guard-$pid.journal" ]'
+"$muster" gpu agent & agent=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+    s=$(field steps 2>/dev/null)
+    [ "${s:-0}" -gt 3 ] && break
+    sleep 0.5
+done
+check "and it runs at home" '[ "$(field used_bytes)" = 134217728 ] && steps_move'
+
 kill -9 $pid; wait $pid 2>/dev/null
 sleep 0.3
 check "a killed job is gone from the list" '[ -z "$(field steps)" ]'
