@@ -2,7 +2,8 @@
 /* job.c - a training job for the fake driver. Holds MIB MiB in segments, and every step runs a kernel that checks and
  * changes each of them by ordinary loads and stores. Any byte lost while memory was moved shows as a wrong sum.
  *
- * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, "sum S" at the end.
+ * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, what it found at the end.
+ * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -85,12 +86,14 @@ int main(int argc, char **argv)
         }
         for (int i = 0; i < LAUNCHES; i++)
             launch(small, NULL);
-        if (cuStreamSynchronize(NULL))
+        if (!getenv("JOB_NO_WAIT") && cuStreamSynchronize(NULL))
             return 1;
         if (bad)
             return 4;
         if (muster_step)
             muster_step();
+        if (getenv("JOB_GAP_US"))
+            (void)usleep((useconds_t)atoi(getenv("JOB_GAP_US")));
         if (getenv("JOB_TALK"))
             (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);
     }

@@ -58,6 +58,18 @@ sleep 0.5
 a=$(field $ot steps); sleep 0.6; b=$(field $ot steps)
 check "a guaranteed job that died holds nobody back" '[ "$(field $ot gate)" = open ] && [ "$b" -gt "$((a + 20))" ]'
 
+# Gaps of 20 ms: the neighbour gets on, whether the guaranteed job waits for the GPU or never does.
+for wait in "" JOB_NO_WAIT=1; do
+    env JOB_GAP_US=20000 $wait "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null & rg=$!
+    sleep 3
+    a=$(field $ot steps); sleep 1.5; b=$(field $ot steps)
+    check "a neighbour harvests gaps ${wait:+of a job that never waits}" \
+        '[ "$(field $ot gate)" = harvest ] && [ $((b - a)) -gt 20 ] && [ "$(field $ot fail_open)" -le 5 ]'
+    echo "# $((b - a)) steps in 1.5 s, share $(field $ot share_permille), slower by $(field $rg slowdown_permille) permille"
+    kill -9 $rg; wait $rg 2>/dev/null
+    sleep 0.5
+done
+
 check "a share is kept" '"$muster" gpu set $ot share=0.1 >/dev/null && sleep 0.3 && [ "$(field $ot gate)" = duty ]'
 a=$(field $ot launches); sleep 1; b=$(field $ot launches)
 check "and slows the job down" '[ $((b - a)) -lt 8000 ] && [ $((b - a)) -gt 10 ]'
