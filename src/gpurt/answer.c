@@ -53,7 +53,7 @@ static int32_t slowdown_of(const struct node *node, const struct client *c)
 
 static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
 {
-    const struct page_memory *m = &c->page->memory[0];
+    const struct page_memory *m = &c->page->memory[client_gpu(c)];
     int32_t slow = slowdown_of(node, c);
     char over[16] = "-";
 
@@ -68,7 +68,7 @@ static int row_text(const struct node *node, const struct client *c, char *text,
 
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
-    const struct page_memory *m = &c->page->memory[0];
+    const struct page_memory *m = &c->page->memory[client_gpu(c)];
 
     return snprintf(
         text, size,

@@ -38,6 +38,14 @@ uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, u
     return seq;
 }
 
+uint32_t client_gpu(const struct client *client)
+{
+    for (uint32_t i = 0; i < PAGE_GPUS; i++)
+        if (client->page->memory[i].present)
+            return i;
+    return 0;
+}
+
 void control_gate(struct client *client, enum page_gate gate)
 {
     uint32_t *word = &client->page->control.gate;

@@ -42,6 +42,11 @@ const char *client_state_name(enum client_state state)
     return "?";
 }
 
+static uint64_t client_used(const struct client *client)
+{
+    return __atomic_load_n(&client->page->memory[client_gpu(client)].used, __ATOMIC_RELAXED);
+}
+
 static void step_begin(struct client *client, enum ladder_step step, uint64_t seq)
 {
     client->step = step;
@@ -59,11 +64,16 @@ static void tell(struct node *node, const struct client *client, const char *how
 
 static void arrived(struct node *node, struct client *client)
 {
-    char text[160];
+    uint64_t cap = client->page->limit[client_gpu(client)].cap_bytes, used = client_used(client);
     double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
+    char text[256], over[96] = "";
 
-    (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, driver %.3f s", client_state_name(client->state),
-                   seconds, (unsigned long long)client->step_bytes, client->driver_s);
+    if (cap && used > cap)
+        (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, it gets no more until it frees them",
+                       (unsigned long long)(used - cap));
+
+    (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, driver %.3f s%s", client_state_name(client->state),
+                   seconds, (unsigned long long)client->step_bytes, client->driver_s, over);
     client->driver_s = 0;
     tell(node, client, "ok", text);
     if (client->state == CLIENT_RUNNING && client->signal) {
@@ -329,9 +339,9 @@ int ladder_memory(struct node *node, struct client *client, uint64_t bytes, stru
         return 0;
     }
     if (lower)
-        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, 0, bytes, MOVE_NS));
+        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, client_gpu(client), bytes, MOVE_NS));
     else
-        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, 0, 0, MOVE_NS));
+        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, client_gpu(client), 0, MOVE_NS));
     return 0;
 }
 
@@ -345,14 +355,14 @@ void ladder_need(struct node *node, const struct client *client, uint64_t bytes)
 
         if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->mode != 2 || c == client || c->step != STEP_NONE)
             continue;
-        if (!best || c->page->memory[0].used > best->page->memory[0].used)
+        if (!best || client_used(c) > client_used(best))
             best = c;
     }
     if (!best)
         return;
-    bytes = best->page->memory[0].used > bytes ? best->page->memory[0].used - bytes : 1;
+    bytes = client_used(best) > bytes ? client_used(best) - bytes : 1;
     best->order_since_ns = node_now();
-    step_begin(best, STEP_SPILL, control_command(best, OP_SPILL_TO, 0, bytes, MOVE_NS));
+    step_begin(best, STEP_SPILL, control_command(best, OP_SPILL_TO, client_gpu(best), bytes, MOVE_NS));
 }
 
 void ladder_turn(struct node *node, struct client *client)

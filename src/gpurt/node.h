@@ -103,6 +103,8 @@ struct client *node_find(struct node *node, pid_t pid);
 /* control.c: leases, gates, slices, the share controller. Called every turn. */
 void control_turn(struct node *node);
 void control_gate(struct client *client, enum page_gate gate);
+/* The GPU of the process that orders are about: its first with a context. */
+uint32_t client_gpu(const struct client *client);
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
 
 /* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */

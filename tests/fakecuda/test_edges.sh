@@ -103,6 +103,11 @@ for i in range(300):
 END
     check "three hundred messages of nonsense leave the node side standing" '"$muster" gpu ls >/dev/null && kill -0 $agent'
 fi
+"$muster" gpu run --memory 64M --native -- "$job" 32 1000000 4 >/dev/null & ot=$!
+sleep 1
+check "a limit below what a native job holds is told, and holds" \
+    '"$muster" gpu set $ot memory=16M | grep -q "16777216 bytes above its limit" && [ "$(field $ot cap_bytes)" = 16777216 ]'
+check "it cannot be evicted, and is told why" '"$muster" gpu evict $ot 2>&1 | grep -q -- --movable'
 check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
 check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
 check "top shows the header" '"$muster" gpu top -n 1 | grep -q "^PID"'
