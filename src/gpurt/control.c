@@ -21,6 +21,7 @@
 #define SLICE_RG_US 10000u
 #define SLICE_OT_US 200u
 #define COMMAND_NS (2000 * MSEC)
+#define TURN_NS (20 * MSEC)
 
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns)
 {
@@ -166,6 +167,32 @@ static void neighbour_turn(struct client *ot, bool paired, uint32_t u)
     control_gate(ot, u ? GATE_HARVEST : GATE_CLOSED);
 }
 
+/* Of several neighbours one harvests at a time, for 20 ms: together they would fill a gap twice. */
+static void turns_rotate(struct node *node, int index, uint32_t neighbours, uint64_t now)
+{
+    struct gpu_arena *gpu = &node->gpu[index];
+    uint32_t last = gpu->arena->ot_turn_pid, first = 0, next = 0;
+
+    if (neighbours > 1 && now - gpu->turn_since_ns < TURN_NS)
+        return;
+    gpu->turn_since_ns = now;
+    for (int i = 0; i < NODE_CLIENTS && neighbours > 1; i++) {
+        struct client *c = &node->client[i];
+        uint32_t pid = (uint32_t)c->pid;
+
+        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->state != CLIENT_RUNNING || !on_gpu(c, index))
+            continue;
+        first = first == 0 || pid < first ? pid : first;
+        if (pid > last && (next == 0 || pid < next))
+            next = pid;
+    }
+    next = next ? next : first;
+    if (next != last) {
+        __atomic_store_n(&gpu->arena->ot_turn_pid, next, __ATOMIC_SEQ_CST);
+        (void)syscall(SYS_futex, &gpu->arena->ot_turn_pid, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    }
+}
+
 static void gpu_turn(struct node *node, int index, uint64_t now)
 {
     struct gpu_arena *gpu = &node->gpu[index];
@@ -201,6 +228,7 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
             u = pair_turn(gpu, rg, now);
     }
     __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
+    turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);
     gpu->arena->gap_floor_us = knobs.gap_min_us;
     __atomic_store_n(&gpu->arena->lead_us, rg && u ? knobs.guard_us : 0, __ATOMIC_RELAXED);

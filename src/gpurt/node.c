@@ -124,6 +124,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     for (int i = 0; i < PAGE_GPUS; i++)
         c->arena[i] = -1;
     c->page->control.lease_until_ns = node_now() + NODE_LEASE_NS;
+    c->page->control.self_pid = (uint32_t)c->pid;
     c->fd = fd;
     ladder_adopt(node, c);
     (void)send_with(fd, &welcome, sizeof(welcome), -1); /* a failure shows as a closed connection */

@@ -68,7 +68,7 @@ struct gpu_arena {
     pid_t rg, pair; /* the guaranteed job; the one the baseline is of */
     struct baseline baseline;
     struct share share;
-    uint64_t period_since_ns, pair_since_ns, baseline_at_ns;
+    uint64_t period_since_ns, pair_since_ns, baseline_at_ns, turn_since_ns;
     uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
     bool baselining;
     int32_t slowdown; /* of the last period, -1 unknown */

@@ -107,7 +107,12 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
     struct admit_knobs knobs;
     struct admit_state state = { .cost_us = submit->cost_us };
     enum admit_verdict verdict;
+    uint32_t turn = __atomic_load_n(&arena->ot_turn_pid, __ATOMIC_RELAXED);
 
+    if (turn && turn != shim.page->control.self_pid) { /* several neighbours take turns */
+        futex_wait((_Atomic uint32_t *)&arena->ot_turn_pid, turn, 2 * NSEC_MSEC);
+        return false;
+    }
     knobs_read(rule, &knobs);
     state_read(arena, knobs.leak, &state);
     verdict = admit_harvest(&knobs, &state);

@@ -58,6 +58,7 @@ struct page_control { /* writer: node side */
     uint32_t duty;  /* permille of wall time, GATE_DUTY */
     uint32_t window_us, guard_us, gap_min_us, slice_us;
     uint64_t command_seq; /* the newest command in the ring */
+    uint32_t self_pid;    /* the process as the node side numbers it, in whatever namespace it thinks it is */
 } __attribute__((aligned(64)));
 
 struct page_limit { /* writer: node side */
@@ -145,6 +146,7 @@ struct arena {
     uint32_t ot_count __attribute__((aligned(64)));
     uint32_t lead_us;      /* how long before a gap ends the neighbours are done; 0 = do not warm up */
     uint32_t gap_floor_us; /* gaps shorter than this are not used */
+    uint32_t ot_turn_pid;  /* of several neighbours the one that may harvest now; 0 = any. A futex */
 };
 
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");

