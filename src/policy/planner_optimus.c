@@ -9,6 +9,10 @@
  * what it gives. Between two intervals jobs that arrive start at their least size where there is room; what ends frees
  * is given out at the next one.
  *
+ * Sizes are given out of what the virtual cluster is owed. What others leave idle is borrowed for starts alone, at the
+ * least size: a job that had grown into it could not be asked to give back a part, and the whole would be more than
+ * may be taken.
+ *
  * Left out: parameter servers are not sized here, because the cluster has nothing that they hold; a job that names them
  * has as many as it names. Jobs that report nothing get up to what they ask for, out of what the others leave.
  */
@@ -65,6 +69,14 @@ static int32_t room_now(const struct planner_ctx *ctx, const struct plan *plan, 
     return (int32_t)(free < budget ? free : budget);
 }
 
+/* Whole GPUs it holds beyond what it is owed: before anybody grows, as many must be given up. */
+static int32_t over_quota(const struct planner_ctx *ctx, uint32_t sku)
+{
+    int64_t over = ctx->vc->used[sku] - ctx->vc->quota[sku];
+
+    return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
+}
+
 static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t sku, int32_t gpus)
 {
     const struct job *job = view_job(ctx->view, index);
@@ -83,26 +95,30 @@ static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uin
     return r;
 }
 
-static bool anything_free(const struct planner_ctx *ctx)
+/* Whether anybody could be started: something is free, or was lent to others. */
+static bool anything_left(const struct planner_ctx *ctx, const struct plan *plan)
 {
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
-        if (view_free_mgpu(ctx->view, sku) > 0)
+        if (view_free_mgpu(ctx->view, sku) > 0 || (!plan_borrows(plan) && plan_budget(plan, sku, CLASS_GUARANTEED) > 0))
             return true;
     return false;
 }
 
-/* Starts a job at its least size, on the first type that has room. */
+/* Starts a job at its least size, on the first type that has room; else where what was lent can be taken back. */
 static int start_least(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     const struct job *job = view_job(ctx->view, index);
+    struct placement to;
+    int r = -EBUSY;
 
     if (job->spec.share < MGPU_ONE)
-        return start(ctx, plan, index, 0, 1);
-    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
-        if (may_use(ctx, job, sku) && room_now(ctx, plan, sku, job->klass) >= job->spec.gpus_min &&
-            start(ctx, plan, index, sku, job->spec.gpus_min) == 0)
-            return 0;
-    return -EBUSY;
+        r = start(ctx, plan, index, 0, 1);
+    for (uint32_t sku = 0; r < 0 && job->spec.share == MGPU_ONE && sku < view_sku_count(ctx->view); sku++)
+        if (may_use(ctx, job, sku) && room_now(ctx, plan, sku, job->klass) >= job->spec.gpus_min)
+            r = start(ctx, plan, index, sku, job->spec.gpus_min);
+    if (r < 0 && !plan_borrows(plan) && plan_reclaim(plan, index, &to) == 0)
+        r = plan_start(plan, index, &to);
+    return r;
 }
 
 /* Whoever waits starts at its least size. Where one could not, no other of its shape can that needs as much. */
@@ -112,7 +128,7 @@ static void start_waiting(struct planner_ctx *ctx, struct plan *plan)
     uint32_t job;
 
     waiting_begin(ctx);
-    while (anything_free(ctx) && (job = waiting_next(ctx)) != TREE_NONE) {
+    while (anything_left(ctx, plan) && (job = waiting_next(ctx)) != TREE_NONE) {
         const struct job *j = view_job(ctx->view, job);
         uint32_t shape = j->shape;
 
@@ -127,7 +143,6 @@ struct round {
     uint32_t sku;
     int count;     /* of o->choices */
     int32_t spare; /* GPUs nobody was given */
-    bool grow_only;
 };
 
 static void add_choice(struct planner_ctx *ctx, struct round *round, uint32_t index, int32_t least)
@@ -159,12 +174,12 @@ static void add_running(struct planner_ctx *ctx, struct round *round)
         if (job->state != JOB_RUNNING || job->planned || job->sku != round->sku ||
             job->spec.gpus_min == job->spec.gpus_max || view_ledger(ctx->view)->shares[job->shares].role != ROLE_OWNER)
             continue;
-        add_choice(ctx, round, i, round->grow_only ? job->gpus : job->spec.gpus_min);
+        add_choice(ctx, round, i, job->spec.gpus_min);
     }
 }
 
 /* Those that wait: whoever's least size fits, in order. A share of a GPU has been started already, if it could be. */
-static void add_waiting(struct planner_ctx *ctx, struct plan *plan, struct round *round)
+static void add_waiting(struct planner_ctx *ctx, struct round *round)
 {
     uint32_t job;
 
@@ -173,7 +188,7 @@ static void add_waiting(struct planner_ctx *ctx, struct plan *plan, struct round
         const struct job *j = view_job(ctx->view, job);
 
         if (j->spec.share < MGPU_ONE || !may_use(ctx, j, round->sku) || j->spec.gpus_min > round->spare ||
-            (j->klass == CLASS_OPPORTUNISTIC && !plan_borrows(plan)))
+            j->klass == CLASS_OPPORTUNISTIC)
             continue;
         add_choice(ctx, round, job, j->spec.gpus_min);
     }
@@ -244,14 +259,13 @@ static bool hold_back(struct planner_ctx *ctx, const struct round *round)
 static void settle_choices(struct planner_ctx *ctx, const struct plan *plan, struct round *round)
 {
     struct optimus *o = ctx->state;
-    int32_t need = -room_now(ctx, plan, round->sku, CLASS_GUARANTEED);
+    int32_t need = 0;
 
-    for (int i = 0; i < round->count; i++) {
-        struct choice *c = &o->choices[i];
-
-        if (c->then > c->now)
-            need += c->then - c->now;
-    }
+    for (int i = 0; i < round->count; i++)
+        if (o->choices[i].then > o->choices[i].now)
+            need += o->choices[i].then - o->choices[i].now;
+    if (need > 0)
+        need += over_quota(ctx, round->sku) - room_now(ctx, plan, round->sku, CLASS_GUARANTEED);
     for (int i = 0; i < round->count; i++) {
         struct choice *c = &o->choices[i];
         int32_t gives = c->now - c->then;
@@ -316,12 +330,12 @@ static void note_predictions(struct planner_ctx *ctx, struct plan *plan, const s
 
 static void allocate(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
 {
-    struct round round = { .sku = sku, .grow_only = plan_borrows(plan) };
+    struct round round = { .sku = sku };
 
-    round.spare = room_now(ctx, plan, sku, CLASS_GUARANTEED);
+    round.spare = room_now(ctx, plan, sku, CLASS_GUARANTEED) - over_quota(ctx, sku);
     add_running(ctx, &round);
-    add_waiting(ctx, plan, &round);
-    if (!round.count)
+    add_waiting(ctx, &round);
+    if (!round.count || round.spare < 0)
         return;
     for (int i = 0; i < round.count + 1; i++) {
         share_out(ctx, &round);
@@ -342,7 +356,7 @@ static void optimus_plan(struct planner_ctx *ctx, struct plan *plan)
         o->ticked = now;
         o->tick = now - now % interval + interval;
     }
-    if (o->ticked == now)
+    if (o->ticked == now && !plan_borrows(plan))
         for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
             allocate(ctx, plan, sku);
     start_waiting(ctx, plan);

@@ -74,8 +74,10 @@ int ps_balance(const double *blocks, int count, int servers, struct ps_load *loa
     for (int i = 0; i < count; i++) {
         double left = blocks[i];
 
-        for (; left > avg; left -= avg)
+        while (left > avg) {
             give(&d, i, least_bytes(&d), avg);
+            left -= avg;
+        }
         if (blocks[i] > avg) {
             if (left > avg * 1e-12)
                 give(&d, i, least_bytes(&d), left);
