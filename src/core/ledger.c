@@ -137,8 +137,8 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
             gpu->guests++;
             continue;
         }
-        if (gpu->leaving > 0)
-            blocked++;
+        ledger->shares[i].waits = gpu->leaving > 0;
+        blocked += ledger->shares[i].waits;
         count_share(ledger, &ledger->shares[i], 1);
     }
     return blocked;
@@ -211,10 +211,10 @@ static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, u
     for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
         struct job *other = &jobs[ledger->shares[i].job];
 
-        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || ledger->shares[i].off ||
-            ledger->shares[i].role == ROLE_GUEST)
+        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || !ledger->shares[i].waits)
             continue;
         assert(other->blocked > 0);
+        ledger->shares[i].waits = false;
         if (--other->blocked == 0 && ready) {
             assert(count < max);
             ready[count++] = ledger->shares[i].job;
@@ -291,7 +291,8 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
             gpu->guests++;
             continue;
         }
-        blocked += gpu->leaving > 0;
+        share->waits = gpu->leaving > 0;
+        blocked += share->waits;
         count_share(ledger, share, 1);
     }
     return blocked;

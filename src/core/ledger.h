@@ -28,7 +28,8 @@ struct share {
     uint32_t memory; /* MiB */
     uint8_t role;
     bool leaving;
-    bool off; /* suspended: keeps its place in the list, counts for nothing */
+    bool waits; /* the job was given it while others were still leaving */
+    bool off;   /* suspended: keeps its place in the list, counts for nothing */
 };
 
 struct gpu {

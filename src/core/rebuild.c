@@ -53,6 +53,8 @@ int core_rejoin_shares(struct core *core)
             struct job *job = &core->jobs[ledger->shares[s].job];
 
             ledger->shares[s].next_of_job = job->shares;
+            ledger->shares[s].waits =
+                job->state == JOB_CLAIMING && ledger->shares[s].role == ROLE_OWNER && ledger->gpus[g].leaving > 0;
             job->shares = s;
         }
     for (uint32_t i = 0; i < core->job_top; i++)

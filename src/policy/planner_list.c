@@ -203,7 +203,8 @@ static bool walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct 
 
     for (uint32_t i = 0; i < walk->out_count; i++)
         (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
-    for (uint32_t i = 0; i < walk->in_count; i++) {
+    /* Room was made for one that has no place: nobody behind it may take it before those who gave it up. */
+    for (uint32_t i = 0; i < walk->in_count && (hold || !unplaced); i++) {
         uint32_t cls = view_job(ctx->view, walk->in[i].job)->shape;
 
         if (!walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
