@@ -40,10 +40,13 @@ static int draw_nodes(struct rng *rng, struct life *life, struct error *err)
     return cluster_parse(life->cluster_text, &life->cluster, err);
 }
 
-static const char *const policies[] = {
-    "fifo", "fifo-skip", "sjf", "srtf", "srsf", "srtf", "backfill-easy", "yarn-cs", "backfill-conservative", "yarn-cs"
+static const char *const policies[] = { "fifo",          "fifo-skip", "sjf",
+                                        "srtf",          "srsf",      "srtf",
+                                        "backfill-easy", "yarn-cs",   "backfill-conservative",
+                                        "yarn-cs",       "las",       "gittins" };
+static const char *const places[] = {
+    "count", "consolidate", "spread", "random", "topology", "yarn", "levels", "skew"
 };
-static const char *const places[] = { "count", "consolidate", "spread", "random", "topology", "yarn", "levels" };
 
 static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint32_t index, int32_t *left)
 {
@@ -58,7 +61,7 @@ static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint3
         left[s] -= vc->quota[s];
     }
     if (r == 0 && chance(rng, 40)) {
-        const char *policy = pick(rng, policies, 10), *place = pick(rng, places, 7);
+        const char *policy = pick(rng, policies, 12), *place = pick(rng, places, 8);
 
         r = names_put(names, policy, strlen(policy), &vc->policy);
         if (r == 0)
@@ -183,9 +186,9 @@ static void draw_settings(struct rng *rng, struct life *life)
 {
     static const char *const keeps[] = { "all", "checkpoint", "none" };
 
-    life->policy = pick(rng, policies, 10);
+    life->policy = pick(rng, policies, 12);
     if (chance(rng, 70))
-        set(life, "place", pick(rng, places, 7));
+        set(life, "place", pick(rng, places, 8));
     if (chance(rng, 50))
         set_seconds(rng, life, "restart", 0, 90);
     if (chance(rng, 30))
