@@ -612,15 +612,13 @@ static bool fire_timers(struct core *core)
         uint32_t element = heap_first(&core->timers);
         uint32_t index = element / TIMERS_A_JOB;
 
-        heap_clear(&core->timers, element);
         if (element >= core->job_capacity * TIMERS_A_JOB) {
             uint32_t v = element - core->job_capacity * TIMERS_A_JOB;
 
             if (v < core->vc_count)
                 core->vcs[v].dirty = true;
-            continue;
-        }
-        if (element % TIMERS_A_JOB == TIMER_KEY) {
+        } else if (element % TIMERS_A_JOB == TIMER_KEY) {
+            heap_clear(&core->timers, element);
             queue_rekey(core, index);
             again = true;
             core->vcs[core->jobs[index].vc].dirty = true;
@@ -630,6 +628,9 @@ static bool fire_timers(struct core *core)
 
             vc->policy.planner->timer(&vc->planner, &plan, index);
         }
+        /* One that was set anew has moved, which is cheaper than to leave and come back. */
+        if (heap_at(&core->timers, element) <= core->now)
+            heap_clear(&core->timers, element);
     }
     return again;
 }

@@ -179,11 +179,30 @@ static void unhold(const struct planner_ctx *ctx, struct plan *plan, struct yarn
     yarn->holder = 0;
 }
 
+/* Whether a pass can change nothing: no GPU is free or kept, nothing is owed that could be got back, and no share may
+ * fit beside another. A long line under a full cluster wakes the planner far more often than a GPU does. */
+static bool pointless(const struct planner_ctx *ctx, const struct plan *plan, const struct yarn *yarn)
+{
+    const struct queue *queue = &ctx->vc->queue;
+
+    if (yarn->holder)
+        return false;
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (view_free(ctx->view, sku) || (!plan_borrows(plan) && plan_budget(plan, sku, CLASS_GUARANTEED) > 0))
+            return false;
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        if (queue->shapes[queue->live[i]].shape.share < MGPU_ONE)
+            return false;
+    return true;
+}
+
 static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct yarn *yarn = ctx->state;
     bool strict = ctx->params[P_MODE] == MODE_STRICT, held = plan_borrows(plan) || !ctx->params[P_HOLD];
 
+    if (pointless(ctx, plan, yarn))
+        return;
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         yarn->hopeless[ctx->vc->queue.live[i]] = !plan_considers(plan, &ctx->vc->queue.shapes[ctx->vc->queue.live[i]]);
     if (!plan_borrows(plan))
