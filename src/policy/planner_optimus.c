@@ -149,19 +149,30 @@ static void add_choice(struct planner_ctx *ctx, struct round *round, uint32_t in
 {
     struct optimus *o = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    int at = round->count++;
-    struct learned *l = &o->learned[at];
 
-    learn_model(ctx, index, l);
-    o->choices[at] = (struct choice){ .job = index, .now = job->gpus, .then = least, .least = least };
-    o->jobs[at] = (struct gain_job){ .speed = l->usable ? learn_speed : NULL,
-                                     .arg = l,
-                                     .work = l->left,
-                                     .factor = l->early ? (double)ctx->params[P_EARLY] / (double)PPM_ONE : 1,
-                                     .worker = { [GAIN_GPU] = 1 },
-                                     .workers_max = job->spec.gpus_max,
-                                     .stride = STRIDE };
+    o->choices[round->count++] = (struct choice){ .job = index, .now = job->gpus, .then = least, .least = least };
     round->spare += job->gpus - least;
+}
+
+/* What is known of everybody; nothing is asked for where there is nothing to share out. */
+static void learn_all(struct planner_ctx *ctx, const struct round *round)
+{
+    struct optimus *o = ctx->state;
+
+    for (int i = 0; i < round->count; i++) {
+        struct learned *l = &o->learned[i];
+
+        *l = (struct learned){ 0 };
+        if (round->spare > 0)
+            learn_model(ctx, o->choices[i].job, l);
+        o->jobs[i] = (struct gain_job){ .speed = l->usable ? learn_speed : NULL,
+                                        .arg = l,
+                                        .work = l->left,
+                                        .factor = l->early ? (double)ctx->params[P_EARLY] / (double)PPM_ONE : 1,
+                                        .worker = { [GAIN_GPU] = 1 },
+                                        .workers_max = view_job(ctx->view, o->choices[i].job)->spec.gpus_max,
+                                        .stride = STRIDE };
+    }
 }
 
 /* Those that run: each has its least, and what it has beyond is to be given out anew. */
@@ -320,9 +331,12 @@ static void note_predictions(struct planner_ctx *ctx, struct plan *plan, const s
     for (int i = 0; i < round->count; i++) {
         const struct learned *l = &o->learned[i];
         int32_t gpus = view_job(ctx->view, o->choices[i].job)->gpus;
-        double speed = l->usable && gpus > 0 ? learn_speed(l, 0, gpus) : 0;
-        double left = speed > 0 ? l->left / speed * (double)USEC_SEC : 0;
+        double speed, left;
 
+        if (!l->usable || gpus == 0)
+            continue;
+        speed = learn_speed(l, 0, gpus);
+        left = speed > 0 ? l->left / speed * (double)USEC_SEC : 0;
         plan_word(plan, o->choices[i].job, WORD_LEFT, left < (double)USEC_NEVER / 2 ? (int64_t)left : 0);
         plan_word(plan, o->choices[i].job, WORD_LEFT_AT, view_now(ctx->view));
     }
@@ -337,6 +351,7 @@ static void allocate(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
     add_waiting(ctx, &round);
     if (!round.count || round.spare < 0)
         return;
+    learn_all(ctx, &round);
     for (int i = 0; i < round.count + 1; i++) {
         share_out(ctx, &round);
         if (!hold_back(ctx, &round))
