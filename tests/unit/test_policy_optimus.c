@@ -226,8 +226,8 @@ static void test_speed_error(void **state)
     assert_true(error < 0.10);
 }
 
-/* The same on what Pollux's authors measured, where three nodes are often faster than two: no curve that is smooth in
- * the number of GPUs comes within the 10 % that Optimus' authors report. The limit keeps it from becoming worse. */
+/* The same on what Pollux's authors measured, two nodes slower than three among it. This is not within the 10 % that
+ * Optimus' authors report; the limit keeps it from becoming worse. See docs/policies/optimus.md. */
 static void test_speed_error_pollux(void **state)
 {
     static const char *const models[] = { "bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3" };
