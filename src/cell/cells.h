@@ -16,8 +16,8 @@
 struct cells;
 
 struct cells_limits {
-    uint32_t groups;         /* gangs that exist at a time; 0: one a device, and some */
-    uint32_t foreign_leaves; /* devices of adopted gangs that the configuration no longer has; 0: a thousand */
+    uint32_t groups;         /* gangs that exist at a time; 0: as many as devices can have */
+    uint32_t foreign_leaves; /* devices of adopted gangs that the configuration no longer has; 0: an eighth */
     bool start_bad;          /* nodes are bad until reported healthy */
 };
 
@@ -81,6 +81,7 @@ int cells_release(struct cells *s, uint64_t group, uint64_t pod);
 /* A pod that was not placed is gone. */
 void cells_cancel(struct cells *s, uint64_t group, uint64_t pod);
 
+uint32_t cells_leaf_total(const struct cells *s); /* devices */
 uint32_t cells_node_count(const struct cells *s);
 const char *cells_node_name(const struct cells *s, uint32_t node);
 uint32_t cells_node_find(const struct cells *s, const char *name, size_t length); /* CELL_NONE: no such */

@@ -282,8 +282,11 @@ static bool relaxed_map(struct mapper *m, uint32_t v, bool idle)
         least = spare[level] < least ? spare[level] : least; /* one is lost at every level that is split through */
         left = least;
         base = s->forests[c - s->chains].base[level];
-        for (uint32_t i = bits_next(&c->free[level], 0); left > 0 && i != BITS_NONE;
-             i = bits_next(&c->free[level], i + 1)) {
+        for (uint32_t k = 0; left > 0 && k < c->free[level].size; k++) {
+            uint32_t i = idle ? c->free[level].size - 1 - k : k;
+
+            if (!bits_has(&c->free[level], i))
+                continue;
             if (idle && s->cells[base + i].used_o > 0)
                 continue;
             left -= !idle;

@@ -12,6 +12,11 @@ uint32_t cells_node_of(const struct cells *s, uint32_t cell)
     return s->node_of[f->node_base + (cell_leaf_first(s, cell) - f->base[1]) / c->leaves[c->node_level]];
 }
 
+uint32_t cells_leaf_total(const struct cells *s)
+{
+    return s->leaf_count;
+}
+
 uint32_t cells_node_count(const struct cells *s)
 {
     return s->node_count;

@@ -104,9 +104,9 @@ static int chains_find(struct cells *s, const struct cell_spec *spec, struct err
 {
     uint32_t account = 0;
 
-    if (!GRAB(s, chains, CELL_CHAINS_MAX))
+    if (!GRAB(s, chains, s->type_count))
         return -ENOMEM;
-    if (!GRAB(s, forests, CELL_CHAINS_MAX + spec->grant_count))
+    if (!GRAB(s, forests, s->type_count + spec->grant_count))
         return -ENOMEM;
     for (size_t i = 0; i < spec->place_count; i++) {
         uint32_t type = spec->places[i].type, chain;
@@ -367,10 +367,10 @@ static int views_init(struct cells *s)
 
 static int scratch_init(struct cells *s, const struct cells_limits *limits)
 {
-    uint32_t foreign = limits->foreign_leaves ? limits->foreign_leaves : 1024;
+    uint32_t foreign = limits->foreign_leaves ? limits->foreign_leaves : 64 + s->leaf_count / 8;
     uint32_t shares = 2 * s->leaf_count + foreign, hash = 16, node = 1, fanout = 1;
 
-    s->group_count = limits->groups ? limits->groups : 2 * s->leaf_count + 1024;
+    s->group_count = limits->groups ? limits->groups : shares;
     while (hash < 2 * s->group_count)
         hash *= 2;
     for (uint32_t i = 0; i < s->chain_count; i++) {

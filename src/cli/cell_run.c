@@ -32,8 +32,11 @@ static uint32_t type_find(const void *context, const char *name, size_t length)
     return cells_type_find(context, name, length);
 }
 
-static int cells_load(const char *path, struct cells **ret_cells, struct hived_warnings *warnings, struct error *err)
+/* `leaves`: devices that earlier configurations had and pods may still be on. */
+static int cells_load(const char *path, uint32_t leaves, struct cells **ret_cells, struct hived_warnings *warnings,
+                      struct error *err)
 {
+    struct cells_limits limits = { .foreign_leaves = leaves };
     CLEANUP_BYTES struct bytes bytes = { 0 };
     struct cell_spec spec = { 0 };
     int r = file_read(path, YAML_BYTES_MAX, &bytes, err);
@@ -42,7 +45,7 @@ static int cells_load(const char *path, struct cells **ret_cells, struct hived_w
         r = hived_config_read(file_label(path), &bytes, &spec, warnings, err);
     if (r < 0)
         return r;
-    r = cells_new(&spec, NULL, ret_cells, err);
+    r = cells_new(&spec, &limits, ret_cells, err);
     if (r < 0)
         r = error_prefix(err, r, "%s", path);
     cell_spec_done(&spec);
@@ -59,6 +62,7 @@ static int cells_use(struct cell_run *run, struct cells *cells)
     mem_free(run->suggested);
     run->cells = cells;
     run->suggested = suggested;
+    run->leaves += cells_leaf_total(cells);
     run->namer = (struct hived_namer){ cells, node_name, type_name, node_find, type_find };
     return 0;
 }
@@ -69,7 +73,7 @@ int cell_run_open(struct cell_run *run, const char *path, struct hived_warnings 
     int r;
 
     *run = (struct cell_run){ 0 };
-    r = cells_load(path, &cells, warnings, err);
+    r = cells_load(path, 0, &cells, warnings, err);
     if (r == 0)
         r = cells_use(run, cells);
     if (r == 0)
@@ -278,7 +282,7 @@ int cell_run_reconfigure(struct cell_run *run, const char *path, struct error *e
 {
     struct cells *cells = NULL;
     uint64_t order = 0;
-    int r = cells_load(path, &cells, NULL, err);
+    int r = cells_load(path, run->leaves, &cells, NULL, err);
 
     if (r == 0)
         r = cells_use(run, cells);

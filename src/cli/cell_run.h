@@ -25,6 +25,7 @@ struct cell_run {
     struct hived_namer namer;
     struct hived_places places;
     uint64_t *suggested;
+    uint32_t leaves; /* devices of all configurations so far */
 };
 
 struct run_answer {

@@ -330,7 +330,7 @@ static int places_read(struct loader *l, yaml_node_t *list)
         r = keys_find(l, item, "a physical cell", known, got);
         l->warnings = warnings;
         if (r == 0 && !got[0])
-            r = yaml_fail(&l->doc, item, l->err, "key 'cellType' is missing");
+            return yaml_fail(&l->doc, item, l->err, "key 'cellType' is missing");
         if (r == 0)
             r = name_put(l, got[0], "cellType", &name);
         if (r < 0)

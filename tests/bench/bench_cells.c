@@ -20,7 +20,7 @@
 #include "wire/hived_bind.h"
 #include "wire/hived_config.h"
 
-enum { JOBS = 2000, ROUNDS = 2, MISSES = 2000, PODS_MAX = 8, SIZES = 6 };
+enum { JOBS = 2000, ROUNDS = 5, MISSES = 2000, PODS_MAX = 8, SIZES = 6 };
 
 static const uint32_t sizes[SIZES] = { 16, 64, 256, 1024, 4096, 16384 };
 /* Fewest rejections known: steady, preempting; -1: not known. */

@@ -121,7 +121,8 @@ static struct cells *config_new(struct life *l)
         config_text(l, &b);
         if (i == 10000 || buf_take(&b, &bytes, &err) < 0)
             die(l, "no configuration fits");
-        if (hived_config_read("f", &bytes, &spec, NULL, &err) == 0 && cells_new(&spec, NULL, &cells, &err) < 0 &&
+        if (hived_config_read("f", &bytes, &spec, NULL, &err) == 0 &&
+            cells_new(&spec, &(struct cells_limits){ .foreign_leaves = 4096 }, &cells, &err) < 0 &&
             !strstr(err.text, "overlaps") && !strstr(err.text, "granted"))
             die(l, err.text);
         cell_spec_done(&spec);

@@ -198,13 +198,14 @@ static void test_spec(void **state)
     static char good[] = "{virtualCluster: v, priority: null, gpuNumber: 2, ignoreK8sSuggestedNodes: false, "
                          "affinityGroup: {name: g, members: [{podNumber: 1, gpuNumber: 2}, {podNumber: 3, gpuNumber: "
                          "1}]}}";
-    static char *const wrong[] = { "",
-                                   "[]",
-                                   "{virtualCluster: v}",
-                                   "{virtualCluster: v, leafCellNumber: x}",
-                                   "{virtualCluster: v, leafCellNumber: 1, priority: 1001}",
-                                   "{virtualCluster: v, leafCellNumber: 1, affinityGroup: {members: [{podNumber: 0, "
-                                   "leafCellNumber: 1}]}}" };
+    static char *const wrong[] = {
+        "",
+        "[]",
+        "{virtualCluster: v}",
+        "{virtualCluster: v, leafCellNumber: x}",
+        "{virtualCluster: v, leafCellNumber: 1, priority: 1001}",
+        "{virtualCluster: v, leafCellNumber: 1, affinityGroup: {members: [{podNumber: 0, leafCellNumber: 1}]}}",
+    };
     struct hived_spec spec;
     struct error err = { 0 };
 
