@@ -81,7 +81,6 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     if (!vc->dirty && (!vc->queue.waiting || vc->seen_releases == core->ledger.releases))
         return;
     vc->policy.planner->plan(&vc->planner, &plan);
-    vc->left_releases = core->ledger.releases;
 }
 
 static void tune_vc(struct core *core, uint32_t index)
@@ -253,13 +252,22 @@ static void look_again(struct core *core, const uint32_t *list, uint32_t count)
     }
 }
 
-/* What a virtual cluster gave up after others had had their turn may be just what those wait for. */
+/* Whether the pass has changed anything, and not only tried. */
+static bool anything_done(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->touched_count; i++)
+        if (core->jobs[core->touched[i]].planned)
+            return true;
+    return false;
+}
+
+/* What somebody gave up in this pass may be just what others wait for who had had their turn. */
 static void look_after(struct core *core)
 {
-    for (uint32_t v = 0; v < core->vc_count && core->vc_count > 1; v++) {
+    for (uint32_t v = 0; v < core->vc_count; v++) {
         struct vc *vc = &core->vcs[v];
 
-        for (uint32_t i = 0; i < vc->queue.live_count && vc->seen_releases != core->ledger.releases; i++) {
+        for (uint32_t i = 0; i < vc->queue.live_count; i++) {
             struct shape_class *cls = &vc->queue.shapes[vc->queue.live[i]];
 
             if (cls->reason != REASON_PRIORITY)
@@ -298,6 +306,7 @@ static bool any_work(const struct core *core)
 
 void pass_run(struct core *core)
 {
+    uint64_t releases = core->ledger.releases;
     uint32_t withdrawn;
 
     if (!any_work(core))
@@ -310,8 +319,6 @@ void pass_run(struct core *core)
         return;
     }
     core->planned_at = core->now;
-    for (uint32_t v = 0; v < core->vc_count; v++)
-        core->vcs[v].left_releases = core->vcs[v].seen_releases;
     core->passes++;
     if (core->vc_count > 1)
         order_vcs(core);
@@ -326,9 +333,10 @@ void pass_run(struct core *core)
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         core->vcs[v].dirty = false;
-        core->vcs[v].seen_releases = core->vcs[v].queue.waiting ? core->vcs[v].left_releases : core->ledger.releases;
+        core->vcs[v].seen_releases = core->ledger.releases;
     }
-    look_after(core);
+    if (core->ledger.releases != releases && (withdrawn || anything_done(core)))
+        look_after(core);
     commit(core);
     look_again(core, core->victims, withdrawn);
     record_waits(core);

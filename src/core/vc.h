@@ -36,6 +36,6 @@ struct vc {
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
     bool dirty;
-    bool stale;                            /* all keys changed */
-    uint64_t seen_releases, left_releases; /* what it has been planned with; the second in the pass under way */
+    bool stale;             /* all keys changed */
+    uint64_t seen_releases; /* of the ledger, when it was last planned */
 };
