@@ -308,6 +308,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
              struct error *err)
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
+    const char *eps = getenv("MUSTER_GPU_EPS");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -320,7 +321,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
         return r;
     }
     node->run_dir = run_dir;
-    node->eps = getenv("MUSTER_GPU_EPS") ? (uint32_t)strtoul(getenv("MUSTER_GPU_EPS"), NULL, 10) : SHARE_EPS;
+    node->eps = eps ? (uint32_t)strtoul(eps, NULL, 10) : SHARE_EPS;
     node->eps = node->eps >= 5 && node->eps <= 100 ? node->eps : SHARE_EPS;
     node->program = program;
     node->idle_since_ns = node_now();
