@@ -2,7 +2,7 @@
 /* audit.c - every invariant of the allocator, recounted from nothing. */
 #include <errno.h>
 
-#include "cell/state.h"
+#include "cell/parts.h"
 
 static bool broken(struct error *err, const struct cells *s, uint32_t cell, const char *words)
 {

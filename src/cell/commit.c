@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "cell/state.h"
+#include "cell/parts.h"
 
 uint32_t cells_leaf_find(const struct cells *s, uint32_t chain_type, uint32_t node, int32_t index)
 {

@@ -4,7 +4,7 @@
  * A gang that is placed insists on its places; one that waits for victims keeps its claim unless the hardware fails;
  * a new one is tried in the chains of its device type, in the order of the file.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 static const char *const reason_texts[CELL_REASONS] = {
     [CELL_OK] = "placed",

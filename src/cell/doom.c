@@ -5,7 +5,7 @@
  * virtual cluster sees it and does not plan with it. How many are doomed follows from counters alone and is recomputed
  * after every change, from the largest cells down: dooming one takes nothing healthy from its own level or above.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 /* Broken children of a bound cell are bound too, so that the virtual cluster sees which part is broken. */
 static void bad_bind(struct cells *s, uint32_t phys)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group.c - gangs: their slots, one a pod, sizes ascending, and the devices of each. */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 static uint32_t hash_of(const struct cells *s, uint64_t id)
 {

@@ -11,7 +11,7 @@
  * Siblings are matched first come, first served, with one exchange when the last finds nothing: their trees are alike
  * but for broken parts. Free lists are changed while trying and restored at the end; nothing is bound here.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 struct mapper {
     struct cells *s;

@@ -4,7 +4,7 @@
  * The same answer as an exhaustive search over subsets, in linear time: the lowest level at which some cell holds
  * enough candidates, and there the cell whose candidates come first.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 /* Devices of a node that a gang of this priority may have. */
 static uint32_t node_room(const struct cells *s, const struct view_node *n, int32_t priority)

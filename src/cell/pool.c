@@ -4,7 +4,7 @@
  * total_left[l] counts the cells of a level that are free or could be split off a free one; bad_free[l] those of them
  * that are broken. Opportunistic use is of no concern here.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 static struct chain *chain_at(struct cells *s, uint32_t cell)
 {

@@ -10,7 +10,7 @@
  * A claim is in the books at once: the victim's virtual cells are released and the preemptor's bound. A lazily
  * preempted gang keeps its devices as an opportunistic one.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 /* The gang goes on opportunistically where it runs. Devices already claimed by somebody are not its to give. The
  * virtual cells stay noted, for preempt_lazy_undo(). */

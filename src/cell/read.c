@@ -2,7 +2,7 @@
 /* read.c - looking into the allocator: names, addresses, one cell at a time. */
 #include <string.h>
 
-#include "cell/state.h"
+#include "cell/parts.h"
 
 uint32_t cells_node_of(const struct cells *s, uint32_t cell)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cell/state.h"
+#include "cell/parts.h"
 
 struct block {
     struct block *next;

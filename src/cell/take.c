@@ -4,7 +4,7 @@
  * A virtual cell that is not granted itself is bound while a device below is in guaranteed use, or while its physical
  * cell is broken and its parent bound; a granted one while it is used, doomed or pinned.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 void take_bind(struct cells *s, uint32_t phys, uint32_t virt)
 {

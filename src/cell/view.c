@@ -6,7 +6,7 @@
  * equals: what comes from before them goes to their front, what comes from behind to their back. So each run is a
  * list, a sort costs what changed, and the first node with room is in the first list that promises any.
  */
-#include "cell/state.h"
+#include "cell/parts.h"
 
 /* Where a node belongs: runs in ascending order of rank; inside a run one list a size of node. */
 static uint32_t node_rank(const struct cells *s, const struct view *v, const struct view_node *n)

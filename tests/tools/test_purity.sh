@@ -25,6 +25,9 @@ END
 library model <<'END'
 int model_x;
 END
+library cell <<'END'
+int cell_x;
+END
 library solve <<'END'
 double exp(double); double fit(double x) { return exp(x); }
 END
