@@ -40,7 +40,7 @@ struct watch {
     mgpu_t *used;           /* by GPU: of those that are not leaving */
     uint32_t gpu_count;
     uint64_t decisions, looked;
-    bool log; /* print every decision, up to the first thing that is wrong */
+    bool log;           /* print every decision, up to the first thing that is wrong */
     char why[WHY_TEXT]; /* the first thing found wrong; "" = nothing */
 };
 
