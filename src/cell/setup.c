@@ -492,7 +492,8 @@ int cells_new(const struct cell_spec *spec, const struct cells_limits *limits, s
     if (r == 0 && !GRAB(s, types, spec->type_count))
         r = -ENOMEM;
     if (r == 0) {
-        memcpy(s->types, spec->types, spec->type_count * sizeof(*spec->types));
+        if (spec->type_count > 0)
+            memcpy(s->types, spec->types, spec->type_count * sizeof(*spec->types));
         s->type_count = (uint32_t)spec->type_count;
         r = chains_find(s, spec, err);
     }

@@ -216,7 +216,7 @@ static bool line_read(struct reader *r, const char *line, size_t length, enum pa
     }
     if (STARTS("cellChain: ")) {
         r->bind.chain = type_find(r, REST("cellChain: "));
-        return line[11] != '"' || length == 13;
+        return length > 11 && (line[11] != '"' || length == 13);
     }
     if (STARTS("node: "))
         return node_parse(r, REST("node: "), &r->node);
