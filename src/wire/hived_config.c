@@ -3,6 +3,7 @@
  * count from 0 on the node; above, they go on from the parent's. */
 #include "wire/hived_config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct loader {
 
 static const char *text_of(const yaml_node_t *node)
 {
+    assert(node);
     return (const char *)node->data.scalar.value;
 }
 
