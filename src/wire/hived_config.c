@@ -153,7 +153,7 @@ static int types_read(struct loader *l, yaml_node_t *map)
         value = l->type_node[i];
         r = keys_find(l, value, "a cell type", known, got);
         if (r == 0 && (!got[0] || !got[1]))
-            r = yaml_fail(&l->doc, value, l->err, "expected childCellType and childCellNumber");
+            return yaml_fail(&l->doc, value, l->err, "expected childCellType and childCellNumber");
         if (r == 0)
             r = name_put(l, got[0], "childCellType", &name);
         if (r == 0)
@@ -452,7 +452,7 @@ static int virtual_cells_read(struct loader *l, uint32_t vc, yaml_node_t *list)
 
         r = keys_find(l, item, "virtualCells", known, got);
         if (r == 0 && !got[0])
-            r = yaml_fail(&l->doc, item, l->err, "key 'cellType' is missing");
+            return yaml_fail(&l->doc, item, l->err, "key 'cellType' is missing");
         if (r == 0)
             r = path_read(l, got[0], &grant);
         if (r == 0 && got[1])
@@ -480,7 +480,7 @@ static int pinned_cells_read(struct loader *l, uint32_t vc, yaml_node_t *list)
 
         r = keys_find(l, item, "pinnedCells", known, got);
         if (r == 0 && !got[0])
-            r = yaml_fail(&l->doc, item, l->err, "key 'pinnedCellId' is missing");
+            return yaml_fail(&l->doc, item, l->err, "key 'pinnedCellId' is missing");
         if (r == 0)
             r = name_put(l, got[0], "pinnedCellId", &grant.pin);
         if (r < 0)
