@@ -442,7 +442,10 @@ void plan_put_back(struct plan *plan, uint32_t index)
 
 void plan_rekey(struct plan *plan, uint32_t job)
 {
-    queue_rekey(plan->core, job);
+    if (owns(plan, job))
+        queue_rekey(plan->core, job);
+    else
+        (void)bad(plan, job, -EPERM);
 }
 
 void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)

@@ -209,6 +209,7 @@ static void foreign_jobs(struct planner_ctx *ctx, struct plan *plan)
     plan_put_back(plan, other);
     plan_word(plan, other, 0, 1);
     plan_job_timer(plan, other, USEC_HOUR);
+    plan_rekey(plan, other);
     assert_int_equal(core_job(bench_now->core, other)->word[0], 0);
 }
 
@@ -262,7 +263,7 @@ static void refusals(void **state)
     try_misdeed(oversubscribe, 4);
     try_misdeed(half_a_gang, 3);
     try_misdeed(wrong_type, 2);
-    try_misdeed(foreign_jobs, 16);
+    try_misdeed(foreign_jobs, 17);
     try_misdeed(nonsense, 9);
 }
 
@@ -316,7 +317,7 @@ static void propose(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
     struct placement to;
 
     draw_gpus(view, gpus, &to);
-    switch (view_random(view, 20)) {
+    switch (view_random(view, 21)) {
     case 0:
         (void)plan_stop(plan, job, (enum stop_step)view_random(view, 5));
         break;
@@ -369,6 +370,9 @@ static void propose(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
     case 16:
         if (plan_find(plan, plan_shape(plan, job), &to) == 0)
             (void)plan_start(plan, job, &to);
+        break;
+    case 18:
+        plan_rekey(plan, job);
         break;
     case 17:
         plan_wake(plan, view_now(view) + (usec_t)view_random(view, 60) * USEC_SEC);
