@@ -82,7 +82,7 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
         return r;
     if (!queue_has_room(&core->vcs[vc].queue, &shape))
         return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
-                         SHAPES_MAX / 2);
+                         SHAPES_OFFERED_MAX);
     if (core->job_free == JOB_NONE && core->job_top == core->job_capacity)
         return error_set(err, -ENOSPC, "job %lld: %u jobs wait or run already, the limit", (long long)spec->id,
                          core->job_capacity);

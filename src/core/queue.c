@@ -55,7 +55,7 @@ static uint32_t shape_find(const struct queue *queue, const struct shape *shape)
 bool queue_has_room(const struct queue *queue, const struct shape *shape)
 {
     /* A job may need a second shape when it relaxes; keep some room for that. */
-    return queue->live_count < SHAPES_MAX / 2 || shape_find(queue, shape) != UINT32_MAX;
+    return queue->live_count < SHAPES_OFFERED_MAX || shape_find(queue, shape) != UINT32_MAX;
 }
 
 static uint32_t shape_new(struct queue *queue, const struct shape *shape, usec_t now)
@@ -214,7 +214,7 @@ static uint32_t run_class_of(struct queue *queue, int64_t slope, uint16_t sku)
     }
     if (empty == UINT32_MAX)
         empty = queue->run_count++;
-    assert(empty < RUN_CLASSES_MAX);
+    assert(empty < queue->run_capacity); /* never more than there are jobs that run */
     queue->runs[empty] = (struct run_class){ .slope = slope, .sku = sku, .root = TREE_NONE };
     return empty;
 }

@@ -14,7 +14,8 @@
 #include "core/order.h"
 #include "model/cluster.h"
 
-enum { SHAPES_MAX = 4096, RUN_CLASSES_MAX = 4096 };
+/* Shapes that may wait in one virtual cluster, and room for them at every locality they may come to accept. */
+enum { SHAPES_OFFERED_MAX = 2048, SHAPES_MAX = 4 * SHAPES_OFFERED_MAX };
 
 struct shape {
     int32_t gpus;
@@ -49,7 +50,7 @@ struct queue {
     uint16_t *live;             /* indexes of live classes, ascending by creation */
     uint32_t live_count, shape_top;
     struct run_class *runs;
-    uint32_t run_count;
+    uint32_t run_count, run_capacity;
     enum run_order run_order;
     uint32_t waiting; /* jobs */
     int64_t mgpu_waiting;

@@ -315,7 +315,9 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
     vc->queue.run_order = policy->planner->run_order;
     vc->queue.shapes = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.shapes));
     vc->queue.live = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.live));
-    vc->queue.runs = block_new(core, failed, RUN_CLASSES_MAX, sizeof(*vc->queue.runs));
+    vc->queue.run_capacity =
+        core->job_capacity < core->ledger.share_capacity ? core->job_capacity : core->ledger.share_capacity;
+    vc->queue.runs = block_new(core, failed, vc->queue.run_capacity, sizeof(*vc->queue.runs));
     vc->order = (struct order_ctx){ .view = &core->view,
                                     .params = vc->policy.order_params,
                                     .state = block_new(core, failed, policy->order->state_size, 1) };
@@ -342,9 +344,9 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
         core->borrowing = true;
 }
 
-static void build_jobs(struct core *core, const struct core_config *config, bool *failed)
+static void build_jobs(struct core *core, bool *failed)
 {
-    uint32_t jobs = core->job_capacity = config->limits.jobs;
+    uint32_t jobs = core->job_capacity;
     uint32_t timers = jobs * TIMERS_A_JOB + core->vc_count + 1;
     struct outbox *out = &core->outbox;
     void *heap = block_new(core, failed, heap_size(timers), 1);
@@ -382,6 +384,7 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     if (!core)
         return error_set(err, -ENOMEM, "no memory for the cluster");
     core->view.core = core;
+    core->job_capacity = config->limits.jobs;
     core->planned_at = -1;
     core->round = config->round;
     core->vc_count = spec->vc_count;
@@ -398,7 +401,7 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     for (uint32_t v = 0; v < spec->vc_count && !failed; v++)
         build_vc(core, v, &spec->vcs[v], &config->policies[v], &failed);
     if (!failed)
-        build_jobs(core, config, &failed);
+        build_jobs(core, &failed);
     if (failed) {
         core_free(core);
         return error_set(err, -ENOMEM, "no memory for %u jobs on %u nodes", config->limits.jobs, spec->node_count);
