@@ -18,8 +18,6 @@ void heap_init(struct heap *heap, void *memory, uint32_t capacity)
     heap->where = (uint32_t *)(heap->entries + capacity);
     heap->count = 0;
     heap->capacity = capacity;
-    for (uint32_t i = 0; i < capacity; i++)
-        heap->where[i] = HEAP_NONE;
 }
 
 static bool before(struct heap_entry a, struct heap_entry b)
@@ -80,11 +78,10 @@ void heap_set(struct heap *heap, uint32_t element, usec_t at)
     uint32_t position;
 
     assert(element < heap->capacity);
-    position = heap->where[element];
+    position = heap_has(heap, element) ? heap->where[element] : HEAP_NONE;
     if (at == USEC_NEVER) {
         if (position == HEAP_NONE)
             return;
-        heap->where[element] = HEAP_NONE;
         if (position != --heap->count)
             settle(heap, position, heap->entries[heap->count]);
         return;

@@ -315,8 +315,10 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
     vc->queue.run_order = policy->planner->run_order;
     vc->queue.shapes = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.shapes));
     vc->queue.live = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.live));
-    vc->queue.run_capacity =
-        core->job_capacity < core->ledger.share_capacity ? core->job_capacity : core->ledger.share_capacity;
+    /* As many speeds as jobs can run at once, for planners that want running jobs in order. */
+    if (policy->planner->run_order != RUN_UNORDERED)
+        vc->queue.run_capacity =
+            core->job_capacity < core->ledger.share_capacity ? core->job_capacity : core->ledger.share_capacity;
     vc->queue.runs = block_new(core, failed, vc->queue.run_capacity, sizeof(*vc->queue.runs));
     vc->order = (struct order_ctx){ .view = &core->view,
                                     .params = vc->policy.order_params,
