@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* book.h - what the controller remembers of jobs, nodes and people beside what the core decides with.
+ *
+ * Read by whoever answers requests; written by apply_*.c alone.
+ */
+#include <jansson.h>
+
+#include "base/names.h"
+#include "model/reason.h"
+#include "wire/agent_msg.h"
+#include "wire/submission.h"
+
+/* States people see (muster-states in the manual), with Slurm's letters. */
+#define PHASES(X)                                                                                                      \
+    X(PENDING, "PENDING", "PD")                                                                                        \
+    X(STARTING, "STARTING", "ST")                                                                                      \
+    X(RUNNING, "RUNNING", "R")                                                                                         \
+    X(SUSPENDED, "SUSPENDED", "S")                                                                                     \
+    X(COMPLETING, "COMPLETING", "CG")                                                                                  \
+    X(COMPLETED, "COMPLETED", "CD")                                                                                    \
+    X(FAILED, "FAILED", "F")                                                                                           \
+    X(CANCELLED, "CANCELLED", "CA")                                                                                    \
+    X(TIMEOUT, "TIMEOUT", "TO")                                                                                        \
+    X(PREEMPTED, "PREEMPTED", "PR")                                                                                    \
+    X(NODE_FAIL, "NODE_FAIL", "NF")                                                                                    \
+    X(OUT_OF_MEMORY, "OUT_OF_MEMORY", "OOM")                                                                           \
+    X(DEADLINE, "DEADLINE", "DL")
+
+enum phase_of_job {
+#define X(code, name, letters) PHASE_JOB_##code,
+    PHASES(X)
+#undef X
+        PHASE_JOB_COUNT
+};
+
+const char *phase_name(enum phase_of_job phase);
+const char *phase_letters(enum phase_of_job phase);
+int phase_find(const char *name); /* name or letters, any case; -ENOENT */
+static inline bool phase_over(enum phase_of_job phase)
+{
+    return phase >= PHASE_JOB_COMPLETED;
+}
+
+/* Why a job is not in the core yet. In the order people are told. */
+enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_COUNT };
+
+struct book_task {
+    uint32_t node;  /* book.nodes */
+    uint32_t state; /* enum task_state */
+    int exit, signal;
+    bool oom;
+    uint16_t gpu_count;
+    uint16_t *gpus; /* owned; indices on the node */
+    char cause[16];
+    usec_t started, ended; /* 0 = not yet */
+};
+
+struct book_attempt {
+    uint32_t number; /* 0.. */
+    enum phase_of_job phase;
+    usec_t placed, started, ended; /* 0 = not yet */
+    usec_t ran;                    /* time on its GPUs, suspensions taken off */
+    int exit, signal;
+    bool told_go, stopping;
+    char stop_kind[16]; /* preempt timeout cancel drain; "" */
+    int64_t stop_by;    /* job it made room for; 0 */
+    uint16_t port;
+    uint32_t task_count;
+    struct book_task *tasks; /* owned; by rank */
+};
+
+struct book_job {
+    int64_t id;
+    int64_t array_id; /* 0 = not of an array */
+    int32_t array_index;
+    uint32_t user, vc; /* book.users; number of the virtual cluster */
+    uint32_t uid, gid;
+    struct submission *spec; /* shared by an array */
+    struct jobspec wants;    /* as bound to this cluster */
+    enum phase_of_job phase;
+    enum gate gate;
+    bool held, in_core, cancelled, suspended_by_user;
+    uint32_t slot, gen;                                    /* reference in the core, while in_core */
+    usec_t submit, eligible, first_start, last_start, end; /* 0 = not yet */
+    usec_t reason_since;
+    enum reason reason;                /* while it waits in the core */
+    int64_t reason_needs, reason_free; /* thousandths of GPUs */
+    uint32_t attempt_count;            /* attempts[attempt_count - 1] is the present or last one */
+    struct book_attempt *attempts;
+    usec_t last_ckpt;
+    int64_t gpu_usec; /* GPU time used in all attempts */
+    uint32_t preemptions, failures;
+    int exit, signal;   /* of the last attempt */
+    char end_text[128]; /* why it ended, in words */
+    uint64_t version;   /* goes up with every change: the ETag */
+    json_t *ahead;      /* NULL */
+};
+
+struct book_gpu {
+    bool ok, drained, foreign;
+    char reason[64];
+    /* From beats; not in the log. */
+    uint8_t util, temp;
+    uint32_t memory_mib, power;
+};
+
+struct book_node {
+    uint32_t name; /* names */
+    char address[64];
+    char agent[40], boot[40], version[24];
+    uint64_t report_seq; /* last report taken of this incarnation */
+    json_t *inventory;
+    uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
+    bool joined, silent, lost, drained, forgotten;
+    bool connected; /* right now; not in the log */
+    usec_t seen;    /* last beat; not in the log */
+    usec_t drain_deadline;
+    char drain_reason[128];
+    uint16_t gpu_count;
+    struct book_gpu *gpus;
+};
+
+struct book_token {
+    char id[24], hash[65], user[64], role[16], scope[64];
+    usec_t expires, created;
+};
+
+struct book {
+    struct names users, node_names;
+    struct book_node *nodes;
+    size_t node_count, node_capacity;
+    struct book_job **live; /* not over, ascending by id */
+    size_t live_count, live_capacity;
+    struct book_job **finished; /* ring of the last ones */
+    size_t finished_count, finished_capacity, finished_next;
+    struct book_token *tokens;
+    size_t token_count, token_capacity;
+    int64_t next_id;
+    bool paused;
+    uint64_t submitted, ended[PHASE_JOB_COUNT];
+};
+
+const struct book_job *book_find(const struct book *book, int64_t id); /* live or lately finished; NULL */
+/* Elements of an array, ascending by index; returns how many there are, fills at most `max`. */
+size_t book_array(const struct book *book, int64_t array_id, const struct book_job **out, size_t max);
+const struct book_node *book_node_find(const struct book *book, const char *name);
+static inline const struct book_attempt *book_attempt(const struct book_job *job)
+{
+    return job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
+}

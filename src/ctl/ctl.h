@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* ctl.h - the controller without its sockets: entries in, orders and events out.
+ *
+ * Deterministic: the same batches give the same state, orders and decisions (ADR 21). Only the thread of the loop calls
+ * it. Reading is direct (book.h); changing goes through entries, made durable by drive.h.
+ */
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "core/core.h"
+#include "wire/agent_msg.h"
+#include "wire/submission.h"
+
+#define ENTRIES(X)                                                                                                     \
+    X(SUBMIT, "submit")   /* {"user","uid","gid","spec":{...},"key":idempotency key} -> id of the job or array */      \
+    X(CANCEL, "cancel")   /* {"job","by"}; all of an array by its id; "now" true: no grace */                          \
+    X(HOLD, "hold")       /* {"job","by"} */                                                                           \
+    X(RELEASE, "release") /* {"job","by"} */                                                                           \
+    X(REQUEUE, "requeue") /* {"job","by"} */                                                                           \
+    X(SUSPEND, "suspend") /* {"job","by"} */                                                                           \
+    X(RESUME, "resume")   /* {"job","by"} */                                                                           \
+    X(SIGNAL, "signal")   /* {"job","signal","by"} */                                                                  \
+    X(SET, "set")         /* {"job","by","priority"|"time"|"vc"|"comment": ...} */                                     \
+    X(JOIN, "join")       /* {"node","agent","boot","address","inventory","tasks"}: an agent said hello */             \
+    X(SILENT, "silent")   /* {"node"}: no beat for node_timeout, or it is back: {"node","back":true} */                \
+    X(LOST, "lost")       /* {"node"}: its lease ran out */                                                            \
+    X(REPORT, "report")   /* {"node","agent", ...report of the protocol} */                                            \
+    X(DRAIN, "drain")     /* {"node","by","reason","gpu":index or absent,"deadline":0} */                              \
+    X(UNDRAIN, "undrain") /* {"node","by","gpu"} */                                                                    \
+    X(FORGET, "forget")   /* {"node"}: out of the cluster */                                                           \
+    X(CONFIG, "config")   /* {"vcs":{...},"policy":...}: virtual clusters and policies, as in the file */              \
+    X(TOKEN, "token")     /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */        \
+    X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
+    X(PAUSE, "pause")     /* {"paused":bool,"by"}: no starts while paused */
+
+enum entry_kind {
+#define X(code, name) ENTRY_##code,
+    ENTRIES(X)
+#undef X
+        ENTRY_COUNT
+};
+
+const char *entry_name(enum entry_kind kind);
+int entry_find(const char *name); /* -ENOENT */
+
+struct entry {
+    enum entry_kind kind;
+    json_t *body; /* owned by the batch */
+};
+
+/* What becomes of an entry when it is applied. */
+struct entry_result {
+    int code;          /* 0; -ENOENT no such job, -EPERM, -EINVAL, -ERANGE infeasible, -ENOSPC a limit, -EALREADY */
+    int64_t id;        /* SUBMIT: of the job or array */
+    char reason[32];   /* code for people, e.g. "Infeasible.NodeSize" */
+    struct error text; /* words */
+    char hint[256];
+};
+
+struct ctl;
+
+struct ctl_config {
+    const char *cluster;        /* its name */
+    const char *policy;         /* of virtual clusters that name none */
+    uint32_t jobs_max;          /* that are not over */
+    uint32_t finished_keep;     /* finished jobs kept in memory for quick answers */
+    usec_t lease, node_timeout; /* ADR 21 */
+    usec_t grace;               /* of jobs that name none */
+    bool virtual_time;          /* time is told by the client: emulation */
+};
+
+/* What happens to be told to people and browsers; id ascends, gaps never. */
+struct ctl_event {
+    uint64_t id;
+    usec_t at;
+    const char *kind; /* "job.pending", "job.running", "job.ended", "node.joined", ... */
+    int64_t job;      /* 0 = none */
+    const char *node; /* NULL = none */
+    json_t *detail;
+};
+
+/* Called while a batch is applied, not while one is replayed. */
+struct ctl_sink {
+    void (*order)(void *arg, const char *node, json_t *frame); /* borrowed */
+    void (*event)(void *arg, const struct ctl_event *event);
+    void (*decision)(void *arg, const char *line); /* the decision log, one line each, as `muster sim` writes it */
+    void *arg;
+};
+
+int ctl_new(const struct ctl_config *config, struct ctl **ret_ctl, struct error *err);
+void ctl_free(struct ctl *ctl);
+void ctl_listen(struct ctl *ctl, const struct ctl_sink *sink); /* from now on; NULL: nobody */
+
+/* What can be refused before it is written: shape of the body, unknown jobs and nodes, limits. Changes nothing. */
+int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+
+/* Applies a durable batch at its instant, not before the last. results: one an entry; NULL while replaying. */
+void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *entries, size_t count,
+               struct entry_result *results);
+
+/* When it wants a batch although nothing happens; USEC_NEVER. */
+usec_t ctl_next_wake(const struct ctl *ctl);
+
+/* An agent is connected: sends it KEEP and all orders that are due. */
+void ctl_sync(struct ctl *ctl, const char *node);
+
+/* State to JSON text plus the core's snapshot, and back. */
+int ctl_save(const struct ctl *ctl, struct buf *out, struct error *err);
+int ctl_load(const struct ctl_config *config, const char *data, size_t size, struct ctl **ret_ctl, struct error *err);
+
+const struct book *ctl_book(const struct ctl *ctl);
+const struct core *ctl_core(const struct ctl *ctl);
+const struct cluster_spec *ctl_cluster(const struct ctl *ctl);
+uint64_t ctl_seq(const struct ctl *ctl);
+usec_t ctl_now(const struct ctl *ctl);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* drive.h - from requests to durable batches: the only way anything changes.
+ *
+ * A request is checked and put aside; at the end of the loop's turn everything put aside becomes one batch, is
+ * committed on the worker, applied, and only then answered. One batch is on its way at a time. Knows no sockets: the
+ * loop gives it a clock, a worker and somebody to hand orders to.
+ */
+#include "ctl/ctl.h"
+#include "store/store.h"
+
+struct drive;
+
+typedef void (*drive_done_fn)(void *arg, const struct entry_result *result);
+
+/* What the loop provides. */
+struct drive_host {
+    usec_t (*now)(void *arg);
+    /* Runs work() on the one worker thread, then done() on the loop. */
+    int (*work)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
+    void (*wake_at)(void *arg, usec_t at); /* call drive_turn() then; USEC_NEVER: not */
+    void (*order)(void *arg, const char *node, json_t *frame);
+    void (*event)(void *arg, const struct ctl_event *event);
+    void (*decision)(void *arg, const char *line);
+    void (*fatal)(void *arg, const struct error *err); /* the store failed: nothing can be promised any more */
+    void *arg;
+};
+
+struct drive_config {
+    struct ctl_config ctl;
+    uint32_t pending_max;    /* entries put aside at one time; then -ENOSPC, "busy" */
+    uint32_t snapshot_every; /* entries between snapshots */
+};
+
+/* Loads what the store has. */
+int drive_new(const struct drive_config *config, const struct drive_host *host, struct store *store,
+              struct drive **ret_drive, struct error *err);
+void drive_free(struct drive *drive);
+
+/* Takes the body over. Refused at once: negative, *ret filled, done is not called. */
+int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
+                struct entry_result *ret);
+
+/* To be called at the end of each turn of the loop, and when wake_at says so. */
+void drive_turn(struct drive *drive);
+
+/* In virtual time: applies what was put aside at exactly this instant. */
+int drive_turn_at(struct drive *drive, usec_t at);
+
+/* Agents. Frames are borrowed. hello is answered by welcome, keep and orders when its batch is applied. */
+int drive_agent_hello(struct drive *drive, const char *node, json_t *hello, struct error *err);
+int drive_agent_frame(struct drive *drive, const char *node, json_t *frame, struct error *err);
+void drive_agent_gone(struct drive *drive, const char *node);
+
+struct ctl *drive_ctl(struct drive *drive);
+bool drive_quiet(const struct drive *drive); /* nothing put aside, nothing on its way */
+
+/* Finished jobs of the store, on the worker; done on the loop with a JSON array. */
+int drive_history(struct drive *drive, const struct store_query *query, void (*done)(void *arg, json_t *items),
+                  void *arg);

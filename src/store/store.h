@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* store.h - where the controller keeps what it has promised.
+ *
+ * A log of batches, one snapshot that replaces the batches up to it, and finished jobs by id. All calls block; the
+ * controller makes them on one worker thread, one at a time. An implementation is a table of functions (store_mem.c,
+ * store_sqlite.c); what it returned 0 for survives the loss of the process, and of power where it keeps a file.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/units.h"
+
+struct store;
+
+#define STORE_BATCH_MAX ((size_t)64 << 20)
+
+/* One finished job, for listings of the past. `json` is the whole record. */
+struct store_job {
+    int64_t id;
+    usec_t submit, end;
+    const char *user, *vc, *state, *name;
+    int64_t gpu_seconds;
+    const char *json;
+};
+
+/* What a change is made of: all of it becomes durable, or nothing. */
+struct store_write {
+    uint64_t seq;      /* of the batch; follows the last one */
+    const char *batch; /* NULL: none */
+    size_t batch_size;
+    const struct store_job *jobs; /* finished since the last write; an id that is there already is replaced */
+    size_t job_count;
+    const char *snapshot; /* NULL: none. State after batch `snapshot_seq`; batches up to it are dropped */
+    size_t snapshot_size;
+    uint64_t snapshot_seq;
+};
+
+struct store_query {
+    usec_t since, until;                  /* by end; 0 = open */
+    const char *user, *vc, *state, *name; /* NULL = any */
+    int64_t before_id; /* 0 = from the newest; else only smaller ids: how the next page is asked for */
+    uint32_t limit;
+};
+
+typedef int (*store_batch_fn)(void *arg, uint64_t seq, const char *data, size_t size, struct error *err);
+typedef int (*store_job_fn)(void *arg, const struct store_job *job, struct error *err);
+
+/* "mem:" or a directory, made if it is not there; a second process is kept out (-EBUSY). */
+int store_open(const char *where, struct store **ret_store, struct error *err);
+void store_close(struct store *store);
+
+int store_commit(struct store *store, const struct store_write *write, struct error *err);
+
+/* The snapshot, if there is one, through `snapshot`; then the batches after it, ascending, through `batch`. */
+int store_load(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err);
+
+/* Finished jobs, newest first. */
+int store_history(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
+                  struct error *err);
+int store_history_get(struct store *store, int64_t id, store_job_fn each, void *arg, struct error *err);
+
+/* A consistent copy in one file, while the store is in use; and a fresh store from it. */
+int store_backup(struct store *store, const char *to, struct error *err);
+int store_restore(const char *from, const char *where, struct error *err);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* submission.h - a job as a person writes it: file, script, flags or request body; what it asks for and what it runs.
+ *
+ * The JSON object and the YAML file have the same keys (muster-job(5)). Whatever form it came in, the canonical JSON of
+ * a submission is what the controller logs and hands to agents. Unknown keys are errors by name.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "model/cluster.h"
+#include "model/jobspec.h"
+
+enum {
+    SUBMISSION_BYTES_MAX = 1 << 20,
+    SUBMISSION_ENV_MAX = 1024,
+    SUBMISSION_ARGS_MAX = 1024,
+    SUBMISSION_ARRAY_MAX = 65536,
+    SUBMISSION_AFTER_MAX = 256,
+    SUBMISSION_NODES_MAX = 65536,
+};
+
+/* Where the command runs: a script once on the first node; a command on every node; or once a task. */
+enum launch_mode { LAUNCH_ONCE, LAUNCH_NODE, LAUNCH_TASK, LAUNCH_MODES };
+
+/* The best step of the ladder the job can take when it is told to leave. */
+enum preempt_mode {
+    PREEMPT_SUSPEND,
+    PREEMPT_CHECKPOINT,
+    PREEMPT_REQUEUE,
+    PREEMPT_CANCEL,
+    PREEMPT_NEVER,
+    PREEMPT_MODES
+};
+
+enum after_kind { AFTER_OK, AFTER_ANY, AFTER_NOTOK, AFTER_KINDS };
+
+struct after {
+    int64_t job;
+    enum after_kind kind;
+};
+
+struct env_pair {
+    char *key, *value;
+};
+
+/* What a job asks of each node, or of all together where nodes == 0. Owned strings; NULL = not told. */
+struct submission {
+    char *name, *vc, *account, *comment, *image, *runtime, *dir, *output, *error, *reservation, *compat;
+    char *nodelist, *exclude, *constraint;
+    char *run;   /* text of the script, or one shell command line */
+    char **args; /* argv: of the script, or the command itself where run is NULL */
+    size_t arg_count;
+    struct env_pair *env;
+    size_t env_count;
+    struct env_pair *tags;
+    size_t tag_count;
+    char **mounts;
+    size_t mount_count;
+    enum launch_mode launch;
+    int priority;             /* PRIORITY_MIN (opportunistic) .. PRIORITY_MAX; classes: -1 10 100 500 1000 */
+    int32_t nodes, nodes_max; /* 0 = as many as it takes; elastic where they differ */
+    int32_t tasks, tasks_per_node, cpus_per_task; /* 0 = not told */
+    char *gpu_selector;                           /* "H100", "H100|A100", "40G.."; NULL = any */
+    int32_t gpus, gpus_max;                       /* whole job, or of each node where gpus_per_node; 0 = none */
+    bool gpus_per_node;
+    mgpu_t gpu_share;          /* below MGPU_ONE: a share of one GPU */
+    int32_t cpus;              /* of each node; 0 = not told */
+    uint64_t memory, shm, tmp; /* bytes, of each node; 0 = not told */
+    uint64_t memory_per_gpu;
+    char *topo_level; /* "rack", "node", ...; NULL = none */
+    bool topo_must;
+    usec_t time, time_min;  /* 0 = not told */
+    usec_t begin, deadline; /* absolute; 0 = none */
+    usec_t grace, min_runtime, signal_before;
+    int signal; /* early warning; 0 = none */
+    enum preempt_mode preempt;
+    int ckpt_signal;
+    char *ckpt_dir, *ckpt_cmd;
+    usec_t ckpt_every;
+    bool requeue, hold, exclusive, no_kill;
+    uint8_t retries;
+    int retry_on[16];
+    size_t retry_on_count;
+    int32_t *array; /* indices; NULL = no array */
+    size_t array_count;
+    uint32_t array_parallel; /* 0 = all */
+    char **array_keys;       /* parameters of a sweep: values[i * key_count + k] of element i */
+    char **array_values;
+    size_t array_key_count;
+    struct after *after;
+    size_t after_count;
+    char **notify;
+    size_t notify_count;
+    /* For emulated nodes only: what the process pretends to be. 0 = a real command. */
+    usec_t emulate_run;
+    int emulate_exit;
+};
+
+void submission_init(struct submission *s); /* defaults */
+void submission_done(struct submission *s);
+
+/* "path" in errors is the dotted key. -EINVAL with file:line:column (YAML) or key words (JSON). */
+int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err);
+int submission_from_yaml(const char *file, const char *text, size_t size, struct submission *ret, struct error *err);
+/* Canonical: keys sorted, defaults left out. Decoding it gives an equal submission. */
+int submission_to_json(const struct submission *s, struct buf *out, struct error *err);
+
+/* Why a submission can never run: the reason code of people ("Infeasible.NodeSize") and what would. */
+struct infeasible {
+    char code[32];
+    char hint[256];
+};
+
+/* The scheduler's side of it: sizes, types, priority, class, limits. `id`, `submit`, `user`, `vc` are the caller's.
+ * -ERANGE with *why filled when no state of this cluster could run it; -EINVAL. */
+int submission_bind(const struct submission *s, const struct cluster_spec *cluster, struct jobspec *ret_spec,
+                    struct infeasible *why, struct error *err);
