@@ -34,7 +34,9 @@
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.
  *  policy, name, planner, order, fixed knobs */
-#define COMPATS(X) X("las", "tiresias-sim", tiresias_sim, tiresias_sim, "queues=3250s,7200s")
+#define COMPATS(X)                                                                                                     \
+    X("las", "tiresias-sim", tiresias_sim, tiresias_sim, "queues=3250s,7200s")                                         \
+    X("las", "muri-sim", tiresias_sim, tiresias_sim, "timer=exact queues=3250s,7200s")
 
 #define X(name) extern const struct order_ops order_##name;
 ORDERS(X)

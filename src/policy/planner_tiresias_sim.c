@@ -12,7 +12,7 @@
  *
  * The next event may be a timer: the earliest, over running jobs, of (limit - run time) / GPUs from now, rounded down.
  * It should be limit / GPUs - run time; so jobs of several GPUs sink late. It is computed anew at every event and moves
- * away as they come.
+ * away as they come. The simulator of Muri has grown from this one and has that put right (timer=exact).
  *
  * A queue is kept as keys (the ordering just reads them): running jobs count up from 1 as they join; waiting ones lie
  * around MIDDLE, arrivals after it, counting up, and stopped ones before it: later stops further forward, those of one
@@ -28,8 +28,9 @@
 #include "policy/list.h"
 #include "policy/planner_list.h"
 
-enum { P_ATTAINED, P_QUEUES };
+enum { P_ATTAINED, P_TIMER, P_QUEUES };
 enum { ATTAINED_SERVICE, ATTAINED_TIME };
+enum { TIMER_LATE, TIMER_EXACT };
 enum { W_KEY };
 
 /* Positions inside a queue; see above. RUN_BITS for what counts running jobs, the rest for passes. */
@@ -49,11 +50,14 @@ struct tiresias {
     struct walk walk;
 };
 
+static const char *const timer_choices[] = { "late", "exact", NULL };
 static const char *const attained_choices[] = { "service", "time", NULL };
 
 static const struct param tiresias_params[] = {
     [P_ATTAINED] = { "attained", "what is held against the limits: GPU-time or time", PARAM_CHOICE, 0, 0, 1,
                      attained_choices },
+    [P_TIMER] = { "timer", "when queues are looked at: late, in whole seconds, or when a limit is passed", PARAM_CHOICE,
+                  TIMER_LATE, 0, 1, timer_choices },
     [P_QUEUES] = { "queues", "service that ends each queue but the last, in GPU-seconds", PARAM_TIMES, 3250 * USEC_SEC,
                    1, PARAM_TIMES_MAX, NULL },
     { 0 },
@@ -75,20 +79,20 @@ static void put(struct plan *plan, uint32_t job, int64_t queue, int64_t position
     plan_rekey(plan, job);
 }
 
-/* Whole seconds the job has run. */
-static int64_t ran_seconds(const struct planner_ctx *ctx, const struct job *job)
+/* How long the job has run; whole seconds, where the timer is late. */
+static usec_t ran_of(const struct planner_ctx *ctx, const struct job *job)
 {
     usec_t ran = job->ran + (job->state == JOB_RUNNING ? view_now(ctx->view) - job->since : 0);
 
-    return ran / USEC_SEC;
+    return ctx->params[P_TIMER] == TIMER_LATE ? ran - ran % USEC_SEC : ran;
 }
 
-/* The limit of the job's queue in seconds; 0 in the last. */
+/* The limit of the job's queue; 0 in the last. */
 static int64_t limit_of(const struct planner_ctx *ctx, const struct job *job)
 {
     const int64_t *queues = &ctx->params[P_QUEUES];
 
-    return queue_of(job) < queues[0] ? queues[1 + queue_of(job)] / USEC_SEC : 0;
+    return queue_of(job) < queues[0] ? queues[1 + queue_of(job)] : 0;
 }
 
 static int64_t width_of(const struct planner_ctx *ctx, const struct job *job)
@@ -143,7 +147,7 @@ static void sink(struct planner_ctx *ctx, struct plan *plan)
             const struct job *job = view_job(ctx->view, i);
             int64_t limit = limit_of(ctx, job);
 
-            if (!limit || position_of(job) >= RUN_END || ran_seconds(ctx, job) * width_of(ctx, job) < limit)
+            if (!limit || position_of(job) >= RUN_END || ran_of(ctx, job) * width_of(ctx, job) < limit)
                 continue;
             if (!best || job->spec.submit < best->spec.submit ||
                 (job->spec.submit == best->spec.submit && job->spec.id < best->spec.id)) {
@@ -157,6 +161,16 @@ static void sink(struct planner_ctx *ctx, struct plan *plan)
     }
 }
 
+/* From now until the queue of a running job is looked at: at the whole second after it passes its limit; or late. */
+static usec_t timer_of(const struct planner_ctx *ctx, const struct job *job, int64_t limit)
+{
+    int64_t width = width_of(ctx, job);
+
+    if (ctx->params[P_TIMER] == TIMER_EXACT)
+        return (limit + width * USEC_SEC - 1) / (width * USEC_SEC) * USEC_SEC - ran_of(ctx, job);
+    return (limit - ran_of(ctx, job)) / USEC_SEC / width * USEC_SEC;
+}
+
 static void set_timer(struct planner_ctx *ctx, struct plan *plan)
 {
     usec_t at = USEC_NEVER, now = view_now(ctx->view);
@@ -164,9 +178,9 @@ static void set_timer(struct planner_ctx *ctx, struct plan *plan)
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         const struct job *job = view_job(ctx->view, i);
         int64_t limit = limit_of(ctx, job);
-        usec_t jump = now + (limit - ran_seconds(ctx, job)) / width_of(ctx, job) * USEC_SEC;
+        usec_t jump = limit ? now + timer_of(ctx, job, limit) : now;
 
-        if (limit && jump > now && jump < at)
+        if (jump > now && jump < at)
             at = jump;
     }
     plan_wake(plan, USEC_NEVER);

@@ -261,9 +261,9 @@ const char *policy_compat(const struct policy_setup *setup, size_t index)
 
 static int set_compat(struct policy_setup *setup, const char *value, struct error *err)
 {
-    const char *known = policy_compat(setup, 0);
+    char known[128] = "";
 
-    if (!known)
+    if (!policy_compat(setup, 0))
         return -ENOENT;
     for (size_t i = 0; i < sizeof(compats) / sizeof(*compats); i++) {
         if (!compat_of(&compats[i], setup) || strcmp(compats[i].name, value) != 0)
@@ -275,7 +275,18 @@ static int set_compat(struct policy_setup *setup, const char *value, struct erro
         set_fixed(setup, compats[i].fixed);
         return 0;
     }
-    return strcmp(value, "none") == 0 ? 0 : error_set(err, -EINVAL, "compat: expected %s, got '%s'", known, value);
+    if (strcmp(value, "none") == 0)
+        return 0;
+    for (size_t i = 0; policy_compat(setup, i); i++) {
+        const char *name = policy_compat(setup, i);
+        size_t have = strlen(known), length = strlen(name);
+
+        if (have + length + 3 > sizeof(known))
+            break;
+        memcpy(known + have, i ? ", " : "", i ? 3 : 1);
+        memcpy(known + strlen(known), name, length + 1);
+    }
+    return error_set(err, -EINVAL, "compat: expected %s, got '%s'", known, value);
 }
 
 int policy_set(struct policy_setup *setup, const char *key, const char *value, struct error *err)

@@ -40,6 +40,8 @@ static int instant(struct driver *d)
     int r = answer_due(d);
 
     if (r == 0)
+        r = answer_event_costs(d);
+    if (r == 0)
         r = answer_reports(d);
     if (r == 0)
         r = answer_faults(d);

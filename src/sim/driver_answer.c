@@ -49,6 +49,7 @@ static int offer_started(struct driver *d, uint32_t index)
     actor_settle(d, a);
     a->rate = event.rate;
     a->running = true;
+    a->charged = d->now;
     if (out->start < 0)
         out->start = d->now;
     bars_close(d, index);
@@ -127,6 +128,33 @@ int answer_due(struct driver *d)
             heap_clear(&d->heap, index);
             break;
         }
+    }
+    return r;
+}
+
+/* What an event costs those that run on through it, if the world says so: at most the time since the last one. A look
+ * at every job that has come; only a world made for comparison asks for it. */
+int answer_event_costs(struct driver *d)
+{
+    int r = 0;
+
+    if (d->config->world.costs != COSTS_MURI_SIM)
+        return 0;
+    for (uint32_t i = 0; i < d->next_arrival && r == 0; i++) {
+        struct actor *a = &d->actors[i];
+        struct event event = { .kind = EVENT_RATE, .rate = a->rate };
+        usec_t cost = world_event_cost(d->world, i), since = d->now - a->charged;
+
+        if (!a->running || since == 0)
+            continue;
+        cost = cost < since ? cost : since;
+        a->charged = d->now;
+        actor_settle(d, a);
+        a->progress -= muldiv_floor(cost, a->rate, PPM_ONE);
+        d->result->jobs[i].overhead += cost;
+        actor_plan_end(d, i);
+        event.progress = a->progress;
+        r = offer(d, &event, i);
     }
     return r;
 }

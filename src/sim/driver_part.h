@@ -17,6 +17,7 @@ struct actor {
     usec_t since;    /* progress below is up to here */
     usec_t progress; /* true progress, in nominal run time */
     usec_t saved;    /* of it, what a crash cannot take */
+    usec_t charged;  /* when an event last cost it something, or it began to run */
     ppm_t rate;
 };
 
@@ -58,6 +59,7 @@ void actor_touch_neighbours(struct driver *d, uint32_t slot);
 
 /* driver_answer.c */
 int answer_due(struct driver *d);
+int answer_event_costs(struct driver *d);
 int answer_faults(struct driver *d);
 int answer_script(struct driver *d);
 int answer_arrival(struct driver *d, uint32_t index);

@@ -39,7 +39,16 @@ enum world_cost {
     WORLD_COST_COUNT
 };
 
-enum world_costs { COSTS_NONE, COSTS_LUCID, COSTS_MURI, COSTS_POLLUX, COSTS_CHRONUS, COSTS_GANDIVA, COSTS_COUNT };
+enum world_costs {
+    COSTS_NONE,
+    COSTS_LUCID,
+    COSTS_MURI,
+    COSTS_MURI_SIM,
+    COSTS_POLLUX,
+    COSTS_CHRONUS,
+    COSTS_GANDIVA,
+    COSTS_COUNT
+};
 enum world_slowdown { SLOWDOWN_NONE, SLOWDOWN_PHILLY, SLOWDOWN_COUNT };
 enum world_keep { KEEP_ALL, KEEP_CHECKPOINT, KEEP_NONE, KEEP_COUNT };
 
@@ -111,6 +120,9 @@ struct world_shape world_shape_best(const struct world *world, int32_t gpus, uin
 
 /* Time for which the job holds its GPUs without progress. */
 usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind, const struct world_shape *shape);
+
+/* Time that every running job loses at each event of the cluster, as the simulator of Muri has it; 0 = none. */
+usec_t world_event_cost(const struct world *world, uint32_t job);
 
 /* Progress that survives a stop: planned (told to stop, and it saved itself) or a crash. What an earlier planned stop
  * has saved is not lost by a later crash; the driver keeps that larger number. */

@@ -7,7 +7,7 @@
 #include "sim/world.h"
 
 const struct world_param world_params[] = {
-    { "costs", "none|lucid|muri|pollux|chronus|gandiva", "none",
+    { "costs", "none|lucid|muri|muri-sim|pollux|chronus|gandiva", "none",
       "costs of start, resume and migration as a peer has them" },
     { "start", "time", "0", "holding GPUs without progress at the first start" },
     { "restart", "time", "0", "the same at each resume" },
@@ -157,7 +157,7 @@ static int set_cost(struct world_config *config, enum world_cost kind, const cha
 
 static int set_choice(struct world_config *config, const char *key, const char *value, struct error *err)
 {
-    static const char *const costs[] = { "none", "lucid", "muri", "pollux", "chronus", "gandiva", NULL };
+    static const char *const costs[] = { "none", "lucid", "muri", "muri-sim", "pollux", "chronus", "gandiva", NULL };
     static const char *const slowdowns[] = { "none", "philly", NULL };
     static const char *const keeps[] = { "all", "checkpoint", "none", NULL };
     const char *const *words = *key == 'c' ? costs : *key == 's' ? slowdowns : keeps;

@@ -152,7 +152,7 @@ static void settings_are_checked(void **state)
     assert_int_equal(world_config_set(&config, "restart", "1 week", &err), -EINVAL);
     assert_string_equal(err.text, "restart: ' week' is not a unit of time: expected us, ms, s, m, h, d or w");
     assert_int_equal(world_config_set(&config, "costs", "borg", &err), -EINVAL);
-    assert_string_equal(err.text, "costs: 'borg' is not one of none, lucid, muri, pollux, chronus, gandiva");
+    assert_string_equal(err.text, "costs: 'borg' is not one of none, lucid, muri, muri-sim, pollux, chronus, gandiva");
     assert_int_equal(world_config_set(&config, "estimate-error", "much", &err), -EINVAL);
     assert_int_equal(world_config_set(&config, "estimate-error", "30%", &err), 0);
     assert_int_equal(config.estimate_error, 300000);
@@ -206,9 +206,10 @@ static void costs_are_the_peers(void **state)
     assert_int_equal(rework_of(&scene, "none", 2), 0);
     assert_int_equal(cost_of(&scene, "lucid", 1, WORLD_START), 0);
     assert_int_equal(cost_of(&scene, "muri", 0, WORLD_RESUME), 7 * USEC_SEC);
-    assert_int_equal(cost_of(&scene, "muri", 1, WORLD_RESUME), 42800000); /* 38 + 8 x 3/5 */
+    assert_int_equal(cost_of(&scene, "muri", 1, WORLD_RESUME), 46 * USEC_SEC);
     assert_int_equal(cost_of(&scene, "muri", 2, WORLD_RESUME), 8 * USEC_SEC);
     assert_int_equal(cost_of(&scene, "muri", 3, WORLD_RESUME), 10 * USEC_SEC);
+    assert_int_equal(cost_of(&scene, "muri-sim", 1, WORLD_RESUME), 0); /* at every event instead */
     assert_int_equal(cost_of(&scene, "pollux", 0, WORLD_START), 30 * USEC_SEC);
     assert_int_equal(cost_of(&scene, "pollux", 2, WORLD_RESUME), 30 * USEC_SEC);
     assert_int_equal(cost_of(&scene, "pollux", 2, WORLD_MIGRATE), 30 * USEC_SEC);
