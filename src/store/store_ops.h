@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* store_ops.h - what one kind of store fills in; see store.h for what each call promises. */
+#include "store/store.h"
+
+struct store_ops {
+    const char *name;
+    void (*close)(struct store *store);
+    int (*commit)(struct store *store, const struct store_write *write, struct error *err);
+    int (*load)(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err);
+    int (*history)(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
+                   struct error *err);
+    int (*history_get)(struct store *store, int64_t id, store_job_fn each, void *arg, struct error *err);
+    int (*backup)(struct store *store, const char *to, struct error *err);
+};
+
+struct store {
+    const struct store_ops *ops;
+    uint64_t seq; /* of the last batch */
+};
+
+int store_mem_open(struct store **ret_store, struct error *err);
+int store_sqlite_open(const char *directory, struct store **ret_store, struct error *err);
+int store_sqlite_restore(const char *from, const char *directory, struct error *err);

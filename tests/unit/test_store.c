@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every kind of store promises, asked of each of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/store.h"
+
+struct ground {
+    char directory[64];
+    const char *where;
+    struct store *store;
+};
+
+static void put(struct store *store, uint64_t seq, const char *text)
+{
+    struct error err = { 0 };
+    struct store_write write = { .seq = seq, .batch = text, .batch_size = strlen(text) };
+
+    assert_int_equal(store_commit(store, &write, &err), 0);
+}
+
+struct heard {
+    char text[4096];
+};
+
+static int hear(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    struct heard *heard = arg;
+    size_t at = strlen(heard->text);
+
+    (void)err;
+    (void)snprintf(heard->text + at, sizeof(heard->text) - at, "%llu=%.*s ", (unsigned long long)seq, (int)size, data);
+    return 0;
+}
+
+static void expect_content(struct store *store, const char *text)
+{
+    struct heard heard = { "" };
+    struct error err = { 0 };
+
+    assert_int_equal(store_load(store, hear, hear, &heard, &err), 0);
+    assert_string_equal(heard.text, text);
+}
+
+static void reopen(struct ground *g)
+{
+    struct error err = { 0 };
+
+    if (strcmp(g->where, "mem:") == 0)
+        return;
+    store_close(g->store);
+    assert_int_equal(store_open(g->where, &g->store, &err), 0);
+}
+
+static void test_batches(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct store_write wrong = { .seq = 5, .batch = "x", .batch_size = 1 };
+
+    expect_content(g->store, "");
+    put(g->store, 1, "one");
+    put(g->store, 2, "two");
+    assert_int_equal(store_commit(g->store, &wrong, &err), -EINVAL);
+    reopen(g);
+    expect_content(g->store, "1=one 2=two ");
+    put(g->store, 3, "three");
+    expect_content(g->store, "1=one 2=two 3=three ");
+}
+
+static void test_snapshot(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct store_write write = {
+        .seq = 3, .batch = "three", .batch_size = 5, .snapshot = "both", .snapshot_size = 4, .snapshot_seq = 2
+    };
+
+    put(g->store, 1, "one");
+    put(g->store, 2, "two");
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    reopen(g);
+    expect_content(g->store, "2=both 3=three ");
+    write = (struct store_write){ .snapshot = "all", .snapshot_size = 3, .snapshot_seq = 3 };
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    reopen(g);
+    expect_content(g->store, "3=all ");
+    put(g->store, 4, "four");
+    expect_content(g->store, "3=all 4=four ");
+}
+
+static int hear_job(void *arg, const struct store_job *job, struct error *err)
+{
+    struct heard *heard = arg;
+    size_t at = strlen(heard->text);
+
+    (void)err;
+    (void)snprintf(heard->text + at, sizeof(heard->text) - at, "%lld:%s:%s ", (long long)job->id, job->user, job->json);
+    return 0;
+}
+
+static void expect_history(struct store *store, const struct store_query *query, const char *text)
+{
+    struct heard heard = { "" };
+    struct error err = { 0 };
+
+    assert_int_equal(store_history(store, query, hear_job, &heard, &err), 0);
+    assert_string_equal(heard.text, text);
+}
+
+static void test_history(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct heard heard = { "" };
+    struct store_job jobs[3];
+
+    for (int i = 0; i < 3; i++)
+        jobs[i] = (struct store_job){ .id = 10 + i,
+                                      .end = 100 * (i + 1),
+                                      .user = i == 1 ? "bob" : "eve",
+                                      .vc = "a",
+                                      .state = "COMPLETED",
+                                      .name = "n",
+                                      .json = "{}" };
+    assert_int_equal(store_commit(g->store, &(struct store_write){ .jobs = jobs, .job_count = 3 }, &err), 0);
+    reopen(g);
+    expect_history(g->store, &(struct store_query){ 0 }, "12:eve:{} 11:bob:{} 10:eve:{} ");
+    expect_history(g->store, &(struct store_query){ .user = "eve" }, "12:eve:{} 10:eve:{} ");
+    expect_history(g->store, &(struct store_query){ .limit = 1, .before_id = 12 }, "11:bob:{} ");
+    expect_history(g->store, &(struct store_query){ .since = 150, .until = 300 }, "11:bob:{} ");
+    expect_history(g->store, &(struct store_query){ .state = "FAILED" }, "");
+    jobs[0].json = "[1]";
+    assert_int_equal(store_commit(g->store, &(struct store_write){ .jobs = jobs, .job_count = 1 }, &err), 0);
+    assert_int_equal(store_history_get(g->store, 10, hear_job, &heard, &err), 0);
+    assert_string_equal(heard.text, "10:eve:[1] ");
+    assert_int_equal(store_history_get(g->store, 99, hear_job, &heard, &err), -ENOENT);
+}
+
+static void test_backup(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct store *other = NULL;
+    char file[128], directory[128], database[160];
+
+    (void)snprintf(file, sizeof(file), "%s.copy", g->directory);
+    (void)snprintf(directory, sizeof(directory), "%s.again", g->directory);
+    (void)snprintf(database, sizeof(database), "%s/muster.db", directory);
+    put(g->store, 1, "one");
+    if (strcmp(g->where, "mem:") == 0) {
+        assert_int_equal(store_backup(g->store, file, &err), -ENOTSUP);
+        return;
+    }
+    assert_int_equal(store_backup(g->store, file, &err), 0);
+    put(g->store, 2, "two");
+    assert_int_equal(store_restore(file, directory, &err), 0);
+    assert_int_equal(store_restore(file, directory, &err), -EEXIST);
+    assert_int_equal(store_open(directory, &other, &err), 0);
+    expect_content(other, "1=one ");
+    store_close(other);
+    assert_int_equal(store_restore("/nonexistent/file", "/nonexistent/dir", &err), -ENOENT);
+}
+
+/* Files only: what one in memory cannot show. */
+static void test_exclusive(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct store *second = NULL;
+
+    if (strcmp(g->where, "mem:") == 0)
+        skip();
+    assert_int_equal(store_open(g->where, &second, &err), -EBUSY);
+    assert_non_null(strstr(err.text, "another controller"));
+}
+
+static int open_store(struct ground *g, const char *where)
+{
+    struct error err = { 0 };
+
+    g->where = where;
+    return store_open(where, &g->store, &err);
+}
+
+static int setup_mem(void **state)
+{
+    struct ground *g = calloc(1, sizeof(*g));
+
+    *state = g;
+    return open_store(g, "mem:");
+}
+
+static int setup_sqlite(void **state)
+{
+    struct ground *g = calloc(1, sizeof(*g));
+
+    *state = g;
+    (void)strcpy(g->directory, "/tmp/muster-store-XXXXXX");
+    return mkdtemp(g->directory) ? open_store(g, g->directory) : -1;
+}
+
+static int teardown(void **state)
+{
+    struct ground *g = *state;
+    char command[256];
+
+    store_close(g->store);
+    if (g->directory[0]) {
+        (void)snprintf(command, sizeof(command), "rm -rf %s %s.copy %s.again", g->directory, g->directory,
+                       g->directory);
+        assert_int_equal(system(command), 0);
+    }
+    free(g);
+    return 0;
+}
+
+#define BOTH(test)                                                                                                     \
+    { #test " (memory)", test, setup_mem, teardown, NULL },                                                            \
+    {                                                                                                                  \
+#test " (sqlite)", test, setup_sqlite, teardown, NULL                                                          \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_batches), BOTH(test_snapshot), BOTH(test_history), BOTH(test_backup), BOTH(test_exclusive),
+    };
+
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}
