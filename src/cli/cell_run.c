@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/file.h"
-#include "wire/yaml_doc.h"
+#include "cli/load.h"
 
 #define ANNOTATION_BYTES_MAX ((size_t)1 << 28)
 
@@ -37,12 +36,9 @@ static int cells_load(const char *path, uint32_t leaves, struct cells **ret_cell
                       struct error *err)
 {
     struct cells_limits limits = { .foreign_leaves = leaves };
-    CLEANUP_BYTES struct bytes bytes = { 0 };
     struct cell_spec spec = { 0 };
-    int r = file_read(path, YAML_BYTES_MAX, &bytes, err);
+    int r = cell_spec_load(path, &spec, NULL, warnings, err);
 
-    if (r == 0)
-        r = hived_config_read(file_label(path), &bytes, &spec, warnings, err);
     if (r < 0)
         return r;
     r = cells_new(&spec, &limits, ret_cells, err);

@@ -12,16 +12,32 @@
 #include "cli/cell_replay.h"
 #include "cli/cell_run.h"
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "cli/verbs.h"
+#include "wire/hived_write.h"
 #include "wire/json_read.h"
 
+#define EXPANDED_BYTES_MAX ((size_t)1 << 28)
 enum { ADDRESS_MAX = 512, OPT_JSON = 256, ARGS_MAX = 256 };
 
 struct cell_args {
-    const char *list[ARGS_MAX];
+    const char *cluster, *list[ARGS_MAX]; /* the cluster by -c, or else as the first argument */
     int count, min, max;
-    bool json;
+    bool json, with_cluster;
 };
+
+/* Without -c, the first argument is the cluster. */
+static void args_end(struct cell_args *a, struct argp_state *state)
+{
+    if (a->with_cluster && !a->cluster && a->count > 0) {
+        a->cluster = a->list[0];
+        memmove(a->list, a->list + 1, (size_t)--a->count * sizeof(a->list[0]));
+    }
+    if (a->count < a->min || (a->with_cluster && !a->cluster))
+        argp_error(state, "an argument is missing");
+    if (a->count > a->max)
+        argp_error(state, "too many arguments");
+}
 
 static error_t args_parse(int key, char *arg, struct argp_state *state)
 {
@@ -29,22 +45,29 @@ static error_t args_parse(int key, char *arg, struct argp_state *state)
 
     if (key == OPT_JSON)
         a->json = true;
-    else if (key == ARGP_KEY_ARG && a->count < a->max)
+    else if (key == 'c')
+        a->cluster = arg;
+    else if (key == ARGP_KEY_ARG && a->count < ARGS_MAX)
         a->list[a->count++] = arg;
     else if (key == ARGP_KEY_ARG)
         argp_error(state, "too many arguments");
-    else if (key == ARGP_KEY_END && a->count < a->min)
-        argp_error(state, "an argument is missing");
+    else if (key == ARGP_KEY_END)
+        args_end(a, state);
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
 }
 
 static const struct argp_option options[] = { { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 }, { 0 } };
+static const struct argp_option cluster_options[] = {
+    { "cluster", 'c', "CLUSTER", 0, "A file, HiveD's or ours, or a string such as 4x8:H100; also as an argument", 0 },
+    { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 },
+    { 0 },
+};
 
 static int parse(const char *usage, const char *doc, int argc, char **argv, struct cell_args *a)
 {
-    struct argp argp = { options, args_parse, usage, doc, NULL, NULL, NULL };
+    struct argp argp = { a->with_cluster ? cluster_options : options, args_parse, usage, doc, NULL, NULL, NULL };
 
     return cli_parse(&argp, argc, argv, a);
 }
@@ -86,14 +109,21 @@ static int cell_replay_cmd(int argc, char **argv)
     return totals.failed ? CODE_FAILED : CODE_DONE;
 }
 
+static void warnings_print(const struct hived_warnings *warnings)
+{
+    for (int i = 0; i < warnings->count && i < HIVED_WARNINGS_MAX; i++)
+        (void)fprintf(stderr, "muster: warning: %s\n", warnings->text[i]);
+    if (warnings->count > HIVED_WARNINGS_MAX)
+        (void)fprintf(stderr, "muster: warning: and %d more\n", warnings->count - HIVED_WARNINGS_MAX);
+}
+
 static int run_open(const char *file, struct cell_run *run)
 {
     struct hived_warnings warnings = { 0 };
     struct error err = { 0 };
     int r = cell_run_open(run, file, &warnings, &err);
 
-    for (int i = 0; i < warnings.count && i < HIVED_WARNINGS_MAX; i++)
-        (void)fprintf(stderr, "muster: warning: %s\n", warnings.text[i]);
+    warnings_print(&warnings);
     return r < 0 ? cli_fail(r, &err) : CODE_DONE;
 }
 
@@ -148,13 +178,14 @@ static void cell_line(const struct cells *s, uint32_t cell, int depth)
 
 static int cell_tree(int argc, char **argv)
 {
-    struct cell_args a = { .min = 1, .max = 1 };
+    struct cell_args a = { .with_cluster = true };
     struct cell_run run;
     __attribute__((cleanup(cleanup_json_decref))) json_t *physical = json_array(), *virtuals = json_array();
-    int code = parse("CLUSTER", "Prints the physical cells of a configuration, then the virtual ones.", argc, argv, &a);
+    int code =
+        parse("[CLUSTER]", "Prints the physical cells of a configuration, then the virtual ones.", argc, argv, &a);
 
     if (code == CODE_DONE)
-        code = run_open(a.list[0], &run);
+        code = run_open(a.cluster, &run);
     if (code != CODE_DONE)
         return code;
     for (uint32_t c = 0; c < cells_count(run.cells); c++) {
@@ -183,15 +214,15 @@ static int cell_tree(int argc, char **argv)
 /* One line a virtual cluster, chain and type: how many cells it is granted. */
 static int cell_ls(int argc, char **argv)
 {
-    struct cell_args a = { .min = 1, .max = 1 };
+    struct cell_args a = { .with_cluster = true };
     struct cell_run run;
     __attribute__((cleanup(cleanup_json_decref))) json_t *items = json_array();
     uint32_t count = 0;
     struct cell_info info, next;
-    int code = parse("CLUSTER", "Lists what each virtual cluster is granted.", argc, argv, &a);
+    int code = parse("[CLUSTER]", "Lists what each virtual cluster is granted.", argc, argv, &a);
 
     if (code == CODE_DONE)
-        code = run_open(a.list[0], &run);
+        code = run_open(a.cluster, &run);
     if (code != CODE_DONE)
         return code;
     if (!a.json)
@@ -231,24 +262,24 @@ static int cell_ls(int argc, char **argv)
 
 static int cell_show(int argc, char **argv)
 {
-    struct cell_args a = { .min = 2, .max = 2 };
+    struct cell_args a = { .min = 1, .max = 1, .with_cluster = true };
     struct cell_run run;
     char address[ADDRESS_MAX];
     uint32_t c = 0;
-    int code = parse("CLUSTER ADDRESS", "Shows one cell and what is inside it.", argc, argv, &a);
+    int code = parse("[CLUSTER] ADDRESS", "Shows one cell and what is inside it.", argc, argv, &a);
 
     if (code == CODE_DONE)
-        code = run_open(a.list[0], &run);
+        code = run_open(a.cluster, &run);
     if (code != CODE_DONE)
         return code;
     for (; c < cells_count(run.cells); c++) {
         cells_address(run.cells, c, address, sizeof(address));
-        if (strcmp(address, a.list[1]) == 0)
+        if (strcmp(address, a.list[0]) == 0)
             break;
     }
     if (c == cells_count(run.cells)) {
-        (void)fprintf(stderr, "muster: error: no cell '%s'\nhint: muster cell tree %s lists them\n", a.list[1],
-                      a.list[0]);
+        (void)fprintf(stderr, "muster: error: no cell '%s'\nhint: muster cell tree %s lists them\n", a.list[0],
+                      a.cluster);
         code = CODE_NOT_FOUND;
     } else if (a.json) {
         json_t *out = cell_json(run.cells, c, true);
@@ -263,6 +294,35 @@ static int cell_show(int argc, char **argv)
     return code;
 }
 
+/* The same cells as a configuration of HiveD's; what the words were taken to mean, as comments. */
+static int cell_expand(int argc, char **argv)
+{
+    struct cell_args a = { .with_cluster = true };
+    struct hived_warnings warnings = { 0 };
+    struct cell_spec spec = { 0 };
+    CLEANUP_BUF struct buf words = BUF_INIT(EXPANDED_BYTES_MAX), out = BUF_INIT(EXPANDED_BYTES_MAX);
+    struct error err = { 0 };
+    int r, code = parse("[CLUSTER]",
+                        "Prints the cells of a cluster and what its virtual clusters are granted as a configuration "
+                        "file of HiveD's. How guarantees in words were understood is told in comments.",
+                        argc, argv, &a);
+
+    if (code != CODE_DONE)
+        return code;
+    r = cell_spec_load(a.cluster, &spec, &words, &warnings, &err);
+    if (r < 0)
+        return cli_fail(r, &err);
+    warnings_print(&warnings);
+    hived_config_write(&spec, &out);
+    cell_spec_done(&spec);
+    if (out.error || words.error)
+        return cli_fail(out.error, &err);
+    for (const char *line = words.data; line && *line; line = strchr(line, '\n') + 1)
+        (void)printf("# %.*s\n", (int)(strchr(line, '\n') - line), line);
+    (void)fwrite(out.data, 1, out.size, stdout);
+    return CODE_DONE;
+}
+
 int cmd_cell(int argc, char **argv)
 {
     static const struct verb verbs[] = {
@@ -270,6 +330,7 @@ int cmd_cell(int argc, char **argv)
         { "tree", "the cells of a configuration", cell_tree },
         { "ls", "what each virtual cluster is granted", cell_ls },
         { "show", "one cell", cell_show },
+        { "expand", "guarantees in words as cells, in HiveD's form", cell_expand },
         { 0 },
     };
 

@@ -10,6 +10,7 @@
 
 #include "io/file.h"
 #include "wire/cluster.h"
+#include "wire/cluster_cells.h"
 #include "wire/trace.h"
 #include "wire/yaml_doc.h"
 
@@ -20,6 +21,12 @@ static bool ends_in(const char *text, const char *end)
     if (length > 3 && strcmp(text + length - 3, ".gz") == 0)
         length -= 3;
     return length > tail && memcmp(text + length - tail, end, tail) == 0;
+}
+
+static bool is_file(const char *argument)
+{
+    return strcmp(argument, "-") == 0 || ends_in(argument, ".yaml") || ends_in(argument, ".yml") ||
+           ends_in(argument, ".csv");
 }
 
 static int cluster_file_load(const char *path, struct cluster_spec *ret_spec, struct error *err)
@@ -38,12 +45,36 @@ int cluster_load(const char *argument, struct cluster_spec *ret_spec, struct err
 {
     int r;
 
-    if (strcmp(argument, "-") == 0 || ends_in(argument, ".yaml") || ends_in(argument, ".yml") ||
-        ends_in(argument, ".csv"))
+    if (is_file(argument))
         return cluster_file_load(argument, ret_spec, err);
     r = cluster_parse(argument, ret_spec, err);
     if (r == -EINVAL && access(argument, R_OK) == 0)
         return cluster_file_load(argument, ret_spec, err);
+    return r;
+}
+
+int cell_spec_load(const char *argument, struct cell_spec *ret_spec, struct buf *words, struct hived_warnings *warnings,
+                   struct error *err)
+{
+    struct cluster_spec cluster = { 0 };
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    int r = is_file(argument) && !ends_in(argument, ".csv") ? file_read(argument, YAML_BYTES_MAX, &bytes, err)
+                                                            : cluster_load(argument, &cluster, err);
+
+    if (r == 0 && bytes.data) {
+        if (cluster_is_hived(file_label(argument), &bytes))
+            return hived_config_read(file_label(argument), &bytes, ret_spec, warnings, err);
+        r = cluster_read_yaml(file_label(argument), &bytes, &cluster, err);
+    }
+    if (r < 0)
+        return r;
+    if (cluster.cells && cluster.guarantee_count == 0) { /* HiveD's, under a name that does not tell */
+        *ret_spec = *cluster.cells;
+        *cluster.cells = (struct cell_spec){ 0 };
+    } else {
+        r = cluster_cells(&cluster, ret_spec, words, NULL, err);
+    }
+    cluster_spec_done(&cluster);
     return r;
 }
 

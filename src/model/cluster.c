@@ -9,5 +9,9 @@ void cluster_spec_done(struct cluster_spec *spec)
     names_done(&spec->names);
     mem_free(spec->nodes);
     mem_free(spec->vcs);
+    mem_free(spec->guarantees);
+    if (spec->cells)
+        cell_spec_done(spec->cells);
+    mem_free(spec->cells);
     *spec = (struct cluster_spec){ 0 };
 }

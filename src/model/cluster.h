@@ -9,6 +9,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "model/cell.h"
 
 enum {
     SKUS_MAX = 16,
@@ -18,6 +19,7 @@ enum {
 };
 #define NODES_MAX ((size_t)1 << 20)
 #define CLUSTER_GPUS_MAX ((size_t)1 << 22)
+#define CLUSTER_GUARANTEES_MAX ((size_t)1 << 16)
 
 struct sku_spec {
     uint32_t name;       /* cluster_spec.names */
@@ -46,16 +48,39 @@ struct vc_spec {
     uint32_t policy;         /* a name, or NAME_NONE: the cluster's default */
     int32_t quota[SKUS_MAX]; /* whole GPUs of each SKU it is owed */
     int32_t borrow_max;      /* whole GPUs beyond the quota; -1 = as many as are idle */
+    int32_t user_max;        /* GPUs that one user may have here at a time; 0 = no limit */
+    usec_t min_runtime;      /* a job is not stopped for another's sake before; 0 = no such promise */
     uint32_t param_count;
     struct param_text params[PARAMS_MAX];
+};
+
+/* What a virtual cluster is guaranteed of one GPU type, in words: "4 nodes", "16 gpus in 4s". */
+enum guarantee_unit {
+    GUARANTEE_GPUS,
+    GUARANTEE_GROUPS,
+    GUARANTEE_SOCKETS,
+    GUARANTEE_NODES,
+    GUARANTEE_RACKS,
+    GUARANTEE_DOMAINS,
+    GUARANTEE_UNITS
+};
+
+struct guarantee {
+    uint32_t vc, count;
+    uint16_t sku;
+    uint16_t together; /* of GPUs: so many in one cell; 0: in the largest cells that make them up */
+    uint8_t unit;
 };
 
 struct cluster_spec {
     struct names names;
     uint32_t sku_count, node_count, rack_count, domain_count, vc_count;
     struct sku_spec skus[SKUS_MAX];
-    struct node_spec *nodes; /* owned; sorted so that a rack's and a domain's nodes are contiguous */
-    struct vc_spec *vcs;     /* owned; at least one. None in the file: one, "default", owed everything */
+    struct node_spec *nodes;      /* owned; sorted so that a rack's and a domain's nodes are contiguous */
+    struct vc_spec *vcs;          /* owned; at least one. None in the file: one, "default", owed everything */
+    struct guarantee *guarantees; /* owned; in the order of the file. Their GPUs are in the quotas as well */
+    uint32_t guarantee_count;
+    struct cell_spec *cells; /* owned; the same as cells, when the file gives guarantees or is HiveD's; else NULL */
 };
 
 void cluster_spec_done(struct cluster_spec *spec);

@@ -25,7 +25,7 @@ struct node_group {
 
 struct cluster_build {
     struct cluster_spec spec;
-    size_t node_capacity, vc_capacity, gpus;
+    size_t node_capacity, vc_capacity, guarantee_capacity, gpus;
     struct names node_names, prefixes;
     uint32_t *prefix_used; /* by prefix: numbers given */
     size_t prefix_capacity;

@@ -3,29 +3,19 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "wire/cluster.h"
-#include "wire/cluster_build.h"
-#include "wire/decimal.h"
+#include "wire/cluster_hived.h"
+#include "wire/cluster_yaml.h"
 #include "wire/suggest.h"
-#include "wire/yaml_doc.h"
 
 #define SKU_DEFAULT "gpu"
 
 enum { TOP_SKUS, TOP_RACKS, TOP_NODES, TOP_VCS, TOP_COUNT };
 enum { RACK_NAME, RACK_DOMAIN, RACK_COUNT_KEY, RACK_NODES, RACK_KEYS };
 enum { N_COUNT, N_PREFIX, N_NAME, N_GPUS, N_SKU, N_SOCKETS, N_GROUPS, N_CPUS, N_MEMORY, N_KEYS };
-enum { VC_QUOTA, VC_POLICY, VC_BORROW, VC_SET, VC_KEYS };
 
-struct file_cluster {
-    struct yaml_doc doc;
-    struct cluster_build build;
-    struct names racks, domains; /* names in use */
-    uint32_t rack;               /* the next one's number */
-    bool skus_listed;            /* only these exist */
-};
-
-/* Gives an error of the builder the place it lacks. */
-static int built(struct file_cluster *file, const yaml_node_t *node, int r, struct error *err)
+int cluster_yaml_built(struct file_cluster *file, const yaml_node_t *node, int r, struct error *err)
 {
     char words[200];
 
@@ -47,7 +37,7 @@ static int skus_read(struct file_cluster *file, yaml_node_t *map, struct error *
         const char *name = (const char *)key->data.scalar.value;
         uint16_t sku;
 
-        r = built(file, key, cluster_build_sku(&file->build, name, &sku, err), err);
+        r = cluster_yaml_built(file, key, cluster_build_sku(&file->build, name, &sku, err), err);
         if (r == 0)
             r = yaml_keys(&file->doc, value, keys, 1, err);
         if (r == 0 && keys[0].value)
@@ -57,8 +47,7 @@ static int skus_read(struct file_cluster *file, yaml_node_t *map, struct error *
     return r;
 }
 
-/* A SKU that was listed, or, in a file without a list, any. */
-static int sku_find(struct file_cluster *file, const yaml_node_t *node, uint16_t *ret_sku, struct error *err)
+int cluster_yaml_sku(struct file_cluster *file, const yaml_node_t *node, uint16_t *ret_sku, struct error *err)
 {
     struct cluster_spec *spec = &file->build.spec;
     const char *known[SKUS_MAX], *near, *name;
@@ -68,7 +57,7 @@ static int sku_find(struct file_cluster *file, const yaml_node_t *node, uint16_t
     if (r < 0)
         return r;
     if (!file->skus_listed)
-        return built(file, node, cluster_build_sku(&file->build, name, ret_sku, err), err);
+        return cluster_yaml_built(file, node, cluster_build_sku(&file->build, name, ret_sku, err), err);
     for (uint32_t i = 0; i < spec->sku_count; i++) {
         known[i] = names_get(&spec->names, spec->skus[i].name);
         if (strcmp(known[i], name) == 0) {
@@ -89,7 +78,7 @@ static int sku_default(struct file_cluster *file, const yaml_node_t *node, uint1
         return 0;
     if (file->build.spec.sku_count > 1)
         return yaml_fail(&file->doc, node, err, "key 'sku' is missing: there are several");
-    return built(file, node, cluster_build_sku(&file->build, SKU_DEFAULT, ret_sku, err), err);
+    return cluster_yaml_built(file, node, cluster_build_sku(&file->build, SKU_DEFAULT, ret_sku, err), err);
 }
 
 static int optional(struct file_cluster *file, const struct yaml_key *key, int64_t max, int64_t *value,
@@ -143,7 +132,7 @@ static int group_read(struct file_cluster *file, yaml_node_t *map, struct node_g
     if (r == 0 && keys[N_MEMORY].value)
         r = yaml_mib(&file->doc, keys[N_MEMORY].value, NODE_MEMORY_MIB_MAX, &group.memory_mib, err);
     if (r == 0)
-        r = keys[N_SKU].value ? sku_find(file, keys[N_SKU].value, &group.sku, err)
+        r = keys[N_SKU].value ? cluster_yaml_sku(file, keys[N_SKU].value, &group.sku, err)
                               : sku_default(file, map, &group.sku, err);
     if (r == 0)
         *ret_group = group;
@@ -159,14 +148,16 @@ static int nodes_read(struct file_cluster *file, yaml_node_t *node, uint32_t rac
 
     if (node->type == YAML_MAPPING_NODE) {
         r = group_read(file, node, &group, err);
-        return r < 0 ? r : built(file, node, cluster_build_nodes(&file->build, &group, rack, domain, err), err);
+        return r < 0
+                   ? r
+                   : cluster_yaml_built(file, node, cluster_build_nodes(&file->build, &group, rack, domain, err), err);
     }
     if (node->type != YAML_SEQUENCE_NODE || !yaml_item(&file->doc, node, 0, &item))
         return yaml_fail(&file->doc, node, err, "nodes: expected a mapping or a list of mappings");
     for (size_t i = 0; r == 0 && yaml_item(&file->doc, node, i, &item); i++) {
         r = group_read(file, item, &group, err);
         if (r == 0)
-            r = built(file, item, cluster_build_nodes(&file->build, &group, rack, domain, err), err);
+            r = cluster_yaml_built(file, item, cluster_build_nodes(&file->build, &group, rack, domain, err), err);
     }
     return r;
 }
@@ -237,108 +228,6 @@ static int racks_read(struct file_cluster *file, yaml_node_t *list, struct error
     return r;
 }
 
-static int quota_read(struct file_cluster *file, yaml_node_t *node, struct vc_spec *vc, struct error *err)
-{
-    yaml_node_t *key, *value;
-    int64_t gpus;
-    int r;
-
-    if (node->type == YAML_SCALAR_NODE) {
-        if (file->build.spec.sku_count != 1)
-            return yaml_fail(&file->doc, node, err, "quota: there are several GPU types; expected {SKU: GPUS, ...}");
-        r = yaml_i64(&file->doc, node, 0, CLUSTER_GPUS_MAX, &gpus, err);
-        if (r == 0)
-            vc->quota[0] = (int32_t)gpus;
-        return r;
-    }
-    r = yaml_map_check(&file->doc, node, "quota", err);
-    for (size_t i = 0; r == 0 && yaml_pair(&file->doc, node, i, &key, &value); i++) {
-        uint16_t sku;
-
-        file->skus_listed = true; /* all nodes are known by now */
-        r = sku_find(file, key, &sku, err);
-        if (r == 0)
-            r = yaml_i64(&file->doc, value, 0, CLUSTER_GPUS_MAX, &gpus, err);
-        if (r == 0)
-            vc->quota[sku] = (int32_t)gpus;
-    }
-    return r;
-}
-
-static int borrow_read(struct file_cluster *file, const yaml_node_t *node, struct vc_spec *vc, struct error *err)
-{
-    const char *text = node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : "";
-    int64_t gpus;
-
-    if (strcmp(text, "all") == 0)
-        vc->borrow_max = -1;
-    else if (strcmp(text, "none") == 0)
-        vc->borrow_max = 0;
-    else if (decimal_parse_i64(text, strlen(text), &gpus) == 0 && gpus >= 0 && gpus <= (int64_t)CLUSTER_GPUS_MAX)
-        vc->borrow_max = (int32_t)gpus;
-    else
-        return yaml_fail(&file->doc, node, err, "borrow: expected none, all or a number of GPUs");
-    return 0;
-}
-
-static int text_keep(struct file_cluster *file, const yaml_node_t *node, const char *what, uint32_t *ret_name,
-                     struct error *err)
-{
-    const char *text;
-    int r = yaml_name(&file->doc, node, what, &text, err);
-
-    if (r == 0 && names_put(&file->build.spec.names, text, strlen(text), ret_name) < 0)
-        r = error_set(err, -ENOMEM, "%s: out of memory", file->doc.file);
-    return r;
-}
-
-static int set_read(struct file_cluster *file, yaml_node_t *map, struct vc_spec *vc, struct error *err)
-{
-    yaml_node_t *key, *value;
-    int r = yaml_map_check(&file->doc, map, "set", err);
-
-    for (size_t i = 0; r == 0 && yaml_pair(&file->doc, map, i, &key, &value); i++) {
-        struct param_text *param = &vc->params[vc->param_count];
-
-        if (i == PARAMS_MAX)
-            return yaml_fail(&file->doc, key, err, "more than %d settings", PARAMS_MAX);
-        r = text_keep(file, key, "set", &param->key, err);
-        if (r == 0)
-            r = text_keep(file, value, "set", &param->value, err);
-        vc->param_count++;
-    }
-    return r;
-}
-
-static int vcs_read(struct file_cluster *file, yaml_node_t *map, struct error *err)
-{
-    yaml_node_t *key, *value;
-    int r = yaml_map_check(&file->doc, map, "vcs", err);
-
-    for (size_t i = 0; r == 0 && yaml_pair(&file->doc, map, i, &key, &value); i++) {
-        struct yaml_key keys[VC_KEYS] = {
-            [VC_QUOTA] = { .name = "quota", .required = true },
-            [VC_POLICY] = { .name = "policy" },
-            [VC_BORROW] = { .name = "borrow" },
-            [VC_SET] = { .name = "set" },
-        };
-        struct vc_spec *vc;
-
-        r = built(file, key, cluster_build_vc(&file->build, (const char *)key->data.scalar.value, &vc, err), err);
-        if (r == 0)
-            r = yaml_keys(&file->doc, value, keys, VC_KEYS, err);
-        if (r == 0)
-            r = quota_read(file, keys[VC_QUOTA].value, vc, err);
-        if (r == 0 && keys[VC_POLICY].value)
-            r = text_keep(file, keys[VC_POLICY].value, "policy", &vc->policy, err);
-        if (r == 0 && keys[VC_BORROW].value)
-            r = borrow_read(file, keys[VC_BORROW].value, vc, err);
-        if (r == 0 && keys[VC_SET].value)
-            r = set_read(file, keys[VC_SET].value, vc, err);
-    }
-    return r;
-}
-
 static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec, struct error *err)
 {
     struct yaml_key keys[TOP_COUNT] = {
@@ -360,11 +249,35 @@ static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec
     if (r == 0 && keys[TOP_NODES].value)
         r = nodes_read(file, keys[TOP_NODES].value, file->rack++, 0, err);
     if (r == 0 && keys[TOP_VCS].value)
-        r = vcs_read(file, keys[TOP_VCS].value, err);
+        r = cluster_yaml_vcs(file, keys[TOP_VCS].value, err);
     if (r == 0)
-        r = built(file, keys[TOP_VCS].node ? keys[TOP_VCS].node : top, cluster_build_take(&file->build, ret_spec, err),
-                  err);
-    return r;
+        r = cluster_yaml_built(file, keys[TOP_VCS].node ? keys[TOP_VCS].node : top,
+                               cluster_build_take(&file->build, ret_spec, err), err);
+    return r < 0 ? r : cluster_yaml_settle(file, ret_spec, err);
+}
+
+/* Told apart by a key that only one of the two has. */
+static bool is_hived(struct yaml_doc *doc)
+{
+    yaml_node_t *top = yaml_top(doc), *key, *value;
+
+    for (size_t i = 0; top->type == YAML_MAPPING_NODE && yaml_pair(doc, top, i, &key, &value); i++)
+        if (key->type == YAML_SCALAR_NODE && (strcmp((const char *)key->data.scalar.value, "physicalCluster") == 0 ||
+                                              strcmp((const char *)key->data.scalar.value, "virtualClusters") == 0))
+            return true;
+    return false;
+}
+
+bool cluster_is_hived(const char *file, const struct bytes *bytes)
+{
+    struct yaml_doc doc;
+    bool hived = true; /* what cannot be read at all is told as such by either reader */
+
+    if (yaml_open(file, bytes, &doc, NULL) == 0) {
+        hived = is_hived(&doc);
+        yaml_close(&doc);
+    }
+    return hived;
 }
 
 int cluster_read_yaml(const char *file_name, const struct bytes *bytes, struct cluster_spec *ret_spec,
@@ -375,10 +288,16 @@ int cluster_read_yaml(const char *file_name, const struct bytes *bytes, struct c
 
     if (r < 0)
         return r;
+    if (is_hived(&file.doc)) {
+        yaml_close(&file.doc);
+        return cluster_read_hived(file_name, bytes, ret_spec, err);
+    }
     r = cluster_read(&file, ret_spec, err);
     yaml_close(&file.doc);
     cluster_build_done(&file.build);
     names_done(&file.racks);
     names_done(&file.domains);
+    mem_free(file.places);
+    mem_free(file.percents);
     return r;
 }

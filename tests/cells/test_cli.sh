@@ -33,4 +33,18 @@ code "no such cell: 3" 3 "$muster" cell show "$cells/racks.yaml" b/9
 refuses "errors have a place" "bad_pin.yaml:13:36: no physical cell has pinnedCellId 'NOBODY'" "$muster" cell tree "$cells/bad_pin.yaml"
 sed 's/    pinnedCells:/    pinedCells:/' "$cells/racks.yaml" >"$scratch/typo.yaml"
 accepts "unknown keys are told" sh -c "'$muster' cell ls '$scratch/typo.yaml' 2>&1 | grep -q 'typo.yaml:.*unknown key .pinedCells. in a virtual cluster is ignored'"
+cat >"$scratch/words.yaml" <<'END'
+racks:
+  - {count: 2, nodes: {count: 4, gpus: 8, sku: H100, sockets: 2}}
+vcs:
+  nlp: {guarantee: {H100: "4 nodes"}}
+  cv: {guarantee: {H100: "1 node + 16 gpus in 4s"}}
+END
+accepts "words are explained" sh -c "'$muster' cell expand '$scratch/words.yaml' | grep -q '^# cv: H100: 16 gpus in 4s = 4 sockets\$'"
+"$muster" cell expand "$scratch/words.yaml" >"$scratch/hived.yaml"
+accepts "words and HiveD's form are the same cells" sh -c "'$muster' cell tree '$scratch/words.yaml' >'$scratch/a' &&
+    '$muster' cell tree -c '$scratch/hived.yaml' >'$scratch/b' && cmp '$scratch/a' '$scratch/b'"
+accepts "cells of a short string" sh -c "'$muster' cell ls -c 4x8:H100 | grep -q '^default  *H100-RACK  *H100-NODE  *4  *32'"
+sed 's/4 nodes/8 nodes/' "$scratch/words.yaml" >"$scratch/much.yaml"
+refuses "too much is refused with what can be had" "much.yaml:5:26: H100: 1 node cannot be had: the others have all of it" "$muster" cell ls "$scratch/much.yaml"
 finish

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* cluster_hived.h - a cluster from HiveD's configuration file, so that all commands read it as they read ours. */
+#include "base/buf.h"
+#include "model/cluster.h"
+
+/* Nodes with their GPUs, sockets (the level below the node) and groups (the one below that); top cells above the node
+ * are racks. The cells themselves are kept in ret_spec->cells. A machine that is in two chains is refused. */
+int cluster_read_hived(const char *file, const struct bytes *bytes, struct cluster_spec *ret_spec, struct error *err)
+    __attribute__((warn_unused_result));
