@@ -80,6 +80,7 @@ struct frame_reader {
 
 void frame_reader_init(struct frame_reader *reader, size_t max);
 void frame_reader_done(struct frame_reader *reader);
+/* At most 1 MiB at a time, after all whole frames of the last feed were taken. */
 int frame_reader_feed(struct frame_reader *reader, const void *data, size_t size, struct error *err);
 /* 1 and a borrowed payload (until the next feed), 0 when there is none, -errno. */
 int frame_reader_next(struct frame_reader *reader, const char **ret_data, size_t *ret_size, struct error *err);
