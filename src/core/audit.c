@@ -23,7 +23,7 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(share->amount == job->spec.share);
         assert(shares == 0 || share->gpu > last); /* ascending: no GPU twice */
         assert(core->ledger.topo.nodes[gpu->node].sku == job->sku);
-        assert(core->ledger.topo.nodes[gpu->node].up); /* nothing runs on what is down */
+        assert(core->ledger.topo.nodes[gpu->node].up || core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
         assert(!gpu->bad);
         assert(share->leaving == (job->state == JOB_STOPPING));
         assert(share->off == (job->state == JOB_SUSPENDED));

@@ -28,6 +28,9 @@ static int spec_check(const struct jobspec *spec, struct error *err)
     if (spec->share < MGPU_ONE && spec->gpus != 1)
         return error_set(err, -EINVAL, "job %lld: a share of a GPU goes with one GPU, not with %d", (long long)spec->id,
                          spec->gpus);
+    if (spec->per_node && (spec->share < MGPU_ONE || spec->gpus % spec->per_node != 0))
+        return error_set(err, -EINVAL, "job %lld: %d GPUs (of %d/1000 each) cannot be had as %u a node",
+                         (long long)spec->id, spec->gpus, spec->share, spec->per_node);
     if (spec->estimate < 0 || spec->time_limit < 0)
         return error_set(err, -EINVAL, "job %lld: a time below 0", (long long)spec->id);
     if (spec->priority < PRIORITY_MIN || spec->priority > PRIORITY_MAX)
@@ -51,6 +54,10 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
         return error_set(err, -ERANGE,
                          "job %lld: no node has the GPU type or the GPU memory it asks for [Infeasible.Sku]",
                          (long long)spec->id);
+    if (spec->per_node && !exact_possible(&core->ledger, spec, mask))
+        return error_set(err, -ERANGE,
+                         "job %lld asks for %d nodes with %u GPUs each; there are fewer [Infeasible.NodeSize]",
+                         (long long)spec->id, spec->gpus / spec->per_node, spec->per_node);
     if ((uint32_t)spec->gpus > most)
         return error_set(err, -ERANGE, "job %lld asks for %d GPUs; the cluster has %u of one type [Infeasible.Quota]",
                          (long long)spec->id, spec->gpus, most);

@@ -22,7 +22,8 @@ struct place_request {
     mgpu_t share;
     uint32_t memory_mib; /* of a share of a GPU; whole GPUs were chosen by type */
     uint16_t sku;
-    uint8_t level; /* locality: 0 strictest; see the policy */
+    uint16_t per_node; /* never asked of a policy: the core places such gangs itself, see exact.c */
+    uint8_t level;     /* locality: 0 strictest; see the policy */
 };
 
 struct place_ops {

@@ -80,15 +80,18 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
 {
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
-    struct place_request request = {
-        .gpus = cls->shape.gpus, .share = cls->shape.share, .sku = (uint16_t)sku, .level = cls->shape.level
-    };
+    struct place_request request = { .gpus = cls->shape.gpus,
+                                     .share = cls->shape.share,
+                                     .memory_mib = cls->shape.memory_mib,
+                                     .sku = (uint16_t)sku,
+                                     .per_node = cls->shape.per_node,
+                                     .level = cls->shape.level };
     uint64_t *refused = &cls->no_fit[sku];
 
     /* What did not fit still does not, unless something was released since. */
     if (*refused == core->ledger.releases + 1)
         return -EBUSY;
-    if (vc->policy.place->find(&vc->place, &request) < 0) {
+    if ((request.per_node ? exact_find(&vc->place, &request) : vc->policy.place->find(&vc->place, &request)) < 0) {
         *refused = core->ledger.releases + 1;
         return -EBUSY;
     }
@@ -134,6 +137,8 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(&core->ledger, to, &job->spec, role);
+    if (r == 0)
+        r = exact_check(&core->ledger, to, job->spec.per_node);
     if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
         r = -EINVAL;
     if (r < 0)
@@ -300,6 +305,8 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     core_detach(core, index);
     ledger_leave(&core->ledger, job);
     r = ledger_check(&core->ledger, to, &job->spec, ROLE_OWNER);
+    if (r == 0)
+        r = exact_check(&core->ledger, to, job->spec.per_node);
     if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
         r = -EINVAL;
     /* It may always move as it is; what it grows by must be within what the phase allows. */

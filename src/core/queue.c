@@ -29,6 +29,7 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
                            .share = spec->share,
                            .memory_mib = spec->share < MGPU_ONE ? spec->memory_mib : 0,
                            .sku_mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku,
+                           .per_node = spec->per_node,
                            .level = level,
                            .klass = klass };
 
@@ -41,7 +42,7 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
     return a->gpus == b->gpus && a->share == b->share && a->memory_mib == b->memory_mib && a->sku_mask == b->sku_mask &&
-           a->level == b->level && a->klass == b->klass;
+           a->per_node == b->per_node && a->level == b->level && a->klass == b->klass;
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)

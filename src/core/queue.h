@@ -2,9 +2,9 @@
 #pragma once
 /* queue.h - the waiting jobs of a virtual cluster by shape, and its running jobs by key.
  *
- * Jobs of one shape (GPUs, share, types, locality level, class) are alike to any placement. So they share one tree in
- * policy order, one answer to "does it fit", and one reason for waiting: a queue of 100,000 costs what its few
- * shapes cost. Time spent waiting for each cause is integrated once a shape and read off when a job leaves.
+ * Jobs of one shape (GPUs, share, GPUs a node, types, locality level, class) are alike to any placement. So they share
+ * one tree in policy order, one answer to "does it fit", and one reason for waiting: a queue of 100,000 costs what its
+ * few shapes cost. Time spent waiting for each cause is integrated once a shape and read off when a job leaves.
  *
  * Running jobs, but not opportunistic ones, are kept, where the planner wants them, in one tree a (slope, GPU type):
  * inside a tree the order never changes although all keys fall.
@@ -22,6 +22,7 @@ struct shape {
     mgpu_t share;
     uint32_t memory_mib; /* of a share of a GPU; 0 for whole ones */
     uint32_t sku_mask;   /* never 0: "any" is all bits of the cluster */
+    uint16_t per_node;   /* GPUs on each node, exactly; 0 = free */
     uint8_t level, klass;
 };
 

@@ -18,7 +18,7 @@ static bool job_sane(const struct core *core, const struct job *job)
 
         if (share->amount != spec->share || share->memory != spec->memory_mib ||
             share->leaving != (job->state == JOB_STOPPING) || share->off != (job->state == JOB_SUSPENDED) ||
-            node->sku != job->sku || !node->up || core->ledger.gpus[share->gpu].bad)
+            node->sku != job->sku || (!node->up && !node->closed) || core->ledger.gpus[share->gpu].bad)
             return false;
         shares++;
     }

@@ -159,6 +159,7 @@ static void spec(struct codec *c, struct jobspec *s)
     u32(c, &s->batch, UINT32_MAX);
     u32(c, &s->sku_mask, UINT32_MAX);
     u16(c, &s->utilisation, UINT16_MAX);
+    u16(c, &s->per_node, UINT16_MAX);
     u16(c, &s->skew_permille, UINT16_MAX);
     i32(c, &wide);
     s->priority = (int16_t)wide;
@@ -308,6 +309,7 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     i32(c, &cls->shape.share);
     u32(c, &cls->shape.memory_mib, UINT32_MAX);
     u32(c, &cls->shape.sku_mask, UINT32_MAX);
+    u16(c, &cls->shape.per_node, UINT16_MAX);
     u8(c, &cls->shape.level, UINT8_MAX);
     u8(c, &cls->shape.klass, CLASS_COUNT - 1);
     u8(c, &cls->reason, REASON_COUNT - 1);
@@ -386,11 +388,14 @@ static void state(struct codec *c, struct core *core)
     for (uint32_t i = 0; i < core->job_top && !c->bad; i++)
         job_part(c, core, i);
     for (uint32_t n = 0; n < core->ledger.topo.node_count && !c->bad; n++) {
-        bool up = core->ledger.topo.nodes[n].up;
+        bool up = core->ledger.topo.nodes[n].up, closed = core->ledger.topo.nodes[n].closed;
 
         flag(c, &up);
-        if (!c->write)
+        flag(c, &closed);
+        if (!c->write) {
             topo_node_up(&core->ledger.topo, n, up);
+            core->ledger.topo.nodes[n].closed = closed;
+        }
     }
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count && !c->bad; g++)
         gpu_part(c, core, g);

@@ -79,6 +79,14 @@ int plan_stop_any(struct plan *plan, uint32_t job, enum stop_step step);
 int plan_keep_any(struct plan *plan, uint32_t job);
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
 
+/* exact.c */
+/* Nodes that give per_node GPUs each, in as few racks as can be. 0 and ctx->out filled, ascending; -EBUSY. */
+int exact_find(struct place_ctx *ctx, const struct place_request *request);
+/* Whether some type of the mask has enough nodes of that size, in order or not. */
+bool exact_possible(const struct ledger *ledger, const struct jobspec *spec, uint32_t mask);
+/* -EINVAL if some node of a placement that the ledger has checked does not give exactly so many; 0 = any will do. */
+int exact_check(const struct ledger *ledger, const struct placement *to, uint32_t per_node);
+
 /* pass.c */
 void pass_run(struct core *core);
 void pass_late(struct core *core);

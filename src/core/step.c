@@ -367,28 +367,37 @@ static void evict_claims(struct core *core, uint32_t gpu)
     }
 }
 
+static void unreserve_gpu(struct core *core, uint32_t gpu)
+{
+    uint32_t job = core->ledger.gpus[gpu].reserved_for;
+
+    if (job != JOB_NONE)
+        plan_unreserve(&(struct plan){ .core = core, .vc = core->jobs[job].vc }, job);
+}
+
 static void evict_gpu(struct core *core, uint32_t gpu)
 {
     struct gpu *g = &core->ledger.gpus[gpu];
 
     while (g->shares != SHARE_NONE)
         evict(core, core->ledger.shares[g->shares].job);
-    if (g->reserved_for != JOB_NONE) {
-        struct plan plan = { .core = core, .vc = core->jobs[g->reserved_for].vc };
-
-        plan_unreserve(&plan, g->reserved_for);
-    }
+    unreserve_gpu(core, gpu);
 }
 
 static void apply_node(struct core *core, const struct event *event)
 {
     struct node *node = &core->ledger.topo.nodes[event->target];
 
-    for (uint32_t i = 0; !event->up && i < node->gpus; i++)
+    bool drained = !event->up && event->value != 0;
+
+    for (uint32_t i = 0; drained && i < node->gpus; i++)
+        unreserve_gpu(core, node->first_gpu + i);
+    for (uint32_t i = 0; !event->up && !drained && i < node->gpus; i++)
         evict_claims(core, node->first_gpu + i);
-    for (uint32_t i = 0; !event->up && i < node->gpus; i++)
+    for (uint32_t i = 0; !event->up && !drained && i < node->gpus; i++)
         evict_gpu(core, node->first_gpu + i);
     topo_node_up(&core->ledger.topo, event->target, event->up);
+    node->closed = drained;
     core->ledger.releases++; /* reasons change even when a node goes */
     for (uint32_t v = 0; v < core->vc_count; v++)
         core->vcs[v].dirty = true;

@@ -37,6 +37,7 @@ struct node {
     uint16_t bad; /* GPUs out of order */
     uint8_t sku;
     bool up;
+    bool closed; /* not up, but what runs there may end: drained */
 };
 
 /* The nodes of one GPU type below one cell, by free GPUs. */

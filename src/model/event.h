@@ -13,7 +13,7 @@ enum event_kind {
     EVENT_STARTED, /* it begins to make progress, at `rate` */
     EVENT_RATE,    /* a report: its speed (0 = as before) and its progress */
     EVENT_REPORT,  /* something measured of a running job, for the policies that want it */
-    EVENT_NODE,    /* node `target` is up or down */
+    EVENT_NODE,    /* node `target` is up or down; down with value 1: drained, what runs there may end */
     EVENT_GPU,     /* GPU `target` is in order or not */
     EVENT_QUOTA,   /* virtual cluster `target` is owed `value` GPUs of type `sku` */
     EVENT_CANCEL,

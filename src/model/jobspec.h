@@ -39,6 +39,7 @@ struct jobspec {
     uint32_t batch;           /* global batch size; 0 = not told */
     uint32_t sku_mask;        /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
     uint16_t utilisation;     /* mean GPU utilisation in percent; 0 = not told */
+    uint16_t per_node;        /* GPUs on each of its nodes, exactly; 0 = as the placement likes. Divides gpus */
     uint16_t skew_permille;   /* largest tensor / all parameters (Tiresias); 0 = not told */
     int16_t priority;         /* PRIORITY_MIN..PRIORITY_MAX */
     uint8_t klass, tier, slo; /* enum job_class, job_tier, job_slo */

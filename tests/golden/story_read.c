@@ -242,6 +242,11 @@ static int job_size(const struct line *line, struct trace_job *job, const char *
         job->spec.skew_permille = (uint16_t)(strtod(value, NULL) * 1000 + 0.5);
         return 0;
     }
+    if ((value = value_of(word, "per-node"))) {
+        r = read_number(line, value, &number);
+        job->spec.per_node = (uint16_t)number;
+        return r;
+    }
     if ((value = value_of(word, "priority"))) {
         r = read_number(line, value, &number);
         job->spec.priority = (int16_t)number;
@@ -344,11 +349,13 @@ static int read_health(const struct line *line, struct driver_event *event)
     const char *name = line->words[2];
     size_t length = strcspn(name, ":");
     uint32_t before = 0, first = 0, last = UINT32_MAX;
+    bool drained = line->count == 4 && event->kind == EVENT_NODE && strcmp(line->words[3], "drained") == 0;
     int r;
 
-    if (line->count != 4 || (strcmp(line->words[3], "up") != 0 && strcmp(line->words[3], "down") != 0))
-        return wrong(line, "expected a name, and up or down", NULL);
+    if (line->count != 4 || (strcmp(line->words[3], "up") != 0 && strcmp(line->words[3], "down") != 0 && !drained))
+        return wrong(line, "expected a name, and up or down, or drained for a node", NULL);
     event->up = strcmp(line->words[3], "up") == 0;
+    event->value = drained;
     r = node_of(line, name, length, &event->target);
     if (r < 0 || event->kind == EVENT_NODE)
         return r;
