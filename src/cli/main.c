@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/cmd_cell.h"
+#include "cli/cmd_estimate.h"
 #include "cli/cmd_gpu.h"
 #include "cli/cmd_trace.h"
 #include "cli/verbs.h"
@@ -13,6 +14,7 @@
 static const struct verb verbs[] = {
     { "sim", "simulate schedulers on a trace: run, compare, gen, policies", cmd_sim },
     { "cell", "virtual clusters as cells: replay, tree, ls, show", cmd_cell },
+    { "estimate", "learn from finished jobs what new ones will need: train, predict, eval, show", cmd_estimate },
     { "gpu", "run CUDA programs under limits, beside one another; pause and move them", cmd_gpu },
     { "trace", "import and describe traces: import, stat", cmd_trace },
     { 0 },
