@@ -131,6 +131,27 @@ static int job_check(const struct core *core, const struct event *event, struct 
     return 0;
 }
 
+/* An answer nobody waits for is refused; its words are kept until the step. */
+static int offer_solved(struct core *core, struct event *event, struct error *err)
+{
+    const struct vc *vc;
+
+    if (event->target >= core->vc_count)
+        return error_set(err, -EINVAL, "no virtual cluster %u [NoSuchVc]", event->target);
+    vc = &core->vcs[event->target];
+    if (!vc->solving || vc->ticket != event->ticket)
+        return error_set(err, -ENOENT, "virtual cluster %u does not wait for answer %u", event->target, event->ticket);
+    if (event->word_count > vc->policy.planner->solve_words ||
+        core->answer_count + event->word_count > core->answer_capacity)
+        return error_set(err, -ENOSPC, "virtual cluster %u: an answer of %u numbers, the limit is %u", event->target,
+                         event->word_count, vc->policy.planner->solve_words);
+    for (uint32_t i = 0; i < event->word_count; i++)
+        core->answers[core->answer_count + i] = event->words[i];
+    event->words = core->answers + core->answer_count;
+    core->answer_count += event->word_count;
+    return 0;
+}
+
 int core_offer(struct core *core, const struct event *event, struct job_ref *ret_job, struct error *err)
 {
     struct event taken = *event;
@@ -153,6 +174,9 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
     case EVENT_QUOTA:
         if (event->target >= core->vc_count || event->sku >= core->ledger.topo.sku_count || event->value < 0)
             r = error_set(err, -EINVAL, "no such quota (virtual cluster %u, type %u)", event->target, event->sku);
+        break;
+    case EVENT_SOLVED:
+        r = offer_solved(core, &taken, err);
         break;
     case EVENT_ENDED:
     case EVENT_STOPPED:

@@ -474,6 +474,33 @@ void plan_wake(struct plan *plan, usec_t at)
         heap_set(&core->timers, element, at);
 }
 
+int plan_solve(struct plan *plan, enum solve_kind kind, const int64_t *words, uint32_t count)
+{
+    struct core *core = plan->core;
+    struct vc *vc = &core->vcs[plan->vc];
+    struct outbox *out = &core->outbox;
+
+    assert(vc->policy.planner->solved);
+    assert((unsigned)kind < SOLVE_COUNT);
+    assert(count <= vc->policy.planner->solve_words);
+    if (vc->solving)
+        return -EBUSY;
+    assert(out->word_count + count <= out->word_capacity); /* one a virtual cluster and step */
+    assert(out->effect_count < out->effect_capacity);
+    vc->solving = true;
+    vc->ticket++;
+    vc->solve_kind = kind;
+    out->effects[out->effect_count++] = (struct effect){ .kind = EFFECT_SOLVE,
+                                                         .vc = plan->vc,
+                                                         .ticket = vc->ticket,
+                                                         .solve = kind,
+                                                         .word_first = (uint32_t)out->word_count,
+                                                         .word_count = count };
+    for (uint32_t i = 0; i < count; i++)
+        out->words[out->word_count++] = words[i];
+    return 0;
+}
+
 void plan_word(struct plan *plan, uint32_t job, int word, int64_t value)
 {
     if (!owns(plan, job) || word < 0 || word >= POLICY_WORDS)

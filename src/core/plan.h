@@ -11,6 +11,7 @@
  */
 #include "core/place.h"
 #include "core/vc.h"
+#include "model/solve.h"
 
 struct plan;
 
@@ -86,6 +87,10 @@ void plan_job_timer(struct plan *plan, uint32_t job, usec_t at);
 
 /* A pass for this virtual cluster at that instant, or at an earlier one asked for; USEC_NEVER takes all that back. */
 void plan_wake(struct plan *plan, usec_t at);
+
+/* Has something computed that is too long for a step; `solved` will be called with the answer, if there is one. One
+ * request at a time: -EBUSY while one is open. */
+int plan_solve(struct plan *plan, enum solve_kind kind, const int64_t *words, uint32_t count);
 
 /* The policy's own words of a job. */
 void plan_word(struct plan *plan, uint32_t job, int word, int64_t value);

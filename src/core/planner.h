@@ -11,6 +11,7 @@
 
 struct plan;
 struct report;
+struct solution;
 struct vc;
 
 struct planner_ctx {
@@ -35,4 +36,7 @@ struct planner_ops {
     void (*ended)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* The instant asked for with plan_job_timer has come. May be NULL. */
     void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+    /* What it asked for with plan_solve has come. The numbers are from outside: to be checked like any. May be NULL. */
+    void (*solved)(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution);
+    uint32_t solve_words; /* the most that a request or its answer takes */
 };

@@ -367,6 +367,11 @@ static void build_jobs(struct core *core, bool *failed)
     out->effects = block_new(core, failed, out->effect_capacity, sizeof(*out->effects));
     out->decisions = block_new(core, failed, out->decision_capacity, sizeof(*out->decisions));
     out->gpus = block_new(core, failed, out->gpu_capacity, sizeof(*out->gpus));
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        out->word_capacity += core->vcs[v].policy.planner->solve_words;
+    core->answer_capacity = out->word_capacity;
+    out->words = block_new(core, failed, out->word_capacity, sizeof(*out->words));
+    core->answers = block_new(core, failed, core->answer_capacity, sizeof(*core->answers));
     if (*failed)
         return;
     core->job_free = JOB_NONE;

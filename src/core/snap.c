@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "model/solve.h"
 
 struct codec {
     snap_write_fn write; /* NULL: reading */
@@ -333,6 +334,9 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
         i64(c, &vc->quota[s]);
     i64(c, &vc->borrow_max);
     flag(c, &vc->dirty);
+    flag(c, &vc->solving);
+    u32(c, &vc->ticket, UINT32_MAX);
+    u32(c, &vc->solve_kind, SOLVE_COUNT - 1);
     u64(c, &vc->seen_releases);
     i64(c, &wake);
     blob(c, vc->order.state, vc->policy.order->kept_size);

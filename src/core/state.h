@@ -32,6 +32,8 @@ struct core {
     struct event *inbox, *inbox_spare;
     uint32_t inbox_count, inbox_capacity;
     struct outbox outbox;
+    int64_t *answers; /* words of the answers in the inbox */
+    size_t answer_count, answer_capacity;
     uint32_t *touched; /* jobs the pass under way has started, stopped or moved */
     uint32_t touched_count;
     uint32_t *fresh; /* jobs that began to wait in this step */

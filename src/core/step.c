@@ -9,6 +9,7 @@
 
 #include "core/plan.h"
 #include "core/state.h"
+#include "model/solve.h"
 
 static void digest_add(struct core *core, uint64_t value)
 {
@@ -474,6 +475,18 @@ static void apply_report(struct core *core, const struct event *event)
         vc->policy.tune->report(&vc->tune, &plan, event->job, &event->report);
 }
 
+static void apply_solved(struct core *core, const struct event *event)
+{
+    struct vc *vc = &core->vcs[event->target];
+    struct solution solution = { .kind = vc->solve_kind, .words = event->words, .count = event->word_count };
+
+    if (!vc->solving || vc->ticket != event->ticket)
+        return; /* offered twice */
+    vc->solving = false;
+    vc->dirty = true;
+    vc->policy.planner->solved(&vc->planner, &(struct plan){ .core = core, .vc = event->target }, &solution);
+}
+
 static void apply_submit(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -534,6 +547,9 @@ static void apply(struct core *core, const struct event *event)
     case EVENT_REPORT:
         apply_report(core, event);
         break;
+    case EVENT_SOLVED:
+        apply_solved(core, event);
+        break;
     case EVENT_SUBMIT:
         apply_submit(core, event->job);
         break;
@@ -545,13 +561,18 @@ static void apply(struct core *core, const struct event *event)
         core->late = true;
 }
 
+static bool of_no_job(enum event_kind kind)
+{
+    return kind == EVENT_NODE || kind == EVENT_GPU || kind == EVENT_QUOTA || kind == EVENT_SOLVED;
+}
+
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
  * same instant may have changed that (a node that died under a job that ended): the first one wins. */
 static bool still_true(const struct core *core, const struct event *event)
 {
     const struct job *job;
 
-    if (event->kind == EVENT_NODE || event->kind == EVENT_GPU || event->kind == EVENT_QUOTA)
+    if (of_no_job(event->kind))
         return true;
     job = &core->jobs[event->job];
     if (job->gen != event->gen)
@@ -572,6 +593,7 @@ static bool still_true(const struct core *core, const struct event *event)
     case EVENT_NODE:
     case EVENT_GPU:
     case EVENT_QUOTA:
+    case EVENT_SOLVED:
     case EVENT_COUNT:
         break;
     }
@@ -582,7 +604,7 @@ static bool event_before(const struct core *core, const struct event *a, const s
 {
     if (a->kind != b->kind)
         return a->kind < b->kind;
-    if (a->kind == EVENT_NODE || a->kind == EVENT_GPU || a->kind == EVENT_QUOTA)
+    if (of_no_job(a->kind))
         return false; /* as they were offered */
     return core->jobs[a->job].spec.id < core->jobs[b->job].spec.id;
 }
@@ -666,13 +688,14 @@ const struct outbox *core_step(struct core *core, usec_t at)
     assert(at >= core->now);
     core->passes = at == core->now ? core->passes : 0;
     core->now = at;
-    core->outbox.effect_count = core->outbox.decision_count = core->outbox.gpu_count = 0;
+    core->outbox.effect_count = core->outbox.decision_count = core->outbox.gpu_count = core->outbox.word_count = 0;
     core->late = false;
     inbox_sort(core);
     for (uint32_t i = 0; i < core->inbox_count; i++)
         if (still_true(core, &core->inbox[i]))
             apply(core, &core->inbox[i]);
     core->inbox_count = 0;
+    core->answer_count = 0;
     rekey_stale(core);
     /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
     if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)

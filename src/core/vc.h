@@ -37,5 +37,8 @@ struct vc {
     uint32_t running, suspended;
     bool dirty;
     bool stale;             /* all keys changed */
+    bool solving;           /* a request to solve is open */
+    uint32_t ticket;        /* of the last one */
+    uint32_t solve_kind;    /* and its kind */
     uint64_t seen_releases; /* of the ledger, when it was last planned */
 };

@@ -17,13 +17,16 @@ enum effect_kind {
     EFFECT_MIGRATE, /* it leaves its GPUs for others; answer STARTED */
     EFFECT_KILL,    /* its hardware is gone or a person wants it; no answer expected */
     EFFECT_FORGET,  /* it is over and its slot is free again */
+    EFFECT_SOLVE,   /* compute something for virtual cluster `vc`; answer SOLVED */
     EFFECT_COUNT
 };
 
 struct effect {
     enum effect_kind kind;
     uint32_t job, gen;
-    uint8_t step; /* enum stop_step */
+    uint8_t step;                    /* enum stop_step */
+    uint32_t vc, ticket, solve;      /* SOLVE: for whom, which request, enum solve_kind */
+    uint32_t word_first, word_count; /* SOLVE: into outbox.words */
 };
 
 #define DECISIONS(X)                                                                                                   \
@@ -67,5 +70,7 @@ struct outbox {
     struct effect *effects;
     struct decision *decisions;
     uint32_t *gpus;
+    int64_t *words; /* of requests to solve */
     size_t effect_count, effect_capacity, decision_count, decision_capacity, gpu_count, gpu_capacity;
+    size_t word_count, word_capacity;
 };

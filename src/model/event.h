@@ -13,6 +13,7 @@ enum event_kind {
     EVENT_STARTED, /* it begins to make progress, at `rate` */
     EVENT_RATE,    /* a report: its speed (0 = as before) and its progress */
     EVENT_REPORT,  /* something measured of a running job, for the policies that want it */
+    EVENT_SOLVED,  /* what came of a computation that virtual cluster `target` has asked for */
     EVENT_NODE,    /* node `target` is up or down; down with value 1: drained, what runs there may end */
     EVENT_GPU,     /* GPU `target` is in order or not */
     EVENT_QUOTA,   /* virtual cluster `target` is owed `value` GPUs of type `sku` */
@@ -43,5 +44,8 @@ struct event {
     ppm_t rate;
     usec_t progress; /* STOPPED, RATE and failures: nominal run time done and kept, or PROGRESS_OWN */
     struct report report;
+    uint32_t ticket;            /* SOLVED: of the effect it answers */
+    uint32_t word_count;        /* SOLVED; 0 = no answer will come */
+    const int64_t *words;       /* SOLVED; copied */
     const struct jobspec *spec; /* SUBMIT; copied */
 };

@@ -247,5 +247,6 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
     mem_free(d.heap_memory);
     mem_free(d.touched);
     mem_free(d.open);
+    mem_free(d.answer);
     return r;
 }

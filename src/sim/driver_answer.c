@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/alloc.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
+#include "work/work.h"
 
 static int offer(struct driver *d, struct event *event, uint32_t index)
 {
@@ -296,6 +298,24 @@ static int on_kill(struct driver *d, uint32_t index)
     return offer(d, &event, index);
 }
 
+/* A computation is carried out at once. One that fails is answered with nothing, as a daemon would. */
+static int on_solve(struct driver *d, const struct outbox *out, const struct effect *effect)
+{
+    uint32_t capacity = core_vc(d->core, effect->vc)->policy.planner->solve_words;
+    struct event event = { .kind = EVENT_SOLVED, .target = effect->vc, .ticket = effect->ticket };
+    struct work_answer answer = { .capacity = capacity };
+
+    mem_free(d->answer);
+    answer.words = d->answer = mem_zalloc(capacity, sizeof(*d->answer));
+    if (!d->answer)
+        return error_set(d->err, -ENOMEM, "no memory for an answer of %u numbers", capacity);
+    (void)work_run((enum solve_kind)effect->solve, out->words + effect->word_first, effect->word_count, &answer, NULL);
+    event.words = answer.words;
+    event.word_count = answer.count;
+    d->events++;
+    return core_offer(d->core, &event, NULL, d->err);
+}
+
 static void on_forget(struct driver *d, uint32_t index)
 {
     answer_collect(d, index);
@@ -366,6 +386,9 @@ int answer_outbox(struct driver *d, const struct outbox *out)
             break;
         case EFFECT_FORGET:
             on_forget(d, index);
+            break;
+        case EFFECT_SOLVE:
+            r = on_solve(d, out, &out->effects[i]);
             break;
         case EFFECT_COUNT:
             break;

@@ -40,7 +40,8 @@ struct driver {
     bool has_fault;
     uint32_t *touched; /* jobs whose speed may have changed */
     size_t touched_count;
-    bool sharing; /* some job shares a GPU */
+    bool sharing;    /* some job shares a GPU */
+    int64_t *answer; /* room for what a computation gives; taken when the first is asked for */
     uint64_t ended, events;
     usec_t now;
 };

@@ -273,3 +273,45 @@ const struct admit_ops admit_picky = {
     .summary = "test: refuses and reclassifies",
     .admit = picky_admit,
 };
+
+/* ---- thinker: has a number computed elsewhere before it starts anybody, and believes only what it asked for ---- */
+
+enum { THOUGHT_MAX = 4 };
+
+struct thinker {
+    int64_t allowed, answers;
+};
+
+static void thinker_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct thinker *t = ctx->state;
+    int64_t words[THOUGHT_MAX] = { ctx->vc->queue.waiting, view_now(ctx->view) };
+
+    if (t->allowed > 0) {
+        t->allowed = 0;
+        start_all_that_fit(ctx, plan);
+    } else if (ctx->vc->queue.waiting && view_free(ctx->view, 0) && !plan_borrows(plan)) {
+        (void)plan_solve(plan, SOLVE_ECHO, words, 2);
+    }
+}
+
+static void thinker_solved(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution)
+{
+    struct thinker *t = ctx->state;
+
+    (void)plan;
+    if (solution->kind != SOLVE_ECHO || solution->count != 2 || solution->words[1] != view_now(ctx->view))
+        return;
+    t->allowed = solution->words[0];
+    t->answers++;
+}
+
+const struct planner_ops planner_thinker = {
+    .name = "thinker",
+    .summary = "test: starts jobs when an answer has come",
+    .state_size = sizeof(struct thinker),
+    .kept_size = sizeof(struct thinker),
+    .plan = thinker_plan,
+    .solved = thinker_solved,
+    .solve_words = THOUGHT_MAX,
+};

@@ -4,6 +4,7 @@
  * Every run is audited after each step (checked builds), is the same when the core is saved and loaded after every
  * instant, and never has a proposal refused as a defect.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -215,11 +216,73 @@ static void picky(void **unused)
     trace_done(&trace);
 }
 
+/* Nobody starts before the answer of a computation outside of the core has come; in a simulation that is at once. */
+static void thinks(void **unused)
+{
+    struct policy_setup setup = with(&planner_thinker);
+    struct trace trace = { 0 };
+    struct seen seen;
+    struct run_result result;
+
+    (void)unused;
+    for (int i = 0; i < 5; i++)
+        add(&trace, 10 * i, 1, 15, CLASS_GUARANTEED);
+    result = run_both("1x1", &trace, &setup, &seen);
+    assert_int_equal(result.jobs[0].start, 1); /* one microsecond: the pass of the instant itself had asked */
+    assert_int_equal(seen.by_kind[DECISION_END], 5);
+    run_result_done(&result);
+    trace_done(&trace);
+}
+
+/* The gate for answers: only the one that is waited for, once, within the limit; and none at all is an answer. */
+static void answers_checked(void **unused)
+{
+    struct policy_setup setup = with(&planner_thinker);
+    struct cluster_spec cluster = { 0 };
+    struct core_config config = { .limits = { .jobs = 4 }, .policies = &setup };
+    struct jobspec spec = { .id = 7, .gpus = 1, .share = MGPU_ONE, .gpus_min = 1, .gpus_max = 1 };
+    struct event submit = { .kind = EVENT_SUBMIT, .spec = &spec };
+    int64_t words[8] = { 1, 0 };
+    struct event answer = { .kind = EVENT_SOLVED, .ticket = 1, .words = words, .word_count = 2 };
+    const struct outbox *out;
+    struct error err = { 0 };
+    struct core *core;
+
+    (void)unused;
+    assert_int_equal(cluster_parse("1x1", &cluster, &err), 0);
+    assert_int_equal(core_new(&cluster, &config, &core, &err), 0);
+    assert_int_equal(core_offer(core, &answer, NULL, &err), -ENOENT);
+    assert_string_equal(err.text, "virtual cluster 0 does not wait for answer 1");
+    assert_int_equal(core_offer(core, &submit, NULL, &err), 0);
+    out = core_step(core, 0);
+    assert_int_equal(out->effect_count, 1);
+    assert_int_equal(out->effects[0].kind, EFFECT_SOLVE);
+    assert_int_equal(out->effects[0].ticket, 1);
+    assert_int_equal(out->words[out->effects[0].word_first], 1);
+    answer.ticket = 2;
+    assert_int_equal(core_offer(core, &answer, NULL, &err), -ENOENT);
+    answer.ticket = 1;
+    answer.target = 9;
+    assert_int_equal(core_offer(core, &answer, NULL, &err), -EINVAL);
+    answer.target = 0;
+    answer.word_count = 8;
+    assert_int_equal(core_offer(core, &answer, NULL, &err), -ENOSPC);
+    assert_string_equal(err.text, "virtual cluster 0: an answer of 8 numbers, the limit is 4");
+    answer.word_count = 0; /* lost: it asks again */
+    assert_int_equal(core_offer(core, &answer, NULL, &err), 0);
+    (void)core_step(core, 0);
+    out = core_step(core, core_next_wake(core));
+    assert_int_equal(out->effects[0].kind, EFFECT_SOLVE);
+    assert_int_equal(out->effects[0].ticket, 2);
+    core_free(core);
+    cluster_spec_done(&cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leases), cmocka_unit_test(slices), cmocka_unit_test(shrinks),
-        cmocka_unit_test(pairs),  cmocka_unit_test(picky),
+        cmocka_unit_test(leases), cmocka_unit_test(slices), cmocka_unit_test(shrinks),         cmocka_unit_test(pairs),
+        cmocka_unit_test(picky),  cmocka_unit_test(thinks), cmocka_unit_test(answers_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
