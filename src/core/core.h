@@ -34,6 +34,13 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
              struct error *err);
 void core_free(struct core *core);
 
+/* The same jobs in another cluster or under other policies: nodes that joined or left, virtual clusters that were added
+ * (those there were keep their numbers, and so do GPU types), other policies. gpus[g]: the number that GPU g of `old` has
+ * now, ascending, or UINT32_MAX where it is gone; a GPU in use cannot go (-EBUSY). Jobs keep their references. Between two
+ * steps, with nothing offered; `old` stays as it is. Step at the present instant next. */
+int core_carry(const struct core *old, const struct cluster_spec *spec, const struct core_config *config,
+               const uint32_t *gpus, struct core **ret_core, struct error *err);
+
 /* Checks the event against the state and takes it in for the next step. SUBMIT gives the job its reference.
  * -EINVAL, -ENOENT (stale reference), -ENOSPC (a limit), -ERANGE (an impossible job): in words, and nothing changed. */
 int core_offer(struct core *core, const struct event *event, struct job_ref *ret_job, struct error *err);

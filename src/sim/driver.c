@@ -87,6 +87,26 @@ static int reload(struct driver *d)
     return 0;
 }
 
+/* The cluster is made anew, as when a node joins; here it is the same one. */
+static int carry(struct driver *d)
+{
+    uint32_t *gpus = mem_zalloc(d->result->gpu_count, sizeof(*gpus));
+    struct core *core;
+    int r;
+
+    if (!gpus)
+        return error_set(d->err, -ENOMEM, "no memory");
+    for (uint32_t g = 0; g < d->result->gpu_count; g++)
+        gpus[g] = g;
+    r = core_carry(d->core, d->config->cluster, &d->core_config, gpus, &core, d->err);
+    mem_free(gpus);
+    if (r < 0)
+        return r;
+    core_free(d->core);
+    d->core = core;
+    return 0;
+}
+
 /* Instants in a row at which nothing but timers of the core went off, with nothing else to come: nobody will ever
  * start. */
 enum { IDLE_MAX = 10000 };
@@ -110,9 +130,12 @@ static int loop(struct driver *d)
             break;
         idle = others ? 0 : idle + 1;
         d->now = at;
+        instants++;
         r = instant(d);
-        if (r == 0 && d->config->reload_every && ++instants % d->config->reload_every == 0)
+        if (r == 0 && d->config->reload_every && instants % d->config->reload_every == 0)
             r = reload(d);
+        if (r == 0 && d->config->carry_every && instants % d->config->carry_every == 0)
+            r = carry(d);
     }
     return r;
 }

@@ -42,6 +42,7 @@ struct driver_config {
     usec_t until; /* stop there; 0 = when everything has ended */
     uint64_t seed;
     uint32_t reload_every;          /* save the core, drop it and load it again every so many instants; 0 = never */
+    uint32_t carry_every;           /* the same, but into a cluster made anew (core_carry) */
     bool skip_infeasible;           /* a job that can never run is marked refused; else it is an error */
     bool keep_series;               /* samples and Gantt bars for a report */
     driver_decision_fn on_decision; /* may be NULL */

@@ -38,10 +38,10 @@ static int unknown_key(const struct policy_setup *setup, const char *key, struct
 
         (void)snprintf(world + have, sizeof(world) - have, "%s%s", have ? ", " : "", p->name);
     }
-    return error_set(
-        err, -EINVAL,
-        "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, reload, history",
-        key, keys, world);
+    return error_set(err, -EINVAL,
+                     "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, "
+                     "reload, carry, history",
+                     key, keys, world);
 }
 
 /* Everybody owed everything: the switch that turns capacity queues into one shared queue a virtual cluster. */
@@ -67,12 +67,12 @@ static int set_run(struct scenario *s, const char *key, const char *value, struc
         *(strcmp(key, "round") == 0 ? &s->driver.round : &s->driver.until) = span;
         return 0;
     }
-    if (strcmp(key, "reload") == 0) {
+    if (strcmp(key, "reload") == 0 || strcmp(key, "carry") == 0) {
         int64_t every;
 
         if (decimal_parse_i64(value, strlen(value), &every) < 0 || every < 0 || every > INT32_MAX)
-            return error_set(err, -EINVAL, "reload: expected a number of instants, got '%s'", value);
-        s->driver.reload_every = (uint32_t)every;
+            return error_set(err, -EINVAL, "%s: expected a number of instants, got '%s'", key, value);
+        *(key[0] == 'r' ? &s->driver.reload_every : &s->driver.carry_every) = (uint32_t)every;
         return 0;
     }
     if (strcmp(key, "quota") == 0) {

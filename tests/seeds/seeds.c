@@ -16,8 +16,8 @@
 
 static bool verbose, logging;
 
-static int run_once(const struct life *life, struct watch *watch, uint32_t reload, struct run_result *ret,
-                    struct error *err)
+static int run_once(const struct life *life, struct watch *watch, uint32_t reload, uint32_t carry,
+                    struct run_result *ret, struct error *err)
 {
     struct scenario_request request = { life->policy, life->settings, life->setting_count };
     struct scenario scenario;
@@ -29,6 +29,7 @@ static int run_once(const struct life *life, struct watch *watch, uint32_t reloa
     scenario.driver.script_count = life->script_count;
     scenario.driver.until = life->until;
     scenario.driver.reload_every = reload;
+    scenario.driver.carry_every = carry;
     if (life->stop_cost) {
         scenario.driver.world.cost[WORLD_STOP] = life->stop_cost;
         scenario.driver.world.cost_set[WORLD_STOP] = true;
@@ -87,11 +88,33 @@ static int check_result(const struct life *life, const struct run_result *result
     return 0;
 }
 
+/* The cluster made anew under its jobs again and again: decisions may differ, rules may not. */
+static int carried(const struct life *life, char *why)
+{
+    struct run_result result = { 0 };
+    struct error err = { 0 };
+    struct watch watch = { 0 };
+    int r = watch_init(&watch, life);
+
+    if (r == 0)
+        r = run_once(life, &watch, 0, life->reload_every, &result, &err);
+    if (r < 0)
+        (void)snprintf(why, WHY_TEXT, "carried: %.400s", err.text);
+    else if (watch.why[0]) {
+        (void)snprintf(why, WHY_TEXT, "carried: %.400s", watch.why);
+        r = -EIO;
+    } else
+        r = check_result(life, &result, why);
+    run_result_done(&result);
+    watch_done(&watch);
+    return r;
+}
+
 static int compare(const struct life *life, const struct run_result *first, uint32_t reload, char *why)
 {
     struct run_result again = { 0 };
     struct error err = { 0 };
-    int r = run_once(life, NULL, reload, &again, &err);
+    int r = run_once(life, NULL, reload, 0, &again, &err);
 
     if (r < 0) {
         (void)snprintf(why, WHY_TEXT, "%.400s", err.text);
@@ -134,7 +157,7 @@ static int one(uint64_t seed, char *why)
         r = watch_init(&watch, &life);
     watch.log = logging;
     if (r == 0)
-        r = run_once(&life, &watch, 0, &result, &err);
+        r = run_once(&life, &watch, 0, 0, &result, &err);
     if (r < 0)
         (void)snprintf(why, WHY_TEXT, "%.400s", err.text);
     else if (watch.why[0])
@@ -147,6 +170,8 @@ static int one(uint64_t seed, char *why)
         r = compare(&life, &result, 0, why);
     if (r == 0)
         r = compare(&life, &result, life.reload_every, why);
+    if (r == 0)
+        r = carried(&life, why);
     if (verbose || r < 0)
         describe(&life, &result, &watch);
     run_result_done(&result);

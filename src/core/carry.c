@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* carry.c - the same jobs in another cluster: nodes that joined or left, other virtual clusters, other policies.
+ *
+ * Jobs keep their slots, so that whoever speaks of them by reference goes on doing so. Running work keeps its GPUs and
+ * its place in the run list; waiting work keeps when it came and what it has waited, and gets its key from the ordering
+ * its virtual cluster has now. Reservations are dropped; the next pass makes them anew. A policy that stays keeps what
+ * it has learned; where GPUs were numbered anew, only its ordering does, since the other parts may remember GPUs.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/plan.h"
+#include "core/state.h"
+
+struct carry {
+    const struct core *old;
+    struct core *core;
+    const uint32_t *gpus; /* new number of each old GPU, or UINT32_MAX */
+    bool same_gpus;
+};
+
+static bool same_planner(const struct carry *c, uint32_t vc)
+{
+    return c->same_gpus && c->old->vcs[vc].policy.planner == c->core->vcs[vc].policy.planner;
+}
+
+static bool same_order(const struct carry *c, uint32_t vc)
+{
+    return c->old->vcs[vc].policy.order == c->core->vcs[vc].policy.order;
+}
+
+/* Whether every old GPU that still matters has a place, of the same type, and no two the same. */
+static int map_check(struct carry *c, struct error *err)
+{
+    const struct ledger *from = &c->old->ledger, *to = &c->core->ledger;
+
+    if (c->core->vc_count < c->old->vc_count || c->core->job_capacity < c->old->job_top)
+        return error_set(err, -EINVAL, "a virtual cluster or job slots would be lost");
+    c->same_gpus = from->topo.gpu_count == to->topo.gpu_count;
+    for (uint32_t g = 0, last = UINT32_MAX; g < from->topo.gpu_count; g++) {
+        uint32_t new = c->gpus[g];
+
+        c->same_gpus &= new == g;
+        if (new == UINT32_MAX && from->gpus[g].shares != SHARE_NONE)
+            return error_set(err, -EBUSY, "GPU %u is in use and would be gone", g);
+        if (new == UINT32_MAX)
+            continue;
+        if (new >= to->topo.gpu_count || new == last)
+            return error_set(err, -EINVAL, "GPU %u cannot become number %u", g, new);
+        if (to->topo.nodes[to->gpus[new].node].sku != from->topo.nodes[from->gpus[g].node].sku)
+            return error_set(err, -EINVAL, "GPU %u would be of another type", g);
+        last = new;
+    }
+    return 0;
+}
+
+static void carry_health(struct carry *c)
+{
+    const struct ledger *from = &c->old->ledger;
+    struct ledger *to = &c->core->ledger;
+
+    for (uint32_t g = 0; g < from->topo.gpu_count; g++) {
+        const struct node *was = &from->topo.nodes[from->gpus[g].node];
+        uint32_t new = c->gpus[g];
+
+        if (new == UINT32_MAX)
+            continue;
+        if (from->gpus[g].bad)
+            ledger_gpu_bad(to, new, true);
+        if (g == was->first_gpu) {
+            topo_node_up(&to->topo, to->gpus[new].node, was->up);
+            to->topo.nodes[to->gpus[new].node].closed = was->closed;
+        }
+    }
+}
+
+/* What holds for a job whatever its state. */
+static void carry_job(struct carry *c, uint32_t index)
+{
+    struct job *job = &c->core->jobs[index];
+    uint32_t next = c->old->jobs[index].next;
+
+    *job = c->old->jobs[index];
+    if (job_waits(job->state) && job->shape != UINT32_MAX)
+        queue_booked(c->old, index, job);
+    if (job->state == JOB_RESERVED)
+        job->state = JOB_PENDING;
+    job->shares = SHARE_NONE;
+    job->run_class = UINT32_MAX;
+    job->reserved_first = job->reserved_count = 0;
+    job->prev = JOB_NONE;
+    job->next = job->state == JOB_FREE ? next : JOB_NONE;
+    if (job->state == JOB_FREE)
+        return;
+    if (!same_order(c, job->vc))
+        memset(job->order_word, 0, sizeof(job->order_word));
+    if (!same_planner(c, job->vc))
+        memset(job->word, 0, sizeof(job->word));
+    else
+        heap_set(&c->core->timers, timer_of(index, TIMER_PLANNER),
+                 heap_at(&c->old->timers, timer_of(index, TIMER_PLANNER)));
+}
+
+/* Each list from its end, so that it comes back in the same order. */
+static int carry_shares(struct carry *c)
+{
+    const struct ledger *from = &c->old->ledger;
+    uint32_t list[1024], count;
+
+    for (uint32_t g = 0; g < from->topo.gpu_count; g++) {
+        count = 0;
+        for (uint32_t s = from->gpus[g].shares; s != SHARE_NONE && count < 1024; s = from->shares[s].next_of_gpu)
+            list[count++] = s;
+        while (count-- > 0) {
+            struct share share = from->shares[list[count]];
+
+            if (c->core->ledger.share_free == SHARE_NONE)
+                return -ENOSPC;
+            share.gpu = c->gpus[g];
+            ledger_restore(&c->core->ledger, &share);
+        }
+    }
+    return core_rejoin_shares(c->core);
+}
+
+static void carry_policies(struct carry *c)
+{
+    for (uint32_t v = 0; v < c->old->vc_count; v++) {
+        const struct vc *from = &c->old->vcs[v];
+        struct vc *to = &c->core->vcs[v];
+        uint32_t timer = c->old->job_capacity * TIMERS_A_JOB + v;
+
+        if (same_order(c, v) && from->policy.order->kept_size)
+            memcpy(to->order.state, from->order.state, from->policy.order->kept_size);
+        if (c->same_gpus && from->policy.place == to->policy.place && from->policy.place->kept_size)
+            memcpy(to->place.state, from->place.state, from->policy.place->kept_size);
+        if (same_planner(c, v)) {
+            heap_set(&c->core->timers, c->core->job_capacity * TIMERS_A_JOB + v, heap_at(&c->old->timers, timer));
+            if (from->policy.planner->kept_size)
+                memcpy(to->planner.state, from->planner.state, from->policy.planner->kept_size);
+        }
+        if (c->same_gpus && from->policy.admit && from->policy.admit == to->policy.admit)
+            memcpy(to->admit.state, from->admit.state, from->policy.admit->kept_size);
+        if (c->same_gpus && from->policy.tune && from->policy.tune == to->policy.tune)
+            memcpy(to->tune.state, from->tune.state, from->policy.tune->kept_size);
+        to->dirty = true;
+    }
+}
+
+static void carry_waiting(struct carry *c, uint32_t index)
+{
+    struct core *core = c->core;
+    struct job *job = &core->jobs[index];
+    struct vc *vc = &core->vcs[job->vc];
+    bool aside = job->shape == UINT32_MAX;
+
+    core->waiting++;
+    if (aside && same_planner(c, job->vc))
+        return; /* its planner will call it back */
+    if (aside)
+        job->waited[job->reason] += core->now - job->state_since;
+    job->reason = REASON_NONE;
+    if (vc->policy.place->level && c->old->vcs[job->vc].policy.place != vc->policy.place)
+        job->level = vc->policy.place->level(&vc->place, &job->spec);
+    queue_add(core, index);
+    core->fresh[core->fresh_count++] = index;
+    job->fresh = true;
+    if (vc->policy.planner->queued && !same_planner(c, job->vc))
+        vc->policy.planner->queued(&vc->planner, &(struct plan){ .core = core, .vc = job->vc }, index);
+}
+
+int core_carry(const struct core *old, const struct cluster_spec *spec, const struct core_config *config,
+               const uint32_t *gpus, struct core **ret_core, struct error *err)
+{
+    struct carry c = { .old = old, .gpus = gpus };
+    struct core *core;
+    int r;
+
+    assert(old->inbox_count == 0);
+    r = core_new(spec, config, &core, err);
+    if (r < 0)
+        return r;
+    c.core = core;
+    r = map_check(&c, err);
+    if (r < 0) {
+        core_free(core);
+        return r;
+    }
+    core->now = old->now;
+    core->rng = old->rng;
+    core->decisions = old->decisions;
+    core->digest = old->digest;
+    core->borrowing |= old->borrowing;
+    core->ledger.releases = old->ledger.releases + 1;
+    core->job_top = old->job_top;
+    core->job_free = old->job_free;
+    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count,
+             heap_at(&old->timers, old->job_capacity * TIMERS_A_JOB + old->vc_count));
+    memcpy(core->vc_order, old->vc_order, old->vc_count * sizeof(*core->vc_order));
+    for (uint32_t i = 0; i < old->job_top; i++)
+        carry_job(&c, i);
+    carry_health(&c);
+    r = carry_shares(&c);
+    if (r < 0) {
+        core_free(core);
+        return error_set(err, r, "jobs do not fit into the cluster as it would be");
+    }
+    carry_policies(&c);
+    for (uint32_t v = 0; v < old->vc_count; v++)
+        for (uint32_t i = old->vcs[v].run_first; i != JOB_NONE; i = old->jobs[i].next)
+            if (job_holds(core->jobs[i].state))
+                core_attach(core, i);
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        core->vcs[core->jobs[i].vc].suspended += core->jobs[i].state == JOB_SUSPENDED;
+        if (job_waits(core->jobs[i].state))
+            carry_waiting(&c, i);
+    }
+    *ret_core = core;
+    return 0;
+}
