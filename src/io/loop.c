@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c - libuv's loop, and a worker thread of our own: the pool of libuv has four, and a store is called by one. */
+#include "io/loop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+
+enum { TURN_FNS_MAX = 8, SIGNALS_MAX = 8 };
+
+struct job_of_worker {
+    loop_fn work, done;
+    void *arg;
+    struct job_of_worker *next;
+};
+
+struct worker_queue {
+    struct job_of_worker *first, *last;
+};
+
+struct loop_signal {
+    uv_signal_t handle;
+    loop_fn fn;
+    void *arg;
+};
+
+struct loop {
+    uv_loop_t uv;
+    uv_prepare_t turn;
+    uv_async_t woken;
+    struct {
+        loop_fn fn;
+        void *arg;
+    } turns[TURN_FNS_MAX];
+    size_t turn_count;
+    struct loop_signal signals[SIGNALS_MAX];
+    size_t signal_count;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct worker_queue todo, finished; /* under the lock */
+    bool leave;                         /* under the lock */
+    size_t busy;                        /* the loop's: handed over, not done */
+};
+
+struct loop_timer {
+    uv_timer_t handle;
+    loop_fn fn;
+    void *arg;
+};
+
+usec_t clock_now(void)
+{
+    static _Atomic usec_t last;
+    struct timespec ts;
+    usec_t now, before = last;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    now = (usec_t)ts.tv_sec * USEC_SEC + ts.tv_nsec / 1000;
+    while (now > before)
+        if (atomic_compare_exchange_weak(&last, &before, now))
+            return now;
+    return before;
+}
+
+static void queue_put(struct worker_queue *queue, struct job_of_worker *job)
+{
+    job->next = NULL;
+    if (queue->last)
+        queue->last->next = job;
+    else
+        queue->first = job;
+    queue->last = job;
+}
+
+static struct job_of_worker *queue_take(struct worker_queue *queue)
+{
+    struct job_of_worker *job = queue->first;
+
+    if (job) {
+        queue->first = job->next;
+        if (!queue->first)
+            queue->last = NULL;
+    }
+    return job;
+}
+
+static void *worker_main(void *arg)
+{
+    struct loop *loop = arg;
+    struct job_of_worker *job;
+
+    pthread_mutex_lock(&loop->lock);
+    for (;;) {
+        while (!(job = queue_take(&loop->todo)) && !loop->leave)
+            pthread_cond_wait(&loop->more, &loop->lock);
+        if (!job)
+            break;
+        pthread_mutex_unlock(&loop->lock);
+        job->work(job->arg);
+        pthread_mutex_lock(&loop->lock);
+        queue_put(&loop->finished, job);
+        uv_async_send(&loop->woken);
+    }
+    pthread_mutex_unlock(&loop->lock);
+    return NULL;
+}
+
+static void on_woken(uv_async_t *handle)
+{
+    struct loop *loop = handle->data;
+    struct job_of_worker *job;
+
+    for (;;) {
+        pthread_mutex_lock(&loop->lock);
+        job = queue_take(&loop->finished);
+        pthread_mutex_unlock(&loop->lock);
+        if (!job)
+            return;
+        loop->busy--;
+        job->done(job->arg);
+        mem_free(job);
+    }
+}
+
+static void on_turn(uv_prepare_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    for (size_t i = 0; i < loop->turn_count; i++)
+        loop->turns[i].fn(loop->turns[i].arg);
+}
+
+int loop_new(struct loop **ret_loop, struct error *err)
+{
+    struct loop *loop = mem_zalloc(1, sizeof(*loop));
+    int r;
+
+    if (!loop)
+        return error_set(err, -ENOMEM, "out of memory");
+    r = uv_loop_init(&loop->uv);
+    if (r < 0) {
+        mem_free(loop);
+        return error_set(err, r, "cannot make an event loop: %s", uv_strerror(r));
+    }
+    (void)uv_prepare_init(&loop->uv, &loop->turn);
+    loop->turn.data = loop;
+    (void)uv_prepare_start(&loop->turn, on_turn);
+    (void)uv_async_init(&loop->uv, &loop->woken, on_woken);
+    loop->woken.data = loop;
+    pthread_mutex_init(&loop->lock, NULL);
+    pthread_cond_init(&loop->more, NULL);
+    r = -pthread_create(&loop->thread, NULL, worker_main, loop);
+    if (r < 0) {
+        loop->leave = true;
+        loop->thread = 0;
+        loop_free(loop);
+        return error_set(err, r, "cannot start the worker thread");
+    }
+    *ret_loop = loop;
+    return 0;
+}
+
+static void handle_close(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    pthread_mutex_lock(&loop->lock);
+    loop->leave = true;
+    pthread_cond_signal(&loop->more);
+    pthread_mutex_unlock(&loop->lock);
+    if (loop->thread)
+        pthread_join(loop->thread, NULL);
+    on_woken(&loop->woken);
+    uv_walk(&loop->uv, handle_close, NULL);
+    (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&loop->uv);
+    pthread_mutex_destroy(&loop->lock);
+    pthread_cond_destroy(&loop->more);
+    mem_free(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+    (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void loop_stop(struct loop *loop)
+{
+    uv_stop(&loop->uv);
+}
+
+struct uv_loop_s *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
+int loop_each_turn(struct loop *loop, loop_fn fn, void *arg)
+{
+    if (loop->turn_count == TURN_FNS_MAX)
+        return -ENOSPC;
+    loop->turns[loop->turn_count].fn = fn;
+    loop->turns[loop->turn_count++].arg = arg;
+    return 0;
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    struct loop_timer *timer = handle->data;
+
+    timer->fn(timer->arg);
+}
+
+int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer **ret_timer)
+{
+    struct loop_timer *timer = mem_zalloc(1, sizeof(*timer));
+
+    if (!timer)
+        return -ENOMEM;
+    (void)uv_timer_init(&loop->uv, &timer->handle);
+    timer->handle.data = timer;
+    timer->fn = fn;
+    timer->arg = arg;
+    *ret_timer = timer;
+    return 0;
+}
+
+/* Rounded up, so that a timer never comes early. */
+static uint64_t msec_of(usec_t span)
+{
+    return span <= 0 ? 0 : (uint64_t)((span + USEC_MSEC - 1) / USEC_MSEC);
+}
+
+void loop_timer_after(struct loop_timer *timer, usec_t span)
+{
+    uv_update_time(timer->handle.loop);
+    (void)uv_timer_start(&timer->handle, on_timer, msec_of(span), 0);
+}
+
+void loop_timer_every(struct loop_timer *timer, usec_t span)
+{
+    (void)uv_timer_start(&timer->handle, on_timer, msec_of(span), msec_of(span));
+}
+
+void loop_timer_stop(struct loop_timer *timer)
+{
+    (void)uv_timer_stop(&timer->handle);
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle->data);
+}
+
+void loop_timer_free(struct loop_timer *timer)
+{
+    if (timer)
+        uv_close((uv_handle_t *)&timer->handle, timer_closed);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct loop_signal *signal = handle->data;
+
+    (void)number;
+    signal->fn(signal->arg);
+}
+
+int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg)
+{
+    struct loop_signal *signal;
+
+    if (loop->signal_count == SIGNALS_MAX)
+        return -ENOSPC;
+    signal = &loop->signals[loop->signal_count++];
+    signal->fn = fn;
+    signal->arg = arg;
+    (void)uv_signal_init(&loop->uv, &signal->handle);
+    signal->handle.data = signal;
+    return uv_signal_start(&signal->handle, on_signal, number);
+}
+
+int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg)
+{
+    struct job_of_worker *job = mem_zalloc(1, sizeof(*job));
+
+    if (!job)
+        return -ENOMEM;
+    *job = (struct job_of_worker){ .work = work, .done = done, .arg = arg };
+    loop->busy++;
+    pthread_mutex_lock(&loop->lock);
+    queue_put(&loop->todo, job);
+    pthread_cond_signal(&loop->more);
+    pthread_mutex_unlock(&loop->lock);
+    return 0;
+}
+
+bool loop_work_idle(const struct loop *loop)
+{
+    return loop->busy == 0;
+}

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net.c - connections over libuv.
+ *
+ * Writing tries the socket first (the cheap path) and queues the rest; one uv_write is under way at a time and takes
+ * all that was queued meanwhile. With TLS the same below: plain bytes are sealed at once, sealed bytes are what is
+ * queued. A connection lives until both its handles are closed.
+ */
+#include "io/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+enum { READ_BYTES = 65536, BACKLOG = 1024, PEER_BUCKETS = 1024, SEAL_BYTES = 16384 };
+
+struct peer_count {
+    struct peer_count *next;
+    size_t count;
+    char address[64];
+};
+
+struct net_listener {
+    union {
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } handle;
+    struct net_options options;
+    char address[128];
+    char path[108];
+    struct loop *loop;
+    struct peer_count *peers[PEER_BUCKETS];
+    size_t conns;
+    uint64_t refused;
+    bool is_unix, closing, closed;
+};
+
+struct net_conn {
+    union {
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } handle;
+    uv_timer_t timer;
+    uv_write_t write;
+    struct net_listener *listener;
+    struct tls_session *tls;
+    struct buf queue, flying; /* bytes that wait; bytes of the write under way */
+    void *arg;
+    char peer[64];
+    unsigned handles; /* not closed yet */
+    bool writing, closing, accepted, paused, finishing, ended, over;
+};
+
+static void on_close(uv_handle_t *handle);
+
+static void listener_free(struct net_listener *listener)
+{
+    for (size_t i = 0; i < PEER_BUCKETS; i++)
+        while (listener->peers[i]) {
+            struct peer_count *next = listener->peers[i]->next;
+
+            mem_free(listener->peers[i]);
+            listener->peers[i] = next;
+        }
+    mem_free(listener);
+}
+
+static struct peer_count **peer_slot(struct net_listener *listener, const char *address)
+{
+    struct peer_count **slot;
+    uint32_t hash = 2166136261U;
+
+    for (const char *p = address; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619U;
+    slot = &listener->peers[hash % PEER_BUCKETS];
+    while (*slot && strcmp((*slot)->address, address) != 0)
+        slot = &(*slot)->next;
+    return slot;
+}
+
+static bool peer_enter(struct net_listener *listener, const char *address)
+{
+    struct peer_count **slot = peer_slot(listener, address), *peer = *slot;
+
+    if (!peer) {
+        peer = mem_zalloc(1, sizeof(*peer));
+        if (!peer)
+            return false;
+        (void)snprintf(peer->address, sizeof(peer->address), "%s", address);
+        *slot = peer;
+    }
+    if (peer->count >= listener->options.conns_address_max)
+        return false;
+    peer->count++;
+    return true;
+}
+
+static void peer_leave(struct net_listener *listener, const char *address)
+{
+    struct peer_count **slot = peer_slot(listener, address), *peer = *slot;
+
+    if (!peer || --peer->count > 0)
+        return;
+    *slot = peer->next;
+    mem_free(peer);
+}
+
+static void conn_free(struct net_conn *conn)
+{
+    struct net_listener *listener = conn->listener;
+
+    if (conn->accepted)
+        listener->options.events->closed(conn->arg);
+    if (conn->over && !listener->is_unix)
+        peer_leave(listener, conn->peer);
+    listener->conns--;
+    tls_session_free(conn->tls);
+    buf_done(&conn->queue);
+    buf_done(&conn->flying);
+    mem_free(conn);
+    if (listener->closed && listener->conns == 0)
+        listener_free(listener);
+}
+
+static void on_close(uv_handle_t *handle)
+{
+    struct net_conn *conn = handle->data;
+
+    if (--conn->handles == 0)
+        conn_free(conn);
+}
+
+void net_close(struct net_conn *conn)
+{
+    if (conn->closing)
+        return;
+    conn->closing = true;
+    uv_close((uv_handle_t *)&conn->timer, on_close);
+    uv_close((uv_handle_t *)&conn->handle.stream, on_close);
+}
+
+static void queue_flush(struct net_conn *conn);
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct net_conn *conn = write->data;
+
+    conn->writing = false;
+    if (conn->closing)
+        return;
+    if (status < 0) {
+        net_close(conn);
+        return;
+    }
+    buf_clear(&conn->flying);
+    if (conn->queue.size) {
+        queue_flush(conn);
+        return;
+    }
+    buf_done(&conn->flying);
+    buf_done(&conn->queue);
+    if (conn->finishing)
+        net_close(conn);
+    else if (conn->accepted && conn->listener->options.events->drained)
+        conn->listener->options.events->drained(conn->arg);
+}
+
+/* Everything queued becomes one write. */
+static void queue_flush(struct net_conn *conn)
+{
+    struct buf empty = conn->flying;
+    uv_buf_t piece;
+
+    conn->flying = conn->queue;
+    conn->queue = empty;
+    piece = uv_buf_init(conn->flying.data, (unsigned)conn->flying.size);
+    conn->write.data = conn;
+    conn->writing = true;
+    if (uv_write(&conn->write, &conn->handle.stream, &piece, 1, on_written) < 0) {
+        conn->writing = false;
+        net_close(conn);
+    }
+}
+
+/* Sealed or plain bytes towards the socket. */
+static void raw_write(struct net_conn *conn, const char *data, size_t size)
+{
+    if (conn->closing)
+        return;
+    if (!conn->writing && conn->queue.size == 0) {
+        uv_buf_t piece = uv_buf_init((char *)(uintptr_t)data, (unsigned)size);
+        int n = uv_try_write(&conn->handle.stream, &piece, 1);
+
+        if (n < 0 && n != UV_EAGAIN) {
+            net_close(conn);
+            return;
+        }
+        if (n > 0) {
+            data += n;
+            size -= (size_t)n;
+        }
+    }
+    if (size == 0)
+        return;
+    conn->queue.max = conn->listener->options.queue_max;
+    if (net_queued(conn) + size > conn->listener->options.queue_max) {
+        net_close(conn); /* it does not read what it asked for */
+        return;
+    }
+    buf_put(&conn->queue, data, size);
+    if (conn->queue.error)
+        net_close(conn);
+    else if (!conn->writing)
+        queue_flush(conn);
+}
+
+static void tls_flush(struct net_conn *conn)
+{
+    char sealed[SEAL_BYTES];
+    size_t n;
+
+    while (!conn->closing && (n = tls_drain(conn->tls, sealed, sizeof(sealed))) > 0)
+        raw_write(conn, sealed, n);
+}
+
+void net_write(struct net_conn *conn, const void *data, size_t size)
+{
+    const char *at = data;
+    struct error err;
+
+    if (conn->closing || size == 0)
+        return;
+    if (!conn->tls) {
+        raw_write(conn, data, size);
+        return;
+    }
+    while (size && !conn->closing) {
+        size_t part = size < SEAL_BYTES ? size : SEAL_BYTES;
+
+        if (tls_write(conn->tls, at, part, &err) < 0) {
+            net_close(conn);
+            return;
+        }
+        tls_flush(conn);
+        at += part;
+        size -= part;
+    }
+}
+
+size_t net_queued(const struct net_conn *conn)
+{
+    return conn->queue.size + (conn->writing ? conn->flying.size : 0);
+}
+
+static void conn_accept(struct net_conn *conn)
+{
+    struct net_listener *listener = conn->listener;
+
+    net_deadline(conn, 0);
+    conn->arg = listener->options.accept(listener->options.arg, conn);
+    if (conn->arg)
+        conn->accepted = true;
+    else
+        net_close(conn);
+}
+
+/* Sealed bytes came: opens them, and the handshake on the way. */
+static void sealed_read(struct net_conn *conn, const char *data, size_t size)
+{
+    char plain[SEAL_BYTES];
+    struct error err;
+    int n;
+
+    if (tls_feed(conn->tls, data, size, &err) < 0) {
+        net_close(conn);
+        return;
+    }
+    for (;;) {
+        n = tls_read(conn->tls, plain, sizeof(plain), &err);
+        tls_flush(conn);
+        if (conn->closing)
+            return;
+        if (!conn->accepted && tls_ready(conn->tls))
+            conn_accept(conn);
+        if (conn->closing || n == 0)
+            return;
+        if (n < 0) {
+            net_close(conn);
+            return;
+        }
+        conn->listener->options.events->data(conn->arg, plain, (size_t)n);
+        if (conn->closing)
+            return;
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+{
+    static char buffer[READ_BYTES]; /* handed over and done with before the next read */
+
+    (void)handle;
+    (void)suggested;
+    *ret = uv_buf_init(buffer, sizeof(buffer));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
+{
+    struct net_conn *conn = stream->data;
+
+    if (n == 0 || conn->closing)
+        return;
+    if (n < 0) {
+        const struct net_events *events = conn->listener->options.events;
+
+        if (n == UV_EOF && conn->accepted && events->ended && !conn->ended) {
+            conn->ended = true;
+            (void)uv_read_stop(stream);
+            events->ended(conn->arg);
+        } else {
+            net_close(conn);
+        }
+        return;
+    }
+    if (conn->tls)
+        sealed_read(conn, piece->base, (size_t)n);
+    else
+        conn->listener->options.events->data(conn->arg, piece->base, (size_t)n);
+}
+
+void net_read_pause(struct net_conn *conn)
+{
+    if (!conn->paused && !conn->closing)
+        (void)uv_read_stop(&conn->handle.stream);
+    conn->paused = true;
+}
+
+void net_read_resume(struct net_conn *conn)
+{
+    if (conn->paused && !conn->closing && !conn->ended)
+        (void)uv_read_start(&conn->handle.stream, on_alloc, on_read);
+    conn->paused = false;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct net_conn *conn = timer->data;
+
+    if (conn->accepted && !conn->finishing && conn->listener->options.events->deadline)
+        conn->listener->options.events->deadline(conn->arg);
+    else
+        net_close(conn);
+}
+
+void net_deadline(struct net_conn *conn, usec_t span)
+{
+    if (conn->closing)
+        return;
+    if (span == 0)
+        (void)uv_timer_stop(&conn->timer);
+    else
+        (void)uv_timer_start(&conn->timer, on_deadline, (uint64_t)((span + USEC_MSEC - 1) / USEC_MSEC), 0);
+}
+
+void net_finish(struct net_conn *conn, usec_t span)
+{
+    if (conn->closing || conn->finishing)
+        return;
+    if (conn->tls) {
+        tls_bye(conn->tls);
+        tls_flush(conn);
+    }
+    conn->finishing = true;
+    if (net_queued(conn) == 0)
+        net_close(conn);
+    else
+        net_deadline(conn, span);
+}
+
+static void peer_fill(struct net_conn *conn)
+{
+    struct sockaddr_storage address;
+    int size = sizeof(address);
+
+    if (conn->listener->is_unix) {
+        (void)snprintf(conn->peer, sizeof(conn->peer), "unix");
+        return;
+    }
+    if (uv_tcp_getpeername(&conn->handle.tcp, (struct sockaddr *)&address, &size) < 0 ||
+        uv_ip_name((struct sockaddr *)&address, conn->peer, sizeof(conn->peer)) < 0)
+        (void)snprintf(conn->peer, sizeof(conn->peer), "unknown");
+    (void)uv_tcp_nodelay(&conn->handle.tcp, 1);
+    (void)uv_tcp_keepalive(&conn->handle.tcp, 1, 60);
+}
+
+/* Whether a limit forbids one more. */
+static bool conn_refused(struct net_conn *conn)
+{
+    struct net_listener *listener = conn->listener;
+
+    if (listener->closing || listener->conns > listener->options.conns_max)
+        return true;
+    if (listener->is_unix)
+        return false;
+    conn->over = peer_enter(listener, conn->peer);
+    return !conn->over;
+}
+
+static void on_connection(uv_stream_t *server, int status)
+{
+    struct net_listener *listener = server->data;
+    struct net_conn *conn;
+    struct error err;
+
+    if (status < 0)
+        return;
+    conn = mem_zalloc(1, sizeof(*conn));
+    if (!conn)
+        return;
+    conn->listener = listener;
+    if (listener->is_unix)
+        (void)uv_pipe_init(loop_uv(listener->loop), &conn->handle.pipe, 0);
+    else
+        (void)uv_tcp_init(loop_uv(listener->loop), &conn->handle.tcp);
+    (void)uv_timer_init(loop_uv(listener->loop), &conn->timer);
+    conn->handle.stream.data = conn->timer.data = conn;
+    conn->handles = 2;
+    listener->conns++;
+    if (uv_accept(server, &conn->handle.stream) < 0) {
+        net_close(conn);
+        return;
+    }
+    peer_fill(conn);
+    if (conn_refused(conn)) {
+        listener->refused++;
+        net_close(conn);
+        return;
+    }
+    if (listener->options.tls && tls_session_new(listener->options.tls, NULL, &conn->tls, &err) < 0) {
+        net_close(conn);
+        return;
+    }
+    if (uv_read_start(&conn->handle.stream, on_alloc, on_read) < 0)
+        net_close(conn);
+    else if (conn->tls)
+        net_deadline(conn, listener->options.handshake);
+    else
+        conn_accept(conn);
+}
+
+/* "HOST:PORT" to an address, by name if it must be. */
+static int address_find(const char *text, struct sockaddr_storage *ret, struct error *err)
+{
+    const char *colon = strrchr(text, ':');
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
+    char host[256];
+    size_t length;
+    int r;
+
+    if (!colon || !colon[1])
+        return error_set(err, -EINVAL, "listen: '%s' is not ADDRESS:PORT", text);
+    length = (size_t)(colon - text);
+    if (length >= 2 && text[0] == '[' && text[length - 1] == ']') {
+        text++;
+        length -= 2;
+    }
+    if (length >= sizeof(host))
+        return error_set(err, -EINVAL, "listen: the address is too long");
+    memcpy(host, text, length);
+    host[length] = '\0';
+    r = getaddrinfo(length ? host : NULL, colon + 1, &hints, &found);
+    if (r != 0)
+        return error_set(err, -EINVAL, "listen: %s: %s", text, gai_strerror(r));
+    memcpy(ret, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int tcp_bind(struct net_listener *listener, struct error *err)
+{
+    struct sockaddr_storage address = { 0 };
+    int size = sizeof(address), r = address_find(listener->options.address, &address, err);
+    char name[64] = "";
+    int port;
+
+    if (r < 0)
+        return r;
+    r = uv_tcp_bind(&listener->handle.tcp, (struct sockaddr *)&address, 0);
+    if (r == 0)
+        r = uv_listen(&listener->handle.stream, BACKLOG, on_connection);
+    if (r < 0)
+        return error_set(err, r, "cannot listen on %s: %s", listener->options.address, uv_strerror(r));
+    (void)uv_tcp_getsockname(&listener->handle.tcp, (struct sockaddr *)&address, &size);
+    (void)uv_ip_name((struct sockaddr *)&address, name, sizeof(name));
+    port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+    (void)snprintf(listener->address, sizeof(listener->address), address.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d",
+                   name, port);
+    return 0;
+}
+
+static int unix_bind(struct net_listener *listener, struct error *err)
+{
+    const char *path = listener->options.address;
+    struct stat st;
+    int r;
+
+    if (strlen(path) >= sizeof(listener->path))
+        return error_set(err, -ENAMETOOLONG, "the path of the socket is too long: %s", path);
+    /* What a former run left behind; the state folder's lock keeps two controllers apart. */
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+        (void)unlink(path);
+    r = uv_pipe_bind(&listener->handle.pipe, path);
+    if (r == 0 && chmod(path, listener->options.socket_mode) < 0)
+        r = -errno;
+    if (r == 0)
+        r = uv_listen(&listener->handle.stream, BACKLOG, on_connection);
+    if (r < 0)
+        return error_set(err, r, "cannot listen on %s: %s", path, uv_strerror(r));
+    (void)snprintf(listener->path, sizeof(listener->path), "%s", path);
+    (void)snprintf(listener->address, sizeof(listener->address), "%s", path);
+    return 0;
+}
+
+static void on_listener_close(uv_handle_t *handle)
+{
+    struct net_listener *listener = handle->data;
+
+    listener->closed = true;
+    if (listener->conns == 0)
+        listener_free(listener);
+}
+
+int net_listen(struct loop *loop, const struct net_options *options, struct net_listener **ret_listener,
+               struct error *err)
+{
+    struct net_listener *listener = mem_zalloc(1, sizeof(*listener));
+    int r;
+
+    if (!listener)
+        return error_set(err, -ENOMEM, "out of memory");
+    listener->options = *options;
+    listener->loop = loop;
+    listener->is_unix = options->address[0] == '/';
+    if (listener->is_unix)
+        (void)uv_pipe_init(loop_uv(loop), &listener->handle.pipe, 0);
+    else
+        (void)uv_tcp_init(loop_uv(loop), &listener->handle.tcp);
+    listener->handle.stream.data = listener;
+    r = listener->is_unix ? unix_bind(listener, err) : tcp_bind(listener, err);
+    if (r < 0) {
+        uv_close((uv_handle_t *)&listener->handle.stream, on_listener_close);
+        return r;
+    }
+    *ret_listener = listener;
+    return 0;
+}
+
+void net_listener_close(struct net_listener *listener)
+{
+    if (!listener || listener->closing)
+        return;
+    listener->closing = true;
+    if (listener->path[0])
+        (void)unlink(listener->path);
+    uv_close((uv_handle_t *)&listener->handle.stream, on_listener_close);
+}
+
+const char *net_listener_address(const struct net_listener *listener)
+{
+    return listener->address;
+}
+
+size_t net_listener_conns(const struct net_listener *listener)
+{
+    return listener->conns;
+}
+
+void net_listener_tls(struct net_listener *listener, struct tls_context *tls)
+{
+    listener->options.tls = tls;
+}
+
+uint64_t net_listener_refused(const struct net_listener *listener)
+{
+    return listener->refused;
+}
+
+const char *net_peer(const struct net_conn *conn)
+{
+    return conn->peer;
+}
+
+bool net_peer_loopback(const struct net_conn *conn)
+{
+    return !conn->listener->is_unix && (strncmp(conn->peer, "127.", 4) == 0 || strcmp(conn->peer, "::1") == 0 ||
+                                        strncmp(conn->peer, "::ffff:127.", 11) == 0);
+}
+
+bool net_peer_user(const struct net_conn *conn, uid_t *ret_uid, gid_t *ret_gid)
+{
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    uv_os_fd_t fd;
+
+    if (!conn->listener->is_unix || uv_fileno((const uv_handle_t *)&conn->handle.stream, &fd) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+        return false;
+    *ret_uid = cred.uid;
+    *ret_gid = cred.gid;
+    return true;
+}
+
+const char *net_peer_name(const struct net_conn *conn)
+{
+    return conn->tls ? tls_peer_name(conn->tls) : NULL;
+}
+
+bool net_secure(const struct net_conn *conn)
+{
+    return conn->tls != NULL;
+}
