@@ -63,7 +63,7 @@ struct submission {
     int32_t nodes, nodes_max; /* 0 = as many as it takes; elastic where they differ */
     int32_t tasks, tasks_per_node, cpus_per_task; /* 0 = not told */
     char *gpu_selector;                           /* "H100", "H100|A100", "40G.."; NULL = any */
-    int32_t gpus, gpus_max;                       /* whole job, or of each node where gpus_per_node; 0 = none */
+    int32_t gpus, gpus_max; /* whole job, or of each node where gpus_per_node; 0 = not told: one, or one a node */
     bool gpus_per_node;
     mgpu_t gpu_share;          /* below MGPU_ONE: a share of one GPU */
     int32_t cpus;              /* of each node; 0 = not told */
@@ -104,6 +104,15 @@ void submission_done(struct submission *s);
 /* "path" in errors is the dotted key. -EINVAL with file:line:column (YAML) or key words (JSON). */
 int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err);
 int submission_from_yaml(const char *file, const char *text, size_t size, struct submission *ret, struct error *err);
+/* Sets or replaces; keeps the list sorted. -ENOMEM. */
+int submission_put_pair(struct env_pair **pairs, size_t *count, const char *key, const char *value);
+/* -E2BIG, -ENOMEM. */
+int submission_add_after(struct submission *s, enum after_kind kind, int64_t job);
+/* A class or a number. -EINVAL. */
+int priority_parse(const char *text, int *ret_priority);
+const char *priority_class(int priority); /* "oppo" .. "urgent": the highest class it reaches */
+/* "0-99%8" in place of what there was. */
+int submission_set_array(struct submission *s, const char *text, struct error *err);
 /* Canonical: keys sorted, defaults left out. Decoding it gives an equal submission. */
 int submission_to_json(const struct submission *s, struct buf *out, struct error *err);
 

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submission.c - see submission.h. JSON and YAML become the same tree of values, which is read by the table of keys;
+ * where that fails in a YAML file, the path of the value leads back to its line. */
+#include "wire/submission.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "wire/json_read.h"
+#include "wire/json_write.h"
+#include "wire/submission_part.h"
+#include "wire/yaml_doc.h"
+
+enum { VALUES_MAX = 200000, DEPTH_MAX = 16 };
+
+const struct submission *submission_defaults(void)
+{
+    static const struct submission defaults = {
+        .priority = 100,
+        .gpu_share = MGPU_ONE,
+        .preempt = PREEMPT_REQUEUE,
+        .requeue = true,
+    };
+
+    return &defaults;
+}
+
+void submission_init(struct submission *s)
+{
+    *s = *submission_defaults();
+}
+
+static void texts_done(char **list, size_t count)
+{
+    for (size_t i = 0; list && i < count; i++)
+        mem_free(list[i]);
+    mem_free(list);
+}
+
+static void pairs_done(struct env_pair *pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        mem_free(pairs[i].key);
+        mem_free(pairs[i].value);
+    }
+    mem_free(pairs);
+}
+
+void submission_done(struct submission *s)
+{
+    char *texts[] = { s->name,   s->vc,           s->account,     s->comment,  s->image,    s->runtime, s->dir,
+                      s->output, s->error,        s->reservation, s->compat,   s->nodelist, s->exclude, s->constraint,
+                      s->run,    s->gpu_selector, s->topo_level,  s->ckpt_dir, s->ckpt_cmd };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        mem_free(texts[i]);
+    texts_done(s->args, s->arg_count);
+    texts_done(s->mounts, s->mount_count);
+    texts_done(s->notify, s->notify_count);
+    texts_done(s->array_values, s->array_count * s->array_key_count);
+    texts_done(s->array_keys, s->array_key_count);
+    pairs_done(s->env, s->env_count);
+    pairs_done(s->tags, s->tag_count);
+    mem_free(s->array);
+    mem_free(s->after);
+    *s = (struct submission){ 0 };
+}
+
+int submission_check(struct submission_reader *rd)
+{
+    const struct submission *s = rd->s;
+
+    if (!s->run && s->arg_count == 0 && s->emulate_run == 0)
+        return reader_fail(rd, "nothing to run: expected 'run' or 'args'");
+    if (s->time && s->time_min > s->time)
+        return reader_fail(rd, "time_min is longer than time");
+    if (s->begin && s->deadline && s->deadline <= s->begin)
+        return reader_fail(rd, "deadline is not after begin");
+    if (s->gpu_share < MGPU_ONE && s->nodes > 1)
+        return reader_fail(rd, "a share of one GPU is on one node");
+    if (s->topo_must && !s->topo_level)
+        return reader_fail(rd, "topology.policy needs topology.level");
+    if (s->mount_count && !s->image)
+        return reader_fail(rd, "mounts go with an image");
+    return 0;
+}
+
+int submission_from_tree(struct submission_reader *rd, json_t *tree)
+{
+    size_t count;
+    const struct submission_key *keys = submission_keys(&count);
+    json_t *converted = NULL;
+    int r;
+
+    if (!json_is_object(tree))
+        return reader_fail(rd, "expected a mapping");
+    if (json_object_get(tree, "protocolVersion")) {
+        r = job_pai_convert(rd, tree, &converted);
+        if (r < 0)
+            return r;
+        tree = converted;
+    }
+    r = reader_object(rd, keys, count, tree);
+    if (r == 0)
+        r = submission_check(rd);
+    json_decref(converted);
+    return r;
+}
+
+/* "per_node.gpu" of the path that failed. */
+static void path_show(const struct submission_reader *rd, char shown[SUBMISSION_PATH_MAX])
+{
+    size_t length = 0;
+
+    for (; rd->path[length]; length++)
+        shown[length] = rd->path[length] == '\x1f' ? '.' : (rd->path[length] & 0x60) == 0 ? '?' : rd->path[length];
+    if (length && shown[length - 1] == '.')
+        length--;
+    shown[length] = '\0';
+}
+
+int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err)
+{
+    struct submission s;
+    struct submission_reader rd = { .s = &s, .err = err };
+    json_t *tree = NULL;
+    int r;
+
+    if (size > SUBMISSION_BYTES_MAX)
+        return error_set(err, -E2BIG, "larger than %d bytes", SUBMISSION_BYTES_MAX);
+    r = json_read("job", text, size, &tree, err);
+    if (r < 0)
+        return r;
+    submission_init(&s);
+    r = submission_from_tree(&rd, tree);
+    json_decref(tree);
+    if (r == 0) {
+        *ret = s;
+        return 0;
+    }
+    submission_done(&s);
+    if (rd.failed && rd.path_length) {
+        char shown[SUBMISSION_PATH_MAX];
+
+        path_show(&rd, shown);
+        return error_prefix(err, r, "%s", shown);
+    }
+    return r;
+}
+
+/* Aliases become copies here, so the number of values is limited. */
+struct yaml_tree {
+    struct yaml_doc *doc;
+    size_t values;
+    int depth;
+    struct error *err;
+};
+
+static int tree_of(struct yaml_tree *tree, yaml_node_t *node, json_t **ret_json);
+
+static int scalar_of(struct yaml_tree *tree, const yaml_node_t *node, json_t **ret_json)
+{
+    const char *text = (const char *)node->data.scalar.value;
+    bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+
+    if (memchr(text, '\0', node->data.scalar.length))
+        return yaml_fail(tree->doc, node, tree->err, "a text cannot hold the character 0");
+    if (plain && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
+        *ret_json = json_boolean(text[0] == 't');
+    else if (plain && (strcmp(text, "") == 0 || strcmp(text, "~") == 0 || strcmp(text, "null") == 0))
+        *ret_json = json_null();
+    else
+        *ret_json = json_stringn(text, node->data.scalar.length);
+    return *ret_json ? 0 : error_set(tree->err, -ENOMEM, "out of memory");
+}
+
+static int map_of(struct yaml_tree *tree, yaml_node_t *node, json_t **ret_json)
+{
+    json_t *map = json_object();
+    yaml_node_t *key, *value;
+    int r = map ? yaml_map_check(tree->doc, node, "here", tree->err) : -ENOMEM;
+
+    for (size_t i = 0; r == 0 && yaml_pair(tree->doc, node, i, &key, &value); i++) {
+        json_t *part = NULL;
+
+        r = tree_of(tree, value, &part);
+        if (r == 0 && json_object_set_new(map, (const char *)key->data.scalar.value, part) < 0)
+            r = error_set(tree->err, -ENOMEM, "out of memory");
+    }
+    if (r < 0)
+        json_decref(map);
+    else
+        *ret_json = map;
+    return r;
+}
+
+static int list_of(struct yaml_tree *tree, yaml_node_t *node, json_t **ret_json)
+{
+    json_t *list = json_array();
+    yaml_node_t *item;
+    int r = list ? 0 : -ENOMEM;
+
+    for (size_t i = 0; r == 0 && yaml_item(tree->doc, node, i, &item); i++) {
+        json_t *part = NULL;
+
+        r = tree_of(tree, item, &part);
+        if (r == 0 && json_array_append_new(list, part) < 0)
+            r = error_set(tree->err, -ENOMEM, "out of memory");
+    }
+    if (r < 0)
+        json_decref(list);
+    else
+        *ret_json = list;
+    return r;
+}
+
+static int tree_of(struct yaml_tree *tree, yaml_node_t *node, json_t **ret_json)
+{
+    int r;
+
+    if (++tree->values > VALUES_MAX)
+        return yaml_fail(tree->doc, node, tree->err, "more than %d values", VALUES_MAX);
+    if (tree->depth == DEPTH_MAX)
+        return yaml_fail(tree->doc, node, tree->err, "more than %d levels", DEPTH_MAX);
+    tree->depth++;
+    if (node->type == YAML_MAPPING_NODE)
+        r = map_of(tree, node, ret_json);
+    else if (node->type == YAML_SEQUENCE_NODE)
+        r = list_of(tree, node, ret_json);
+    else
+        r = scalar_of(tree, node, ret_json);
+    tree->depth--;
+    return r;
+}
+
+/* The node a path leads to, or the last one there is on the way. */
+static yaml_node_t *path_node(struct yaml_doc *doc, const struct submission_reader *rd)
+{
+    yaml_node_t *node = yaml_top(doc), *key, *value, *found = node;
+
+    for (const char *part = rd->path; *part && strchr(part, '\x1f'); part = strchr(part, '\x1f') + 1) {
+        size_t length = strcspn(part, "\x1f");
+        bool last = part[length + 1] == '\0', hit = false;
+
+        if (node->type == YAML_SEQUENCE_NODE) {
+            size_t index = strtoul(part, NULL, 10);
+
+            hit = yaml_item(doc, node, index, &value);
+            found = hit ? value : found;
+        } else if (node->type == YAML_MAPPING_NODE) {
+            for (size_t i = 0; !hit && yaml_pair(doc, node, i, &key, &value); i++)
+                hit = key->data.scalar.length == length && memcmp(key->data.scalar.value, part, length) == 0;
+            if (hit)
+                found = rd->at_key && last ? key : value;
+        }
+        if (!hit)
+            break;
+        node = value;
+    }
+    return found;
+}
+
+static int yaml_read_into(struct submission *s, struct yaml_doc *doc, struct error *err)
+{
+    struct submission_reader rd = { .s = s, .err = err };
+    struct yaml_tree tree = { .doc = doc, .err = err };
+    struct error words = { 0 };
+    char shown[SUBMISSION_PATH_MAX];
+    json_t *json = NULL;
+    int r = tree_of(&tree, yaml_top(doc), &json);
+
+    if (r < 0)
+        return r;
+    rd.err = &words;
+    r = submission_from_tree(&rd, json);
+    json_decref(json);
+    if (r == 0)
+        return 0;
+    path_show(&rd, shown);
+    if (!rd.failed)
+        return error_set(err, r, "%s", words.text);
+    return yaml_fail(doc, path_node(doc, &rd), err, "%s%s%s", rd.at_key ? "" : shown,
+                     rd.at_key || !shown[0] ? "" : ": ", words.text);
+}
+
+int submission_from_yaml(const char *file, const char *text, size_t size, struct submission *ret, struct error *err)
+{
+    char *copy = mem_zalloc(size + 1, 1);
+    struct bytes bytes = { copy, size };
+    struct submission s;
+    struct yaml_doc doc;
+    int r;
+
+    if (!copy)
+        return error_set(err, -ENOMEM, "out of memory");
+    memcpy(copy, text, size);
+    r = yaml_open(file, &bytes, &doc, err);
+    if (r == 0) {
+        submission_init(&s);
+        r = yaml_read_into(&s, &doc, err);
+        yaml_close(&doc);
+        if (r == 0)
+            *ret = s;
+        else
+            submission_done(&s);
+    }
+    mem_free(copy);
+    return r;
+}
+
+void submission_write(struct json_write *out, const struct submission_key *keys, size_t count,
+                      const struct submission *s)
+{
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].write)
+            keys[i].write(out, &keys[i], s);
+}
+
+int submission_to_json(const struct submission *s, struct buf *out, struct error *err)
+{
+    struct json_write json;
+    size_t count;
+    const struct submission_key *keys = submission_keys(&count);
+
+    json_write_init(&json, out, false);
+    json_write_object(&json, NULL);
+    submission_write(&json, keys, count, s);
+    json_write_close(&json);
+    return out->error ? error_set(err, out->error, "the submission is too large") : 0;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submission_bind.c - what a submission asks of this cluster. What no state of the cluster could ever grant is refused
+ * here, with the nearest request that could be granted. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/gpu_spec.h"
+#include "wire/submission.h"
+
+struct fit {
+    const struct submission *s;
+    const struct cluster_spec *cluster;
+    uint32_t mask;                /* types it may run on */
+    int32_t node_gpus;            /* of the largest node of these types */
+    int64_t gpus;                 /* of all nodes of these types */
+    int32_t rack_gpus;            /* of the largest rack */
+    uint32_t node_cpus, node_mib; /* of the largest; 0 = not told */
+    bool one_size;                /* all these nodes have as many GPUs */
+    int64_t per_node;             /* asked of each node; 0 = free */
+    struct infeasible *why;
+    struct error *err;
+};
+
+/* -ERANGE, with the reason code and what would do instead. */
+static int never(const struct fit *fit, const char *code, const char *hint, const char *words, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int never(const struct fit *fit, const char *code, const char *hint, const char *words, ...)
+{
+    char text[320];
+    va_list args;
+
+    va_start(args, words);
+    (void)vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    if (fit->why) {
+        (void)snprintf(fit->why->code, sizeof(fit->why->code), "%s", code);
+        (void)snprintf(fit->why->hint, sizeof(fit->why->hint), "%s", hint);
+    }
+    return error_set(fit->err, -ERANGE, "%s", text);
+}
+
+static int invalid(const struct fit *fit, const char *hint, const char *words)
+{
+    if (fit->why) {
+        (void)snprintf(fit->why->code, sizeof(fit->why->code), "InvalidSpec");
+        (void)snprintf(fit->why->hint, sizeof(fit->why->hint), "%s", hint);
+    }
+    return error_set(fit->err, -EINVAL, "%s", words);
+}
+
+static const char *type_name(const struct fit *fit)
+{
+    return fit->s->gpu_selector ? fit->s->gpu_selector : "GPUs";
+}
+
+/* "H100:8" of a count. */
+static const char *gpus_text(const struct fit *fit, int64_t count, char text[GPU_SELECTOR_MAX + 32])
+{
+    (void)snprintf(text, GPU_SELECTOR_MAX + 32, "%s%s%lld", fit->s->gpu_selector ? fit->s->gpu_selector : "",
+                   fit->s->gpu_selector ? ":" : "", (long long)count);
+    return text;
+}
+
+static int types_find(struct fit *fit)
+{
+    const struct cluster_spec *cluster = fit->cluster;
+    char known[200] = "", hint[240];
+
+    if (cluster->node_count == 0)
+        return never(fit, "Infeasible.NodeSize", "wait until a node has joined: muster nodes",
+                     "the cluster has no nodes yet");
+    fit->mask = gpu_selector_mask(fit->s->gpu_selector, cluster);
+    if (fit->mask)
+        return 0;
+    for (uint32_t i = 0; i < cluster->sku_count; i++)
+        (void)snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+                       names_get(&cluster->names, cluster->skus[i].name));
+    (void)snprintf(hint, sizeof(hint), "this cluster has %s", known);
+    return never(fit, "Infeasible.Sku", hint, "no node has GPUs of type '%s'", fit->s->gpu_selector);
+}
+
+static void sizes_find(struct fit *fit)
+{
+    const struct cluster_spec *cluster = fit->cluster;
+    uint32_t rack = UINT32_MAX;
+    int32_t in_rack = 0;
+
+    fit->one_size = true;
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        const struct node_spec *node = &cluster->nodes[i];
+
+        if (!(fit->mask >> node->sku & 1))
+            continue;
+        if (node->rack != rack) {
+            rack = node->rack;
+            in_rack = 0;
+        }
+        in_rack += node->gpus;
+        fit->rack_gpus = in_rack > fit->rack_gpus ? in_rack : fit->rack_gpus;
+        fit->one_size = fit->one_size && (fit->node_gpus == 0 || fit->node_gpus == node->gpus);
+        fit->node_gpus = node->gpus > fit->node_gpus ? node->gpus : fit->node_gpus;
+        fit->node_cpus = node->cpus > fit->node_cpus ? node->cpus : fit->node_cpus;
+        fit->node_mib = node->memory_mib > fit->node_mib ? node->memory_mib : fit->node_mib;
+        fit->gpus += node->gpus;
+    }
+}
+
+/* What is written down, understood, and not there to be had. */
+static int unsupported(const struct fit *fit)
+{
+    const struct submission *s = fit->s;
+
+    if (s->nodelist || s->exclude)
+        return invalid(fit, "ask for a type of GPU instead; drain a node that must not be used",
+                       "nodelist, exclude: jobs cannot choose nodes by name");
+    if (s->constraint)
+        return invalid(fit, "ask for a type of GPU instead, such as -G H100:8",
+                       "constraint: nodes have no features here");
+    if (s->reservation)
+        return invalid(fit, "submit without it", "reservation: there are no reservations here");
+    if (s->topo_must && strcmp(s->topo_level, "node") != 0)
+        return invalid(fit, "use topology rack:prefer, or node:must",
+                       "topology: only the level 'node' can be insisted upon");
+    return 0;
+}
+
+/* GPUs of the whole job and, where the number of nodes is told, of each node. */
+static int shape_find(struct fit *fit, struct jobspec *spec)
+{
+    const struct submission *s = fit->s;
+    int32_t nodes = s->nodes, nodes_max = s->nodes ? s->nodes_max : 0;
+    int64_t gpus = s->gpus ? s->gpus : 1, gpus_max = s->gpus ? s->gpus_max : 1;
+    bool per_node = s->gpus_per_node || s->gpus == 0;
+    char words[160];
+
+    if (nodes == 0 && (s->gpus_per_node || (s->topo_must && s->gpu_share == MGPU_ONE)))
+        nodes = nodes_max = 1;
+    if (s->exclusive) {
+        if (!fit->one_size)
+            return invalid(fit, "name the type of GPU: its nodes are all alike", "exclusive: nodes differ in size");
+        if (nodes == 0)
+            nodes = nodes_max = (int32_t)((gpus + fit->node_gpus - 1) / fit->node_gpus);
+        gpus = gpus_max = fit->node_gpus;
+        per_node = true;
+    }
+    spec->share = s->exclusive ? MGPU_ONE : s->gpu_share;
+    if (nodes && nodes_max > nodes && !per_node) {
+        nodes = nodes_max = 0; /* a fixed number of GPUs on as many nodes as it takes */
+    } else if (nodes && !per_node) {
+        if (gpus % nodes || gpus_max % nodes) {
+            (void)snprintf(words, sizeof(words), "%lld GPUs cannot be shared out evenly to %d nodes",
+                           (long long)(gpus % nodes ? gpus : gpus_max), nodes);
+            return invalid(fit, "leave the number of nodes out, or ask for GPUs of each node", words);
+        }
+        gpus /= nodes;
+        gpus_max /= nodes;
+        per_node = true;
+    }
+    if (nodes && gpus_max > gpus && nodes_max > nodes)
+        return invalid(fit, "give a range for one of them", "the number of nodes and their GPUs cannot both be ranges");
+    fit->per_node = nodes && gpus == gpus_max && spec->share == MGPU_ONE ? gpus : 0;
+    gpus *= nodes && per_node ? nodes : 1;
+    gpus_max *= nodes && per_node ? nodes_max : 1;
+    if (gpus_max > GANG_GPUS_MAX) {
+        (void)snprintf(words, sizeof(words), "a job has at most %d GPUs", GANG_GPUS_MAX);
+        return invalid(fit, "ask for fewer", words);
+    }
+    spec->gpus = spec->gpus_min = (int32_t)gpus; /* a rigid policy starts it with the least */
+    spec->gpus_max = (int32_t)gpus_max;
+    return 0;
+}
+
+static int node_check(const struct fit *fit, const struct jobspec *spec)
+{
+    const struct submission *s = fit->s;
+    char hint[256], text[GPU_SELECTOR_MAX + 32];
+    uint64_t memory = s->memory;
+
+    if (fit->per_node > fit->node_gpus) {
+        int32_t nodes = (spec->gpus + fit->node_gpus - 1) / fit->node_gpus;
+
+        (void)snprintf(hint, sizeof(hint), "use -N%d --gpus-per-node=%s", nodes,
+                       gpus_text(fit, (spec->gpus + nodes - 1) / nodes, text));
+        return never(fit, "Infeasible.NodeSize", hint, "no node has %lld %s; the largest has %d",
+                     (long long)fit->per_node, type_name(fit), fit->node_gpus);
+    }
+    if (fit->node_cpus && s->cpus > (int64_t)fit->node_cpus) {
+        (void)snprintf(hint, sizeof(hint), "ask for at most %u CPUs a node", fit->node_cpus);
+        return never(fit, "Infeasible.NodeSize", hint, "no node has %d CPUs; the largest has %u", s->cpus,
+                     fit->node_cpus);
+    }
+    if (s->memory_per_gpu && fit->per_node)
+        memory = s->memory_per_gpu * (uint64_t)fit->per_node;
+    if (fit->node_mib && memory >> 20 > fit->node_mib) {
+        (void)snprintf(hint, sizeof(hint), "ask for at most %uM a node", fit->node_mib);
+        return never(fit, "Infeasible.NodeSize", hint, "no node has %lluM of memory; the largest has %uM",
+                     (unsigned long long)(memory >> 20), fit->node_mib);
+    }
+    return 0;
+}
+
+static int cluster_check(const struct fit *fit, const struct jobspec *spec)
+{
+    const struct cluster_spec *cluster = fit->cluster;
+    char hint[256], text[GPU_SELECTOR_MAX + 32];
+    int64_t fits = fit->gpus;
+
+    if (fit->per_node) { /* whole nodes of that size */
+        fits = 0;
+        for (uint32_t i = 0; i < cluster->node_count; i++)
+            if (fit->mask >> cluster->nodes[i].sku & 1)
+                fits += cluster->nodes[i].gpus / fit->per_node * fit->per_node;
+    }
+    if (spec->gpus_min <= fits)
+        return 0;
+    (void)snprintf(hint, sizeof(hint), "use -G %s or fewer%s", gpus_text(fit, fit->gpus, text),
+                   fits < fit->gpus ? ", and leave the number of nodes out" : "");
+    return never(fit, fit->per_node && spec->gpus_min <= fit->gpus ? "Infeasible.NodeSize" : "Infeasible.Sku", hint,
+                 "the cluster has %lld %s in all%s; %d were asked for", (long long)fits, type_name(fit),
+                 fit->per_node ? " in that shape" : "", spec->gpus_min);
+}
+
+static int quota_check(const struct fit *fit, const struct jobspec *spec)
+{
+    const struct cluster_spec *cluster = fit->cluster;
+    const char *vc = fit->s->vc;
+    int64_t most = 0;
+    char hint[256], known[160] = "";
+    uint32_t i = 0;
+
+    if (!vc)
+        return 0;
+    while (i < cluster->vc_count && strcmp(names_get(&cluster->names, cluster->vcs[i].name), vc) != 0)
+        i++;
+    if (i == cluster->vc_count) {
+        for (i = 0; i < cluster->vc_count; i++)
+            (void)snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+                           names_get(&cluster->names, cluster->vcs[i].name));
+        (void)snprintf(hint, sizeof(hint), "there are: %s", known);
+        return never(fit, "NoSuchVc", hint, "no virtual cluster '%s'", vc);
+    }
+    if (cluster->vcs[i].borrow_max < 0 || spec->klass == CLASS_OPPORTUNISTIC)
+        return 0;
+    for (uint32_t k = 0; k < cluster->sku_count; k++)
+        if (fit->mask >> k & 1)
+            most += cluster->vcs[i].quota[k];
+    most += cluster->vcs[i].borrow_max;
+    if (spec->gpus_min <= most)
+        return 0;
+    (void)snprintf(hint, sizeof(hint), "ask for at most %lld, or -q oppo", (long long)most);
+    return never(fit, "Infeasible.Quota", hint,
+                 "vc %s may hold %lld %s at most, borrowed ones included; %d were asked for", vc, (long long)most,
+                 type_name(fit), spec->gpus_min);
+}
+
+int submission_bind(const struct submission *s, const struct cluster_spec *cluster, struct jobspec *ret_spec,
+                    struct infeasible *why, struct error *err)
+{
+    struct fit fit = { .s = s, .cluster = cluster, .why = why, .err = err };
+    struct jobspec spec = { .user = NAME_NONE, .vc = NAME_NONE, .model = NAME_NONE };
+    int r;
+
+    if (why)
+        *why = (struct infeasible){ 0 };
+    r = unsupported(&fit);
+    if (r == 0)
+        r = types_find(&fit);
+    if (r < 0)
+        return r;
+    sizes_find(&fit);
+    spec.sku_mask = s->gpu_selector ? fit.mask : 0;
+    spec.time_limit = spec.estimate = s->time;
+    spec.priority = (int16_t)s->priority;
+    spec.klass = (uint8_t)(s->priority < 0 ? CLASS_OPPORTUNISTIC : CLASS_GUARANTEED);
+    spec.tier = TIER_STANDARD;
+    spec.retries = s->retries;
+    if (s->deadline) {
+        spec.deadlines[0] = (struct deadline){ s->deadline, 10 };
+        spec.deadline_count = 1;
+    }
+    r = shape_find(&fit, &spec);
+    if (r == 0)
+        r = node_check(&fit, &spec);
+    if (r == 0)
+        r = cluster_check(&fit, &spec);
+    if (r == 0)
+        r = quota_check(&fit, &spec);
+    if (r == 0) {
+        spec.per_node = (uint16_t)fit.per_node; /* at most the GPUs of a node */
+        *ret_spec = spec;
+    }
+    return r;
+}
