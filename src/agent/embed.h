@@ -8,10 +8,11 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
-#include <uv.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "io/loop.h"
 
 struct agents;
 
@@ -36,7 +37,7 @@ struct agent_config {
 int agent_child(int argc, char **argv);
 
 /* Starts the helper. The loop is borrowed and must outlive the agents. */
-int agents_new(uv_loop_t *loop, struct agents **ret_agents, struct error *err);
+int agents_new(struct loop *loop, struct agents **ret_agents, struct error *err);
 int agents_add(struct agents *agents, const struct agent_config *config, struct error *err); /* config is copied */
 size_t agents_count(const struct agents *agents);
 
@@ -44,6 +45,3 @@ size_t agents_count(const struct agents *agents);
  * back or the lease has run out. done() is called on the loop when nothing of it is left there, then free it. */
 void agents_stop(struct agents *agents, bool kill, void (*done)(void *arg), void *arg);
 void agents_free(struct agents *agents);
-
-/* Where messages go: one line, "level message key=value ...". NULL: stderr. */
-void agents_log(struct agents *agents, void (*log)(void *arg, const char *line), void *arg);
