@@ -98,21 +98,9 @@ bool sim_args_colour(void)
 
 void sim_args_log(void *arg, const struct core *core, const struct decision *decision, const uint32_t *gpus)
 {
-    const struct ledger *ledger = core_ledger(core);
-    FILE *out = arg;
-    uint32_t node = UINT32_MAX;
+    CLEANUP_BUF struct buf line = BUF_INIT((size_t)1 << 24);
 
-    text_usec(out, decision->at);
-    fprintf(out, " %s %lld", decision_name(decision->kind), (long long)decision->id);
-    if (decision->reason != REASON_NONE)
-        fprintf(out, " %s", reason_name(decision->reason));
-    for (uint32_t i = 0; i < decision->gpu_count; i++) {
-        uint32_t here = ledger->gpus[gpus[i]].node;
-
-        if (here != node)
-            fprintf(out, " n%u:", here);
-        fprintf(out, "%s%u", here == node ? "," : "", gpus[i] - ledger->topo.nodes[here].first_gpu);
-        node = here;
-    }
-    fputc('\n', out);
+    core_tell(core, decision, gpus, &line);
+    if (!line.error)
+        (void)fwrite(line.data, 1, line.size, arg);
 }

@@ -10,6 +10,7 @@
  * first of these steps only, so it never sees half of an instant. It runs twice for one instant only when an ordering
  * wants it: when what the pass did (a stop) changes the key of a job at once.
  */
+#include "base/buf.h"
 #include "base/error.h"
 #include "core/vc.h"
 #include "model/effect.h"
@@ -35,9 +36,9 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
 void core_free(struct core *core);
 
 /* The same jobs in another cluster or under other policies: nodes that joined or left, virtual clusters that were added
- * (those there were keep their numbers, and so do GPU types), other policies. gpus[g]: the number that GPU g of `old` has
- * now, ascending, or UINT32_MAX where it is gone; a GPU in use cannot go (-EBUSY). Jobs keep their references. Between two
- * steps, with nothing offered; `old` stays as it is. Step at the present instant next. */
+ * (those there were keep their numbers, and so do GPU types), other policies. gpus[g]: the number that GPU g of `old`
+ * has now, ascending, or UINT32_MAX where it is gone; a GPU in use cannot go (-EBUSY). Jobs keep their references.
+ * Between two steps, with nothing offered; `old` stays as it is. Step at the present instant next. */
 int core_carry(const struct core *old, const struct cluster_spec *spec, const struct core_config *config,
                const uint32_t *gpus, struct core **ret_core, struct error *err);
 
@@ -64,6 +65,9 @@ uint64_t core_decisions(const struct core *core);
 
 /* A number that two runs share only if they took the same decisions in the same order. */
 uint64_t core_digest(const struct core *core);
+
+/* A decision of the last step as one line of the decision log. */
+void core_tell(const struct core *core, const struct decision *decision, const uint32_t *gpus, struct buf *out);
 
 /* Why a job waits: the reason of its shape, or its own. */
 enum reason core_reason(const struct core *core, uint32_t index);

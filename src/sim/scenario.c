@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "policy/compose.h"
 #include "sim/history.h"
 #include "sim/metrics.h"
 #include "wire/decimal.h"
@@ -113,39 +114,15 @@ static int set_one(struct scenario *s, struct policy_setup *setup, const char *k
     return r;
 }
 
-/* What chooses parts of the policy is set before the knobs these bring. */
-static int turn_of(const char *key)
-{
-    return strcmp(key, "compat") == 0 ? 0 : strcmp(key, "place") == 0 ? 1 : 2;
-}
-
 /* The policy of one virtual cluster: its own with its own settings, or the run's. */
 static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *common, struct error *err)
 {
     const struct vc_spec *vc = &s->vcs[v];
-    const struct names *names = &s->cluster.names;
+    const char *own = vc->policy == NAME_NONE ? NULL : names_get(&s->cluster.names, vc->policy);
 
-    s->policies[v] = *common;
-    if (vc->policy != NAME_NONE) {
-        const struct policy *policy = policy_find(names_get(names, vc->policy));
-
-        if (!policy)
-            return unknown_policy(names_get(names, vc->policy), err);
-        policy_setup(policy, &s->policies[v]);
-    }
-    for (uint32_t at = 0; at < 3 * vc->param_count; at++) {
-        uint32_t i = at % vc->param_count;
-        const char *key = names_get(names, vc->params[i].key);
-        int r = 0;
-
-        if (turn_of(key) == (int)(at / vc->param_count))
-            r = policy_set(&s->policies[v], key, names_get(names, vc->params[i].value), err);
-        if (r == -ENOENT)
-            r = unknown_key(&s->policies[v], key, err);
-        if (r < 0)
-            return error_prefix(err, r, "vcs.%s", names_get(names, vc->name));
-    }
-    return 0;
+    if (own && !policy_find(own))
+        return unknown_policy(own, err);
+    return policy_compose(vc, &s->cluster.names, common, &s->policies[v], err);
 }
 
 /* Hands the history to whoever learns from one. */
@@ -242,7 +219,7 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
     r = allocate(s, cluster, trace, err);
     for (int turn = 0; turn < 3; turn++)
         for (size_t i = 0; i < request->count && r == 0; i++)
-            if (turn_of(request->settings[i].key) == turn)
+            if (policy_turn(request->settings[i].key) == turn)
                 r = set_one(s, &common, request->settings[i].key, request->settings[i].value, err);
     for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
         r = setup_vc(s, v, &common, err);
