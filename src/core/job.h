@@ -95,6 +95,10 @@ struct job {
     uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
     uint32_t prev, next;                     /* run list of its virtual cluster, by start */
+    uint8_t breach;                          /* enum breach: its promise is broken, and why */
+    usec_t promise;                          /* it was promised to end by then; 0 = not */
+    usec_t offer;       /* no deadline was promised; the earliest that could have been, USEC_NEVER = none; 0 = not */
+    uint32_t evictions; /* hardware that was lost under it, or that it was to start on */
     uint32_t preemptions, migrations, attempts, fails;
     usec_t since;                     /* settled up to here */
     usec_t state_since;               /* in this state, or set aside, since */

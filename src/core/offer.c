@@ -17,7 +17,7 @@ static uint32_t largest_pool(const struct core *core, uint32_t mask)
 }
 
 /* Ranges that hold on every cluster. */
-static int spec_check(const struct jobspec *spec, struct error *err)
+static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
 {
     if (spec->gpus < 1 || spec->gpus > GANG_GPUS_MAX)
         return error_set(err, -EINVAL, "job %lld: gpus: expected 1 to %d, got %d", (long long)spec->id, GANG_GPUS_MAX,
@@ -41,7 +41,7 @@ static int spec_check(const struct jobspec *spec, struct error *err)
                          (long long)spec->id, spec->gpus_min, spec->gpus_max, spec->gpus);
     if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
         return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
-    return 0;
+    return deadlines_check(spec, now, err);
 }
 
 /* Whether the job could run on this cluster if it were empty and whole. */
@@ -80,13 +80,18 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
 
     if (vc >= core->vc_count)
         return error_set(err, -EINVAL, "job %lld: no virtual cluster %u [NoSuchVc]", (long long)spec->id, vc);
-    r = spec_check(spec, err);
+    r = spec_check(spec, spec->submit > core->now ? spec->submit : core->now, err);
     if (r < 0)
         return r;
     shape = queue_shape(core, spec, 0, spec->klass);
     r = feasible(core, spec, vc, shape.sku_mask, err);
     if (r < 0)
         return r;
+    if (core->vcs[vc].policy.planner->check) {
+        r = core->vcs[vc].policy.planner->check(&core->vcs[vc].planner, spec, err);
+        if (r < 0)
+            return r;
+    }
     if (!queue_has_room(&core->vcs[vc].queue, &shape))
         return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
                          SHAPES_OFFERED_MAX);

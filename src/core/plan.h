@@ -11,6 +11,7 @@
  */
 #include "core/place.h"
 #include "core/vc.h"
+#include "model/promise.h"
 #include "model/solve.h"
 
 struct plan;
@@ -61,6 +62,16 @@ void plan_classify(struct plan *plan, uint32_t job, enum job_class klass);
 
 /* A running job moves to other GPUs, as many as it likes within its elastic range. */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* The job will end by then: told to its owner, kept with the job, and watched by the core. Promising again replaces it.
+ */
+void plan_promise(struct plan *plan, uint32_t job, usec_t by);
+
+/* None of the job's deadlines can be promised; the earliest that could be (0 or USEC_NEVER: none). It may still run. */
+void plan_decline(struct plan *plan, uint32_t job, usec_t offer);
+
+/* What was promised will not be kept, and why; as soon as it is known. */
+void plan_break(struct plan *plan, uint32_t job, enum breach cause);
 
 /* Keeps whole free GPUs for a waiting job; reserving again replaces what was kept. None gives all back. -EDQUOT: all
  * that is kept for a virtual cluster is within what it is owed. */

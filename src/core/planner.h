@@ -6,6 +6,7 @@
  * the view and proposes through plan_*(); every proposal is checked on the spot, and a refused one changes nothing.
  * Because an accepted one shows in the view at once, a planner always sees what it has already done.
  */
+#include "base/error.h"
 #include "core/order.h"
 #include "core/queue.h"
 
@@ -28,6 +29,8 @@ struct planner_ops {
     size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
     enum run_order run_order;     /* how it wants to see running jobs */
     void (*plan)(struct planner_ctx *ctx, struct plan *plan);
+    /* Whether it can do anything with such a job: asked before it is taken in. -ERANGE with words. May be NULL. */
+    int (*check)(struct planner_ctx *ctx, const struct jobspec *spec, struct error *err);
     /* A job began to wait (arrived, was stopped, came back); it is queued already. May be NULL. */
     void (*queued)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* Something was measured of one of its jobs. May be NULL. */

@@ -198,6 +198,10 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u32(c, &j->reserved_first, core->ledger.topo.gpu_count);
     u32(c, &j->reserved_count, core->ledger.topo.gpu_count);
     ref(c, &j->next, core->job_capacity);
+    u8(c, &j->breach, BREACH_COUNT - 1);
+    i64(c, &j->promise);
+    i64(c, &j->offer);
+    u32(c, &j->evictions, UINT32_MAX);
     u32(c, &j->preemptions, UINT32_MAX);
     u32(c, &j->migrations, UINT32_MAX);
     u32(c, &j->attempts, UINT32_MAX);

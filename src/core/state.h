@@ -70,6 +70,16 @@ void core_detach(struct core *core, uint32_t index);
 void core_start_now(struct core *core, uint32_t index);
 void core_unsuspend(struct core *core, uint32_t index);
 
+/* promise.c */
+/* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
+int deadlines_check(const struct jobspec *spec, usec_t now, struct error *err);
+
+/* Why a job that ends now is too late, as far as the core can tell. */
+enum breach promise_cause(const struct job *job);
+
+/* The job is over: a promise it did not keep is said to be broken, if nobody said so before. */
+void promise_settle(struct core *core, uint32_t index);
+
 /* rebuild.c */
 int core_rejoin_shares(struct core *core);
 void core_relink(struct core *core, uint32_t index);

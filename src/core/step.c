@@ -235,6 +235,7 @@ static void forget(struct core *core, uint32_t index)
 
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
     heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
+    promise_settle(core, index);
     if (vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
         vc->dirty = vc->stale = true;
     if (vc->policy.planner->ended)
@@ -342,6 +343,7 @@ static void evict(struct core *core, uint32_t index)
     if (!cancelled)
         core_decide(core, DECISION_KILL, index, REASON_NODES_UNHEALTHY);
     core_emit(core, EFFECT_KILL, index);
+    job->evictions++;
     job->preemptions += held; /* one that was leaving was counted when it was told to */
     core_move(core, index, cancelled ? JOB_KILLED : JOB_PENDING);
     release(core, index);

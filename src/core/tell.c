@@ -27,6 +27,12 @@ void core_tell(const struct core *core, const struct decision *decision, const u
     buf_printf(out, " %s %lld", decision_name(decision->kind), (long long)decision->id);
     if (decision->reason != REASON_NONE)
         buf_printf(out, " %s", reason_name(decision->reason));
+    if (decision->until && decision->until != USEC_NEVER) {
+        buf_printf(out, " until=");
+        put_seconds(out, decision->until);
+    }
+    if (decision->breach)
+        buf_printf(out, " %s", breach_name((enum breach)decision->breach));
     for (uint32_t i = 0; i < decision->gpu_count; i++) {
         uint32_t here = ledger->gpus[gpus[i]].node;
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/units.h"
+#include "model/promise.h"
 #include "model/reason.h"
 
 enum effect_kind {
@@ -43,7 +44,10 @@ struct effect {
     X(SUSPEND, "suspend")                                                                                              \
     X(RESUME, "resume")                                                                                                \
     X(KILL, "kill")                                                                                                    \
-    X(BAD, "bad") /* a policy proposed something the core refused: a defect of the policy */
+    X(PROMISE, "promise") /* it will end by `until` */                                                                 \
+    X(DECLINE, "decline") /* no deadline of it could be promised; `until`: the earliest that could */                  \
+    X(BREAK, "break")     /* what was promised will not be, or was not, kept; `breach`: why */                         \
+    X(BAD, "bad")         /* a policy proposed something the core refused: a defect of the policy */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,
@@ -62,6 +66,8 @@ struct decision {
     enum decision_kind kind;
     enum reason reason;
     int64_t needs, free; /* thousandths of GPUs, where a reason speaks of them; level for RELAX; by whom for STOP */
+    usec_t until;        /* PROMISE, DECLINE (USEC_NEVER: none), BREAK */
+    uint8_t breach;      /* BREAK: enum breach */
     uint32_t gpu_first, gpu_count; /* START: into outbox.gpus */
 };
 

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "core/snap.h"
+#include "model/promise.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
 
@@ -157,6 +158,14 @@ static void finish(struct driver *d)
             if (out->outcome == OUTCOME_DONE && out->deadline_met < 0 &&
                 out->end <= d->trace->jobs[i].spec.deadlines[k].at)
                 out->deadline_met = (int8_t)k;
+        if (out->deadlines)
+            out->worth = d->trace->jobs[i].spec.deadlines[0].value;
+        if (out->deadline_met >= 0)
+            out->kept = d->trace->jobs[i].spec.deadlines[out->deadline_met].value;
+        /* A run that was cut short: what is late already will not be kept. */
+        if (out->promise && out->outcome != OUTCOME_DONE && out->outcome != OUTCOME_FAILED && !out->breach &&
+            d->now > out->promise)
+            out->breach = BREACH_PLAN;
     }
 }
 

@@ -223,6 +223,9 @@ void answer_collect(struct driver *d, uint32_t index)
     out->run = job->ran;
     if (job->spec.gpus_min != job->spec.gpus_max)
         out->service = job->attained; /* its size may have changed */
+    out->promise = job->promise;
+    out->offer = job->offer;
+    out->breach = job->breach;
     out->preemptions = job->preemptions;
     out->migrations = job->migrations;
     out->attempts = job->attempts;

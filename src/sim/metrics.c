@@ -93,7 +93,9 @@ struct sums {
     wide_t jct, queue, fair_share, fragmentation; /* microseconds, finished jobs */
     wide_t busy, lost, overhead;                  /* thousandths of GPUs x microseconds, all jobs */
     usec_t first, last;
-    uint64_t deadlines, missed;
+    uint64_t deadlines, missed, best_effort;
+    wide_t best_effort_jct;
+    double weighted;
 };
 
 static void sums_add(struct sums *sums, struct summary *summary, const struct job_result *job)
@@ -107,7 +109,9 @@ static void sums_add(struct sums *sums, struct summary *summary, const struct jo
         sums->last = job->end;
     summary->finished += job->outcome == OUTCOME_DONE;
     summary->failed += job->outcome == OUTCOME_FAILED;
-    summary->refused += job->outcome == OUTCOME_REFUSED;
+    summary->refused += job->outcome == OUTCOME_REFUSED || job->offer;
+    summary->admitted += job->promise != 0;
+    summary->broken_promises += job->breach != 0;
     summary->preemptions += job->preemptions;
     summary->migrations += job->migrations;
     sums->busy += job->service ? (wide_t)job->service * MGPU_ONE : mgpu * job->run;
@@ -116,6 +120,10 @@ static void sums_add(struct sums *sums, struct summary *summary, const struct jo
     if (job->deadlines) {
         sums->deadlines++;
         sums->missed += job->deadline_met != 0;
+        sums->weighted += job->worth > 0 ? 1 - (double)job->kept / job->worth : job->deadline_met != 0;
+    } else if (jct >= 0) {
+        sums->best_effort++;
+        sums->best_effort_jct += jct;
     }
     if (jct < 0)
         return;
@@ -185,6 +193,8 @@ int metrics_compute(struct run_result *result)
     fresh.lost_gpu_seconds = seconds(sums.lost) / MGPU_ONE;
     fresh.overhead_gpu_seconds = seconds(sums.overhead) / MGPU_ONE;
     fresh.deadline_miss = sums.deadlines ? (double)sums.missed / (double)sums.deadlines : (double)NAN;
+    fresh.weighted_miss = sums.deadlines ? sums.weighted / (double)sums.deadlines : (double)NAN;
+    fresh.best_effort_jct = sums.best_effort ? seconds(sums.best_effort_jct) / (double)sums.best_effort : (double)NAN;
     if (sums.last >= sums.first) {
         double capacity = capacity_of(result, &sums);
 

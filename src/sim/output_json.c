@@ -40,6 +40,10 @@ static void put_summary(struct json_write *json, const struct summary *summary)
     json_write_u64(json, "preemptions", summary->preemptions);
     json_write_u64(json, "migrations", summary->migrations);
     put_real(json, "deadline_miss_ratio", summary->deadline_miss);
+    put_real(json, "weighted_miss_ratio", summary->weighted_miss);
+    put_real(json, "best_effort_avg_jct_seconds", summary->best_effort_jct);
+    json_write_u64(json, "admitted", summary->admitted);
+    json_write_u64(json, "broken_promises", summary->broken_promises);
     put_real(json, "lost_gpu_seconds", summary->lost_gpu_seconds);
     put_real(json, "overhead_gpu_seconds", summary->overhead_gpu_seconds);
     json_write_u64(json, "events", summary->events);

@@ -29,11 +29,15 @@ struct job_result {
     int32_t gpus;
     mgpu_t share;
     uint32_t user, vc, model; /* names of the trace, NAME_NONE = none */
+    usec_t promise,
+        offer;           /* promised to end by; no promise, but the earliest possible (USEC_NEVER none); 0 = neither */
+    int32_t worth, kept; /* value of its first deadline, and of the one its end keeps */
     uint32_t preemptions, migrations, attempts;
     uint16_t nodes;      /* nodes of its last placement */
     uint8_t locality;    /* 0 fewest nodes possible, 1 one rack, 2 across racks; of its last placement */
     uint8_t outcome;     /* enum outcome */
     uint8_t deadlines;   /* how many it had */
+    uint8_t breach;      /* enum breach: its promise was broken */
     int8_t deadline_met; /* index of the first deadline that its end keeps, -1 = none */
 };
 
@@ -67,7 +71,10 @@ struct summary {
     double avg_jct, p50_jct, p95_jct, p99_jct, max_jct, sum_jct; /* seconds */
     double makespan, avg_queue;                                  /* seconds */
     double gpu_utilization, fragmentation;                       /* ratios */
-    double deadline_miss;                                        /* ratio of jobs that have one; NaN = none has */
+    double weighted_miss; /* mean of 1 - value kept / value of the first deadline; NaN = none has one */
+    uint64_t admitted, broken_promises;
+    double best_effort_jct; /* mean of those without a deadline; NaN = none finished */
+    double deadline_miss;   /* ratio of jobs that have one; NaN = none has */
     double lost_gpu_seconds, overhead_gpu_seconds;
     double avg_fair_share, avg_fragmentation_delay; /* seconds */
     uint64_t preemptions, migrations, decisions, events;

@@ -63,6 +63,9 @@ static int deadlines_read(struct rows *rows, struct jobspec *spec, struct error 
             return csv_expected(&rows->csv, rows_at(rows, TIMES), err, "minutes above 0 in rising order");
         if (times[i] > CSV_SPAN_MAX - spec->submit)
             return csv_expected(&rows->csv, rows_at(rows, TIMES), err, "deadlines within a thousand years");
+        if (i && values[i] > values[i - 1])
+            return csv_expected(&rows->csv, rows_at(rows, VALUES), err,
+                                "a later deadline worth no more than an earlier one");
         if (values[i] > 1000)
             return csv_expected(&rows->csv, rows_at(rows, VALUES), err, "values from 0 to 1000");
         spec->deadlines[i] = (struct deadline){ spec->submit + times[i], (int32_t)values[i] };

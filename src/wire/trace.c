@@ -53,6 +53,8 @@ static int deadlines_read(struct rows *rows, struct jobspec *spec, struct error 
                                 "deadlines after the submission, each later than the one before");
         if (spec->deadline_count == DEADLINES_MAX)
             return csv_expected(&rows->csv, index, err, "at most %d deadlines", DEADLINES_MAX);
+        if (spec->deadline_count && deadline.value > spec->deadlines[spec->deadline_count - 1].value)
+            return csv_expected(&rows->csv, index, err, "a later deadline worth no more than an earlier one");
         spec->deadlines[spec->deadline_count++] = deadline;
         last = deadline.at;
         if (stop == end)

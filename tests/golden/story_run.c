@@ -85,6 +85,10 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
         buf_printf(rec->out, " %s", reason_name(d->reason));
     if (d->kind == DECISION_START || d->kind == DECISION_MIGRATE)
         put_gpus(rec->out, rec->story, core, gpus, d->gpu_count);
+    if (d->until && d->until != USEC_NEVER)
+        buf_printf(rec->out, " until=%llds", (long long)(d->until / USEC_SEC));
+    if (d->breach)
+        buf_printf(rec->out, " %s", breach_name((enum breach)d->breach));
     if (d->kind == DECISION_RELAX)
         buf_printf(rec->out, " level=%lld", (long long)d->needs);
     if (d->kind == DECISION_WAIT) {

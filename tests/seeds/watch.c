@@ -138,6 +138,9 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_BAD:
         watch_wrong(watch, core, d->id, "the policy proposed what no policy may");
         break;
+    case DECISION_PROMISE:
+    case DECISION_DECLINE:
+    case DECISION_BREAK:
     case DECISION_RELAX:
     case DECISION_RESERVE:
     case DECISION_MIGRATE:

@@ -134,8 +134,8 @@ static void written_in_one_form(void **state)
             "id,submit,gpus,share,user,model\n1,0,1,0.46,\"say \"\"hi\"\"\",\"a,b\"\n2,0,1,,,c\n");
     becomes("id,submit,gpus,duration,sku\n1,0,1,5,T4|A10\n2,0,1,5,P4|T4\n3,0,1,5,\n",
             "id,submit,duration,gpus,sku\n1,0,5,1,A10|T4\n2,0,5,1,P4|T4\n3,0,5,1,\n");
-    becomes("id,submit,gpus,duration,deadlines,slo\n1,0,1,5,9,\n2,0,1,5,9:7|10,\n3,0,1,5,9,best_effort\n",
-            "id,submit,duration,gpus,slo,deadlines\n1,0,5,1,,9:10\n2,0,5,1,,9:7|10:10\n3,0,5,1,best_effort,9:10\n");
+    becomes("id,submit,gpus,duration,deadlines,slo\n1,0,1,5,9,\n2,0,1,5,9:10|10,\n3,0,1,5,9,best_effort\n",
+            "id,submit,duration,gpus,slo,deadlines\n1,0,5,1,,9:10\n2,0,5,1,,9:10|10:10\n3,0,5,1,best_effort,9:10\n");
     becomes("id,submit,gpus,duration,fail,fail_after,fail_times\n1,0,1,5,user,5,all\n2,0,1,5,unknown,1,2\n3,0,1,5,,,\n",
             "id,submit,duration,gpus,fail,fail_after,fail_times\n1,0,5,1,user,5,\n2,0,5,1,unknown,1,2\n3,0,5,1,,,\n");
 }
@@ -225,6 +225,8 @@ static void wrong_words(void **state)
             "t.csv:2:9: deadlines: expected deadlines after the submission, each later than the one before, got '9|8'");
     refused("id,submit,gpus,duration,deadlines\n1,0,2,5,1|2|3|4|5\n",
             "t.csv:2:9: deadlines: expected at most 4 deadlines, got '1|2|3|4|5'");
+    refused("id,submit,gpus,duration,deadlines\n1,0,2,5,8:5|9:7\n",
+            "t.csv:2:9: deadlines: expected a later deadline worth no more than an earlier one, got '8:5|9:7'");
     refused("id,submit,gpus,duration,sku\n1,0,2,5,A||B\n",
             "t.csv:2:9: sku: expected names of GPU types, several divided by '|', got 'A||B'");
     refused("id,submit,gpus,duration,fail\n1,0,2,5,user\n", "t.csv:2:9: fail: needs 'fail_after' to say when");
