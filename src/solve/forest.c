@@ -85,7 +85,8 @@ struct bin {
 /* A part of the rows that is to become a subtree. */
 struct part {
     uint32_t node, from, to;
-    uint32_t depth;
+    uint32_t depth, count; /* rows as drawn */
+    double sum;            /* of the target over them */
 };
 
 struct grower {
@@ -93,8 +94,10 @@ struct grower {
     const struct forest_params *params;
     struct forest_tree *tree;
     struct rng rng;
-    uint32_t *rows; /* drawn with replacement */
-    float *scratch; /* target values of a leaf */
+    uint32_t *rows;   /* those drawn, each once, ascending within every node */
+    uint32_t *spare;  /* rows that go right while a node is parted */
+    float *scratch;   /* target values of a leaf */
+    uint16_t *weight; /* of a row: how often it was drawn */
     struct bin *bins;
     struct part stack[2 * FOREST_DEPTH_MAX + 2];
     uint32_t stack_count;
@@ -102,13 +105,16 @@ struct grower {
 
 struct split {
     double gain;
+    double sum; /* of the target over what goes left */
     int32_t feature;
     uint32_t bin; /* the last one that goes left */
+    uint32_t left;
 };
 
 size_t forest_work_size(uint32_t rows)
 {
-    return sizeof(struct grower) + FOREST_BINS * sizeof(struct bin) + (size_t)rows * (sizeof(uint32_t) + sizeof(float));
+    return sizeof(struct grower) + FOREST_BINS * sizeof(struct bin) +
+           (size_t)rows * (2 * sizeof(uint32_t) + sizeof(float) + sizeof(uint16_t));
 }
 
 uint32_t forest_nodes_most(const struct forest_params *params, uint32_t rows)
@@ -120,22 +126,23 @@ uint32_t forest_nodes_most(const struct forest_params *params, uint32_t rows)
 }
 
 /* The best cut of one feature. Bins that no row is in are passed over by the mask. */
-static void split_feature(struct grower *g, const struct part *part, uint32_t feature, double total, struct split *best)
+static void split_feature(struct grower *g, const struct part *part, uint32_t feature, struct split *best)
 {
     const uint8_t *bins = g->data->bins + (size_t)feature * g->data->rows;
     uint64_t used[(FOREST_BINS + 63) / 64] = { 0 };
-    uint32_t count = part->to - part->from, left = 0, least = g->params->leaf_min ? g->params->leaf_min : 1;
-    double sum = 0;
+    uint32_t count = part->count, left = 0, least = g->params->leaf_min ? g->params->leaf_min : 1;
+    double sum = 0, total = part->sum;
 
     for (uint32_t i = part->from; i < part->to; i++) {
-        uint8_t b = bins[g->rows[i]];
+        uint32_t row = g->rows[i];
+        uint8_t b = bins[row];
 
         if (!(used[b / 64] >> (b % 64) & 1)) {
             used[b / 64] |= 1ULL << (b % 64);
             g->bins[b] = (struct bin){ 0 };
         }
-        g->bins[b].sum += (double)g->data->target[g->rows[i]];
-        g->bins[b].count++;
+        g->bins[b].sum += (double)g->data->target[row] * g->weight[row];
+        g->bins[b].count += g->weight[row];
     }
     for (uint32_t w = 0; w < sizeof(used) / sizeof(*used); w++)
         for (uint64_t word = used[w]; word; word &= word - 1) {
@@ -150,7 +157,7 @@ static void split_feature(struct grower *g, const struct part *part, uint32_t fe
                 return;
             gain = sum * sum / left + (total - sum) * (total - sum) / (count - left);
             if (gain > best->gain)
-                *best = (struct split){ gain, (int32_t)feature, b };
+                *best = (struct split){ gain, sum, (int32_t)feature, b, left };
         }
 }
 
@@ -158,12 +165,8 @@ static void split_feature(struct grower *g, const struct part *part, uint32_t fe
 static bool find_split(struct grower *g, const struct part *part, struct split *ret)
 {
     uint32_t list[FOREST_FEATURES_MAX], features = g->data->features, tries = g->params->features_try;
-    uint32_t count = part->to - part->from;
-    double total = 0, flat;
+    double flat = part->sum * part->sum / part->count;
 
-    for (uint32_t i = part->from; i < part->to; i++)
-        total += (double)g->data->target[g->rows[i]];
-    flat = total * total / count;
     *ret = (struct split){ .gain = flat + 1e-9 * fabs(flat) + 1e-12, .feature = -1 };
     if (tries == 0)
         tries = features > 1 ? features - 1 : 1;
@@ -175,7 +178,7 @@ static bool find_split(struct grower *g, const struct part *part, struct split *
         list[k] = list[i];
         list[i] = picked;
         if (g->data->bin_count[picked] > 1)
-            split_feature(g, part, picked, total, ret);
+            split_feature(g, part, picked, ret);
     }
     return ret->feature >= 0;
 }
@@ -184,40 +187,54 @@ static void make_leaf(struct grower *g, const struct part *part)
 {
     struct forest_tree *tree = g->tree;
     uint32_t count = part->to - part->from, leaf = tree->leaf_count++;
-    double sum = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         g->scratch[i] = g->data->target[g->rows[part->from + i]];
-        sum += (double)g->scratch[i];
-    }
     sort_floats(g->scratch, count);
     for (uint32_t k = 0; k < FOREST_LEAF_VALUES; k++)
         tree->values[(size_t)leaf * FOREST_LEAF_VALUES + k] =
             g->scratch[(2 * k + 1) * (uint64_t)count / (2 * FOREST_LEAF_VALUES)];
-    tree->nodes[part->node] = (struct forest_node){ (float)(sum / count), leaf, -1 };
+    tree->nodes[part->node] = (struct forest_node){ (float)(part->sum / part->count), leaf, -1 };
 }
 
 /* Parts the rows by the split and puts both parts on the stack, the left one on top. */
 static void make_split(struct grower *g, const struct part *part, const struct split *split)
 {
     const uint8_t *bins = g->data->bins + (size_t)split->feature * g->data->rows;
-    uint32_t from = part->from, to = part->to, child = g->tree->node_count;
+    uint32_t from = part->from, right = 0, child = g->tree->node_count;
 
-    while (from < to) {
-        if (bins[g->rows[from]] <= split->bin) {
-            from++;
-        } else {
-            uint32_t row = g->rows[--to];
-
-            g->rows[to] = g->rows[from];
-            g->rows[from] = row;
-        }
-    }
+    for (uint32_t i = part->from; i < part->to; i++)
+        if (bins[g->rows[i]] <= split->bin)
+            g->rows[from++] = g->rows[i];
+        else
+            g->spare[right++] = g->rows[i];
+    memcpy(g->rows + from, g->spare, right * sizeof(*g->spare));
     g->tree->nodes[part->node] =
         (struct forest_node){ g->data->cuts[(size_t)split->feature * FOREST_BINS + split->bin], child, split->feature };
     g->tree->node_count += 2;
-    g->stack[g->stack_count++] = (struct part){ child + 1, from, part->to, part->depth + 1 };
-    g->stack[g->stack_count++] = (struct part){ child, part->from, from, part->depth + 1 };
+    g->stack[g->stack_count++] = (struct part){ .node = child + 1,
+                                                .from = from,
+                                                .to = part->to,
+                                                .depth = part->depth + 1,
+                                                .count = part->count - split->left,
+                                                .sum = part->sum - split->sum };
+    g->stack[g->stack_count++] = (struct part){
+        .node = child, .from = part->from, .to = from, .depth = part->depth + 1, .count = split->left, .sum = split->sum
+    };
+}
+
+/* As many rows as there are, with replacement; how many different ones. */
+static uint32_t draw_rows(struct grower *g)
+{
+    uint32_t rows = g->data->rows, count = 0;
+
+    memset(g->weight, 0, rows * sizeof(*g->weight));
+    for (uint32_t i = 0; i < rows; i++)
+        g->weight[rng_below(&g->rng, rows)]++;
+    for (uint32_t i = 0; i < rows; i++)
+        if (g->weight[i])
+            g->rows[count++] = i;
+    return count;
 }
 
 void forest_tree_grow(const struct forest_data *data, const struct forest_params *params, uint32_t number, void *work,
@@ -233,19 +250,21 @@ void forest_tree_grow(const struct forest_data *data, const struct forest_params
     g->tree = tree;
     g->bins = (struct bin *)(g + 1);
     g->rows = (uint32_t *)(g->bins + FOREST_BINS);
-    g->scratch = (float *)(g->rows + data->rows);
+    g->spare = g->rows + data->rows;
+    g->scratch = (float *)(g->spare + data->rows);
+    g->weight = (uint16_t *)(g->scratch + data->rows);
     rng_seed(&g->rng, rng_mix(params->seed + 0x9e3779b97f4a7c15ULL * (number + 1)));
-    for (uint32_t i = 0; i < data->rows; i++)
-        g->rows[i] = (uint32_t)rng_below(&g->rng, data->rows);
     tree->node_count = 1;
     tree->leaf_count = 0;
-    g->stack[0] = (struct part){ 0, 0, data->rows, 0 };
+    g->stack[0] = (struct part){ .to = draw_rows(g), .count = data->rows };
+    for (uint32_t i = 0; i < data->rows; i++)
+        g->stack[0].sum += (double)data->target[i] * g->weight[i];
     g->stack_count = 1;
     while (g->stack_count) {
         struct part part = g->stack[--g->stack_count];
         struct split split;
 
-        if (part.depth < params->depth_max && part.to - part.from >= split_min && find_split(g, &part, &split))
+        if (part.depth < params->depth_max && part.count >= split_min && find_split(g, &part, &split))
             make_split(g, &part, &split);
         else
             make_leaf(g, &part);
@@ -277,6 +296,39 @@ double forest_mean(const struct forest *forest, const float *values)
     return told(forest, sum / (forest->tree_count ? forest->tree_count : 1));
 }
 
+/* Puts the value that a sort would put at `k` there, smaller ones before it. */
+static float select_at(float *v, size_t count, size_t k)
+{
+    size_t low = 0, high = count - 1;
+
+    while (low < high) {
+        float pivot = v[low + (high - low) / 2];
+        size_t i = low, j = high;
+
+        while (i <= j) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j] > pivot)
+                j--;
+            if (i <= j) {
+                float x = v[i];
+
+                v[i++] = v[j];
+                v[j] = x;
+                if (j-- == 0)
+                    break;
+            }
+        }
+        if (k <= j && j < high)
+            high = j;
+        else if (k >= i)
+            low = i;
+        else
+            break;
+    }
+    return v[k];
+}
+
 void forest_ask(const struct forest *forest, const float *values, struct forest_answer *ret_answer)
 {
     float pool[FOREST_TREES_MAX * FOREST_LEAF_VALUES];
@@ -292,11 +344,10 @@ void forest_ask(const struct forest *forest, const float *values, struct forest_
         count += FOREST_LEAF_VALUES;
         sum += (double)leaf->cut;
     }
-    sort_floats(pool, count);
     ret_answer->mean = told(forest, sum / forest->tree_count);
-    ret_answer->low = told(forest, (double)pool[count / 10]);
-    ret_answer->median = told(forest, (double)pool[count / 2]);
-    ret_answer->high = told(forest, (double)pool[count - 1 - count / 10]);
+    ret_answer->low = told(forest, (double)select_at(pool, count, count / 10));
+    ret_answer->median = told(forest, (double)select_at(pool, count, count / 2));
+    ret_answer->high = told(forest, (double)select_at(pool, count, count - 1 - count / 10));
 }
 
 static float word_value(const struct forest *forest, uint32_t feature, uint64_t hash)
