@@ -216,7 +216,7 @@ bool cells_audit(const struct cells *s, struct error *err)
         if (!cell_is_virtual(s, i) && s->cells[i].level == 1) {
             if (!leaf_check(s, i, err))
                 return false;
-            held += leaf_of(s, i)->user != CELL_NONE;
+            held += leaf_of(s, i)->user != CELL_NONE && leaf_of(s, i)->user != CELL_LENT;
             held += leaf_of(s, i)->reserver != CELL_NONE;
         }
     }

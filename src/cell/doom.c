@@ -5,6 +5,7 @@
  * virtual cluster sees it and does not plan with it. How many are doomed follows from counters alone and is recomputed
  * after every change, from the largest cells down: dooming one takes nothing healthy from its own level or above.
  */
+#include "cell/lend.h"
 #include "cell/parts.h"
 
 /* Broken children of a bound cell are bound too, so that the virtual cluster sees which part is broken. */
@@ -175,6 +176,14 @@ void doom_settle(struct cells *s)
     settle_bindings(s);
 }
 
+void cells_restored(struct cells *s)
+{
+    settle_bindings(s);
+    for (uint32_t i = 0; i < s->chain_count; i++)
+        s->chains[i].unsettled = false;
+    cells_checked(s);
+}
+
 static void bad_free_below(struct cells *s, uint32_t cell, int sign)
 {
     if (s->cells[cell].flags & CELL_IN_FREE) {
@@ -256,6 +265,30 @@ static void node_cell_set(struct cells *s, uint32_t cell, bool bad)
         for (uint32_t i = 0; i < leaves / c->leaves[level]; i++)
             idle_unbind(s, f->base[level] + at * (leaves / c->leaves[level]) + i);
     for (uint32_t up = s->cells[cell].parent; !bad && up != CELL_NONE; up = s->cells[up].parent)
+        idle_unbind(s, up);
+    c->unsettled = true;
+}
+
+void cells_leaf_set(struct cells *s, uint32_t leaf, bool healthy)
+{
+    struct chain *c = &s->chains[s->forests[s->cells[leaf].forest].chain];
+
+    if ((s->cells[leaf].bad == 0) == healthy)
+        return;
+    bad_free_change(s, leaf, -1);
+    for (uint32_t up = leaf; up != CELL_NONE; up = s->cells[up].parent) {
+        s->cells[up].bad = healthy ? s->cells[up].bad - 1 : s->cells[up].bad + 1;
+        if (s->cells[up].peer != CELL_NONE)
+            view_touch(s, s->cells[up].peer);
+        view_touch(s, up);
+    }
+    c->bad_leaves = healthy ? c->bad_leaves - 1 : c->bad_leaves + 1;
+    bad_free_change(s, leaf, 1);
+    if (s->cells[leaf].peer != CELL_NONE)
+        take_note(s, s->cells[leaf].peer);
+    if (!healthy)
+        bound_queue(s, leaf);
+    for (uint32_t up = leaf; healthy && up != CELL_NONE; up = s->cells[up].parent)
         idle_unbind(s, up);
     c->unsettled = true;
 }

@@ -110,6 +110,8 @@ void pool_bad_count(struct cells *s, uint32_t cell, int sign);
 bool pool_safe(const struct chain *c);
 
 /* take.c: devices change hands; bindings follow. */
+void take_note(struct cells *s, uint32_t virt);
+void take_root(struct cells *s, uint32_t virt);
 void take_bind(struct cells *s, uint32_t phys, uint32_t virt);
 void take_unbind_tree(struct cells *s, uint32_t phys);
 bool take_leaf(struct cells *s, uint32_t leaf, uint32_t vleaf, int32_t priority);

@@ -165,7 +165,7 @@ void cells_get(const struct cells *s, uint32_t cell, struct cell_info *ret_info)
         o->node = cells_node_of(s, phys);
     if (!is_virtual && c->level == 1) {
         o->index = leaf_of(s, cell)->index;
-        if (leaf_of(s, cell)->user != CELL_NONE)
+        if (leaf_of(s, cell)->user != CELL_NONE && leaf_of(s, cell)->user != CELL_LENT)
             o->user = s->groups[leaf_of(s, cell)->user].id;
     }
 }

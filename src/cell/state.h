@@ -8,7 +8,10 @@
 #include "base/bits.h"
 #include "cell/cells.h"
 
-enum { CELL_SPLIT = 1, CELL_IN_FREE = 2, CELL_PINNED = 4, CELL_DOOMED = 8, CELL_QUEUED = 16 };
+enum { CELL_SPLIT = 1, CELL_IN_FREE = 2, CELL_PINNED = 4, CELL_DOOMED = 8, CELL_QUEUED = 16, CELL_NOTED = 32 };
+
+/* The user of a device that was lent to a scheduler which keeps gangs itself (lend.h). */
+#define CELL_LENT CELL_UNKNOWN
 
 struct cell {
     uint32_t forest, parent;
@@ -154,6 +157,7 @@ struct cells {
     struct undo *undo;
     uint32_t undo_count, undo_max;
     uint32_t *lazy_done, lazy_count, *settle, settle_count;
+    uint32_t *noted, noted_count; /* virtual devices that may have become bad, or good again */
     struct cell_victim *victims;
     struct cell_pod_place *out_pods;
     struct cell_leaf_place *out_leaves;

@@ -6,6 +6,15 @@
  */
 #include "cell/parts.h"
 
+/* What a virtual cluster sees of a device's health may have changed. */
+void take_note(struct cells *s, uint32_t virt)
+{
+    if (s->cells[virt].flags & CELL_NOTED)
+        return;
+    s->cells[virt].flags |= CELL_NOTED;
+    s->noted[s->noted_count++] = virt;
+}
+
 void take_bind(struct cells *s, uint32_t phys, uint32_t virt)
 {
     struct cell *p = &s->cells[phys], *v = &s->cells[virt];
@@ -25,6 +34,8 @@ void take_bind(struct cells *s, uint32_t phys, uint32_t virt)
         p->flags |= CELL_QUEUED;
         s->settle[s->settle_count++] = phys;
     }
+    if (p->bad && p->level == 1)
+        take_note(s, virt);
     view_touch(s, virt);
 }
 
@@ -40,6 +51,8 @@ static void unbind(struct cells *s, uint32_t phys)
         s->cells[v->parent].kids_bound--;
     else
         bits_set(&s->forests[v->forest].unbound, cell_position(s, virt));
+    if (p->bad && p->level == 1)
+        take_note(s, virt);
     view_touch(s, virt);
 }
 
@@ -85,6 +98,17 @@ bool take_fits(const struct cells *s, uint32_t leaf, uint32_t vleaf)
     }
 }
 
+/* The granted cell was bound: it leaves the pool. */
+void take_root(struct cells *s, uint32_t virt)
+{
+    const struct forest *f = &s->forests[s->cells[virt].forest];
+    struct chain *c = &s->chains[f->chain];
+
+    account_of(s, f->vc, c, f->top)->free--;
+    c->vc_free[f->top]--;
+    pool_take(s, s->cells[virt].peer);
+}
+
 /* The granted cell begins to be used: out of the pool, or no longer merely doomed. */
 static void root_start(struct cells *s, uint32_t virt, bool bound_now)
 {
@@ -93,9 +117,7 @@ static void root_start(struct cells *s, uint32_t virt, bool bound_now)
     struct account *a = account_of(s, f->vc, c, f->top);
 
     if (bound_now) {
-        a->free--;
-        c->vc_free[f->top]--;
-        pool_take(s, s->cells[virt].peer);
+        take_root(s, virt);
     } else if (s->cells[virt].flags & CELL_DOOMED) {
         s->cells[virt].flags &= (uint8_t)~CELL_DOOMED;
         a->doomed--;

@@ -23,7 +23,8 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(share->amount == job->spec.share);
         assert(shares == 0 || share->gpu > last); /* ascending: no GPU twice */
         assert(core->ledger.topo.nodes[gpu->node].sku == job->sku);
-        assert(core->ledger.topo.nodes[gpu->node].up || core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
+        assert(core->ledger.topo.nodes[gpu->node].up ||
+               core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
         assert(!gpu->bad);
         assert(share->leaving == (job->state == JOB_STOPPING));
         assert(share->off == (job->state == JOB_SUSPENDED));
@@ -195,7 +196,7 @@ static void audit_queue(const struct core *core, const struct vc *vc)
 
 static void audit_vc(const struct core *core, const struct vc *vc)
 {
-    int64_t used[SKUS_MAX] = { 0 }, guest[SKUS_MAX] = { 0 };
+    int64_t used[SKUS_MAX] = { 0 }, guest[SKUS_MAX] = { 0 }, lent[SKUS_MAX] = { 0 };
     uint32_t running = 0, previous = JOB_NONE;
     usec_t start = INT64_MIN;
 
@@ -208,6 +209,8 @@ static void audit_vc(const struct core *core, const struct vc *vc)
         start = job->last_start;
         *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) +=
             (int64_t)job->gpus * job->spec.share;
+        if (vc->own && !job_bound(job) && job->klass != CLASS_OPPORTUNISTIC)
+            lent[job->sku] += (int64_t)job->gpus * job->spec.share;
         running++;
     }
     assert(previous == vc->run_last);
@@ -215,6 +218,7 @@ static void audit_vc(const struct core *core, const struct vc *vc)
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         assert(used[s] == vc->used[s]);
         assert(guest[s] == vc->guest[s]);
+        assert(lent[s] == vc->lent[s]);
     }
     audit_queue(core, vc);
 }
@@ -242,4 +246,5 @@ void core_audit(const struct core *core)
     audit_topo(core);
     for (uint32_t v = 0; v < core->vc_count; v++)
         audit_vc(core, &core->vcs[v]);
+    own_audit(core);
 }

@@ -86,7 +86,7 @@ static void carry_job(struct carry *c, uint32_t index)
         queue_booked(c->old, index, job);
     if (job->state == JOB_RESERVED)
         job->state = JOB_PENDING;
-    job->shares = SHARE_NONE;
+    job->shares = job->own_shares = SHARE_NONE;
     job->run_class = UINT32_MAX;
     job->reserved_first = job->reserved_count = 0;
     job->prev = JOB_NONE;
@@ -206,6 +206,7 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
         core_free(core);
         return error_set(err, r, "jobs do not fit into the cluster as it would be");
     }
+    own_carry(core, old, gpus);
     carry_policies(&c);
     for (uint32_t v = 0; v < old->vc_count; v++)
         for (uint32_t i = old->vcs[v].run_first; i != JOB_NONE; i = old->jobs[i].next)

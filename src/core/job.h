@@ -92,6 +92,7 @@ struct job {
     uint32_t run_class;                      /* class in the run list while it holds GPUs */
     int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
     uint32_t shares;                         /* first of its shares in the ledger */
+    uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */
     uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
     uint32_t prev, next;                     /* run list of its virtual cluster, by start */
@@ -128,6 +129,12 @@ svc_t job_attained(const struct job *job, usec_t now);
 
 /* Brings ran, attained and progress up to now. */
 void job_settle(struct job *job, usec_t now);
+
+/* Whether it runs, or has a place, inside what its virtual cluster is guaranteed in cells. */
+static inline bool job_bound(const struct job *job)
+{
+    return job->own_shares != UINT32_MAX;
+}
 
 /* GPUs of the request, in thousandths. */
 static inline int64_t job_demand(const struct job *job)

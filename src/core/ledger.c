@@ -37,6 +37,8 @@ static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
     uint32_t *root = &ledger->open_trees[ledger->topo.nodes[gpu->node].sku];
     struct tree_node *t = &ledger->open_nodes[index];
 
+    if (gpu->bound)
+        return;
     if (was > 0 && was < MGPU_ONE)
         tree_remove(ledger->open_nodes, root, index);
     if (gpu->used > 0 && gpu->used < MGPU_ONE) {
@@ -60,6 +62,8 @@ static void count_share(struct ledger *ledger, const struct share *share, int si
     gpu->used = used;
     gpu->memory = sign > 0 ? gpu->memory + share->memory : gpu->memory - share->memory;
     open_update(ledger, index, was);
+    if (used == 0)
+        gpu->bound = false;
     if (used < was)
         ledger->releases++;
     if (is_free(gpu) != was_free)
@@ -137,7 +141,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
             gpu->guests++;
             continue;
         }
-        ledger->shares[i].waits = gpu->leaving > 0;
+        ledger->shares[i].waits = gpu->leaving > 0 && !ledger->imagined;
         blocked += ledger->shares[i].waits;
         count_share(ledger, &ledger->shares[i], 1);
     }
@@ -291,7 +295,7 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
             gpu->guests++;
             continue;
         }
-        share->waits = gpu->leaving > 0;
+        share->waits = gpu->leaving > 0 && !ledger->imagined;
         blocked += share->waits;
         count_share(ledger, share, 1);
     }
@@ -377,6 +381,15 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
         gpu->leaving += share->amount;
     else if (gpu->used + share->amount <= MGPU_ONE)
         count_share(ledger, share, 1);
+}
+
+void ledger_bind(struct ledger *ledger, uint32_t index)
+{
+    struct gpu *gpu = &ledger->gpus[index];
+
+    if (!gpu->bound && gpu->used > 0 && gpu->used < MGPU_ONE)
+        tree_remove(ledger->open_nodes, &ledger->open_trees[ledger->topo.nodes[gpu->node].sku], index);
+    gpu->bound = true;
 }
 
 void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad)

@@ -28,8 +28,9 @@ struct share {
     uint32_t memory; /* MiB */
     uint8_t role;
     bool leaving;
-    bool waits; /* the job was given it while others were still leaving */
-    bool off;   /* suspended: keeps its place in the list, counts for nothing */
+    bool waits;  /* the job was given it while others were still leaving */
+    bool off;    /* suspended: keeps its place in the list, counts for nothing */
+    uint32_t on; /* in a virtual cluster's own ledger: the GPU that stands for this one */
 };
 
 struct gpu {
@@ -41,6 +42,8 @@ struct gpu {
     uint32_t memory;       /* MiB that owners which are not leaving ask for */
     uint8_t guests;
     bool bad;
+    bool bound;      /* part of a guarantee: what is left of it is not for everybody */
+    uint32_t stands; /* in a virtual cluster's own ledger, while a snapshot is read: the GPU that stood for it */
 };
 
 struct ledger {
@@ -51,6 +54,7 @@ struct ledger {
     struct tree_node *open_nodes; /* GPUs with part of them given away, by what is left */
     uint32_t open_trees[SKUS_MAX];
     uint32_t reserved[SKUS_MAX]; /* GPUs kept for somebody */
+    bool imagined;               /* a virtual cluster's own: nobody waits here for another to leave */
     uint64_t releases;           /* goes up whenever something became free: a "does not fit" is true until then */
 };
 
@@ -104,6 +108,9 @@ void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placemen
 
 /* Puts a share of a snapshot at the front of its GPU's list; the job's own list is joined later. */
 void ledger_restore(struct ledger *ledger, const struct share *share);
+
+/* The GPU is part of a guarantee until nobody owns a part of it any more. */
+void ledger_bind(struct ledger *ledger, uint32_t gpu);
 
 /* Health. The jobs on it are the core's to stop first: it must have no shares when it goes. */
 void ledger_gpu_bad(struct ledger *ledger, uint32_t gpu, bool bad);

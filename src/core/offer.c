@@ -115,6 +115,7 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
                          .vc = vc,
                          .shape = UINT32_MAX,
                          .shares = SHARE_NONE,
+                         .own_shares = SHARE_NONE,
                          .prev = JOB_NONE,
                          .next = JOB_NONE,
                          .since = core->now,
@@ -179,6 +180,9 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
     case EVENT_QUOTA:
         if (event->target >= core->vc_count || event->sku >= core->ledger.topo.sku_count || event->value < 0)
             r = error_set(err, -EINVAL, "no such quota (virtual cluster %u, type %u)", event->target, event->sku);
+        else if (core->cells)
+            r = error_set(err, -EINVAL, "virtual cluster %u is guaranteed cells; change the cluster instead",
+                          event->target);
         break;
     case EVENT_SOLVED:
         r = offer_solved(core, &taken, err);

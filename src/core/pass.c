@@ -54,6 +54,9 @@ int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, en
     int64_t all = (int64_t)core->ledger.topo.sku_gpus[sku] * MGPU_ONE;
     int64_t owed = vc->quota[sku] > vc->used[sku] ? vc->quota[sku] - vc->used[sku] : 0;
 
+    /* In cells: what its own jobs inside them leave, whatever it holds beyond. */
+    if (vc->own && phase == PHASE_OWED && klass != CLASS_OPPORTUNISTIC)
+        return vc->quota[sku] - (vc->used[sku] - vc->lent[sku]);
     if (klass == CLASS_OPPORTUNISTIC)
         return phase == PHASE_OWED ? 0 : all;
     if (phase == PHASE_OWED)
@@ -80,7 +83,10 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
         return;
     if (!vc->dirty && (!vc->queue.waiting || vc->seen_releases == core->ledger.releases))
         return;
+    own_look(core, vc, phase == PHASE_OWED);
     vc->policy.planner->plan(&vc->planner, &plan);
+    own_look(core, vc, true);
+    own_settle(core);
 }
 
 static void tune_vc(struct core *core, uint32_t index)
@@ -88,8 +94,39 @@ static void tune_vc(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[index];
     struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index };
 
-    if (vc->policy.tune && vc->dirty)
-        vc->policy.tune->tune(&vc->tune, &plan);
+    if (!vc->policy.tune || !vc->dirty)
+        return;
+    own_look(core, vc, false);
+    vc->policy.tune->tune(&vc->tune, &plan);
+    own_look(core, vc, true);
+    if (!core->cells)
+        return;
+    plan.phase = PHASE_OWED;
+    vc->policy.tune->tune(&vc->tune, &plan);
+}
+
+/* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
+static enum reason reason_own(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
+{
+    struct plan plan = { .core = core, .phase = PHASE_OWED, .vc = (uint32_t)(vc - core->vcs) };
+    const struct topo *topo = &vc->own->topo;
+    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
+    struct placement found;
+
+    if (vc_budget(core, vc, sku, PHASE_OWED, cls->shape.klass) < (int64_t)need * cls->shape.share)
+        return REASON_VC_LIMIT;
+    if (cls->shape.share == MGPU_ONE && pool->free < need) {
+        if (pool->free + vc->own->reserved[sku] >= need)
+            return REASON_RESERVED;
+        return down > 0 ? REASON_NODES_UNHEALTHY : REASON_FRAGMENTED; /* parts of GPUs make no whole one */
+    }
+    if (plan_find_on(&plan, cls, sku, &found) == 0)
+        return REASON_PRIORITY;
+    /* What was found and has no place in the cluster is kept from it by hardware. */
+    if (cls->no_fit_own[sku] != vc->own->releases + 1)
+        return REASON_NODES_UNHEALTHY;
+    return REASON_FRAGMENTED;
 }
 
 /* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
@@ -136,10 +173,16 @@ static void explain_shape(struct core *core, struct vc *vc, struct shape_class *
 
         if (!(cls->shape.sku_mask >> s & 1))
             continue;
-        reason = reason_on(core, vc, cls, s);
+        reason = vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC ? reason_own(core, vc, cls, s)
+                                                                    : reason_on(core, vc, cls, s);
         if (closeness(reason) > closeness(best))
             best = reason;
-        if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] + demand <= vc->quota[s])
+        if (vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && vc->borrow_max != 0) {
+            reason = reason_on(core, vc, cls, s);
+            if (closeness(reason) > closeness(best))
+                best = reason;
+        }
+        if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] - vc->lent[s] + demand <= vc->quota[s])
             over = false;
     }
     if (best != (enum reason)cls->reason || over != cls->over_quota)
@@ -217,7 +260,7 @@ static uint32_t withdraw_claims(struct core *core)
         job->planned = false;
         core_decide(core, DECISION_STOP, index, REASON_NONE);
         core_move(core, index, JOB_PENDING);
-        count = ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+        count = hold_release(core, index);
         job->gpus = 0;
         job->blocked = 0;
         core_enqueue(core, index);

@@ -23,9 +23,9 @@ static bool owns(const struct plan *plan, uint32_t job)
 }
 
 /* The type of the first GPU named, which ledger_check compares all others with. */
-static uint8_t sku_of(const struct core *core, const struct placement *to)
+static uint8_t sku_of(const struct ledger *ledger, const struct placement *to)
 {
-    return core->ledger.topo.nodes[core->ledger.gpus[to->gpus[0]].node].sku;
+    return ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku;
 }
 
 static bool sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
@@ -86,17 +86,22 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
                                      .sku = (uint16_t)sku,
                                      .per_node = cls->shape.per_node,
                                      .level = cls->shape.level };
-    uint64_t *refused = &cls->no_fit[sku];
+    bool own = plan_own(plan), looked = vc->view.own != NULL;
+    uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
+    int r;
 
     /* What did not fit still does not, unless something was released since. */
-    if (*refused == core->ledger.releases + 1)
+    if (*refused == releases + 1)
         return -EBUSY;
-    if ((request.per_node ? exact_find(&vc->place, &request) : vc->policy.place->find(&vc->place, &request)) < 0) {
-        *refused = core->ledger.releases + 1;
+    own_look(core, vc, own);
+    r = request.per_node ? exact_find(&vc->place, &request) : vc->policy.place->find(&vc->place, &request);
+    own_look(core, vc, looked);
+    if (r < 0) {
+        *refused = releases + 1;
         return -EBUSY;
     }
     *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
-    return 0;
+    return own ? own_map(core, plan->vc, ret) : 0;
 }
 
 int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
@@ -113,7 +118,7 @@ int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
 
         if (!(cls->shape.sku_mask >> sku & 1) || plan_budget(plan, sku, cls->shape.klass) < demand)
             continue;
-        if (cls->shape.share == MGPU_ONE && view_free(&core->view, sku) < (uint32_t)cls->shape.gpus)
+        if (cls->shape.share == MGPU_ONE && plan_free(plan, sku) < (uint32_t)cls->shape.gpus)
             code = -ENOMEM;
         else
             code = plan_find_on(plan, cls, sku, ret);
@@ -125,9 +130,19 @@ int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
     return r;
 }
 
+/* Whether a GPU is part of somebody's guarantee. */
+static bool any_bound(const struct core *core, const struct placement *to)
+{
+    for (uint32_t i = 0; i < to->count; i++)
+        if (core->ledger.gpus[to->gpus[i]].bound)
+            return true;
+    return false;
+}
+
 static int start(struct plan *plan, uint32_t index, const struct placement *to, enum share_role role)
 {
     struct core *core = plan->core;
+    const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
     int r;
 
@@ -136,22 +151,26 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         return bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
-    r = ledger_check(&core->ledger, to, &job->spec, role);
+    r = ledger_check(ledger, to, &job->spec, role);
     if (r == 0)
-        r = exact_check(&core->ledger, to, job->spec.per_node);
-    if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
+        r = exact_check(ledger, to, job->spec.per_node);
+    if (r == 0 && !sku_allowed(core, job, sku_of(ledger, to)))
         r = -EINVAL;
+    if (r == 0 && role == ROLE_OWNER && !plan_own(plan) && any_bound(core, to))
+        r = -EBUSY;
     if (r < 0)
         return bad(plan, index, r);
-    job->sku = sku_of(core, to);
-    if (plan_budget(plan, job->sku, job->klass) < (int64_t)to->count * job->spec.share)
+    if (plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
+    if (plan_own(plan) && own_prepare(plan, to) < 0)
+        return -EBUSY;
+    job->sku = sku_of(ledger, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_CLAIMING);
     job->borrowed = job->klass != CLASS_OPPORTUNISTIC && plan->phase == PHASE_BORROW;
     job->gpus = (int32_t)to->count;
     job->last_start = core->now;
-    job->blocked = ledger_take(&core->ledger, index, job, to, role);
+    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, role);
     core_attach(core, index);
     touch(core, index);
     return 0;
@@ -188,7 +207,7 @@ int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
     job->parks = false;
     job->before = job->state;
     core_move(core, index, JOB_STOPPING);
-    ledger_leave(&core->ledger, job);
+    hold_leave(core, index);
     touch(core, index);
     return 0;
 }
@@ -206,7 +225,7 @@ int plan_keep_any(struct plan *plan, uint32_t index)
 
     if (job->state != JOB_STOPPING || !job->planned)
         return bad(plan, index, -EINVAL);
-    r = ledger_stay(&core->ledger, core->jobs, job);
+    r = hold_stay(core, index);
     if (r < 0)
         return r;
     core_move(core, index, job->before);
@@ -227,6 +246,21 @@ int plan_suspend(struct plan *plan, uint32_t index)
     return r;
 }
 
+/* Inside its guarantee a job comes back to GPUs that others may have been lent meanwhile. */
+static int hold_resume(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+    uint32_t count = 0;
+    int r = 0;
+
+    for (uint32_t s = core->jobs[index].shares; plan_own(plan) && s != SHARE_NONE;
+         s = core->ledger.shares[s].next_of_job)
+        core->scratch[count++] = core->ledger.shares[s].gpu;
+    if (count)
+        r = own_evict(plan, core->scratch, count);
+    return r < 0 ? r : hold_unpark(core, index);
+}
+
 int plan_resume(struct plan *plan, uint32_t index)
 {
     struct core *core = plan->core;
@@ -235,9 +269,10 @@ int plan_resume(struct plan *plan, uint32_t index)
 
     if (!owns(plan, index) || job->state != JOB_SUSPENDED || job->planned)
         return bad(plan, index, -EINVAL);
-    if (plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
+    if (job_bound(job) != plan_own(plan) ||
+        plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
         return -EDQUOT;
-    blocked = ledger_unpark(&core->ledger, job);
+    blocked = hold_resume(plan, index);
     if (blocked < 0)
         return blocked;
     job->waited[REASON_SUSPENDED] += core->now - job->state_since;
@@ -255,18 +290,19 @@ int plan_resume(struct plan *plan, uint32_t index)
 int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
+    const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
 
     if (job->state != JOB_PENDING || !owns(plan, index) || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max || to->gpus[0] >= core->ledger.topo.gpu_count ||
-        !sku_allowed(core, job, sku_of(core, to)))
+        (int32_t)to->count > job->spec.gpus_max || to->gpus[0] >= ledger->topo.gpu_count ||
+        !sku_allowed(core, job, sku_of(ledger, to)))
         return bad(plan, index, -EINVAL);
-    if (ledger_enlist(&core->ledger, index, job, to) < 0)
+    if (hold_enlist(core, index, to, plan_own(plan)) < 0)
         return bad(plan, index, -EINVAL);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);
     job->reason = REASON_SUSPENDED;
-    job->sku = sku_of(core, to);
+    job->sku = sku_of(ledger, to);
     job->gpus = (int32_t)to->count;
     core->vcs[job->vc].suspended++;
     return 0;
@@ -293,56 +329,87 @@ void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
     plan->core->borrowing |= klass == CLASS_OPPORTUNISTIC;
 }
 
+/* Whether nobody but the job itself still has to leave these GPUs of the cluster. */
+static bool lands_free(const struct core *core, const struct placement *to, uint32_t index)
+{
+    for (uint32_t i = 0; i < to->count; i++)
+        if (core->ledger.gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(&core->ledger, to->gpus[i], index))
+            return false;
+    return true;
+}
+
+/* What a move comes to once the job has left where it is. */
+static int move_check(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    const struct ledger *ledger = plan_ledger(plan);
+    const struct job *job = &core->jobs[index];
+    int r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
+
+    if (r == 0)
+        r = exact_check(ledger, to, job->spec.per_node);
+    if (r < 0)
+        return r;
+    if (!sku_allowed(core, job, sku_of(ledger, to)))
+        return -EINVAL;
+    /* It may always move as it is; what it grows by must be within what the phase allows. */
+    if ((sku_of(ledger, to) != job->sku || (int32_t)to->count > job->gpus) &&
+        plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
+        return -EDQUOT;
+    if (plan_own(plan))
+        return own_move(plan, index, to);
+    /* A move lands on free GPUs or on its own, never behind another that leaves. */
+    return lands_free(core, to, index) && !any_bound(core, to) ? 0 : -EBUSY;
+}
+
 int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
+    const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
     int r;
 
     if (!owns(plan, index) || job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max || core->ledger.shares[job->shares].role != ROLE_OWNER)
+        (int32_t)to->count > job->spec.gpus_max || core->ledger.shares[job->shares].role != ROLE_OWNER ||
+        (core->cells && job_bound(job) != plan_own(plan)))
         return bad(plan, index, -EINVAL);
     core_detach(core, index);
-    ledger_leave(&core->ledger, job);
-    r = ledger_check(&core->ledger, to, &job->spec, ROLE_OWNER);
-    if (r == 0)
-        r = exact_check(&core->ledger, to, job->spec.per_node);
-    if (r == 0 && !sku_allowed(core, job, sku_of(core, to)))
-        r = -EINVAL;
-    /* It may always move as it is; what it grows by must be within what the phase allows. */
-    if (r == 0 && (sku_of(core, to) != job->sku || (int32_t)to->count > job->gpus) &&
-        plan_budget(plan, sku_of(core, to), job->klass) < (int64_t)to->count * job->spec.share)
-        r = -EDQUOT;
-    for (uint32_t i = 0; r == 0 && i < to->count; i++)
-        if (core->ledger.gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(&core->ledger, to->gpus[i], index))
-            r = -EBUSY; /* a move lands on free GPUs or on its own, never behind another that leaves */
+    hold_leave(core, index);
+    r = move_check(plan, index, to);
     if (r < 0) {
-        int stayed = ledger_stay(&core->ledger, core->jobs, job);
+        int stayed = hold_stay(core, index);
 
         assert(stayed == 0);
         (void)stayed;
         core_attach(core, index);
-        return r == -EDQUOT ? r : bad(plan, index, r);
+        /* Others may stand where cells put it, which no planner sees. */
+        return r == -EDQUOT || (plan_own(plan) && r == -EBUSY) ? r : bad(plan, index, r);
     }
     core_move(core, index, JOB_STARTING);
-    (void)ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
-    job->sku = sku_of(core, to);
+    (void)hold_release(core, index);
+    job->sku = sku_of(ledger, to);
     job->gpus = (int32_t)to->count;
-    job->blocked = ledger_take(&core->ledger, index, job, to, ROLE_OWNER);
+    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
     assert(job->blocked == 0);
     core_attach(core, index);
     touch(core, index);
     return 0;
 }
 
-/* What is kept for a job is found on the GPUs: at most one gang a virtual cluster keeps some at a time. */
-static uint32_t reserved_list(const struct core *core, uint32_t index, uint32_t *out)
+/* The ledger in which a virtual cluster keeps GPUs for its waiting jobs. Where it has one of its own, what is kept
+ * there is lent to others meanwhile. */
+static struct ledger *keeping(struct core *core, uint32_t vc)
 {
-    const struct job *job = &core->jobs[index];
+    return core->cells ? core->vcs[vc].own : &core->ledger;
+}
+
+/* What is kept for a job is found on the GPUs: at most one gang a virtual cluster keeps some at a time. */
+static uint32_t reserved_list(const struct ledger *ledger, uint32_t index, const struct job *job, uint32_t *out)
+{
     uint32_t count = 0;
 
-    for (uint32_t g = job->reserved_first; count < job->reserved_count && g < core->ledger.topo.gpu_count; g++)
-        if (core->ledger.gpus[g].reserved_for == index)
+    for (uint32_t g = job->reserved_first; count < job->reserved_count && g < ledger->topo.gpu_count; g++)
+        if (ledger->gpus[g].reserved_for == index)
             out[count++] = g;
     return count;
 }
@@ -351,15 +418,16 @@ void plan_unreserve(struct plan *plan, uint32_t index)
 {
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
+    struct ledger *ledger = keeping(core, job->vc);
     struct placement had = { core->scratch, 0 };
 
     if (!owns(plan, index))
         (void)bad(plan, index, -EPERM);
     if (job->state != JOB_RESERVED || !owns(plan, index))
         return;
-    had.count = reserved_list(core, index, core->scratch);
-    core->vcs[job->vc].kept[sku_of(core, &had)] -= had.count;
-    ledger_unreserve(&core->ledger, index, &had);
+    had.count = reserved_list(ledger, index, job, core->scratch);
+    core->vcs[job->vc].kept[sku_of(ledger, &had)] -= had.count;
+    ledger_unreserve(ledger, index, &had);
     job->reserved_count = 0;
     core_settle_waits(core, index);
     core_move(core, index, JOB_PENDING);
@@ -369,6 +437,8 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
 {
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
+    struct ledger *ledger = keeping(core, plan->vc);
+    uint32_t sku;
     int r;
 
     if (!job_waits(job->state) || !owns(plan, index) || (int32_t)what->count > job->spec.gpus_max)
@@ -376,17 +446,20 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
     plan_unreserve(plan, index);
     if (what->count == 0)
         return 0;
-    /* What is kept is kept whole, whatever the job will use of it. */
-    r = ledger_check(&core->ledger, what, &(struct jobspec){ .share = MGPU_ONE, .memory_mib = job->spec.memory_mib },
-                     ROLE_OWNER);
-    if (r < 0 || !sku_allowed(core, job, sku_of(core, what)))
-        return bad(plan, index, r < 0 ? r : -EINVAL);
-    /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
-    if (((int64_t)core->vcs[plan->vc].kept[sku_of(core, what)] + what->count) * MGPU_ONE >
-        vc_budget(core, &core->vcs[plan->vc], sku_of(core, what), PHASE_OWED, CLASS_GUARANTEED))
+    if (core->cells && !plan_own(plan))
         return -EDQUOT;
-    core->vcs[plan->vc].kept[sku_of(core, what)] += what->count;
-    ledger_reserve(&core->ledger, index, what);
+    /* What is kept is kept whole, whatever the job will use of it. */
+    r = ledger_check(ledger, what, &(struct jobspec){ .share = MGPU_ONE, .memory_mib = job->spec.memory_mib },
+                     ROLE_OWNER);
+    if (r < 0 || !sku_allowed(core, job, sku_of(ledger, what)))
+        return bad(plan, index, r < 0 ? r : -EINVAL);
+    sku = sku_of(ledger, what);
+    /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
+    if (((int64_t)core->vcs[plan->vc].kept[sku] + what->count) * MGPU_ONE >
+        vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED))
+        return -EDQUOT;
+    core->vcs[plan->vc].kept[sku] += what->count;
+    ledger_reserve(ledger, index, what);
     job->reserved_first = what->gpus[0];
     job->reserved_count = what->count;
     core_settle_waits(core, index);

@@ -203,20 +203,20 @@ void queue_remove(struct core *core, uint32_t index)
     job->shape = UINT32_MAX;
 }
 
-static uint32_t run_class_of(struct queue *queue, int64_t slope, uint16_t sku)
+static uint32_t run_class_of(struct queue *queue, int64_t slope, uint16_t sku, bool lent)
 {
     uint32_t empty = UINT32_MAX;
 
     for (uint32_t i = 0; i < queue->run_count; i++) {
         if (queue->runs[i].count == 0)
             empty = empty == UINT32_MAX ? i : empty;
-        else if (queue->runs[i].slope == slope && queue->runs[i].sku == sku)
+        else if (queue->runs[i].slope == slope && queue->runs[i].sku == sku && queue->runs[i].lent == lent)
             return i;
     }
     if (empty == UINT32_MAX)
         empty = queue->run_count++;
     assert(empty < queue->run_capacity); /* never more than there are jobs that run */
-    queue->runs[empty] = (struct run_class){ .slope = slope, .sku = sku, .root = TREE_NONE };
+    queue->runs[empty] = (struct run_class){ .slope = slope, .sku = sku, .lent = lent, .root = TREE_NONE };
     return empty;
 }
 
@@ -244,7 +244,7 @@ void queue_run_add(struct core *core, uint32_t index)
         slope = job->order_slope;
         rank.key = ranked(job, (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now);
     }
-    job->run_class = run_class_of(queue, slope, job->sku);
+    job->run_class = run_class_of(queue, slope, job->sku, core->cells && !job_bound(job));
     core->tree[index] = (struct tree_node){ .rank = rank, .weight = (int64_t)job->gpus * job->spec.share };
     tree_insert(core->tree, &queue->runs[job->run_class].root, index);
     queue->runs[job->run_class].count++;
@@ -283,7 +283,8 @@ void queue_run_restore(struct core *core, uint32_t index, const struct rank *ran
 
     if (!ordered(queue, job))
         return;
-    job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku);
+    job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku,
+                                  core->cells && !job_bound(job));
     core->tree[index] = (struct tree_node){ .rank = *rank, .weight = (int64_t)job->gpus * job->spec.share };
     tree_insert(core->tree, &queue->runs[job->run_class].root, index);
     queue->runs[job->run_class].count++;

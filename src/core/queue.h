@@ -30,8 +30,9 @@ struct shape_class {
     struct shape shape;
     uint32_t root; /* tree of waiting jobs */
     uint32_t count;
-    uint64_t no_fit[SKUS_MAX]; /* ledger.releases + 1 when a placement was last refused; 0 = not */
-    uint8_t reason;            /* why its jobs wait */
+    uint64_t no_fit[SKUS_MAX];     /* ledger.releases + 1 when a placement was last refused; 0 = not */
+    uint64_t no_fit_own[SKUS_MAX]; /* the same of its virtual cluster's own ledger */
+    uint8_t reason;                /* why its jobs wait */
     bool over_quota;
     bool live;
     usec_t since;            /* reason holds since, as far as lanes were integrated */
@@ -42,6 +43,7 @@ struct run_class {
     int64_t slope;
     uint32_t root, count;
     uint16_t sku;
+    bool lent; /* outside the cells of the virtual cluster; false where there are none */
 };
 
 enum run_order { RUN_UNORDERED, RUN_BY_KEY, RUN_BY_END };

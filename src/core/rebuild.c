@@ -43,22 +43,52 @@ static bool free_sane(const struct core *core)
     return chained == empty;
 }
 
-/* Each job's shares into its own list, in ascending order of GPUs. -EBADMSG if something contradicts something. */
-int core_rejoin_shares(struct core *core)
+static void rejoin(struct core *core, struct ledger *ledger)
 {
-    struct ledger *ledger = &core->ledger;
-
     for (uint32_t g = ledger->topo.gpu_count; g-- > 0;)
         for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
             struct job *job = &core->jobs[ledger->shares[s].job];
+            uint32_t *list = ledger->imagined ? &job->own_shares : &job->shares;
 
-            ledger->shares[s].next_of_job = job->shares;
-            ledger->shares[s].waits =
-                job->state == JOB_CLAIMING && ledger->shares[s].role == ROLE_OWNER && ledger->gpus[g].leaving > 0;
-            job->shares = s;
+            ledger->shares[s].next_of_job = *list;
+            ledger->shares[s].waits = job->state == JOB_CLAIMING && ledger->shares[s].role == ROLE_OWNER &&
+                                      ledger->gpus[g].leaving > 0 && !ledger->imagined;
+            *list = s;
         }
+}
+
+/* Inside the guarantee a job has as many GPUs of its virtual cluster as of the cluster, and of no other's. */
+static bool own_sane(const struct core *core, const struct job *job)
+{
+    const struct ledger *own = core->vcs[job->vc].own;
+    int32_t shares = 0;
+
+    if (!core->cells || !job_bound(job))
+        return true;
+    for (uint32_t s = job->own_shares; s != SHARE_NONE && s < own->share_capacity; s = own->shares[s].next_of_job) {
+        if (&core->jobs[own->shares[s].job] != job || ++shares > job->gpus ||
+            own->shares[s].leaving != (job->state == JOB_STOPPING) ||
+            own->shares[s].off != (job->state == JOB_SUSPENDED) || own->shares[s].role != ROLE_OWNER)
+            return false;
+    }
+    return shares == job->gpus;
+}
+
+/* Each job's shares into its own list, in ascending order of GPUs. -EBADMSG if something contradicts something. */
+int core_rejoin_shares(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++) {
+        const struct ledger *own = core->vcs[v].own;
+
+        for (uint32_t g = 0; g < own->topo.gpu_count; g++)
+            for (uint32_t s = own->gpus[g].shares; s != SHARE_NONE; s = own->shares[s].next_of_gpu)
+                if (core->jobs[own->shares[s].job].vc != v)
+                    return -EBADMSG;
+        rejoin(core, core->vcs[v].own);
+    }
+    rejoin(core, &core->ledger);
     for (uint32_t i = 0; i < core->job_top; i++)
-        if (!job_sane(core, &core->jobs[i]))
+        if (!job_sane(core, &core->jobs[i]) || !own_sane(core, &core->jobs[i]))
             return -EBADMSG;
     return free_sane(core) ? 0 : -EBADMSG;
 }

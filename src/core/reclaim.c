@@ -128,7 +128,8 @@ int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
     int64_t demand = cls ? (int64_t)cls->shape.gpus * cls->shape.share : 0;
     uint32_t mask = cls ? cls->shape.sku_mask : 0;
 
-    if (!cls || cls->shape.klass == CLASS_OPPORTUNISTIC)
+    /* Where shapes are guaranteed, what is owed shows as free and whoever uses it leaves when it is given. */
+    if (!cls || cls->shape.klass == CLASS_OPPORTUNISTIC || core->cells)
         return -EBUSY;
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
         if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&

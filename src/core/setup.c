@@ -13,7 +13,7 @@ struct block {
 };
 
 /* Zeroed memory that lives as long as the core. The first failure is remembered; callers check once at the end. */
-static void *block_new(struct core *core, bool *failed, size_t count, size_t size)
+void *core_block(struct core *core, bool *failed, size_t count, size_t size)
 {
     struct block *block;
     size_t bytes;
@@ -38,6 +38,7 @@ void core_free(struct core *core)
 
     if (!core)
         return;
+    cells_free(core->cells);
     for (struct block *block = core->blocks; block; block = next) {
         next = block->next;
         mem_free(block);
@@ -86,16 +87,15 @@ static void cell_grow(struct topo *topo, uint32_t cell, const struct node *node)
 }
 
 /* Cells lie by level: cluster, domains, racks, nodes, then each node's sockets and groups. */
-static void build_cells(struct core *core, const struct cluster_spec *spec, bool *failed)
+static void build_cells(struct core *core, struct topo *topo, const struct cluster_spec *spec, bool *failed)
 {
-    struct topo *topo = &core->ledger.topo;
     uint32_t domain0 = 1, rack0 = domain0 + spec->domain_count, node0 = rack0 + spec->rack_count;
     uint32_t below = node0 + spec->node_count, at = below, gpu = 0;
 
     for (uint32_t n = 0; n < spec->node_count; n++)
         below += spec->nodes[n].sockets * (1u + spec->nodes[n].groups);
-    topo->cells = block_new(core, failed, below, sizeof(*topo->cells));
-    topo->nodes = block_new(core, failed, spec->node_count, sizeof(*topo->nodes));
+    topo->cells = core_block(core, failed, below, sizeof(*topo->cells));
+    topo->nodes = core_block(core, failed, spec->node_count, sizeof(*topo->nodes));
     if (*failed)
         return;
     topo->cell_count = below;
@@ -161,9 +161,9 @@ static void build_cells(struct core *core, const struct cluster_spec *spec, bool
 }
 
 /* A pool of `sku` over the nodes [first, end); their free counts go into its buckets. */
-static uint32_t pool_new(struct core *core, bool *failed, uint32_t sku, uint32_t first, uint32_t end)
+static uint32_t pool_new(struct core *core, struct topo *topo, bool *failed, uint32_t sku, const uint32_t range[2])
 {
-    struct topo *topo = &core->ledger.topo;
+    uint32_t first = range[0], end = range[1];
     uint32_t index = topo->pool_count++;
     struct pool *pool = &topo->pools[index];
     size_t bytes;
@@ -172,12 +172,12 @@ static uint32_t pool_new(struct core *core, bool *failed, uint32_t sku, uint32_t
         .first_node = first, .node_count = end - first, .sku = (uint16_t)sku, .gpus_max = topo->node_gpus_max[sku]
     };
     bytes = bits_size(end - first);
-    pool->bucket = block_new(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket));
-    pool->bucket_count = block_new(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket_count));
+    pool->bucket = core_block(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket));
+    pool->bucket_count = core_block(core, failed, pool->gpus_max + 1u, sizeof(*pool->bucket_count));
     if (*failed)
         return index;
     for (uint32_t f = 0; f <= pool->gpus_max; f++) {
-        void *memory = block_new(core, failed, bytes, 1);
+        void *memory = core_block(core, failed, bytes, 1);
 
         if (*failed)
             return index;
@@ -219,15 +219,15 @@ static uint32_t zone_of(const struct node_spec *node, enum zone_kind kind)
 }
 
 /* A pool for each zone and type; none where the cluster is one zone. */
-static void build_zones(struct core *core, const struct cluster_spec *spec, enum zone_kind kind, bool *failed)
+static void build_zones(struct core *core, struct topo *topo, const struct cluster_spec *spec, enum zone_kind kind,
+                        bool *failed)
 {
-    struct topo *topo = &core->ledger.topo;
     struct zones *zones = &topo->zones[kind];
     size_t elements = (size_t)zones->count * topo->sku_count;
 
-    zones->pools = block_new(core, failed, elements, sizeof(*zones->pools));
-    zones->nodes = block_new(core, failed, elements, sizeof(*zones->nodes));
-    zones->trees = block_new(core, failed, topo->sku_count, sizeof(*zones->trees));
+    zones->pools = core_block(core, failed, elements, sizeof(*zones->pools));
+    zones->nodes = core_block(core, failed, elements, sizeof(*zones->nodes));
+    zones->trees = core_block(core, failed, topo->sku_count, sizeof(*zones->trees));
     for (uint32_t sku = 0; sku < topo->sku_count && !*failed; sku++)
         zones->trees[sku] = TREE_NONE;
     for (uint32_t zone = 0, first = 0, end; zone < zones->count && zones->count > 1; zone++, first = end) {
@@ -239,7 +239,7 @@ static void build_zones(struct core *core, const struct cluster_spec *spec, enum
             zones->pools[element] = POOL_NONE;
             if (!has_sku(topo, sku, first, end))
                 continue;
-            zones->pools[element] = pool_new(core, failed, sku, first, end);
+            zones->pools[element] = pool_new(core, topo, failed, sku, (const uint32_t[2]){ first, end });
             if (*failed)
                 return;
             pool_assign(topo, zones->pools[element], kind);
@@ -251,36 +251,41 @@ static void build_zones(struct core *core, const struct cluster_spec *spec, enum
 }
 
 /* Pools of the whole cluster, of its racks and of its domains. */
-static void build_pools(struct core *core, const struct cluster_spec *spec, bool *failed)
+static void build_pools(struct core *core, struct topo *topo, const struct cluster_spec *spec, bool *failed)
 {
-    struct topo *topo = &core->ledger.topo;
     size_t pools = (size_t)topo->sku_count * (1 + spec->rack_count + spec->domain_count);
 
-    topo->pools = block_new(core, failed, pools, sizeof(*topo->pools));
-    topo->sku_pools = block_new(core, failed, topo->sku_count, sizeof(*topo->sku_pools));
+    topo->pools = core_block(core, failed, pools, sizeof(*topo->pools));
+    topo->sku_pools = core_block(core, failed, topo->sku_count, sizeof(*topo->sku_pools));
     for (uint32_t n = 0; n < topo->node_count; n++)
         for (int i = 0; i <= ZONE_KINDS; i++)
             topo->nodes[n].pool[i] = POOL_NONE;
     for (uint32_t sku = 0; sku < topo->sku_count && !*failed; sku++) {
-        topo->sku_pools[sku] = pool_new(core, failed, sku, 0, topo->node_count);
+        topo->sku_pools[sku] = pool_new(core, topo, failed, sku, (const uint32_t[2]){ 0, topo->node_count });
         if (!*failed)
             pool_assign(topo, topo->sku_pools[sku], ZONE_KINDS);
     }
     for (int kind = 0; kind < ZONE_KINDS && !*failed; kind++)
-        build_zones(core, spec, (enum zone_kind)kind, failed);
+        build_zones(core, topo, spec, (enum zone_kind)kind, failed);
 }
 
-static void build_ledger(struct core *core, const struct core_config *config, bool *failed)
+void core_build_ledger(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed)
 {
-    struct ledger *ledger = &core->ledger;
     struct topo *topo = &ledger->topo;
 
+    for (uint32_t s = 0; s < spec->sku_count; s++)
+        topo->node_gpus_max[s] = 1; /* where there are none: a node of one would be the largest */
+    build_cells(core, topo, spec, failed);
+    if (!*failed)
+        build_pools(core, topo, spec, failed);
+    if (*failed)
+        return;
     /* A job on a part of a GPU has one share; whole GPUs have an owner, one that leaves, and guests. */
-    ledger->share_capacity = config->limits.shares ? config->limits.shares : 4 * topo->gpu_count + config->limits.jobs;
-    ledger->gpus = block_new(core, failed, topo->gpu_count, sizeof(*ledger->gpus));
-    ledger->shares = block_new(core, failed, ledger->share_capacity, sizeof(*ledger->shares));
-    ledger->open_nodes = block_new(core, failed, topo->gpu_count, sizeof(*ledger->open_nodes));
-    core->scratch = block_new(core, failed, topo->gpu_count, sizeof(*core->scratch));
+    if (ledger->share_capacity == 0)
+        ledger->share_capacity = 4 * topo->gpu_count + core->job_capacity;
+    ledger->gpus = core_block(core, failed, topo->gpu_count, sizeof(*ledger->gpus));
+    ledger->shares = core_block(core, failed, ledger->share_capacity, sizeof(*ledger->shares));
+    ledger->open_nodes = core_block(core, failed, topo->gpu_count, sizeof(*ledger->open_nodes));
     if (*failed)
         return;
     for (uint32_t s = 0; s < SKUS_MAX; s++)
@@ -313,32 +318,33 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
         vc->quota[s] = (int64_t)from->quota[s] * MGPU_ONE;
     vc->queue.run_order = policy->planner->run_order;
-    vc->queue.shapes = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.shapes));
-    vc->queue.live = block_new(core, failed, SHAPES_MAX, sizeof(*vc->queue.live));
+    vc->queue.shapes = core_block(core, failed, SHAPES_MAX, sizeof(*vc->queue.shapes));
+    vc->queue.live = core_block(core, failed, SHAPES_MAX, sizeof(*vc->queue.live));
     /* As many speeds as jobs can run at once, for planners that want running jobs in order. */
     if (policy->planner->run_order != RUN_UNORDERED)
         vc->queue.run_capacity =
             core->job_capacity < core->ledger.share_capacity ? core->job_capacity : core->ledger.share_capacity;
-    vc->queue.runs = block_new(core, failed, vc->queue.run_capacity, sizeof(*vc->queue.runs));
-    vc->order = (struct order_ctx){ .view = &core->view,
+    vc->queue.runs = core_block(core, failed, vc->queue.run_capacity, sizeof(*vc->queue.runs));
+    vc->view = (struct view){ .core = core };
+    vc->order = (struct order_ctx){ .view = &vc->view,
                                     .params = vc->policy.order_params,
-                                    .state = block_new(core, failed, policy->order->state_size, 1) };
-    vc->place = (struct place_ctx){ .view = &core->view,
+                                    .state = core_block(core, failed, policy->order->state_size, 1) };
+    vc->place = (struct place_ctx){ .view = &vc->view,
                                     .ledger = &core->ledger,
                                     .params = vc->policy.place_params,
-                                    .state = block_new(core, failed, policy->place->state_size, 1),
-                                    .out = block_new(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)) };
-    vc->planner = (struct planner_ctx){ .view = &core->view,
+                                    .state = core_block(core, failed, policy->place->state_size, 1),
+                                    .out = core_block(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)) };
+    vc->planner = (struct planner_ctx){ .view = &vc->view,
                                         .vc = vc,
                                         .params = vc->policy.planner_params,
-                                        .state = block_new(core, failed, policy->planner->state_size, 1) };
+                                        .state = core_block(core, failed, policy->planner->state_size, 1) };
     vc->admit = vc->tune = vc->planner;
     vc->admit.params = vc->policy.admit_params;
     vc->tune.params = vc->policy.tune_params;
     if (policy->admit)
-        vc->admit.state = block_new(core, failed, policy->admit->state_size, 1);
+        vc->admit.state = core_block(core, failed, policy->admit->state_size, 1);
     if (policy->tune)
-        vc->tune.state = block_new(core, failed, policy->tune->state_size, 1);
+        vc->tune.state = core_block(core, failed, policy->tune->state_size, 1);
     if (policy->history_count && policy->order->learn && vc->order.state)
         policy->order->learn(&vc->order, policy->history, policy->history_count);
     core->vc_order[index] = index;
@@ -351,27 +357,27 @@ static void build_jobs(struct core *core, bool *failed)
     uint32_t jobs = core->job_capacity;
     uint32_t timers = jobs * TIMERS_A_JOB + core->vc_count + 1;
     struct outbox *out = &core->outbox;
-    void *heap = block_new(core, failed, heap_size(timers), 1);
+    void *heap = core_block(core, failed, heap_size(timers), 1);
 
-    core->jobs = block_new(core, failed, jobs, sizeof(*core->jobs));
-    core->tree = block_new(core, failed, jobs, sizeof(*core->tree));
+    core->jobs = core_block(core, failed, jobs, sizeof(*core->jobs));
+    core->tree = core_block(core, failed, jobs, sizeof(*core->tree));
     core->inbox_capacity = jobs * 2 + 1024;
-    core->inbox = block_new(core, failed, core->inbox_capacity, sizeof(*core->inbox));
-    core->inbox_spare = block_new(core, failed, core->inbox_capacity, sizeof(*core->inbox_spare));
-    core->touched = block_new(core, failed, jobs, sizeof(*core->touched));
-    core->fresh = block_new(core, failed, jobs, sizeof(*core->fresh));
-    core->ready = block_new(core, failed, jobs, sizeof(*core->ready));
-    core->victims = block_new(core, failed, jobs, sizeof(*core->victims));
+    core->inbox = core_block(core, failed, core->inbox_capacity, sizeof(*core->inbox));
+    core->inbox_spare = core_block(core, failed, core->inbox_capacity, sizeof(*core->inbox_spare));
+    core->touched = core_block(core, failed, jobs, sizeof(*core->touched));
+    core->fresh = core_block(core, failed, jobs, sizeof(*core->fresh));
+    core->ready = core_block(core, failed, jobs, sizeof(*core->ready));
+    core->victims = core_block(core, failed, jobs, sizeof(*core->victims));
     out->effect_capacity = out->decision_capacity = (size_t)jobs * 4 + 1024;
     out->gpu_capacity = (size_t)core->ledger.share_capacity;
-    out->effects = block_new(core, failed, out->effect_capacity, sizeof(*out->effects));
-    out->decisions = block_new(core, failed, out->decision_capacity, sizeof(*out->decisions));
-    out->gpus = block_new(core, failed, out->gpu_capacity, sizeof(*out->gpus));
+    out->effects = core_block(core, failed, out->effect_capacity, sizeof(*out->effects));
+    out->decisions = core_block(core, failed, out->decision_capacity, sizeof(*out->decisions));
+    out->gpus = core_block(core, failed, out->gpu_capacity, sizeof(*out->gpus));
     for (uint32_t v = 0; v < core->vc_count; v++)
         out->word_capacity += core->vcs[v].policy.planner->solve_words;
     core->answer_capacity = out->word_capacity;
-    out->words = block_new(core, failed, out->word_capacity, sizeof(*out->words));
-    core->answers = block_new(core, failed, core->answer_capacity, sizeof(*core->answers));
+    out->words = core_block(core, failed, out->word_capacity, sizeof(*out->words));
+    core->answers = core_block(core, failed, core->answer_capacity, sizeof(*core->answers));
     if (*failed)
         return;
     core->job_free = JOB_NONE;
@@ -398,17 +404,20 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     core->any_sku = (uint32_t)(((uint64_t)1 << spec->sku_count) - 1);
     core->digest = rng_mix(config->seed + 1);
     rng_seed(&core->rng, config->seed);
-    build_cells(core, spec, &failed);
-    if (!failed)
-        build_pools(core, spec, &failed);
-    if (!failed)
-        build_ledger(core, config, &failed);
-    core->vcs = block_new(core, &failed, spec->vc_count, sizeof(*core->vcs));
-    core->vc_order = block_new(core, &failed, spec->vc_count, sizeof(*core->vc_order));
+    core->ledger.share_capacity = config->limits.shares;
+    core_build_ledger(core, &core->ledger, spec, &failed);
+    core->scratch = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->scratch));
+    core->vcs = core_block(core, &failed, spec->vc_count, sizeof(*core->vcs));
+    core->vc_order = core_block(core, &failed, spec->vc_count, sizeof(*core->vc_order));
     for (uint32_t v = 0; v < spec->vc_count && !failed; v++)
         build_vc(core, v, &spec->vcs[v], &config->policies[v], &failed);
+    r = !failed && spec->cells ? own_build(core, spec, &failed, err) : 0;
     if (!failed)
         build_jobs(core, &failed);
+    if (r < 0) {
+        core_free(core);
+        return r;
+    }
     if (failed) {
         core_free(core);
         return error_set(err, -ENOMEM, "no memory for %u jobs on %u nodes", config->limits.jobs, spec->node_count);

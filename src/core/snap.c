@@ -250,7 +250,7 @@ static void job_part(struct codec *c, struct core *core, uint32_t index)
     if (c->write)
         return;
     core->jobs[index] = copy;
-    core->jobs[index].shares = SHARE_NONE;
+    core->jobs[index].shares = core->jobs[index].own_shares = SHARE_NONE;
     core->jobs[index].run_class = UINT32_MAX;
     core->tree[index].rank = (struct rank){ .key = (__int128)((unsigned __int128)(uint64_t)high << 64 | (uint64_t)low),
                                             .time = copy.spec.submit,
@@ -260,37 +260,53 @@ static void job_part(struct codec *c, struct core *core, uint32_t index)
         heap_set(&core->timers, timer_of(index, (enum timer_kind)k), timers[k]);
 }
 
-/* Shares go GPU by GPU, each list from its end, so that it comes back in the same order. */
-static void gpu_part(struct codec *c, struct core *core, uint32_t index)
+/* Of a GPU of a virtual cluster's own: the one that stands for it, in use or broken. */
+static void own_part(struct codec *c, const struct core *core, const struct vc *vc, uint32_t index, uint32_t *on)
 {
-    struct ledger *ledger = &core->ledger;
+    uint32_t peer = c->write ? cells_peer(core->cells, vc->own_cells[index]) : CELL_NONE;
+
+    *on = peer == CELL_NONE ? UINT32_MAX : core->gpu_of[peer];
+    ref(c, on, core->ledger.topo.gpu_count);
+}
+
+static void share_part(struct codec *c, struct core *core, struct ledger *ledger, struct share *share)
+{
+    ref(c, &share->job, core->job_capacity);
+    i32(c, &share->amount);
+    u32(c, &share->memory, UINT32_MAX);
+    u8(c, &share->role, ROLE_GUEST);
+    flag(c, &share->leaving);
+    flag(c, &share->off);
+    if (ledger->imagined)
+        u32(c, &share->on, core->ledger.topo.gpu_count - 1);
+    if (!c->write && (share->job >= core->job_top || ledger->share_free == SHARE_NONE || share->amount < 1 ||
+                      share->amount > MGPU_ONE))
+        c->bad = true;
+}
+
+/* Shares go GPU by GPU, each list from its end, so that it comes back in the same order. */
+static void gpu_part(struct codec *c, struct core *core, struct ledger *ledger, uint32_t index)
+{
     struct gpu *gpu = &ledger->gpus[index];
     uint32_t list[1024], count = 0;
-    bool bad = gpu->bad;
+    bool bad = gpu->bad, bound = gpu->bound;
     uint32_t reserved = gpu->reserved_for;
 
     for (uint32_t s = gpu->shares; s != SHARE_NONE && count < 1024; s = ledger->shares[s].next_of_gpu)
         list[count++] = s;
     flag(c, &bad);
+    flag(c, &bound);
     ref(c, &reserved, core->job_capacity);
     u32(c, &count, 1024);
+    gpu->bound = bound;
     for (uint32_t i = count; i-- > 0;) {
         struct share share = c->write ? ledger->shares[list[i]] : (struct share){ .gpu = index };
 
-        ref(c, &share.job, core->job_capacity);
-        i32(c, &share.amount);
-        u32(c, &share.memory, UINT32_MAX);
-        u8(c, &share.role, ROLE_GUEST);
-        flag(c, &share.leaving);
-        flag(c, &share.off);
-        if (c->write)
-            continue;
-        if (share.job >= core->job_top || ledger->share_free == SHARE_NONE || share.amount < 1 ||
-            share.amount > MGPU_ONE) {
-            c->bad = true;
+        share_part(c, core, ledger, &share);
+        if (c->bad)
             return;
-        }
-        ledger_restore(ledger, &share);
+        if (!c->write)
+            ledger_restore(ledger, &share);
     }
     if (c->write)
         return;
@@ -299,6 +315,23 @@ static void gpu_part(struct codec *c, struct core *core, uint32_t index)
         core->vcs[core->jobs[reserved].vc].kept[ledger->topo.nodes[gpu->node].sku]++;
     }
     ledger_gpu_bad(ledger, index, bad);
+}
+
+/* Virtual clusters' own ledgers, and what the cells were. */
+static void own_parts(struct codec *c, struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count && core->cells && !c->bad; v++) {
+        struct vc *vc = &core->vcs[v];
+        uint64_t releases = vc->own->releases;
+
+        u64(c, &releases);
+        for (uint32_t g = 0; g < vc->own->topo.gpu_count && !c->bad; g++) {
+            gpu_part(c, core, vc->own, g);
+            own_part(c, core, vc, g, &core->map.own[g]);
+            vc->own->gpus[g].stands = core->map.own[g];
+        }
+        vc->own->releases = releases;
+    }
 }
 
 static void shape_part(struct codec *c, struct core *core, struct queue *queue, uint32_t position)
@@ -321,6 +354,8 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     flag(c, &cls->over_quota);
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
         u64(c, &cls->no_fit[s]);
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count && core->cells; s++)
+        u64(c, &cls->no_fit_own[s]);
     if (c->write)
         return;
     cls->live = true;
@@ -406,8 +441,9 @@ static void state(struct codec *c, struct core *core)
         }
     }
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count && !c->bad; g++)
-        gpu_part(c, core, g);
-    if (!c->write && !c->bad && core_rejoin_shares(core) < 0)
+        gpu_part(c, core, &core->ledger, g);
+    own_parts(c, core);
+    if (!c->write && !c->bad && (core_rejoin_shares(core) < 0 || own_restore(core) < 0))
         c->bad = true;
     for (uint32_t i = 0; i < core->vc_count; i++) {
         uint32_t v = core->vc_order[i];

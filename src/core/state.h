@@ -3,6 +3,7 @@
 /* state.h - the inside of struct core, shared by the files of this folder and by nobody else. */
 #include "base/heap.h"
 #include "base/rng.h"
+#include "cell/lend.h"
 #include "core/core.h"
 #include "core/view.h"
 
@@ -47,7 +48,39 @@ struct core {
     bool borrowing;    /* some virtual cluster may go beyond its quota */
     struct rng rng;
     uint64_t decisions, digest;
+    struct cells *cells; /* what is owed, in shape; NULL: quotas are counts */
+    uint32_t *leaf_of;   /* by GPU: its device there; CELL_NONE */
+    uint32_t *gpu_of;    /* by physical cell: the GPU of a device */
+    struct own_place {
+        uint32_t vc, gpu;
+    } * own_of;      /* by virtual cell, from the first on: where a device is in whose own ledger */
+    struct mapping { /* what was last asked for, and what would stand for it */
+        uint32_t vc, count;
+        uint64_t stamp; /* true as long as it is that of the core */
+        uint32_t *own, *gpus, *cells, *leaves;
+        uint32_t *idle_cells, *idle_leaves; /* those of them that are to be taken, or given back */
+    } map;
+    uint64_t stamp, settled; /* goes up with every change of the cells; when they were last settled */
 };
+
+/* Whether the phase hands out what the virtual cluster is guaranteed in cells: GPU numbers are those of its own ledger.
+ */
+static inline bool plan_own(const struct plan *plan)
+{
+    return plan->core->cells && plan->phase == PHASE_OWED;
+}
+
+static inline struct ledger *plan_ledger(const struct plan *plan)
+{
+    return plan_own(plan) ? plan->core->vcs[plan->vc].own : &plan->core->ledger;
+}
+
+static inline uint32_t plan_free(const struct plan *plan, uint32_t sku)
+{
+    const struct topo *topo = &plan_ledger(plan)->topo;
+
+    return topo->pools[topo->sku_pools[sku]].free;
+}
 
 /* Passes at one instant: more than one only when keys change by what a pass did. */
 enum { PASSES_MAX = 64 };
@@ -84,6 +117,39 @@ void promise_settle(struct core *core, uint32_t index);
 int core_rejoin_shares(struct core *core);
 void core_relink(struct core *core, uint32_t index);
 int core_requeue(struct core *core);
+
+/* setup.c */
+void *core_block(struct core *core, bool *failed, size_t count, size_t size);
+void core_build_ledger(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed);
+
+/* own_build.c */
+int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, struct error *err);
+
+/* own.c */
+void own_look(struct core *core, struct vc *vc, bool own);
+int own_map(struct core *core, uint32_t vc, const struct placement *to);
+int own_prepare(struct plan *plan, const struct placement *to);
+int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);
+int own_move(struct plan *plan, uint32_t job, const struct placement *to);
+void own_health(struct core *core, uint32_t gpu);
+void own_settle(struct core *core);
+int own_lend(struct core *core, const struct ledger *own);
+
+/* own_check.c */
+int own_restore(struct core *core);
+void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
+void own_audit(const struct core *core);
+
+/* hold.c: the ledger, what it means to a virtual cluster's own, and the cells, changed together. */
+uint32_t hold_take(struct core *core, uint32_t job, const struct placement *to, enum share_role role);
+uint32_t hold_take_own(struct core *core, uint32_t job, const struct placement *to);
+void hold_adopt(struct core *core, uint32_t job);
+int hold_enlist(struct core *core, uint32_t job, const struct placement *to, bool own);
+void hold_leave(struct core *core, uint32_t job);
+int hold_stay(struct core *core, uint32_t job);
+uint32_t hold_park(struct core *core, uint32_t job);
+int hold_unpark(struct core *core, uint32_t job);
+uint32_t hold_release(struct core *core, uint32_t job);
 
 /* plan.c */
 /* Stops and keeps whose owner was checked by the caller. */

@@ -159,6 +159,8 @@ void core_attach(struct core *core, uint32_t index)
         vc->guest[job->sku] += amount;
     else
         vc->used[job->sku] += amount;
+    if (vc->own && job->klass != CLASS_OPPORTUNISTIC && !job_bound(job))
+        vc->lent[job->sku] += amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held += amount;
     core->running++;
@@ -178,6 +180,8 @@ void core_detach(struct core *core, uint32_t index)
         vc->guest[job->sku] -= amount;
     else
         vc->used[job->sku] -= amount;
+    if (vc->own && job->klass != CLASS_OPPORTUNISTIC && !job_bound(job))
+        vc->lent[job->sku] -= amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held -= amount;
     core->running--;
@@ -208,7 +212,7 @@ void core_start_now(struct core *core, uint32_t index)
 static void release(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
-    uint32_t count = ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+    uint32_t count = hold_release(core, index);
 
     job->gpus = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -284,7 +288,7 @@ static void apply_stopped(struct core *core, const struct event *event)
     if (event->progress != PROGRESS_OWN)
         job->progress = event->progress;
     if (job->parks && !cancelled) {
-        uint32_t count = ledger_park(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+        uint32_t count = hold_park(core, event->job);
 
         core_move(core, event->job, JOB_SUSPENDED);
         job->reason = REASON_SUSPENDED;
@@ -401,6 +405,8 @@ static void apply_node(struct core *core, const struct event *event)
         evict_gpu(core, node->first_gpu + i);
     topo_node_up(&core->ledger.topo, event->target, event->up);
     node->closed = drained;
+    for (uint32_t i = 0; i < node->gpus; i++)
+        own_health(core, node->first_gpu + i);
     core->ledger.releases++; /* reasons change even when a node goes */
     for (uint32_t v = 0; v < core->vc_count; v++)
         core->vcs[v].dirty = true;
@@ -413,6 +419,7 @@ static void apply_gpu(struct core *core, const struct event *event)
         evict_gpu(core, event->target);
     }
     ledger_gpu_bad(&core->ledger, event->target, !event->up);
+    own_health(core, event->target);
     core->ledger.releases++;
     for (uint32_t v = 0; v < core->vc_count; v++)
         core->vcs[v].dirty = true;
@@ -698,6 +705,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
             apply(core, &core->inbox[i]);
     core->inbox_count = 0;
     core->answer_count = 0;
+    own_settle(core);
     rekey_stale(core);
     /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
     if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)
@@ -709,6 +717,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
     for (uint32_t i = 0; i < core->fresh_count; i++)
         core->jobs[core->fresh[i]].fresh = false;
     core->fresh_count = 0;
+    own_settle(core);
 #if MUSTER_CHECKED
     core_audit(core);
 #endif

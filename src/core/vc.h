@@ -7,6 +7,14 @@
 #include "core/queue.h"
 #include "core/tune.h"
 
+/* The window of a policy; see view.h. */
+struct view {
+    const struct core *core;
+    const struct vc
+        *own;   /* it shows this virtual cluster's own GPUs, as if there were no others; NULL: the cluster's */
+    bool split; /* there are both: jobs inside the guarantee are seen here, those beyond it there */
+};
+
 /* The components of one policy with their knobs; see policy/registry. */
 struct policy_setup {
     const struct order_ops *order;
@@ -24,6 +32,7 @@ struct vc {
     uint32_t name;
     int64_t quota[SKUS_MAX]; /* thousandths of GPUs it is owed */
     int64_t used[SKUS_MAX];  /* held by its guaranteed jobs that are not leaving */
+    int64_t lent[SKUS_MAX];  /* of these, outside its cells; 0 where its quota is a count */
     int64_t guest[SKUS_MAX]; /* held by its opportunistic jobs */
     uint32_t kept[SKUS_MAX]; /* GPUs reserved for its waiting jobs */
     int64_t borrow_max;      /* beyond the quota, all types together; -1 = no limit */
@@ -35,6 +44,9 @@ struct vc {
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
+    struct ledger *own;  /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
+    uint32_t *own_cells; /* by GPU of that: the allocator's virtual device */
+    struct view view;    /* what its policy sees */
     bool dirty;
     bool stale;             /* all keys changed */
     bool solving;           /* a request to solve is open */

@@ -18,7 +18,20 @@ const struct job *view_job(const struct view *view, uint32_t index)
 
 const struct ledger *view_ledger(const struct view *view)
 {
-    return &view->core->ledger;
+    return view->own ? view->own->own : &view->core->ledger;
+}
+
+bool view_shows(const struct view *view, uint32_t index)
+{
+    return !view->split || job_bound(core_job(view->core, index)) == (view->own != NULL);
+}
+
+bool view_owner(const struct view *view, uint32_t index)
+{
+    const struct job *job = core_job(view->core, index);
+
+    return job->shares != SHARE_NONE && view->core->ledger.shares[job->shares].role == ROLE_OWNER &&
+           view_shows(view, index);
 }
 
 const struct tree_node *view_tree(const struct view *view)
@@ -28,14 +41,14 @@ const struct tree_node *view_tree(const struct view *view)
 
 uint32_t view_free(const struct view *view, uint32_t sku)
 {
-    const struct topo *topo = &view->core->ledger.topo;
+    const struct topo *topo = &view_ledger(view)->topo;
 
     return topo->pools[topo->sku_pools[sku]].free;
 }
 
 int64_t view_free_mgpu(const struct view *view, uint32_t sku)
 {
-    const struct ledger *ledger = &view->core->ledger;
+    const struct ledger *ledger = view_ledger(view);
 
     return (int64_t)view_free(view, sku) * MGPU_ONE + tree_sum(ledger->open_nodes, ledger->open_trees[sku]);
 }
@@ -44,6 +57,8 @@ int64_t view_lent(const struct view *view, const struct vc *vc, uint32_t sku)
 {
     int64_t sum = 0;
 
+    if (view->split)
+        return 0; /* what is its own shows as free, whoever uses it meanwhile */
     for (uint32_t v = 0; v < view->core->vc_count; v++) {
         const struct vc *other = &view->core->vcs[v];
 
@@ -56,7 +71,7 @@ int64_t view_lent(const struct view *view, const struct vc *vc, uint32_t sku)
 
 uint32_t view_total(const struct view *view, uint32_t sku)
 {
-    const struct topo *topo = &view->core->ledger.topo;
+    const struct topo *topo = &view_ledger(view)->topo;
 
     return topo->pools[topo->sku_pools[sku]].total;
 }
@@ -68,7 +83,13 @@ uint32_t view_sku_count(const struct view *view)
 
 int64_t view_held(const struct view *view)
 {
-    return view->core->mgpu_held;
+    int64_t sum = 0;
+
+    if (!view->own)
+        return view->core->mgpu_held;
+    for (uint32_t sku = 0; sku < view_sku_count(view); sku++)
+        sum += view->own->used[sku] - view->own->lent[sku];
+    return sum;
 }
 
 int64_t view_capacity(const struct view *view)
@@ -91,6 +112,12 @@ struct rank view_rank(const struct view *view, uint32_t index)
     return rank;
 }
 
+/* Whether the jobs of this class are among those the view shows. */
+static bool shown(const struct view *view, const struct run_class *run)
+{
+    return run->count && (!view->split || run->lent == !view->own);
+}
+
 /* The rank `bound` seen from inside a tree of that slope. */
 static struct rank inside(const struct view *view, const struct run_class *run, const struct rank *bound)
 {
@@ -107,7 +134,7 @@ int64_t view_running_before(const struct view *view, const struct vc *vc, uint32
     for (uint32_t i = 0; i < vc->queue.run_count; i++) {
         const struct run_class *run = &vc->queue.runs[i];
 
-        if (run->count && run->sku == sku) {
+        if (shown(view, run) && run->sku == sku) {
             struct rank bound = inside(view, run, rank);
 
             sum += tree_sum_before(view->core->tree, run->root, &bound);
@@ -121,7 +148,7 @@ int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t 
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < vc->queue.run_count; i++)
-        if (vc->queue.runs[i].count && vc->queue.runs[i].sku == sku)
+        if (shown(view, &vc->queue.runs[i]) && vc->queue.runs[i].sku == sku)
             sum += tree_sum(view->core->tree, vc->queue.runs[i].root);
     return sum;
 }
@@ -139,7 +166,7 @@ static uint32_t running_near(const struct view *view, const struct vc *vc, uint3
         struct rank rank;
         uint32_t at;
 
-        if (run->count == 0 || run->sku != sku)
+        if (!shown(view, run) || run->sku != sku)
             continue;
         if (bound) {
             rank = inside(view, run, bound);

@@ -6,13 +6,16 @@
  */
 #include "core/core.h"
 
-struct view {
-    const struct core *core;
-};
-
 usec_t view_now(const struct view *view);
 const struct job *view_job(const struct view *view, uint32_t index);
 const struct ledger *view_ledger(const struct view *view);
+
+/* Where virtual clusters are guaranteed cells, a policy looks twice: at its own virtual cluster, with the jobs inside
+ * the guarantee, and at what others leave idle, with those beyond it; GPU numbers and free counts are those of what it
+ * looks at. Whether a job that holds GPUs belongs to that, and whether, besides, it owns them. */
+bool view_shows(const struct view *view, uint32_t job);
+bool view_owner(const struct view *view, uint32_t job);
+
 const struct tree_node *view_tree(const struct view *view);
 
 /* Thousandths of a type that nobody has: whole free GPUs and the rest of those that are shared. */

@@ -72,7 +72,7 @@ static int32_t room_now(const struct planner_ctx *ctx, const struct plan *plan, 
 /* Whole GPUs it holds beyond what it is owed: before anybody grows, as many must be given up. */
 static int32_t over_quota(const struct planner_ctx *ctx, uint32_t sku)
 {
-    int64_t over = ctx->vc->used[sku] - ctx->vc->quota[sku];
+    int64_t over = ctx->vc->used[sku] - ctx->vc->lent[sku] - ctx->vc->quota[sku];
 
     return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
 }
@@ -183,7 +183,7 @@ static void add_running(struct planner_ctx *ctx, struct round *round)
         const struct job *job = view_job(ctx->view, i);
 
         if (job->state != JOB_RUNNING || job->planned || job->sku != round->sku ||
-            job->spec.gpus_min == job->spec.gpus_max || view_ledger(ctx->view)->shares[job->shares].role != ROLE_OWNER)
+            job->spec.gpus_min == job->spec.gpus_max || !view_owner(ctx->view, i))
             continue;
         add_choice(ctx, round, i, job->spec.gpus_min);
     }

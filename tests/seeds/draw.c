@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "seeds.h"
 #include "wire/cluster.h"
+#include "wire/cluster_cells.h"
 
 static uint32_t below(struct rng *rng, uint32_t bound)
 {
@@ -93,6 +94,45 @@ static int draw_vcs(struct rng *rng, struct life *life)
     life->cluster.vcs = vcs;
     life->cluster.vc_count = count;
     return r;
+}
+
+/* What each is owed comes in cells: some of it in parts of a node, the rest as large as it goes. What cannot be had in
+ * shape is made smaller until it can. */
+static int draw_cells(struct rng *rng, struct life *life)
+{
+    struct cluster_spec *cluster = &life->cluster;
+    struct cell_spec *cells = mem_zalloc(1, sizeof(*cells));
+    struct guarantee *list = mem_zalloc((size_t)cluster->vc_count * cluster->sku_count, sizeof(*list));
+    static const uint16_t parts[] = { 0, 0, 1, 2, 4 };
+    uint32_t count = 0, which = CELL_NONE;
+
+    if (!cells || !list)
+        return -1;
+    for (uint32_t v = 0; v < cluster->vc_count; v++)
+        for (uint16_t s = 0; s < cluster->sku_count; s++)
+            if (cluster->vcs[v].quota[s])
+                list[count++] = (struct guarantee){ .vc = v,
+                                                    .sku = s,
+                                                    .unit = GUARANTEE_GPUS,
+                                                    .count = (uint32_t)cluster->vcs[v].quota[s],
+                                                    .together = parts[below(rng, 5)] };
+    cluster->guarantees = list;
+    cluster->guarantee_count = count;
+    cluster->cells = cells;
+    while (cluster_cells(cluster, cells, NULL, &which, NULL) < 0) {
+        if (which >= cluster->guarantee_count) {
+            mem_free(cells);
+            cluster->cells = NULL;
+            return 0; /* a cluster whose nodes make no cells */
+        }
+        if (list[which].together)
+            list[which].together = 0;
+        else if (list[which].count > 1)
+            list[which].count--;
+        else
+            list[which] = list[--cluster->guarantee_count];
+    }
+    return 0;
 }
 
 /* ---- jobs ---- */
@@ -224,6 +264,8 @@ static struct driver_event draw_event(struct rng *rng, const struct life *life, 
 
     for (uint32_t n = 0; n < life->cluster.node_count; n++)
         gpus += life->cluster.nodes[n].gpus;
+    if (event.kind == EVENT_QUOTA && life->cluster.cells)
+        event.kind = EVENT_GPU; /* what is guaranteed in cells does not change under them */
     if (event.kind == EVENT_QUOTA) {
         event.target = below(rng, life->cluster.vc_count);
         event.sku = (uint16_t)below(rng, life->cluster.sku_count);
@@ -268,7 +310,7 @@ static void draw_script(struct rng *rng, struct life *life)
     }
 }
 
-int life_draw(uint64_t seed, struct life *ret_life, struct error *err)
+int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *err)
 {
     struct rng rng;
     int r;
@@ -278,6 +320,8 @@ int life_draw(uint64_t seed, struct life *ret_life, struct error *err)
     r = draw_nodes(&rng, ret_life, err);
     if (r == 0)
         r = draw_vcs(&rng, ret_life);
+    if (r == 0 && cells)
+        r = draw_cells(&rng, ret_life);
     if (r == 0)
         r = draw_jobs(&rng, ret_life);
     if (r < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [-v] [--log]
+ *   seeds [--from A] [--count N] [-v] [--log] [--cells]
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
- * alike. The failing seed is the last line printed.
+ * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "core/state.h"
 #include "seeds.h"
 
-static bool verbose, logging;
+static bool verbose, logging, cells;
 
 static int run_once(const struct life *life, struct watch *watch, uint32_t reload, uint32_t carry,
                     struct run_result *ret, struct error *err)
@@ -151,7 +151,7 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(seed, &life, &err);
+    int r = life_draw(seed, cells, &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -192,10 +192,12 @@ int main(int argc, char **argv)
             count = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "-v") == 0)
             verbose = true;
+        else if (strcmp(argv[i], "--cells") == 0)
+            cells = true;
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
-            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log]\n");
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells]\n");
             return 2;
         }
     }

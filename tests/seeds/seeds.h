@@ -22,8 +22,8 @@ struct life {
     uint32_t reload_every; /* of the third run */
 };
 
-/* -ENOMEM or what the parsers say, in words. */
-int life_draw(uint64_t seed, struct life *ret_life, struct error *err);
+/* With `cells`, virtual clusters are guaranteed shapes. -ENOMEM or what the parsers say, in words. */
+int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *err);
 void life_done(struct life *life);
 
 /* Who holds what, kept from nothing but the decisions. */
@@ -54,6 +54,9 @@ void watch_instant(void *watch, const struct core *core);
 /* Notes what is wrong, unless something was already. */
 void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* watch_cells.c: the same where virtual clusters are guaranteed shapes. NULL, or why it is not so. */
+const char *watch_untrue_cells(const struct core *core, uint32_t job, enum reason reason);
 
 /* watch_reason.c: whether why the job waits is so. */
 void watch_reason(struct watch *watch, const struct core *core, uint32_t job);

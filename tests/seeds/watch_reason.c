@@ -147,7 +147,8 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
     if (core->round && core->planned_at != core->now)
         return;
     reason = core_reason(core, index);
-    wrong = untrue(core, index, reason);
+    wrong =
+        core->cells && queue_lane(reason) >= 0 ? watch_untrue_cells(core, index, reason) : untrue(core, index, reason);
     if (wrong)
         watch_wrong(watch, core, job->spec.id, "told %s, but %s (needs %d x %d/1000)", reason_name(reason), wrong,
                     job->spec.gpus, job->spec.share);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* own.c - what a virtual cluster is guaranteed in cells, as a cluster of its own.
+ *
+ * Each virtual cluster has a ledger over its virtual cells. In the phase that hands out what is owed its policy sees
+ * that ledger and nothing else: free GPUs, nodes and racks are those of its virtual cells, and whatever it places there
+ * the cell allocator finds GPUs for. So every policy works inside its guarantee as in a private cluster, and no other
+ * virtual cluster can take from it, in number or in shape. Who uses these GPUs opportunistically leaves.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/plan.h"
+#include "core/state.h"
+
+/* Which of the two the policy looks at: its own virtual cluster, or the whole one with what others leave idle. */
+void own_look(struct core *core, struct vc *vc, bool own)
+{
+    if (!core->cells)
+        return;
+    vc->view.own = own ? vc : NULL;
+    vc->place.ledger = own ? vc->own : &core->ledger;
+}
+
+static bool map_known(const struct core *core, uint32_t vc, const struct placement *to)
+{
+    const struct mapping *map = &core->map;
+
+    return map->stamp == core->stamp && map->vc == vc && map->count == to->count &&
+           memcmp(map->own, to->gpus, to->count * sizeof(*to->gpus)) == 0;
+}
+
+/* GPUs of the cluster for those of the virtual one, into core->map. -EBUSY: broken hardware is in the way. */
+int own_map(struct core *core, uint32_t vc, const struct placement *to)
+{
+    struct mapping *map = &core->map;
+
+    if (map_known(core, vc, to))
+        return 0;
+    map->count = 0;
+    for (uint32_t i = 0; i < to->count; i++) {
+        map->own[i] = to->gpus[i];
+        map->cells[i] = core->vcs[vc].own_cells[to->gpus[i]];
+    }
+    if (cells_map(core->cells, map->cells, to->count, map->leaves) < 0)
+        return -EBUSY;
+    for (uint32_t i = 0; i < to->count; i++)
+        map->gpus[i] = core->gpu_of[map->leaves[i]];
+    map->vc = vc;
+    map->count = to->count;
+    map->stamp = core->stamp;
+    return 0;
+}
+
+/* Whoever uses these GPUs without being owed them leaves. -EBUSY, and nobody was told to, if one of them got its GPUs
+ * in this very pass. */
+int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count)
+{
+    struct core *core = plan->core;
+    const struct ledger *ledger = &core->ledger;
+
+    for (int stop = 0; stop < 2; stop++)
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t s = ledger->gpus[gpus[i]].shares, next; s != SHARE_NONE; s = next) {
+                const struct share *share = &ledger->shares[s];
+                const struct job *job = &core->jobs[share->job];
+
+                next = share->next_of_gpu;
+                if (share->role != ROLE_OWNER || share->leaving || share->off || job_bound(job))
+                    continue;
+                if (job->planned)
+                    return -EBUSY;
+                if (stop)
+                    (void)plan_stop_any(plan, share->job, STOP_REQUEUE);
+            }
+    return 0;
+}
+
+/* Takes those of the mapping that nobody of the virtual cluster has yet; a GPU that is shared is taken once. */
+int own_lend(struct core *core, const struct ledger *own)
+{
+    struct mapping *map = &core->map;
+    uint32_t *cells = core->map.idle_cells, *leaves = core->map.idle_leaves, count = 0;
+
+    for (uint32_t i = 0; i < map->count; i++)
+        if (own->gpus[map->own[i]].used == 0) {
+            cells[count] = map->cells[i];
+            leaves[count++] = map->leaves[i];
+        }
+    core->stamp++;
+    return cells_lend(core->cells, cells, leaves, count);
+}
+
+/* Before a job is given GPUs of its virtual cluster: those that stand for them are found, freed and taken. */
+int own_prepare(struct plan *plan, const struct placement *to)
+{
+    struct core *core = plan->core;
+    int r = own_map(core, plan->vc, to);
+
+    if (r == 0)
+        r = own_evict(plan, core->map.gpus, core->map.count);
+    return r < 0 ? r : own_lend(core, core->vcs[plan->vc].own);
+}
+
+/* The GPU that stood for one of the virtual cluster's when the job held it; UINT32_MAX: it did not. */
+static uint32_t stood_for(const struct ledger *own, const struct job *job, uint32_t gpu)
+{
+    for (uint32_t s = job->own_shares; s != SHARE_NONE; s = own->shares[s].next_of_job)
+        if (own->shares[s].gpu == gpu)
+            return own->shares[s].on;
+    return UINT32_MAX;
+}
+
+/* Whether all of the mapping is idle: a move does not wait for others to leave. */
+static bool map_idle(const struct core *core, uint32_t index)
+{
+    for (uint32_t i = 0; i < core->map.count; i++) {
+        const struct gpu *gpu = &core->ledger.gpus[core->map.gpus[i]];
+
+        if (gpu->used > 0 || (gpu->leaving > 0 && !ledger_only_leaver(&core->ledger, core->map.gpus[i], index)))
+            return false;
+    }
+    return true;
+}
+
+/* A job that has left its GPUs, for the moment, is to have others of its virtual cluster. What it keeps there it keeps
+ * here; the rest is found around that. They are taken when this says 0. */
+int own_move(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    struct mapping *map = &core->map;
+    const struct vc *vc = &core->vcs[plan->vc];
+    uint32_t kept = 0, fresh = to->count;
+    int r;
+
+    core->stamp++;
+    for (uint32_t i = 0; i < to->count; i++) {
+        uint32_t gpu = stood_for(vc->own, &core->jobs[index], to->gpus[i]);
+        uint32_t at = gpu != UINT32_MAX ? kept++ : --fresh;
+
+        map->own[at] = to->gpus[i];
+        map->cells[at] = vc->own_cells[to->gpus[i]];
+        map->leaves[at] = gpu != UINT32_MAX ? core->leaf_of[gpu] : CELL_NONE;
+    }
+    r = cells_lend(core->cells, map->cells, map->leaves, kept);
+    if (r < 0)
+        return r;
+    r = cells_map(core->cells, map->cells + kept, to->count - kept, map->leaves + kept);
+    map->count = r == 0 ? to->count : 0;
+    for (uint32_t i = 0; i < map->count; i++)
+        map->gpus[i] = core->gpu_of[map->leaves[i]];
+    if (r == 0 && !map_idle(core, index))
+        r = -EBUSY;
+    if (r == 0)
+        r = cells_lend(core->cells, map->cells + kept, map->leaves + kept, to->count - kept);
+    if (r < 0)
+        cells_return(core->cells, map->leaves, kept);
+    return r;
+}
+
+/* Tells the cells whether a GPU can be used. */
+void own_health(struct core *core, uint32_t gpu)
+{
+    const struct gpu *g = &core->ledger.gpus[gpu];
+
+    if (!core->cells || core->leaf_of[gpu] == CELL_NONE)
+        return;
+    core->stamp++;
+    cells_leaf_set(core->cells, core->leaf_of[gpu], !g->bad && core->ledger.topo.nodes[g->node].up);
+}
+
+/* A GPU of a virtual cluster can no longer be had, or can again. */
+static void own_set(struct core *core, uint32_t virt)
+{
+    const struct own_place *place = &core->own_of[virt - cells_virtual_first(core->cells)];
+    struct vc *vc = &core->vcs[place->vc];
+    const struct gpu *gpu = &vc->own->gpus[place->gpu];
+    bool bad = cells_bad(core->cells, virt);
+
+    if (gpu->bad == bad)
+        return;
+    if (bad && gpu->reserved_for != JOB_NONE)
+        plan_unreserve(&(struct plan){ .core = core, .vc = place->vc }, gpu->reserved_for);
+    ledger_gpu_bad(vc->own, place->gpu, bad);
+    vc->own->releases++;
+    vc->dirty = true;
+}
+
+/* After changes: what virtual clusters see of broken hardware. */
+void own_settle(struct core *core)
+{
+    if (!core->cells)
+        return;
+    if (core->settled != core->stamp)
+        cells_settle(core->cells);
+    for (uint32_t virt; (virt = cells_noted(core->cells)) != CELL_NONE;)
+        own_set(core, virt);
+    core->settled = core->stamp;
+}
