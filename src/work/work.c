@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "work/lease_milp.h"
+
 static int echo(const int64_t *words, uint32_t count, struct work_answer *answer, struct error *err)
 {
     if (count > answer->capacity)
@@ -25,6 +27,8 @@ int work_run(enum solve_kind kind, const int64_t *words, uint32_t count, struct 
         r = echo(words, count, answer, err);
         break;
     case SOLVE_LEASES:
+        r = lease_milp(words, count, answer, err);
+        break;
     case SOLVE_COUNT:
         r = error_set(err, -EINVAL, "no solver for computations of kind %u", (unsigned)kind);
         break;
