@@ -307,7 +307,10 @@ static int read_topology(struct submission_reader *rd, const struct submission_k
     colon = strchr(text, ':');
     if (colon && strcmp(colon, ":must") != 0 && strcmp(colon, ":prefer") != 0)
         return reader_fail(rd, "expected LEVEL, LEVEL:must or LEVEL:prefer");
-    if (colon == text || !*text || strlen(text) > 40)
+    for (const char *c = text; c < (colon ? colon : text + strlen(text)); c++)
+        if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_')
+            return reader_fail(rd, "expected a level such as node or rack");
+    if (colon == text || !*text || (colon ? (size_t)(colon - text) : strlen(text)) > 32)
         return reader_fail(rd, "expected a level such as node or rack");
     mem_free(rd->s->topo_level);
     rd->s->topo_level = mem_strdup(text);

@@ -1,0 +1,3 @@
+#SBATCH --tim=1
+#MUSTER -J 'x
+true
