@@ -9,11 +9,15 @@
 #include "core/place.h"
 #include "core/planner.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim)
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim)
 
-#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew)
+#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew) X(emptiest)
 
-#define PLANNERS(X) X(list) X(list_preempt) X(backfill_easy) X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus)
+#define PLANNERS(X)                                                                                                    \
+    X(list)                                                                                                            \
+    X(list_preempt)                                                                                                    \
+    X(backfill_easy)                                                                                                   \
+    X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -36,7 +40,9 @@
  *  policy, name, planner, order, fixed knobs */
 #define COMPATS(X)                                                                                                     \
     X("las", "tiresias-sim", tiresias_sim, tiresias_sim, "queues=3250s,7200s")                                         \
-    X("las", "muri-sim", tiresias_sim, tiresias_sim, "timer=exact queues=3250s,7200s")
+    X("las", "muri-sim", tiresias_sim, tiresias_sim, "timer=exact queues=3250s,7200s")                                 \
+    X("las", "pollux-sim", pollux_las, pollux_sim, "place=emptiest")                                                   \
+    X("optimus", "pollux-sim", pollux_optimus, pollux_sim, "")
 
 #define X(name) extern const struct order_ops order_##name;
 ORDERS(X)

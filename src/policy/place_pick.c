@@ -96,3 +96,19 @@ int pick_fullest(struct pick *pick, const struct pool *pool, uint32_t need)
     pick_sort(pick);
     return 0;
 }
+
+int pick_emptiest(struct pick *pick, const struct pool *pool, uint32_t need)
+{
+    if (pool->free < need)
+        return -EBUSY;
+    for (uint16_t free = pool->gpus_max; need && free >= 1; free--)
+        for (uint32_t n = pool_next(pool, free, 0); need && n != BITS_NONE; n = pool_next(pool, free, n + 1)) {
+            uint32_t here = need < free ? need : free;
+
+            pick_node(pick, n, here);
+            need -= here;
+        }
+    assert(need == 0);
+    pick_sort(pick);
+    return 0;
+}

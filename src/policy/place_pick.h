@@ -24,6 +24,9 @@ int pick_share(struct place_ctx *ctx, const struct place_request *request);
 /* `need` GPUs anywhere in the pool, from the fullest nodes first, so that empty ones stay empty. -EBUSY. */
 int pick_fullest(struct pick *pick, const struct pool *pool, uint32_t need);
 
+/* The same from the emptiest nodes first, each giving all it has; of equal ones the lower number. */
+int pick_emptiest(struct pick *pick, const struct pool *pool, uint32_t need);
+
 /* The pool of a whole GPU type. */
 static inline const struct pool *pick_pool(const struct place_ctx *ctx, uint32_t sku)
 {

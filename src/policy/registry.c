@@ -237,9 +237,10 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
             standards(setup->place->params, setup->place_params);
             return 0;
         }
-    return error_set(err, -EINVAL,
-                     "place: expected count, consolidate, spread, random, topology, yarn, levels or skew, got '%s'",
-                     value);
+    return error_set(
+        err, -EINVAL,
+        "place: expected count, consolidate, spread, random, topology, yarn, levels, skew or emptiest, got '%s'",
+        value);
 }
 
 static void set_fixed(struct policy_setup *setup, const char *at);
@@ -248,7 +249,7 @@ static bool compat_of(const struct compat *compat, const struct policy_setup *se
 {
     const struct policy *policy = policy_find(compat->policy);
 
-    return setup->order == policy->order || setup->order == compat->order;
+    return setup->planner == compat->planner || (setup->planner == policy->planner && setup->order == policy->order);
 }
 
 const char *policy_compat(const struct policy_setup *setup, size_t index)

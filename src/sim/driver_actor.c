@@ -2,6 +2,25 @@
 /* driver_actor.c - a job as the world sees it: its placement, its speed, its true progress and when it will be over. */
 #include "sim/driver_part.h"
 
+/* Keeps the parts in descending order; few, so by insertion. */
+static void add_part(struct world_shape *shape, int32_t gpus)
+{
+    int at = shape->nodes < WORLD_PARTS_MAX ? shape->nodes : WORLD_PARTS_MAX - 1;
+    uint8_t part = world_part(gpus);
+
+    if (gpus < shape->node_gpus_min)
+        shape->node_gpus_min = gpus;
+    if (gpus > shape->node_gpus_max)
+        shape->node_gpus_max = gpus;
+    if (shape->nodes >= WORLD_PARTS_MAX && shape->parts[at] >= part)
+        at = WORLD_PARTS_MAX;
+    for (; at > 0 && at < WORLD_PARTS_MAX && shape->parts[at - 1] < part; at--)
+        shape->parts[at] = shape->parts[at - 1];
+    if (at < WORLD_PARTS_MAX)
+        shape->parts[at] = part;
+    shape->nodes++;
+}
+
 struct world_shape shape_of(const struct driver *d, uint32_t slot)
 {
     const struct ledger *ledger = core_ledger(d->core);
@@ -15,21 +34,21 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
         const struct gpu *gpu = &ledger->gpus[ledger->shares[s].gpu];
 
         if (gpu->node != node) {
-            if (here && here < shape.node_gpus_min)
-                shape.node_gpus_min = here;
+            if (here)
+                add_part(&shape, here);
             node = gpu->node;
             here = 0;
-            shape.nodes++;
             if (topo_above(&ledger->topo, node, LEVEL_RACK) != rack) {
                 rack = topo_above(&ledger->topo, node, LEVEL_RACK);
                 shape.racks++;
             }
         }
-        if (++here > shape.node_gpus_max)
-            shape.node_gpus_max = here;
+        here++;
     }
-    if (here < shape.node_gpus_min)
-        shape.node_gpus_min = here;
+    if (here)
+        add_part(&shape, here);
+    else
+        shape.node_gpus_min = 0;
     return shape;
 }
 
@@ -65,6 +84,11 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
 
 void actor_settle(struct driver *d, struct actor *a)
 {
+    usec_t done;
+
+    if (a->running && world_paces(d->world) && d->now > a->since)
+        (void)world_pace_run(d->world, (uint32_t)(a - d->actors), &a->pace, (const usec_t[2]){ a->since, d->now },
+                             &done);
     if (a->running)
         a->progress += muldiv_floor(d->now - a->since, a->rate, PPM_ONE);
     a->since = d->now;
@@ -90,6 +114,14 @@ void actor_plan_end(struct driver *d, uint32_t index)
         fails = false;
     if (a->rate == 0) {
         actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+        return;
+    }
+    if (world_paces(d->world) && !fails) {
+        struct world_pace ahead = a->pace;
+        usec_t done = USEC_NEVER;
+
+        (void)world_pace_run(d->world, index, &ahead, (const usec_t[2]){ d->now, USEC_NEVER }, &done);
+        actor_due(d, index, DUE_END, done);
         return;
     }
     actor_due(d, index, fails ? DUE_FAIL : DUE_END,

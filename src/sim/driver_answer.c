@@ -39,7 +39,7 @@ int answer_arrival(struct driver *d, uint32_t index)
     d->actors[index].gen = ref.gen;
     d->actors[index].in_core = true;
     d->actor_of_slot[ref.index] = index;
-    return 0;
+    return answer_told(d, index);
 }
 
 static int offer_started(struct driver *d, uint32_t index)
@@ -52,6 +52,11 @@ static int offer_started(struct driver *d, uint32_t index)
     a->rate = event.rate;
     a->running = true;
     a->charged = d->now;
+    if (world_paces(d->world)) {
+        struct world_shape shape = shape_of(d, a->slot);
+
+        world_pace_place(d->world, index, &shape, &a->pace);
+    }
     if (out->start < 0)
         out->start = d->now;
     bars_close(d, index);

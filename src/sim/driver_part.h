@@ -19,6 +19,7 @@ struct actor {
     usec_t saved;    /* of it, what a crash cannot take */
     usec_t charged;  /* when an event last cost it something, or it began to run */
     ppm_t rate;
+    struct world_pace pace; /* where the world counts progress so */
 };
 
 struct driver {
@@ -70,6 +71,7 @@ void answer_collect(struct driver *d, uint32_t index);
 
 /* observe_drive.c */
 int answer_reports(struct driver *d);
+int answer_told(struct driver *d, uint32_t index);
 
 /* driver_series.c */
 void bars_close(struct driver *d, uint32_t index);

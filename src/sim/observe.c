@@ -31,6 +31,7 @@ struct observer {
     const struct trace *trace;
     const struct world *world;
     const struct world_config *config;
+    int32_t gpus; /* of the cluster */
     struct watch *watches;
     void *heap_memory;
     struct heap heap;
@@ -107,12 +108,14 @@ int observer_new(const struct driver_config *config, const struct world *world, 
         return error_set(err, -ENOMEM, "out of memory");
     }
     heap_init(&o->heap, o->heap_memory, (uint32_t)trace->count);
+    for (uint32_t i = 0; i < config->cluster->node_count; i++)
+        o->gpus += config->cluster->nodes[i].gpus;
     for (uint32_t i = 0; i < trace->count; i++) {
         const struct jobspec *spec = &trace->jobs[i].spec;
         const struct policy_setup *setup = &config->policies[config->job_vcs[i]];
         int32_t sizes = spec->gpus_max - spec->gpus_min + 1, most;
 
-        if (sizes < 2 || !listens(setup))
+        if ((sizes < 2 && !world_paces(world)) || !listens(setup))
             continue;
         draw_curve(&o->watches[i], config->world.seed, spec->id);
         o->watches[i].oracle = is_oracle(setup);
@@ -137,15 +140,18 @@ usec_t observer_next(const struct observer *observer)
     return observer ? heap_next(&observer->heap) : USEC_NEVER;
 }
 
-static usec_t period_of(const struct observer *o, const struct watch *w)
+/* Until the next report. Where everything is told, it is told at every minute. */
+static usec_t period_of(const struct observer *o, const struct watch *w, usec_t now)
 {
+    if (world_paces(o->world))
+        return USEC_MIN - now % USEC_MIN;
     return w->sampled < w->samples ? USEC_SEC : w->oracle || !o->config->reports ? USEC_NEVER : o->config->reports;
 }
 
 uint32_t observer_take(struct observer *observer, usec_t now)
 {
     uint32_t job = heap_first(&observer->heap);
-    usec_t period = period_of(observer, &observer->watches[job]);
+    usec_t period = period_of(observer, &observer->watches[job], now);
 
     heap_set(&observer->heap, job, period == USEC_NEVER ? USEC_NEVER : now + period);
     return job;
@@ -157,7 +163,7 @@ void observer_started(struct observer *observer, uint32_t job, usec_t now)
 
     if (!observer || !observer->watches[job].epochs)
         return;
-    period = period_of(observer, &observer->watches[job]);
+    period = period_of(observer, &observer->watches[job], now);
     heap_set(&observer->heap, job, period == USEC_NEVER ? USEC_NEVER : now + period);
 }
 
@@ -237,19 +243,49 @@ static struct report loss_report(struct observer *o, uint32_t job, usec_t progre
     return (struct report){ .kind = MEASURE_LOSS, .value = { (int64_t)(k * 1000 + 0.5), (int64_t)(loss * 1e9 + 0.5) } };
 }
 
-int observer_reports(struct observer *observer, uint32_t job, usec_t progress, const struct world_shape *shape,
-                     struct report *out)
+static struct report left_report(const struct observer *o, uint32_t job, const struct world_pace *pace)
+{
+    return (struct report){ .kind = MEASURE_LEFT,
+                            .value = { (int64_t)(world_steps_left(o->world, job, pace) * 1e6 + 0.5) } };
+}
+
+int observer_arrived(const struct observer *observer, uint32_t job, int (*tell)(void *arg, const struct report *report),
+                     void *arg)
+{
+    struct world_pace begin = { 0 };
+    struct report report;
+    int32_t most;
+    int r = 0;
+
+    if (!observer || !observer->watches[job].epochs || !world_paces(observer->world))
+        return 0;
+    most = observer->trace->jobs[job].spec.gpus_max;
+    most = most < observer->gpus ? most : observer->gpus;
+    for (int32_t g = 1; g <= most && r == 0; g++) {
+        report = (struct report){ .kind = MEASURE_STEP,
+                                  .value = { g, (int64_t)(world_step_time(observer->world, job, g) * 1e15 + 0.5) } };
+        r = tell(arg, &report);
+    }
+    report = left_report(observer, job, &begin);
+    return r == 0 ? tell(arg, &report) : r;
+}
+
+int observer_reports(struct observer *observer, uint32_t job, const struct observed *seen, struct report *out)
 {
     struct watch *w = &observer->watches[job];
     struct rng rng = math_stream(observer->config->seed, STREAM_NOISE,
                                  (uint64_t)observer->trace->jobs[job].spec.id << 24 ^ w->count++);
 
-    if (w->sampled < w->samples) {
-        out[0] = sample_report(observer, job, shape, &rng);
+    if (world_paces(observer->world)) {
+        out[0] = left_report(observer, job, seen->pace);
         return 1;
     }
-    out[0] = speed_report(observer, job, shape, &rng);
-    out[1] = loss_report(observer, job, progress, &rng);
+    if (w->sampled < w->samples) {
+        out[0] = sample_report(observer, job, &seen->shape, &rng);
+        return 1;
+    }
+    out[0] = speed_report(observer, job, &seen->shape, &rng);
+    out[1] = loss_report(observer, job, seen->progress, &rng);
     return 2;
 }
 

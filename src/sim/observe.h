@@ -27,15 +27,26 @@ usec_t observer_next(const struct observer *observer);
 /* The job that does, whose next report is then set. It must not be asked of an observer with nothing due. */
 uint32_t observer_take(struct observer *observer, usec_t now);
 
+/* What is true of a job as it comes, in a world that tells everything (world_paces). Calls `tell` for each report.
+ * `observer` may be NULL. */
+int observer_arrived(const struct observer *observer, uint32_t job, int (*tell)(void *arg, const struct report *report),
+                     void *arg);
+
 /* The job runs, from now on. `observer` may be NULL. */
 void observer_started(struct observer *observer, uint32_t job, usec_t now);
 
 /* It does not, any more. */
 void observer_stopped(struct observer *observer, uint32_t job);
 
+/* A job as the world sees it. */
+struct observed {
+    usec_t progress;
+    struct world_shape shape;
+    const struct world_pace *pace;
+};
+
 /* What it reports, given its true progress, where it is and how fast. Returns how many reports, at most 2. */
-int observer_reports(struct observer *observer, uint32_t job, usec_t progress, const struct world_shape *shape,
-                     struct report *out);
+int observer_reports(struct observer *observer, uint32_t job, const struct observed *seen, struct report *out);
 
 /* Epochs the job takes in all: the truth a prediction is measured by. 0 for one that reports nothing. */
 int observer_epochs(const struct observer *observer, uint32_t job);

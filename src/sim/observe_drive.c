@@ -10,7 +10,7 @@ int answer_reports(struct driver *d)
     while (r == 0 && observer_next(d->observer) <= d->now) {
         uint32_t index = observer_take(d->observer, d->now);
         struct actor *a = &d->actors[index];
-        struct world_shape shape;
+        struct observed seen;
         struct report reports[2];
         int count;
 
@@ -19,8 +19,8 @@ int answer_reports(struct driver *d)
             continue;
         }
         actor_settle(d, a);
-        shape = shape_of(d, a->slot);
-        count = observer_reports(d->observer, index, a->progress, &shape, reports);
+        seen = (struct observed){ a->progress, shape_of(d, a->slot), &a->pace };
+        count = observer_reports(d->observer, index, &seen, reports);
         for (int i = 0; i < count && r == 0; i++) {
             struct event event = { .kind = EVENT_REPORT, .job = a->slot, .gen = a->gen, .report = reports[i] };
 
@@ -29,4 +29,25 @@ int answer_reports(struct driver *d)
         }
     }
     return r;
+}
+
+struct told {
+    struct driver *driver;
+    const struct actor *actor;
+};
+
+static int tell(void *arg, const struct report *report)
+{
+    const struct told *told = arg;
+    struct event event = { .kind = EVENT_REPORT, .job = told->actor->slot, .gen = told->actor->gen, .report = *report };
+
+    told->driver->events++;
+    return core_offer(told->driver->core, &event, NULL, told->driver->err);
+}
+
+int answer_told(struct driver *d, uint32_t index)
+{
+    struct told told = { d, &d->actors[index] };
+
+    return observer_arrived(d->observer, index, tell, &told);
 }

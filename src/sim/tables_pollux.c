@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/dir.h"
 #include "sim/tables_csv.h"
+#include "sim/tables_pollux.h"
 #include "sim/world_table.h"
 
 /* Grid keys besides placements, which are their own decimal digits, below 10^18: by (nodes, GPUs). */
@@ -173,102 +173,34 @@ static int read_validation(struct pollux *pollux, const char *path, struct grid_
     return r;
 }
 
-/* Which of its three kinds a file is, from its name: "<stem>.csv" or "<stem>-<tag>.csv". */
-static bool name_is(const char *name, const char *stem, const char **ret_tag, size_t *ret_length)
-{
-    size_t k = strlen(stem), n = strlen(name);
-
-    if (!text_begins(name, stem) || !text_ends(name, ".csv") || n < k + 4)
-        return false;
-    if (n > k + 4 && name[k] != '-')
-        return false;
-    *ret_tag = n > k + 4 ? name + k + 1 : "";
-    *ret_length = n > k + 4 ? n - k - 5 : 0;
-    return true;
-}
-
 /* Files without a tag are of Pollux' own T4, which Sia calls aws. */
-static int read_file(struct pollux *pollux, const char *path, const char *name, struct grid_row row, struct error *err)
+static int read_file(void *arg, const struct pollux_file *file, struct error *err)
 {
-    bool placements = text_begins(name, "placements");
-    const char *tag;
-    size_t length;
-    long batch;
-
-    if (name_is(name, "validation", &tag, &length) && length) {
-        char *end;
-
-        batch = strtol(tag, &end, 10);
-        if (end != tag + length || batch < 1)
-            return error_set(err, -EINVAL, "%s: expected a name such as validation-128.csv", path);
-        row.x = (double)batch;
-        return read_validation(pollux, path, row, err);
-    }
-    if (!name_is(name, "placements", &tag, &length) && !name_is(name, "scalability", &tag, &length))
-        return 0;
-    if (names_put(&pollux->table.types, length ? tag : "aws", length ? length : 3, &row.type) < 0)
-        return error_set(err, -E2BIG, "%s: too many GPU types, or too long a name", path);
-    return read_steps(pollux, path, row, placements, err);
-}
-
-static int read_model(struct pollux *pollux, const char *dir, const char *model, struct error *err)
-{
+    struct pollux *pollux = arg;
     struct grid_row row = { 0 };
-    struct names files = { 0 };
-    char path[WORLD_PATH_MAX];
-    int r = dir_list(dir, &files, err);
-    bool ours = false;
 
-    for (size_t i = 0; i < files.count; i++)
-        ours |= text_begins(names_get(&files, (uint32_t)i), "placements");
-    if (r == 0 && ours && names_put(&pollux->table.models, model, strlen(model), &row.model) < 0)
-        r = error_set(err, -E2BIG, "%s: too many models, or too long a name", dir);
-    for (size_t i = 0; r == 0 && ours && i < files.count; i++) {
-        const char *name = names_get(&files, (uint32_t)i);
-
-        r = table_path(path, dir, name, err);
-        if (r == 0)
-            r = read_file(pollux, path, name, row, err);
+    if (names_put(&pollux->table.models, file->model, strlen(file->model), &row.model) < 0)
+        return error_set(err, -E2BIG, "%s: too many models, or too long a name", file->path);
+    if (file->kind == POLLUX_VALIDATION) {
+        row.x = (double)file->batch;
+        return read_validation(pollux, file->path, row, err);
     }
-    names_done(&files);
-    return r;
+    if (names_put(&pollux->table.types, file->type, strlen(file->type), &row.type) < 0)
+        return error_set(err, -E2BIG, "%s: too many GPU types, or too long a name", file->path);
+    return read_steps(pollux, file->path, row, file->kind == POLLUX_PLACEMENTS, err);
 }
 
-/* The folder with the models, or the one that has it as `traces`. */
-static int read_folder(struct pollux *pollux, const char *given, struct error *err)
-{
-    char dir[WORLD_PATH_MAX], path[WORLD_PATH_MAX];
-    struct names models = { 0 };
-    int r = table_path(dir, given, "traces", err);
-
-    if (r == 0 && !dir_is(dir))
-        snprintf(dir, sizeof(dir), "%s", given);
-    if (r == 0)
-        r = dir_list(dir, &models, err);
-    for (size_t i = 0; r == 0 && i < models.count; i++) {
-        const char *name = names_get(&models, (uint32_t)i);
-
-        r = table_path(path, dir, name, err);
-        if (r == 0 && dir_is(path))
-            r = read_model(pollux, path, name, err);
-    }
-    names_done(&models);
-    return r;
-}
-
-/* The authors let YOLOv3 have no more than 8 on a GPU, though more was measured. */
 static void sum_up(struct pollux *pollux)
 {
-    uint32_t yolo = names_find(&pollux->table.models, "yolov3", 6);
-
     for (size_t i = 0; i < pollux->steps.count; i++) {
         const struct grid_row *row = &pollux->steps.rows[i];
 
         if (row->x > pollux->models[row->model].local_max)
             pollux->models[row->model].local_max = row->x;
     }
-    if (yolo != NAME_NONE && pollux->models[yolo].local_max > 8)
-        pollux->models[yolo].local_max = 8;
+    for (uint32_t m = 0; m < pollux->model_count; m++)
+        if (pollux->models[m].local_max > pollux_local_max(names_get(&pollux->table.models, m)))
+            pollux->models[m].local_max = pollux_local_max(names_get(&pollux->table.models, m));
     /* Sorted by epoch: the last one that has as many batch sizes as the first has is the end of all. */
     for (uint32_t m = 0; m < pollux->model_count; m++) {
         struct pollux_model *model = &pollux->models[m];
@@ -287,13 +219,8 @@ static void sum_up(struct pollux *pollux)
 
 static int read_all(struct pollux *pollux, const char *paths, struct error *err)
 {
-    char dir[WORLD_PATH_MAX];
-    int r = 0;
+    int r = pollux_files(paths, read_file, pollux, err);
 
-    for (const char *p = paths; r == 0 && *p; p += strcspn(p, "+"), p += *p == '+') {
-        snprintf(dir, sizeof(dir), "%.*s", (int)strcspn(p, "+"), p);
-        r = read_folder(pollux, dir, err);
-    }
     if (r == 0 && !pollux->steps.count)
         r = error_set(err, -EINVAL, "%s: expected folders <model>/ with placements.csv, found none", paths);
     return r;
@@ -322,24 +249,16 @@ static int pollux_load(const char *path, struct table **ret_table, struct error 
     return 0;
 }
 
-/* The digits of a shape in ascending order: one node has the most, one the least, the others share the rest. 0: more
- * nodes, or more GPUs on one, than a key can tell. */
+/* The digits of a shape in ascending order. 0: more nodes, or more GPUs on one, than a key can tell. */
 static uint64_t placement_of(const struct world_shape *shape)
 {
-    int32_t nodes = shape->nodes, rest = shape->gpus, each, more;
     uint64_t at = 0;
 
-    if (nodes < 1 || nodes > DIGITS_MAX || shape->node_gpus_max > 9)
+    if (shape->nodes < 1 || shape->nodes > WORLD_PARTS_MAX || shape->node_gpus_max > 9)
         return 0;
-    if (nodes == 1)
-        return shape->gpus <= 9 ? (uint64_t)shape->gpus : 0;
-    rest -= shape->node_gpus_max + shape->node_gpus_min;
-    each = nodes > 2 ? rest / (nodes - 2) : 0;
-    more = nodes > 2 ? rest % (nodes - 2) : 0;
-    at = (uint64_t)shape->node_gpus_min;
-    for (int32_t i = 0; i < nodes - 2; i++)
-        at = at * 10 + (uint64_t)(each + (i >= nodes - 2 - more));
-    return at * 10 + (uint64_t)shape->node_gpus_max;
+    for (int i = shape->nodes; i-- > 0;)
+        at = at * 10 + shape->parts[i];
+    return at;
 }
 
 /* Along the GPU counts measured with one node count. */

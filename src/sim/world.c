@@ -30,6 +30,8 @@ struct world_shape world_shape_best(const struct world *world, int32_t gpus, uin
     /* Whole nodes and one with the rest. */
     shape.node_gpus_max = nodes > 1 ? world->node_gpus_max[sku] : gpus;
     shape.node_gpus_min = nodes > 1 ? gpus - (nodes - 1) * world->node_gpus_max[sku] : gpus;
+    for (int32_t i = 0; i < nodes && i < WORLD_PARTS_MAX; i++)
+        shape.parts[i] = world_part(i + 1 < nodes ? shape.node_gpus_max : shape.node_gpus_min);
     return shape;
 }
 

@@ -16,13 +16,22 @@
 #include "model/cluster.h"
 #include "model/trace.h"
 
+enum { WORLD_PARTS_MAX = 16 };
+
 /* A placement as the world sees it: how many GPUs on which nodes. */
 struct world_shape {
     int32_t gpus;
     uint16_t nodes, racks;
     uint16_t sku;                         /* index into cluster_spec.skus; of the slowest, where they differ */
     int32_t node_gpus_max, node_gpus_min; /* of the nodes used */
+    uint8_t parts[WORLD_PARTS_MAX];       /* GPUs on each node, most first; of the first nodes, where there are more */
 };
+
+/* As it is kept in `parts`. */
+static inline uint8_t world_part(int32_t gpus)
+{
+    return (uint8_t)(gpus < UINT8_MAX ? gpus : UINT8_MAX);
+}
 
 /* Another job that shares a GPU with the one asked about. */
 struct world_neighbour {
@@ -120,6 +129,29 @@ struct world_shape world_shape_best(const struct world *world, int32_t gpus, uin
 
 /* Time for which the job holds its GPUs without progress. */
 usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind, const struct world_shape *shape);
+
+/* True progress of a job where it is counted otherwise than in nominal run time: in epochs of training. */
+struct world_pace {
+    double progress; /* as the table counts it */
+    int32_t epoch;
+    int32_t batch;    /* samples of one step where the job stands */
+    double step_time; /* seconds of one step there */
+};
+
+/* Whether this world counts progress so. Then rates are nominal, and these say when a job ends. */
+bool world_paces(const struct world *world);
+
+/* The job stands there from now on. */
+void world_pace_place(const struct world *world, uint32_t job, const struct world_shape *shape,
+                      struct world_pace *pace);
+
+/* Runs it from one instant to another. True: it is done before that, at *ret_done. */
+bool world_pace_run(const struct world *world, uint32_t job, struct world_pace *pace, const usec_t span[2],
+                    usec_t *ret_done);
+
+/* Of such a world: seconds of a step with so many GPUs at best, and steps left to the end. */
+double world_step_time(const struct world *world, uint32_t job, int32_t gpus);
+double world_steps_left(const struct world *world, uint32_t job, const struct world_pace *pace);
 
 /* Time that every running job loses at each event of the cluster, as the simulator of Muri has it; 0 = none. */
 usec_t world_event_cost(const struct world *world, uint32_t job);

@@ -150,6 +150,10 @@ static int init_speed(struct world *world, struct error *err)
         return r;
     if (!tables->speed->ops->speed)
         return error_set(err, -EINVAL, "a %s table has pairs only: use pairs=", tables->speed->ops->kind);
+    if (world_paces(world) && (world->config.keep != KEEP_ALL || world->config.mtbf || world->config.gpu_mtbf ||
+                               world->config.faults[0] || world->config.pairs[0]))
+        return error_set(err, -EINVAL, "a %s table goes with neither faults nor pairs nor lost progress",
+                         tables->speed->ops->kind);
     r = bind_types(world, tables->speed, tables->speed_type, err);
     if (r < 0)
         return r;
@@ -283,6 +287,41 @@ static double neighbour_rate(const struct world *world, uint32_t job, const stru
     return rate;
 }
 
+bool world_paces(const struct world *world)
+{
+    return world->tables.speed && world->tables.speed->ops->pace_run;
+}
+
+void world_pace_place(const struct world *world, uint32_t job, const struct world_shape *shape, struct world_pace *pace)
+{
+    const struct world_tables *tables = &world->tables;
+
+    tables->speed->ops->pace_place(tables->speed, tables->speed_entry[job], shape, pace);
+}
+
+bool world_pace_run(const struct world *world, uint32_t job, struct world_pace *pace, const usec_t span[2],
+                    usec_t *ret_done)
+{
+    const struct world_tables *tables = &world->tables;
+
+    return tables->speed->ops->pace_run(tables->speed, tables->speed_entry[job], pace, span, ret_done);
+}
+
+double world_step_time(const struct world *world, uint32_t job, int32_t gpus)
+{
+    const struct world_tables *tables = &world->tables;
+    struct world_shape shape = world_shape_best(world, gpus, 0);
+
+    return tables->speed->ops->step_time(tables->speed, tables->speed_entry[job], &shape);
+}
+
+double world_steps_left(const struct world *world, uint32_t job, const struct world_pace *pace)
+{
+    const struct world_tables *tables = &world->tables;
+
+    return tables->speed->ops->steps_left(tables->speed, tables->speed_entry[job], pace);
+}
+
 ppm_t world_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
                  const struct world_neighbour *neighbours, size_t neighbour_count)
 {
@@ -291,6 +330,8 @@ ppm_t world_rate(const struct world *world, uint32_t job, const struct world_sha
     double rate;
 
     assert(job < world->trace->count);
+    if (world_paces(world))
+        return PPM_ONE;
     if (!shape) {
         best = world_shape_best(world, world->trace->jobs[job].spec.gpus, 0);
         shape = &best;

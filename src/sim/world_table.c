@@ -13,8 +13,8 @@
 #include "io/file.h"
 
 const struct table_ops *const table_families[] = {
-    &table_native,  &table_pairs, &table_pollux, &table_gavel, &table_elasticflow,
-    &table_chronus, &table_lucid, &table_muri,   NULL,
+    &table_native,      &table_pairs,   &table_pollux, &table_pollux_sim, &table_gavel,
+    &table_elasticflow, &table_chronus, &table_lucid,  &table_muri,       NULL,
 };
 
 /* What the same hardware is called elsewhere: Sia names GPU types after the machines that had them. */
@@ -134,10 +134,11 @@ static const struct table_ops *guess(const char *paths, struct error *err)
         ops = claim(bytes.data, NULL);
     }
     if (!ops)
-        error_set(err, -EINVAL,
-                  "%s: not a table this program knows; say which with :native, :pairs, :pollux, :sia, :gavel, "
-                  ":elasticflow, :chronus, :lucid or :muri",
-                  path);
+        error_set(
+            err, -EINVAL,
+            "%s: not a table this program knows; say which with :native, :pairs, :pollux, :pollux-sim, :sia, :gavel, "
+            ":elasticflow, :chronus, :lucid or :muri",
+            path);
     return ops;
 }
 

@@ -49,6 +49,14 @@ struct table_ops {
     /* Iterations to the end of a job; 0 = not told. NULL: never told. */
     int64_t (*iterations)(const struct table *table, uint32_t entry);
 
+    /* For a family that counts progress by itself, else all NULL; see world.h. */
+    void (*pace_place)(const struct table *table, uint32_t entry, const struct world_shape *shape,
+                       struct world_pace *pace);
+    bool (*pace_run)(const struct table *table, uint32_t entry, struct world_pace *pace, const usec_t span[2],
+                     usec_t *ret_done);
+    double (*step_time)(const struct table *table, uint32_t entry, const struct world_shape *shape);
+    double (*steps_left)(const struct table *table, uint32_t entry, const struct world_pace *pace);
+
     /* Speeds of two jobs on the same GPUs, relative to each alone; both 0 = they do not fit together.
      * -ENOENT: not measured. NULL: this family has no pairs. May keep what it computed. */
     int (*pair)(struct table *table, const uint32_t entries[2], const struct table_place *place, double ret_rates[2]);
@@ -70,8 +78,8 @@ struct table {
 
 /* The families, closed by NULL. */
 extern const struct table_ops *const table_families[];
-extern const struct table_ops table_native, table_pairs, table_pollux, table_gavel, table_elasticflow, table_chronus,
-    table_lucid, table_muri;
+extern const struct table_ops table_native, table_pairs, table_pollux, table_pollux_sim, table_gavel, table_elasticflow,
+    table_chronus, table_lucid, table_muri;
 
 /* Loads "PATH" or "PATH:kind". */
 int table_open(const char *spec, struct table **ret_table, struct error *err);

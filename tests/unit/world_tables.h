@@ -114,7 +114,13 @@ static inline double speed(struct table *table, uint32_t entry, uint32_t type, c
         .gpus = shape[0], .nodes = (uint16_t)shape[1], .racks = 1, .node_gpus_max = shape[2], .node_gpus_min = shape[3]
     };
     struct table_place place = { &where, type, (shape[0] + 7) / 8 };
+    int32_t between = shape[1] - 2, rest = shape[0] - shape[2] - shape[3];
 
+    /* One node has the most, one the least, the others share the rest. */
+    for (int32_t i = 0; i < shape[1] && i < WORLD_PARTS_MAX; i++)
+        where.parts[i] = (uint8_t)(i == 0              ? shape[2]
+                                   : i + 1 == shape[1] ? shape[3]
+                                                       : rest / between + (i <= rest % between));
     return table->ops->speed(table, entry, &place);
 }
 
@@ -123,7 +129,9 @@ static inline double speed(struct table *table, uint32_t entry, uint32_t type, c
 static inline int pair(struct table *table, const char *a, const char *b, uint32_t type, double rates[2])
 {
     uint32_t entries[2] = { entry_of(table, a, 0, 1), entry_of(table, b, 0, 1) };
-    struct world_shape where = { .gpus = 1, .nodes = 1, .racks = 1, .node_gpus_max = 1, .node_gpus_min = 1 };
+    struct world_shape where = {
+        .gpus = 1, .nodes = 1, .racks = 1, .node_gpus_max = 1, .node_gpus_min = 1, .parts = { 1 }
+    };
     struct table_place place = { &where, type, 1 };
 
     return table->ops->pair(table, entries, &place, rates);

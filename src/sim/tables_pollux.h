@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* tables_pollux.h - the files of Pollux and Sia, for the two families that read them: `pollux` (tables_pollux.c) and
+ * `pollux-sim` (tables_pollux_sim.c). */
+#include "base/error.h"
+
+enum pollux_kind { POLLUX_PLACEMENTS, POLLUX_SCALABILITY, POLLUX_VALIDATION };
+
+struct pollux_file {
+    const char *path, *model, *type; /* type: of GPUs; "aws" where the name tells none */
+    enum pollux_kind kind;
+    long batch; /* VALIDATION: the global batch size in its name */
+};
+
+typedef int (*pollux_file_fn)(void *arg, const struct pollux_file *file, struct error *err);
+
+/* Calls `fn` for every file below the folders, joined by '+', that have the models or a folder `traces` with them: by
+ * model and then by name. */
+int pollux_files(const char *paths, pollux_file_fn fn, void *arg, struct error *err);
+
+/* What the authors allow a GPU though more was measured; a large number for most models. */
+double pollux_local_max(const char *model);
