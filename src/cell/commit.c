@@ -203,7 +203,7 @@ static int group_start(struct cells *s, struct group *g, struct error *err)
             leaf->reserver = CELL_NONE;
         }
     }
-    g->preempting = 0;
+    group_askers_free(s, g);
     g->state = CELL_ALLOCATED;
     return 0;
 }
@@ -251,10 +251,10 @@ int cells_commit(struct cells *s, const struct cell_request *request, const stru
     return 0;
 }
 
-static struct slot *pod_find(struct cells *s, const struct group *g, uint64_t pod, uint8_t state)
+static struct slot *pod_find(struct cells *s, const struct group *g, uint64_t pod)
 {
     for (uint32_t i = g->slot_first; i != CELL_NONE; i = s->slots[i].next)
-        if (s->slots[i].state == state && s->slots[i].pod == pod)
+        if (s->slots[i].state == SLOT_ALLOCATED && s->slots[i].pod == pod)
             return &s->slots[i];
     return NULL;
 }
@@ -262,7 +262,7 @@ static struct slot *pod_find(struct cells *s, const struct group *g, uint64_t po
 int cells_release(struct cells *s, uint64_t group, uint64_t pod)
 {
     struct group *g = group_find(s, group);
-    struct slot *slot = g ? pod_find(s, g, pod, SLOT_ALLOCATED) : NULL;
+    struct slot *slot = g ? pod_find(s, g, pod) : NULL;
 
     if (!slot)
         return -ENOENT;
@@ -294,12 +294,10 @@ int cells_release(struct cells *s, uint64_t group, uint64_t pod)
 void cells_cancel(struct cells *s, uint64_t group, uint64_t pod)
 {
     struct group *g = group_find(s, group);
-    struct slot *slot = g && g->state == CELL_GROUP_PREEMPTING ? pod_find(s, g, pod, SLOT_PREEMPTING) : NULL;
 
-    if (!slot)
+    if (!g || g->state != CELL_GROUP_PREEMPTING || !group_unask(s, g, pod))
         return;
-    slot->state = SLOT_EMPTY;
-    if (--g->preempting == 0) {
+    if (g->asker_first == CELL_NONE) {
         preempt_cancel(s, g);
         doom_settle(s);
     }

@@ -55,23 +55,6 @@ static void victims_find(struct cells *s, struct cell_answer *a)
     a->victims = s->victims;
 }
 
-static void preempting_note(struct cells *s, struct group *g, uint64_t pod)
-{
-    struct slot *empty = NULL;
-
-    for (uint32_t i = g->slot_first; i != CELL_NONE; i = s->slots[i].next) {
-        if (s->slots[i].state == SLOT_PREEMPTING && s->slots[i].pod == pod)
-            return;
-        if (s->slots[i].state == SLOT_EMPTY && !empty)
-            empty = &s->slots[i];
-    }
-    if (!empty)
-        return;
-    empty->state = SLOT_PREEMPTING;
-    empty->pod = pod;
-    g->preempting++;
-}
-
 static bool group_placeable(const struct cells *s, const struct group *g, const struct cell_request *r)
 {
     for (uint32_t i = g->slot_first; i != CELL_NONE; i = s->slots[i].next) {
@@ -126,7 +109,7 @@ static void existing_decide(struct cells *s, struct group *g, const struct cell_
             for (uint32_t k = s->slots[i].leaf_first; k != CELL_NONE; k = s->shares[k].next)
                 s->mapped[s->picked_count++] = s->shares[k].leaf;
         victims_find(s, a);
-        preempting_note(s, g, r->pod);
+        group_ask(s, g, r->pod);
         if (a->victim_count > 0) {
             a->outcome = CELL_PREEMPT;
             return;
@@ -177,8 +160,13 @@ static bool elsewhere_try(struct cells *s, uint32_t chain, struct view *v, const
 
 static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view, const struct cell_request *r)
 {
-    enum cell_reason reason = pick_gang(s, &s->views[view], r);
+    enum cell_reason reason;
 
+    if (s->pod_count == 0) { /* more than any chain has; but each try sorts, and later ties are as it leaves them */
+        view_sort(s, &s->views[view], r);
+        return CELL_NO_CAPACITY;
+    }
+    reason = pick_gang(s, &s->views[view], r);
     if (reason != CELL_OK)
         return reason;
     if (r->priority < 0) {
@@ -188,7 +176,7 @@ static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view
     }
     lazy_try(s, r);
     if (map_gang(s, chain, r) &&
-        (s->lazy_count > 0 || !evicts_opportunistic(s) || elsewhere_try(s, chain, &s->views[view], r)))
+        (s->exact || s->lazy_count > 0 || !evicts_opportunistic(s) || elsewhere_try(s, chain, &s->views[view], r)))
         return CELL_OK;
     while (s->lazy_count > 0)
         preempt_lazy_undo(s, &s->groups[s->lazy_done[--s->lazy_count]]);
@@ -233,7 +221,7 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
 
             if (s->chains[i].leaf_type != s->chains[type].leaf_type || view == CELL_NONE)
                 continue;
-            got = s->pod_count ? chain_try(s, i, view, r) : CELL_NO_CAPACITY;
+            got = chain_try(s, i, view, r);
             *ret_chain = i;
             if (got == CELL_OK)
                 return got;
@@ -301,10 +289,8 @@ static void new_decide(struct cells *s, const struct cell_request *r, enum cell_
     uint32_t chain = CELL_NONE;
 
     s->fail_node = CELL_NONE;
-    if (reason == CELL_OK && !pods_list(s)) {
+    if (reason == CELL_OK && !pods_list(s))
         s->pod_count = 0;
-        reason = r->pin != CELL_NONE ? CELL_NO_CAPACITY : CELL_OK;
-    }
     if (reason == CELL_OK)
         reason = chains_try(s, r, &chain);
     if (reason != CELL_OK) {
@@ -332,7 +318,7 @@ static void new_decide(struct cells *s, const struct cell_request *r, enum cell_
         return;
     }
     preempt_start(s, r, chain);
-    preempting_note(s, group_find(s, r->group), r->pod);
+    group_ask(s, group_find(s, r->group), r->pod);
 }
 
 void cells_decide(struct cells *s, const struct cell_request *request, enum cell_phase phase,

@@ -160,17 +160,19 @@ static void level_settle(struct cells *s, struct chain *c, uint32_t level)
     }
 }
 
-/* Brings the books in order at the end of every change. */
+/* Brings the books in order at the end of every change. What a level gives back may be what one above it missed, so
+ * levels are gone through again while something changes; as often as there are levels, since they might disagree. */
 void doom_settle(struct cells *s)
 {
     settle_bindings(s);
     for (uint32_t i = 0; i < s->chain_count; i++) {
         struct chain *c = &s->chains[i];
 
-        if (!c->unsettled)
-            continue;
-        for (uint32_t level = c->levels; level > 0 && (c->bad_leaves || c->doomed); level--)
-            level_settle(s, c, level);
+        for (uint32_t round = 0; c->unsettled && round <= c->levels; round++) {
+            c->unsettled = false;
+            for (uint32_t level = c->levels; level > 0 && (c->bad_leaves || c->doomed); level--)
+                level_settle(s, c, level);
+        }
         c->unsettled = false;
     }
     settle_bindings(s);

@@ -28,6 +28,7 @@ struct group *group_new(struct cells *s, const struct cell_request *r, uint32_t 
                                    .vc = r->vc,
                                    .chain = chain,
                                    .slot_first = CELL_NONE,
+                                   .asker_first = CELL_NONE,
                                    .hash_next = *head,
                                    .priority = r->priority,
                                    .state = CELL_ALLOCATED,
@@ -61,9 +62,48 @@ void group_free(struct cells *s, struct group *g)
         s->slot_left++;
         slot = next;
     }
+    group_askers_free(s, g);
     g->hash_next = s->group_free;
     s->group_free = i;
     s->group_live--;
+}
+
+/* Noted once a pod. When so many wait that slots for pods to come would be missing, one more is not noted. */
+void group_ask(struct cells *s, struct group *g, uint64_t pod)
+{
+    uint32_t i = s->slot_free;
+
+    for (uint32_t k = g->asker_first; k != CELL_NONE; k = s->slots[k].next)
+        if (s->slots[k].pod == pod)
+            return;
+    if (s->slot_left <= s->share_left)
+        return;
+    s->slot_free = s->slots[i].next;
+    s->slot_left--;
+    s->slots[i] = (struct slot){ .pod = pod, .leaf_first = CELL_NONE, .next = g->asker_first };
+    g->asker_first = i;
+}
+
+bool group_unask(struct cells *s, struct group *g, uint64_t pod)
+{
+    for (uint32_t *link = &g->asker_first; *link != CELL_NONE; link = &s->slots[*link].next) {
+        uint32_t i = *link;
+
+        if (s->slots[i].pod != pod)
+            continue;
+        *link = s->slots[i].next;
+        s->slots[i].next = s->slot_free;
+        s->slot_free = i;
+        s->slot_left++;
+        return true;
+    }
+    return false;
+}
+
+void group_askers_free(struct cells *s, struct group *g)
+{
+    while (g->asker_first != CELL_NONE)
+        (void)group_unask(s, g, s->slots[g->asker_first].pod);
 }
 
 bool group_room(const struct cells *s, uint32_t pods, uint32_t leaves)

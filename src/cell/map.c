@@ -8,16 +8,21 @@
  *
  * So is one when the smallest free cells are in opportunistic use and a larger one is idle: better split than evict.
  *
- * Siblings are matched first come, first served, with one exchange when the last finds nothing: their trees are alike
- * but for broken parts. Free lists are changed while trying and restored at the end; nothing is bound here.
+ * Siblings are matched in order, each with the first cell that has a place for its tree, going back when a later one
+ * finds nothing. Their trees are alike but for broken parts, so that is rare; a search that takes too long gives way to
+ * first come, first served with one exchange. Free lists are changed while trying and restored at the end; nothing is
+ * bound here.
  */
 #include "cell/parts.h"
+
+enum { TRIES_MAX = 1 << 16, SEARCH_MAX = 512 }; /* siblings that a search goes through: it is recursive */
 
 struct mapper {
     struct cells *s;
     struct chain *chain;
     const struct cell_request *request;
     int64_t vc_free[CELL_LEVELS_MAX + 1];
+    uint32_t tries; /* that a search among siblings has left */
 };
 
 static bool cell_suggested(const struct mapper *m, uint32_t phys)
@@ -121,14 +126,43 @@ static bool vertex_exchange(struct mapper *m, uint32_t v, const uint32_t *list, 
     return false;
 }
 
+/* The vertex and its later siblings, the first assignment in order. */
+static bool siblings_search(struct mapper *m, uint32_t v, const uint32_t *list, uint32_t count)
+{
+    struct cells *s = m->s;
+
+    if (v == CELL_NONE)
+        return true;
+    for (uint32_t i = 0; i < count && m->tries > 0; i++) {
+        if (cell_taken(s, list[i]))
+            continue;
+        m->tries--;
+        if (!vertex_map(m, v, list[i]))
+            continue;
+        if (siblings_search(m, s->vertices[v].next, list, count))
+            return true;
+        vertex_unmap(s, v);
+    }
+    return false;
+}
+
 /* Gives the vertices of a sibling list, all below one bound or chosen cell, children of that cell. */
 static bool siblings_map(struct mapper *m, uint32_t first, uint32_t phys)
 {
     struct cells *s = m->s;
     uint32_t mark = s->stack_count, count = children_sorted(m, phys);
     const uint32_t *list = s->stack + mark;
-    bool ok = true;
+    uint32_t wanted = 0;
+    bool ok;
 
+    for (uint32_t v = first; v != CELL_NONE; v = s->vertices[v].next)
+        wanted++;
+    ok = wanted <= count && wanted <= SEARCH_MAX && siblings_search(m, first, list, count);
+    if (ok || wanted > count || (wanted <= SEARCH_MAX && m->tries > 0)) {
+        s->stack_count = mark;
+        return ok;
+    }
+    ok = true;
     for (uint32_t v = first; ok && v != CELL_NONE; v = s->vertices[v].next)
         ok = vertex_try(m, v, list, count) || vertex_exchange(m, v, list, count);
     for (uint32_t v = first; !ok && v != CELL_NONE; v = s->vertices[v].next)
@@ -263,36 +297,73 @@ static bool vertex_evicts(const struct cells *s, uint32_t v)
     return false;
 }
 
-/* Splits a larger cell than needed when nobody's grant needs it whole; with `idle`, only where nobody has to go. */
-static bool relaxed_map(struct mapper *m, uint32_t v, bool idle)
+/* How many larger cells each level can lose while every grant can still be carved out of the rest; one is lost at
+ * every level that is split through, so no level can lose more than one below it. */
+static void spare_count(const struct mapper *m, uint32_t w, int64_t spare[CELL_LEVELS_MAX + 2])
 {
-    struct cells *s = m->s;
     const struct chain *c = m->chain;
-    uint32_t w = s->cells[s->vertices[v].cell].level, base;
-    int64_t spare[CELL_LEVELS_MAX + 2] = { 0 }, least = INT64_MAX;
 
+    spare[c->levels + 1] = 0;
     for (uint32_t level = c->levels; level > w; level--) {
         spare[level] = c->free_count[level] - m->vc_free[level];
         if (level < c->levels)
             spare[level] += spare[level + 1] * c->fanout[level + 1];
     }
+    for (uint32_t level = w + 2; level <= c->levels; level++)
+        spare[level] = spare[level - 1] < spare[level] ? spare[level - 1] : spare[level];
+}
+
+/* The next best cell of level w inside the first `number` free cells of a level: by opportunistic use, then as in the
+ * file. `last` is the key of the one before; 0 behind the last. */
+static uint64_t inside_next(const struct mapper *m, uint32_t level, int64_t number, uint32_t w, uint64_t last)
+{
+    const struct cells *s = m->s;
+    const struct chain *c = m->chain;
+    uint32_t base = s->forests[c - s->chains].base[w], ratio = c->leaves[level] / c->leaves[w];
+    uint64_t best = UINT64_MAX;
+
+    for (uint32_t i = bits_next(&c->free[level], 0); number > 0 && i != BITS_NONE;
+         i = bits_next(&c->free[level], i + 1), number--) {
+        for (uint32_t k = i * ratio; k < (i + 1) * ratio; k++) {
+            uint64_t key = ((uint64_t)s->cells[base + k].used_o << 32 | k) + 1;
+
+            if (key > last && key < best && cell_usable(m, base + k))
+                best = key;
+        }
+    }
+    return best == UINT64_MAX ? 0 : best;
+}
+
+/* Splits a larger cell than needed when nobody's grant needs it whole. */
+static bool relaxed_map(struct mapper *m, uint32_t v)
+{
+    struct cells *s = m->s;
+    uint32_t w = s->cells[s->vertices[v].cell].level, base = s->forests[m->chain - s->chains].base[w];
+    int64_t spare[CELL_LEVELS_MAX + 2];
+
+    spare_count(m, w, spare);
+    for (uint32_t level = w + 1; level <= m->chain->levels; level++)
+        for (uint64_t key = 0; (key = inside_next(m, level, spare[level], w, key)) != 0;)
+            if (vertex_map(m, v, base + (uint32_t)(key - 1)))
+                return true;
+    return false;
+}
+
+/* The same where nobody has to go, from the end of the file: opportunistic gangs begin with its first cells. */
+static bool idle_map(struct mapper *m, uint32_t v)
+{
+    struct cells *s = m->s;
+    const struct chain *c = m->chain;
+    uint32_t w = s->cells[s->vertices[v].cell].level, base;
+    int64_t spare[CELL_LEVELS_MAX + 2];
+
+    spare_count(m, w, spare);
     for (uint32_t level = w + 1; level <= c->levels; level++) {
-        int64_t left;
-
-        least = spare[level] < least ? spare[level] : least; /* one is lost at every level that is split through */
-        left = least;
         base = s->forests[c - s->chains].base[level];
-        for (uint32_t k = 0; left > 0 && k < c->free[level].size; k++) {
-            uint32_t i = idle ? c->free[level].size - 1 - k : k;
-
-            if (!bits_has(&c->free[level], i))
+        for (uint32_t i = c->free[level].size; spare[level] > 0 && i-- > 0;) {
+            if (!bits_has(&c->free[level], i) || s->cells[base + i].used_o > 0 || !relaxed_try(m, v, base + i))
                 continue;
-            if (idle && s->cells[base + i].used_o > 0)
-                continue;
-            left -= !idle;
-            if (!relaxed_try(m, v, base + i))
-                continue;
-            if (!idle || !vertex_evicts(s, v))
+            if (!vertex_evicts(s, v))
                 return true;
             vertex_unmap(s, v);
         }
@@ -310,12 +381,12 @@ static bool preassigned_map(struct mapper *m, uint32_t v)
     if (level > m->chain->levels)
         return false;
     if (!list_try(m, v, level)) {
-        if (!relaxed_map(m, v, false))
+        if (!relaxed_map(m, v))
             return false;
-    } else if (vertex_evicts(s, v)) {
+    } else if (!s->exact && vertex_evicts(s, v)) {
         phys = s->vertices[v].phys;
         vertex_unmap(s, v);
-        if (!relaxed_map(m, v, true) && !vertex_map(m, v, phys))
+        if (!idle_map(m, v) && !vertex_map(m, v, phys))
             return false;
     }
     lists_take(m, s->vertices[v].phys);
@@ -371,7 +442,7 @@ static void path_add(struct cells *s, uint32_t leaf)
 
 bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r)
 {
-    struct mapper m = { .s = s, .chain = &s->chains[chain], .request = r };
+    struct mapper m = { .s = s, .chain = &s->chains[chain], .request = r, .tries = TRIES_MAX };
     bool ok = true;
 
     s->vertex_count = s->root_count = s->stack_count = s->undo_count = 0;

@@ -130,6 +130,9 @@ struct slot *group_add_slot(struct cells *s, struct group *g, uint32_t leaves);
 bool group_room(const struct cells *s, uint32_t pods, uint32_t leaves);
 void group_bind(struct cells *s, const struct group *g, const struct slot *slot, struct cell_bind *bind);
 bool group_members(struct cells *s, const struct cell_request *r); /* false: too many sizes */
+void group_ask(struct cells *s, struct group *g, uint64_t pod);    /* the pod waits for the victims to go */
+bool group_unask(struct cells *s, struct group *g, uint64_t pod);  /* false: it does not */
+void group_askers_free(struct cells *s, struct group *g);
 void group_refresh(struct cells *s, struct group *g);
 
 static inline uint32_t group_slot(const struct cells *s, const struct group *g)

@@ -367,8 +367,9 @@ static int views_init(struct cells *s)
 
 static int scratch_init(struct cells *s, const struct cells_limits *limits)
 {
-    uint32_t foreign = limits->foreign_leaves ? limits->foreign_leaves : 64 + s->leaf_count / 8;
-    uint32_t shares = 2 * s->leaf_count + foreign, hash = 16, node = 1, fanout = 1;
+    uint32_t foreign = limits->foreign_leaves ? limits->foreign_leaves : 16 + s->leaf_count / 8;
+    uint32_t shares = 2 * s->leaf_count + foreign, slots = shares + s->leaf_count / 4 + 16, hash = 16, node = 1,
+             fanout = 1;
 
     s->group_count = limits->groups ? limits->groups : shares;
     while (hash < 2 * s->group_count)
@@ -385,7 +386,7 @@ static int scratch_init(struct cells *s, const struct cells_limits *limits)
     s->stack_size = fanout + 2 * s->leaf_count + 64;
     s->undo_max = 2 * s->virt_first + 64;
     s->group_mask = hash - 1;
-    if (!GRAB(s, groups, s->group_count) || !GRAB(s, group_hash, hash) || !GRAB(s, slots, shares) ||
+    if (!GRAB(s, groups, s->group_count) || !GRAB(s, group_hash, hash) || !GRAB(s, slots, slots) ||
         !GRAB(s, shares, shares) || !GRAB(s, vertices, s->cell_count - s->virt_first) ||
         !GRAB(s, vertex_of, s->cell_count) || !GRAB(s, roots, s->leaf_count) || !GRAB(s, stack, s->stack_size) ||
         !GRAB(s, picked, s->leaf_count) || !GRAB(s, noted, s->leaf_count) || !GRAB(s, mapped, s->leaf_count) ||
@@ -397,9 +398,12 @@ static int scratch_init(struct cells *s, const struct cells_limits *limits)
     memset(s->group_hash, 0xff, hash * sizeof(*s->group_hash));
     for (uint32_t i = 0; i < s->group_count; i++)
         s->groups[i].hash_next = i + 1 < s->group_count ? i + 1 : CELL_NONE;
+    for (uint32_t i = 0; i < slots; i++)
+        s->slots[i].next = i + 1 < slots ? i + 1 : CELL_NONE;
     for (uint32_t i = 0; i < shares; i++)
-        s->slots[i].next = s->shares[i].next = i + 1 < shares ? i + 1 : CELL_NONE;
-    s->slot_left = s->share_left = shares;
+        s->shares[i].next = i + 1 < shares ? i + 1 : CELL_NONE;
+    s->slot_left = slots;
+    s->share_left = shares;
     return 0;
 }
 
@@ -504,6 +508,7 @@ int cells_new(const struct cell_spec *spec, const struct cells_limits *limits, s
         return r == -ENOMEM ? error_set(err, r, "out of memory") : r;
     for (uint32_t i = 0; limits->start_bad && i < s->node_count; i++)
         cells_node_set(s, i, false);
+    s->exact = limits->exact;
     *ret_cells = take(s);
     return 0;
 }

@@ -80,7 +80,7 @@ struct view {
 };
 
 enum { CELL_MEMBERS_MAX = 256 };
-enum { SLOT_EMPTY, SLOT_PREEMPTING, SLOT_ALLOCATED };
+enum { SLOT_EMPTY, SLOT_ALLOCATED };
 
 struct slot { /* a pod of a gang */
     uint64_t pod;
@@ -95,7 +95,8 @@ struct share { /* a device of a pod */
 
 struct group {
     uint64_t id, preemptor;
-    uint32_t vc, chain, slot_first, slot_last, slot_count, placed, preempting, hash_next, mark;
+    uint32_t vc, chain, slot_first, slot_last, slot_count, placed, hash_next, mark;
+    uint32_t asker_first; /* pods that wait for the victims to go: slots without devices */
     int32_t priority;
     uint8_t state;
     bool lazy, lazy_preempted, ignore_suggested, virtual_placed;
@@ -116,6 +117,7 @@ struct undo {
 
 struct cells {
     size_t memory;
+    bool exact;
     struct block *blocks;
     struct names names; /* a copy of the specification's, and foreign nodes */
     struct cell_type *types;

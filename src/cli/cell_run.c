@@ -35,7 +35,7 @@ static uint32_t type_find(const void *context, const char *name, size_t length)
 static int cells_load(const char *path, uint32_t leaves, struct cells **ret_cells, struct hived_warnings *warnings,
                       struct error *err)
 {
-    struct cells_limits limits = { .foreign_leaves = leaves };
+    struct cells_limits limits = { .foreign_leaves = leaves, .exact = true };
     struct cell_spec spec = { 0 };
     int r = cell_spec_load(path, &spec, NULL, warnings, err);
 

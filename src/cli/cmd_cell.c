@@ -18,7 +18,7 @@
 #include "wire/json_read.h"
 
 #define EXPANDED_BYTES_MAX ((size_t)1 << 28)
-enum { ADDRESS_MAX = 512, OPT_JSON = 256, ARGS_MAX = 256 };
+enum { ADDRESS_MAX = 512, OPT_JSON = 256, ARGS_MAX = 1 << 14 };
 
 struct cell_args {
     const char *cluster, *list[ARGS_MAX]; /* the cluster by -c, or else as the first argument */
