@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "solve/nnls.h"
 
@@ -52,6 +53,69 @@ int speed_points_min(enum speed_kind kind)
     return kinds[kind].points;
 }
 
+static double model_at(const struct speed_fit *fit, int servers, int workers)
+{
+    double terms[SPEED_TERMS_MAX] = { 0 }, sum = 0;
+
+    if (workers < 1)
+        return 0;
+    terms_of(fit->kind, fit->batch, servers, workers, terms);
+    for (int c = 0; c < kinds[fit->kind].terms; c++)
+        sum += fit->theta[c] * terms[c];
+    return sum > 0 ? 1 / sum : 0;
+}
+
+/* Standard deviation of a measurement; what a model is off by beyond that is its own fault. */
+static const double NOISE = 0.03;
+
+/* How far the model is off where it was fitted, and how much of that to believe. */
+static void keep_offsets(struct speed_fit *fit, const struct speed_point *points, int count)
+{
+    double squares = 0, trust;
+
+    for (int i = 0; i < count; i++) {
+        double model = model_at(fit, points[i].servers, points[i].workers), off = points[i].speed / model - 1;
+
+        if (!(model > 0))
+            return;
+        fit->seen[i] = (struct speed_seen){ points[i].servers, points[i].workers, off };
+        squares += off * off / count;
+    }
+    trust = squares / (squares + NOISE * NOISE);
+    for (int i = 0; i < count; i++)
+        fit->seen[i].off = fmax(-0.5, fmin(1, fit->seen[i].off * trust));
+    fit->seen_count = count;
+}
+
+/* Around the size: on as many nodes, else on the nearest number of them, the fewer first. */
+static double offset_at(const struct speed_fit *fit, int servers, int workers)
+{
+    const struct speed_seen *below = NULL, *above = NULL;
+    int nearest = -1;
+
+    for (int i = 0; i < fit->seen_count; i++) {
+        int far = abs(fit->seen[i].servers - servers);
+
+        if (nearest < 0 || far < nearest)
+            nearest = far;
+    }
+    for (int i = 0; i < fit->seen_count; i++) {
+        const struct speed_seen *seen = &fit->seen[i];
+
+        if (abs(seen->servers - servers) != nearest)
+            continue;
+        if (seen->workers <= workers && (!below || seen->workers > below->workers))
+            below = seen;
+        if (seen->workers >= workers && (!above || seen->workers < above->workers))
+            above = seen;
+    }
+    if (!below || !above)
+        return below ? below->off : above ? above->off : 0;
+    if (below->workers == above->workers)
+        return below->off;
+    return below->off + (above->off - below->off) * (workers - below->workers) / (above->workers - below->workers);
+}
+
 int speed_fit(enum speed_kind kind, double batch, const struct speed_point *points, int count,
               struct speed_fit *ret_fit)
 {
@@ -72,6 +136,8 @@ int speed_fit(enum speed_kind kind, double batch, const struct speed_point *poin
     r = nnls_solve(&problem, fit.theta, NULL);
     if (r < 0)
         return r;
+    if (kind == SPEED_ALLREDUCE)
+        keep_offsets(&fit, points, count);
     for (int i = 0; i < count; i++) {
         double here = speed_at(&fit, points[i].servers, points[i].workers);
 
@@ -83,14 +149,7 @@ int speed_fit(enum speed_kind kind, double batch, const struct speed_point *poin
 
 double speed_at(const struct speed_fit *fit, int servers, int workers)
 {
-    double terms[SPEED_TERMS_MAX] = { 0 }, sum = 0;
-
-    if (workers < 1)
-        return 0;
-    terms_of(fit->kind, fit->batch, servers, workers, terms);
-    for (int c = 0; c < kinds[fit->kind].terms; c++)
-        sum += fit->theta[c] * terms[c];
-    return sum > 0 ? 1 / sum : 0;
+    return model_at(fit, servers, workers) * (1 + offset_at(fit, servers, workers));
 }
 
 double speed_known(const struct speed_fit *fit, const struct speed_point *points, int count, int servers, int workers)

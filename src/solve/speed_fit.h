@@ -11,6 +11,11 @@
  *
  * with p parameter servers, w workers and the global batch M. All-reduce has no servers; n is the number of nodes, and
  * what leaving one node costs is one term. All theta are at least 0. Inverted, each is linear in theta.
+ *
+ * What hardware does between sizes no such formula says: two nodes may be slower than three. So an all-reduce model
+ * keeps by how much it was off at the sizes seen, and is corrected near them: on as many nodes straight between the
+ * sizes around, else as at the nearest. Off by no more than measurements are, it is left alone; the worse it fits, the
+ * more of the difference is believed.
  */
 #include <stdbool.h>
 
@@ -28,6 +33,11 @@ struct speed_fit {
     double batch; /* 1 where it is not known */
     double theta[SPEED_TERMS_MAX];
     double error; /* mean relative error over the points */
+    int seen_count;
+    struct speed_seen {
+        int servers, workers;
+        double off; /* of the speed by the model, to be added */
+    } seen[SPEED_POINTS_MAX];
 };
 
 /* Points it takes before a model is trusted: 4 asynchronous, 5 synchronous, 3 all-reduce. */
@@ -37,7 +47,7 @@ int speed_points_min(enum speed_kind kind);
 int speed_fit(enum speed_kind kind, double batch, const struct speed_point *points, int count,
               struct speed_fit *ret_fit);
 
-/* Steps a second, by the model. */
+/* Steps a second, by the model and what it was off near by. */
 double speed_at(const struct speed_fit *fit, int servers, int workers);
 
 /* The same, but as measured (the mean) where that very size was. */

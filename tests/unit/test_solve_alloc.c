@@ -50,7 +50,7 @@ static void test_o3(void **state)
         { 0, 1, false, 1680 }, { 0, 1, true, 2160 }, { 1, 1, false, 672 }, { 1, 1, true, 864 },
         { 0, 1, true, 560 },   { 0, 1, false, 480 }, { 0, 1, true, 360 },  { 1, 1, true, 224 },
     };
-    const struct speed_fit fit = { SPEED_SYNC, 100, { 0.01, 0.1, 0.2, 0.02, 0.02 }, 0 };
+    const struct speed_fit fit = { .kind = SPEED_SYNC, .batch = 100, .theta = { 0.01, 0.1, 0.2, 0.02, 0.02 } };
     struct gain_grant grants[16];
     struct gain_pool pool = { .capacity = { 6, 24 }, .free = { 6, 24 }, .grants = grants, .grant_max = 16 };
     struct gain_job jobs[] = { job_of(&fit, 1000), job_of(&fit, 400) };
@@ -159,7 +159,7 @@ static void test_stragglers(void **state)
 
 static void test_o6(void **state)
 {
-    const struct speed_fit fit = { SPEED_SYNC, 512, { 0.002, 0.05, 0.10, 0.01, 0.02 }, 0 };
+    const struct speed_fit fit = { .kind = SPEED_SYNC, .batch = 512, .theta = { 0.002, 0.05, 0.10, 0.01, 0.02 } };
     struct gain_grant grants[64];
     struct gain_pool pool = { .capacity = { 1e6 }, .free = { 1e6 }, .grants = grants, .grant_max = 64 };
     struct gain_job job = job_of(&fit, 1);
@@ -179,7 +179,7 @@ static void test_o6(void **state)
 /* Where one GPU more does not help, because it leaves the node, but several do. */
 static void test_stride(void **state)
 {
-    const struct speed_fit ring = { SPEED_ALLREDUCE, 1000, { 0.001, 0, 0, 0 }, 0 };
+    const struct speed_fit ring = { .kind = SPEED_ALLREDUCE, .batch = 1000, .theta = { 0.001, 0, 0, 0 } };
     struct gain_pool pool = { .capacity = { 12 }, .free = { 12 } };
     struct gain_job job = { .speed = model_speed,
                             .arg = &ring,
@@ -204,7 +204,7 @@ static void test_stride(void **state)
 /* What does not fit is passed over, not the end of it: a worker with two GPUs in a pool that has one left. */
 static void test_passed_over(void **state)
 {
-    const struct speed_fit ring = { SPEED_ALLREDUCE, 100, { 0.01, 0.1, 0.001, 0 }, 0 };
+    const struct speed_fit ring = { .kind = SPEED_ALLREDUCE, .batch = 100, .theta = { 0.01, 0.1, 0.001, 0 } };
     struct gain_pool pool = { .capacity = { 8 }, .free = { 1 } };
     struct gain_job jobs[2];
     uint32_t heap[2];
