@@ -172,17 +172,23 @@ static void handle_close(uv_handle_t *handle, void *arg)
         uv_close(handle, NULL);
 }
 
-void loop_free(struct loop *loop)
+void loop_work_finish(struct loop *loop)
 {
-    if (!loop)
-        return;
     pthread_mutex_lock(&loop->lock);
     loop->leave = true;
     pthread_cond_signal(&loop->more);
     pthread_mutex_unlock(&loop->lock);
     if (loop->thread)
         pthread_join(loop->thread, NULL);
+    loop->thread = 0;
     on_woken(&loop->woken);
+}
+
+void loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    loop_work_finish(loop);
     uv_walk(&loop->uv, handle_close, NULL);
     (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop->uv);

@@ -39,3 +39,5 @@ int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg);
 /* work() on the one worker thread, in the order asked for; then done() on the loop. -ENOMEM. */
 int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg);
 bool loop_work_idle(const struct loop *loop);
+/* Lets the worker finish what it was given, calls every done(), and ends it. */
+void loop_work_finish(struct loop *loop);

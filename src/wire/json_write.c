@@ -193,3 +193,9 @@ void json_write_null(struct json_write *json, const char *key)
     begin(json, key);
     buf_text(json->out, "null");
 }
+
+void json_write_raw(struct json_write *json, const char *key, const char *text, size_t length)
+{
+    begin(json, key);
+    buf_put(json->out, text, length);
+}

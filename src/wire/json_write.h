@@ -32,6 +32,8 @@ void json_write_u64(struct json_write *json, const char *key, uint64_t value);
 void json_write_double(struct json_write *json, const char *key, double value);
 void json_write_bool(struct json_write *json, const char *key, bool value);
 void json_write_null(struct json_write *json, const char *key);
+/* A value that is JSON already. */
+void json_write_raw(struct json_write *json, const char *key, const char *text, size_t length);
 
 /* The pieces, for writers of their own: a quoted string, a number with the fewest digits. */
 void json_put_string(struct buf *out, const char *text, size_t length);

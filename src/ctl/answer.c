@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - what the handlers of routes have in common: bodies, queries, refusals, the job of a path. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "ctl/server.h"
+#include "wire/decimal.h"
+#include "wire/duration.h"
+#include "wire/json_read.h"
+
+void reply_refused(struct request *request, const struct entry_result *result)
+{
+    const char *reason = result->reason[0] ? result->reason : NULL, *code = "Internal";
+    int status = 500;
+
+    switch (-result->code) {
+    case ENOENT:
+        status = 404;
+        code = "NotFound";
+        break;
+    case EPERM:
+    case EACCES:
+        status = 403;
+        code = "NotAllowed";
+        break;
+    case EINVAL:
+        status = 400;
+        code = "InvalidSpec";
+        break;
+    case ERANGE:
+        status = 422;
+        code = "Infeasible";
+        break;
+    case ENOSPC:
+        status = reason && strcmp(reason, "Busy") != 0 ? 422 : 503;
+        code = "Busy";
+        break;
+    case EALREADY:
+    case EBUSY:
+    case EEXIST:
+        status = 409;
+        code = "Conflict";
+        break;
+    default:
+        break;
+    }
+    reply_problem(request, status, reason ? reason : code, result->hint, "%s",
+                  result->text.text[0] ? result->text.text : "refused");
+}
+
+static bool list_has(const char *const *names, const char *name, size_t size)
+{
+    for (; *names; names++)
+        if (strlen(*names) == size && memcmp(*names, name, size) == 0)
+            return true;
+    return false;
+}
+
+json_t *request_object(struct request *request, const char *const *keys)
+{
+    const struct http_message *m = request->message;
+    struct error err;
+    json_t *body = NULL, *value;
+    const char *key;
+
+    if (m->body_size == 0)
+        body = json_object();
+    else if (json_read("body", m->body, m->body_size, &body, &err) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "%s", err.text);
+        return NULL;
+    }
+    if (!json_is_object(body)) {
+        reply_problem(request, 400, "BadRequest", NULL, "the body must be a JSON object");
+        json_decref(body);
+        return NULL;
+    }
+    json_object_foreach(body, key, value)
+    {
+        if (list_has(keys, key, strlen(key)))
+            continue;
+        reply_problem(request, 400, "UnknownKey", NULL, "unknown key '%.64s'", key);
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
+bool query_known(struct request *request, const char *const *names)
+{
+    const char *at = request->query, *name, *value;
+    size_t name_size, size;
+
+    while (http_query_next(&at, &name, &name_size, &value, &size))
+        if (!list_has(names, name, name_size)) {
+            reply_problem(request, 400, "UnknownKey", NULL, "unknown query parameter '%.*s'",
+                          (int)(name_size < 64 ? name_size : 64), name);
+            return false;
+        }
+    return true;
+}
+
+bool query_text(struct request *request, const char *name, char *out, size_t size)
+{
+    const char *value;
+    size_t length;
+
+    out[0] = '\0';
+    if (!http_query_find(request->query, name, 0, &value, &length) || length >= size)
+        return false;
+    memcpy(out, value, length);
+    out[length] = '\0';
+    return http_unescape(out, true) == 0;
+}
+
+int query_i64(struct request *request, const char *name, int64_t min, int64_t max, int64_t *value)
+{
+    char text[64];
+    int64_t number;
+
+    if (!query_text(request, name, text, sizeof(text)))
+        return 0;
+    if (decimal_parse_i64(text, strlen(text), &number) < 0 || number < min || number > max) {
+        reply_problem(request, 400, "BadRequest", NULL, "%s: expected a number from %lld to %lld", name, (long long)min,
+                      (long long)max);
+        return -EINVAL;
+    }
+    *value = number;
+    return 0;
+}
+
+bool query_flag(struct request *request, const char *name)
+{
+    char text[16];
+
+    return query_text(request, name, text, sizeof(text)) &&
+           (strcmp(text, "1") == 0 || strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || text[0] == '\0');
+}
+
+int query_time(struct request *request, const char *name, usec_t *value)
+{
+    char text[64];
+
+    if (!query_text(request, name, text, sizeof(text)))
+        return 0;
+    if (instant_parse(text, strlen(text), value) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL,
+                      "%s: expected a time like 2026-01-31T12:00:00Z or seconds since 1970", name);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+const struct book_job *request_job(struct request *request)
+{
+    const struct book *book = server_book(request_server(request));
+    const char *text = request->params[0], *mark = strchr(text, '_');
+    const struct book_job *job = NULL, *elements[1];
+    int64_t id = 0, index = -1;
+    size_t length = mark ? (size_t)(mark - text) : strlen(text);
+
+    if (decimal_parse_i64(text, length, &id) == 0 && id > 0 &&
+        (!mark || (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) == 0 && index >= 0))) {
+        job = book_find(book, id);
+        if (mark) {
+            /* Elements have consecutive ids from the array's on; indices may have gaps. */
+            size_t count = book_array(book, id, elements, 1);
+            const struct book_job **all = count ? mem_zalloc(count, sizeof(*all)) : NULL;
+
+            job = NULL;
+            if (all) {
+                count = book_array(book, id, all, count);
+                for (size_t i = 0; i < count && !job; i++)
+                    if (all[i]->array_index == index)
+                        job = all[i];
+            }
+            mem_free(all);
+        }
+    }
+    if (!job)
+        reply_problem(request, 404, "NotFound", NULL, "no job %.40s", text);
+    return job;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conf.c - muster.yaml, section by section, each a table of keys. */
+#include "ctl/conf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dir.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "policy/registry.h"
+#include "wire/duration.h"
+#include "wire/yaml_doc.h"
+
+enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_SPAN, VALUE_SIZE };
+
+/* A scalar key and where its value goes. */
+struct scalar {
+    const char *name;
+    enum value_kind kind;
+    void *to;
+    int64_t min, max;
+};
+
+static const char *const privacy_names[PRIVACY_COUNT] = { "names", "sizes", "none" };
+
+void conf_init(struct conf *conf)
+{
+    *conf = (struct conf){
+        .lease = 120 * USEC_SEC,
+        .node_timeout = 15 * USEC_SEC,
+        .beat = 5 * USEC_SEC,
+        .grace = 30 * USEC_SEC,
+        .jobs_max = 1 << 20,
+        .finished_keep = 10000,
+        .pending_max = 20000,
+        .snapshot_every = 50000,
+        .conns_max = 10000,
+        .conns_address_max = 1000,
+        .body_max = 4 << 20,
+        .sse_max = 256,
+        .header_time = 10 * USEC_SEC,
+        .body_time = 60 * USEC_SEC,
+        .idle_time = 75 * USEC_SEC,
+        .send_time = 30 * USEC_SEC,
+    };
+}
+
+void conf_done(struct conf *conf)
+{
+    char **texts[] = { &conf->cluster, &conf->state,  &conf->log,        &conf->tls_cert,
+                       &conf->tls_key, &conf->tls_ca, &conf->tls_ca_key, &conf->policy };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        mem_free(take(*texts[i]));
+    for (size_t i = 0; i < conf->listen_count; i++)
+        mem_free(conf->listen[i]);
+    for (size_t i = 0; i < conf->admin_count; i++)
+        mem_free(conf->admins[i]);
+    json_decref(conf->vcs);
+    *conf = (struct conf){ 0 };
+}
+
+static int text_set(char **to, const char *text)
+{
+    char *copy = mem_strdup(text);
+
+    if (!copy)
+        return -ENOMEM;
+    mem_free(*to);
+    *to = copy;
+    return 0;
+}
+
+static int scalar_read(struct yaml_doc *doc, yaml_node_t *node, const struct scalar *what, struct error *err)
+{
+    const char *text;
+    uint64_t size;
+    usec_t span;
+    int r = yaml_name(doc, node, what->name, &text, err);
+
+    if (r < 0)
+        return r;
+    switch (what->kind) {
+    case VALUE_TEXT:
+        r = text_set(what->to, text);
+        return r < 0 ? error_set(err, r, "out of memory") : 0;
+    case VALUE_COUNT:
+        return yaml_i64(doc, node, what->min, what->max, what->to, err);
+    case VALUE_SPAN:
+        if (duration_parse(text, strlen(text), &span) < 0)
+            return yaml_fail(doc, node, err, "%s: '%s' is not a span of time like 90s, 5m or 2h", what->name, text);
+        if (span < what->min || span > what->max)
+            return yaml_fail(doc, node, err, "%s: must be from %lld ms to %lld s", what->name,
+                             (long long)(what->min / USEC_MSEC), (long long)(what->max / USEC_SEC));
+        *(usec_t *)what->to = span;
+        return 0;
+    case VALUE_SIZE:
+        if (size_parse_bytes(text, strlen(text), &size) < 0 || size < (uint64_t)what->min || size > (uint64_t)what->max)
+            return yaml_fail(doc, node, err, "%s: expected a size like 4M, at most %lld MiB", what->name,
+                             (long long)(what->max >> 20));
+        *(int64_t *)what->to = (int64_t)size;
+        return 0;
+    }
+    return 0;
+}
+
+/* A mapping of scalars. */
+static int section_read(struct yaml_doc *doc, yaml_node_t *map, const struct scalar *table, size_t count,
+                        struct error *err)
+{
+    struct yaml_key keys[16] = { 0 };
+    int r;
+
+    for (size_t i = 0; i < count; i++)
+        keys[i].name = table[i].name;
+    r = yaml_keys(doc, map, keys, count, err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (keys[i].value)
+            r = scalar_read(doc, keys[i].value, &table[i], err);
+    return r;
+}
+
+/* One text or a list of them, in place of what there was. */
+static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const char *what, char **to, size_t *count, size_t max,
+                      struct error *err)
+{
+    yaml_node_t *item = node;
+    const char *text;
+    int r = 0;
+
+    while (*count)
+        mem_free(take(to[--*count]));
+    for (size_t i = 0; node->type == YAML_SEQUENCE_NODE ? yaml_item(doc, node, i, &item) : i == 0; i++) {
+        if (i == max)
+            return yaml_fail(doc, item, err, "%s: more than %zu", what, max);
+        r = yaml_name(doc, item, what, &text, err);
+        if (r == 0)
+            r = text_set(&to[i], text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
+        if (r < 0)
+            return r;
+        *count = i + 1;
+    }
+    return 0;
+}
+
+static int auth_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
+{
+    struct yaml_key keys[] = { { .name = "admins" }, { .name = "anonymous" }, { .name = "privacy" } };
+    const char *text;
+    int r = yaml_keys(doc, map, keys, 3, err);
+
+    if (r == 0 && keys[0].value)
+        r = texts_read(doc, keys[0].value, "admins", conf->admins, &conf->admin_count, CONF_ADMINS_MAX, err);
+    if (r == 0 && keys[1].value) {
+        r = yaml_name(doc, keys[1].value, "anonymous", &text, err);
+        if (r == 0 && strcmp(text, "read") != 0 && strcmp(text, "none") != 0)
+            return yaml_fail(doc, keys[1].value, err, "anonymous: expected read or none");
+        if (r == 0)
+            conf->anonymous_read = strcmp(text, "read") == 0;
+    }
+    if (r == 0 && keys[2].value) {
+        int found = -1;
+
+        r = yaml_name(doc, keys[2].value, "privacy", &text, err);
+        for (int i = 0; r == 0 && i < PRIVACY_COUNT; i++)
+            if (strcmp(text, privacy_names[i]) == 0)
+                found = i;
+        if (r == 0 && found < 0)
+            return yaml_fail(doc, keys[2].value, err, "privacy: expected names, sizes or none");
+        if (r == 0)
+            conf->privacy = (enum privacy)found;
+    }
+    return r;
+}
+
+/* YAML as JSON: numbers and switches where they look like it, else texts. */
+static json_t *tree_of(struct yaml_doc *doc, yaml_node_t *node, int depth)
+{
+    yaml_node_t *key, *value;
+    json_t *tree;
+
+    if (depth > 8)
+        return NULL;
+    if (node->type == YAML_MAPPING_NODE) {
+        tree = json_object();
+        for (size_t i = 0; tree && yaml_pair(doc, node, i, &key, &value); i++)
+            if (key->type != YAML_SCALAR_NODE ||
+                json_object_set_new(tree, (const char *)key->data.scalar.value, tree_of(doc, value, depth + 1)) < 0) {
+                json_decref(tree);
+                return NULL;
+            }
+        return tree;
+    }
+    if (node->type == YAML_SEQUENCE_NODE) {
+        tree = json_array();
+        for (size_t i = 0; tree && yaml_item(doc, node, i, &value); i++)
+            if (json_array_append_new(tree, tree_of(doc, value, depth + 1)) < 0) {
+                json_decref(tree);
+                return NULL;
+            }
+        return tree;
+    }
+    if (node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
+        const char *text = (const char *)node->data.scalar.value;
+        char *end;
+        long long number = strtoll(text, &end, 10);
+
+        if (*text && *end == '\0')
+            return json_integer(number);
+        if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+            return json_boolean(text[0] == 't');
+    }
+    return node->type == YAML_SCALAR_NODE
+               ? json_stringn((const char *)node->data.scalar.value, node->data.scalar.length)
+               : NULL;
+}
+
+static int vcs_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
+{
+    json_t *tree;
+    int r = yaml_map_check(doc, map, "vcs", err);
+
+    if (r < 0)
+        return r;
+    tree = tree_of(doc, map, 0);
+    if (!tree)
+        return yaml_fail(doc, map, err, "vcs: too deep, or a key that is no text");
+    json_decref(conf->vcs);
+    conf->vcs = tree;
+    return 0;
+}
+
+static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *conf, struct error *err)
+{
+    const char *text;
+    int r = yaml_name(doc, node, "policy", &text, err);
+
+    if (r < 0)
+        return r;
+    if (!policy_find(text))
+        return yaml_fail(doc, node, err, "policy: there is no '%s'; `muster sim run --help` lists them", text);
+    return text_set(&conf->policy, text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+enum { K_CLUSTER, K_STATE, K_LOG, K_LISTEN, K_TLS, K_AUTH, K_POLICY, K_VCS, K_LEASE, K_LIMITS, K_COUNT };
+
+static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct conf *conf, struct error *err)
+{
+    const struct scalar tls[] = { { "cert", VALUE_TEXT, &conf->tls_cert, 0, 0 },
+                                  { "key", VALUE_TEXT, &conf->tls_key, 0, 0 },
+                                  { "ca", VALUE_TEXT, &conf->tls_ca, 0, 0 },
+                                  { "ca_key", VALUE_TEXT, &conf->tls_ca_key, 0, 0 } };
+    const struct scalar lease[] = { { "time", VALUE_SPAN, &conf->lease, USEC_SEC, USEC_DAY },
+                                    { "node_timeout", VALUE_SPAN, &conf->node_timeout, USEC_SEC / 10, USEC_DAY },
+                                    { "beat", VALUE_SPAN, &conf->beat, USEC_SEC / 20, USEC_HOUR },
+                                    { "grace", VALUE_SPAN, &conf->grace, 0, USEC_DAY } };
+    const struct scalar limits[] = {
+        { "jobs", VALUE_COUNT, &conf->jobs_max, 1, 1 << 24 },
+        { "finished", VALUE_COUNT, &conf->finished_keep, 1, 1 << 24 },
+        { "pending", VALUE_COUNT, &conf->pending_max, 1, 1 << 24 },
+        { "snapshot_every", VALUE_COUNT, &conf->snapshot_every, 100, 1 << 30 },
+        { "connections", VALUE_COUNT, &conf->conns_max, 1, 1 << 20 },
+        { "connections_per_address", VALUE_COUNT, &conf->conns_address_max, 1, 1 << 20 },
+        { "body", VALUE_SIZE, &conf->body_max, 65536, 64 << 20 },
+        { "event_streams", VALUE_COUNT, &conf->sse_max, 1, 1 << 16 },
+        { "header_time", VALUE_SPAN, &conf->header_time, USEC_SEC / 10, USEC_HOUR },
+        { "body_time", VALUE_SPAN, &conf->body_time, USEC_SEC / 10, USEC_HOUR },
+        { "idle_time", VALUE_SPAN, &conf->idle_time, USEC_SEC / 10, USEC_DAY },
+        { "send_time", VALUE_SPAN, &conf->send_time, USEC_SEC / 10, USEC_HOUR },
+    };
+    int r = 0;
+
+    if (keys[K_LISTEN].value)
+        r = texts_read(doc, keys[K_LISTEN].value, "listen", conf->listen, &conf->listen_count, CONF_LISTEN_MAX, err);
+    if (r == 0 && keys[K_TLS].value)
+        r = section_read(doc, keys[K_TLS].value, tls, sizeof(tls) / sizeof(tls[0]), err);
+    if (r == 0 && keys[K_AUTH].value)
+        r = auth_read(doc, keys[K_AUTH].value, conf, err);
+    if (r == 0 && keys[K_POLICY].value)
+        r = policy_read(doc, keys[K_POLICY].value, conf, err);
+    if (r == 0 && keys[K_VCS].value)
+        r = vcs_read(doc, keys[K_VCS].value, conf, err);
+    if (r == 0 && keys[K_LEASE].value)
+        r = section_read(doc, keys[K_LEASE].value, lease, sizeof(lease) / sizeof(lease[0]), err);
+    if (r == 0 && keys[K_LIMITS].value)
+        r = section_read(doc, keys[K_LIMITS].value, limits, sizeof(limits) / sizeof(limits[0]), err);
+    return r;
+}
+
+int conf_parse(const char *file, const char *text, size_t size, struct conf *conf, struct error *err)
+{
+    static const char *const names[K_COUNT] = { "cluster", "state",  "log", "listen", "tls",
+                                                "auth",    "policy", "vcs", "lease",  "limits" };
+    const struct scalar top[] = { { "cluster", VALUE_TEXT, &conf->cluster, 0, 0 },
+                                  { "state", VALUE_TEXT, &conf->state, 0, 0 },
+                                  { "log", VALUE_TEXT, &conf->log, 0, 0 } };
+    struct bytes bytes = { (char *)(uintptr_t)text, size };
+    struct yaml_key keys[K_COUNT] = { 0 };
+    struct yaml_doc doc;
+    int r = yaml_open(file, &bytes, &doc, err);
+
+    if (r < 0)
+        return r;
+    for (int i = 0; i < K_COUNT; i++)
+        keys[i].name = names[i];
+    r = yaml_keys(&doc, yaml_top(&doc), keys, K_COUNT, err);
+    for (size_t i = 0; r == 0 && i < 3; i++)
+        if (keys[i].value)
+            r = scalar_read(&doc, keys[i].value, &top[i], err);
+    if (r == 0 && keys[K_LOG].value && log_level_find(conf->log) < 0)
+        r = yaml_fail(&doc, keys[K_LOG].value, err, "log: expected err, warn, info or debug");
+    if (r == 0)
+        r = sections_read(&doc, keys, conf, err);
+    yaml_close(&doc);
+    return r;
+}
+
+static int file_parse(const char *path, struct conf *conf, struct error *err)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    int r = file_read(path, YAML_BYTES_MAX, &bytes, err);
+
+    return r < 0 ? r : conf_parse(path, bytes.data, bytes.size, conf, err);
+}
+
+int conf_read(const char *path, struct conf *conf, struct error *err)
+{
+    struct names names = { 0 };
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    int r = file_parse(path, conf, err);
+
+    if (r < 0)
+        return r;
+    (void)snprintf(folder, sizeof(folder) - 300, "%.*sconf.d", slash ? (int)(slash - path + 1) : 0, path);
+    if (!dir_is(folder))
+        return 0;
+    r = dir_list(folder, &names, err);
+    for (uint32_t i = 0; r == 0 && i < names.count; i++) {
+        const char *name = names_get(&names, i), *dot = strrchr(name, '.');
+        char file[4400];
+
+        if (!dot || strcmp(dot, ".yaml") != 0)
+            continue;
+        (void)snprintf(file, sizeof(file), "%s/%s", folder, name);
+        r = file_parse(file, conf, err);
+    }
+    names_done(&names);
+    return r;
+}
+
+int conf_check(const struct conf *conf, struct error *err)
+{
+    if (conf->listen_count == 0)
+        return error_set(err, -EINVAL, "listen: nothing to listen on");
+    if (conf->beat * 2 > conf->node_timeout)
+        return error_set(err, -EINVAL, "lease: node_timeout must be at least two beats");
+    if (conf->node_timeout > conf->lease)
+        return error_set(err, -EINVAL, "lease: node_timeout must not be longer than time");
+    if (!conf->tls_cert != !conf->tls_key)
+        return error_set(err, -EINVAL, "tls: cert and key go together");
+    for (size_t i = 0; i < conf->listen_count; i++)
+        if (conf->listen[i][0] != '/' && !conf->tls_cert && strncmp(conf->listen[i], "127.", 4) != 0 &&
+            strncmp(conf->listen[i], "localhost:", 10) != 0 && strncmp(conf->listen[i], "[::1]:", 6) != 0)
+            return error_set(err, -EINVAL, "listen: %s is reachable from elsewhere, which needs tls (`musterd init`)",
+                             conf->listen[i]);
+    return 0;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon.c - the life of musterd.
+ *
+ * Configuration, store, drive, listeners, agents; then the loop. A first signal to end stops taking requests, lets the
+ * batch under way become durable and answered, writes a snapshot and goes; a second one goes at once. What was
+ * acknowledged is durable in either case.
+ */
+#include "ctl/daemon.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "ctl/feed.h"
+#include "ctl/forecast.h"
+#include "ctl/links.h"
+#include "ctl/stats.h"
+#include "io/log.h"
+
+enum { QUEUE_BYTES_MAX = 32 << 20 };
+
+struct daemon {
+    struct server server;
+    struct conf conf;
+    const struct daemon_options *options;
+    struct fake_nodes *fake;
+    struct loop_timer *stop_timer;
+    char temporary[64]; /* state that goes with us; "" */
+    char url[160];
+    usec_t stop_before;
+    bool fake_gone;
+};
+
+void notify_send(const char *text)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd;
+
+    if (!path || !*path || strlen(path) >= sizeof(address.sun_path))
+        return;
+    (void)strcpy(address.sun_path, path);
+    if (path[0] == '@')
+        address.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
+    (void)close(fd);
+}
+
+static int text_put(char **to, const char *text)
+{
+    mem_free(*to);
+    *to = mem_strdup(text);
+    return *to ? 0 : -ENOMEM;
+}
+
+/* A folder of our own for a cluster that is tried out. */
+static int state_temporary(struct daemon *daemon, struct error *err)
+{
+    const char *where = getenv("TMPDIR");
+
+    (void)snprintf(daemon->temporary, sizeof(daemon->temporary), "%s/muster-dev-XXXXXX",
+                   where && strlen(where) < 30 ? where : "/tmp");
+    if (!mkdtemp(daemon->temporary)) {
+        daemon->temporary[0] = '\0';
+        return error_set(err, -errno, "cannot make a folder for the state: %s", strerror(errno));
+    }
+    return text_put(&daemon->conf.state, daemon->temporary);
+}
+
+static int conf_standard(struct daemon *daemon, struct error *err)
+{
+    struct conf *conf = &daemon->conf;
+    int r = 0;
+
+    if (!conf->cluster)
+        r = text_put(&conf->cluster, daemon->options->dev ? "dev" : "muster");
+    if (r == 0 && !conf->policy)
+        r = text_put(&conf->policy, "fifo-skip");
+    if (r == 0 && daemon->options->listen) {
+        for (size_t i = 0; i < conf->listen_count; i++)
+            mem_free(take(conf->listen[i]));
+        conf->listen_count = 0;
+        r = text_put(&conf->listen[conf->listen_count++], daemon->options->listen);
+    }
+    if (r == 0 && conf->listen_count == 0)
+        r = text_put(&conf->listen[conf->listen_count++], daemon->options->dev ? "127.0.0.1:7717" : ":7717");
+    if (r == 0 && daemon->options->state)
+        r = text_put(&conf->state, daemon->options->state);
+    if (r == 0 && !conf->state)
+        return daemon->options->dev ? state_temporary(daemon, err)
+                                    : error_set(err, -EINVAL, "state: no folder for the state");
+    return r < 0 ? error_set(err, r, "out of memory") : 0;
+}
+
+static int conf_load(struct daemon *daemon, struct error *err)
+{
+    const struct daemon_options *options = daemon->options;
+    struct conf *conf = &daemon->conf;
+    int r = 0;
+
+    conf_init(conf);
+    if (options->dev) {
+        conf->node_timeout = 3 * USEC_SEC;
+        conf->beat = USEC_SEC;
+        conf->lease = 30 * USEC_SEC;
+        conf->conns_address_max = conf->conns_max;
+    }
+    if (options->config)
+        r = conf_read(options->config, conf, err);
+    if (r == 0)
+        r = conf_standard(daemon, err);
+    if (r == 0)
+        r = conf_check(conf, err);
+    if (r == 0 && conf->log)
+        log_level_set((enum log_level)log_level_find(conf->log));
+    if (r == 0 && options->log) {
+        if (log_level_find(options->log) < 0)
+            return error_set(err, -EINVAL, "--log: expected err, warn, info or debug");
+        log_level_set((enum log_level)log_level_find(options->log));
+    }
+    return r;
+}
+
+/* As many files as we may have: one a connection. */
+static void files_raise(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void self_fill(struct server *server)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+
+    server->uid = geteuid();
+    server->gid = getegid();
+    server->started = clock_now();
+    if (getpwuid_r(server->uid, &entry, text, sizeof(text), &found) == 0 && found)
+        (void)snprintf(server->user, sizeof(server->user), "%s", found->pw_name);
+    else
+        (void)snprintf(server->user, sizeof(server->user), "uid%u", (unsigned)server->uid);
+}
+
+static void on_answered(void *arg, const struct request *request, usec_t took)
+{
+    struct server *server = arg;
+
+    stats_request(server->stats, request, took);
+}
+
+static int parts_make(struct daemon *daemon, struct error *err)
+{
+    struct server *server = &daemon->server;
+    const struct conf *conf = &daemon->conf;
+    struct http_server_config http = {
+        .limits = HTTP_LIMITS_STANDARD,
+        .header_time = conf->header_time,
+        .body_time = conf->body_time,
+        .idle_time = conf->idle_time,
+        .send_time = conf->send_time,
+        .queue_max = QUEUE_BYTES_MAX,
+        .handle = route_handle,
+        .answered = on_answered,
+        .arg = server,
+    };
+
+    http.limits.body_max = (size_t)conf->body_max;
+    server->stats = mem_zalloc(1, sizeof(*server->stats));
+    if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
+        links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
+        http_server_new(server->loop, &http, &server->http) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    return 0;
+}
+
+static int listen_all(struct daemon *daemon, struct error *err)
+{
+    struct server *server = &daemon->server;
+    const struct conf *conf = &daemon->conf;
+    int r = 0;
+
+    if (conf->tls_cert && !server->dev)
+        r = tls_server_new(&(struct tls_files){ conf->tls_cert, conf->tls_key, conf->tls_ca }, &server->tls, err);
+    for (size_t i = 0; r == 0 && i < conf->listen_count; i++) {
+        struct net_options options = {
+            .address = conf->listen[i],
+            .tls = conf->listen[i][0] == '/' ? NULL : server->tls,
+            .conns_max = (size_t)conf->conns_max,
+            .conns_address_max = (size_t)conf->conns_address_max,
+            .handshake = conf->header_time,
+            .socket_mode = 0666,
+        };
+        struct net_listener *listener = NULL;
+
+        r = http_server_listen(server->http, &options, &listener, err);
+        if (r < 0)
+            break;
+        server->listeners[server->listener_count++] = listener;
+        log_info("listening", "on", net_listener_address(listener), "tls", options.tls ? "yes" : "no");
+        if (!daemon->url[0] && conf->listen[i][0] != '/')
+            (void)snprintf(daemon->url, sizeof(daemon->url), "%s://%s", options.tls ? "https" : "http",
+                           net_listener_address(listener));
+    }
+    return r;
+}
+
+/* The virtual clusters of the file, as a change like any other; only when the file says some. */
+static void on_configured(void *arg, const struct entry_result *result)
+{
+    (void)arg;
+    if (result->code < 0)
+        log_err("the virtual clusters of the configuration were refused", "error", result->text.text);
+}
+
+static void vcs_offer(struct daemon *daemon)
+{
+    struct entry_result refused = { 0 };
+    json_t *body;
+
+    if (!daemon->conf.vcs)
+        return;
+    body = json_pack("{s:O, s:s}", "vcs", daemon->conf.vcs, "policy", daemon->conf.policy);
+    if (drive_offer(daemon->server.drive, ENTRY_CONFIG, body, on_configured, NULL, &refused) < 0)
+        on_configured(NULL, &refused);
+}
+
+static void stop_now(struct daemon *daemon)
+{
+    loop_stop(daemon->server.loop);
+}
+
+static void on_stop_tick(void *arg)
+{
+    struct daemon *daemon = arg;
+    struct server *server = &daemon->server;
+
+    drive_turn(server->drive);
+    if ((drive_quiet(server->drive) && (daemon->fake_gone || !daemon->fake)) || clock_now() > daemon->stop_before)
+        stop_now(daemon);
+}
+
+static void on_fake_gone(void *arg)
+{
+    struct daemon *daemon = arg;
+
+    daemon->fake_gone = true;
+}
+
+static void on_stop(void *arg)
+{
+    struct daemon *daemon = arg;
+    struct server *server = &daemon->server;
+
+    if (server->stopping) {
+        stop_now(daemon);
+        return;
+    }
+    log_info("stopping");
+    notify_send("STOPPING=1");
+    server->stopping = true;
+    daemon->stop_before = clock_now() + 10 * USEC_SEC;
+    for (size_t i = 0; i < server->listener_count; i++)
+        net_listener_close(take(server->listeners[i]));
+    server->listener_count = 0;
+    if (daemon->fake)
+        fake_stop(daemon->fake, on_fake_gone, daemon);
+    loop_timer_every(daemon->stop_timer, 10 * USEC_MSEC);
+}
+
+/* SIGHUP: virtual clusters, admins, log level and certificates anew. What needs a restart is said. */
+static void on_reload(void *arg)
+{
+    struct daemon *daemon = arg;
+    struct tls_context *tls = NULL;
+    struct conf fresh;
+    struct error err;
+    int r;
+
+    if (!daemon->options->config)
+        return;
+    notify_send("RELOADING=1");
+    conf_init(&fresh);
+    r = conf_read(daemon->options->config, &fresh, &err);
+    if (r == 0 && fresh.tls_cert && daemon->server.tls)
+        r = tls_server_new(&(struct tls_files){ fresh.tls_cert, fresh.tls_key, fresh.tls_ca }, &tls, &err);
+    if (r < 0) {
+        log_err("not reloaded", "error", err.text);
+    } else {
+        json_t *vcs = daemon->conf.vcs;
+
+        daemon->conf.vcs = take(fresh.vcs);
+        json_decref(vcs);
+        for (size_t i = 0; i < CONF_ADMINS_MAX; i++) {
+            char *admin = daemon->conf.admins[i];
+
+            daemon->conf.admins[i] = fresh.admins[i];
+            fresh.admins[i] = admin;
+        }
+        r = (int)daemon->conf.admin_count;
+        daemon->conf.admin_count = fresh.admin_count;
+        fresh.admin_count = (size_t)r;
+        if (fresh.log)
+            log_level_set((enum log_level)log_level_find(fresh.log));
+        /* The old context stays for the connections that use it. */
+        for (size_t i = 0; tls && i < daemon->server.listener_count; i++)
+            if (net_listener_address(daemon->server.listeners[i])[0] != '/')
+                net_listener_tls(daemon->server.listeners[i], tls);
+        vcs_offer(daemon);
+        log_info("reloaded", "file", daemon->options->config);
+    }
+    conf_done(&fresh);
+    notify_send("READY=1");
+}
+
+static void greet(const struct daemon *daemon)
+{
+    if (!daemon->options->dev)
+        return;
+    printf("musterd: %s, cluster '%s', state in %s\n", daemon->url, daemon->conf.cluster, daemon->conf.state);
+    if (daemon->options->fake)
+        printf("musterd: emulating %s; jobs are real processes, GPUs are not\n", daemon->options->fake);
+    printf("musterd: export MUSTER_URL=%s\n", daemon->url);
+    (void)fflush(stdout);
+}
+
+static int daemon_start(struct daemon *daemon, struct error *err)
+{
+    struct server *server = &daemon->server;
+    int r = conf_load(daemon, err);
+
+    if (r == 0 && daemon->options->fake)
+        r = fake_check(daemon->options->fake, err);
+    if (r < 0 || daemon->options->check)
+        return r;
+    r = loop_new(&server->loop, err);
+    if (r == 0)
+        r = parts_make(daemon, err);
+    if (r == 0 && mkdir(daemon->conf.state, 0700) < 0 && errno != EEXIST)
+        r = error_set(err, -errno, "%s: %s", daemon->conf.state, strerror(errno));
+    if (r == 0)
+        r = drive_open(server, err);
+    if (r == 0)
+        r = listen_all(daemon, err);
+    if (r == 0)
+        r = loop_timer_new(server->loop, on_stop_tick, daemon, &daemon->stop_timer);
+    if (r < 0)
+        return r;
+    (void)loop_signal(server->loop, SIGTERM, on_stop, daemon);
+    (void)loop_signal(server->loop, SIGINT, on_stop, daemon);
+    (void)loop_signal(server->loop, SIGHUP, on_reload, daemon);
+    vcs_offer(daemon);
+    if (daemon->options->fake)
+        r = fake_start(server, daemon->options->fake, daemon->url, &daemon->fake, err);
+    return r;
+}
+
+static void temporary_remove(const struct daemon *daemon)
+{
+    char command[128];
+
+    if (!daemon->temporary[0])
+        return;
+    (void)snprintf(command, sizeof(command), "rm -rf -- '%s'", daemon->temporary);
+    if (system(command) != 0) // NOLINT(cert-env33-c,concurrency-mt-unsafe): a path of mkdtemp's
+        log_warn("state left behind", "folder", daemon->temporary);
+}
+
+static void daemon_end(struct daemon *daemon)
+{
+    struct server *server = &daemon->server;
+
+    for (size_t i = 0; i < server->listener_count; i++)
+        net_listener_close(server->listeners[i]);
+    loop_work_finish(server->loop);
+    http_server_stop(take(server->http));
+    fake_free(daemon->fake);
+    loop_timer_free(daemon->stop_timer);
+    loop_timer_free(server->wake);
+    drive_free(take(server->drive));
+    feed_stop(server->feed);
+    links_stop(server->links);
+    loop_free(server->loop); /* connections close in here */
+    forecast_free(server->forecast);
+    feed_free(server->feed);
+    links_free(server->links);
+    store_close(server->store);
+    tls_context_free(server->tls);
+    mem_free(server->stats);
+    conf_done(&daemon->conf);
+    temporary_remove(daemon);
+}
+
+int daemon_run(const struct daemon_options *options)
+{
+    static struct daemon daemon;
+    struct error err = { 0 };
+    int r;
+
+    daemon.options = options;
+    daemon.server.conf = &daemon.conf;
+    daemon.server.dev = options->dev;
+    (void)signal(SIGPIPE, SIG_IGN);
+    files_raise();
+    self_fill(&daemon.server);
+    r = daemon_start(&daemon, &err);
+    if (r < 0)
+        fprintf(stderr, "musterd: error: %s\n", err.text);
+    if (r == 0 && !options->check) {
+        greet(&daemon);
+        notify_send("READY=1");
+        log_info("ready", "cluster", daemon.conf.cluster, "state", daemon.conf.state);
+        loop_run(daemon.server.loop);
+        log_info("stopped");
+    }
+    if (daemon.server.loop)
+        daemon_end(&daemon);
+    else
+        conf_done(&daemon.conf);
+    return r == 0 ? 0 : r == -EINVAL ? 2 : 1;
+}

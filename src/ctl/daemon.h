@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* daemon.h - musterd as a whole: what main() is told, and its life from the store to the last connection. */
+#include "ctl/server.h"
+
+struct daemon_options {
+    const char *config, *listen, *state, *fake, *log;
+    bool dev, check;
+};
+
+/* Runs until it is told to stop; the exit status. */
+int daemon_run(const struct daemon_options *options);
+
+/* `musterd init`. */
+struct init_options {
+    const char *dir, *state, *hosts, *cluster;
+};
+int init_run(const struct init_options *options);
+
+/* What the drive needs of a loop. `server` is the argument of the host. */
+void host_fill(struct server *server, struct drive_host *ret_host);
+int drive_open(struct server *server, struct error *err);
+
+/* dev.c: emulated nodes in this process. */
+struct fake_nodes;
+/* "4x8:H100[,2x4:A100]" */
+int fake_check(const char *text, struct error *err);
+int fake_start(struct server *server, const char *text, const char *url, struct fake_nodes **ret_nodes,
+               struct error *err);
+void fake_stop(struct fake_nodes *nodes, void (*done)(void *arg), void *arg);
+void fake_free(struct fake_nodes *nodes);
+
+/* To systemd, where it listens. */
+void notify_send(const char *text);

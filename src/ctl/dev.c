@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dev.c - emulated nodes in the controller's own process: real agents that run real processes, on GPUs that are not
+ * there. They dial in over loopback as any agent does. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/embed.h"
+#include "base/alloc.h"
+#include "ctl/daemon.h"
+#include "io/log.h"
+
+enum { FAKE_NODES_MAX = 2000, FAKE_GPUS_MAX = 64 };
+
+struct fake_group {
+    long nodes, gpus;
+    char sku[64];
+};
+
+struct fake_nodes {
+    struct agents *agents;
+};
+
+/* One "4x8:H100"; *at moves behind it. */
+static int group_read(const char **at, struct fake_group *ret, struct error *err)
+{
+    const char *text = *at;
+    size_t length = strcspn(text, ",");
+    int used = 0;
+
+    *ret = (struct fake_group){ 0 };
+    if (length >= 100 || sscanf(text, "%4ldx%3ld:%63[A-Za-z0-9_-]%n", &ret->nodes, &ret->gpus, ret->sku, &used) != 3 ||
+        (size_t)used != length)
+        return error_set(err, -EINVAL, "--fake: expected NODESxGPUS:TYPE like 4x8:H100, got '%.60s'", text);
+    if (ret->nodes < 1 || ret->nodes > FAKE_NODES_MAX || ret->gpus < 1 || ret->gpus > FAKE_GPUS_MAX)
+        return error_set(err, -EINVAL, "--fake: from 1 to %d nodes with 1 to %d GPUs", FAKE_NODES_MAX, FAKE_GPUS_MAX);
+    *at = text + length + (text[length] == ',');
+    return 0;
+}
+
+int fake_check(const char *text, struct error *err)
+{
+    struct fake_group group;
+    long all = 0;
+    int r = 0;
+
+    while (r == 0 && *text) {
+        r = group_read(&text, &group, err);
+        all += group.nodes;
+    }
+    if (r == 0 && all > FAKE_NODES_MAX)
+        return error_set(err, -EINVAL, "--fake: more than %d nodes", FAKE_NODES_MAX);
+    return r == 0 && all == 0 ? error_set(err, -EINVAL, "--fake: no nodes") : r;
+}
+
+static void on_log(void *arg, const char *line)
+{
+    (void)arg;
+    log_debug("agent", "line", line);
+}
+
+static int group_start(struct fake_nodes *nodes, const struct server *server, const struct fake_group *group,
+                       const char *url, long *number, int width, struct error *err)
+{
+    char name[64], state[4096], fake[96];
+    int r = 0;
+
+    for (long i = 0; r == 0 && i < group->nodes; i++) {
+        struct agent_config config = { .url = url,
+                                       .node = name,
+                                       .state = state,
+                                       .fake = fake,
+                                       .address = "127.0.0.1",
+                                       .cgroup = NULL,
+                                       .allow_root = true,
+                                       .private_tmp = 0 };
+
+        (void)snprintf(name, sizeof(name), "gpu%0*ld", width, ++*number);
+        (void)snprintf(state, sizeof(state), "%s/nodes/%s", server->conf->state, name);
+        (void)snprintf(fake, sizeof(fake), "%ld:%s", group->gpus, group->sku);
+        r = agents_add(nodes->agents, &config, err);
+    }
+    return r;
+}
+
+int fake_start(struct server *server, const char *text, const char *url, struct fake_nodes **ret_nodes,
+               struct error *err)
+{
+    struct fake_nodes *nodes = mem_zalloc(1, sizeof(*nodes));
+    struct fake_group group;
+    const char *at = text;
+    long number = 0, all = 0;
+    int r = nodes ? 0 : error_set(err, -ENOMEM, "out of memory"), width = 2;
+
+    while (r == 0 && *at) {
+        r = group_read(&at, &group, err);
+        all += group.nodes;
+    }
+    for (long n = all; n >= 100; n /= 10)
+        width++;
+    if (r == 0)
+        r = agents_new(loop_uv(server->loop), &nodes->agents, err);
+    if (r == 0)
+        agents_log(nodes->agents, on_log, NULL);
+    for (at = text; r == 0 && *at;) {
+        r = group_read(&at, &group, err);
+        if (r == 0)
+            r = group_start(nodes, server, &group, url, &number, width, err);
+    }
+    if (r < 0) {
+        mem_free(nodes);
+        return r;
+    }
+    *ret_nodes = nodes;
+    return 0;
+}
+
+void fake_stop(struct fake_nodes *nodes, void (*done)(void *arg), void *arg)
+{
+    agents_stop(nodes->agents, true, done, arg);
+}
+
+void fake_free(struct fake_nodes *nodes)
+{
+    if (!nodes)
+        return;
+    agents_free(nodes->agents);
+    mem_free(nodes);
+}

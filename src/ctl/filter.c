@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* filter.c - which jobs a list means. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/rest.h"
+#include "wire/decimal.h"
+
+enum { IDS_MAX = 10000, IDS_TEXT_MAX = 8192 };
+
+int filter_state(struct job_filter *filter, const char *text)
+{
+    char copy[256];
+
+    if (strlen(text) >= sizeof(copy))
+        return -EINVAL;
+    (void)strcpy(copy, text);
+    for (char *save = NULL, *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        int phase = phase_find(word);
+
+        if (phase < 0)
+            return -EINVAL;
+        filter->phases |= 1U << phase;
+    }
+    return 0;
+}
+
+static int ids_read(struct request *request, struct job_filter *filter)
+{
+    char *text = mem_zalloc(IDS_TEXT_MAX, 1);
+    size_t capacity = 0;
+    int r = text ? 0 : -ENOMEM;
+
+    if (r == 0 && query_text(request, "ids", text, IDS_TEXT_MAX))
+        for (char *save = NULL, *word = strtok_r(text, ",", &save); word && r == 0; word = strtok_r(NULL, ",", &save)) {
+            int64_t id;
+
+            r = decimal_parse_i64(word, strlen(word), &id);
+            if (r == 0)
+                r = mem_grow((void **)&filter->ids, &capacity, filter->id_count + 1, IDS_MAX, sizeof(*filter->ids));
+            if (r == 0)
+                filter->ids[filter->id_count++] = id;
+        }
+    mem_free(text);
+    if (r < 0)
+        reply_problem(request, 400, "BadRequest", NULL, "ids: expected numbers with commas, at most %d", IDS_MAX);
+    return r;
+}
+
+int filter_read(struct request *request, struct job_filter *filter)
+{
+    char text[256], *mark;
+
+    *filter = (struct job_filter){ 0 };
+    (void)query_text(request, "user", filter->user, sizeof(filter->user));
+    (void)query_text(request, "vc", filter->vc, sizeof(filter->vc));
+    (void)query_text(request, "name", filter->name, sizeof(filter->name));
+    (void)query_text(request, "node", filter->node, sizeof(filter->node));
+    filter->all = query_flag(request, "all");
+    if (query_text(request, "tag", text, sizeof(text))) {
+        mark = strchr(text, '=');
+        if (mark)
+            *mark++ = '\0';
+        (void)snprintf(filter->tag, sizeof(filter->tag), "%.127s", text);
+        (void)snprintf(filter->tag_value, sizeof(filter->tag_value), "%.127s", mark ? mark : "");
+    }
+    if (query_text(request, "state", text, sizeof(text)) && filter_state(filter, text) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "state: there is no such state in '%.60s'", text);
+        return -EINVAL;
+    }
+    if (query_time(request, "since", &filter->since) < 0 || query_time(request, "until", &filter->until) < 0)
+        return -EINVAL;
+    if (ids_read(request, filter) < 0) {
+        filter_done(filter);
+        return -EINVAL;
+    }
+    if (filter->id_count)
+        filter->all = true;
+    return 0;
+}
+
+void filter_done(struct job_filter *filter)
+{
+    mem_free(take(filter->ids));
+}
+
+static bool on_node(const struct scene *scene, const struct book_job *job, const char *node)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    for (uint32_t i = 0; attempt && i < attempt->task_count; i++)
+        if (strcmp(node_name(scene, attempt->tasks[i].node), node) == 0)
+            return true;
+    return false;
+}
+
+static bool has_tag(const struct book_job *job, const char *key, const char *value)
+{
+    for (size_t i = 0; i < job->spec->tag_count; i++)
+        if (strcmp(job->spec->tags[i].key, key) == 0)
+            return !*value || strcmp(job->spec->tags[i].value, value) == 0;
+    return false;
+}
+
+/* A comma list that has the word. */
+static bool words_have(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (;;) {
+        size_t span = strcspn(words, ",");
+
+        if (span == length && memcmp(words, word, length) == 0)
+            return true;
+        if (!words[span])
+            return false;
+        words += span + 1;
+    }
+}
+
+bool filter_takes(const struct scene *scene, const struct job_filter *filter, const struct book_job *job)
+{
+    if (filter->phases ? !(filter->phases >> job->phase & 1) : !filter->all && phase_over(job->phase))
+        return false;
+    if (filter->user[0] && !words_have(filter->user, user_name(scene, job->user)))
+        return false;
+    if (filter->vc[0] && !words_have(filter->vc, vc_name(scene, job->vc)))
+        return false;
+    if (filter->name[0] && (!job->spec->name || strcmp(job->spec->name, filter->name) != 0))
+        return false;
+    if (filter->since && (job->end ? job->end : job->submit) < filter->since)
+        return false;
+    if (filter->until && job->submit > filter->until)
+        return false;
+    if (filter->tag[0] && !has_tag(job, filter->tag, filter->tag_value))
+        return false;
+    if (filter->node[0] && !on_node(scene, job, filter->node))
+        return false;
+    return render_shows(scene, job);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.c - the drive's side of the loop: clock, worker, timer, agents and listeners. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/daemon.h"
+#include "ctl/feed.h"
+#include "ctl/links.h"
+#include "ctl/stats.h"
+#include "io/log.h"
+
+static usec_t host_now(void *arg)
+{
+    (void)arg;
+    return clock_now();
+}
+
+static int host_work(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg)
+{
+    struct server *server = arg;
+
+    return loop_work(server->loop, work, done, work_arg);
+}
+
+static void on_wake(void *arg)
+{
+    struct server *server = arg;
+
+    if (server->drive)
+        drive_turn(server->drive);
+}
+
+static void host_wake_at(void *arg, usec_t at)
+{
+    struct server *server = arg;
+    usec_t now = clock_now();
+
+    if (at == USEC_NEVER)
+        loop_timer_stop(server->wake);
+    else
+        loop_timer_after(server->wake, at > now ? at - now : 0);
+}
+
+static void host_order(void *arg, const char *node, json_t *frame)
+{
+    struct server *server = arg;
+
+    if (server->stats)
+        server->stats->orders++;
+    if (server->links)
+        links_send(server->links, node, frame);
+}
+
+/* Waits and runs, when they become known. */
+static void job_count(struct server *server, const struct ctl_event *event)
+{
+    const struct book_job *job;
+    struct stats *stats = server->stats;
+    unsigned size;
+
+    if (!event->job || !server->drive || strncmp(event->kind, "job.", 4) != 0)
+        return;
+    job = book_find(server_book(server), event->job);
+    if (!job || job->vc >= STATS_VCS_MAX)
+        return;
+    size = size_class(job->wants.gpus);
+    if (strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
+        histogram_add(&stats->wait[job->vc][size], job->first_start - job->submit);
+    if (strcmp(event->kind, "job.ended") == 0 && phase_over(job->phase)) {
+        stats->finished[job->vc][job->phase]++;
+        if (job->last_start && job->end > job->last_start)
+            histogram_add(&stats->run[job->vc][size], job->end - job->last_start);
+    }
+}
+
+static void host_event(void *arg, const struct ctl_event *event)
+{
+    struct server *server = arg;
+
+    if (server->stats) {
+        server->stats->events++;
+        job_count(server, event);
+    }
+    if (server->feed)
+        feed_event(server->feed, event);
+    log_debug("event", "kind", event->kind, "job", LOG_I64(event->job), "node", event->node ? event->node : "");
+}
+
+static void host_decision(void *arg, const char *line)
+{
+    struct server *server = arg;
+
+    if (server->feed)
+        feed_decision(server->feed, line);
+}
+
+/* Nothing can be promised any more: better gone than wrong. Agents keep their jobs for their lease. */
+static void host_fatal(void *arg, const struct error *err)
+{
+    (void)arg;
+    log_err("the store failed; stopping", "error", err->text);
+    _exit(1);
+}
+
+void host_fill(struct server *server, struct drive_host *ret_host)
+{
+    *ret_host = (struct drive_host){
+        .now = host_now,
+        .work = host_work,
+        .wake_at = host_wake_at,
+        .order = host_order,
+        .event = host_event,
+        .decision = host_decision,
+        .fatal = host_fatal,
+        .arg = server,
+    };
+}
+
+static void on_turn(void *arg)
+{
+    struct server *server = arg;
+
+    if (server->drive)
+        drive_turn(server->drive);
+}
+
+int drive_open(struct server *server, struct error *err)
+{
+    const struct conf *conf = server->conf;
+    struct drive_config config = {
+        .ctl = { .cluster = conf->cluster,
+                 .policy = conf->policy,
+                 .jobs_max = (uint32_t)conf->jobs_max,
+                 .finished_keep = (uint32_t)conf->finished_keep,
+                 .lease = conf->lease,
+                 .node_timeout = conf->node_timeout,
+                 .grace = conf->grace,
+                 .virtual_time = conf->virtual_time },
+        .pending_max = (uint32_t)conf->pending_max,
+        .snapshot_every = (uint32_t)conf->snapshot_every,
+    };
+    struct drive_host host;
+    struct drive *drive = NULL;
+    int r;
+
+    r = loop_timer_new(server->loop, on_wake, server, &server->wake);
+    if (r < 0)
+        return error_set(err, r, "out of memory");
+    r = store_open(conf->state, &server->store, err);
+    if (r < 0)
+        return r;
+    host_fill(server, &host);
+    r = drive_new(&config, &host, server->store, &drive, err);
+    if (r < 0)
+        return r;
+    server->drive = drive;
+    return loop_each_turn(server->loop, on_turn, server);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_reply.c - answers: head and body in one write; streams in chunks, as fast as the client reads. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "ctl/http_part.h"
+#include "wire/json_write.h"
+
+enum { STREAM_QUEUE_LOW = 65536 };
+#define REPLY_BYTES_MAX ((size_t)64 << 20)
+
+void reply_header(struct request *request, const char *name, const char *format, ...)
+{
+    char value[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(value, sizeof(value), format, args);
+    va_end(args);
+    /* A line break in a value would be another header. */
+    for (char *p = value; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = ' ';
+    buf_printf(&request->heads, "%s: %s\r\n", name, value);
+}
+
+/* The time changes once a second; so does its text. */
+static const char *date_text(void)
+{
+    static char text[40];
+    static time_t last;
+    time_t now = (time_t)(clock_now() / USEC_SEC);
+    struct tm tm;
+
+    if (now != last) {
+        gmtime_r(&now, &tm);
+        (void)strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+        last = now;
+    }
+    return text;
+}
+
+static void head_put(struct request *request, struct buf *out, int status, const char *type)
+{
+    buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, http_status_text(status), date_text());
+    if (type)
+        buf_printf(out, "Content-Type: %s\r\n", type);
+    if (request->heads.size)
+        buf_put(out, request->heads.data, request->heads.size);
+    buf_text(out, "X-Content-Type-Options: nosniff\r\n");
+    if (request->close)
+        buf_text(out, "Connection: close\r\n");
+}
+
+void reply(struct request *request, int status, const char *type, const void *body, size_t size)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(REPLY_BYTES_MAX + 32768);
+    struct client *client = request->client;
+
+    if (request->answered || !client)
+        return;
+    request->answered = true;
+    request->status = status;
+    head_put(request, &out, status, type);
+    if (status != 304 && status != 204)
+        buf_printf(&out, "Content-Length: %zu\r\n", size);
+    buf_text(&out, "\r\n");
+    if (!request->head_only && size)
+        buf_put(&out, body, size);
+    if (out.error) {
+        net_close(client->conn);
+        return;
+    }
+    request_hold(request);
+    net_write(client->conn, out.data, out.size);
+    if (request->client)
+        client_finished(client);
+    request_drop(request);
+}
+
+void reply_buf(struct request *request, int status, struct buf *body)
+{
+    if (body->error)
+        reply_problem(request, 500, "Internal", NULL, "the answer is too large");
+    else
+        reply(request, status, "application/json", body->data, body->size);
+    buf_done(body);
+}
+
+void reply_tree(struct request *request, int status, json_t *tree)
+{
+    char *text = tree ? json_dumps(tree, JSON_COMPACT) : NULL;
+
+    if (text)
+        reply(request, status, "application/json", text, strlen(text));
+    else
+        reply_problem(request, 500, "Internal", NULL, "out of memory");
+    free(text);
+    json_decref(tree);
+}
+
+void reply_problem(struct request *request, int status, const char *code, const char *hint, const char *format, ...)
+{
+    CLEANUP_BUF struct buf body = BUF_INIT(65536);
+    struct json_write json;
+    char detail[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    json_write_init(&json, &body, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "type", "about:blank");
+    json_write_text(&json, "title", http_status_text(status));
+    json_write_i64(&json, "status", status);
+    json_write_text(&json, "detail", detail);
+    json_write_text(&json, "code", code);
+    json_write_array(&json, "hints");
+    if (hint && *hint)
+        json_write_text(&json, NULL, hint);
+    json_write_close(&json);
+    json_write_array(&json, "errors");
+    json_write_close(&json);
+    json_write_close(&json);
+    if (status == 401)
+        reply_header(request, "WWW-Authenticate", "Bearer");
+    if (status == 429 || status == 503)
+        reply_header(request, "Retry-After", "1");
+    reply(request, status, "application/problem+json", body.data, body.size);
+}
+
+static void stream_end(struct client *client)
+{
+    if (client->chunked)
+        net_write(client->conn, "0\r\n\r\n", 5);
+    client_finished(client);
+}
+
+/* Asks for pieces while the client keeps up. */
+void client_stream(struct client *client)
+{
+    struct request *request = client->request;
+
+    if (client->streaming_now || !client->stream)
+        return;
+    client->streaming_now = true;
+    request_hold(request);
+    while (request->client && client->stream && net_queued(client->conn) < STREAM_QUEUE_LOW) {
+        CLEANUP_BUF struct buf out = BUF_INIT(REPLY_BYTES_MAX);
+        int r = client->stream->next(client->stream_arg, &out);
+
+        if (r < 0 && r != -EAGAIN) {
+            net_close(client->conn);
+            break;
+        }
+        if (out.error) {
+            net_close(client->conn);
+            break;
+        }
+        if (out.size) {
+            CLEANUP_BUF struct buf chunk = BUF_INIT(REPLY_BYTES_MAX + 64);
+
+            if (client->chunked)
+                buf_printf(&chunk, "%zx\r\n", out.size);
+            buf_put(&chunk, out.data, out.size);
+            if (client->chunked)
+                buf_text(&chunk, "\r\n");
+            net_write(client->conn, chunk.data, chunk.size);
+        }
+        if (r == 0) {
+            client->streaming_now = false;
+            stream_end(client);
+            request_drop(request);
+            return;
+        }
+        if (r == -EAGAIN)
+            break;
+    }
+    if (request->client) {
+        client->streaming_now = false;
+        /* Somebody who reads nothing for send_time is gone. */
+        if (net_queued(client->conn))
+            net_deadline(client->conn, client->server->config.send_time);
+    }
+    request_drop(request);
+}
+
+void reply_stream(struct request *request, int status, const char *type, const struct stream_ops *ops, void *arg)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(32768);
+    struct client *client = request->client;
+
+    if (request->answered || !client) {
+        if (ops->gone)
+            ops->gone(arg);
+        return;
+    }
+    request->answered = request->streaming = true;
+    request->status = status;
+    client->chunked = request->message->minor == 1;
+    request->close |= !client->chunked;
+    head_put(request, &out, status, type);
+    if (client->chunked)
+        buf_text(&out, "Transfer-Encoding: chunked\r\n");
+    buf_text(&out, "\r\n");
+    client->stream = ops;
+    client->stream_arg = arg;
+    net_write(client->conn, out.data, out.size);
+    if (!request->client)
+        return;
+    if (request->head_only)
+        client_finished(client);
+    else
+        client_stream(client);
+}
+
+void request_poke(struct request *request)
+{
+    if (request->client && request->client->stream && net_queued(request->client->conn) < STREAM_QUEUE_LOW)
+        client_stream(request->client);
+}
+
+void reply_upgrade(struct request *request, const char *protocol, const char *heads, const struct upgrade_ops *ops,
+                   void *arg)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(32768);
+    struct client *client = request->client;
+
+    if (request->answered || !client) {
+        ops->closed(arg);
+        return;
+    }
+    request->answered = true;
+    request->status = 101;
+    client->upgraded = ops;
+    client->upgraded_arg = arg;
+    buf_printf(&out, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s\r\n", protocol,
+               heads);
+    net_deadline(client->conn, 0);
+    net_read_resume(client->conn);
+    net_write(client->conn, out.data, out.size);
+    if (client->in.size && !client->closing) {
+        struct buf in = client->in;
+
+        client->in = (struct buf)BUF_INIT(in.max);
+        ops->data(arg, in.data, in.size);
+        buf_done(&in);
+    }
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_server.c - connections that speak HTTP/1.1.
+ *
+ *   idle ──first byte──► head ──► body ──► answering ──► idle (keep-alive) or closed
+ *                                              │
+ *                                              └──► streaming ──► idle or closed;  upgraded ──► closed
+ *
+ * Each arrow into a state sets its deadline. Bytes that arrive while a request is being answered wait in `in`; beyond
+ * IN_BYTES_MAX reading stops.
+ */
+#include "ctl/http_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "ctl/http_part.h"
+
+enum { IN_BYTES_MAX = 65536, IN_PAUSE = 32768 };
+
+static const struct net_events client_events;
+
+int http_server_new(struct loop *loop, const struct http_server_config *config, struct http_server **ret_server)
+{
+    struct http_server *server = mem_zalloc(1, sizeof(*server));
+
+    if (!server)
+        return -ENOMEM;
+    server->loop = loop;
+    server->config = *config;
+    *ret_server = server;
+    return 0;
+}
+
+static void server_maybe_free(struct http_server *server)
+{
+    if (server->stopping && server->count == 0)
+        mem_free(server);
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server)
+        return;
+    server->stopping = true;
+    for (struct client *client = server->clients, *next; client; client = next) {
+        next = client->next;
+        net_close(client->conn);
+    }
+    server_maybe_free(server);
+}
+
+size_t http_server_clients(const struct http_server *server)
+{
+    return server->count;
+}
+
+static void *on_accept(void *arg, struct net_conn *conn)
+{
+    struct http_server *server = arg;
+    struct client *client;
+
+    if (server->stopping)
+        return NULL;
+    client = mem_zalloc(1, sizeof(*client));
+    if (!client)
+        return NULL;
+    if (http_reader_new(HTTP_REQUESTS, &server->config.limits, &client->reader) < 0) {
+        mem_free(client);
+        return NULL;
+    }
+    client->server = server;
+    client->conn = conn;
+    client->in.max = IN_BYTES_MAX + 65536;
+    client->next = server->clients;
+    if (client->next)
+        client->next->prev = client;
+    server->clients = client;
+    server->count++;
+    net_deadline(conn, server->config.header_time);
+    return client;
+}
+
+int http_server_listen(struct http_server *server, const struct net_options *options,
+                       struct net_listener **ret_listener, struct error *err)
+{
+    struct net_options mine = *options;
+
+    mine.accept = on_accept;
+    mine.arg = server;
+    mine.events = &client_events;
+    mine.queue_max = server->config.queue_max;
+    return net_listen(server->loop, &mine, ret_listener, err);
+}
+
+/* Requests. */
+
+struct request *request_hold(struct request *request)
+{
+    request->refs++;
+    return request;
+}
+
+void request_drop(struct request *request)
+{
+    if (!request || --request->refs > 0)
+        return;
+    mem_free(request->path);
+    mem_free(request->query);
+    mem_free(request->cut);
+    buf_done(&request->heads);
+    mem_free(request);
+}
+
+struct net_conn *request_conn(const struct request *request)
+{
+    return request->client ? request->client->conn : NULL;
+}
+
+static struct request *request_new(struct client *client)
+{
+    const struct http_message *m = http_reader_message(client->reader);
+    struct request *request = mem_zalloc(1, sizeof(*request));
+    const char *mark = strchr(m->target, '?');
+    size_t length = mark ? (size_t)(mark - m->target) : strlen(m->target);
+
+    if (!request)
+        return NULL;
+    request->refs = 1;
+    request->heads.max = 16384;
+    request->path = mem_zalloc(length + 1, 1);
+    request->query = mem_strdup(mark ? mark + 1 : "");
+    if (!request->path || !request->query) {
+        request_drop(request);
+        return NULL;
+    }
+    memcpy(request->path, m->target, length);
+    request->server = client->server;
+    request->client = client;
+    request->message = m;
+    request->began = clock_now();
+    request->head_only = strcmp(m->method, "HEAD") == 0;
+    request->close = !m->keep_alive || client->server->stopping;
+    return request;
+}
+
+/* The connection's side of a request is over. */
+static void client_release(struct client *client)
+{
+    struct request *request = take(client->request);
+
+    if (!request)
+        return;
+    if (client->stream) {
+        const struct stream_ops *ops = take(client->stream);
+
+        if (ops->gone)
+            ops->gone(client->stream_arg);
+    }
+    request->client = NULL;
+    request->message = NULL;
+    request_drop(request);
+}
+
+/* A request was answered whole: on to the next, or the end. */
+void client_finished(struct client *client)
+{
+    struct request *request = client->request;
+    struct http_server *server = client->server;
+    bool close = request->close || client->half_closed;
+
+    if (server->config.answered)
+        server->config.answered(server->config.arg, request, clock_now() - request->began);
+    client_release(client);
+    if (close) {
+        client->closing = true;
+        net_finish(client->conn, server->config.send_time);
+        return;
+    }
+    http_reader_next(client->reader);
+    net_deadline(client->conn, net_queued(client->conn) ? server->config.send_time : server->config.idle_time);
+    if (!client->feeding)
+        client_more(client);
+}
+
+static void client_request(struct client *client)
+{
+    struct http_server *server = client->server;
+
+    client->request = request_new(client);
+    if (!client->request) {
+        net_close(client->conn);
+        return;
+    }
+    net_deadline(client->conn, 0);
+    server->config.handle(server->config.arg, client->request);
+}
+
+/* A request that cannot be read: told why, and that was it. */
+static void client_refuse(struct client *client, int status, const char *why)
+{
+    struct request *request = mem_zalloc(1, sizeof(*request));
+
+    client->closing = true;
+    if (!request) {
+        net_close(client->conn);
+        return;
+    }
+    request->refs = 1;
+    request->heads.max = 16384;
+    request->server = client->server;
+    request->client = client;
+    request->began = clock_now();
+    request->close = true;
+    client->request = request;
+    reply_problem(request, status,
+                  status == 408   ? "TooSlow"
+                  : status == 400 ? "BadRequest"
+                                  : "TooLarge",
+                  NULL, "%s", why);
+}
+
+/* Feeds bytes until they are used up or a request is on its way; returns how many were used. */
+static size_t client_feed(struct client *client, const char *data, size_t size)
+{
+    size_t at = 0, used;
+    struct error err;
+    int r;
+
+    while (at < size && !client->request && !client->closing) {
+        bool fresh = http_reader_idle(client->reader), heading = !http_reader_in_body(client->reader);
+
+        r = http_reader_feed(client->reader, data + at, size - at, &used, &err);
+        at += used;
+        if (r < 0) {
+            client_refuse(client, http_reader_refusal(client->reader), err.text);
+            return size;
+        }
+        if (r == 1) {
+            client_request(client);
+            continue;
+        }
+        if (http_reader_expects(client->reader))
+            net_write(client->conn, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+        /* One deadline for the whole head, one for the whole body: dripping bytes does not move it. */
+        if (heading && http_reader_in_body(client->reader))
+            net_deadline(client->conn, client->server->config.body_time);
+        else if (fresh)
+            net_deadline(client->conn, client->server->config.header_time);
+    }
+    return at;
+}
+
+/* What waited behind the request that was answered. */
+void client_more(struct client *client)
+{
+    client->feeding = true;
+    while (client->in.size && !client->request && !client->closing && !client->upgraded) {
+        struct buf in = client->in;
+        size_t used;
+
+        client->in = (struct buf)BUF_INIT(in.max);
+        used = client_feed(client, in.data, in.size);
+        if (used < in.size && !client->closing)
+            buf_put(&client->in, in.data + used, in.size - used);
+        buf_done(&in);
+    }
+    client->feeding = false;
+    if (!client->closing && client->in.size < IN_PAUSE)
+        net_read_resume(client->conn);
+}
+
+static void on_data(void *arg, const char *data, size_t size)
+{
+    struct client *client = arg;
+    size_t used = 0;
+
+    if (client->upgraded) {
+        client->upgraded->data(client->upgraded_arg, data, size);
+        return;
+    }
+    if (client->closing)
+        return;
+    if (!client->request && client->in.size == 0) {
+        client->feeding = true;
+        used = client_feed(client, data, size);
+        client->feeding = false;
+        if (client->upgraded && used < size) {
+            client->upgraded->data(client->upgraded_arg, data + used, size - used);
+            return;
+        }
+    }
+    if (used == size || client->closing)
+        return;
+    if (client->in.size + size - used > IN_BYTES_MAX + 65536) {
+        net_close(client->conn);
+        return;
+    }
+    buf_put(&client->in, data + used, size - used);
+    if (client->in.size > IN_PAUSE)
+        net_read_pause(client->conn);
+    if (!client->request)
+        client_more(client);
+}
+
+static void on_drained(void *arg)
+{
+    struct client *client = arg;
+
+    if (client->upgraded) {
+        if (client->upgraded->drained)
+            client->upgraded->drained(client->upgraded_arg);
+    } else if (client->stream) {
+        net_deadline(client->conn, 0);
+        client_stream(client);
+    } else if (!client->request && http_reader_idle(client->reader)) {
+        net_deadline(client->conn, client->server->config.idle_time);
+    }
+}
+
+static void on_deadline(void *arg)
+{
+    struct client *client = arg;
+
+    if (client->upgraded) {
+        if (client->upgraded->deadline)
+            client->upgraded->deadline(client->upgraded_arg);
+        else
+            net_close(client->conn);
+    } else if (!client->request && !http_reader_idle(client->reader) && net_queued(client->conn) == 0) {
+        client_refuse(client, 408, "the request did not arrive in time");
+    } else {
+        net_close(client->conn);
+    }
+}
+
+/* The peer has sent its last byte. A request on its way is answered; one that streams has nobody to read it. */
+static void on_ended(void *arg)
+{
+    struct client *client = arg;
+
+    if (client->upgraded || client->stream || !client->request)
+        net_close(client->conn);
+    else
+        client->half_closed = true;
+}
+
+static void on_closed(void *arg)
+{
+    struct client *client = arg;
+    struct http_server *server = client->server;
+
+    client->closing = true;
+    if (client->upgraded)
+        client->upgraded->closed(client->upgraded_arg);
+    client_release(client);
+    if (client->prev)
+        client->prev->next = client->next;
+    else
+        server->clients = client->next;
+    if (client->next)
+        client->next->prev = client->prev;
+    server->count--;
+    http_reader_free(client->reader);
+    buf_done(&client->in);
+    mem_free(client);
+    server_maybe_free(server);
+}
+
+static const struct net_events client_events = {
+    .data = on_data,
+    .drained = on_drained,
+    .deadline = on_deadline,
+    .ended = on_ended,
+    .closed = on_closed,
+};

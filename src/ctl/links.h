@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* links.h - the connections of agents: frames in and out, and questions to them (docs/protocol.md).
+ *
+ * A node has one link; a new one of the same node takes the place of the old. What an agent reports goes to the drive;
+ * answers go to who asked.
+ */
+#include <jansson.h>
+
+#include "ctl/http_server.h"
+
+struct links;
+struct server;
+
+int links_new(struct server *server, struct links **ret_links);
+void links_stop(struct links *links); /* its timer */
+void links_free(struct links *links); /* after all connections are closed */
+
+/* GET /agent/v1 */
+void links_accept(struct request *request);
+
+/* A frame to a node; dropped when it is not connected. Borrowed. */
+void links_send(struct links *links, const char *node, json_t *frame);
+bool links_connected(const struct links *links, const char *node);
+size_t links_count(const struct links *links);
+
+/* Asks. answer() gets each answer (borrowed), `last` with the last; NULL and last when the node is gone or silent.
+ * Returns the id, > 0; -ENOTCONN, -ENOMEM. Takes the body. */
+typedef void (*links_answer_fn)(void *arg, json_t *answer, bool last);
+int64_t links_ask(struct links *links, const char *node, json_t *body, links_answer_fn answer, void *arg);
+/* More to the same id: input, resize. Takes the body. */
+void links_ask_more(struct links *links, const char *node, int64_t id, json_t *body);
+/* No more answers are wanted; the agent is told. */
+void links_unask(struct links *links, const char *node, int64_t id);

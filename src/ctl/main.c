@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - musterd: the controller. musterd(8). */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/embed.h"
+#include "ctl/daemon.h"
+
+const char *argp_program_version = "musterd " MUSTER_VERSION;
+
+enum { KEY_DEV = 0x100, KEY_FAKE, KEY_STATE, KEY_LOG, KEY_CHECK, KEY_DIR, KEY_HOSTS, KEY_CLUSTER };
+
+static const struct argp_option run_options[] = {
+    { "config", 'c', "FILE", 0, "read FILE (muster.yaml(5)) and conf.d beside it", 0 },
+    { "dev", KEY_DEV, NULL, 0, "a cluster on this machine alone: loopback, no TLS, everybody here is you", 0 },
+    { "fake", KEY_FAKE, "NxG:TYPE", 0, "with --dev: emulate N nodes with G GPUs each, like 4x8:H100", 0 },
+    { "listen", 'l', "ADDR:PORT", 0, "where to listen, in place of what the file says", 0 },
+    { "state", KEY_STATE, "DIR", 0, "where the state is kept; with --dev a folder that goes with musterd", 0 },
+    { "log", KEY_LOG, "LEVEL", 0, "err, warn, info or debug", 0 },
+    { "check", KEY_CHECK, NULL, 0, "read the configuration, say what is wrong, and end", 0 },
+    { 0 },
+};
+
+static error_t run_parse(int key, char *arg, struct argp_state *state)
+{
+    struct daemon_options *options = state->input;
+
+    switch (key) {
+    case 'c':
+        options->config = arg;
+        break;
+    case KEY_DEV:
+        options->dev = true;
+        break;
+    case KEY_FAKE:
+        options->fake = arg;
+        break;
+    case 'l':
+        options->listen = arg;
+        break;
+    case KEY_STATE:
+        options->state = arg;
+        break;
+    case KEY_LOG:
+        options->log = arg;
+        break;
+    case KEY_CHECK:
+        options->check = true;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown word '%s'", arg);
+        break;
+    case ARGP_KEY_END:
+        if (options->fake && !options->dev)
+            argp_error(state, "--fake goes with --dev");
+        if (!options->dev && !options->config)
+            argp_error(state, "say --config FILE, or --dev to try it out");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_option init_options_list[] = {
+    { "dir", KEY_DIR, "DIR", 0, "where configuration, keys and certificates go (/etc/muster)", 0 },
+    { "state", KEY_STATE, "DIR", 0, "where the state will be kept (/var/lib/muster)", 0 },
+    { "hosts", KEY_HOSTS, "A,B", 0, "names and addresses the controller is reached by (this machine's name)", 0 },
+    { "cluster", KEY_CLUSTER, "NAME", 0, "name of the cluster (muster)", 0 },
+    { 0 },
+};
+
+static error_t init_parse(int key, char *arg, struct argp_state *state)
+{
+    struct init_options *options = state->input;
+
+    switch (key) {
+    case KEY_DIR:
+        options->dir = arg;
+        break;
+    case KEY_STATE:
+        options->state = arg;
+        break;
+    case KEY_HOSTS:
+        options->hosts = arg;
+        break;
+    case KEY_CLUSTER:
+        options->cluster = arg;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown word '%s'", arg);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp run_argp = { run_options,
+                                      run_parse,
+                                      "\ninit [OPTION...]",
+                                      "The controller of a muster cluster.\v`musterd init` makes keys, certificates, a "
+                                      "configuration and the first tokens.",
+                                      NULL,
+                                      NULL,
+                                      NULL };
+static const struct argp init_argp = { init_options_list,
+                                       init_parse,
+                                       NULL,
+                                       "Makes an authority, a certificate, a configuration and the first tokens.",
+                                       NULL,
+                                       NULL,
+                                       NULL };
+
+int main(int argc, char **argv)
+{
+    struct daemon_options options = { 0 };
+    struct init_options init = { .dir = "/etc/muster", .state = "/var/lib/muster", .cluster = "muster" };
+    char name[] = "musterd init";
+    int r = agent_child(argc, argv);
+
+    if (r >= 0)
+        return r;
+    argp_err_exit_status = 2;
+    if (argc > 1 && strcmp(argv[1], "init") == 0) {
+        argv[1] = name;
+        argp_parse(&init_argp, argc - 1, argv + 1, 0, NULL, &init);
+        return init_run(&init);
+    }
+    argp_parse(&run_argp, argc, argv, 0, NULL, &options);
+    return daemon_run(&options);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* render.h - jobs, nodes and the rest as JSON for people: docs/rest.md. Written straight into a buffer. */
+#include "ctl/server.h"
+#include "wire/json_write.h"
+
+#define JOB_FIELDS(X)                                                                                                  \
+    X(ID, "id")                                                                                                        \
+    X(NAME, "name")                                                                                                    \
+    X(USER, "user")                                                                                                    \
+    X(VC, "vc")                                                                                                        \
+    X(PRIORITY, "priority")                                                                                            \
+    X(PRIORITY_CLASS, "priority_class")                                                                                \
+    X(STATE, "state")                                                                                                  \
+    X(STATE_LETTERS, "state_letters")                                                                                  \
+    X(ARRAY, "array")                                                                                                  \
+    X(GPUS, "gpus")                                                                                                    \
+    X(GPU_SHARE, "gpu_share")                                                                                          \
+    X(GPU_TYPE, "gpu_type")                                                                                            \
+    X(NODES, "nodes")                                                                                                  \
+    X(SUBMIT_TIME, "submit_time")                                                                                      \
+    X(ELIGIBLE_TIME, "eligible_time")                                                                                  \
+    X(START_TIME, "start_time")                                                                                        \
+    X(END_TIME, "end_time")                                                                                            \
+    X(ELAPSED, "elapsed_seconds")                                                                                      \
+    X(LIMIT, "limit_seconds")                                                                                          \
+    X(GPU_SECONDS, "gpu_seconds")                                                                                      \
+    X(REASON, "reason")                                                                                                \
+    X(ETA, "eta")                                                                                                      \
+    X(PLACEMENT, "placement")                                                                                          \
+    X(NODELIST, "nodelist")                                                                                            \
+    X(ATTEMPT, "attempt")                                                                                              \
+    X(PREEMPTIONS, "preemptions")                                                                                      \
+    X(FAILURES, "failures")                                                                                            \
+    X(EXIT_CODE, "exit_code")                                                                                          \
+    X(SIGNAL, "signal")                                                                                                \
+    X(END_TEXT, "end_text")                                                                                            \
+    X(CHECKPOINT, "last_checkpoint_time")                                                                              \
+    X(VERSION, "version")                                                                                              \
+    X(SPEC, "spec")                                                                                                    \
+    X(UID, "uid")                                                                                                      \
+    X(GID, "gid")                                                                                                      \
+    X(HELD, "held")
+
+enum job_field {
+#define X(code, name) FIELD_##code,
+    JOB_FIELDS(X)
+#undef X
+        JOB_FIELD_COUNT
+};
+
+#define FIELD_BIT(field) ((uint64_t)1 << (field))
+#define JOB_FIELDS_LIST (FIELD_BIT(FIELD_SPEC) - 1)
+#define JOB_FIELDS_ALL (FIELD_BIT(JOB_FIELD_COUNT) - 1)
+
+/* What rendering reads. */
+struct scene {
+    const struct server *server;
+    const struct book *book;
+    const struct cluster_spec *cluster;
+    const struct core *core;
+    const struct principal *who;
+    usec_t now;
+    uint64_t fields; /* of jobs */
+    bool eta;
+};
+
+void scene_fill(struct scene *scene, const struct request *request);
+/* "a,b" to bits; -EINVAL, answered. */
+int scene_fields(struct scene *scene, struct request *request, uint64_t standard);
+
+/* key NULL: an item of a list. With kind: {"apiVersion","kind",...}. */
+void render_job(const struct scene *scene, struct json_write *json, const struct book_job *job, const char *kind);
+void render_attempt(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt, bool tasks);
+void render_tasks(const struct scene *scene, struct json_write *json, const char *key,
+                  const struct book_attempt *attempt);
+/* Whether this person is shown the job at all. */
+bool render_shows(const struct scene *scene, const struct book_job *job);
+/* Code and words of why it waits; false: it does not. */
+bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
+                   size_t size);
+
+/* GPUs of a node by what they are. */
+struct node_use {
+    uint32_t total, used, free, down, foreign;
+};
+void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret);
+const char *node_state(const struct book_node *node, const struct node_use *use);
+void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole);
+void render_gpu(const struct scene *scene, struct json_write *json, const struct book_node *node, uint32_t index);
+void render_gpu_summary(const struct scene *scene, struct json_write *json);
+void render_vc(const struct scene *scene, struct json_write *json, uint32_t vc, const char *kind);
+
+const char *vc_name(const struct scene *scene, uint32_t vc);
+const char *user_name(const struct scene *scene, uint32_t user);
+const char *node_name(const struct scene *scene, uint32_t node);
+void put_time(struct json_write *json, const char *key, usec_t at); /* null for 0 */

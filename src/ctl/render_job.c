@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* render_job.c - a job as JSON. Fields are chosen by bits, so that a list of ten thousand writes only what is shown. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/forecast.h"
+#include "ctl/render.h"
+#include "wire/duration.h"
+#include "wire/hostlist.h"
+
+static const char *const field_names[JOB_FIELD_COUNT] = {
+#define X(code, name) [FIELD_##code] = name,
+    JOB_FIELDS(X)
+#undef X
+};
+
+void scene_fill(struct scene *scene, const struct request *request)
+{
+    struct server *server = request_server(request);
+    struct ctl *ctl = drive_ctl(server->drive);
+
+    *scene = (struct scene){
+        .server = server,
+        .book = ctl_book(ctl),
+        .cluster = ctl_cluster(ctl),
+        .core = ctl_core(ctl),
+        .who = &request->who,
+        .now = server->conf->virtual_time ? ctl_now(ctl) : clock_now(),
+        .fields = JOB_FIELDS_ALL,
+    };
+}
+
+int scene_fields(struct scene *scene, struct request *request, uint64_t standard)
+{
+    char text[1024];
+    uint64_t bits = 0;
+
+    scene->fields = standard;
+    scene->eta = query_flag(request, "eta");
+    if (!query_text(request, "fields", text, sizeof(text)))
+        return 0;
+    for (char *save = NULL, *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        int field = -1;
+
+        for (int i = 0; i < JOB_FIELD_COUNT; i++)
+            if (strcmp(field_names[i], word) == 0)
+                field = i;
+        if (field < 0) {
+            reply_problem(request, 400, "BadRequest", NULL, "fields: there is no '%.40s'", word);
+            return -EINVAL;
+        }
+        bits |= FIELD_BIT(field);
+    }
+    scene->fields = bits ? bits : standard;
+    return 0;
+}
+
+void put_time(struct json_write *json, const char *key, usec_t at)
+{
+    char space[64];
+    struct buf out = { .data = NULL, .max = 64 };
+
+    if (at <= 0) {
+        json_write_null(json, key);
+        return;
+    }
+    instant_put(&out, at);
+    (void)snprintf(space, sizeof(space), "%.*s", (int)out.size, out.data ? out.data : "");
+    json_write_text(json, key, space);
+    buf_done(&out);
+}
+
+const char *vc_name(const struct scene *scene, uint32_t vc)
+{
+    return vc < scene->cluster->vc_count ? names_get(&scene->cluster->names, scene->cluster->vcs[vc].name) : "";
+}
+
+const char *user_name(const struct scene *scene, uint32_t user)
+{
+    return names_get(&scene->book->users, user);
+}
+
+const char *node_name(const struct scene *scene, uint32_t node)
+{
+    return node < scene->book->node_count ? names_get(&scene->book->node_names, scene->book->nodes[node].name) : "";
+}
+
+bool render_shows(const struct scene *scene, const struct book_job *job)
+{
+    return scene->server->conf->privacy != PRIVACY_NONE || auth_sees(scene->who, scene->book, job, scene->cluster);
+}
+
+bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
+                   size_t size)
+{
+    static const char *const codes[GATE_COUNT] = { "", "Held", "BeginTime", "Dependency", "ArrayLimit" };
+    static const char *const words[GATE_COUNT] = { "", "held by a person", "waits for the time it asked for",
+                                                   "waits for other jobs to end", "its array runs as many as it may" };
+
+    text[0] = '\0';
+    if (job->phase != PHASE_JOB_PENDING && job->phase != PHASE_JOB_SUSPENDED)
+        return false;
+    if (job->gate != GATE_NONE) {
+        *ret_code = codes[job->gate];
+        (void)snprintf(text, size, "%s", words[job->gate]);
+        return true;
+    }
+    if (job->phase == PHASE_JOB_SUSPENDED && job->suspended_by_user) {
+        *ret_code = "Held";
+        (void)snprintf(text, size, "suspended by a person");
+        return true;
+    }
+    if (scene->book->paused && job->phase == PHASE_JOB_PENDING) {
+        *ret_code = "SchedulerPaused";
+        (void)snprintf(text, size, "an administrator has paused the scheduler");
+        return true;
+    }
+    *ret_code = reason_name(job->reason == REASON_NONE ? REASON_SCHEDULING : job->reason);
+    if (job->reason_needs > 0)
+        (void)snprintf(text, size, "%s (needs %g, free %g)", reason_text(job->reason),
+                       (double)job->reason_needs / MGPU_ONE, (double)job->reason_free / MGPU_ONE);
+    else
+        (void)snprintf(text, size, "%s", reason_text(job->reason == REASON_NONE ? REASON_SCHEDULING : job->reason));
+    return true;
+}
+
+static void put_reason(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const char *code;
+    char text[256];
+
+    if (!render_reason(scene, job, &code, text, sizeof(text))) {
+        json_write_null(json, "reason");
+        return;
+    }
+    json_write_object(json, "reason");
+    json_write_text(json, "code", code);
+    json_write_text(json, "message", text);
+    put_time(json, "since", job->reason_since ? job->reason_since : job->submit);
+    json_write_close(json);
+}
+
+static void put_placement(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    json_write_array(json, "placement");
+    for (uint32_t i = 0; attempt && job->phase != PHASE_JOB_PENDING && i < attempt->task_count; i++) {
+        json_write_object(json, NULL);
+        json_write_text(json, "node", node_name(scene, attempt->tasks[i].node));
+        json_write_array(json, "gpus");
+        for (uint16_t g = 0; g < attempt->tasks[i].gpu_count; g++)
+            json_write_i64(json, NULL, attempt->tasks[i].gpus[g]);
+        json_write_close(json);
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+static void put_nodelist(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    CLEANUP_BUF struct buf out = BUF_INIT((size_t)1 << 20);
+    const char *few[16], **names = few;
+    uint32_t count = attempt && job->phase != PHASE_JOB_PENDING ? attempt->task_count : 0;
+
+    if (count == 1) {
+        json_write_text(json, "nodelist", node_name(scene, attempt->tasks[0].node));
+        return;
+    }
+    if (count > 16)
+        names = mem_zalloc(count, sizeof(*names));
+    for (uint32_t i = 0; names && i < count; i++)
+        names[i] = node_name(scene, attempt->tasks[i].node);
+    if (names && count)
+        hostlist_put(&out, names, count);
+    buf_char(&out, '\0');
+    json_write_text(json, "nodelist", out.data ? out.data : "");
+    if (names != few)
+        mem_free(names);
+}
+
+static void put_type(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    const struct book_node *node = NULL;
+
+    if (attempt && attempt->task_count && attempt->tasks[0].node < scene->book->node_count)
+        node = &scene->book->nodes[attempt->tasks[0].node];
+    if (node && json_is_string(json_object_get(node->inventory, "sku")))
+        json_write_text(json, "gpu_type", json_string_value(json_object_get(node->inventory, "sku")));
+    else if (job->spec->gpu_selector)
+        json_write_text(json, "gpu_type", job->spec->gpu_selector);
+    else
+        json_write_null(json, "gpu_type");
+}
+
+static usec_t elapsed_of(const struct scene *scene, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    if (!attempt || !attempt->started)
+        return 0;
+    return (attempt->ended                  ? attempt->ended
+            : scene->now > attempt->started ? scene->now
+                                            : attempt->started) -
+           attempt->started;
+}
+
+static void put_eta(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    struct eta eta;
+
+    if (!scene->eta || job->phase != PHASE_JOB_PENDING || !forecast_eta(scene->server->forecast, job->id, &eta)) {
+        json_write_null(json, "eta");
+        return;
+    }
+    json_write_object(json, "eta");
+    put_time(json, "at", eta.at);
+    put_time(json, "low", eta.low);
+    put_time(json, "high", eta.high);
+    json_write_text(json, "basis", eta.basis);
+    json_write_close(json);
+}
+
+static void put_spec(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    CLEANUP_BUF struct buf text = BUF_INIT((size_t)4 << 20);
+
+    if (!auth_sees(scene->who, scene->book, job, scene->cluster) || submission_to_json(job->spec, &text, NULL) < 0) {
+        json_write_null(json, "spec");
+        return;
+    }
+    json_write_raw(json, "spec", text.data, text.size);
+}
+
+/* Who, what, how much. */
+static void put_request(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
+{
+    const struct submission *spec = job->spec;
+    bool seen;
+
+    switch (field) {
+    case FIELD_ID:
+        json_write_i64(json, "id", job->id);
+        break;
+    case FIELD_NAME:
+        seen = scene->server->conf->privacy == PRIVACY_NAMES || auth_sees(scene->who, scene->book, job, scene->cluster);
+        if (seen && spec->name)
+            json_write_text(json, "name", spec->name);
+        else
+            json_write_null(json, "name");
+        break;
+    case FIELD_USER:
+        json_write_text(json, "user", user_name(scene, job->user));
+        break;
+    case FIELD_VC:
+        json_write_text(json, "vc", vc_name(scene, job->vc));
+        break;
+    case FIELD_PRIORITY:
+        json_write_i64(json, "priority", job->wants.priority);
+        break;
+    case FIELD_PRIORITY_CLASS:
+        json_write_text(json, "priority_class", priority_class(job->wants.priority));
+        break;
+    case FIELD_ARRAY:
+        if (job->array_id == 0) {
+            json_write_null(json, "array");
+            break;
+        }
+        json_write_object(json, "array");
+        json_write_i64(json, "id", job->array_id);
+        json_write_i64(json, "index", job->array_index);
+        json_write_close(json);
+        break;
+    case FIELD_GPUS:
+        json_write_i64(json, "gpus", job->wants.gpus);
+        break;
+    case FIELD_GPU_SHARE:
+        json_write_i64(json, "gpu_share", job->wants.share);
+        break;
+    case FIELD_GPU_TYPE:
+        put_type(scene, json, job);
+        break;
+    case FIELD_NODES:
+        json_write_i64(json, "nodes", spec->nodes);
+        break;
+    case FIELD_LIMIT:
+        json_write_i64(json, "limit_seconds", job->wants.time_limit / USEC_SEC);
+        break;
+    default:
+        break;
+    }
+}
+
+/* How far it is. */
+static void put_life(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    switch (field) {
+    case FIELD_STATE:
+        json_write_text(json, "state", phase_name(job->phase));
+        break;
+    case FIELD_STATE_LETTERS:
+        json_write_text(json, "state_letters", phase_letters(job->phase));
+        break;
+    case FIELD_SUBMIT_TIME:
+        put_time(json, "submit_time", job->submit);
+        break;
+    case FIELD_ELIGIBLE_TIME:
+        put_time(json, "eligible_time", job->eligible);
+        break;
+    case FIELD_START_TIME:
+        put_time(json, "start_time", attempt ? attempt->started : 0);
+        break;
+    case FIELD_END_TIME:
+        put_time(json, "end_time", job->end);
+        break;
+    case FIELD_ELAPSED:
+        json_write_i64(json, "elapsed_seconds", elapsed_of(scene, job) / USEC_SEC);
+        break;
+    case FIELD_GPU_SECONDS:
+        json_write_i64(json, "gpu_seconds", job->gpu_usec / USEC_SEC);
+        break;
+    case FIELD_REASON:
+        put_reason(scene, json, job);
+        break;
+    case FIELD_ETA:
+        put_eta(scene, json, job);
+        break;
+    case FIELD_PLACEMENT:
+        put_placement(scene, json, job);
+        break;
+    case FIELD_NODELIST:
+        put_nodelist(scene, json, job);
+        break;
+    case FIELD_CHECKPOINT:
+        put_time(json, "last_checkpoint_time", job->last_ckpt);
+        break;
+    default:
+        break;
+    }
+}
+
+static void put_rest(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
+{
+    bool over = phase_over(job->phase);
+
+    switch (field) {
+    case FIELD_ATTEMPT:
+        json_write_i64(json, "attempt", job->attempt_count ? job->attempt_count - 1 : 0);
+        break;
+    case FIELD_PREEMPTIONS:
+        json_write_i64(json, "preemptions", job->preemptions);
+        break;
+    case FIELD_FAILURES:
+        json_write_i64(json, "failures", job->failures);
+        break;
+    case FIELD_EXIT_CODE:
+        if (over && job->attempt_count)
+            json_write_i64(json, "exit_code", job->exit);
+        else
+            json_write_null(json, "exit_code");
+        break;
+    case FIELD_SIGNAL:
+        if (over && job->signal)
+            json_write_i64(json, "signal", job->signal);
+        else
+            json_write_null(json, "signal");
+        break;
+    case FIELD_END_TEXT:
+        if (over)
+            json_write_text(json, "end_text", job->end_text);
+        else
+            json_write_null(json, "end_text");
+        break;
+    case FIELD_VERSION:
+        json_write_u64(json, "version", job->version);
+        break;
+    case FIELD_SPEC:
+        put_spec(scene, json, job);
+        break;
+    case FIELD_UID:
+        json_write_i64(json, "uid", job->uid);
+        break;
+    case FIELD_GID:
+        json_write_i64(json, "gid", job->gid);
+        break;
+    case FIELD_HELD:
+        json_write_bool(json, "held", job->held);
+        break;
+    default:
+        break;
+    }
+}
+
+void render_job(const struct scene *scene, struct json_write *json, const struct book_job *job, const char *kind)
+{
+    json_write_object(json, NULL);
+    if (kind) {
+        json_write_text(json, "apiVersion", "v1");
+        json_write_text(json, "kind", kind);
+    }
+    for (int field = 0; field < JOB_FIELD_COUNT; field++)
+        if (scene->fields & FIELD_BIT(field)) {
+            put_request(scene, json, job, field);
+            put_life(scene, json, job, field);
+            put_rest(scene, json, job, field);
+        }
+    json_write_close(json);
+}
+
+static void put_exit(struct json_write *json, bool over, int code, int signal)
+{
+    if (over)
+        json_write_i64(json, "exit_code", code);
+    else
+        json_write_null(json, "exit_code");
+    if (over && signal)
+        json_write_i64(json, "signal", signal);
+    else
+        json_write_null(json, "signal");
+}
+
+void render_tasks(const struct scene *scene, struct json_write *json, const char *key,
+                  const struct book_attempt *attempt)
+{
+    json_write_array(json, key);
+    for (uint32_t i = 0; attempt && i < attempt->task_count; i++) {
+        const struct book_task *task = &attempt->tasks[i];
+
+        json_write_object(json, NULL);
+        json_write_i64(json, "rank", i);
+        json_write_text(json, "node", node_name(scene, task->node));
+        json_write_array(json, "gpus");
+        for (uint16_t g = 0; g < task->gpu_count; g++)
+            json_write_i64(json, NULL, task->gpus[g]);
+        json_write_close(json);
+        json_write_text(json, "state", task_state_name((enum task_state)task->state));
+        put_exit(json, task->state == TASK_EXITED, task->exit, task->signal);
+        json_write_bool(json, "oom", task->oom);
+        json_write_text(json, "cause", task->cause);
+        put_time(json, "start_time", task->started);
+        put_time(json, "end_time", task->ended);
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+void render_attempt(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt, bool tasks)
+{
+    json_write_object(json, NULL);
+    json_write_i64(json, "number", attempt->number);
+    json_write_text(json, "state", phase_name(attempt->phase));
+    put_time(json, "placed_time", attempt->placed);
+    put_time(json, "start_time", attempt->started);
+    put_time(json, "end_time", attempt->ended);
+    json_write_i64(json, "ran_seconds", attempt->ran / USEC_SEC);
+    put_exit(json, attempt->ended != 0, attempt->exit, attempt->signal);
+    json_write_text(json, "stop_kind", attempt->stop_kind);
+    if (attempt->stop_by)
+        json_write_i64(json, "stop_by", attempt->stop_by);
+    else
+        json_write_null(json, "stop_by");
+    if (tasks)
+        render_tasks(scene, json, "tasks", attempt);
+    json_write_close(json);
+}

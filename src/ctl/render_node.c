@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* render_node.c - nodes, GPUs and virtual clusters as JSON. What is used is the ledger's word. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ledger.h"
+#include "ctl/render.h"
+
+enum gpu_state { GPU_FREE, GPU_USED, GPU_SHARED, GPU_RESERVED, GPU_DRAINED, GPU_UNHEALTHY, GPU_FOREIGN, GPU_STATES };
+
+static const char *const gpu_states[GPU_STATES] = { "free",    "used",      "shared", "reserved",
+                                                    "drained", "unhealthy", "foreign" };
+
+/* The GPU of the core; NULL: the node is not in it. */
+static const struct gpu *gpu_core(const struct scene *scene, const struct book_node *node, uint32_t index)
+{
+    const struct ledger *ledger = scene->core ? core_ledger(scene->core) : NULL;
+
+    if (!ledger || node->core_node >= ledger->topo.node_count || index >= ledger->topo.nodes[node->core_node].gpus)
+        return NULL;
+    return &ledger->gpus[ledger->topo.nodes[node->core_node].first_gpu + index];
+}
+
+static enum gpu_state gpu_state_of(const struct scene *scene, const struct book_node *node, uint32_t index)
+{
+    const struct book_gpu *gpu = &node->gpus[index];
+    const struct gpu *in_core = gpu_core(scene, node, index);
+    mgpu_t held = in_core ? in_core->used + in_core->leaving : 0;
+
+    if (held >= MGPU_ONE)
+        return GPU_USED;
+    if (held > 0 || (in_core && in_core->guests))
+        return GPU_SHARED;
+    if (!gpu->ok)
+        return GPU_UNHEALTHY;
+    if (gpu->drained || node->drained)
+        return GPU_DRAINED;
+    if (gpu->foreign)
+        return GPU_FOREIGN;
+    return in_core && in_core->reserved_for != JOB_NONE ? GPU_RESERVED : GPU_FREE;
+}
+
+void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret)
+{
+    *ret = (struct node_use){ .total = node->gpu_count };
+    for (uint32_t i = 0; i < node->gpu_count; i++)
+        switch (gpu_state_of(scene, node, i)) {
+        case GPU_USED:
+        case GPU_SHARED:
+            ret->used++;
+            break;
+        case GPU_FREE:
+        case GPU_RESERVED:
+            if (node->lost || node->silent)
+                ret->down++;
+            else
+                ret->free++;
+            break;
+        case GPU_FOREIGN:
+            ret->foreign++;
+            break;
+        case GPU_DRAINED:
+        case GPU_UNHEALTHY:
+            ret->down++;
+            break;
+        case GPU_STATES:
+            break;
+        }
+}
+
+const char *node_state(const struct book_node *node, const struct node_use *use)
+{
+    if (!node->joined)
+        return "unknown";
+    if (node->lost || node->silent)
+        return "down";
+    if (node->drained)
+        return use->used ? "draining" : "drain";
+    if (use->used == 0)
+        return "idle";
+    return use->free ? "mixed" : "alloc";
+}
+
+static void put_copy(struct json_write *json, const char *key, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS) : NULL;
+
+    if (text)
+        json_write_raw(json, key, text, strlen(text));
+    else
+        json_write_null(json, key);
+    free(text);
+}
+
+static void put_jobs(const struct scene *scene, struct json_write *json, const struct book_node *node, int gpu)
+{
+    uint32_t number = (uint32_t)(node - scene->book->nodes);
+
+    json_write_array(json, "jobs");
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+        const struct book_attempt *attempt = book_attempt(job);
+
+        if (!attempt || attempt->ended || job->phase == PHASE_JOB_PENDING || !render_shows(scene, job))
+            continue;
+        for (uint32_t t = 0; t < attempt->task_count; t++) {
+            const struct book_task *task = &attempt->tasks[t];
+            bool on = task->node == number && gpu < 0;
+
+            for (uint16_t g = 0; task->node == number && g < task->gpu_count; g++)
+                on |= task->gpus[g] == gpu;
+            if (on) {
+                json_write_i64(json, NULL, job->id);
+                break;
+            }
+        }
+    }
+    json_write_close(json);
+}
+
+void render_gpu(const struct scene *scene, struct json_write *json, const struct book_node *node, uint32_t index)
+{
+    const struct book_gpu *gpu = &node->gpus[index];
+    json_t *known = json_array_get(json_object_get(node->inventory, "gpus"), index);
+
+    json_write_object(json, NULL);
+    json_write_i64(json, "index", index);
+    put_copy(json, "uuid", json_object_get(known, "uuid"));
+    json_write_text(json, "state", gpu_states[gpu_state_of(scene, node, index)]);
+    json_write_text(json, "reason", gpu->reason);
+    json_write_i64(json, "util", gpu->util);
+    json_write_i64(json, "memory_used_mib", gpu->memory_mib);
+    json_write_i64(json, "power_watts", gpu->power);
+    json_write_i64(json, "temperature_celsius", gpu->temp);
+    put_jobs(scene, json, node, (int)index);
+    json_write_close(json);
+}
+
+static void put_inventory(struct json_write *json, const struct book_node *node)
+{
+    static const char *const keys[] = { "sku", "cpus", "memory_bytes", "labels", "fake", "fences", "runtimes" };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        put_copy(json, keys[i], json_object_get(node->inventory, keys[i]));
+}
+
+void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole)
+{
+    struct node_use use;
+
+    node_use(scene, node, &use);
+    json_write_object(json, NULL);
+    if (whole) {
+        json_write_text(json, "apiVersion", "v1");
+        json_write_text(json, "kind", "Node");
+    }
+    json_write_text(json, "name", names_get(&scene->book->node_names, node->name));
+    json_write_text(json, "state", node_state(node, &use));
+    json_write_i64(json, "gpus", use.total);
+    json_write_i64(json, "gpus_used", use.used);
+    json_write_i64(json, "gpus_free", use.free);
+    json_write_i64(json, "gpus_down", use.down);
+    json_write_i64(json, "foreign", use.foreign);
+    put_inventory(json, node);
+    json_write_text(json, "address", node->address);
+    json_write_text(json, "version", node->version);
+    json_write_bool(json, "connected", node->connected);
+    put_time(json, "seen_time", node->seen);
+    json_write_text(json, "drain_reason", node->drain_reason);
+    put_time(json, "drain_deadline", node->drain_deadline);
+    json_write_text(json, "reason", node->lost ? "its lease ran out" : node->silent ? "silent" : node->drain_reason);
+    if (whole) {
+        json_write_array(json, "gpu_list");
+        for (uint32_t i = 0; i < node->gpu_count; i++)
+            render_gpu(scene, json, node, i);
+        json_write_close(json);
+        put_jobs(scene, json, node, -1);
+    }
+    json_write_close(json);
+}
+
+struct sku_use {
+    int64_t total, used, free, down, biggest_node;
+};
+
+static void sku_use(const struct scene *scene, uint32_t sku, struct sku_use *ret)
+{
+    const char *name = names_get(&scene->cluster->names, scene->cluster->skus[sku].name);
+
+    *ret = (struct sku_use){ 0 };
+    for (size_t i = 0; i < scene->book->node_count; i++) {
+        const struct book_node *node = &scene->book->nodes[i];
+        const char *type = json_string_value(json_object_get(node->inventory, "sku"));
+        struct node_use use;
+
+        if (node->forgotten || !type || strcmp(type, name) != 0)
+            continue;
+        node_use(scene, node, &use);
+        ret->total += use.total;
+        ret->used += use.used;
+        ret->free += use.free;
+        ret->down += use.down + use.foreign;
+        if (use.free > ret->biggest_node)
+            ret->biggest_node = use.free;
+    }
+}
+
+void render_gpu_summary(const struct scene *scene, struct json_write *json)
+{
+    for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++) {
+        struct sku_use use;
+
+        sku_use(scene, sku, &use);
+        json_write_object(json, NULL);
+        json_write_text(json, "sku", names_get(&scene->cluster->names, scene->cluster->skus[sku].name));
+        json_write_i64(json, "total", use.total);
+        json_write_i64(json, "used", use.used);
+        json_write_i64(json, "free", use.free);
+        json_write_i64(json, "down", use.down);
+        json_write_i64(json, "biggest_node", use.biggest_node);
+        json_write_i64(json, "biggest_gang", use.free);
+        json_write_object(json, "vcs");
+        for (uint32_t v = 0; scene->core && v < core_vc_count(scene->core); v++) {
+            const struct vc *vc = core_vc(scene->core, v);
+            int64_t room = vc->borrow_max < 0 ? use.free * MGPU_ONE : vc->borrow_max - vc->borrowed;
+
+            json_write_object(json, vc_name(scene, v));
+            json_write_i64(json, "guarantee", vc->quota[sku] / MGPU_ONE);
+            json_write_i64(json, "used", vc->used[sku] / MGPU_ONE);
+            json_write_i64(json, "can_borrow", room < 0 ? 0 : room / MGPU_ONE < use.free ? room / MGPU_ONE : use.free);
+            json_write_close(json);
+        }
+        json_write_close(json);
+        json_write_close(json);
+    }
+}
+
+static void put_by_sku(const struct scene *scene, struct json_write *json, const char *key, const int64_t *amounts)
+{
+    json_write_object(json, key);
+    for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++)
+        json_write_double(json, names_get(&scene->cluster->names, scene->cluster->skus[sku].name),
+                          (double)amounts[sku] / MGPU_ONE);
+    json_write_close(json);
+}
+
+void render_vc(const struct scene *scene, struct json_write *json, uint32_t number, const char *kind)
+{
+    const struct vc *vc = core_vc(scene->core, number);
+    const struct vc_spec *spec = &scene->cluster->vcs[number];
+    int64_t pending_gpus = 0, pending = 0, running = 0, quota = 0, used = 0;
+
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+
+        if (job->vc != number)
+            continue;
+        if (job->phase == PHASE_JOB_PENDING) {
+            pending++;
+            pending_gpus += job->wants.gpus;
+        } else {
+            running++;
+        }
+    }
+    for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++) {
+        quota += vc->quota[sku];
+        used += vc->used[sku];
+    }
+    json_write_object(json, NULL);
+    if (kind) {
+        json_write_text(json, "apiVersion", "v1");
+        json_write_text(json, "kind", kind);
+    }
+    json_write_text(json, "name", vc_name(scene, number));
+    json_write_text(json, "policy",
+                    spec->policy == NAME_NONE ? scene->server->conf->policy
+                                              : names_get(&scene->cluster->names, spec->policy));
+    put_by_sku(scene, json, "guarantee", vc->quota);
+    put_by_sku(scene, json, "used", vc->used);
+    json_write_double(json, "borrowed", (double)vc->borrowed / MGPU_ONE);
+    json_write_double(json, "lent", used < quota ? (double)(quota - used) / MGPU_ONE : 0.0);
+    json_write_i64(json, "pending_gpus", pending_gpus);
+    json_write_i64(json, "pending_jobs", pending);
+    json_write_i64(json, "running_jobs", running);
+    if (vc->borrow_max < 0)
+        json_write_null(json, "borrow_max");
+    else
+        json_write_double(json, "borrow_max", (double)vc->borrow_max / MGPU_ONE);
+    json_write_double(json, "share", quota ? (double)used / (double)quota : 0.0);
+    json_write_close(json);
+}

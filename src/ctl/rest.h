@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* rest.h - the handlers behind the routes, and how they offer entries. */
+#include "ctl/render.h"
+
+/* Offers an entry; `then` is called when it is durable and applied, or refused. Refusals at once come the same way.
+ * Takes the body. */
+typedef void (*offered_fn)(struct request *request, const struct entry_result *result);
+void request_offer(struct request *request, enum entry_kind kind, json_t *body, offered_fn then);
+/* The usual `then`: 200 with the job of the path, or the refusal. */
+void offered_job(struct request *request, const struct entry_result *result);
+/* 204, or the refusal. */
+void offered_nothing(struct request *request, const struct entry_result *result);
+
+/* If-Match against the job's version: false, and answered, when it has changed. */
+bool match_check(struct request *request, const struct book_job *job);
+/* The job of the path if the caller may change it; answered otherwise. */
+const struct book_job *request_governed(struct request *request);
+
+/* The object of an array. */
+void array_reply(struct request *request, int status, int64_t id);
+/* The body as a submission and its canonical JSON; NULL, answered. */
+json_t *request_submission(struct request *request, struct submission *ret_spec);
+
+void list_begin(struct json_write *json, struct buf *out, const char *kind);
+void list_end(struct json_write *json, const char *next); /* NULL: no more */
+
+/* Which jobs a list means. */
+struct job_filter {
+    char user[64], vc[64], name[128], node[256], tag[128], tag_value[128];
+    uint32_t phases; /* bits; 0 = all that are not over */
+    usec_t since, until;
+    int64_t *ids; /* owned */
+    size_t id_count;
+    bool all;
+};
+int filter_read(struct request *request, struct job_filter *filter); /* -EINVAL: answered */
+int filter_state(struct job_filter *filter, const char *text);
+void filter_done(struct job_filter *filter);
+bool filter_takes(const struct scene *scene, const struct job_filter *filter, const struct book_job *job);
+
+void rest_jobs_list(struct request *request);
+void rest_jobs_submit(struct request *request);
+void rest_jobs_batch(struct request *request);
+void rest_job_get(struct request *request);
+void rest_job_patch(struct request *request);
+void rest_job_delete(struct request *request);
+void rest_job_action(struct request *request);
+void rest_job_attempts(struct request *request);
+void rest_job_tasks(struct request *request);
+void rest_job_events(struct request *request);
+void rest_job_metrics(struct request *request);
+void rest_job_logs(struct request *request);
+void rest_job_exec(struct request *request);
+void rest_array_get(struct request *request);
+void rest_array_delete(struct request *request);
+void rest_nodes_list(struct request *request);
+void rest_node_get(struct request *request);
+void rest_node_patch(struct request *request);
+void rest_node_delete(struct request *request);
+void rest_gpu_get(struct request *request);
+void rest_gpu_patch(struct request *request);
+void rest_gpus(struct request *request);
+void rest_vcs_list(struct request *request);
+void rest_vc_get(struct request *request);
+void rest_vc_usage(struct request *request);
+void rest_queue(struct request *request);
+void rest_schedule(struct request *request);
+void rest_history(struct request *request);
+void rest_reports(struct request *request);
+void rest_users(struct request *request);
+void rest_version(struct request *request);
+void rest_health(struct request *request);
+void rest_ready(struct request *request);
+void rest_whoami(struct request *request);
+void rest_tokens_list(struct request *request);
+void rest_tokens_add(struct request *request);
+void rest_tokens_remove(struct request *request);
+void rest_join(struct request *request);
+void rest_config_get(struct request *request);
+void rest_config_put(struct request *request);
+void rest_scheduler_get(struct request *request);
+void rest_scheduler_patch(struct request *request);
+void rest_scheduler_trace(struct request *request);
+void rest_events(struct request *request);
+void rest_openapi(struct request *request);
+void rest_metrics(struct request *request);
+/* A file of the dashboard; false: there is none of that path. */
+bool rest_static(struct request *request);

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_admin.c - the controller itself: version, health, people and tokens, joining nodes, configuration, scheduler. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/feed.h"
+#include "ctl/links.h"
+#include "ctl/rest.h"
+#include "ctl/stats.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/pki.h"
+#include "policy/registry.h"
+#include "wire/decimal.h"
+
+void rest_version(struct request *request)
+{
+    struct server *server = request_server(request);
+
+    reply_tree(request, 200,
+               json_pack("{s:s, s:s, s:s, s:s, s:s, s:[s,s,s,s], s:b}", "apiVersion", "v1", "kind", "Version",
+                         "version", MUSTER_VERSION, "api", "v1", "cluster", server->conf->cluster, "features", "events",
+                         "plan", "why", "exec", "dev", server->dev));
+}
+
+void rest_health(struct request *request)
+{
+    reply(request, 200, "text/plain; charset=utf-8", "ok\n", 3);
+}
+
+void rest_ready(struct request *request)
+{
+    struct server *server = request_server(request);
+
+    if (server->drive && !server->stopping)
+        reply(request, 200, "text/plain; charset=utf-8", "ready\n", 6);
+    else
+        reply_problem(request, 503, "NotReady", NULL, server->stopping ? "stopping" : "starting");
+}
+
+void rest_whoami(struct request *request)
+{
+    const struct principal *who = &request->who;
+
+    reply_tree(request, 200,
+               json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Principal", "user",
+                         who->user, "uid", who->has_uid ? json_integer(who->uid) : json_null(), "role",
+                         role_name(who->role), "scope", who->scope, "via", who->via));
+}
+
+/* Tokens. People have their own; admins see and make everybody's. */
+
+void rest_tokens_list(struct request *request)
+{
+    const struct book *book = server_book(request_server(request));
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+
+    list_begin(&json, &out, "TokenList");
+    for (size_t i = 0; i < book->token_count; i++) {
+        const struct book_token *token = &book->tokens[i];
+
+        if (request->who.role != ROLE_ADMIN && strcmp(token->user, request->who.user) != 0)
+            continue;
+        json_write_object(&json, NULL);
+        json_write_text(&json, "id", token->id);
+        json_write_text(&json, "user", token->user);
+        json_write_text(&json, "role", token->role);
+        json_write_text(&json, "scope", token->scope);
+        put_time(&json, "created_time", token->created);
+        put_time(&json, "expires_time", token->expires);
+        json_write_close(&json);
+    }
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}
+
+/* What was made is told once, when it is durable. */
+struct new_token {
+    struct request *request;
+    char id[24], text[256], user[64], role[16], scope[64];
+    usec_t expires;
+};
+
+static void on_token(void *arg, const struct entry_result *result)
+{
+    struct new_token *token = arg;
+    struct buf out = BUF_INIT(65536);
+    struct json_write json;
+
+    if (result->code < 0) {
+        reply_refused(token->request, result);
+    } else {
+        json_write_init(&json, &out, false);
+        json_write_object(&json, NULL);
+        json_write_text(&json, "apiVersion", "v1");
+        json_write_text(&json, "kind", "Token");
+        json_write_text(&json, "id", token->id);
+        json_write_text(&json, "token", token->text);
+        json_write_text(&json, "user", token->user);
+        json_write_text(&json, "role", token->role);
+        json_write_text(&json, "scope", token->scope);
+        put_time(&json, "expires_time", token->expires);
+        json_write_close(&json);
+        reply_header(token->request, "Cache-Control", "no-store");
+        reply_buf(token->request, 201, &out);
+    }
+    request_drop(token->request);
+    explicit_bzero(token, sizeof(*token));
+    mem_free(token);
+}
+
+/* Whom and what the new token is for; -EINVAL or -EPERM, answered. */
+static int token_fill(struct request *request, json_t *body, struct new_token *token, bool *ret_join)
+{
+    const char *user = json_string_value(json_object_get(body, "user"));
+    const char *role = json_string_value(json_object_get(body, "role"));
+    const char *scope = json_string_value(json_object_get(body, "scope"));
+    json_t *span = json_object_get(body, "expires_seconds");
+    bool join = json_is_true(json_object_get(body, "join")), admin = request->who.role == ROLE_ADMIN;
+    int64_t seconds = json_is_integer(span) ? json_integer_value(span) : join ? 3600 : 90 * 86400;
+
+    (void)snprintf(token->user, sizeof(token->user), "%s", user ? user : request->who.user);
+    (void)snprintf(token->role, sizeof(token->role), "%s",
+                   join   ? "join"
+                   : role ? role
+                          : role_name(request->who.role > ROLE_USER ? ROLE_USER : request->who.role));
+    (void)snprintf(token->scope, sizeof(token->scope), "%s", scope ? scope : "");
+    token->expires = seconds ? clock_now() + seconds * USEC_SEC : 0;
+    if (!join && role_find(token->role) < 0)
+        reply_problem(request, 400, "BadRequest", NULL, "role: expected viewer, user, vc-admin or admin");
+    else if (seconds < 0 || seconds > (int64_t)3650 * 86400 || (seconds == 0 && !admin))
+        reply_problem(request, 400, "BadRequest", NULL, "expires_seconds: from 1 to ten years");
+    else if (scope && strcmp(scope, "read") != 0 && strcmp(scope, "jobs") != 0 && strncmp(scope, "vc:", 3) != 0 &&
+             *scope)
+        reply_problem(request, 400, "BadRequest", NULL, "scope: expected read, jobs or vc:NAME");
+    else if (!admin && (join || (user && strcmp(user, request->who.user) != 0) ||
+                        (role && role_find(role) > (int)request->who.role)))
+        reply_problem(request, 403, "NotAllowed", NULL,
+                      "only an admin makes tokens for nodes, for others or with more rights");
+    *ret_join = join;
+    return request->answered ? -EINVAL : 0;
+}
+
+/* Nodes learn whom to trust from the token itself. */
+static void pin_add(const struct server *server, char *text, size_t size)
+{
+    CLEANUP_BYTES struct bytes ca = { 0 };
+    char sum[PKI_FINGERPRINT_MAX];
+    size_t length = strlen(text);
+
+    if (server->conf->tls_ca && file_read(server->conf->tls_ca, 1 << 20, &ca, NULL) == 0 &&
+        pki_fingerprint(ca.data, sum, NULL) == 0)
+        (void)snprintf(text + length, size - length, ".%s", sum);
+}
+
+void rest_tokens_add(struct request *request)
+{
+    static const char *const keys[] = { "user", "role", "scope", "expires_seconds", "join", NULL };
+    json_t *body = request_object(request, keys);
+    struct new_token *token = mem_zalloc(1, sizeof(*token));
+    struct entry_result refused = { 0 };
+    char hash[65];
+    bool join;
+    int r;
+
+    if (!body || !token || token_fill(request, body, token, &join) < 0 ||
+        token_make(token->id, sizeof(token->id), token->text, sizeof(token->text), hash) < 0) {
+        if (!request->answered)
+            reply_problem(request, 503, "Busy", NULL, "no memory or no random numbers");
+        json_decref(body);
+        mem_free(token);
+        return;
+    }
+    json_decref(body);
+    if (join)
+        pin_add(request_server(request), token->text, sizeof(token->text));
+    token->request = request_hold(request);
+    body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "id", token->id, "hash", hash, "user", token->user, "role",
+                     token->role, "scope", token->scope, "expires", (json_int_t)token->expires);
+    r = drive_offer(request_server(request)->drive, ENTRY_TOKEN, body, on_token, token, &refused);
+    if (r < 0)
+        on_token(token, &refused);
+}
+
+void rest_tokens_remove(struct request *request)
+{
+    const struct book *book = server_book(request_server(request));
+
+    for (size_t i = 0; i < book->token_count; i++)
+        if (strcmp(book->tokens[i].id, request->params[0]) == 0 &&
+            (request->who.role == ROLE_ADMIN || strcmp(book->tokens[i].user, request->who.user) == 0)) {
+            request_offer(request, ENTRY_UNTOKEN, json_pack("{s:s}", "id", request->params[0]), offered_nothing);
+            return;
+        }
+    reply_problem(request, 404, "NotFound", NULL, "no token %.40s", request->params[0]);
+}
+
+/* A node joins: its token is used up first, durably; then its request is signed. */
+
+struct joining {
+    struct request *request;
+    char *csr;
+    char node[256];
+};
+
+static void join_sign(struct joining *joining)
+{
+    struct server *server = request_server(joining->request);
+    CLEANUP_BYTES struct bytes ca = { 0 }, key = { 0 }, cert = { 0 };
+    struct pki_sign how = { .name = joining->node, .days = 3650 };
+    char alt[300];
+    struct error err;
+    int r = file_read(server->conf->tls_ca, 1 << 20, &ca, &err);
+
+    if (r == 0)
+        r = file_read(server->conf->tls_ca_key, 1 << 20, &key, &err);
+    if (r == 0) {
+        (void)snprintf(alt, sizeof(alt), "DNS:%s", joining->node);
+        how.ca_pem = ca.data;
+        how.ca_key_pem = key.data;
+        how.alt = alt;
+        r = pki_sign(joining->csr, &how, &cert, &err);
+    }
+    if (key.data)
+        explicit_bzero(key.data, key.size);
+    if (r < 0) {
+        log_warn("join refused", "node", joining->node, "error", err.text);
+        reply_problem(joining->request, r == -EBADMSG ? 400 : 500, r == -EBADMSG ? "BadRequest" : "Internal", NULL,
+                      "%s", err.text);
+        return;
+    }
+    log_info("node joined", "node", joining->node, "from", net_peer(request_conn(joining->request)));
+    reply_tree(joining->request, 200,
+               json_pack("{s:s, s:s, s:s, s:s}", "cluster", server->conf->cluster, "node", joining->node, "certificate",
+                         cert.data, "ca", ca.data));
+}
+
+static void on_join(void *arg, const struct entry_result *result)
+{
+    struct joining *joining = arg;
+
+    if (result->code < 0)
+        reply_problem(joining->request, 401, "NotLoggedIn", NULL, "the token is unknown, used or has expired");
+    else if (request_conn(joining->request))
+        join_sign(joining);
+    request_drop(joining->request);
+    mem_free(joining->csr);
+    mem_free(joining);
+}
+
+/* Names of nodes go into certificates, paths and host files. */
+static bool node_name_good(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+
+    return name && *name && strlen(name) <= 63 && strspn(name, letters) == strlen(name) && name[0] != '.' &&
+           name[0] != '-';
+}
+
+void rest_join(struct request *request)
+{
+    static const char *const keys[] = { "node", "csr", NULL };
+    struct server *server = request_server(request);
+    struct entry_result refused = { 0 };
+    struct joining *joining;
+    json_t *body;
+
+    if (!server->conf->tls_ca || !server->conf->tls_ca_key || !net_secure(request_conn(request))) {
+        reply_problem(request, 409, "Conflict", NULL,
+                      "nodes join over TLS, at a controller with an authority of its own");
+        return;
+    }
+    body = request_object(request, keys);
+    if (!body)
+        return;
+    if (!node_name_good(json_string_value(json_object_get(body, "node"))) ||
+        !json_is_string(json_object_get(body, "csr"))) {
+        reply_problem(request, 400, "BadRequest", NULL, "expected node (letters, digits, - . _) and csr (PEM)");
+        json_decref(body);
+        return;
+    }
+    joining = mem_zalloc(1, sizeof(*joining));
+    if (joining)
+        joining->csr = mem_strdup(json_string_value(json_object_get(body, "csr")));
+    if (!joining || !joining->csr) {
+        mem_free(joining);
+        json_decref(body);
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+        return;
+    }
+    joining->request = request_hold(request);
+    (void)snprintf(joining->node, sizeof(joining->node), "%s", json_string_value(json_object_get(body, "node")));
+    json_decref(body);
+    if (drive_offer(server->drive, ENTRY_UNTOKEN, json_pack("{s:s}", "id", request->who.token), on_join, joining,
+                    &refused) < 0)
+        on_join(joining, &refused);
+}
+
+/* The scheduler. */
+
+void rest_scheduler_get(struct request *request)
+{
+    struct server *server = request_server(request);
+    struct ctl *ctl = drive_ctl(server->drive);
+    struct buf out = BUF_INIT((size_t)1 << 20);
+    const struct policy *policy;
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Scheduler");
+    json_write_bool(&json, "paused", scene.book->paused);
+    json_write_text(&json, "policy", server->conf->policy);
+    json_write_u64(&json, "seq", ctl_seq(ctl));
+    json_write_i64(&json, "waiting", scene.core ? core_waiting(scene.core) : 0);
+    json_write_i64(&json, "running", scene.core ? core_running(scene.core) : 0);
+    json_write_u64(&json, "decisions", scene.core ? core_decisions(scene.core) : 0);
+    json_write_i64(&json, "agents", (int64_t)links_count(server->links));
+    json_write_i64(&json, "clients", (int64_t)http_server_clients(server->http));
+    put_time(&json, "started_time", server->started);
+    put_time(&json, "last_time", ctl_now(ctl));
+    json_write_array(&json, "policies");
+    for (size_t i = 0; (policy = policy_at(i)) != NULL; i++) {
+        json_write_object(&json, NULL);
+        json_write_text(&json, "name", policy->name);
+        json_write_text(&json, "summary", policy->summary);
+        json_write_close(&json);
+    }
+    json_write_close(&json);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+static void offered_scheduler(struct request *request, const struct entry_result *result)
+{
+    if (result->code < 0)
+        reply_refused(request, result);
+    else
+        rest_scheduler_get(request);
+}
+
+void rest_scheduler_patch(struct request *request)
+{
+    static const char *const keys[] = { "paused", "policy", "vc", NULL };
+    json_t *body = request_object(request, keys), *paused, *entry;
+    const char *policy, *vc;
+
+    if (!body)
+        return;
+    paused = json_object_get(body, "paused");
+    policy = json_string_value(json_object_get(body, "policy"));
+    vc = json_string_value(json_object_get(body, "vc"));
+    if (json_is_boolean(paused)) {
+        request_offer(request, ENTRY_PAUSE,
+                      json_pack("{s:b, s:s}", "paused", json_is_true(paused), "by", request->who.user),
+                      offered_scheduler);
+    } else if (policy && policy_find(policy)) {
+        entry =
+            vc ? json_pack("{s:{s:{s:s}}, s:s, s:b}", "vcs", vc, "policy", policy, "by", request->who.user, "merge", 1)
+               : json_pack("{s:s, s:s, s:b}", "policy", policy, "by", request->who.user, "merge", 1);
+        request_offer(request, ENTRY_CONFIG, entry, offered_scheduler);
+    } else {
+        reply_problem(request, 400, "BadRequest", "GET /api/v1/scheduler lists the policies",
+                      policy ? "policy: there is no '%.40s'" : "expected paused or policy", policy ? policy : "");
+    }
+    json_decref(body);
+}
+
+void rest_scheduler_trace(struct request *request)
+{
+    int64_t id = 0;
+
+    if (decimal_parse_i64(request->params[0], strlen(request->params[0]), &id) < 0)
+        reply_problem(request, 404, "NotFound", NULL, "no job %.40s", request->params[0]);
+    else
+        feed_trace(request_server(request)->feed, request, id);
+}
+
+void rest_events(struct request *request)
+{
+    static const char *const known[] = { "since", "kinds", "job", NULL };
+    int64_t job = 0;
+
+    if (query_known(request, known) && query_i64(request, "job", 1, INT64_MAX, &job) == 0)
+        feed_reply(request_server(request)->feed, request, job);
+}
+
+/* Configuration: what the virtual clusters are now, and another one. */
+
+void rest_config_get(struct request *request)
+{
+    struct server *server = request_server(request);
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Config");
+    json_write_text(&json, "cluster", server->conf->cluster);
+    json_write_text(&json, "policy", server->conf->policy);
+    json_write_i64(&json, "lease_seconds", server->conf->lease / USEC_SEC);
+    json_write_i64(&json, "node_timeout_seconds", server->conf->node_timeout / USEC_SEC);
+    json_write_array(&json, "vcs");
+    for (uint32_t i = 0; scene.core && i < core_vc_count(scene.core); i++)
+        render_vc(&scene, &json, i, NULL);
+    json_write_close(&json);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+static void offered_config(struct request *request, const struct entry_result *result)
+{
+    if (result->code < 0)
+        reply_refused(request, result);
+    else
+        rest_config_get(request);
+}
+
+void rest_config_put(struct request *request)
+{
+    static const char *const keys[] = { "vcs", "policy", NULL };
+    struct server *server = request_server(request);
+    json_t *body = request_object(request, keys);
+    struct entry entry = { .kind = ENTRY_CONFIG, .body = body };
+    struct entry_result result = { 0 };
+
+    if (!body)
+        return;
+    if (query_flag(request, "validate")) {
+        if (ctl_check(drive_ctl(server->drive), &entry, &result) < 0)
+            reply_refused(request, &result);
+        else
+            rest_config_get(request);
+        json_decref(body);
+        return;
+    }
+    request_offer(request, ENTRY_CONFIG, body, offered_config);
+}

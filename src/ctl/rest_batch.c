@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_batch.c - arrays, and one action for several jobs. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/rest.h"
+#include "wire/decimal.h"
+
+enum { BATCH_MAX = 10000 };
+
+void array_reply(struct request *request, int status, int64_t id)
+{
+    const struct book *book = server_book(request_server(request));
+    const struct book_job *first[1], **all;
+    size_t count = book_array(book, id, first, 1);
+    uint32_t states[PHASE_JOB_COUNT] = { 0 };
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+
+    all = mem_zalloc(count + 1, sizeof(*all));
+    if (!all || count == 0) {
+        mem_free(all);
+        reply_problem(request, count ? 503 : 404, count ? "Busy" : "NotFound", NULL, "no array %" PRId64, id);
+        return;
+    }
+    count = book_array(book, id, all, count);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Array");
+    json_write_i64(&json, "id", id);
+    if (all[0]->spec->name)
+        json_write_text(&json, "name", all[0]->spec->name);
+    else
+        json_write_null(&json, "name");
+    json_write_i64(&json, "size", (int64_t)count);
+    json_write_array(&json, "jobs");
+    for (size_t i = 0; i < count; i++) {
+        states[all[i]->phase]++;
+        json_write_i64(&json, NULL, all[i]->id);
+    }
+    json_write_close(&json);
+    json_write_object(&json, "states");
+    for (int i = 0; i < PHASE_JOB_COUNT; i++)
+        if (states[i])
+            json_write_i64(&json, phase_name((enum phase_of_job)i), states[i]);
+    json_write_close(&json);
+    json_write_close(&json);
+    mem_free(all);
+    reply_buf(request, status, &out);
+}
+
+static int64_t array_id(struct request *request)
+{
+    const struct book *book = server_book(request_server(request));
+    const struct book_job *first[1];
+    int64_t id = 0;
+
+    if (decimal_parse_i64(request->params[0], strlen(request->params[0]), &id) < 0 ||
+        book_array(book, id, first, 1) == 0) {
+        reply_problem(request, 404, "NotFound", NULL, "no array %.40s", request->params[0]);
+        return 0;
+    }
+    return id;
+}
+
+void rest_array_get(struct request *request)
+{
+    int64_t id = array_id(request);
+
+    if (id)
+        array_reply(request, 200, id);
+}
+
+static void on_array_cancelled(struct request *request, const struct entry_result *result)
+{
+    int64_t id = 0;
+
+    (void)decimal_parse_i64(request->params[0], strlen(request->params[0]), &id);
+    if (result->code < 0)
+        reply_refused(request, result);
+    else
+        array_reply(request, 200, id);
+}
+
+void rest_array_delete(struct request *request)
+{
+    const struct book_job *first[1];
+    int64_t id = array_id(request);
+    struct scene scene;
+
+    if (!id)
+        return;
+    scene_fill(&scene, request);
+    (void)book_array(scene.book, id, first, 1);
+    if (!auth_governs(&request->who, scene.book, first[0], scene.cluster)) {
+        reply_problem(request, 403, "NotAllowed", NULL, "array %" PRId64 " is not yours", id);
+        return;
+    }
+    request_offer(
+        request, ENTRY_CANCEL,
+        json_pack("{s:I, s:s, s:b}", "job", (json_int_t)id, "by", request->who.user, "now", query_flag(request, "now")),
+        on_array_cancelled);
+}
+
+/* One action for several jobs: offered together, answered when the last is applied. */
+
+struct batch {
+    struct request *request;
+    size_t count, left;
+    struct batch_item {
+        struct batch *batch;
+        int64_t id;
+        struct entry_result result;
+    } * items;
+};
+
+static int status_of(int code)
+{
+    return code == 0 ? 200 : code == -ENOENT ? 404 : code == -EPERM ? 403 : code == -ERANGE ? 422 : 409;
+}
+
+static void batch_reply(struct batch *batch)
+{
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+
+    list_begin(&json, &out, "BatchResult");
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct batch_item *item = &batch->items[i];
+
+        json_write_object(&json, NULL);
+        json_write_i64(&json, "id", item->id);
+        json_write_bool(&json, "ok", item->result.code >= 0);
+        json_write_i64(&json, "status", status_of(item->result.code));
+        json_write_text(&json, "code", item->result.reason);
+        json_write_text(&json, "detail", item->result.code < 0 ? item->result.text.text : "");
+        json_write_close(&json);
+    }
+    list_end(&json, NULL);
+    reply_buf(batch->request, 200, &out);
+    request_drop(batch->request);
+    mem_free(batch->items);
+    mem_free(batch);
+}
+
+static void on_batch_item(void *arg, const struct entry_result *result)
+{
+    struct batch_item *item = arg;
+
+    item->result = *result;
+    if (--item->batch->left == 0)
+        batch_reply(item->batch);
+}
+
+static const char *const batch_actions[] = { "cancel", "hold", "release", "requeue", "suspend", "resume", "signal" };
+static const enum entry_kind batch_kinds[] = { ENTRY_CANCEL,  ENTRY_HOLD,   ENTRY_RELEASE, ENTRY_REQUEUE,
+                                               ENTRY_SUSPEND, ENTRY_RESUME, ENTRY_SIGNAL };
+
+static int batch_filter(struct request *request, json_t *body, struct job_filter *filter)
+{
+    const char *text;
+    json_t *ids = json_object_get(body, "ids");
+
+    *filter = (struct job_filter){ 0 };
+    if ((text = json_string_value(json_object_get(body, "user"))) != NULL)
+        (void)snprintf(filter->user, sizeof(filter->user), "%s", text);
+    if ((text = json_string_value(json_object_get(body, "vc"))) != NULL)
+        (void)snprintf(filter->vc, sizeof(filter->vc), "%s", text);
+    if ((text = json_string_value(json_object_get(body, "name"))) != NULL)
+        (void)snprintf(filter->name, sizeof(filter->name), "%s", text);
+    text = json_string_value(json_object_get(body, "state"));
+    if (text && filter_state(filter, text) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "state: there is no '%.40s'", text);
+        return -EINVAL;
+    }
+    if (ids && (!json_is_array(ids) || json_array_size(ids) > BATCH_MAX)) {
+        reply_problem(request, 400, "BadRequest", NULL, "ids: a list of at most %d", BATCH_MAX);
+        return -EINVAL;
+    }
+    if (!ids && !filter->user[0] && !filter->vc[0] && !filter->name[0] && !filter->phases) {
+        reply_problem(request, 400, "BadRequest", NULL, "say which: ids, user, vc, name or state");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* The jobs it means that the caller may change; those named by id are kept to be refused one by one. */
+static size_t batch_choose(const struct scene *scene, json_t *body, const struct job_filter *filter,
+                           struct batch *batch)
+{
+    json_t *ids = json_object_get(body, "ids");
+    size_t n = 0, most = ids ? json_array_size(ids) : scene->book->live_count;
+
+    batch->items = mem_zalloc(most + 1, sizeof(*batch->items));
+    if (!batch->items)
+        return 0;
+    for (size_t i = 0; i < most && n < BATCH_MAX; i++) {
+        const struct book_job *job =
+            ids ? book_find(scene->book, json_integer_value(json_array_get(ids, i))) : scene->book->live[i];
+
+        if (!ids && (!filter_takes(scene, filter, job) || !auth_governs(scene->who, scene->book, job, scene->cluster)))
+            continue;
+        batch->items[n].batch = batch;
+        batch->items[n++].id = ids ? json_integer_value(json_array_get(ids, i)) : job->id;
+    }
+    return n;
+}
+
+static void batch_run(struct request *request, struct batch *batch, size_t action, int signal,
+                      const struct scene *scene)
+{
+    batch->left = batch->count + 1;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct batch_item *item = &batch->items[i];
+        const struct book_job *job = book_find(scene->book, item->id);
+        struct entry_result refused = { 0 };
+        json_t *body;
+
+        if (!job)
+            refused.code = error_set(&refused.text, -ENOENT, "no job %" PRId64, item->id);
+        else if (!auth_governs(&request->who, scene->book, job, scene->cluster))
+            refused.code = error_set(&refused.text, -EPERM, "job %" PRId64 " is not yours", item->id);
+        if (refused.code == 0) {
+            body = json_pack("{s:I, s:s}", "job", (json_int_t)item->id, "by", request->who.user);
+            if (body && batch_kinds[action] == ENTRY_SIGNAL)
+                (void)json_object_set_new(body, "signal", json_integer(signal));
+            if (drive_offer(request_server(request)->drive, batch_kinds[action], body, on_batch_item, item, &refused) ==
+                0)
+                continue;
+        }
+        item->result = refused;
+        batch->left--;
+    }
+    if (--batch->left == 0)
+        batch_reply(batch);
+}
+
+void rest_jobs_batch(struct request *request)
+{
+    static const char *const keys[] = { "action", "ids", "user", "vc", "state", "name", "signal", NULL };
+    json_t *body = request_object(request, keys);
+    const char *action = json_string_value(json_object_get(body, "action"));
+    int signal = (int)json_integer_value(json_object_get(body, "signal"));
+    struct job_filter filter;
+    struct batch *batch;
+    struct scene scene;
+    size_t i = 0;
+
+    if (!body)
+        return;
+    while (i < 7 && (!action || strcmp(action, batch_actions[i]) != 0))
+        i++;
+    if (i == 7)
+        reply_problem(request, 400, "BadRequest", NULL,
+                      "action: expected cancel, hold, release, requeue, suspend, resume or signal");
+    if (i == 7 || batch_filter(request, body, &filter) < 0) {
+        json_decref(body);
+        return;
+    }
+    scene_fill(&scene, request);
+    batch = mem_zalloc(1, sizeof(*batch));
+    if (batch) {
+        batch->request = request_hold(request);
+        batch->count = batch_choose(&scene, body, &filter, batch);
+        if (batch->items)
+            batch_run(request, batch, i, signal, &scene);
+    } else {
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+    }
+    json_decref(body);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_job.c - one job: what it is, and what people do to it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/feed.h"
+#include "ctl/rest.h"
+#include "wire/duration.h"
+
+static void etag_put(struct request *request, const struct book_job *job)
+{
+    reply_header(request, "ETag", "\"v%" PRIu64 "\"", job->version);
+}
+
+/* W/"v12", "v12" and lists of them. */
+static bool etag_has(const char *list, uint64_t version)
+{
+    char mine[32];
+
+    (void)snprintf(mine, sizeof(mine), "\"v%" PRIu64 "\"", version);
+    return strstr(list, mine) != NULL || strcmp(list, "*") == 0;
+}
+
+bool match_check(struct request *request, const struct book_job *job)
+{
+    const char *wanted = http_header(request->message, "if-match");
+
+    if (!wanted || etag_has(wanted, job->version))
+        return true;
+    etag_put(request, job);
+    reply_problem(request, 412, "Changed", "read it again", "job %" PRId64 " has changed meanwhile", job->id);
+    return false;
+}
+
+const struct book_job *request_governed(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+    struct scene scene;
+
+    if (!job)
+        return NULL;
+    scene_fill(&scene, request);
+    if (!auth_governs(&request->who, scene.book, job, scene.cluster)) {
+        reply_problem(request, 403, "NotAllowed", NULL, "job %" PRId64 " is not yours", job->id);
+        return NULL;
+    }
+    return match_check(request, job) ? job : NULL;
+}
+
+static void job_reply(struct request *request, const struct book_job *job)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    scene.eta = true;
+    if (request->message && scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
+        return;
+    scene.eta = true;
+    etag_put(request, job);
+    json_write_init(&json, &out, false);
+    render_job(&scene, &json, job, "Job");
+    reply_buf(request, 200, &out);
+}
+
+void rest_job_get(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+    const char *none = http_header(request->message, "if-none-match");
+    struct scene scene;
+
+    if (!job)
+        return;
+    scene_fill(&scene, request);
+    if (!render_shows(&scene, job)) {
+        reply_problem(request, 404, "NotFound", NULL, "no job %" PRId64, job->id);
+        return;
+    }
+    if (none && etag_has(none, job->version)) {
+        etag_put(request, job);
+        reply(request, 304, NULL, NULL, 0);
+        return;
+    }
+    job_reply(request, job);
+}
+
+void offered_job(struct request *request, const struct entry_result *result)
+{
+    const struct book_job *job;
+
+    if (result->code < 0) {
+        reply_refused(request, result);
+        return;
+    }
+    job = request_job(request);
+    if (job)
+        job_reply(request, job);
+}
+
+void rest_job_patch(struct request *request)
+{
+    static const char *const keys[] = { "priority", "time_seconds", "vc", "comment", NULL };
+    const struct book_job *job = request_governed(request);
+    json_t *body, *entry, *value;
+    int priority = 0;
+
+    if (!job)
+        return;
+    body = request_object(request, keys);
+    if (!body)
+        return;
+    entry = json_pack("{s:I, s:s}", "job", (json_int_t)job->id, "by", request->who.user);
+    value = json_object_get(body, "priority");
+    if (json_is_string(value) && priority_parse(json_string_value(value), &priority) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "priority: expected a class or a number");
+        json_decref(body);
+        json_decref(entry);
+        return;
+    }
+    if (value)
+        (void)json_object_set_new(entry, "priority",
+                                  json_integer(json_is_string(value) ? priority : json_integer_value(value)));
+    value = json_object_get(body, "time_seconds");
+    if (value)
+        (void)json_object_set_new(entry, "time", json_integer(json_integer_value(value) * USEC_SEC));
+    if (json_object_get(body, "vc"))
+        (void)json_object_set(entry, "vc", json_object_get(body, "vc"));
+    if (json_object_get(body, "comment"))
+        (void)json_object_set(entry, "comment", json_object_get(body, "comment"));
+    if (json_object_get(entry, "priority") && request->who.role == ROLE_USER &&
+        json_integer_value(json_object_get(entry, "priority")) > job->wants.priority)
+        reply_problem(request, 403, "NotAllowed", NULL, "only a vc-admin or admin may raise a priority");
+    json_decref(body);
+    if (request->answered)
+        json_decref(entry);
+    else
+        request_offer(request, ENTRY_SET, entry, offered_job);
+}
+
+void rest_job_delete(struct request *request)
+{
+    const struct book_job *job = request_governed(request);
+
+    if (job)
+        request_offer(request, ENTRY_CANCEL,
+                      json_pack("{s:I, s:s, s:b}", "job", (json_int_t)job->id, "by", request->who.user, "now",
+                                query_flag(request, "now")),
+                      offered_job);
+}
+
+void rest_job_action(struct request *request)
+{
+    static const char *const names[] = { "hold", "release", "suspend", "resume", "requeue", "signal", "cancel" };
+    static const enum entry_kind kinds[] = { ENTRY_HOLD,    ENTRY_RELEASE, ENTRY_SUSPEND, ENTRY_RESUME,
+                                             ENTRY_REQUEUE, ENTRY_SIGNAL,  ENTRY_CANCEL };
+    static const char *const keys[] = { "signal", NULL };
+    const struct book_job *job;
+    json_t *body, *entry;
+    size_t i = 0;
+
+    while (i < 7 && strcmp(request->params[1], names[i]) != 0)
+        i++;
+    if (i == 7) {
+        reply_problem(request, 404, "NotFound", NULL, "no action '%.40s'", request->params[1]);
+        return;
+    }
+    job = request_governed(request);
+    body = job ? request_object(request, keys) : NULL;
+    if (!body)
+        return;
+    entry = json_pack("{s:I, s:s}", "job", (json_int_t)job->id, "by", request->who.user);
+    if (kinds[i] == ENTRY_SIGNAL) {
+        json_t *value = json_object_get(body, "signal");
+        int number = (int)json_integer_value(value);
+        const char *text = json_string_value(value);
+
+        if ((text && signal_parse(text, strlen(text), &number) < 0) || number < 1 || number > 64) {
+            reply_problem(request, 400, "BadRequest", NULL, "signal: expected a number or a name like USR1");
+            json_decref(body);
+            json_decref(entry);
+            return;
+        }
+        (void)json_object_set_new(entry, "signal", json_integer(number));
+    }
+    json_decref(body);
+    request_offer(request, kinds[i], entry, offered_job);
+}
+
+void rest_job_attempts(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+    struct buf out = BUF_INIT((size_t)32 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    if (!job)
+        return;
+    scene_fill(&scene, request);
+    list_begin(&json, &out, "AttemptList");
+    for (uint32_t i = 0; i < job->attempt_count; i++)
+        render_attempt(&scene, &json, &job->attempts[i], true);
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}
+
+void rest_job_tasks(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+    const struct book_attempt *attempt;
+    struct buf out = BUF_INIT((size_t)32 << 20);
+    struct json_write json;
+    struct scene scene;
+    int64_t number = -1;
+
+    if (!job || query_i64(request, "attempt", 0, UINT32_MAX, &number) < 0)
+        return;
+    attempt = number < 0 ? book_attempt(job) : number < job->attempt_count ? &job->attempts[number] : NULL;
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "TaskList");
+    render_tasks(&scene, &json, "items", attempt);
+    json_write_null(&json, "next");
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+void rest_job_events(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+
+    if (job)
+        feed_reply(request_server(request)->feed, request, job->id);
+}
+
+/* What its GPUs do now, by rank. */
+void rest_job_metrics(struct request *request)
+{
+    const struct book_job *job = request_job(request);
+    const struct book_attempt *attempt = job ? book_attempt(job) : NULL;
+    struct buf out = BUF_INIT((size_t)32 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    if (!job)
+        return;
+    scene_fill(&scene, request);
+    list_begin(&json, &out, "JobMetricList");
+    for (uint32_t t = 0; attempt && !attempt->ended && t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+        const struct book_node *node = &scene.book->nodes[task->node];
+
+        for (uint16_t g = 0; g < task->gpu_count; g++) {
+            const struct book_gpu *gpu = task->gpus[g] < node->gpu_count ? &node->gpus[task->gpus[g]] : NULL;
+
+            if (!gpu)
+                continue;
+            json_write_object(&json, NULL);
+            json_write_i64(&json, "rank", t);
+            json_write_text(&json, "node", node_name(&scene, task->node));
+            json_write_i64(&json, "gpu", task->gpus[g]);
+            json_write_i64(&json, "util", gpu->util);
+            json_write_i64(&json, "memory_used_mib", gpu->memory_mib);
+            json_write_i64(&json, "power_watts", gpu->power);
+            json_write_i64(&json, "temperature_celsius", gpu->temp);
+            put_time(&json, "time", node->seen);
+            json_write_close(&json);
+        }
+    }
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}

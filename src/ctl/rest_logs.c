@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_logs.c - the output of a task, asked of the agent that has it and passed on as it comes.
+ *
+ * `tail` needs the size first: a question without data, then one from where the last lines may begin.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/links.h"
+#include "ctl/rest.h"
+
+enum { LOG_LIMIT = 1 << 20, TAIL_BYTES = 256 << 10, LOG_QUEUE_MAX = 4 << 20 };
+
+struct log_read {
+    struct request *request; /* held */
+    struct server *server;
+    char node[256], stream[8];
+    int64_t job, offset, limit, tail, ask;
+    uint32_t attempt, rank;
+    bool follow, sizing, begun, over, gone;
+    struct buf data; /* came, not handed over yet */
+};
+
+static void log_free(struct log_read *log)
+{
+    if (log->ask > 0)
+        links_unask(log->server->links, log->node, log->ask);
+    request_drop(log->request);
+    buf_done(&log->data);
+    mem_free(log);
+}
+
+static int log_next(void *arg, struct buf *out)
+{
+    struct log_read *log = arg;
+
+    buf_put(out, log->data.data, log->data.size);
+    buf_clear(&log->data);
+    return log->over ? 0 : -EAGAIN;
+}
+
+static void log_gone(void *arg)
+{
+    log_free(arg);
+}
+
+static const struct stream_ops log_stream = { .next = log_next, .gone = log_gone };
+
+/* Appends what base64 says; false: it is none. */
+static bool base64_add(struct buf *out, const char *text)
+{
+    size_t length = strlen(text), pad = 0;
+    unsigned char *plain = mem_zalloc(length / 4 * 3 + 4, 1);
+    int n = plain ? EVP_DecodeBlock(plain, (const unsigned char *)text, (int)length) : -1;
+
+    while (length > pad && pad < 2 && text[length - 1 - pad] == '=')
+        pad++;
+    if (n >= (int)pad)
+        buf_put(out, plain, (size_t)n - pad);
+    mem_free(plain);
+    return n >= 0;
+}
+
+/* Only the last lines of what was read. */
+static void tail_cut(struct log_read *log)
+{
+    size_t at = log->data.size;
+    int64_t lines = 0;
+
+    if (at && log->data.data[at - 1] == '\n')
+        at--;
+    while (at && (log->data.data[at - 1] != '\n' || ++lines < log->tail))
+        at--;
+    if (at) {
+        memmove(log->data.data, log->data.data + at, log->data.size - at);
+        log->data.size -= at;
+    }
+    log->tail = 0;
+}
+
+static void on_log(void *arg, json_t *answer, bool last);
+
+static int log_ask(struct log_read *log)
+{
+    json_t *body =
+        json_pack("{s:s, s:I, s:i, s:i, s:s, s:I, s:I, s:b}", "do", "log", "job", (json_int_t)log->job, "attempt",
+                  (int)log->attempt, "rank", (int)log->rank, "stream", log->stream, "offset", (json_int_t)log->offset,
+                  "limit", (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing);
+    int64_t r = links_ask(log->server->links, log->node, body, on_log, log);
+
+    log->ask = r > 0 ? r : 0;
+    return r < 0 ? (int)r : 0;
+}
+
+static void log_refuse(struct log_read *log, json_t *answer)
+{
+    const char *code = json_string_value(json_object_get(answer, "code"));
+    const char *text = json_string_value(json_object_get(answer, "error"));
+
+    log->ask = 0;
+    if (log->begun) {
+        log->over = true;
+        request_poke(log->request);
+        return;
+    }
+    if (code && strcmp(code, "NotFound") == 0)
+        reply_problem(log->request, 404, "NotFound", NULL, "%s", text ? text : "no output is kept");
+    else
+        reply_problem(log->request, 503, "NodeUnreachable", NULL, "%s",
+                      text ? text : "the node that has the output does not answer");
+    log_free(log);
+}
+
+static void log_begin(struct log_read *log, json_t *answer)
+{
+    reply_header(log->request, "X-Log-Offset", "%" PRId64,
+                 (int64_t)json_integer_value(json_object_get(answer, "offset")));
+    reply_header(log->request, "X-Log-Size", "%" PRId64, (int64_t)json_integer_value(json_object_get(answer, "size")));
+    reply_header(log->request, "Cache-Control", "no-store");
+    log->begun = true;
+    reply_stream(log->request, 200, "text/plain; charset=utf-8", &log_stream, log);
+}
+
+static void on_log(void *arg, json_t *answer, bool last)
+{
+    struct log_read *log = arg;
+    const char *data;
+
+    if (!answer || json_is_false(json_object_get(answer, "ok"))) {
+        log_refuse(log, answer);
+        return;
+    }
+    if (last)
+        log->ask = 0;
+    if (log->sizing) {
+        int64_t size = json_integer_value(json_object_get(answer, "size"));
+
+        log->sizing = false;
+        log->offset = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+        log->limit = TAIL_BYTES;
+        if (log_ask(log) < 0)
+            log_refuse(log, NULL);
+        return;
+    }
+    data = json_string_value(json_object_get(answer, "data"));
+    if (data && (!base64_add(&log->data, data) || log->data.error)) {
+        log_refuse(log, NULL); /* nonsense, or a reader much slower than the job writes */
+        return;
+    }
+    if (log->tail)
+        tail_cut(log);
+    log->over = last;
+    if (log->begun)
+        request_poke(log->request);
+    else
+        log_begin(log, answer);
+}
+
+/* Which task of which attempt; -errno, answered. */
+static int log_fill(struct request *request, const struct book_job *job, struct log_read *log)
+{
+    const struct book_attempt *attempt;
+    int64_t number = -1, rank = 0;
+    struct scene scene;
+    char stream[8];
+
+    log->limit = LOG_LIMIT;
+    if (query_i64(request, "attempt", 0, UINT32_MAX, &number) < 0 ||
+        query_i64(request, "task", 0, UINT32_MAX, &rank) < 0 ||
+        query_i64(request, "offset", 0, INT64_MAX, &log->offset) < 0 ||
+        query_i64(request, "limit", 1, LOG_LIMIT, &log->limit) < 0 ||
+        query_i64(request, "tail", 1, 100000, &log->tail) < 0)
+        return -EINVAL;
+    (void)snprintf(log->stream, sizeof(log->stream), "out");
+    if (query_text(request, "stream", stream, sizeof(stream))) {
+        if (strcmp(stream, "out") != 0 && strcmp(stream, "err") != 0) {
+            reply_problem(request, 400, "BadRequest", NULL, "stream: expected out or err");
+            return -EINVAL;
+        }
+        (void)snprintf(log->stream, sizeof(log->stream), "%s", stream);
+    }
+    attempt = number < 0 ? book_attempt(job) : number < job->attempt_count ? &job->attempts[number] : NULL;
+    if (!attempt || rank >= attempt->task_count) {
+        reply_problem(request, attempt ? 404 : 409, attempt ? "NotFound" : "NotStarted", NULL,
+                      attempt ? "job %" PRId64 " has no task %" PRId64 " there" : "job %" PRId64 " has not started",
+                      job->id, rank);
+        return -ENOENT;
+    }
+    scene_fill(&scene, request);
+    (void)snprintf(log->node, sizeof(log->node), "%s", node_name(&scene, attempt->tasks[rank].node));
+    log->job = job->id;
+    log->attempt = attempt->number;
+    log->rank = (uint32_t)rank;
+    log->follow = query_flag(request, "follow");
+    log->sizing = log->tail > 0;
+    return 0;
+}
+
+void rest_job_logs(struct request *request)
+{
+    static const char *const known[] = { "task", "attempt", "stream", "offset", "limit", "tail", "follow", NULL };
+    const struct book_job *job = request_job(request);
+    struct log_read *log;
+    struct scene scene;
+
+    if (!job || !query_known(request, known))
+        return;
+    scene_fill(&scene, request);
+    if (!auth_sees(&request->who, scene.book, job, scene.cluster)) {
+        reply_problem(request, 403, "NotAllowed", NULL, "job %" PRId64 " is not yours", job->id);
+        return;
+    }
+    log = mem_zalloc(1, sizeof(*log));
+    if (!log) {
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+        return;
+    }
+    log->data.max = LOG_QUEUE_MAX;
+    log->server = request_server(request);
+    log->request = request_hold(request);
+    if (log_fill(request, job, log) < 0) {
+        log_free(log);
+        return;
+    }
+    if (log_ask(log) < 0)
+        log_refuse(log, NULL);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_nodes.c - nodes, GPUs and virtual clusters. */
+#include <errno.h>
+#include <string.h>
+
+#include "ctl/rest.h"
+#include "wire/decimal.h"
+#include "wire/duration.h"
+
+void rest_nodes_list(struct request *request)
+{
+    static const char *const known[] = { "state", "limit", NULL };
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct json_write json;
+    struct scene scene;
+    char state[32];
+    bool some;
+
+    if (!query_known(request, known))
+        return;
+    some = query_text(request, "state", state, sizeof(state));
+    scene_fill(&scene, request);
+    list_begin(&json, &out, "NodeList");
+    for (size_t i = 0; i < scene.book->node_count; i++) {
+        const struct book_node *node = &scene.book->nodes[i];
+        struct node_use use;
+
+        if (node->forgotten)
+            continue;
+        if (some) {
+            node_use(&scene, node, &use);
+            if (strcmp(node_state(node, &use), state) != 0)
+                continue;
+        }
+        render_node(&scene, &json, node, false);
+    }
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}
+
+/* The node of the path; NULL, answered. */
+static const struct book_node *request_node(struct request *request)
+{
+    const struct book_node *node = book_node_find(server_book(request_server(request)), request->params[0]);
+
+    if (!node || node->forgotten) {
+        reply_problem(request, 404, "NotFound", NULL, "no node %.80s", request->params[0]);
+        return NULL;
+    }
+    return node;
+}
+
+static void node_reply(struct request *request, const struct book_node *node)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    render_node(&scene, &json, node, true);
+    reply_buf(request, 200, &out);
+}
+
+void rest_node_get(struct request *request)
+{
+    const struct book_node *node = request_node(request);
+
+    if (node)
+        node_reply(request, node);
+}
+
+static void offered_node(struct request *request, const struct entry_result *result)
+{
+    const struct book_node *node;
+
+    if (result->code < 0) {
+        reply_refused(request, result);
+        return;
+    }
+    node = request_node(request);
+    if (node)
+        node_reply(request, node);
+}
+
+/* {"drain":true,"reason","deadline"} or {"drain":false}, for a node or one of its GPUs (-1: the node). */
+static void drain_patch(struct request *request, int gpu)
+{
+    static const char *const keys[] = { "drain", "reason", "deadline", NULL };
+    json_t *body = request_object(request, keys), *drain, *entry;
+    const char *reason, *deadline;
+    usec_t at = 0;
+
+    if (!body)
+        return;
+    drain = json_object_get(body, "drain");
+    reason = json_string_value(json_object_get(body, "reason"));
+    deadline = json_string_value(json_object_get(body, "deadline"));
+    if (!json_is_boolean(drain))
+        reply_problem(request, 400, "BadRequest", NULL, "drain: expected true or false");
+    else if (json_is_true(drain) && (!reason || !*reason))
+        reply_problem(request, 400, "BadRequest", NULL, "reason: say why it is drained");
+    else if (deadline && instant_parse(deadline, strlen(deadline), &at) < 0)
+        reply_problem(request, 400, "BadRequest", NULL, "deadline: expected a time like 2026-01-31T12:00:00Z");
+    if (request->answered) {
+        json_decref(body);
+        return;
+    }
+    entry = json_pack("{s:s, s:s}", "node", request->params[0], "by", request->who.user);
+    if (entry && gpu >= 0)
+        (void)json_object_set_new(entry, "gpu", json_integer(gpu));
+    if (entry && json_is_true(drain)) {
+        (void)json_object_set_new(entry, "reason", json_string(reason));
+        (void)json_object_set_new(entry, "deadline", json_integer(at));
+    }
+    request_offer(request, json_is_true(drain) ? ENTRY_DRAIN : ENTRY_UNDRAIN, entry, offered_node);
+    json_decref(body);
+}
+
+void rest_node_patch(struct request *request)
+{
+    if (request_node(request))
+        drain_patch(request, -1);
+}
+
+void rest_node_delete(struct request *request)
+{
+    if (request_node(request))
+        request_offer(request, ENTRY_FORGET, json_pack("{s:s}", "node", request->params[0]), offered_nothing);
+}
+
+/* The GPU of the path; -1, answered. */
+static int request_gpu(struct request *request)
+{
+    const struct book_node *node = request_node(request);
+    int64_t index;
+
+    if (!node)
+        return -1;
+    if (decimal_parse_i64(request->params[1], strlen(request->params[1]), &index) < 0 || index < 0 ||
+        index >= node->gpu_count) {
+        reply_problem(request, 404, "NotFound", NULL, "node %.80s has no GPU %.20s", request->params[0],
+                      request->params[1]);
+        return -1;
+    }
+    return (int)index;
+}
+
+void rest_gpu_get(struct request *request)
+{
+    int index = request_gpu(request);
+    struct buf out = BUF_INIT((size_t)1 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    if (index < 0)
+        return;
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    render_gpu(&scene, &json, book_node_find(scene.book, request->params[0]), (uint32_t)index);
+    reply_buf(request, 200, &out);
+}
+
+void rest_gpu_patch(struct request *request)
+{
+    int index = request_gpu(request);
+
+    if (index >= 0)
+        drain_patch(request, index);
+}
+
+void rest_gpus(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    list_begin(&json, &out, "GpuSummaryList");
+    render_gpu_summary(&scene, &json);
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}
+
+void rest_vcs_list(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    list_begin(&json, &out, "VcList");
+    for (uint32_t i = 0; scene.core && i < core_vc_count(scene.core); i++)
+        render_vc(&scene, &json, i, NULL);
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}
+
+/* Number of the virtual cluster of the path; UINT32_MAX, answered. */
+static uint32_t request_vc(struct request *request, struct scene *scene)
+{
+    scene_fill(scene, request);
+    for (uint32_t i = 0; scene->core && i < core_vc_count(scene->core); i++)
+        if (strcmp(vc_name(scene, i), request->params[0]) == 0)
+            return i;
+    reply_problem(request, 404, "NoSuchVc", NULL, "no virtual cluster %.80s", request->params[0]);
+    return UINT32_MAX;
+}
+
+void rest_vc_get(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)1 << 20);
+    struct json_write json;
+    struct scene scene;
+    uint32_t vc = request_vc(request, &scene);
+
+    if (vc == UINT32_MAX)
+        return;
+    json_write_init(&json, &out, false);
+    render_vc(&scene, &json, vc, "Vc");
+    reply_buf(request, 200, &out);
+}
+
+void rest_vc_usage(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+    uint32_t vc = request_vc(request, &scene);
+
+    if (vc == UINT32_MAX)
+        return;
+    list_begin(&json, &out, "VcUsageList");
+    for (uint32_t user = 0; user < scene.book->users.count; user++) {
+        int64_t gpus = 0, running = 0, pending = 0;
+
+        for (size_t i = 0; i < scene.book->live_count; i++) {
+            const struct book_job *job = scene.book->live[i];
+
+            if (job->vc != vc || job->user != user)
+                continue;
+            if (job->phase == PHASE_JOB_PENDING) {
+                pending++;
+            } else {
+                running++;
+                gpus += job->wants.gpus;
+            }
+        }
+        if (running + pending == 0)
+            continue;
+        json_write_object(&json, NULL);
+        json_write_text(&json, "user", user_name(&scene, user));
+        json_write_i64(&json, "gpus", gpus);
+        json_write_i64(&json, "running_jobs", running);
+        json_write_i64(&json, "pending_jobs", pending);
+        json_write_close(&json);
+    }
+    list_end(&json, NULL);
+    reply_buf(request, 200, &out);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_time.c - the queue in order, what ran and what is planned, finished jobs, totals. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/ledger.h"
+#include "ctl/forecast.h"
+#include "ctl/rest.h"
+#include "wire/decimal.h"
+
+enum { HISTORY_MAX = 10000, QUEUE_MAX = 10000 };
+
+/* Pending jobs in the order the scheduler would take them as far as it is known: by expected start, then as they came.
+ */
+struct waiting {
+    const struct book_job *job;
+    struct eta eta;
+    bool known;
+};
+
+static int waiting_order(const void *a, const void *b)
+{
+    const struct waiting *x = a, *y = b;
+    usec_t at = x->known ? x->eta.at : USEC_NEVER, bt = y->known ? y->eta.at : USEC_NEVER;
+
+    if (at != bt)
+        return at < bt ? -1 : 1;
+    if (x->job->submit != y->job->submit)
+        return x->job->submit < y->job->submit ? -1 : 1;
+    return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
+}
+
+void rest_queue(struct request *request)
+{
+    static const char *const known[] = { "vc", "user", "limit", NULL };
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct waiting *list;
+    struct job_filter filter;
+    struct json_write json;
+    struct scene scene;
+    int64_t limit = 1000;
+    size_t n = 0;
+
+    if (!query_known(request, known) || query_i64(request, "limit", 1, QUEUE_MAX, &limit) < 0 ||
+        filter_read(request, &filter) < 0)
+        return;
+    filter.phases = 1U << PHASE_JOB_PENDING;
+    scene_fill(&scene, request);
+    list = mem_zalloc(scene.book->live_count + 1, sizeof(*list));
+    for (size_t i = 0; list && i < scene.book->live_count; i++)
+        if (filter_takes(&scene, &filter, scene.book->live[i])) {
+            list[n].job = scene.book->live[i];
+            list[n].known = forecast_eta(scene.server->forecast, list[n].job->id, &list[n].eta);
+            n++;
+        }
+    if (list)
+        qsort(list, n, sizeof(*list), waiting_order);
+    scene.fields = JOB_FIELDS_LIST & ~FIELD_BIT(FIELD_PLACEMENT);
+    scene.eta = true;
+    list_begin(&json, &out, "JobList");
+    for (size_t i = 0; i < n && i < (size_t)limit; i++)
+        render_job(&scene, &json, list[i].job, NULL);
+    list_end(&json, NULL);
+    mem_free(list);
+    filter_done(&filter);
+    reply_buf(request, 200, &out);
+}
+
+static void interval_put(struct json_write *json, int64_t job, const char *node, usec_t start, usec_t end)
+{
+    json_write_object(json, NULL);
+    json_write_i64(json, "job", job);
+    json_write_text(json, "node", node);
+    put_time(json, "start", start);
+    put_time(json, "end", end);
+}
+
+/* Attempts that touched the window. */
+static void past_put(const struct scene *scene, struct json_write *json, const struct book_job *job, usec_t from,
+                     usec_t to)
+{
+    for (uint32_t a = 0; a < job->attempt_count; a++) {
+        const struct book_attempt *attempt = &job->attempts[a];
+
+        if (!attempt->started || attempt->started > to || (attempt->ended && attempt->ended < from))
+            continue;
+        for (uint32_t t = 0; t < attempt->task_count; t++) {
+            interval_put(json, job->id, node_name(scene, attempt->tasks[t].node), attempt->started, attempt->ended);
+            json_write_array(json, "gpus");
+            for (uint16_t g = 0; g < attempt->tasks[t].gpu_count; g++)
+                json_write_i64(json, NULL, attempt->tasks[t].gpus[g]);
+            json_write_close(json);
+            json_write_i64(json, "attempt", attempt->number);
+            json_write_text(json, "user", user_name(scene, job->user));
+            json_write_text(json, "vc", vc_name(scene, job->vc));
+            json_write_text(json, "state", phase_name(attempt->phase));
+            json_write_bool(json, "planned", false);
+            json_write_close(json);
+        }
+    }
+}
+
+/* The node of the book that is this node of the core. */
+static const char *core_node_name(const struct scene *scene, uint32_t node)
+{
+    for (size_t i = 0; i < scene->book->node_count; i++)
+        if (scene->book->nodes[i].core_node == node)
+            return node_name(scene, (uint32_t)i);
+    return "";
+}
+
+static void planned_put(const struct scene *scene, struct json_write *json, usec_t to)
+{
+    const struct ledger *ledger = scene->core ? core_ledger(scene->core) : NULL;
+    const uint32_t *gpus;
+    size_t count;
+    const struct planned *planned = forecast_planned(scene->server->forecast, &count, &gpus);
+
+    for (size_t i = 0; ledger && i < count && planned[i].start <= to; i++) {
+        const struct book_job *job = book_find(scene->book, planned[i].job);
+        uint32_t at = 0;
+
+        while (job && render_shows(scene, job) && at < planned[i].gpu_count) {
+            uint32_t node = ledger->gpus[gpus[planned[i].gpu_first + at]].node;
+
+            interval_put(json, planned[i].job, core_node_name(scene, node), planned[i].start, planned[i].end);
+            json_write_array(json, "gpus");
+            for (; at < planned[i].gpu_count && ledger->gpus[gpus[planned[i].gpu_first + at]].node == node; at++)
+                json_write_i64(json, NULL, gpus[planned[i].gpu_first + at] - ledger->topo.nodes[node].first_gpu);
+            json_write_close(json);
+            json_write_i64(json, "attempt", job->attempt_count);
+            json_write_text(json, "user", user_name(scene, job->user));
+            json_write_text(json, "vc", vc_name(scene, job->vc));
+            json_write_text(json, "state", "PENDING");
+            json_write_bool(json, "planned", true);
+            json_write_close(json);
+        }
+    }
+}
+
+void rest_schedule(struct request *request)
+{
+    static const char *const known[] = { "from", "to", NULL };
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct json_write json;
+    struct scene scene;
+    usec_t from, to;
+
+    scene_fill(&scene, request);
+    from = scene.now - 6 * USEC_HOUR;
+    to = scene.now + USEC_DAY;
+    if (!query_known(request, known) || query_time(request, "from", &from) < 0 || query_time(request, "to", &to) < 0)
+        return;
+    list_begin(&json, &out, "ScheduleList");
+    for (size_t i = 0; i < scene.book->finished_capacity; i++)
+        if (scene.book->finished[i] && render_shows(&scene, scene.book->finished[i]))
+            past_put(&scene, &json, scene.book->finished[i], from, to);
+    for (size_t i = 0; i < scene.book->live_count; i++)
+        if (render_shows(&scene, scene.book->live[i]))
+            past_put(&scene, &json, scene.book->live[i], from, to);
+    planned_put(&scene, &json, to);
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_array(&json, "nodes");
+    for (size_t i = 0; i < scene.book->node_count; i++)
+        if (!scene.book->nodes[i].forgotten)
+            json_write_text(&json, NULL, node_name(&scene, (uint32_t)i));
+    json_write_close(&json);
+    put_time(&json, "now", scene.now);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+/* Finished jobs of the store. */
+
+struct looking {
+    struct request *request;
+    struct store_query query;
+    char user[64], vc[64], state[32], name[128];
+    void (*then)(struct looking *looking, json_t *items);
+};
+
+static void on_history(void *arg, json_t *items)
+{
+    struct looking *looking = arg;
+
+    if (items)
+        looking->then(looking, items);
+    else
+        reply_problem(looking->request, 500, "Internal", NULL, "the store could not be read");
+    request_drop(looking->request);
+    mem_free(looking);
+}
+
+/* What others may not see of a stored record. */
+static void record_veil(const struct scene *scene, json_t *item)
+{
+    const char *user = json_string_value(json_object_get(item, "user"));
+
+    if (scene->who->role == ROLE_ADMIN || (user && strcmp(user, scene->who->user) == 0))
+        return;
+    (void)json_object_set_new(item, "spec", json_null());
+    if (scene->server->conf->privacy != PRIVACY_NAMES)
+        (void)json_object_set_new(item, "name", json_null());
+}
+
+static void history_reply(struct looking *looking, json_t *items)
+{
+    size_t count = json_array_size(items);
+    json_t *last = count ? json_array_get(items, count - 1) : NULL, *next = json_null();
+    struct scene scene;
+    char text[32];
+
+    scene_fill(&scene, looking->request);
+    for (size_t i = 0; i < count; i++)
+        record_veil(&scene, json_array_get(items, i));
+    if (count == looking->query.limit && last) {
+        (void)snprintf(text, sizeof(text), "%" PRId64, (int64_t)json_integer_value(json_object_get(last, "id")));
+        next = json_string(text);
+    }
+    reply_tree(looking->request, 200,
+               json_pack("{s:s, s:s, s:O, s:o}", "apiVersion", "v1", "kind", "JobList", "items", items, "next", next));
+}
+
+/* Fills the query from the request; NULL, answered. */
+static struct looking *looking_new(struct request *request, void (*then)(struct looking *, json_t *))
+{
+    struct looking *looking = mem_zalloc(1, sizeof(*looking));
+    int64_t limit = 100, before = 0;
+
+    if (!looking) {
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+        return NULL;
+    }
+    if (query_i64(request, "limit", 1, HISTORY_MAX, &limit) < 0 ||
+        query_i64(request, "cursor", 0, INT64_MAX, &before) < 0 ||
+        query_time(request, "since", &looking->query.since) < 0 ||
+        query_time(request, "from", &looking->query.since) < 0 ||
+        query_time(request, "until", &looking->query.until) < 0 ||
+        query_time(request, "to", &looking->query.until) < 0) {
+        mem_free(looking);
+        return NULL;
+    }
+    looking->query.limit = (uint32_t)limit;
+    looking->query.before_id = before;
+    if (query_text(request, "user", looking->user, sizeof(looking->user)))
+        looking->query.user = looking->user;
+    if (query_text(request, "vc", looking->vc, sizeof(looking->vc)))
+        looking->query.vc = looking->vc;
+    if (query_text(request, "state", looking->state, sizeof(looking->state)))
+        looking->query.state = looking->state;
+    if (query_text(request, "name", looking->name, sizeof(looking->name)))
+        looking->query.name = looking->name;
+    looking->request = request_hold(request);
+    looking->then = then;
+    return looking;
+}
+
+static void looking_start(struct looking *looking)
+{
+    struct request *request = looking->request;
+
+    if (drive_history(request_server(request)->drive, &looking->query, on_history, looking) < 0) {
+        reply_problem(request, 503, "Busy", NULL, "the store is busy");
+        request_drop(request);
+        mem_free(looking);
+    }
+}
+
+void rest_history(struct request *request)
+{
+    static const char *const known[] = { "since", "until", "user", "vc", "state", "name", "limit", "cursor", NULL };
+    struct looking *looking = query_known(request, known) ? looking_new(request, history_reply) : NULL;
+
+    if (looking)
+        looking_start(looking);
+}
+
+/* Totals by user, virtual cluster, job or node. */
+
+static const char *report_key(const char *kind, json_t *item)
+{
+    const char *key = strcmp(kind, "users") == 0 ? "user" : strcmp(kind, "vcs") == 0 ? "vc" : "name";
+    const char *text = json_string_value(json_object_get(item, key));
+
+    return text ? text : "";
+}
+
+static void total_add(json_t *totals, const char *key, json_t *item)
+{
+    json_t *total = json_object_get(totals, key);
+    const char *state = json_string_value(json_object_get(item, "state"));
+    int64_t seconds = json_integer_value(json_object_get(item, "gpu_seconds"));
+    bool failed = state && strcmp(state, "COMPLETED") != 0;
+
+    if (!total) {
+        total = json_pack("{s:s, s:i, s:i, s:i, s:i}", "key", key, "jobs", 0, "failed", 0, "gpu_seconds", 0,
+                          "preemptions", 0);
+        (void)json_object_set_new(totals, key, total);
+    }
+    (void)json_object_set_new(total, "jobs", json_integer(json_integer_value(json_object_get(total, "jobs")) + 1));
+    (void)json_object_set_new(total, "failed",
+                              json_integer(json_integer_value(json_object_get(total, "failed")) + failed));
+    (void)json_object_set_new(total, "gpu_seconds",
+                              json_integer(json_integer_value(json_object_get(total, "gpu_seconds")) + seconds));
+    (void)json_object_set_new(total, "preemptions",
+                              json_integer(json_integer_value(json_object_get(total, "preemptions")) +
+                                           json_integer_value(json_object_get(item, "preemptions"))));
+}
+
+static void report_reply(struct looking *looking, json_t *items)
+{
+    const char *kind = looking->request->params[0], *name;
+    json_t *totals = json_object(), *list = json_array(), *item, *place;
+    size_t i, p;
+
+    json_array_foreach(items, i, item)
+    {
+        if (strcmp(kind, "nodes") != 0) {
+            total_add(totals, report_key(kind, item), item);
+            continue;
+        }
+        json_array_foreach(json_object_get(item, "placement"), p, place)
+        {
+            const char *node = json_string_value(json_object_get(place, "node"));
+
+            if (node)
+                total_add(totals, node, item);
+        }
+    }
+    json_object_foreach(totals, name, item)(void) json_array_append(list, item);
+    json_decref(totals);
+    reply_tree(looking->request, 200,
+               json_pack("{s:s, s:s, s:s, s:o, s:n}", "apiVersion", "v1", "kind", "ReportList", "by", kind, "items",
+                         list, "next"));
+}
+
+void rest_reports(struct request *request)
+{
+    static const char *const known[] = { "from", "to", "user", "vc", "state", "name", "limit", NULL };
+    static const char *const kinds[] = { "users", "vcs", "jobs", "nodes" };
+    struct looking *looking;
+    size_t i = 0;
+
+    while (i < 4 && strcmp(kinds[i], request->params[0]) != 0)
+        i++;
+    if (i == 4) {
+        reply_problem(request, 404, "NotFound", "users, vcs, jobs, nodes", "no report '%.40s'", request->params[0]);
+        return;
+    }
+    looking = query_known(request, known) ? looking_new(request, report_reply) : NULL;
+    if (!looking)
+        return;
+    looking->query.limit = HISTORY_MAX;
+    looking_start(looking);
+}
+
+void rest_users(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct json_write json;
+    struct scene scene;
+    struct use {
+        int64_t gpus, running, pending;
+    } * use;
+
+    scene_fill(&scene, request);
+    use = mem_zalloc(scene.book->users.count + 1, sizeof(*use));
+    if (!use) {
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < scene.book->live_count; i++) {
+        const struct book_job *job = scene.book->live[i];
+
+        if (job->user >= scene.book->users.count)
+            continue;
+        if (job->phase == PHASE_JOB_PENDING) {
+            use[job->user].pending++;
+        } else {
+            use[job->user].running++;
+            use[job->user].gpus += job->wants.gpus;
+        }
+    }
+    list_begin(&json, &out, "UserList");
+    for (uint32_t i = 0; i < scene.book->users.count; i++) {
+        json_write_object(&json, NULL);
+        json_write_text(&json, "name", user_name(&scene, i));
+        json_write_i64(&json, "gpus", use[i].gpus);
+        json_write_i64(&json, "running_jobs", use[i].running);
+        json_write_i64(&json, "pending_jobs", use[i].pending);
+        json_write_close(&json);
+    }
+    list_end(&json, NULL);
+    mem_free(use);
+    reply_buf(request, 200, &out);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* server.h - what the parts of musterd's outside share: the loop, the drive, who is connected, what was counted.
+ *
+ * One struct, owned by main.c. Handlers of routes read the book through the drive and change through drive_offer().
+ */
+#include "ctl/book.h"
+#include "ctl/conf.h"
+#include "ctl/drive.h"
+#include "ctl/http_server.h"
+
+struct feed;
+struct links;
+struct stats;
+struct forecast;
+
+enum { LISTENERS_MAX = 8 };
+
+struct server {
+    struct loop *loop;
+    struct conf *conf;
+    struct drive *drive; /* NULL until the store is loaded */
+    struct store *store;
+    struct http_server *http;
+    struct net_listener *listeners[LISTENERS_MAX];
+    size_t listener_count;
+    struct tls_context *tls;
+    struct feed *feed;   /* events and who listens */
+    struct links *links; /* agents that are connected */
+    struct stats *stats;
+    struct forecast *forecast;
+    struct loop_timer *wake;
+    usec_t started;
+    bool dev, stopping;
+    uid_t uid; /* musterd's own */
+    gid_t gid;
+    char user[64];
+};
+
+static inline const struct book *server_book(const struct server *server)
+{
+    return ctl_book(drive_ctl(server->drive));
+}
+
+/* Routes. */
+enum access {
+    ACCESS_OPEN,  /* anybody */
+    ACCESS_READ,  /* viewers too */
+    ACCESS_USER,  /* who may have jobs */
+    ACCESS_ADMIN, /* admins */
+    ACCESS_JOIN,  /* with a join token */
+    ACCESS_AGENT, /* a node with its certificate */
+};
+
+struct route {
+    const char *method, *path; /* "/jobs/{id}/why", below /api/v1 unless it begins with "//" (then from the top) */
+    void (*handle)(struct request *request);
+    enum access access;
+    bool bare; /* needs no drive */
+};
+
+extern const struct route routes[];
+extern const size_t route_count;
+
+static inline struct server *request_server(const struct request *request)
+{
+    return request->owner;
+}
+
+/* The handler of all requests. */
+void route_handle(void *arg, struct request *request);
+/* The route for a method and path, params filled (borrowed pieces of `path`, which is cut up); NULL with 404 or 405. */
+const struct route *route_find(const char *method, char *path, char **params, int *ret_status, char *allow,
+                               size_t allow_size);
+
+/* auth.c */
+/* Fills request->who; false: there are credentials and they are wrong, or none where some are needed. */
+bool auth_identify(struct server *server, struct request *request);
+bool auth_sees(const struct principal *who, const struct book *book, const struct book_job *job,
+               const struct cluster_spec *cluster);
+bool auth_governs(const struct principal *who, const struct book *book, const struct book_job *job,
+                  const struct cluster_spec *cluster);
+const char *role_name(enum role role);
+int role_find(const char *name); /* -ENOENT */
+/* A new token: id, text to hand out, hash to keep. */
+int token_make(char *id, size_t id_size, char *text, size_t text_size, char *hash);
+
+/* answer.c: what handlers have in common. */
+/* An entry was refused: the problem that says so. */
+void reply_refused(struct request *request, const struct entry_result *result);
+/* Reads the body as a JSON object with known keys only (NULL-terminated list); answers and returns NULL if it is not.
+ */
+json_t *request_object(struct request *request, const char *const *keys);
+/* Query values. false: not there. Bad ones are answered: then *ret_bad is set. */
+bool query_text(struct request *request, const char *name, char *out, size_t size);
+int query_i64(struct request *request, const char *name, int64_t min, int64_t max, int64_t *value);
+bool query_flag(struct request *request, const char *name);
+int query_time(struct request *request, const char *name, usec_t *value);
+/* Refuses query parameters that are not in the list. */
+bool query_known(struct request *request, const char *const *names);
+/* {id} as a job; answers 404 and returns NULL. Array elements: "12_3". */
+const struct book_job *request_job(struct request *request);

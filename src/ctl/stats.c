@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/stats.h"
+
+#include "ctl/server.h"
+
+const double stats_bounds[STATS_CLASSES] = { 0.001, 0.003, 0.01, 0.03, 0.1,   0.3,   1,     3,
+                                             10,    60,    600,  3600, 21600, 86400, 604800 };
+const char *const stats_sizes[SIZE_CLASSES] = { "1", "2-8", "9-64", "65+" };
+
+void histogram_add(struct histogram *histogram, usec_t value)
+{
+    double seconds = (double)value / 1e6;
+    size_t i = 0;
+
+    while (i < STATS_CLASSES && seconds > stats_bounds[i])
+        i++;
+    histogram->count[i]++;
+    histogram->sum += value;
+}
+
+void stats_request(struct stats *stats, const struct request *request, usec_t took)
+{
+    size_t route = request->route ? (size_t)(request->route - routes) : STATS_ROUTES_MAX - 1;
+
+    stats->requests++;
+    if (route < STATS_ROUTES_MAX && request->status >= 100 && request->status < 600 && !request->streaming)
+        histogram_add(&stats->routes[route].took[request->status / 100], took);
+}
