@@ -82,6 +82,9 @@ int cells_release(struct cells *s, uint64_t group, uint64_t pod);
 /* A pod that was not placed is gone. */
 void cells_cancel(struct cells *s, uint64_t group, uint64_t pod);
 
+/* Chains are tried in this order of their types, and the others after them; they begin in the order of the file. */
+void cells_chain_order(struct cells *s, const uint32_t *types, uint32_t count);
+
 uint32_t cells_leaf_total(const struct cells *s); /* devices */
 uint32_t cells_node_count(const struct cells *s);
 const char *cells_node_name(const struct cells *s, uint32_t node);

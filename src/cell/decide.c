@@ -199,6 +199,22 @@ static bool pods_list(struct cells *s)
     return true;
 }
 
+void cells_chain_order(struct cells *s, const uint32_t *types, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t round = 0; round <= count; round++) {
+        for (uint32_t i = 0; i < s->chain_count; i++) {
+            bool listed = round == count || s->chains[i].type == types[round];
+
+            for (uint32_t k = 0; listed && k < kept; k++)
+                listed = s->chain_order[k] != i;
+            if (listed)
+                s->chain_order[kept++] = i;
+        }
+    }
+}
+
 static enum cell_reason chains_try(struct cells *s, const struct cell_request *r, uint32_t *ret_chain)
 {
     enum cell_reason reason = r->leaf_type == CELL_NONE ? CELL_NO_CAPACITY : CELL_ERR_LEAF_TYPE, got;
@@ -207,22 +223,25 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
         *ret_chain = s->forests[r->pin].chain;
         return chain_try(s, *ret_chain, s->forests[r->pin].view, r);
     }
-    for (uint32_t type = 0; type < s->chain_count; type++) {
+    for (uint32_t at = 0; at < s->chain_count; at++) {
+        uint32_t leaf_type = s->chains[s->chain_order[at]].leaf_type;
         bool seen = false; /* leaf types in the order of their first chains; each with all its chains */
 
-        for (uint32_t i = 0; i < type; i++)
-            seen = seen || s->chains[i].leaf_type == s->chains[type].leaf_type;
-        if (seen || (r->leaf_type != CELL_NONE && s->chains[type].leaf_type != r->leaf_type))
+        for (uint32_t i = 0; i < at; i++)
+            seen = seen || s->chains[s->chain_order[i]].leaf_type == leaf_type;
+        if (seen || (r->leaf_type != CELL_NONE && leaf_type != r->leaf_type))
             continue;
         if (reason == CELL_ERR_LEAF_TYPE)
             reason = CELL_ERR_VC_LEAF_TYPE;
-        for (uint32_t i = type; i < s->chain_count; i++) {
-            uint32_t view = r->priority < 0 ? s->chains[i].view : s->vc_view[(size_t)r->vc * s->chain_count + i];
+        for (uint32_t i = at; i < s->chain_count; i++) {
+            uint32_t chain = s->chain_order[i];
+            uint32_t view =
+                r->priority < 0 ? s->chains[chain].view : s->vc_view[(size_t)r->vc * s->chain_count + chain];
 
-            if (s->chains[i].leaf_type != s->chains[type].leaf_type || view == CELL_NONE)
+            if (s->chains[chain].leaf_type != leaf_type || view == CELL_NONE)
                 continue;
-            got = chain_try(s, i, view, r);
-            *ret_chain = i;
+            got = chain_try(s, chain, view, r);
+            *ret_chain = chain;
             if (got == CELL_OK)
                 return got;
             reason = got;

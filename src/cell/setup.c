@@ -457,10 +457,11 @@ static int cells_fill(struct cells *s, const struct cell_spec *spec, const struc
     s->node_names = (uint32_t)s->names.count;
     if (!GRAB(s, cells, s->cell_count) || !GRAB(s, prio, s->cell_count) || !GRAB(s, segment, s->virt_first) ||
         !GRAB(s, leaves, leaves) || !GRAB(s, nodes, nodes) || !GRAB(s, node_of, nodes) || !GRAB(s, node_next, nodes) ||
-        !GRAB(s, node_cell, nodes) || !GRAB(s, node_number, s->node_names) ||
+        !GRAB(s, node_cell, nodes) || !GRAB(s, chain_order, s->chain_count) || !GRAB(s, node_number, s->node_names) ||
         !GRAB(s, views, s->forest_count + (size_t)s->vc_count * s->chain_count) ||
         !GRAB(s, view_nodes, s->cell_count) || scratch_init(s, limits) < 0)
         return -ENOMEM;
+    cells_chain_order(s, NULL, 0);
     memset(s->node_number, 0xff, s->node_names * sizeof(*s->node_number));
     for (uint32_t i = 0; i < leaves; i++)
         s->leaves[i].user = s->leaves[i].reserver = CELL_NONE;

@@ -123,7 +123,7 @@ struct cells {
     struct cell_type *types;
     uint32_t type_count;
     struct chain *chains;
-    uint32_t chain_count;
+    uint32_t chain_count, *chain_order;
     struct forest *forests; /* those of the chains, then those of the grants */
     uint32_t forest_count;
     uint32_t *vcs, vc_count, account_count;

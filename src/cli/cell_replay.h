@@ -3,11 +3,24 @@
 /* cell_replay.h - one replay script (docs/cells.md). */
 #include <jansson.h>
 
-#include "base/error.h"
+#include "base/buf.h"
+#include "cli/cell_run.h"
 
 struct replay_totals {
     long passed, failed, exact, equivalent, steps;
 };
 
+struct replay_source {
+    const char *file; /* as it is called in messages */
+    const struct bytes *bytes;
+    cell_load_fn load; /* of the clusters that the script names */
+    void *context;
+};
+
 /* Runs all cases; a line each on standard output, or an object each in `list`. Fails only for a bad script. */
-int cell_replay(const char *file, json_t *list, struct replay_totals *totals, struct error *err);
+int cell_replay_run(const struct replay_source *source, json_t *list, struct replay_totals *totals, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* The same for a file; clusters are files, their paths relative to it. */
+int cell_replay(const char *file, json_t *list, struct replay_totals *totals, struct error *err)
+    __attribute__((warn_unused_result));

@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/load.h"
 
 #define ANNOTATION_BYTES_MAX ((size_t)1 << 28)
 
@@ -31,70 +31,64 @@ static uint32_t type_find(const void *context, const char *name, size_t length)
     return cells_type_find(context, name, length);
 }
 
-/* `leaves`: devices that earlier configurations had and pods may still be on. */
-static int cells_load(const char *path, uint32_t leaves, struct cells **ret_cells, struct hived_warnings *warnings,
-                      struct error *err)
+/* Pods may still be on devices that earlier configurations had. */
+static int cells_load(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    struct cells_limits limits = { .foreign_leaves = leaves, .exact = true };
+    struct cells_limits limits = { .foreign_leaves = run->leaves, .exact = true };
+    CLEANUP(cells_free) struct cells *cells = NULL;
     struct cell_spec spec = { 0 };
-    int r = cell_spec_load(path, &spec, NULL, warnings, err);
+    uint64_t *suggested;
+    int r = run->load(run->context, cluster, &spec, warnings, err);
 
     if (r < 0)
         return r;
-    r = cells_new(&spec, &limits, ret_cells, err);
-    if (r < 0)
-        r = error_prefix(err, r, "%s", path);
+    r = cells_new(&spec, &limits, &cells, err);
     cell_spec_done(&spec);
-    return r;
-}
-
-static int cells_use(struct cell_run *run, struct cells *cells)
-{
-    uint64_t *suggested = mem_zalloc(cells_node_count(cells) / 64 + 1, sizeof(*suggested));
-
+    if (r < 0)
+        return error_prefix(err, r, "%s", cluster);
+    suggested = mem_zalloc(cells_node_count(cells) / 64 + 1, sizeof(*suggested));
     if (!suggested)
-        return -ENOMEM;
+        return error_set(err, -ENOMEM, "out of memory");
     cells_free(run->cells);
     mem_free(run->suggested);
-    run->cells = cells;
+    run->cells = take(cells);
     run->suggested = suggested;
-    run->leaves += cells_leaf_total(cells);
-    run->namer = (struct hived_namer){ cells, node_name, type_name, node_find, type_find };
+    run->leaves += cells_leaf_total(run->cells);
+    run->namer = (struct hived_namer){ run->cells, node_name, type_name, node_find, type_find };
     return 0;
 }
 
-int cell_run_open(struct cell_run *run, const char *path, struct hived_warnings *warnings, struct error *err)
+int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    CLEANUP(cells_free) struct cells *cells = NULL;
-    int r;
+    *run = (struct cell_run){ .load = run->load, .context = run->context };
+    return cells_load(run, cluster, warnings, err);
+}
 
-    *run = (struct cell_run){ 0 };
-    r = cells_load(path, 0, &cells, warnings, err);
-    if (r == 0)
-        r = cells_use(run, cells);
-    if (r == 0)
-        (void)take(cells);
-    return r;
+static void pod_forget(struct run_pod *pod)
+{
+    mem_free(pod->spec);
+    bytes_done(&pod->bind);
+    *pod = (struct run_pod){ 0 };
 }
 
 void cell_run_close(struct cell_run *run)
 {
     for (size_t i = 0; i < run->pods.count && i < run->list_capacity; i++)
-        bytes_done(&run->list[i].bind);
+        pod_forget(&run->list[i]);
     cells_free(run->cells);
     names_done(&run->pods);
     names_done(&run->groups);
     mem_free(run->list);
     mem_free(run->suggested);
     hived_places_done(&run->places);
-    *run = (struct cell_run){ 0 };
+    *run = (struct cell_run){ .load = run->load, .context = run->context };
 }
 
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name)
 {
     uint32_t i = names_find(&run->pods, name, strlen(name));
 
-    return i == NAME_NONE || !run->list[i].known ? NULL : &run->list[i];
+    return i == NAME_NONE || !run->list[i].spec ? NULL : &run->list[i];
 }
 
 const char *cell_run_pod_name(const struct cell_run *run, uint64_t pod)
@@ -227,8 +221,13 @@ void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct r
         return;
     }
     if (!pod->placed) {
-        pod->spec = spec;
-        pod->known = true;
+        mem_free(pod->spec);
+        pod->spec = mem_zalloc(1, sizeof(spec));
+        if (!pod->spec) {
+            internal(a, -ENOMEM);
+            return;
+        }
+        *pod->spec = spec;
     }
     q.suggested = ask->suggested;
     cells_decide(run->cells, &q, ask->phase, &cell);
@@ -248,10 +247,10 @@ int cell_run_release(struct cell_run *run, const char *name)
 
     if (!pod || !pod->placed)
         return -ENOENT;
-    r = request_make(run, name, &pod->spec, &q);
+    r = request_make(run, name, pod->spec, &q);
     if (r == 0)
         r = cells_release(run->cells, q.group, q.pod);
-    pod->placed = false;
+    pod_forget(pod);
     return r;
 }
 
@@ -260,41 +259,52 @@ void cell_run_cancel(struct cell_run *run, const char *name)
     struct run_pod *pod = cell_run_pod(run, name);
     struct cell_request q;
 
-    if (pod && !pod->placed && request_make(run, name, &pod->spec, &q) == 0)
-        cells_cancel(run->cells, q.group, q.pod);
+    if (!pod || pod->placed || request_make(run, name, pod->spec, &q) < 0)
+        return;
+    cells_cancel(run->cells, q.group, q.pod);
+    pod_forget(pod);
 }
 
-static struct run_pod *pod_after(struct cell_run *run, uint64_t order)
-{
-    struct run_pod *next = NULL;
+struct placed {
+    uint64_t order;
+    uint32_t pod;
+};
 
-    for (size_t i = 0; i < run->pods.count; i++)
-        if (run->list[i].placed && run->list[i].order > order && (!next || run->list[i].order < next->order))
-            next = &run->list[i];
-    return next;
+static int placed_compare(const void *left, const void *right)
+{
+    const struct placed *a = left, *b = right;
+
+    return a->order < b->order ? -1 : a->order > b->order;
 }
 
-int cell_run_reconfigure(struct cell_run *run, const char *path, struct error *err)
+static int pod_adopt(struct cell_run *run, uint32_t number, struct error *err)
 {
-    struct cells *cells = NULL;
-    uint64_t order = 0;
-    int r = cells_load(path, run->leaves, &cells, NULL, err);
+    const struct run_pod *pod = &run->list[number];
+    const char *name = names_get(&run->pods, number);
+    struct cell_request q;
+    struct cell_bind bind;
+    int r = request_make(run, name, pod->spec, &q);
 
     if (r == 0)
-        r = cells_use(run, cells);
-    for (struct run_pod *pod; r == 0 && (pod = pod_after(run, order));) {
-        const char *name = names_get(&run->pods, (uint32_t)(pod - run->list));
-        struct cell_request q;
-        struct cell_bind bind;
+        r = hived_bind_read(&run->namer, pod->bind.data, pod->bind.size, &run->places, &bind, err);
+    if (r == 0)
+        r = cells_commit(run->cells, &q, &bind, err);
+    return r < 0 ? error_prefix(err, r, "adopting pod '%s'", name) : 0;
+}
 
-        order = pod->order;
-        r = request_make(run, name, &pod->spec, &q);
-        if (r == 0)
-            r = hived_bind_read(&run->namer, pod->bind.data, pod->bind.size, &run->places, &bind, err);
-        if (r == 0)
-            r = cells_commit(run->cells, &q, &bind, err);
-        if (r < 0)
-            r = error_prefix(err, r, "adopting pod '%s'", name);
-    }
+int cell_run_reconfigure(struct cell_run *run, const char *cluster, struct error *err)
+{
+    struct placed *list = mem_zalloc(run->pods.count + 1, sizeof(*list));
+    size_t count = 0;
+    int r = list ? cells_load(run, cluster, NULL, err) : error_set(err, -ENOMEM, "out of memory");
+
+    for (uint32_t i = 0; r == 0 && i < run->pods.count; i++)
+        if (run->list[i].placed)
+            list[count++] = (struct placed){ run->list[i].order, i };
+    if (r == 0 && count > 0)
+        qsort(list, count, sizeof(*list), placed_compare);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = pod_adopt(run, list[i].pod, err);
+    mem_free(list);
     return r;
 }

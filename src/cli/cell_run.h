@@ -10,13 +10,19 @@
 enum run_result { RUN_BIND, RUN_WAIT, RUN_PREEMPT, RUN_USER_ERROR, RUN_INTERNAL };
 
 struct run_pod {
-    struct hived_spec spec;
-    struct bytes bind; /* its annotation while it is placed */
-    bool known, placed;
+    struct hived_spec *spec; /* of the last time it asked; NULL: not known, or gone */
+    struct bytes bind;       /* its annotation while it is placed */
+    bool placed;
     uint64_t order; /* of placement */
 };
 
+/* Reads the cells that a name stands for. `warnings` may be NULL. */
+typedef int (*cell_load_fn)(void *context, const char *name, struct cell_spec *ret_spec,
+                            struct hived_warnings *warnings, struct error *err);
+
 struct cell_run {
+    cell_load_fn load;
+    void *context;
     struct cells *cells;
     struct names pods, groups;
     struct run_pod *list; /* by name */
@@ -37,12 +43,12 @@ struct run_answer {
     struct error err; /* why it waits or was refused */
 };
 
-/* The cluster file, and everything healthy. */
-int cell_run_open(struct cell_run *run, const char *path, struct hived_warnings *warnings, struct error *err);
+/* The cluster of that name, and everything healthy. `run` is zero but for load and context. */
+int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err);
 void cell_run_close(struct cell_run *run);
 
-/* Another cluster file; placed pods are adopted in the order in which they were placed. */
-int cell_run_reconfigure(struct cell_run *run, const char *path, struct error *err);
+/* Another cluster; placed pods are adopted in the order in which they were placed. */
+int cell_run_reconfigure(struct cell_run *run, const char *cluster, struct error *err);
 
 struct run_ask {
     const char *pod;
@@ -53,7 +59,7 @@ struct run_ask {
 };
 void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct run_answer *ret_answer);
 
-/* The record of a pod; NULL: never seen. */
+/* The record of a pod; NULL: never seen, or gone. */
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name);
 int cell_run_release(struct cell_run *run, const char *name);
 void cell_run_cancel(struct cell_run *run, const char *name);

@@ -117,11 +117,21 @@ static void warnings_print(const struct hived_warnings *warnings)
         (void)fprintf(stderr, "muster: warning: and %d more\n", warnings->count - HIVED_WARNINGS_MAX);
 }
 
+static int cluster_cells_load(void *context, const char *name, struct cell_spec *ret_spec,
+                              struct hived_warnings *warnings, struct error *err)
+{
+    (void)context;
+    return cell_spec_load(name, ret_spec, NULL, warnings, err);
+}
+
 static int run_open(const char *file, struct cell_run *run)
 {
     struct hived_warnings warnings = { 0 };
     struct error err = { 0 };
-    int r = cell_run_open(run, file, &warnings, &err);
+    int r;
+
+    *run = (struct cell_run){ .load = cluster_cells_load };
+    r = cell_run_open(run, file, &warnings, &err);
 
     warnings_print(&warnings);
     return r < 0 ? cli_fail(r, &err) : CODE_DONE;
