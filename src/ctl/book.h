@@ -42,14 +42,17 @@ static inline bool phase_over(enum phase_of_job phase)
     return phase >= PHASE_JOB_COMPLETED;
 }
 
+enum { BOOK_OUTCOMES = 65536, BOOK_KEYS = 4096, BOOK_AFTER_MAX = 64 };
+
 /* Why a job is not in the core yet. In the order people are told. */
-enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_COUNT };
+enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_PAUSED, GATE_COUNT };
 
 struct book_task {
     uint32_t node;  /* book.nodes */
     uint32_t state; /* enum task_state */
     int exit, signal;
     bool oom;
+    uint8_t blame; /* enum fail_class of a refusal */
     uint16_t gpu_count;
     uint16_t *gpus; /* owned; indices on the node */
     char cause[16];
@@ -62,26 +65,45 @@ struct book_attempt {
     usec_t placed, started, ended; /* 0 = not yet */
     usec_t ran;                    /* time on its GPUs, suspensions taken off */
     int exit, signal;
-    bool told_go, stopping;
+    bool told_go, stopping, warned;
+    bool ending;        /* a rank has ended the gang */
+    bool moves;         /* leaves its GPUs for others and goes on there, in a new attempt */
     char stop_kind[16]; /* preempt timeout cancel drain; "" */
     int64_t stop_by;    /* job it made room for; 0 */
+    usec_t stop_at, grace;
     uint16_t port;
     uint32_t task_count;
     struct book_task *tasks; /* owned; by rank */
 };
 
+/* A submission that its job, or all jobs of its array, were made from. */
+struct book_spec {
+    uint32_t refs;
+    struct submission s;
+    json_t *json;    /* canonical */
+    uint32_t inside; /* jobs of it that are in the core */
+};
+
 struct book_job {
     int64_t id;
+    uint32_t index;   /* below ctl_config.jobs_max, while it is not over */
     int64_t array_id; /* 0 = not of an array */
     int32_t array_index;
     uint32_t user, vc; /* book.users; number of the virtual cluster */
     uint32_t uid, gid;
-    struct submission *spec; /* shared by an array */
-    struct jobspec wants;    /* as bound to this cluster */
+    struct book_spec *source;      /* shared by an array */
+    const struct submission *spec; /* &source->s */
+    struct jobspec wants;          /* as bound to this cluster */
     enum phase_of_job phase;
     enum gate gate;
-    bool held, in_core, cancelled, suspended_by_user;
-    uint32_t slot, gen;                                    /* reference in the core, while in_core */
+    bool held, in_core, suspended_by_user;
+    bool ends;     /* it is over for us; when the core lets it go it ends as ends_as */
+    bool reenters; /* when the core lets it go, it is to come again */
+    bool gave_up;  /* its node was lost and it is not to be run again */
+    enum phase_of_job ends_as;
+    int64_t stop_by;    /* job that the core last stopped it for; 0 = not told */
+    bool waits_old;     /* its attempt is to be launched when the last one has left its nodes */
+    uint32_t slot, gen; /* reference in the core, while in_core */
     usec_t submit, eligible, first_start, last_start, end; /* 0 = not yet */
     usec_t reason_since;
     enum reason reason;                /* while it waits in the core */
@@ -91,10 +113,10 @@ struct book_job {
     usec_t last_ckpt;
     int64_t gpu_usec; /* GPU time used in all attempts */
     uint32_t preemptions, failures;
-    int exit, signal;   /* of the last attempt */
-    char end_text[128]; /* why it ended, in words */
-    uint64_t version;   /* goes up with every change: the ETag */
-    json_t *ahead;      /* NULL */
+    int exit, signal;                 /* of the last attempt */
+    char end_text[128];               /* why it ended, in words */
+    uint64_t version;                 /* goes up with every change: the ETag */
+    uint64_t after_met, after_failed; /* by number of the dependency */
 };
 
 struct book_gpu {
@@ -121,6 +143,20 @@ struct book_node {
     struct book_gpu *gpus;
 };
 
+/* How a job ended, remembered longer than the job itself: for those that come after it. */
+struct book_outcome {
+    int64_t id;
+    enum phase_of_job phase;
+};
+
+/* A request that is not to be carried out twice. */
+struct book_key {
+    uint32_t user;
+    uint64_t hash;
+    char key[64];
+    int64_t id;
+};
+
 struct book_token {
     char id[24], hash[65], user[64], role[16], scope[64];
     usec_t expires, created;
@@ -136,6 +172,10 @@ struct book {
     size_t finished_count, finished_capacity, finished_next;
     struct book_token *tokens;
     size_t token_count, token_capacity;
+    struct book_outcome *outcomes; /* ring */
+    size_t outcome_count, outcome_next;
+    struct book_key *keys; /* ring */
+    size_t key_count, key_next;
     int64_t next_id;
     bool paused;
     uint64_t submitted, ended[PHASE_JOB_COUNT];

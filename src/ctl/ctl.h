@@ -33,6 +33,7 @@
     X(CONFIG, "config")   /* {"vcs":{...},"policy":...}: virtual clusters and policies, as in the file */              \
     X(TOKEN, "token")     /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */        \
     X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
+    X(SOLVED, "solved")   /* {"vc","ticket","words":[...]}: what a computation gave */                                 \
     X(PAUSE, "pause")     /* {"paused":bool,"by"}: no starts while paused */
 
 enum entry_kind {
@@ -85,6 +86,8 @@ struct ctl_event {
 struct ctl_sink {
     void (*order)(void *arg, const char *node, json_t *frame); /* borrowed */
     void (*event)(void *arg, const struct ctl_event *event);
+    /* To be computed on a worker; the answer is a SOLVED entry. Not there: it is computed at once. */
+    void (*solve)(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
     void (*decision)(void *arg, const char *line); /* the decision log, one line each, as `muster sim` writes it */
     void *arg;
 };
@@ -113,5 +116,13 @@ int ctl_load(const struct ctl_config *config, const char *data, size_t size, str
 const struct book *ctl_book(const struct ctl *ctl);
 const struct core *ctl_core(const struct ctl *ctl);
 const struct cluster_spec *ctl_cluster(const struct ctl *ctl);
+/* As configured: {"vcs":{...},"policy":...}. Policies in force, one a virtual cluster; NULL before a node has joined.
+ */
+const json_t *ctl_settings(const struct ctl *ctl);
+const struct policy_setup *ctl_policies(const struct ctl *ctl);
+/* What is not in the log: connections, beats, what GPUs measure. */
+struct book *ctl_book_mut(struct ctl *ctl);
+/* Records of jobs that ended since the last call, for the store. The caller owns the array. */
+json_t *ctl_take_done(struct ctl *ctl);
 uint64_t ctl_seq(const struct ctl *ctl);
 usec_t ctl_now(const struct ctl *ctl);

@@ -55,6 +55,10 @@ void drive_agent_gone(struct drive *drive, const char *node);
 struct ctl *drive_ctl(struct drive *drive);
 bool drive_quiet(const struct drive *drive); /* nothing put aside, nothing on its way */
 
+/* The last act: what is put aside, and a snapshot, written before it returns. Nothing is on its way. */
+int drive_close(struct drive *drive, struct error *err);
+
 /* Finished jobs of the store, on the worker; done on the loop with a JSON array. */
 int drive_history(struct drive *drive, const struct store_query *query, void (*done)(void *arg, json_t *items),
                   void *arg);
+int drive_history_get(struct drive *drive, int64_t id, void (*done)(void *arg, json_t *items), void *arg);

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drive.c - see drive.h.
+ *
+ *   offers ─► put aside ─► (turn ends) ─► one batch ─► committed on the worker ─► applied ─► answered, orders sent
+ *                              ▲                                                     │
+ *                              └──────────── what came meanwhile is the next ◄───────┘
+ *
+ * A batch is {"at":..., "e":[["submit",{...}], ...]}. Finished jobs and snapshots travel with the batch that follows
+ * them; a crash before that replays the batch that made them, and makes them again.
+ */
+#include "ctl/drive.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/book.h"
+#include "ctl/part.h"
+#include "work/work.h"
+
+#define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
+#define LEASE_MARGIN (10 * USEC_SEC)
+#define LOOK_EVERY USEC_SEC
+
+struct offer {
+    struct entry entry;
+    drive_done_fn done;
+    void *arg;
+};
+
+/* What is being committed. */
+struct flight {
+    struct drive *drive;
+    struct offer *offers;
+    size_t count;
+    usec_t at;
+    char *text;
+    json_t *records;
+    struct store_job *rows;
+    size_t row_count;
+    struct buf snapshot;
+    uint64_t snapshot_seq;
+    struct store_write write;
+    struct error err;
+    int result;
+};
+
+struct drive {
+    struct drive_config config;
+    struct drive_host host;
+    struct store *store;
+    struct ctl *ctl;
+    struct offer *offers; /* put aside */
+    size_t offer_count, offer_capacity;
+    bool flying, failed, changed;
+    uint64_t since_snapshot;
+    usec_t started, looked;
+};
+
+struct ctl *drive_ctl(struct drive *drive)
+{
+    return drive->ctl;
+}
+
+bool drive_quiet(const struct drive *drive)
+{
+    return drive->offer_count == 0 && !drive->flying;
+}
+
+static int push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
+{
+    void *block = drive->offers;
+    int r = mem_grow(&block, &drive->offer_capacity, drive->offer_count + 1, (size_t)1 << 24, sizeof(*drive->offers));
+
+    drive->offers = block;
+    if (r < 0) {
+        json_decref(body);
+        return r;
+    }
+    drive->offers[drive->offer_count++] = (struct offer){ { kind, body }, done, arg };
+    return 0;
+}
+
+int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
+                struct entry_result *ret)
+{
+    struct entry entry = { kind, body };
+    struct entry_result scratch, *result = ret ? ret : &scratch;
+    int r = ctl_check(drive->ctl, &entry, result);
+
+    if (r == 0 && (drive->offer_count >= drive->config.pending_max || drive->failed))
+        r = result->code = error_set(&result->text, -EAGAIN, "the controller is busy: %zu requests wait to be written",
+                                     drive->offer_count);
+    if (r < 0) {
+        json_decref(body);
+        return r;
+    }
+    r = push(drive, kind, body, done, arg);
+    if (r < 0)
+        result->code = error_set(&result->text, r, "no memory");
+    return r;
+}
+
+static void flight_free(struct flight *flight)
+{
+    for (size_t i = 0; i < flight->count; i++)
+        json_decref(flight->offers[i].entry.body);
+    mem_free(flight->offers);
+    free(flight->text); /* jansson's */
+    json_decref(flight->records);
+    mem_free(flight->rows);
+    buf_done(&flight->snapshot);
+    mem_free(flight);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* Finished jobs as rows; each keeps its record as text inside the record itself, so that all is freed with it. */
+static int take_rows(struct drive *drive, struct flight *flight)
+{
+    size_t count;
+
+    flight->records = ctl_take_done(drive->ctl);
+    count = json_array_size(flight->records);
+    if (count == 0)
+        return 0;
+    flight->rows = mem_zalloc(count, sizeof(*flight->rows));
+    if (!flight->rows)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        json_t *record = json_array_get(flight->records, i);
+        char *text = json_dumps(record, JSON_COMPACT);
+
+        if (!text)
+            return -ENOMEM;
+        (void)json_object_set_new(record, "text", json_string_nocheck(text));
+        free(text); /* jansson's */
+        flight->rows[flight->row_count++] =
+            (struct store_job){ .id = json_integer_value(json_object_get(record, "id")),
+                                .submit = json_integer_value(json_object_get(record, "submit_usec")),
+                                .end = json_integer_value(json_object_get(record, "end_usec")),
+                                .user = text_of(record, "user"),
+                                .vc = text_of(record, "vc"),
+                                .state = text_of(record, "state"),
+                                .name = text_of(record, "name"),
+                                .gpu_seconds = json_integer_value(json_object_get(record, "gpu_seconds")),
+                                .json = text_of(record, "text") };
+    }
+    return 0;
+}
+
+static char *batch_text(const struct flight *flight)
+{
+    json_t *entries = json_array(), *batch;
+    char *text;
+
+    for (size_t i = 0; i < flight->count; i++)
+        (void)json_array_append_new(
+            entries, json_pack("[s, O]", entry_name(flight->offers[i].entry.kind), flight->offers[i].entry.body));
+    batch = json_pack("{s:I, s:o}", "at", (json_int_t)flight->at, "e", entries);
+    text = batch ? json_dumps(batch, JSON_COMPACT) : NULL;
+    json_decref(batch);
+    return text;
+}
+
+/* Everything put aside, and what has to be written with it. */
+static struct flight *flight_new(struct drive *drive, usec_t at)
+{
+    struct flight *flight = mem_zalloc(1, sizeof(*flight));
+
+    if (!flight)
+        return NULL;
+    flight->drive = drive;
+    flight->at = at;
+    flight->offers = drive->offers;
+    flight->count = drive->offer_count;
+    flight->snapshot = (struct buf)BUF_INIT(SNAPSHOT_BYTES_MAX);
+    drive->offers = NULL;
+    drive->offer_count = drive->offer_capacity = 0;
+    if (take_rows(drive, flight) < 0 || !(flight->text = batch_text(flight))) {
+        flight_free(flight);
+        return NULL;
+    }
+    drive->since_snapshot += flight->count;
+    if (drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every &&
+        ctl_save(drive->ctl, &flight->snapshot, &flight->err) == 0) {
+        flight->snapshot_seq = ctl_seq(drive->ctl);
+        drive->since_snapshot = 0;
+    }
+    flight->write = (struct store_write){ .seq = ctl_seq(drive->ctl) + 1,
+                                          .batch = flight->text,
+                                          .batch_size = strlen(flight->text),
+                                          .jobs = flight->rows,
+                                          .job_count = flight->row_count,
+                                          .snapshot = flight->snapshot.size ? flight->snapshot.data : NULL,
+                                          .snapshot_size = flight->snapshot.size,
+                                          .snapshot_seq = flight->snapshot_seq };
+    return flight;
+}
+
+static void to_agent(struct drive *drive, const char *node, json_t *frame)
+{
+    drive->host.order(drive->host.arg, node, frame);
+    json_decref(frame);
+}
+
+/* Reports that are durable now are acknowledged; a node that joined is welcomed, and told what it should be doing. */
+static void answer_agents(struct drive *drive, const struct flight *flight)
+{
+    for (size_t i = 0; i < flight->count; i++) {
+        const struct entry *entry = &flight->offers[i].entry;
+        const char *name = text_of(entry->body, "node");
+        struct book_node *node;
+        uint32_t index;
+
+        if (entry->kind != ENTRY_JOIN && entry->kind != ENTRY_REPORT)
+            continue;
+        index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
+        if (index == NAME_NONE)
+            continue;
+        node = &ctl_book_mut(drive->ctl)->nodes[index];
+        if (entry->kind == ENTRY_REPORT) {
+            if (node->connected && strcmp(node->agent, text_of(entry->body, "agent")) == 0)
+                to_agent(drive, name,
+                         json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_ACK), "seq", (json_int_t)node->report_seq));
+            continue;
+        }
+        to_agent(drive, name,
+                 json_pack("{s:s, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME), "cluster",
+                           drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
+                           (json_int_t)node->report_seq, "lease_ms", (json_int_t)(drive->config.ctl.lease / USEC_MSEC),
+                           "beat_ms", (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
+        node->connected = true;
+        node->seen = drive->host.now(drive->host.arg);
+        ctl_sync(drive->ctl, name);
+    }
+}
+
+/* The batch is durable: it happens now. */
+static void land(struct flight *flight)
+{
+    struct drive *drive = flight->drive;
+    struct entry *entries = mem_zalloc(flight->count + 1, sizeof(*entries));
+    struct entry_result *results = mem_zalloc(flight->count + 1, sizeof(*results));
+
+    if (!entries || !results) {
+        /* It is written, so it must happen: a restart applies it. */
+        (void)error_set(&flight->err, -ENOMEM, "no memory to apply a batch");
+        drive->failed = true;
+        drive->host.fatal(drive->host.arg, &flight->err);
+    } else {
+        for (size_t i = 0; i < flight->count; i++)
+            entries[i] = flight->offers[i].entry;
+        ctl_apply(drive->ctl, flight->write.seq, flight->at, entries, flight->count, results);
+        answer_agents(drive, flight);
+        for (size_t i = 0; i < flight->count; i++)
+            if (flight->offers[i].done)
+                flight->offers[i].done(flight->offers[i].arg, &results[i]);
+    }
+    mem_free(entries);
+    mem_free(results);
+}
+
+static void commit_work(void *arg)
+{
+    struct flight *flight = arg;
+
+    flight->result = store_commit(flight->drive->store, &flight->write, &flight->err);
+}
+
+static void commit_done(void *arg)
+{
+    struct flight *flight = arg;
+    struct drive *drive = flight->drive;
+
+    drive->flying = false;
+    if (flight->result < 0) {
+        drive->failed = true;
+        drive->host.fatal(drive->host.arg, &flight->err);
+    } else {
+        land(flight);
+    }
+    flight_free(flight);
+    drive_turn(drive);
+}
+
+/* Who has not been heard of. Not part of the state: what follows from it is offered like anything else. */
+static void look_at_nodes(struct drive *drive, usec_t now)
+{
+    struct book *book = ctl_book_mut(drive->ctl);
+    const struct ctl_config *config = &drive->config.ctl;
+
+    if (now - drive->looked < LOOK_EVERY || config->virtual_time)
+        return;
+    drive->looked = now;
+    for (size_t n = 0; n < book->node_count; n++) {
+        struct book_node *node = &book->nodes[n];
+        const char *name = names_get(&book->node_names, node->name);
+        usec_t seen = node->seen > drive->started ? node->seen : drive->started, age = now - seen;
+
+        if (!node->joined || node->forgotten || node->lost)
+            continue;
+        if (age > config->lease + LEASE_MARGIN)
+            (void)push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
+        else if (age > config->node_timeout && !node->silent)
+            (void)push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
+        else if (age <= config->node_timeout && node->silent && node->connected)
+            (void)push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
+    }
+}
+
+void drive_turn(struct drive *drive)
+{
+    usec_t now, wake;
+    struct flight *flight;
+
+    if (drive->flying || drive->failed || drive->config.ctl.virtual_time)
+        return;
+    now = drive->host.now(drive->host.arg);
+    if (now < ctl_now(drive->ctl))
+        now = ctl_now(drive->ctl); /* the clock went back; time here does not */
+    look_at_nodes(drive, now);
+    wake = ctl_next_wake(drive->ctl);
+    if (drive->offer_count == 0 && wake > now) {
+        usec_t look = drive->looked + LOOK_EVERY;
+
+        drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
+        return;
+    }
+    flight = flight_new(drive, now);
+    if (!flight || drive->host.work(drive->host.arg, commit_work, commit_done, flight) < 0) {
+        struct error err;
+
+        drive->failed = true;
+        (void)error_set(&err, -ENOMEM, "no memory for a batch");
+        drive->host.fatal(drive->host.arg, &err);
+        return;
+    }
+    drive->flying = true;
+}
+
+int drive_turn_at(struct drive *drive, usec_t at)
+{
+    struct flight *flight;
+    int r;
+
+    if (drive->flying || drive->failed)
+        return -EBUSY;
+    flight = flight_new(drive, at);
+    if (!flight)
+        return -ENOMEM;
+    commit_work(flight);
+    r = flight->result;
+    if (r == 0)
+        land(flight);
+    else
+        drive->failed = true;
+    flight_free(flight);
+    return r;
+}
+
+int drive_agent_hello(struct drive *drive, const char *node, json_t *hello, struct error *err)
+{
+    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O?}", "node", node, "agent", text_of(hello, "agent"), "boot",
+                             text_of(hello, "boot"), "address", text_of(hello, "address"), "version",
+                             text_of(hello, "version"), "inventory", json_object_get(hello, "inventory"));
+    struct entry_result result;
+    int r;
+
+    if (!body)
+        return error_set(err, -EBADMSG, "hello: expected an inventory");
+    r = drive_offer(drive, ENTRY_JOIN, body, NULL, NULL, &result);
+    if (r < 0 && err)
+        *err = result.text;
+    return r;
+}
+
+static int take_beat(struct drive *drive, struct book_node *node, const char *name, json_t *frame)
+{
+    const json_t *gpus = json_object_get(frame, "gpus");
+
+    node->seen = drive->host.now(drive->host.arg);
+    for (size_t g = 0; g < json_array_size(gpus) && g < node->gpu_count; g++) {
+        const json_t *from = json_array_get(gpus, g);
+
+        node->gpus[g].util = (uint8_t)json_integer_value(json_object_get(from, "util"));
+        node->gpus[g].temp = (uint8_t)json_integer_value(json_object_get(from, "temp"));
+        node->gpus[g].memory_mib = (uint32_t)json_integer_value(json_object_get(from, "memory"));
+        node->gpus[g].power = (uint32_t)json_integer_value(json_object_get(from, "power"));
+    }
+    to_agent(
+        drive, name,
+        json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_BEAT), "n", json_integer_value(json_object_get(frame, "n"))));
+    return 0;
+}
+
+int drive_agent_frame(struct drive *drive, const char *name, json_t *frame, struct error *err)
+{
+    int kind = agent_up_find(text_of(frame, "t"));
+    uint32_t index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
+    struct book_node *node = index == NAME_NONE ? NULL : &ctl_book_mut(drive->ctl)->nodes[index];
+    json_t *body;
+
+    if (kind == UP_HELLO)
+        return drive_agent_hello(drive, name, frame, err);
+    if (!node || !node->connected)
+        return error_set(err, -EPROTO, "node %s: a frame before it was welcomed", name);
+    if (kind == UP_BEAT)
+        return take_beat(drive, node, name, frame);
+    if (kind != UP_REPORT)
+        return error_set(err, -EPROTO, "node %s: unexpected frame '%s'", name, text_of(frame, "t"));
+    body = json_copy(frame);
+    (void)json_object_del(body, "t");
+    (void)json_object_set_new(body, "node", json_string(name));
+    (void)json_object_set_new(body, "agent", json_string(node->agent));
+    return push(drive, ENTRY_REPORT, body, NULL, NULL) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
+}
+
+void drive_agent_gone(struct drive *drive, const char *name)
+{
+    uint32_t index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
+
+    if (index != NAME_NONE)
+        ctl_book_mut(drive->ctl)->nodes[index].connected = false;
+}
+
+/* Orders to who is not there are not lost: they are derived anew when it comes. */
+static void sink_order(void *arg, const char *name, json_t *frame)
+{
+    struct drive *drive = arg;
+    const struct book_node *node = book_node_find(ctl_book(drive->ctl), name);
+
+    if (node && node->connected)
+        drive->host.order(drive->host.arg, name, frame);
+}
+
+static void sink_event(void *arg, const struct ctl_event *event)
+{
+    struct drive *drive = arg;
+
+    drive->host.event(drive->host.arg, event);
+}
+
+static void sink_decision(void *arg, const char *line)
+{
+    struct drive *drive = arg;
+
+    if (drive->host.decision)
+        drive->host.decision(drive->host.arg, line);
+}
+
+/* A computation on the worker. */
+struct solve {
+    struct drive *drive;
+    uint32_t vc, ticket, kind, count;
+    struct work_answer answer;
+    int64_t words[];
+};
+
+enum { SOLVE_WORDS_MAX = 1 << 20 };
+
+static void solve_work(void *arg)
+{
+    struct solve *solve = arg;
+    struct error err;
+
+    if (work_run((enum solve_kind)solve->kind, solve->words, solve->count, &solve->answer, &err) < 0)
+        solve->answer.count = 0;
+}
+
+static void solve_done(void *arg)
+{
+    struct solve *solve = arg;
+    json_t *words = json_array();
+
+    for (uint32_t i = 0; i < solve->answer.count; i++)
+        (void)json_array_append_new(words, json_integer(solve->answer.words[i]));
+    (void)push(
+        solve->drive, ENTRY_SOLVED,
+        json_pack("{s:I, s:I, s:o}", "vc", (json_int_t)solve->vc, "ticket", (json_int_t)solve->ticket, "words", words),
+        NULL, NULL);
+    drive_turn(solve->drive);
+    mem_free(solve->answer.words);
+    mem_free(solve);
+}
+
+static void sink_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count)
+{
+    struct drive *drive = arg;
+    struct solve *solve = mem_zalloc(1, sizeof(*solve) + count * sizeof(*words));
+
+    if (!solve)
+        return;
+    *solve = (struct solve){ .drive = drive, .vc = vc, .ticket = ticket, .kind = kind, .count = count };
+    memcpy(solve->words, words, count * sizeof(*words));
+    solve->answer.capacity = SOLVE_WORDS_MAX;
+    solve->answer.words = mem_zalloc(SOLVE_WORDS_MAX, sizeof(int64_t));
+    if (!solve->answer.words || drive->host.work(drive->host.arg, solve_work, solve_done, solve) < 0) {
+        mem_free(solve->answer.words);
+        mem_free(solve);
+    }
+}
+
+static int load_snapshot(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    struct drive *drive = arg;
+    struct ctl *ctl;
+    int r = ctl_load(&drive->config.ctl, data, size, &ctl, err);
+
+    if (r < 0)
+        return r;
+    if (ctl_seq(ctl) != seq) {
+        ctl_free(ctl);
+        return error_set(err, -EBADMSG, "snapshot: it says it is of another batch");
+    }
+    ctl_free(drive->ctl);
+    drive->ctl = ctl;
+    return 0;
+}
+
+static int replay(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    struct drive *drive = arg;
+    json_error_t where;
+    json_t *batch = json_loadb(data, size, 0, &where), *list = json_object_get(batch, "e");
+    size_t count = json_array_size(list);
+    struct entry *entries = mem_zalloc(count + 1, sizeof(*entries));
+    int r = 0;
+
+    if (!batch || !entries || seq != ctl_seq(drive->ctl) + 1)
+        r = error_set(err, -EBADMSG, "log: batch %llu is damaged or out of order", (unsigned long long)seq);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        json_t *pair = json_array_get(list, i);
+        const char *name = json_string_value(json_array_get(pair, 0));
+        int kind = entry_find(name ? name : "");
+
+        if (kind < 0)
+            r = error_set(err, -EPROTONOSUPPORT, "log: batch %llu has an entry '%s' of another version",
+                          (unsigned long long)seq, name ? name : "");
+        else
+            entries[i] = (struct entry){ (enum entry_kind)kind, json_array_get(pair, 1) };
+    }
+    if (r == 0)
+        ctl_apply(drive->ctl, seq, json_integer_value(json_object_get(batch, "at")), entries, count, NULL);
+    drive->since_snapshot += count;
+    mem_free(entries);
+    json_decref(batch);
+    return r;
+}
+
+int drive_new(const struct drive_config *config, const struct drive_host *host, struct store *store,
+              struct drive **ret_drive, struct error *err)
+{
+    struct drive *drive = mem_zalloc(1, sizeof(*drive));
+    struct ctl_sink sink = { .order = sink_order, .event = sink_event, .decision = sink_decision, .solve = sink_solve };
+    int r;
+
+    if (!drive)
+        return error_set(err, -ENOMEM, "no memory for the controller");
+    drive->config = *config;
+    drive->host = *host;
+    drive->store = store;
+    r = ctl_new(&config->ctl, &drive->ctl, err);
+    if (r == 0)
+        r = store_load(store, load_snapshot, replay, drive, err);
+    if (r < 0) {
+        drive_free(drive);
+        return r;
+    }
+    drive->started = host->now(host->arg);
+    sink.arg = drive;
+    if (config->ctl.virtual_time)
+        sink.solve = NULL;
+    ctl_listen(drive->ctl, &sink);
+    *ret_drive = drive;
+    return 0;
+}
+
+void drive_free(struct drive *drive)
+{
+    if (!drive)
+        return;
+    for (size_t i = 0; i < drive->offer_count; i++)
+        json_decref(drive->offers[i].entry.body);
+    mem_free(drive->offers);
+    ctl_free(drive->ctl);
+    mem_free(drive);
+}
+
+/* Finished jobs on the worker. */
+struct look_back {
+    struct drive *drive;
+    struct store_query query;
+    char *user, *vc, *state, *name;
+    int64_t id; /* one job; 0 = a list */
+    json_t *items;
+    void (*done)(void *arg, json_t *items);
+    void *arg;
+};
+
+static int keep_item(void *arg, const struct store_job *job, struct error *err)
+{
+    json_t *item = json_loads(job->json, 0, NULL);
+
+    (void)err;
+    if (item)
+        (void)json_array_append_new(arg, item);
+    return 0;
+}
+
+static void history_work(void *arg)
+{
+    struct look_back *look = arg;
+    struct error err;
+
+    if (look->id)
+        (void)store_history_get(look->drive->store, look->id, keep_item, look->items, &err);
+    else
+        (void)store_history(look->drive->store, &look->query, keep_item, look->items, &err);
+}
+
+static void history_done(void *arg)
+{
+    struct look_back *look = arg;
+
+    look->done(look->arg, look->items);
+    json_decref(look->items);
+    mem_free(look->user);
+    mem_free(look->vc);
+    mem_free(look->state);
+    mem_free(look->name);
+    mem_free(look);
+}
+
+static char *copy(const char *text)
+{
+    return text ? mem_strdup(text) : NULL;
+}
+
+static int look_back(struct drive *drive, const struct store_query *query, int64_t id,
+                     void (*done)(void *arg, json_t *items), void *arg)
+{
+    struct look_back *look = mem_zalloc(1, sizeof(*look));
+
+    if (!look)
+        return -ENOMEM;
+    *look = (struct look_back){ .drive = drive, .id = id, .items = json_array(), .done = done, .arg = arg };
+    if (query) {
+        look->query = *query;
+        look->query.user = look->user = copy(query->user);
+        look->query.vc = look->vc = copy(query->vc);
+        look->query.state = look->state = copy(query->state);
+        look->query.name = look->name = copy(query->name);
+    }
+    return drive->host.work(drive->host.arg, history_work, history_done, look);
+}
+
+int drive_history(struct drive *drive, const struct store_query *query, void (*done)(void *arg, json_t *items),
+                  void *arg)
+{
+    return look_back(drive, query, 0, done, arg);
+}
+
+int drive_history_get(struct drive *drive, int64_t id, void (*done)(void *arg, json_t *items), void *arg)
+{
+    return look_back(drive, NULL, id, done, arg);
+}
+
+int drive_close(struct drive *drive, struct error *err)
+{
+    struct buf snapshot = BUF_INIT(SNAPSHOT_BYTES_MAX);
+    struct flight *flight = flight_new(drive, ctl_now(drive->ctl));
+    int r;
+
+    /* The batch is applied before the state is saved, so that the snapshot holds everything. */
+    if (!flight)
+        return error_set(err, -ENOMEM, "no memory for a snapshot");
+    commit_work(flight);
+    r = flight->result;
+    if (r == 0)
+        land(flight);
+    else if (err)
+        *err = flight->err;
+    flight_free(flight);
+    if (r == 0)
+        r = ctl_save(drive->ctl, &snapshot, err);
+    if (r == 0) {
+        struct store_write write = { .snapshot = snapshot.data,
+                                     .snapshot_size = snapshot.size,
+                                     .snapshot_seq = ctl_seq(drive->ctl) };
+
+        r = store_commit(drive->store, &write, err);
+    }
+    buf_done(&snapshot);
+    return r;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* effect.c - what the core wants done becomes attempts and orders. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/part.h"
+#include "work/work.h"
+
+enum { SOLVE_WORDS_MAX = 1 << 20 };
+
+static void effect_start(struct ctl *ctl, struct book_job *job)
+{
+    int r = attempt_new(ctl, job);
+
+    assert(r == 0);
+    (void)r;
+    job_phase(ctl, job, PHASE_JOB_STARTING);
+    if (attempt_clear(job))
+        attempt_launch(ctl, job);
+    else
+        job->waits_old = true;
+}
+
+/* It is to leave: a way of the ladder that the job can go, at best the one the core names. */
+static void effect_stop(struct ctl *ctl, struct book_job *job, enum stop_step step)
+{
+    struct book_attempt *attempt = attempt_of(job);
+
+    if (job->waits_old || !attempt || attempt->ended) {
+        /* Nothing of it was launched. */
+        job->waits_old = false;
+        if (attempt && !attempt->ended) {
+            attempt->ended = ctl->now;
+            attempt->phase = PHASE_JOB_PREEMPTED;
+            for (uint32_t t = 0; t < attempt->task_count; t++)
+                attempt->tasks[t].state = TASK_EXITED;
+        }
+        job_phase(ctl, job, PHASE_JOB_PENDING);
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
+        return;
+    }
+    if (step == STOP_SUSPEND && core_job(ctl->core, job->slot)->parks) {
+        memcpy(attempt->stop_kind, "suspend", sizeof("suspend"));
+        for (uint32_t t = 0; t < attempt->task_count; t++)
+            ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_SUSPEND));
+        return;
+    }
+    attempt_stop(ctl, job, "preempt", job->stop_by, job_grace(ctl, job));
+}
+
+/* Hardware is gone, or it was cancelled and has left already. Others of the gang are told to go at once. */
+static void effect_kill(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_of(job);
+    bool back = core_job(ctl->core, job->slot)->gen == job->gen; /* the core has it in its queue again */
+
+    job->waits_old = false;
+    if (attempt && !attempt->ended) {
+        attempt_close(ctl, job);
+        attempt->phase = PHASE_JOB_NODE_FAIL;
+        for (uint32_t t = 0; t < attempt->task_count; t++) {
+            struct book_task *task = &attempt->tasks[t];
+
+            if (task->state != TASK_EXITED && task->state != TASK_REFUSED)
+                ctl_order(ctl, task->node, order_stop(ctl, job, attempt, 0));
+        }
+    }
+    if (!back || phase_over(job->phase))
+        return;
+    if (!job->spec->requeue) {
+        job->end_text[0] = '\0';
+        job->gave_up = true; /* ends when the core has let it go */
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
+        return;
+    }
+    job_phase(ctl, job, PHASE_JOB_PENDING);
+}
+
+/* The core has let it go. Whoever ended it has said so already; if nobody has, the core refused it. */
+static void effect_forget(struct ctl *ctl, struct book_job *job)
+{
+    job->in_core = false;
+    job->source->inside--;
+    ctl->by_slot[job->slot] = NULL;
+    if (job->reenters) {
+        job->reenters = false;
+        gate_look(ctl, job);
+    } else if (job->gave_up)
+        job_end(ctl, job, PHASE_JOB_NODE_FAIL, "its node was lost, and it is not to be run again");
+    else if (!phase_over(job->phase) && !job->ends)
+        job_end(ctl, job, PHASE_JOB_CANCELLED, "refused by the policy of its virtual cluster [DeadlineImpossible]");
+    else if (job->ends)
+        job_end(ctl, job, job->ends_as, job->end_text);
+}
+
+static void effect_solve(struct ctl *ctl, const struct effect *effect, const struct outbox *out)
+{
+    struct work_answer answer = { .capacity = SOLVE_WORDS_MAX };
+    struct event event = { .kind = EVENT_SOLVED, .target = effect->vc, .ticket = effect->ticket };
+    struct error err = { 0 };
+    int64_t *request;
+
+    if (ctl->listening && ctl->sink.solve) {
+        ctl->sink.solve(ctl->sink.arg, effect->vc, effect->ticket, effect->solve, out->words + effect->word_first,
+                        effect->word_count);
+        return;
+    }
+    if (!ctl->solves_here)
+        return; /* a replay: the answer is in the log */
+    request = mem_zalloc(effect->word_count + 1, sizeof(*request));
+    answer.words = mem_zalloc(answer.capacity, sizeof(*answer.words));
+    if (request && answer.words) {
+        memcpy(request, out->words + effect->word_first, effect->word_count * sizeof(*request));
+        if (work_run((enum solve_kind)effect->solve, request, effect->word_count, &answer, &err) < 0)
+            answer.count = 0;
+    }
+    event.words = answer.words;
+    event.word_count = answer.count;
+    (void)ctl_offer(ctl, &event, NULL, &err);
+    mem_free(request);
+    mem_free(answer.words);
+}
+
+/* Why it waits, as the decision has it; who made it leave. */
+static void note_decision(struct ctl *ctl, const struct decision *d)
+{
+    struct book_job *job = ctl->by_slot[d->job];
+
+    if (!job || job->id != d->id)
+        return;
+    if (d->kind == DECISION_WAIT) {
+        if (job->reason != d->reason)
+            job->reason_since = ctl->now;
+        job->reason = d->reason;
+        job->reason_needs = d->needs;
+        job->reason_free = d->free;
+        job->version++;
+    } else if (d->kind == DECISION_STOP || d->kind == DECISION_SUSPEND) {
+        job->preemptions++;
+        job->stop_by = d->needs;
+    } else if (d->kind == DECISION_START) {
+        job->reason = REASON_NONE;
+    }
+}
+
+void effect_all(struct ctl *ctl, const struct outbox *out)
+{
+    for (size_t i = 0; i < out->decision_count; i++)
+        note_decision(ctl, &out->decisions[i]);
+    for (size_t i = 0; i < out->effect_count; i++) {
+        const struct effect *effect = &out->effects[i];
+        struct book_job *job = effect->kind == EFFECT_SOLVE ? NULL : ctl->by_slot[effect->job];
+
+        switch (effect->kind) {
+        case EFFECT_START:
+            effect_start(ctl, job);
+            break;
+        case EFFECT_RESUME:
+            if (job->phase == PHASE_JOB_SUSPENDED)
+                attempt_resume(ctl, job);
+            else
+                effect_start(ctl, job);
+            break;
+        case EFFECT_STOP:
+            effect_stop(ctl, job, (enum stop_step)effect->step);
+            break;
+        case EFFECT_MIGRATE:
+            attempt_now(job)->moves = true;
+            attempt_stop(ctl, job, "migrate", 0, job_grace(ctl, job));
+            break;
+        case EFFECT_KILL:
+            effect_kill(ctl, job);
+            break;
+        case EFFECT_FORGET:
+            effect_forget(ctl, job);
+            break;
+        case EFFECT_SOLVE:
+            effect_solve(ctl, effect, out);
+            break;
+        case EFFECT_COUNT:
+            break;
+        }
+    }
+}

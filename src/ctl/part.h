@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* part.h - the inside of struct ctl, shared by the files of the state machine and by nobody else.
+ *
+ * ctl.c (batches, instants), cluster.c (nodes and virtual clusters into a core), submit.c (jobs come), gate.c (when
+ * they may enter the core), act.c (what people do to jobs), effect.c (what the core wants), attempt.c (tasks, reports,
+ * ends), node.c (agents), sync.c (orders), save.c and load.c (snapshots).
+ */
+#include <assert.h>
+
+#include "base/heap.h"
+#include "core/ledger.h"
+#include "ctl/book.h"
+#include "ctl/ctl.h"
+#include "policy/compose.h"
+
+struct ctl {
+    struct ctl_config config; /* its strings are owned */
+    struct book book;
+    json_t *settings; /* {"vcs":{...},"policy":"...","set":{...}}: as configured */
+    struct cluster_spec cluster;
+    struct policy_setup *policies; /* one a virtual cluster */
+    struct core *core;             /* NULL until the first node has joined */
+    struct book_job **by_slot;     /* jobs of the core */
+    struct book_job **by_index;    /* jobs that are not over */
+    uint32_t *free_index;
+    uint32_t free_count;
+    void *timer_memory;
+    struct heap timers; /* by index */
+    struct ctl_sink sink;
+    bool listening, cluster_dirty;
+    bool solves_here;   /* long computations are carried out at once: virtual time */
+    uint32_t deadlines; /* nodes that are drained with one */
+    uint32_t offered;   /* to the core since its last step */
+    uint64_t seq, event_id;
+    usec_t now;
+    json_t *done; /* records of jobs that ended since they were last taken */
+};
+
+/* ctl.c */
+/* Steps the core, and carries out what it wants, until the instant is quiet. */
+void ctl_step(struct ctl *ctl);
+int ctl_offer(struct ctl *ctl, const struct event *event, struct job_ref *ret_job, struct error *err);
+/* An event about a job in the core; what the core refuses is a defect and ends in an assertion. */
+void ctl_tell_core(struct ctl *ctl, const struct book_job *job, struct event event);
+void ctl_event(struct ctl *ctl, const char *kind, const struct book_job *job, const char *node, json_t *detail);
+void ctl_order(struct ctl *ctl, uint32_t node, json_t *frame); /* steals the frame */
+
+/* cluster.c */
+int cluster_rebuild(struct ctl *ctl, struct error *err);
+int cluster_restore(struct ctl *ctl, const void *data, size_t size, struct error *err);
+/* What the settings would mean; nothing changes. */
+int cluster_try(const struct ctl *ctl, json_t *settings, struct error *err);
+uint32_t cluster_vc(const struct ctl *ctl, const char *name); /* UINT32_MAX */
+void node_tell(struct ctl *ctl, struct book_node *node);      /* its health, to the core */
+
+/* submit.c */
+int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+
+/* gate.c */
+void gate_look(struct ctl *ctl, struct book_job *job);  /* lets it into the core if nothing keeps it out */
+void gate_ended(struct ctl *ctl, struct book_job *job); /* whoever waited for it */
+usec_t job_timer(const struct ctl *ctl, const struct book_job *job);
+void job_timer_set(struct ctl *ctl, const struct book_job *job);
+void job_tick(struct ctl *ctl, struct book_job *job);
+
+/* act.c */
+int act_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+void act_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+
+/* effect.c */
+void effect_all(struct ctl *ctl, const struct outbox *out);
+
+/* attempt.c */
+int attempt_new(struct ctl *ctl, struct book_job *job);
+void attempt_launch(struct ctl *ctl, struct book_job *job);
+void attempt_close(struct ctl *ctl, struct book_job *job);
+void attempt_resume(struct ctl *ctl, struct book_job *job);
+void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64_t by, usec_t grace);
+void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
+void attempt_node_lost(struct ctl *ctl, uint32_t node);
+bool attempt_clear(const struct book_job *job); /* no task of it is left anywhere */
+void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);
+void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text);
+usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
+
+/* node.c */
+int node_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+usec_t node_timer(const struct ctl *ctl); /* when a deadline of a drained node is due */
+void node_tick(struct ctl *ctl);
+struct book_node *node_get(struct ctl *ctl, const char *name);
+
+/* sync.c */
+json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank);
+json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind);
+json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, usec_t grace);
+
+/* book.c */
+int book_init(struct book *book, const struct ctl_config *config);
+void book_done(struct book *book);
+struct book_job *book_get(struct book *book, int64_t id);
+struct book_job *book_after(struct book *book, int64_t id); /* the next that is not over; NULL */
+int book_add(struct ctl *ctl, struct book_job *job);
+void book_retire(struct ctl *ctl, struct book_job *job);
+void book_job_free(struct book_job *job);
+struct book_spec *book_spec_new(const json_t *json, struct error *err);
+void book_spec_drop(struct book_spec *spec);
+enum phase_of_job book_outcome(const struct book *book, int64_t id); /* PHASE_JOB_COUNT: not known any more */
+int book_attempt_add(struct book_job *job);
+
+/* save.c, load.c: the book in JSON */
+json_t *save_book(const struct ctl *ctl);
+int load_book(struct ctl *ctl, const json_t *json, struct error *err);
+
+static inline struct book_attempt *attempt_of(struct book_job *job)
+{
+    return job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
+}
+
+/* The same where there is one for certain. */
+static inline struct book_attempt *attempt_now(struct book_job *job)
+{
+    assert(job->attempt_count > 0);
+    return &job->attempts[job->attempt_count - 1];
+}
+
+static inline struct ledger const *ctl_ledger(const struct ctl *ctl)
+{
+    return core_ledger(ctl->core);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* record.h - what is kept of a job when it is over, and the parts of it that are shown of others too. */
+#include "ctl/book.h"
+#include "ctl/ctl.h"
+
+json_t *record_time(usec_t at); /* ISO 8601 in UTC, or null */
+json_t *record_attempt(const struct ctl *ctl, const struct book_attempt *attempt);
+json_t *record_job(const struct ctl *ctl, const struct book_job *job);

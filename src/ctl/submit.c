@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit.c - a job, or an array of them, comes.
+ *
+ * What can be known to be wrong is refused before anything is written; the same checks decide again when the entry is
+ * applied, since the cluster may have changed in between.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/part.h"
+
+static int refuse(struct entry_result *ret, int code, const char *reason)
+{
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
+    return ret->code = code;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 14695981039346656037ULL;
+
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211ULL;
+    return hash;
+}
+
+/* The job that the same key of the same user has made; 0. */
+static int64_t key_find(const struct book *book, const char *user, const char *key)
+{
+    uint32_t who = names_find(&book->users, user, strlen(user));
+    uint64_t hash = hash_text(key);
+
+    for (size_t i = 0; who != NAME_NONE && i < book->key_count; i++)
+        if (book->keys[i].hash == hash && book->keys[i].user == who && strcmp(book->keys[i].key, key) == 0)
+            return book->keys[i].id;
+    return 0;
+}
+
+static void key_put(struct book *book, uint32_t user, const char *key, int64_t id)
+{
+    struct book_key *at = &book->keys[book->key_next];
+
+    *at = (struct book_key){ .user = user, .hash = hash_text(key), .id = id };
+    (void)snprintf(at->key, sizeof(at->key), "%s", key);
+    book->key_next = (book->key_next + 1) % BOOK_KEYS;
+    if (book->key_count < BOOK_KEYS)
+        book->key_count++;
+}
+
+static int check_after(const struct ctl *ctl, const struct submission *s, struct entry_result *ret)
+{
+    if (s->after_count > BOOK_AFTER_MAX) {
+        (void)error_set(&ret->text, -EINVAL, "after: %zu jobs; at most %d are possible", s->after_count,
+                        BOOK_AFTER_MAX);
+        return refuse(ret, -EINVAL, "InvalidSpec");
+    }
+    for (size_t i = 0; i < s->after_count; i++) {
+        int64_t id = s->after[i].job;
+        const struct book_job *job = book_find(&ctl->book, id);
+        enum phase_of_job phase = job ? job->phase : book_outcome(&ctl->book, id);
+
+        if (phase == PHASE_JOB_COUNT && book_array(&ctl->book, id, NULL, 0) == 0) {
+            (void)error_set(&ret->text, -ENOENT, "after: no job %lld, or it ended too long ago", (long long)id);
+            return refuse(ret, -ERANGE, "DependencyNeverSatisfied");
+        }
+    }
+    return 0;
+}
+
+static const char *vc_name(const struct ctl *ctl, const struct submission *s)
+{
+    if (s->vc)
+        return s->vc;
+    return ctl->cluster.vc_count ? names_get(&ctl->cluster.names, ctl->cluster.vcs[0].name) : "default";
+}
+
+/* What it asks for, in the terms of this cluster. */
+static int bind_spec(const struct ctl *ctl, const struct submission *s, struct jobspec *wants, uint32_t *ret_vc,
+                     struct entry_result *ret)
+{
+    struct infeasible why = { 0 };
+    int r;
+
+    if (!ctl->core) {
+        (void)snprintf(ret->hint, sizeof(ret->hint), "start muster-agent on a node: muster-agent join URL TOKEN");
+        (void)error_set(&ret->text, -ERANGE, "no node has joined the cluster yet");
+        return refuse(ret, -ERANGE, "Infeasible.Sku");
+    }
+    *ret_vc = cluster_vc(ctl, vc_name(ctl, s));
+    if (*ret_vc == UINT32_MAX) {
+        (void)error_set(&ret->text, -ERANGE, "no virtual cluster '%s'", vc_name(ctl, s));
+        (void)snprintf(ret->hint, sizeof(ret->hint), "'muster vc' lists them");
+        return refuse(ret, -ERANGE, "NoSuchVc");
+    }
+    r = submission_bind(s, &ctl->cluster, wants, &why, &ret->text);
+    if (r < 0) {
+        (void)snprintf(ret->hint, sizeof(ret->hint), "%s", why.hint);
+        return refuse(ret, r, why.code[0] ? why.code : "InvalidSpec");
+    }
+    wants->vc = *ret_vc;
+    /* Whether a failure is worth another attempt is decided here (attempt.c); the core does as it is told. */
+    wants->retries = UINT8_MAX;
+    return 0;
+}
+
+int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret)
+{
+    const char *user = json_string_value(json_object_get(body, "user"));
+    const char *key = json_string_value(json_object_get(body, "key"));
+    struct book_spec *spec;
+    struct jobspec wants;
+    uint32_t vc;
+    int r;
+
+    if (!user || !*user || strlen(user) > 64 || (key && strlen(key) >= sizeof(ctl->book.keys->key))) {
+        (void)error_set(&ret->text, -EINVAL, "submit: expected a user, and a key of at most %zu characters",
+                        sizeof(ctl->book.keys->key) - 1);
+        return refuse(ret, -EINVAL, "InvalidSpec");
+    }
+    if (key && key_find(&ctl->book, user, key))
+        return 0;
+    spec = book_spec_new(json_object_get(body, "spec"), &ret->text);
+    if (!spec)
+        return refuse(ret, -EINVAL, "InvalidSpec");
+    r = bind_spec(ctl, &spec->s, &wants, &vc, ret);
+    if (r == 0)
+        r = check_after(ctl, &spec->s, ret);
+    if (r == 0 && ctl->book.live_count + (spec->s.array_count ? spec->s.array_count : 1) > ctl->book.live_capacity) {
+        (void)error_set(&ret->text, -ENOSPC, "%zu jobs wait or run already; the limit is %zu", ctl->book.live_count,
+                        ctl->book.live_capacity);
+        r = refuse(ret, -ENOSPC, "QueueLimit");
+    }
+    book_spec_drop(spec);
+    return r;
+}
+
+static struct book_job *job_new(struct ctl *ctl, const json_t *body, struct book_spec *spec,
+                                const struct jobspec *wants)
+{
+    struct book_job *job = mem_zalloc(1, sizeof(*job));
+    const char *user = json_string_value(json_object_get(body, "user"));
+
+    if (!job)
+        return NULL;
+    job->id = ctl->book.next_id;
+    job->wants = *wants;
+    job->vc = wants->vc;
+    job->uid = (uint32_t)json_integer_value(json_object_get(body, "uid"));
+    job->gid = (uint32_t)json_integer_value(json_object_get(body, "gid"));
+    job->submit = ctl->now;
+    job->held = spec->s.hold;
+    job->source = spec;
+    job->spec = &spec->s;
+    job->phase = PHASE_JOB_PENDING;
+    job->reason = REASON_SCHEDULING;
+    job->reason_since = ctl->now;
+    job->version = 1;
+    if (names_put(&ctl->book.users, user, strlen(user), &job->user) < 0 || book_add(ctl, job) < 0) {
+        mem_free(job);
+        return NULL;
+    }
+    spec->refs++;
+    job->wants.id = job->id;
+    job->wants.submit = ctl->now;
+    job->wants.user = job->user;
+    ctl->book.next_id++;
+    ctl->book.submitted++;
+    return job;
+}
+
+/* Dependencies that are over already. */
+static void look_back(struct ctl *ctl, struct book_job *job)
+{
+    for (size_t i = 0; i < job->spec->after_count; i++) {
+        const struct after *after = &job->spec->after[i];
+        enum phase_of_job phase = book_outcome(&ctl->book, after->job);
+        bool well = phase == PHASE_JOB_COMPLETED;
+
+        if (book_get(&ctl->book, after->job) || book_array(&ctl->book, after->job, NULL, 0) || phase == PHASE_JOB_COUNT)
+            continue;
+        if (after->kind == AFTER_ANY || (after->kind == AFTER_OK) == well)
+            job->after_met |= 1ULL << i;
+        else
+            job->after_failed |= 1ULL << i;
+    }
+}
+
+void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
+{
+    const char *user = json_string_value(json_object_get(body, "user"));
+    const char *key = json_string_value(json_object_get(body, "key"));
+    struct book_spec *spec;
+    struct jobspec wants;
+    size_t count;
+    uint32_t vc;
+
+    if (submit_check(ctl, body, ret) < 0)
+        return;
+    ret->id = key ? key_find(&ctl->book, user, key) : 0;
+    if (ret->id)
+        return;
+    spec = book_spec_new(json_object_get(body, "spec"), &ret->text);
+    if (!spec || bind_spec(ctl, &spec->s, &wants, &vc, ret) < 0) {
+        book_spec_drop(spec);
+        return;
+    }
+    count = spec->s.array_count ? spec->s.array_count : 1;
+    for (size_t i = 0; i < count; i++) {
+        struct book_job *job = job_new(ctl, body, spec, &wants);
+
+        if (!job) {
+            ret->code = error_set(&ret->text, -ENOSPC, "no room for job %zu of %zu", i + 1, count);
+            break;
+        }
+        if (!ret->id)
+            ret->id = job->id;
+        if (spec->s.array_count) {
+            job->array_id = ret->id;
+            job->array_index = spec->s.array[i];
+        }
+        look_back(ctl, job);
+        ctl_event(ctl, "job.submitted", job, NULL, json_pack("{s:s}", "user", user));
+        gate_look(ctl, job);
+    }
+    if (key && ret->id)
+        key_put(&ctl->book, names_find(&ctl->book.users, user, strlen(user)), key, ret->id);
+    book_spec_drop(spec);
+}

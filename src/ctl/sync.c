@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sync.c - orders, and what an agent that has just connected is told.
+ *
+ * Orders are derived from the book, never queued: an agent that was away is told what it should have, and each order
+ * that its tasks have not answered yet once more. Agents recognise what they have done already.
+ */
+#include <string.h>
+
+#include "ctl/part.h"
+
+json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind)
+{
+    return json_pack("{s:s, s:s, s:I, s:I}", "t", agent_down_name(DOWN_ORDER), "do", order_name(kind), "job",
+                     (json_int_t)job->id, "attempt", (json_int_t)attempt->number);
+}
+
+json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, usec_t grace)
+{
+    json_t *order = order_simple(job, attempt, ORDER_STOP);
+    const char *kind = attempt->stop_kind[0] ? attempt->stop_kind : attempt->ending ? "peer" : "preempt";
+
+    (void)ctl;
+    (void)json_object_set_new(order, "kind", json_string(kind));
+    (void)json_object_set_new(order, "grace_ms", json_integer(grace / USEC_MSEC));
+    if (attempt->stop_by)
+        (void)json_object_set_new(order, "by", json_integer(attempt->stop_by));
+    if (job->spec->ckpt_signal)
+        (void)json_object_set_new(order, "signal", json_integer(job->spec->ckpt_signal));
+    return order;
+}
+
+static json_t *place_json(const struct ctl *ctl, const struct book_attempt *attempt)
+{
+    json_t *place = json_array();
+
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+        const struct book_node *node = &ctl->book.nodes[task->node];
+        json_t *gpus = json_array();
+
+        for (uint32_t g = 0; g < task->gpu_count; g++)
+            (void)json_array_append_new(gpus, json_integer(task->gpus[g]));
+        (void)json_array_append_new(place,
+                                    json_pack("{s:s, s:s, s:o}", "node", names_get(&ctl->book.node_names, node->name),
+                                              "address", node->address, "gpus", gpus));
+    }
+    return place;
+}
+
+json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank)
+{
+    const struct book_attempt *attempt = &job->attempts[job->attempt_count - 1];
+    json_t *order = order_simple(job, attempt, ORDER_LAUNCH);
+
+    (void)json_object_set_new(order, "rank", json_integer(rank));
+    (void)json_object_set_new(order, "go", json_boolean(attempt->told_go));
+    (void)json_object_set_new(order, "user", json_string(names_get(&ctl->book.users, job->user)));
+    (void)json_object_set_new(order, "uid", json_integer(job->uid));
+    (void)json_object_set_new(order, "gid", json_integer(job->gid));
+    (void)json_object_set(order, "spec", job->source->json);
+    (void)json_object_set_new(order, "place", place_json(ctl, attempt));
+    (void)json_object_set_new(order, "vc", json_string(names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name)));
+    (void)json_object_set_new(order, "cluster", json_string(ctl->config.cluster));
+    (void)json_object_set_new(order, "port", json_integer(attempt->port));
+    (void)json_object_set_new(order, "end", json_integer(job->spec->time ? ctl->now + job->spec->time : 0));
+    (void)json_object_set_new(order, "resume", json_boolean(attempt->number > 0));
+    if (job->array_id)
+        (void)json_object_set_new(order, "array",
+                                  json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index));
+    return order;
+}
+
+static bool task_gone(const struct book_task *task)
+{
+    return task->state == TASK_EXITED || task->state == TASK_REFUSED;
+}
+
+/* The order that the task has not answered, if there is one. */
+static void resend(struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, uint32_t rank)
+{
+    const struct book_task *task = &attempt->tasks[rank];
+
+    if (!attempt->ended && task->state == TASK_PREPARING)
+        ctl_order(ctl, task->node, order_launch(ctl, job, rank));
+    if (!attempt->ended && task->state == TASK_READY && attempt->told_go)
+        ctl_order(ctl, task->node, order_simple(job, attempt, ORDER_GO));
+    if (attempt->ended || attempt->stopping || attempt->ending)
+        ctl_order(ctl, task->node, order_stop(ctl, job, attempt, attempt->ended ? 0 : attempt->grace));
+    else if (strcmp(attempt->stop_kind, "suspend") == 0 && task->state == TASK_RUNNING)
+        ctl_order(ctl, task->node, order_simple(job, attempt, ORDER_SUSPEND));
+}
+
+typedef void (*task_fn)(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list);
+
+/* Every task of the node that is not gone and was, or is to be, launched. */
+static void each_task(struct ctl *ctl, uint32_t node, task_fn fn, json_t *list)
+{
+    for (size_t i = 0; i < ctl->book.live_count; i++) {
+        const struct book_job *job = ctl->book.live[i];
+        uint32_t attempts = job->attempt_count - (job->waits_old ? 1 : 0);
+
+        for (uint32_t a = 0; a < attempts; a++)
+            for (uint32_t t = 0; t < job->attempts[a].task_count; t++)
+                if (job->attempts[a].tasks[t].node == node && !task_gone(&job->attempts[a].tasks[t]))
+                    fn(ctl, job, a, t, list);
+    }
+}
+
+static void list_task(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
+{
+    bool fresh = job->attempts[attempt].tasks[rank].state == TASK_PREPARING;
+
+    (void)ctl;
+    (void)json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:b}", "job", (json_int_t)job->id, "attempt",
+                                                (json_int_t)attempt, "rank", (json_int_t)rank, "fresh", fresh));
+}
+
+static void resend_task(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
+{
+    (void)list;
+    resend(ctl, job, &job->attempts[attempt], rank);
+}
+
+void ctl_sync(struct ctl *ctl, const char *name)
+{
+    const struct book_node *node = book_node_find(&ctl->book, name);
+    json_t *tasks;
+
+    if (!node)
+        return;
+    tasks = json_array();
+    each_task(ctl, node->name, list_task, tasks);
+    /* Whom it may keep comes first. A fresh one that it does not have is not missed: its launch follows. */
+    ctl_order(ctl, node->name, json_pack("{s:s, s:o}", "t", agent_down_name(DOWN_KEEP), "tasks", tasks));
+    each_task(ctl, node->name, resend_task, NULL);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller without sockets: jobs come, start, end, are stopped; nodes come and go; restarts forget nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl_play.h"
+
+static struct play *play_new(const char *policy)
+{
+    struct play *play = malloc(sizeof(*play));
+
+    assert_non_null(play);
+    play_init(play, policy);
+    return play;
+}
+
+static void play_free(struct play *play)
+{
+    play_done(play);
+    free(play);
+}
+
+#define STATE(job, text) assert_string_equal(play_state(play, job), text)
+
+static const char one[] = "{\"name\":\"a\",\"gpus\":1,\"args\":[\"true\"]}";
+
+static void test_life(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct entry_result ret;
+    int64_t id;
+
+    (void)state;
+    assert_int_equal(play_submit(play, one, &ret), -ERANGE); /* nobody has joined */
+    play_join(play, "n0", 2);
+    id = play_submit(play, one, &ret);
+    assert_int_equal(id, 1);
+    STATE(id, "RUNNING");
+    play_exit(play, id, 0, 0, 0);
+    STATE(id, "COMPLETED");
+    id = play_submit(play, one, NULL);
+    play_exit(play, id, 0, 3, 0);
+    STATE(id, "FAILED");
+    assert_int_equal(play_submit(play, "{\"gpus\":1,\"colour\":\"red\"}", &ret), -EINVAL);
+    assert_non_null(strstr(ret.text.text, "colour"));
+    assert_int_equal(play_submit(play, "{\"gpus\":9,\"args\":[\"x\"]}", &ret), -ERANGE);
+    assert_non_null(strstr(ret.reason, "Infeasible"));
+    play_free(play);
+}
+
+static void test_gang(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    int64_t a, b;
+
+    (void)state;
+    play_join(play, "n0", 4);
+    play_join(play, "n1", 4);
+    a = play_submit(play, "{\"nodes\":2,\"per_node\":{\"gpu\":4},\"launch\":\"node\",\"args\":[\"x\"]}", NULL);
+    STATE(a, "RUNNING");
+    b = play_submit(play, one, NULL);
+    STATE(b, "PENDING InsufficientGpus");
+    /* One rank ends well: the others go on. Then it is over. */
+    play_exit(play, a, 0, 0, 0);
+    STATE(a, "RUNNING");
+    play_exit(play, a, 1, 0, 0);
+    STATE(a, "COMPLETED");
+    STATE(b, "RUNNING");
+    play_exit(play, b, 0, 0, 0);
+    /* One rank fails: the gang ends. */
+    a = play_submit(play, "{\"nodes\":2,\"per_node\":{\"gpu\":4},\"launch\":\"node\",\"args\":[\"x\"]}", NULL);
+    play_exit(play, a, 1, 7, 0);
+    STATE(a, "FAILED");
+    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), a)->exit, 7);
+    play_free(play);
+}
+
+static void test_gates(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct entry_result ret;
+    int64_t a, b, c, d, array;
+    char text[256];
+
+    (void)state;
+    play_join(play, "n0", 8);
+    a = play_submit(play, one, NULL);
+    (void)snprintf(text, sizeof(text), "{\"gpus\":1,\"args\":[\"x\"],\"after\":{\"ok\":[%lld]}}", (long long)a);
+    b = play_submit(play, text, NULL);
+    (void)snprintf(text, sizeof(text), "{\"gpus\":1,\"args\":[\"x\"],\"after\":{\"notok\":[%lld]}}", (long long)a);
+    c = play_submit(play, text, NULL);
+    STATE(b, "PENDING Dependency");
+    play_exit(play, a, 0, 0, 0);
+    STATE(b, "RUNNING");
+    STATE(c, "CANCELLED");
+    assert_int_equal(play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"after\":{\"ok\":[999]}}", &ret), -ERANGE);
+    d = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"hold\":true}", NULL);
+    STATE(d, "PENDING Held");
+    (void)snprintf(text, sizeof(text), "{\"job\":%lld}", (long long)d);
+    assert_int_equal(play_offer(play, ENTRY_RELEASE, text, NULL), 0);
+    play_settle(play);
+    STATE(d, "RUNNING");
+    /* Ten of them, three at a time. */
+    array = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"array\":{\"indices\":\"0-9\",\"parallel\":3}}", NULL);
+    STATE(array + 2, "RUNNING");
+    STATE(array + 3, "PENDING ArrayLimit");
+    play_exit(play, array + 1, 0, 0, 0);
+    STATE(array + 3, "RUNNING");
+    STATE(array + 4, "PENDING ArrayLimit");
+    (void)snprintf(text, sizeof(text), "{\"job\":%lld}", (long long)array);
+    assert_int_equal(play_offer(play, ENTRY_CANCEL, text, NULL), 0);
+    play_settle(play);
+    STATE(array + 3, "CANCELLED");
+    STATE(array + 9, "CANCELLED");
+    assert_int_equal(play_offer(play, ENTRY_CANCEL, text, &ret), -EALREADY);
+    assert_int_equal(play_offer(play, ENTRY_CANCEL, "{\"job\":12345}", &ret), -ENOENT);
+    play_free(play);
+}
+
+static void test_time(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct play *real = play;
+    int64_t id;
+
+    (void)state;
+    play->config.ctl.virtual_time = true;
+    play_join(play, "n0", 2);
+    id = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"begin\":\"1970-01-01T00:17:00Z\"}", NULL);
+    STATE(id, "PENDING BeginTime");
+    play_until(play, 1021 * USEC_SEC);
+    STATE(id, "RUNNING");
+    play_free(real);
+}
+
+static void test_failures(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    int64_t id;
+
+    (void)state;
+    play_join(play, "n0", 2);
+    /* Checkpointed and wants to go on. */
+    id = play_submit(play, one, NULL);
+    play_exit(play, id, 0, 85, 0);
+    STATE(id, "RUNNING");
+    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), id)->attempt_count, 2);
+    /* Killed by nobody knows whom: as often as it asks for. */
+    id = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"retries\":1}", NULL);
+    play_exit(play, id, 0, 0, 9);
+    STATE(id, "RUNNING");
+    play_exit(play, id, 0, 0, 9);
+    STATE(id, "FAILED");
+    /* The user's error is not retried, but for codes that the user names. */
+    play_exit(play, 1, 0, 0, 0);
+    id = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"retries\":1}", NULL);
+    play_exit(play, id, 0, 1, 0);
+    STATE(id, "FAILED");
+    id = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"retries\":1,\"retry_on\":[7]}", NULL);
+    play_exit(play, id, 0, 7, 0);
+    STATE(id, "RUNNING");
+    play_free(play);
+}
+
+static void test_lost_node(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    int64_t gang, single;
+
+    (void)state;
+    play_join(play, "n0", 2);
+    play_join(play, "n1", 2);
+    play_join(play, "n2", 2);
+    gang = play_submit(play, "{\"nodes\":2,\"per_node\":{\"gpu\":2},\"launch\":\"node\",\"args\":[\"x\"]}", NULL);
+    single = play_submit(play, "{\"gpus\":2,\"args\":[\"x\"],\"requeue\":false}", NULL);
+    STATE(gang, "RUNNING");
+    STATE(single, "RUNNING");
+    play_away(play, "n1", true);
+    play_away(play, "n2", true);
+    assert_int_equal(play_offer(play, ENTRY_SILENT, "{\"node\":\"n1\"}", NULL), 0);
+    STATE(gang, "RUNNING"); /* it may still be there */
+    assert_int_equal(play_offer(play, ENTRY_LOST, "{\"node\":\"n1\"}", NULL), 0);
+    assert_int_equal(play_offer(play, ENTRY_LOST, "{\"node\":\"n2\"}", NULL), 0);
+    play_settle(play);
+    STATE(gang, "PENDING NodesUnhealthy");
+    STATE(single, "NODE_FAIL");
+    /* Both come back, having killed what they ran. */
+    for (size_t i = 0; i < play->task_count; i++)
+        if (strcmp(play->tasks[i].node, "n0") != 0)
+            play->tasks[i].state = TASK_EXITED;
+    play_away(play, "n1", false);
+    play_settle(play);
+    STATE(gang, "RUNNING");
+    assert_int_equal(play->doubles, 0);
+    play_free(play);
+}
+
+/* A controller that dies after every turn does what one does that lives. */
+static void test_restarts(void **state)
+{
+    struct play *play = play_new("srtf"), *other = play_new("srtf");
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct play *p = round ? other : play;
+
+        play_join(p, "n0", 4);
+        play_join(p, "n1", 4);
+        for (int i = 0; i < 40; i++) {
+            char text[256];
+
+            (void)snprintf(text, sizeof(text), "{\"gpus\":%d,\"args\":[\"x\"],\"time\":\"%ds\"}", 1 + i % 5,
+                           100 - i * 2);
+            assert_true(play_submit(p, text, NULL) > 0);
+            if (round)
+                play_restart(p);
+            play_settle(p);
+            p->now += USEC_SEC;
+            if (i % 3 == 0)
+                play_exit(p, i / 3 + 1, 0, 0, 0);
+            if (round && i == 20) {
+                struct error err;
+
+                p->config.snapshot_every = 10;
+                assert_int_equal(drive_close(p->drive, &err), 0);
+                play_restart(p);
+                play_settle(p);
+            }
+        }
+    }
+    assert_int_equal(core_digest(ctl_core(drive_ctl(play->drive))), core_digest(ctl_core(drive_ctl(other->drive))));
+    assert_int_equal(other->doubles, 0);
+    for (int64_t id = 1; id <= 40; id++) {
+        const struct book_job *a = book_find(ctl_book(drive_ctl(play->drive)), id);
+        const struct book_job *b = book_find(ctl_book(drive_ctl(other->drive)), id);
+
+        if (!b) /* finished before a snapshot: it is in the history */
+            continue;
+        assert_int_equal(a->phase, b->phase);
+        assert_int_equal(a->attempt_count, b->attempt_count);
+    }
+    play_free(play);
+    play_free(other);
+}
+
+/* Policies and virtual clusters change under running and waiting jobs; nodes join. */
+static void test_config(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct entry_result ret;
+    int64_t a, b;
+
+    (void)state;
+    play_join(play, "n1", 4);
+    a = play_submit(play, "{\"gpus\":4,\"args\":[\"x\"]}", NULL);
+    b = play_submit(play, "{\"gpus\":4,\"args\":[\"x\"]}", NULL);
+    STATE(a, "RUNNING");
+    STATE(b, "PENDING InsufficientGpus");
+    assert_int_equal(play_offer(play, ENTRY_CONFIG, "{\"policy\":\"nonsense\"}", &ret), -ENOENT);
+    assert_int_equal(play_offer(play, ENTRY_CONFIG, "{\"policy\":\"srsf\"}", &ret), 0);
+    play_settle(play);
+    STATE(a, "RUNNING");
+    STATE(b, "PENDING InsufficientGpus");
+    play_join(play, "n0", 4); /* sorts before the other one */
+    STATE(b, "RUNNING");
+    assert_int_equal(play_offer(play, ENTRY_CONFIG,
+                                "{\"policy\":\"las\",\"vcs\":{\"nlp\":{\"quota\":{\"H100\":4}},"
+                                "\"cv\":{\"quota\":{\"H100\":4},\"policy\":\"fifo\"}}}",
+                                &ret),
+                     0);
+    play_settle(play);
+    assert_true(play_submit(play, "{\"gpus\":1,\"vc\":\"cv\",\"args\":[\"x\"]}", &ret) > 0);
+    assert_int_equal(play_submit(play, "{\"gpus\":1,\"vc\":\"hr\",\"args\":[\"x\"]}", &ret), -ERANGE);
+    assert_string_equal(ret.reason, "NoSuchVc");
+    play_exit(play, a, 0, 0, 0);
+    play_exit(play, b, 0, 0, 0);
+    STATE(b, "COMPLETED");
+    play_restart(play);
+    play_settle(play);
+    assert_string_equal(
+        names_get(&ctl_cluster(drive_ctl(play->drive))->names, ctl_cluster(drive_ctl(play->drive))->vcs[1].name), "cv");
+    play_free(play);
+}
+
+static void test_people(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct entry_result ret;
+    int64_t id;
+    char text[128];
+
+    (void)state;
+    play_join(play, "n0", 1);
+    id = play_submit(play, one, NULL);
+    (void)snprintf(text, sizeof(text), "{\"job\":%lld}", (long long)id);
+    assert_int_equal(play_offer(play, ENTRY_SUSPEND, text, &ret), 0);
+    play_settle(play);
+    STATE(id, "SUSPENDED");
+    assert_int_equal(play_offer(play, ENTRY_RESUME, text, &ret), 0);
+    play_settle(play);
+    STATE(id, "RUNNING");
+    assert_int_equal(play_offer(play, ENTRY_REQUEUE, text, &ret), 0);
+    play_settle(play);
+    STATE(id, "RUNNING");
+    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), id)->attempt_count, 2);
+    assert_int_equal(play_offer(play, ENTRY_HOLD, text, &ret), -EALREADY);
+    assert_int_equal(play_offer(play, ENTRY_CANCEL, text, &ret), 0);
+    play_settle(play);
+    STATE(id, "CANCELLED");
+    assert_int_equal(play_offer(play, ENTRY_DRAIN, "{\"node\":\"n0\",\"reason\":\"fan\"}", &ret), 0);
+    id = play_submit(play, one, NULL);
+    STATE(id, "PENDING NodesUnhealthy");
+    assert_int_equal(play_offer(play, ENTRY_UNDRAIN, "{\"node\":\"n0\"}", &ret), 0);
+    play_settle(play);
+    STATE(id, "RUNNING");
+    play_free(play);
+}
+
+static void test_idempotent(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct entry_result ret;
+    const char body[] = "{\"user\":\"bob\",\"key\":\"k1\",\"spec\":{\"gpus\":1,\"args\":[\"x\"]}}";
+    int64_t first;
+
+    (void)state;
+    play_join(play, "n0", 1);
+    assert_int_equal(play_offer(play, ENTRY_SUBMIT, body, &ret), 0);
+    first = ret.id;
+    play_restart(play);
+    assert_int_equal(play_offer(play, ENTRY_SUBMIT, body, &ret), 0);
+    assert_int_equal(ret.id, first);
+    assert_int_equal(ctl_book(drive_ctl(play->drive))->submitted, 1);
+    play_free(play);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_life),       cmocka_unit_test(test_gang),     cmocka_unit_test(test_gates),
+        cmocka_unit_test(test_time),       cmocka_unit_test(test_failures), cmocka_unit_test(test_lost_node),
+        cmocka_unit_test(test_restarts),   cmocka_unit_test(test_config),   cmocka_unit_test(test_people),
+        cmocka_unit_test(test_idempotent),
+    };
+
+    return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
+}
