@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent.c - an agent from its start to its end: state directory, connection, beats, lease, reports.
+ *
+ * The lease is counted from when the last beat that was answered was sent, and is written into a file that every
+ * shepherd has mapped: whether it is this process, the network or the controller that is gone, the tasks end in time.
+ */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/util.h"
+#include "base/alloc.h"
+#include "io/log.h"
+
+#define RETRY_FIRST (100 * USEC_MSEC)
+#define RETRY_MAX (10 * USEC_SEC)
+#define HEALTH_EVERY (2 * USEC_SEC)
+
+static uint64_t random_below(uint64_t limit)
+{
+    uint64_t value = 0;
+
+    (void)!getrandom(&value, sizeof(value), GRND_NONBLOCK);
+    return limit ? value % limit : 0;
+}
+
+/* Doubles up to the longest; half of it is chance, so that a thousand agents do not return as one. */
+static void dial_later(struct agent *agent)
+{
+    usec_t longest = agent->config.retry_max ? agent->config.retry_max : RETRY_MAX, pause = RETRY_FIRST;
+
+    for (unsigned int i = 0; i < agent->dial_failures && pause < longest; i++)
+        pause *= 2;
+    pause = pause < longest ? pause : longest;
+    agent->dial_failures++;
+    loop_timer_after(agent->dial_timer, pause / 2 + (usec_t)random_below((uint64_t)pause / 2 + 1));
+}
+
+static void part_closed(struct agents *agents)
+{
+    if (--agents->open == 0 && agents->done)
+        agents->done(agents->arg);
+}
+
+static void on_open(void *arg)
+{
+    struct agent *agent = arg;
+
+    agent->hello_sent = clock_boot();
+    agent_send(agent, agent_hello(agent));
+}
+
+static void on_frame(void *arg, json_t *frame)
+{
+    agent_frame(arg, frame);
+}
+
+static void on_conn_closed(void *arg, const struct error *err)
+{
+    struct agent *agent = arg;
+
+    if (!agent->gone && (agent->welcome || agent->dial_failures == 0))
+        log_warn("connection lost", "node", agent->config.node, "why", err->text);
+    agent->conn = NULL;
+    agent->welcome = false;
+    loop_timer_stop(agent->beat_timer);
+    asks_close(agent);
+    if (agent->gone)
+        part_closed(agent->set);
+    else
+        dial_later(agent);
+}
+
+/* Certificates are read anew for each connection: they may have been renewed. */
+static int tls_open(struct agent *agent, struct tls_context **ret_tls, struct error *err)
+{
+    char cert[PATH_MAX], key[PATH_MAX], ca[PATH_MAX];
+    const struct tls_files files = { cert, key, ca };
+
+    (void)snprintf(cert, sizeof(cert), "%s/node.crt", agent->state_path);
+    (void)snprintf(key, sizeof(key), "%s/node.key", agent->state_path);
+    (void)snprintf(ca, sizeof(ca), "%s/ca.crt", agent->state_path);
+    if (access(cert, R_OK) < 0)
+        return error_set(err, -ENOENT, "%s is not there: `muster-agent join URL TOKEN` first", cert);
+    return tls_client_new(&files, ret_tls, err);
+}
+
+void agent_dial(struct agent *agent)
+{
+    const struct conn_events events = { on_open, on_frame, on_conn_closed, agent };
+    struct conn_target target;
+    struct error err = { 0 };
+    int r = conn_target_parse(agent->config.url, &target, &err);
+
+    if (agent->conn || agent->gone)
+        return;
+    if (r == 0 && target.tls) {
+        tls_context_free(agent->tls);
+        agent->tls = NULL;
+        r = tls_open(agent, &agent->tls, &err);
+    }
+    if (r == 0)
+        r = conn_dial(loop_uv(agent->set->loop), &target, target.tls ? agent->tls : NULL, &events, &agent->conn, &err);
+    if (r < 0) {
+        log_err("cannot dial", "node", agent->config.node, "why", err.text);
+        dial_later(agent);
+    }
+}
+
+static void on_dial_timer(void *arg)
+{
+    agent_dial(arg);
+}
+
+void agent_send(struct agent *agent, json_t *frame)
+{
+    if (agent->conn && frame)
+        (void)conn_send(agent->conn, frame);
+    json_decref(frame);
+}
+
+void agent_report(struct agent *agent, json_t *report)
+{
+    struct error err = { 0 };
+
+    (void)json_object_set_new(report, "t", json_string("report"));
+    if (!json_object_get(report, "at"))
+        (void)json_object_set_new(report, "at", json_integer(clock_real()));
+    if (journal_append(&agent->journal, report, &err) < 0)
+        log_err("a report is lost", "node", agent->config.node, "why", err.text);
+    agent->dirty = true;
+    agent->set->dirty = true;
+}
+
+/* What was appended in this turn is written once, then sent. */
+static void agent_flush(struct agent *agent)
+{
+    struct error err = { 0 };
+    json_t *report;
+
+    if (journal_flush(&agent->journal, &err) < 0) {
+        log_err("cannot write", "node", agent->config.node, "why", err.text);
+        return; /* stays dirty: the next turn tries again */
+    }
+    while (agent->welcome && agent->conn && (report = journal_after(&agent->journal, agent->sent))) {
+        if (conn_send(agent->conn, report) < 0)
+            break;
+        agent->sent = (uint64_t)util_i64(report, "seq", 0);
+    }
+    agent->dirty = false;
+}
+
+static void on_turn(uv_prepare_t *handle)
+{
+    struct agents *agents = handle->data;
+
+    if (!agents->dirty)
+        return;
+    agents->dirty = false;
+    for (size_t i = 0; i < agents->count; i++)
+        if (agents->list[i]->dirty) {
+            agent_flush(agents->list[i]);
+            agents->dirty |= agents->list[i]->dirty;
+        }
+}
+
+void agent_lease(struct agent *agent, usec_t sent)
+{
+    if (agent->lease > 0 && agent->lease_until && sent + agent->lease > *agent->lease_until)
+        *agent->lease_until = sent + agent->lease;
+    loop_timer_stop(agent->watch_timer);
+    if (agent->lease > 0 && agent->lease_until)
+        loop_timer_after(agent->watch_timer, *agent->lease_until - clock_boot() + USEC_MSEC);
+}
+
+/* The lease has run out: shepherds have seen it too; emulated tasks have none. */
+static void on_lease_end(void *arg)
+{
+    struct agent *agent = arg;
+
+    if (!agent->lease_until || clock_boot() < *agent->lease_until)
+        return;
+    log_warn("lease ran out, tasks are killed", "node", agent->config.node);
+    for (struct task *task = agent->tasks, *next; task; task = next) {
+        next = task->next;
+        if (task->emulated || task->waiting)
+            task_kill(task, "fence");
+    }
+}
+
+static void on_beat_timer(void *arg)
+{
+    struct agent *agent = arg;
+    uint64_t n = ++agent->beat_n;
+
+    if (!agent->welcome)
+        return;
+    agent->beats[n % BEATS_KEPT].n = n;
+    agent->beats[n % BEATS_KEPT].sent = clock_boot();
+    agent_send(agent, agent_beat(agent));
+}
+
+static void on_health_timer(void *arg)
+{
+    agent_health(arg);
+}
+
+static int lease_open(struct agent *agent, struct error *err)
+{
+    int fd = openat(agent->dir, "lease", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *map;
+
+    if (fd < 0 || ftruncate(fd, sizeof(int64_t)) < 0) {
+        int r = error_set(err, -errno, "%s/lease: %s", agent->state_path, strerror(errno));
+
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    map = mmap(NULL, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED)
+        return error_set(err, -errno, "%s/lease: %s", agent->state_path, strerror(errno));
+    agent->lease_until = map;
+    return 0;
+}
+
+/* Only one agent at a time may own the state. */
+static int state_lock(struct agent *agent, struct error *err)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    int fd = openat(agent->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return error_set(err, -errno, "%s/lock: %s", agent->state_path, strerror(errno));
+    if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+        close(fd);
+        return error_set(err, -EBUSY, "%s: another agent uses this directory", agent->state_path);
+    }
+    agent->lock = fd;
+    return 0;
+}
+
+static int dirs_open(struct agent *agent, struct error *err)
+{
+    char path[PATH_MAX];
+    const char *state = agent->config.state;
+
+    for (const char *p = state; (p = strchr(p + 1, '/'));) {
+        (void)snprintf(path, sizeof(path), "%.*s", (int)(p - state), state);
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    }
+    if (mkdir(state, 0755) < 0 && errno != EEXIST)
+        return error_set(err, -errno, "%s: %s", state, strerror(errno));
+    if (!realpath(state, path) || strlen(path) >= sizeof(agent->state_path))
+        return error_set(err, -ENAMETOOLONG, "%s: %s", state, strerror(errno));
+    memcpy(agent->state_path, path, strlen(path) + 1);
+    agent->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (agent->dir < 0)
+        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (util_dir_make(agent->dir, "tasks", 0711) < 0 || util_dir_make(agent->dir, "logs", 0700) < 0)
+        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    return state_lock(agent, err);
+}
+
+static void boot_read(struct agent *agent)
+{
+    CLEANUP_BYTES struct bytes text = { 0 };
+
+    if (util_file_get(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0)
+        (void)snprintf(agent->boot, sizeof(agent->boot), "%.36s", text.data);
+}
+
+static int gpus_find(struct agent *agent, struct error *err)
+{
+    char health[PATH_MAX];
+    struct error why = { 0 };
+    int r;
+
+    if (agent->config.fake) {
+        (void)snprintf(health, sizeof(health), "%s/gpu-health", agent->state_path);
+        return gpus_open_fake(agent->config.fake, health, &agent->gpus, err);
+    }
+    r = gpus_open_nvml(&agent->gpus, &why);
+    if (r == 0 && why.code)
+        log_warn("no GPUs", "node", agent->config.node, "why", why.text);
+    if (r == 0 && agent->gpus->count && gpu_topology(agent->gpus, NULL, &why) < 0)
+        log_warn("topology is not known", "node", agent->config.node, "why", why.text);
+    return r < 0 ? error_set(err, r, "%s", why.text) : 0;
+}
+
+static void cgroup_open(struct agent *agent)
+{
+    char name[128];
+    uint32_t hash = 2166136261U;
+
+    for (const char *p = agent->state_path; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 16777619U;
+    (void)snprintf(name, sizeof(name), "%.80s-%08x", agent->config.node, hash);
+    cgroup_find(agent->config.cgroup, name, &agent->cgroup);
+    if (agent->cgroup.why[0] && !agent->config.fake)
+        log_warn("limits", "node", agent->config.node, "why", agent->cgroup.why);
+}
+
+static int timers_open(struct agent *agent)
+{
+    struct loop *loop = agent->set->loop;
+    int r = loop_timer_new(loop, on_beat_timer, agent, &agent->beat_timer);
+
+    if (r == 0)
+        r = loop_timer_new(loop, on_dial_timer, agent, &agent->dial_timer);
+    if (r == 0)
+        r = loop_timer_new(loop, on_lease_end, agent, &agent->watch_timer);
+    if (r == 0)
+        r = loop_timer_new(loop, on_health_timer, agent, &agent->health_timer);
+    if (r == 0)
+        loop_timer_every(agent->health_timer, HEALTH_EVERY);
+    return r;
+}
+
+static void agent_free(struct agent *agent)
+{
+    while (agent->tasks)
+        task_free(agent->tasks);
+    loop_timer_free(agent->beat_timer);
+    loop_timer_free(agent->dial_timer);
+    loop_timer_free(agent->watch_timer);
+    loop_timer_free(agent->health_timer);
+    loop_timer_free(agent->ask_timer);
+    journal_close(&agent->journal);
+    gpus_close(agent->gpus);
+    tls_context_free(agent->tls);
+    if (agent->cgroup.path[0])
+        (void)rmdir(agent->cgroup.path);
+    if (agent->lease_until)
+        (void)munmap((void *)(uintptr_t)agent->lease_until, sizeof(int64_t));
+    if (agent->dir >= 0)
+        close(agent->dir);
+    if (agent->lock >= 0)
+        close(agent->lock);
+    mem_free(agent->strings);
+    mem_free(agent);
+}
+
+/* One block holds all texts of the configuration. */
+static int config_copy(struct agent *agent, const struct agent_config *config)
+{
+    const char **texts[] = { &agent->config.url,     &agent->config.node,   &agent->config.state, &agent->config.fake,
+                             &agent->config.address, &agent->config.labels, &agent->config.cgroup };
+    size_t size = 0;
+    char *at;
+
+    agent->config = *config;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        size += *texts[i] ? strlen(*texts[i]) + 1 : 0;
+    agent->strings = at = mem_zalloc(size + 1, 1);
+    if (!at)
+        return -ENOMEM;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (*texts[i]) {
+            size = strlen(*texts[i]) + 1;
+            memcpy(at, *texts[i], size);
+            *texts[i] = at;
+            at += size;
+        }
+    return 0;
+}
+
+static int agent_open(struct agent *agent, struct error *err)
+{
+    struct conn_target target;
+    int r = conn_target_parse(agent->config.url, &target, err);
+
+    if (r == 0)
+        r = dirs_open(agent, err);
+    if (r == 0)
+        r = lease_open(agent, err);
+    if (r == 0)
+        r = journal_open(&agent->journal, agent->dir, agent->config.durable, err);
+    if (r == 0)
+        r = gpus_find(agent, err);
+    if (r == 0 && timers_open(agent) < 0)
+        r = error_set(err, -ENOMEM, "no memory");
+    return r;
+}
+
+int agents_add(struct agents *agents, const struct agent_config *config, struct error *err)
+{
+    struct agent *agent = mem_zalloc(1, sizeof(*agent));
+    int r = agent ? mem_grow((void **)&agents->list, &agents->capacity, agents->count + 1, 1 << 16, sizeof(agent))
+                  : -ENOMEM;
+
+    if (r == 0) {
+        agent->set = agents;
+        agent->dir = agent->lock = agent->journal.fd = -1;
+        r = config_copy(agent, config);
+    }
+    if (r < 0) {
+        mem_free(agent);
+        return error_set(err, r, "no memory for an agent");
+    }
+    r = agent_open(agent, err);
+    if (r < 0) {
+        agent_free(agent);
+        return error_prefix(err, r, "node %s", config->node);
+    }
+    agent_health_load(agent);
+    boot_read(agent);
+    cgroup_open(agent);
+    agents->list[agents->count++] = agent;
+    tasks_recover(agent);
+    agent_dial(agent);
+    return 0;
+}
+
+int agents_new(struct loop *loop, struct agents **ret_agents, struct error *err)
+{
+    struct agents *agents = mem_zalloc(1, sizeof(*agents));
+    int r;
+
+    if (!agents)
+        return error_set(err, -ENOMEM, "no memory");
+    agents->loop = loop;
+    r = forker_start(&agents->forker, loop_uv(loop), err);
+    if (r < 0) {
+        mem_free(agents);
+        return r;
+    }
+    (void)uv_prepare_init(loop_uv(loop), &agents->turn);
+    agents->turn.data = agents;
+    (void)uv_prepare_start(&agents->turn, on_turn);
+    *ret_agents = agents;
+    return 0;
+}
+
+size_t agents_count(const struct agents *agents)
+{
+    return agents->count;
+}
+
+static void on_forker_closed(void *arg)
+{
+    part_closed(arg);
+}
+
+static void on_turn_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+static void agents_close(struct agents *agents)
+{
+    loop_timer_free(agents->wait_timer);
+    agents->wait_timer = NULL;
+    agents->open = 2;
+    for (size_t i = 0; i < agents->count; i++) {
+        struct agent *agent = agents->list[i];
+
+        agent->gone = true;
+        if (agent->dirty)
+            agent_flush(agent);
+        if (agent->conn) {
+            agents->open++;
+            conn_close(agent->conn);
+        }
+        asks_close(agent);
+        for (struct task *task = agent->tasks; task; task = task->next)
+            shep_detach(task);
+    }
+    uv_close((uv_handle_t *)&agents->turn, on_turn_closed);
+    forker_stop(&agents->forker, on_forker_closed, agents);
+}
+
+static bool all_over(const struct agents *agents)
+{
+    for (size_t i = 0; i < agents->count; i++)
+        for (const struct task *task = agents->list[i]->tasks; task; task = task->next)
+            if (!task_over(task))
+                return false;
+    return true;
+}
+
+static void on_wait_timer(void *arg)
+{
+    struct agents *agents = arg;
+
+    if (all_over(agents) || clock_boot() > agents->wait_until)
+        agents_close(agents);
+}
+
+void agents_stop(struct agents *agents, bool kill, void (*done)(void *arg), void *arg)
+{
+    agents->done = done;
+    agents->arg = arg;
+    agents->stopping = true;
+    for (size_t i = 0; kill && i < agents->count; i++)
+        for (struct task *task = agents->list[i]->tasks, *next; task; task = next) {
+            next = task->next;
+            if (!task_over(task))
+                task_kill(task, "cancel");
+        }
+    if (!kill || all_over(agents) || loop_timer_new(agents->loop, on_wait_timer, agents, &agents->wait_timer) < 0) {
+        agents_close(agents);
+        return;
+    }
+    agents->wait_until = clock_boot() + 10 * USEC_SEC;
+    loop_timer_every(agents->wait_timer, 5 * USEC_MSEC);
+}
+
+void agents_free(struct agents *agents)
+{
+    if (!agents)
+        return;
+    for (size_t i = 0; i < agents->count; i++)
+        agent_free(agents->list[i]);
+    mem_free(agents->list);
+    mem_free(agents);
+}

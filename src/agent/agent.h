@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* agent.h - the agent's inside. All of it runs on the thread of the loop. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/cgroup.h"
+#include "agent/conn.h"
+#include "agent/embed.h"
+#include "agent/forker.h"
+#include "agent/journal.h"
+#include "agent/launch.h"
+#include "gpu/gpu.h"
+#include "wire/agent_msg.h"
+
+enum { BEATS_KEPT = 64, TASK_NAME_MAX = 64 };
+
+struct task;
+
+/* A connection to a shepherd. Lives until its handle is closed. */
+struct shep_link {
+    uv_pipe_t pipe;
+    struct task *task; /* NULL = nobody listens any more */
+    struct buf heard;
+};
+
+struct task {
+    struct task *next;
+    struct agent *agent;
+    struct task_id id;
+    char name[TASK_NAME_MAX]; /* "17.0.0": its directory */
+    enum task_state state;
+    struct launch launch; /* .order NULL when it could not be read any more */
+    json_t *report;       /* the last, to be repeated; NULL */
+    struct shep_link *link;
+    bool waiting;  /* for GPUs that another has not left */
+    bool holding;  /* its GPUs are counted as used */
+    bool emulated; /* no process: a timer */
+    bool clean;    /* its end need not be told: remove it then */
+    bool want_resume, starting_over;
+    int64_t pid;
+    usec_t started, emulated_end; /* since 1970 */
+    usec_t suspended_at;
+    usec_t stop_until; /* emulated: the end of the grace; 0 */
+    char stop_kind[16];
+    struct loop_timer *timer;
+};
+
+struct agent {
+    struct agents *set;
+    struct agent_config config; /* strings owned */
+    int dir;                    /* of the state */
+    char state_path[3072];
+    struct journal journal;
+    uint64_t sent; /* reports on this connection */
+    bool dirty;
+    struct conn *conn; /* NULL = not connected */
+    struct tls_context *tls;
+    char *strings; /* of the configuration */
+    int lock;
+    bool welcome;
+    struct loop_timer *beat_timer, *dial_timer, *watch_timer, *health_timer, *ask_timer;
+    unsigned int dial_failures;
+    usec_t lease, beat;            /* spans, as told */
+    volatile int64_t *lease_until; /* mapped, since boot; 0 = none yet */
+    uint64_t beat_n;
+    struct {
+        uint64_t n;
+        usec_t sent;
+    } beats[BEATS_KEPT];
+    usec_t hello_sent;
+    struct cgroup_tree cgroup;
+    struct gpus *gpus;
+    struct gpu_health health[AGENT_GPUS_MAX]; /* as told */
+    mgpu_t gpu_used[AGENT_GPUS_MAX];
+    struct task *tasks;
+    struct ask *asks;
+    char boot[40];
+    bool gone; /* being stopped */
+};
+
+struct agents {
+    struct loop *loop;
+    uv_prepare_t turn;
+    struct forker forker;
+    struct agent **list;
+    size_t count, capacity;
+    struct loop_timer *wait_timer;
+    usec_t wait_until;
+    int open; /* handles to be closed */
+    bool stopping, dirty;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+/* agent.c */
+void agent_report(struct agent *agent, json_t *report); /* takes it; sent when it is written */
+void agent_send(struct agent *agent, json_t *frame);    /* takes it */
+void agent_frame(struct agent *agent, json_t *frame);   /* orders.c: borrowed */
+void agent_dial(struct agent *agent);
+void agent_lease(struct agent *agent, usec_t sent);
+
+/* inventory.c */
+json_t *agent_hello(struct agent *agent);
+json_t *agent_beat(struct agent *agent);
+void agent_health(struct agent *agent);
+void agent_health_load(struct agent *agent);
+void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids);
+
+/* task.c */
+struct task *task_find(struct agent *agent, const struct task_id *id);
+void task_launch(struct agent *agent, json_t *order);
+void task_go(struct task *task);
+void task_stop(struct task *task, const json_t *order);
+void task_suspend(struct task *task, bool suspend);
+void task_signal(struct task *task, int number);
+void task_clean(struct task *task);
+void task_kill(struct task *task, const char *cause);
+void task_repeat(struct task *task);
+void task_news(struct task *task, json_t *news);                             /* what its shepherd says; takes it */
+void task_set_state(struct task *task, enum task_state state, json_t *more); /* takes more; reports */
+void task_gpus_left(struct agent *agent);
+void task_hold(struct task *task); /* its GPUs are taken */
+void task_free(struct task *task);
+bool task_over(const struct task *task);
+int task_dir(const struct task *task); /* a descriptor to be closed; -errno */
+struct task *task_new(struct agent *agent, const struct task_id *id);
+void task_accept(struct task *task, json_t *order); /* a launch that was kept */
+
+/* task_recover.c: after a start, what is in the state directory. */
+void tasks_recover(struct agent *agent);
+
+/* plan.c: what a shepherd is told. */
+int plan_write(struct task *task, int dir, struct error *err);
+const char *task_key(const struct task *task, char *out, size_t size);
+void task_cgroup(const struct task *task, char *out, size_t size); /* "" = none */
+
+/* shep_link.c */
+int shep_start(struct task *task, struct error *err);
+int shep_attach(struct task *task);               /* to one that runs */
+void shep_tell(struct task *task, json_t *order); /* takes it */
+void shep_detach(struct task *task);
+void shep_lost(struct task *task); /* there is none any more */
+
+/* emulate.c */
+int emulate_start(struct task *task);
+void emulate_go(struct task *task);
+void emulate_stop(struct task *task, const json_t *order);
+void emulate_suspend(struct task *task, bool suspend);
+void emulate_end(struct task *task, int code, const char *cause);
+void emulate_recover(struct task *task, int dir);
+
+/* ask.c: logs, commands inside tasks. */
+void ask_take(struct agent *agent, json_t *frame);
+void asks_close(struct agent *agent); /* the connection is gone */

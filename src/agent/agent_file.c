@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_file.c - see agent_file.h. */
+#include "agent/agent_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/file.h"
+#include "wire/size.h"
+#include "wire/yaml_doc.h"
+
+#define PATH_USUAL "/etc/muster/agent.yaml"
+
+enum {
+    K_URL,
+    K_NODE,
+    K_STATE,
+    K_ADDRESS,
+    K_LABELS,
+    K_CGROUP,
+    K_PRIVATE_TMP,
+    K_ALLOW_ROOT,
+    K_LOG_MAX,
+    K_OUTPUT_MAX,
+    K_COUNT
+};
+
+struct place {
+    struct agent_file *file;
+    size_t used;
+};
+
+/* Keeps a copy; NULL when there is no room. */
+static const char *keep(struct place *place, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *at = place->file->text + place->used;
+
+    if (size > sizeof(place->file->text) - place->used)
+        return NULL;
+    memcpy(at, text, size);
+    place->used += size;
+    return at;
+}
+
+static int text_take(struct yaml_doc *doc, const struct yaml_key *key, struct place *place, const char **value,
+                     struct error *err)
+{
+    const char *text;
+    int r;
+
+    if (!key->value || *value)
+        return 0;
+    r = yaml_name(doc, key->value, key->name, &text, err);
+    if (r < 0)
+        return r;
+    *value = keep(place, text);
+    return *value ? 0 : yaml_fail(doc, key->value, err, "%s: too long", key->name);
+}
+
+static int flag_take(struct yaml_doc *doc, const struct yaml_key *key, int *value, struct error *err)
+{
+    const char *text;
+    int r;
+
+    if (!key->value)
+        return 0;
+    r = yaml_name(doc, key->value, key->name, &text, err);
+    if (r < 0)
+        return r;
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return yaml_fail(doc, key->value, err, "%s: expected true or false", key->name);
+    *value = strcmp(text, "true") == 0;
+    return 0;
+}
+
+static int size_take(struct yaml_doc *doc, const struct yaml_key *key, uint64_t *value, struct error *err)
+{
+    const char *text;
+    uint32_t mib;
+    int r;
+
+    if (!key->value || *value)
+        return 0;
+    r = yaml_name(doc, key->value, key->name, &text, err);
+    if (r < 0)
+        return r;
+    if (size_parse_mib(text, strlen(text), &mib) < 0)
+        return yaml_fail(doc, key->value, err, "%s: expected a size, such as 64M", key->name);
+    *value = (uint64_t)mib << 20;
+    return 0;
+}
+
+static int labels_take(struct yaml_doc *doc, const struct yaml_key *key, struct place *place, const char **value,
+                       struct error *err)
+{
+    char list[1024] = "";
+    yaml_node_t *name, *text;
+    int r;
+
+    if (!key->value || *value)
+        return 0;
+    r = yaml_map_check(doc, key->value, "labels", err);
+    for (size_t i = 0; r == 0 && yaml_pair(doc, key->value, i, &name, &text); i++) {
+        const char *k, *v;
+
+        r = yaml_name(doc, name, "label", &k, err);
+        if (r == 0)
+            r = yaml_name(doc, text, k, &v, err);
+        if (r == 0 && (strpbrk(k, "=,") || strchr(v, ',') || strlen(list) + strlen(k) + strlen(v) + 3 > sizeof(list)))
+            r = yaml_fail(doc, name, err, "labels: too long, or with '=' or ','");
+        if (r == 0)
+            (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s=%s", list[0] ? "," : "", k, v);
+    }
+    if (r < 0)
+        return r;
+    *value = keep(place, list);
+    return *value ? 0 : yaml_fail(doc, key->value, err, "labels: too long");
+}
+
+static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_config *config, struct error *err)
+{
+    struct yaml_key keys[K_COUNT] = { [K_URL] = { .name = "url" },
+                                      [K_NODE] = { .name = "node" },
+                                      [K_STATE] = { .name = "state" },
+                                      [K_ADDRESS] = { .name = "address" },
+                                      [K_LABELS] = { .name = "labels" },
+                                      [K_CGROUP] = { .name = "cgroup" },
+                                      [K_PRIVATE_TMP] = { .name = "private_tmp" },
+                                      [K_ALLOW_ROOT] = { .name = "allow_root" },
+                                      [K_LOG_MAX] = { .name = "log_max" },
+                                      [K_OUTPUT_MAX] = { .name = "output_max" } };
+    struct place place = { .file = file };
+    int root = config->allow_root, r = yaml_keys(doc, yaml_top(doc), keys, K_COUNT, err);
+
+    if (r == 0)
+        r = text_take(doc, &keys[K_URL], &place, &config->url, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_NODE], &place, &config->node, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_STATE], &place, &config->state, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_ADDRESS], &place, &config->address, err);
+    if (r == 0)
+        r = labels_take(doc, &keys[K_LABELS], &place, &config->labels, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_CGROUP], &place, &config->cgroup, err);
+    if (r == 0 && config->private_tmp < 0)
+        r = flag_take(doc, &keys[K_PRIVATE_TMP], &config->private_tmp, err);
+    if (r == 0)
+        r = flag_take(doc, &keys[K_ALLOW_ROOT], &root, err);
+    if (r == 0)
+        r = size_take(doc, &keys[K_LOG_MAX], &config->log_max, err);
+    if (r == 0)
+        r = size_take(doc, &keys[K_OUTPUT_MAX], &config->output_max, err);
+    config->allow_root = root;
+    return r;
+}
+
+int agent_file_read(const char *path, struct agent_file *file, struct agent_config *config, struct error *err)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    struct yaml_doc doc;
+    int r;
+
+    if (!path && access(PATH_USUAL, F_OK) < 0)
+        return 0;
+    path = path ? path : PATH_USUAL;
+    r = file_read(path, YAML_BYTES_MAX, &bytes, err);
+    if (r < 0)
+        return r;
+    r = yaml_open(path, &bytes, &doc, err);
+    if (r < 0)
+        return r;
+    r = doc_take(&doc, file, config, err);
+    yaml_close(&doc);
+    return r;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* cgroup_device.h - which GPUs the processes of a group may open.
+ *
+ * A small program of the kernel's, loaded and attached to the group: opening /dev/nvidiaN is refused unless N is among
+ * those given. Everything else is left as it is: it is a fence between jobs, not a list of harmless devices.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+bool cgroup_device_works(const char *path);
+int cgroup_device_fence(const char *path, const int *minors, uint32_t count);

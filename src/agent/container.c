@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* container.c - see container.h.
+ *
+ * An image that is a directory is a root file system and is started by runc, with a bundle written beside it; anything
+ * else is a name that podman knows how to fetch. Without a runtime for it the launch is refused: a job that asked for
+ * an image must not run on the bare node. The network is the node's, so that gangs find each other.
+ */
+#include "agent/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+
+static bool program_find(const char *name, char *path, size_t size)
+{
+    static const char *const places[] = {
+        "/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin", "/bin", "/sbin"
+    };
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        (void)snprintf(path, size, "%s/%s", places[i], name);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+json_t *container_runtimes(void)
+{
+    static const char *const names[] = { "runc", "podman" };
+    json_t *list = json_array();
+    char path[64];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (program_find(names[i], path, sizeof(path)))
+            (void)json_array_append_new(list, json_string(names[i]));
+    return list;
+}
+
+/* "SRC:DST[:ro]" */
+static int mount_parse(const char *text, char *source, char *target, size_t size, bool *ret_readonly)
+{
+    const char *colon = strchr(text, ':'), *tail = colon ? strchr(colon + 1, ':') : NULL;
+
+    if (!colon || text[0] != '/' || colon[1] != '/' || (tail && strcmp(tail, ":ro") != 0 && strcmp(tail, ":rw") != 0))
+        return -EINVAL;
+    (void)snprintf(source, size, "%.*s", (int)(colon - text), text);
+    (void)snprintf(target, size, "%.*s", (int)(tail ? tail - colon - 1 : (long)strlen(colon + 1)), colon + 1);
+    *ret_readonly = tail && strcmp(tail, ":ro") == 0;
+    return 0;
+}
+
+static void mount_add(json_t *mounts, const char *source, const char *target, bool readonly)
+{
+    (void)json_array_append_new(mounts, json_pack("{ss,ss,ss,s[sss]}", "destination", target, "type", "bind", "source",
+                                                  source, "options", "rbind", "rprivate", readonly ? "ro" : "rw"));
+}
+
+static int mounts_make(const struct submission *s, const char *dir, json_t *mounts, struct error *err)
+{
+    static const struct {
+        const char *target, *type, *source, *options[5];
+    } base[] = {
+        { "/proc", "proc", "proc", { NULL } },
+        { "/dev", "tmpfs", "tmpfs", { "nosuid", "strictatime", "mode=755", "size=65536k", NULL } },
+        { "/dev/pts", "devpts", "devpts", { "nosuid", "noexec", "newinstance", "ptmxmode=0666", NULL } },
+        { "/sys", "none", "/sys", { "rbind", "nosuid", "noexec", "ro", NULL } },
+        { "/tmp", "tmpfs", "tmpfs", { "nosuid", "mode=1777", NULL } },
+    };
+    char source[1024], target[1024];
+    json_t *shm;
+    bool readonly;
+
+    for (size_t i = 0; i < sizeof(base) / sizeof(base[0]); i++) {
+        json_t *options = json_array();
+
+        for (const char *const *o = base[i].options; *o; o++)
+            (void)json_array_append_new(options, json_string(*o));
+        (void)json_array_append_new(mounts, json_pack("{ss,ss,ss,so}", "destination", base[i].target, "type",
+                                                      base[i].type, "source", base[i].source, "options", options));
+    }
+    shm = json_pack("{ss,ss,ss,s[sss]}", "destination", "/dev/shm", "type", "tmpfs", "source", "shm", "options",
+                    "nosuid", "nodev", "mode=1777");
+    if (s->shm)
+        (void)json_array_append_new(json_object_get(shm, "options"),
+                                    json_sprintf("size=%llu", (unsigned long long)s->shm));
+    (void)json_array_append_new(mounts, shm);
+    mount_add(mounts, dir, dir, false);
+    for (size_t i = 0; i < s->mount_count; i++) {
+        if (mount_parse(s->mounts[i], source, target, sizeof(source), &readonly) < 0)
+            return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[i]);
+        mount_add(mounts, source, target, readonly);
+    }
+    return 0;
+}
+
+/* /dev/nvidia* of the task's GPUs are bound from the node, where they are. */
+static void devices_add(const struct task *task, json_t *mounts)
+{
+    static const char *const common[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools" };
+    const struct launch_node *node = &task->launch.nodes[task->id.rank];
+    char path[64];
+
+    if (task->agent->gpus->fake || node->gpu_count == 0)
+        return;
+    for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+        if (access(common[i], F_OK) == 0)
+            mount_add(mounts, common[i], common[i], false);
+    for (uint32_t i = 0; i < node->gpu_count; i++) {
+        (void)snprintf(path, sizeof(path), "/dev/nvidia%d", task->agent->gpus->info[node->gpus[i]].minor);
+        if (access(path, F_OK) == 0)
+            mount_add(mounts, path, path, false);
+    }
+}
+
+static json_t *bundle_make(const struct task *task, const char *dir, const json_t *plan, const json_t *proc,
+                           struct error *err)
+{
+    const struct submission *s = &task->launch.spec;
+    json_t *mounts = json_array(), *env = json_deep_copy(json_object_get(plan, "env")), *bundle;
+    int r = mounts_make(s, dir, mounts, err);
+
+    devices_add(task, mounts);
+    (void)json_array_extend(env, json_object_get(proc, "env"));
+    bundle = json_pack("{ss,s{ss,sb},s{sb,s{sI,sI},sO,so,ss,sb},ss,so,s{s[{ss},{ss},{ss},{ss}],sn}}", "ociVersion",
+                       "1.0.2", "root", "path", s->image, "readonly", 0, "process", "terminal", 0, "user", "uid",
+                       (json_int_t)task->launch.uid, "gid", (json_int_t)task->launch.gid, "args",
+                       json_object_get(proc, "argv"), "env", env, "cwd", s->dir ? s->dir : "/", "noNewPrivileges", 1,
+                       "hostname", task->agent->config.node, "mounts", mounts, "linux", "namespaces", "type", "pid",
+                       "type", "ipc", "type", "uts", "type", "mount", "resources");
+    if (r < 0 || !bundle) {
+        json_decref(bundle);
+        return NULL;
+    }
+    return bundle;
+}
+
+/* The bundle is a directory of its own for each process. */
+static int runc_wrap(const struct task *task, const char *dir, json_t *plan, const char *runc, struct error *err)
+{
+    json_t *proc;
+    size_t i;
+
+    json_array_foreach(json_object_get(plan, "procs"), i, proc)
+    {
+        char path[4096], id[128];
+        json_t *bundle = bundle_make(task, dir, plan, proc, err), *argv;
+        int fd, r;
+
+        if (!bundle)
+            return err->code ? err->code : error_set(err, -EINVAL, "no bundle can be made for this image");
+        (void)snprintf(path, sizeof(path), "%s/bundle%zu", dir, i);
+        r = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        fd = r == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        r = fd < 0 ? -EIO : util_json_put(fd, "config.json", bundle, false);
+        if (fd >= 0)
+            close(fd);
+        json_decref(bundle);
+        if (r < 0)
+            return error_set(err, r, "%s: %s", path, strerror(-r));
+        (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
+        argv = json_pack("[s,s,s,s,s,s]", runc, "run", "--no-pivot", "--bundle", path, id);
+        (void)json_object_set_new(proc, "argv", argv);
+    }
+    /* The runtime becomes the user itself. */
+    (void)json_object_set_new(plan, "switch", json_false());
+    (void)json_object_set_new(plan, "dir", json_string(dir));
+    return 0;
+}
+
+static int podman_wrap(const struct task *task, const char *dir, json_t *plan, const char *podman, struct error *err)
+{
+    const struct submission *s = &task->launch.spec;
+    char source[1024], target[1024];
+    json_t *proc, *value;
+    size_t i, k;
+    bool readonly;
+
+    json_array_foreach(json_object_get(plan, "procs"), i, proc)
+    {
+        json_t *argv = json_pack("[s,s,s,s,s,s,s]", podman, "run", "--rm", "--network=host", "--cgroups=disabled",
+                                 "--ulimit=host", "--volume");
+
+        (void)json_array_append_new(argv, json_sprintf("%s:%s", dir, dir));
+        json_array_foreach(json_object_get(plan, "env"), k, value)
+        {
+            (void)json_array_append_new(argv, json_string("--env"));
+            (void)json_array_append(argv, value);
+        }
+        for (k = 0; k < s->mount_count; k++) {
+            if (mount_parse(s->mounts[k], source, target, sizeof(source), &readonly) < 0) {
+                json_decref(argv);
+                return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[k]);
+            }
+            (void)json_array_append_new(argv, json_string("--volume"));
+            (void)json_array_append_new(argv, json_string(s->mounts[k]));
+        }
+        if (s->dir)
+            (void)json_array_append_new(argv, json_sprintf("--workdir=%s", s->dir));
+        if (s->shm)
+            (void)json_array_append_new(argv, json_sprintf("--shm-size=%llu", (unsigned long long)s->shm));
+        (void)json_array_append_new(argv, json_string(s->image));
+        (void)json_array_extend(argv, json_object_get(proc, "argv"));
+        (void)json_object_set_new(proc, "argv", argv);
+    }
+    return 0;
+}
+
+int container_wrap(const struct task *task, const char *dir, json_t *plan, struct error *err)
+{
+    const struct submission *s = &task->launch.spec;
+    bool rootfs = s->image[0] == '/';
+    const char *wanted = s->runtime && *s->runtime ? s->runtime : rootfs ? "runc" : "podman";
+    char path[64];
+    struct stat st;
+
+    if (strcmp(wanted, "none") == 0)
+        return error_set(err, -EINVAL, "image '%s' with runtime none", s->image);
+    if (strcmp(wanted, "runc") != 0 && strcmp(wanted, "podman") != 0)
+        return error_set(err, -EOPNOTSUPP, "runtime '%s' is not known here; there are runc (a directory) and podman",
+                         wanted);
+    if (!program_find(wanted, path, sizeof(path)))
+        return error_set(err, -EOPNOTSUPP, "image '%s' needs %s, which is not on node %s", s->image, wanted,
+                         task->agent->config.node);
+    if (strcmp(wanted, "podman") == 0)
+        return podman_wrap(task, dir, plan, path, err);
+    if (geteuid() != 0)
+        return error_set(err, -EOPNOTSUPP, "runc needs an agent that runs as root");
+    if (!rootfs || stat(s->image, &st) < 0 || !S_ISDIR(st.st_mode))
+        return error_set(err, -EINVAL, "image '%s': runc takes a directory with a root file system", s->image);
+    return runc_wrap(task, dir, plan, path, err);
+}

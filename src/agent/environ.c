@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* environ.c - what a job finds in its environment (muster-env(7)).
+ *
+ * One table a family. With one process a node the launcher inside it (torchrun) numbers its workers, so it gets PET_*
+ * and no RANK; with one process a task everything is set and PET_* is not. Never both ways.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/launch.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+#include "wire/hostlist.h"
+
+#define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+enum { VALUE_MAX = 1 << 20 };
+
+static void put(json_t *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A later one replaces an earlier one of the same name. */
+static void put_text(json_t *env, const char *text)
+{
+    size_t length = (size_t)(strchrnul(text, '=') - text) + 1, i;
+    const json_t *old;
+
+    json_array_foreach(env, i, old) if (strncmp(json_string_value(old), text, length) == 0)
+    {
+        (void)json_array_set_new(env, i, json_string(text));
+        return;
+    }
+    (void)json_array_append_new(env, json_string(text));
+}
+
+static void put(json_t *env, const char *format, ...)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(VALUE_MAX);
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0 || length >= VALUE_MAX)
+        return;
+    for (int i = 0; i <= length; i++)
+        buf_char(&out, '\0');
+    if (out.error)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(out.data, (size_t)length + 1, format, args);
+    va_end(args);
+    put_text(env, out.data);
+}
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static const char *reach(const struct launch_node *node)
+{
+    return node->address && *node->address ? node->address : node->name;
+}
+
+static bool elastic(const struct submission *s)
+{
+    return s->nodes_max > s->nodes || s->gpus_max > s->gpus;
+}
+
+static uint32_t gpus_all(const struct launch *l)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < l->node_count; i++)
+        count += l->nodes[i].gpu_count;
+    return count;
+}
+
+int environ_hosts(const struct launch *l, struct buf *out)
+{
+    for (uint32_t i = 0; i < l->node_count; i++) {
+        uint32_t slots = l->spec.launch == LAUNCH_TASK ? launch_procs(l, i) : l->nodes[i].gpu_count;
+
+        buf_printf(out, "%s slots=%u\n", reach(&l->nodes[i]), slots ? slots : 1);
+    }
+    return out->error;
+}
+
+static void put_identity(json_t *env, const struct launch *l, const struct launch_host *host)
+{
+    const struct submission *s = &l->spec;
+
+    put(env, "MUSTER_JOB_ID=%lld", (long long)l->id.job);
+    put(env, "MUSTER_JOB_NAME=%s", or_empty(s->name));
+    if (l->array_id) {
+        put(env, "MUSTER_ARRAY_ID=%lld", (long long)l->array_id);
+        put(env, "MUSTER_ARRAY_INDEX=%d", l->array_index);
+    }
+    put(env, "MUSTER_ATTEMPT=%u", l->id.attempt);
+    put(env, "MUSTER_VC=%s", or_empty(l->vc));
+    put(env, "MUSTER_USER=%s", or_empty(l->user));
+    put(env, "MUSTER_CLUSTER=%s", or_empty(l->cluster));
+    put(env, "MUSTER_PRIORITY=%s", priority_class(s->priority));
+    put(env, "MUSTER_TASK_KEY=%s", or_empty(host->key));
+}
+
+static void put_names(json_t *env, const struct launch *l)
+{
+    CLEANUP_BUF struct buf hosts = BUF_INIT(VALUE_MAX), list = BUF_INIT(VALUE_MAX);
+    const char **names = mem_zalloc(l->node_count, sizeof(*names));
+
+    if (!names)
+        return;
+    for (uint32_t i = 0; i < l->node_count; i++) {
+        buf_printf(&hosts, "%s%s", i ? "," : "", l->nodes[i].name);
+        names[i] = l->nodes[i].name;
+    }
+    hostlist_put(&list, names, l->node_count);
+    mem_free(names);
+    put(env, "MUSTER_HOSTS=%s", or_empty(hosts.data));
+    put(env, "MUSTER_NODELIST=%s", or_empty(list.data));
+}
+
+static void put_shape(json_t *env, const struct launch *l, const struct launch_host *host)
+{
+    const struct launch_node *here = &l->nodes[l->id.rank];
+    const struct submission *s = &l->spec;
+
+    put(env, "MUSTER_NNODES=%u", l->node_count);
+    put(env, "MUSTER_NODE_RANK=%u", l->id.rank);
+    put_names(env, l);
+    put(env, "MUSTER_HOSTFILE=%s/job/hosts", host->dir);
+    put(env, "MUSTER_NTASKS=%u", launch_world(l));
+    put(env, "MUSTER_GPUS=%u", gpus_all(l));
+    put(env, "MUSTER_GPUS_PER_NODE=%u", here->gpu_count);
+    put(env, "MUSTER_GPU_SKU=%s", here->gpu_count ? or_empty(host->sku) : "");
+    put(env, "MUSTER_MIN_NODES=%d", s->nodes > 0 ? s->nodes : (int32_t)l->node_count);
+    put(env, "MUSTER_MAX_NODES=%d", s->nodes_max > 0 ? s->nodes_max : (int32_t)l->node_count);
+    put(env, "MUSTER_TOPOLOGY=%s%s%s", host->rack ? host->rack : "", host->rack ? "/" : "", host->node);
+    if (here->gpu_count && host->links && here->gpus[0] < host->gpu_count) {
+        bool same = true;
+
+        for (uint32_t i = 1; i < here->gpu_count; i++)
+            same = same && here->gpus[i] < host->gpu_count && host->links[here->gpus[i]] == host->links[here->gpus[0]];
+        if (same)
+            put(env, "MUSTER_TOPOLOGY=%s%s%s/nvl%u", host->rack ? host->rack : "", host->rack ? "/" : "", host->node,
+                host->links[here->gpus[0]]);
+    }
+}
+
+static void put_devices(json_t *env, const struct launch *l, const struct launch_host *host)
+{
+    const struct launch_node *here = &l->nodes[l->id.rank];
+    CLEANUP_BUF struct buf list = BUF_INIT(65536), uuids = BUF_INIT(65536);
+
+    for (uint32_t i = 0; i < here->gpu_count; i++) {
+        uint16_t index = here->gpus[i];
+        const char *uuid = host->uuids && index < host->gpu_count ? host->uuids[index] : NULL;
+
+        buf_printf(&list, "%s%u", i ? "," : "", host->fenced ? i : index);
+        if (uuid)
+            buf_printf(&uuids, "%s%s", i ? "," : "", uuid);
+        else
+            buf_printf(&uuids, "%s%u", i ? "," : "", index);
+    }
+    put(env, "CUDA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+    put(env, "NVIDIA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+    if (l->spec.gpu_share > 0 && l->spec.gpu_share < MGPU_ONE) {
+        put(env, "MUSTER_GPU_FRACTION=0.%03d", l->spec.gpu_share);
+        if (host->memory_mib)
+            put(env, "MUSTER_GPU_MEMORY_LIMIT=%lld",
+                (long long)muldiv_floor((int64_t)host->memory_mib << 20, l->spec.gpu_share, MGPU_ONE));
+    }
+}
+
+static void put_torch(json_t *env, const struct launch *l)
+{
+    const struct launch_node *first = &l->nodes[0], *here = &l->nodes[l->id.rank];
+
+    put(env, "MASTER_ADDR=%s", reach(first));
+    put(env, "MASTER_PORT=%u", l->port);
+    put(env, "NODE_RANK=%u", l->id.rank);
+    put(env, "JAX_COORDINATOR_ADDRESS=%s:%u", reach(first), l->port);
+    put(env, "JAX_NUM_PROCESSES=%u", l->spec.launch == LAUNCH_TASK ? launch_world(l) : l->node_count);
+    if (l->spec.launch == LAUNCH_TASK)
+        return;
+    put(env, "JAX_PROCESS_ID=%u", l->id.rank);
+    if (elastic(&l->spec) && l->spec.nodes > 0 && l->spec.nodes_max > l->spec.nodes)
+        put(env, "PET_NNODES=%d:%d", l->spec.nodes, l->spec.nodes_max);
+    else
+        put(env, "PET_NNODES=%u", l->node_count);
+    put(env, "PET_NPROC_PER_NODE=%u", here->gpu_count ? here->gpu_count : 1);
+    put(env, "PET_NODE_RANK=%u", l->id.rank);
+    put(env, "PET_MASTER_ADDR=%s", reach(first));
+    put(env, "PET_MASTER_PORT=%u", l->port);
+    put(env, "PET_RDZV_ID=%lld.%u", (long long)l->id.job, l->id.attempt);
+    put(env, "PET_RDZV_ENDPOINT=%s:%u", reach(first), l->port);
+    put(env, "PET_RDZV_BACKEND=%s", elastic(&l->spec) ? "c10d" : "static");
+}
+
+static void put_life(json_t *env, const struct launch *l, const struct launch_host *host)
+{
+    put(env, "MUSTER_START_TIME=%lld", (long long)(clock_real() / USEC_SEC));
+    if (l->end)
+        put(env, "MUSTER_END_TIME=%lld", (long long)(l->end / USEC_SEC));
+    put(env, "MUSTER_GRACE_SECONDS=%lld", (long long)(l->spec.grace / USEC_SEC));
+    put(env, "MUSTER_NOTICE_FILE=%s/job/notice.json", host->dir);
+    put(env, "MUSTER_SOCKET=%s/job/socket", host->dir);
+    if (l->spec.ckpt_dir)
+        put(env, "MUSTER_CKPT_DIR=%s", l->spec.ckpt_dir);
+    put(env, "MUSTER_RESUME=%d", l->id.attempt > 0 || l->resume);
+    put(env, "MUSTER_TMPDIR=%s/job/tmp", host->dir);
+    put(env, "TMPDIR=%s/job/tmp", host->dir);
+}
+
+static void put_slurm(json_t *env, const struct launch *l)
+{
+    const struct submission *s = &l->spec;
+    CLEANUP_BUF struct buf list = BUF_INIT(VALUE_MAX);
+    const char **names = mem_zalloc(l->node_count, sizeof(*names));
+
+    if (!names)
+        return;
+    for (uint32_t i = 0; i < l->node_count; i++)
+        names[i] = l->nodes[i].name;
+    hostlist_put(&list, names, l->node_count);
+    mem_free(names);
+    put(env, "SLURM_JOB_ID=%lld", (long long)l->id.job);
+    put(env, "SLURM_JOB_NAME=%s", or_empty(s->name));
+    put(env, "SLURM_NODEID=%u", l->id.rank);
+    put(env, "SLURM_NNODES=%u", l->node_count);
+    put(env, "SLURM_JOB_NUM_NODES=%u", l->node_count);
+    put(env, "SLURM_NTASKS=%u", launch_world(l));
+    put(env, "SLURM_JOB_NODELIST=%s", or_empty(list.data));
+    put(env, "SLURM_STEP_NODELIST=%s", or_empty(list.data));
+    put(env, "SLURM_GPUS_ON_NODE=%u", l->nodes[l->id.rank].gpu_count);
+    put(env, "SLURM_RESTART_COUNT=%u", l->id.attempt);
+    put(env, "SLURM_SUBMIT_DIR=%s", or_empty(s->dir));
+    put(env, "SLURM_CPUS_PER_TASK=%d", s->cpus_per_task > 0 ? s->cpus_per_task : 1);
+    if (l->array_id) {
+        put(env, "SLURM_ARRAY_JOB_ID=%lld", (long long)l->array_id);
+        put(env, "SLURM_ARRAY_TASK_ID=%d", l->array_index);
+        put(env, "SLURM_ARRAY_TASK_COUNT=%zu", s->array_count);
+    }
+}
+
+static void put_pai(json_t *env, const struct launch *l)
+{
+    put(env, "PAI_JOB_NAME=%s", or_empty(l->spec.name));
+    put(env, "PAI_USER_NAME=%s", or_empty(l->user));
+    put(env, "PAI_VIRTUAL_CLUSTER=%s", or_empty(l->vc));
+    put(env, "PAI_CURRENT_TASK_ROLE_NAME=taskrole");
+    put(env, "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=%u", l->id.rank);
+    put(env, "PAI_TASK_INDEX=%u", l->id.rank);
+    put(env, "PAI_CURRENT_CONTAINER_IP=%s", reach(&l->nodes[l->id.rank]));
+    put(env, "PAI_JOB_RETRY_COUNT=%u", l->id.attempt);
+    for (uint32_t i = 0; i < l->node_count && i < 256; i++)
+        put(env, "PAI_HOST_IP_taskrole_%u=%s", i, reach(&l->nodes[i]));
+}
+
+/* Parameters of a sweep: those of this element. */
+static void put_sweep(json_t *env, const struct launch *l)
+{
+    const struct submission *s = &l->spec;
+
+    for (size_t i = 0; l->array_id && i < s->array_count; i++) {
+        if (s->array[i] != l->array_index)
+            continue;
+        for (size_t k = 0; k < s->array_key_count; k++)
+            put(env, "%s=%s", s->array_keys[k], s->array_values[i * s->array_key_count + k]);
+    }
+}
+
+json_t *environ_node(const struct launch *l, const struct launch_host *host)
+{
+    json_t *env = json_array();
+
+    put(env, "PATH=%s", PATH_DEFAULT);
+    put(env, "LANG=C.UTF-8");
+    if (host->home)
+        put(env, "HOME=%s", host->home);
+    put(env, "SHELL=%s", host->shell ? host->shell : "/bin/sh");
+    put(env, "USER=%s", or_empty(l->user));
+    put(env, "LOGNAME=%s", or_empty(l->user));
+    for (size_t i = 0; i < l->spec.env_count; i++)
+        put(env, "%s=%s", l->spec.env[i].key, l->spec.env[i].value);
+    put_sweep(env, l);
+    put_identity(env, l, host);
+    put_shape(env, l, host);
+    put_devices(env, l, host);
+    put_torch(env, l);
+    put_life(env, l, host);
+    if (l->spec.compat && strstr(l->spec.compat, "slurm"))
+        put_slurm(env, l);
+    if (l->spec.compat && strstr(l->spec.compat, "pai"))
+        put_pai(env, l);
+    return env;
+}
+
+json_t *environ_proc(const struct launch *l, uint32_t local)
+{
+    uint32_t rank = launch_first(l, l->id.rank) + local;
+    json_t *env = json_array();
+
+    if (l->spec.launch == LAUNCH_TASK) {
+        put(env, "RANK=%u", rank);
+        put(env, "LOCAL_RANK=%u", local);
+        put(env, "WORLD_SIZE=%u", launch_world(l));
+        put(env, "LOCAL_WORLD_SIZE=%u", launch_procs(l, l->id.rank));
+        put(env, "JAX_PROCESS_ID=%u", rank);
+    }
+    if (l->spec.compat && strstr(l->spec.compat, "slurm")) {
+        put(env, "SLURM_PROCID=%u", rank);
+        put(env, "SLURM_LOCALID=%u", local);
+    }
+    return env;
+}

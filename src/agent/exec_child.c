@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec_child.c - a command inside a running task: its group, its mounts, its user, its environment.
+ *
+ * The process that was forked for it stays outside, waits, and writes how it ended into the last descriptor. It dies
+ * with the task, as it is in the task's group; without groups the mark in its environment is what it is found by.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/cgroup.h"
+#include "agent/child.h"
+#include "agent/forker.h"
+#include "agent/util.h"
+
+enum { FD_DIR, FD_IN, FD_OUT, FD_ERR, FD_STATUS };
+
+static int mounts_enter(const json_t *plan)
+{
+    char path[64];
+    int64_t pid = util_i64(plan, "pid", 0);
+    int fd, r = 0;
+
+    if (pid <= 0 || !util_flag(plan, "private_tmp"))
+        return 0;
+    (void)snprintf(path, sizeof(path), "/proc/%lld/ns/mnt", (long long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (setns(fd, CLONE_NEWNS) < 0)
+        r = -errno;
+    close(fd);
+    return r;
+}
+
+static _Noreturn void command_run(const int fds[5], const json_t *plan)
+{
+    const char *cgroup = util_text(plan, "cgroup"), *dir = util_text(plan, "dir");
+    char **argv = child_strings(json_object_get(plan, "argv"), NULL);
+    char **env = child_strings(json_object_get(plan, "env"), json_object_get(plan, "more"));
+    int r = 0;
+
+    (void)setsid();
+    if (cgroup && *cgroup)
+        r = cgroup_enter(cgroup);
+    if (r == 0)
+        r = mounts_enter(plan);
+    if (r == 0)
+        r = child_become(plan);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (r < 0 || dup2(fds[FD_IN], 0) < 0 || dup2(fds[FD_OUT], 1) < 0 || dup2(fds[FD_ERR], 2) < 0)
+        _exit(125);
+    if (util_flag(plan, "tty"))
+        (void)ioctl(0, TIOCSCTTY, 0);
+    if (dir && chdir(dir) < 0)
+        (void)dprintf(2, "muster: %s: %s\n", dir, strerror(errno));
+    if (!argv || !argv[0] || !env)
+        _exit(125);
+    for (char **e = env; *e; e++)
+        if (strncmp(*e, "PATH=", 5) == 0)
+            (void)setenv("PATH", *e + 5, 1);
+    child_signals();
+    execvpe(argv[0], argv, env);
+    r = errno;
+    (void)dprintf(2, "muster: %s: %s\n", argv[0], strerror(r));
+    _exit(r == ENOENT ? 127 : 126);
+}
+
+int exec_run(const int fds[5], const char *name)
+{
+    json_t *plan = util_json_get(fds[FD_DIR], name);
+    int status = 0;
+    pid_t pid;
+
+    (void)unlinkat(fds[FD_DIR], name, 0);
+    if (!plan)
+        return 1;
+    (void)prctl(PR_SET_NAME, "muster-exec", 0, 0, 0);
+    (void)signal(SIGPIPE, SIG_IGN);
+    pid = fork();
+    if (pid == 0)
+        command_run(fds, plan);
+    for (int i = 0; i < FD_STATUS; i++)
+        close(fds[i]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    (void)dprintf(fds[FD_STATUS], "%d %d\n",
+                  pid < 0             ? 125
+                  : WIFEXITED(status) ? WEXITSTATUS(status)
+                                      : 128 + WTERMSIG(status),
+                  pid > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return 0;
+}

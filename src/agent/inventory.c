@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inventory.c - what a node says of itself: when it connects, with every beat, and when a GPU changes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/container.h"
+#include "agent/procs.h"
+#include "agent/util.h"
+#include "io/log.h"
+
+enum { EMULATED_CPUS = 16, TASK_PIDS = 256 };
+#define EMULATED_MEMORY ((uint64_t)128 << 30)
+
+static json_t *labels_of(const struct agent *agent)
+{
+    json_t *labels = json_object();
+    const char *p = agent->config.labels;
+
+    while (p && *p) {
+        size_t length = strcspn(p, ","), key = strcspn(p, "=,");
+
+        if (key < length)
+            (void)json_object_setn_new(labels, p, key, json_stringn(p + key + 1, length - key - 1));
+        p += length + (p[length] == ',');
+    }
+    return labels;
+}
+
+static json_t *fences_of(const struct agent *agent)
+{
+    static const struct {
+        unsigned int bit;
+        const char *name;
+    } names[] = { { FENCE_DEVICES, "devices" },
+                  { FENCE_CPU, "cpu" },
+                  { FENCE_MEMORY, "memory" },
+                  { FENCE_KILL, "kill" },
+                  { FENCE_FREEZE, "freeze" } };
+    json_t *fences = json_array();
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if ((agent->cgroup.fences & names[i].bit) && !(names[i].bit == FENCE_DEVICES && agent->gpus->fake))
+            (void)json_array_append_new(fences, json_string(names[i].name));
+    return fences;
+}
+
+static json_t *gpus_of(const struct agent *agent)
+{
+    json_t *gpus = json_array();
+
+    for (uint32_t i = 0; i < agent->gpus->count; i++) {
+        const struct gpu_info *info = &agent->gpus->info[i];
+
+        (void)json_array_append_new(gpus, json_pack("{si,ss,si,si}", "index", (int)i, "uuid", info->uuid, "numa",
+                                                    info->numa, "link", (int)info->link));
+    }
+    return gpus;
+}
+
+static json_t *inventory_of(const struct agent *agent)
+{
+    const struct gpus *gpus = agent->gpus;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t memory = gpus->fake ? EMULATED_MEMORY * (gpus->count ? gpus->count : 1) : (uint64_t)pages * (uint64_t)page;
+    json_t *inventory =
+        json_pack("{ss,si,so,si,si,si,sI,so,sb,so,so}", "sku", gpus->sku, "memory_mib", (int)gpus->memory_mib, "gpus",
+                  gpus_of(agent), "sockets", (int)gpus->sockets, "groups", (int)gpus->groups, "cpus",
+                  gpus->fake ? (int)(EMULATED_CPUS * (gpus->count ? gpus->count : 1)) : (int)cpus, "memory_bytes",
+                  (json_int_t)memory, "labels", labels_of(agent), "fake", gpus->fake, "fences", fences_of(agent),
+                  "runtimes", container_runtimes());
+
+    if (inventory && agent->cgroup.why[0])
+        (void)json_object_set_new(inventory, "unfenced", json_string(agent->cgroup.why));
+    return inventory;
+}
+
+static json_t *task_list(const struct agent *agent)
+{
+    json_t *list = json_array();
+
+    for (const struct task *task = agent->tasks; task; task = task->next)
+        if (!task->clean)
+            (void)json_array_append_new(list, json_pack("{sI,sI,sI,ss}", "job", (json_int_t)task->id.job, "attempt",
+                                                        (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank,
+                                                        "state", task_state_name(task->state)));
+    return list;
+}
+
+json_t *agent_hello(struct agent *agent)
+{
+    char address[128] = "";
+
+    if (agent->config.address)
+        (void)snprintf(address, sizeof(address), "%s", agent->config.address);
+    else if (agent->conn)
+        (void)conn_local(agent->conn, address, sizeof(address));
+    return json_pack("{ss,si,ss,ss,ss,ss,ss,so,so,sI}", "t", "hello", "v", 1, "node", agent->config.node, "agent",
+                     agent->journal.id, "boot", agent->boot, "address", address, "version", MUSTER_VERSION, "inventory",
+                     inventory_of(agent), "tasks", task_list(agent), "seq", (json_int_t)agent->journal.written);
+}
+
+/* Is this process of one of our tasks? By the mark in its environment. */
+static bool ours(const struct agent *agent, pid_t pid)
+{
+    char value[256], tail[128];
+    size_t length;
+
+    (void)snprintf(tail, sizeof(tail), "@%.60s.%.32s", agent->config.node, agent->journal.id);
+    length = strlen(tail);
+    return procs_variable(pid, "MUSTER_TASK_KEY", value, sizeof(value)) == 0 && strlen(value) > length &&
+           strcmp(value + strlen(value) - length, tail) == 0;
+}
+
+static json_t *sample_of(const struct agent *agent, uint32_t index)
+{
+    struct gpu_sample sample = { 0 };
+    json_t *gpu;
+    pid_t foreign = 0;
+
+    if (agent->gpus->ops->sample(agent->gpus, index, &sample) < 0)
+        return json_object();
+    for (uint32_t i = 0; i < sample.pid_count && !foreign; i++)
+        if (!ours(agent, sample.pids[i]))
+            foreign = sample.pids[i];
+    gpu = json_pack("{si,si,si,si,sb}", "util", (int)sample.util, "memory", (int)sample.memory_mib, "power",
+                    (int)sample.power_w, "temp", (int)sample.temp, "foreign", foreign != 0);
+    if (foreign)
+        (void)json_object_set_new(gpu, "foreign_pid", json_integer(foreign));
+    return gpu;
+}
+
+void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids)
+{
+    char cgroup[CGROUP_PATH_MAX];
+    pid_t pids[TASK_PIDS];
+    int count;
+
+    *ret_cpu = *ret_memory = 0;
+    *ret_pids = 0;
+    task_cgroup(task, cgroup, sizeof(cgroup));
+    if (!cgroup[0] || task->emulated || task_over(task))
+        return;
+    *ret_cpu = cgroup_number(cgroup, "cpu.stat", "usage_usec");
+    *ret_memory = cgroup_number(cgroup, "memory.current", NULL);
+    count = cgroup_pids(cgroup, pids, TASK_PIDS);
+    *ret_pids = count;
+    if (*ret_cpu < 0)
+        *ret_cpu = 0;
+    if (*ret_memory >= 0)
+        return;
+    *ret_memory = 0;
+    for (int i = 0; i < count && i < TASK_PIDS; i++)
+        *ret_memory += procs_memory(pids[i]);
+}
+
+json_t *agent_beat(struct agent *agent)
+{
+    json_t *gpus = json_array(), *tasks = json_array();
+    double load[1] = { 0 };
+
+    for (uint32_t i = 0; i < agent->gpus->count; i++)
+        (void)json_array_append_new(gpus, sample_of(agent, i));
+    for (const struct task *task = agent->tasks; task; task = task->next) {
+        int64_t cpu, memory;
+        int pids;
+
+        if (task_over(task) || task->waiting)
+            continue;
+        task_usage(task, &cpu, &memory, &pids);
+        (void)json_array_append_new(tasks, json_pack("{sI,sI,sI,sI,sI}", "job", (json_int_t)task->id.job, "attempt",
+                                                     (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank,
+                                                     "cpu", (json_int_t)cpu, "memory", (json_int_t)memory));
+    }
+    (void)getloadavg(load, 1);
+    return json_pack("{ss,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "load", load[0], "gpus", gpus,
+                     "tasks", tasks);
+}
+
+/* What was told outlives the agent, so that the next one knows what has to be taken back. */
+static void health_save(const struct agent *agent)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < agent->gpus->count; i++)
+        if (!agent->health[i].ok)
+            (void)json_array_append_new(list, json_pack("{si,ss}", "index", (int)i, "reason", agent->health[i].reason));
+    (void)util_json_put(agent->dir, "gpu-told.json", list, agent->config.durable);
+    json_decref(list);
+}
+
+void agent_health_load(struct agent *agent)
+{
+    json_t *list = util_json_get(agent->dir, "gpu-told.json"), *item;
+    size_t i;
+
+    for (i = 0; i < AGENT_GPUS_MAX; i++)
+        agent->health[i].ok = true;
+    json_array_foreach(list, i, item)
+    {
+        int64_t index = util_i64(item, "index", -1);
+        const char *reason = util_text(item, "reason");
+
+        if (index < 0 || index >= AGENT_GPUS_MAX)
+            continue;
+        agent->health[index].ok = false;
+        (void)snprintf(agent->health[index].reason, sizeof(agent->health[index].reason), "%.60s", reason ? reason : "");
+    }
+    json_decref(list);
+}
+
+void agent_health(struct agent *agent)
+{
+    bool changed = false;
+
+    for (uint32_t i = 0; i < agent->gpus->count; i++) {
+        struct gpu_health health, *told = &agent->health[i];
+
+        agent->gpus->ops->health(agent->gpus, i, &health);
+        if (health.ok == told->ok && strcmp(health.reason, told->reason) == 0)
+            continue;
+        *told = health;
+        changed = true;
+        agent_report(agent,
+                     json_pack("{s{si,sb,ss}}", "gpu", "index", (int)i, "ok", health.ok, "reason", health.reason));
+        log_warn("GPU changed", "node", agent->config.node, "gpu", LOG_I64(i), "health",
+                 health.ok ? "ok" : health.reason);
+    }
+    if (changed)
+        health_save(agent);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* journal.c - see journal.h. */
+#include "agent/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent/util.h"
+#include "base/alloc.h"
+#include "wire/json_read.h"
+
+enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20 };
+
+static int id_make(char *id)
+{
+    unsigned char bytes[16];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static int line_put(struct buf *out, json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+
+    if (!text)
+        return -ENOMEM;
+    buf_text(out, text);
+    buf_char(out, '\n');
+    mem_free(text);
+    return out->error;
+}
+
+/* The file anew: the head, and the reports that are still needed. */
+static int rewrite(struct journal *j)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(FILE_MAX);
+    json_t *head =
+        json_pack("{ss,sI}", "agent", j->id, "base", (json_int_t)(j->count ? j->entries[0].seq - 1 : j->last));
+    int r = head ? line_put(&out, head) : -ENOMEM, fd;
+
+    json_decref(head);
+    for (size_t i = 0; r == 0 && i < j->count; i++)
+        r = line_put(&out, j->entries[i].report);
+    if (r == 0)
+        r = util_file_put(j->dir, "journal", out.data, out.size, j->durable);
+    if (r < 0)
+        return r;
+    fd = openat(j->dir, "journal", O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (j->fd >= 0)
+        close(j->fd);
+    j->fd = fd;
+    j->file_size = out.size;
+    j->written = j->last;
+    return 0;
+}
+
+static int entry_add(struct journal *j, uint64_t seq, json_t *report)
+{
+    int r = mem_grow((void **)&j->entries, &j->capacity, j->count + 1, JOURNAL_REPORTS_MAX, sizeof(*j->entries));
+
+    if (r < 0)
+        return r;
+    j->entries[j->count++] = (struct journal_entry){ seq, report };
+    return 0;
+}
+
+/* 0 when the line was taken; else it and all behind it are not to be believed. */
+static int line_take(struct journal *j, const char *line, size_t size, bool first)
+{
+    json_t *json = NULL;
+    int64_t seq;
+    int r = json_read("journal", line, size, &json, NULL);
+
+    if (r < 0)
+        return r;
+    if (first) {
+        const char *id = util_text(json, "agent");
+
+        r = id && strlen(id) < JOURNAL_ID_MAX ? 0 : -EBADMSG;
+        if (r == 0)
+            (void)snprintf(j->id, sizeof(j->id), "%s", id);
+        j->last = (uint64_t)util_i64(json, "base", 0);
+        json_decref(json);
+        return r;
+    }
+    seq = util_i64(json, "seq", 0);
+    r = seq > 0 && (uint64_t)seq == j->last + 1 ? entry_add(j, (uint64_t)seq, json) : -EBADMSG;
+    if (r < 0)
+        json_decref(json);
+    else
+        j->last = (uint64_t)seq;
+    return r;
+}
+
+static int journal_load(struct journal *j, struct error *err)
+{
+    CLEANUP_BYTES struct bytes text = { 0 };
+    bool first = true;
+    int r = util_file_get(j->dir, "journal", FILE_MAX, &text, err);
+
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return error_prefix(err, r, "journal of reports");
+    for (char *line = text.data, *end; line && (end = memchr(line, '\n', text.size - (size_t)(line - text.data)));
+         line = end + 1) {
+        if (line_take(j, line, (size_t)(end - line), first) < 0)
+            break;
+        first = false;
+    }
+    if (first)
+        j->id[0] = '\0'; /* not even its head: another incarnation */
+    return 0;
+}
+
+int journal_open(struct journal *journal, int dir, bool durable, struct error *err)
+{
+    struct journal j = { .dir = dir, .fd = -1, .durable = durable };
+    int r = journal_load(&j, err);
+
+    if (r == 0 && !j.id[0])
+        r = id_make(j.id);
+    if (r == 0)
+        r = rewrite(&j);
+    if (r < 0) {
+        journal_close(&j);
+        return error_set(err, r, "journal of reports: %s", strerror(-r));
+    }
+    *journal = j;
+    return 0;
+}
+
+void journal_close(struct journal *journal)
+{
+    for (size_t i = 0; i < journal->count; i++)
+        json_decref(journal->entries[i].report);
+    mem_free(journal->entries);
+    if (journal->fd >= 0)
+        close(journal->fd);
+    *journal = (struct journal){ .fd = -1 };
+}
+
+int journal_append(struct journal *journal, json_t *report, struct error *err)
+{
+    uint64_t seq = journal->last + 1;
+    int r = json_object_set_new(report, "seq", json_integer((json_int_t)seq)) < 0 ? -ENOMEM
+                                                                                  : entry_add(journal, seq, report);
+
+    if (r < 0) {
+        json_decref(report);
+        return error_set(err, r == -E2BIG ? -ENOSPC : r, "%zu reports wait to be taken", journal->count);
+    }
+    journal->last = seq;
+    return 0;
+}
+
+int journal_flush(struct journal *journal, struct error *err)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(FILE_MAX);
+    size_t i = journal->count;
+    int r = 0;
+
+    if (journal->written == journal->last)
+        return 0;
+    while (i > 0 && journal->entries[i - 1].seq > journal->written)
+        i--;
+    for (; r == 0 && i < journal->count; i++)
+        r = line_put(&out, journal->entries[i].report);
+    if (r == 0)
+        r = util_write_all(journal->fd, out.data, out.size);
+    if (r == 0 && journal->durable && fdatasync(journal->fd) < 0)
+        r = -errno;
+    if (r < 0) {
+        /* Half a line may be there now: what follows it would be lost. */
+        int again = rewrite(journal);
+
+        return again < 0 ? error_set(err, r, "journal of reports: %s", strerror(-r)) : 0;
+    }
+    journal->file_size += out.size;
+    journal->written = journal->last;
+    return 0;
+}
+
+void journal_ack(struct journal *journal, uint64_t seq)
+{
+    size_t gone = 0;
+
+    while (gone < journal->count && journal->entries[gone].seq <= seq)
+        json_decref(journal->entries[gone++].report);
+    if (seq > journal->acked && seq <= journal->last)
+        journal->acked = seq;
+    if (gone == 0)
+        return;
+    memmove(journal->entries, journal->entries + gone, (journal->count - gone) * sizeof(*journal->entries));
+    journal->count -= gone;
+    if (journal->file_size > REWRITE_AT && journal->count == 0)
+        (void)rewrite(journal);
+}
+
+json_t *journal_after(const struct journal *journal, uint64_t seq)
+{
+    size_t low = 0, high = journal->count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (journal->entries[middle].seq > seq)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < journal->count && journal->entries[low].seq <= journal->written ? journal->entries[low].report : NULL;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.c - see launch.h. */
+#include "agent/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/util.h"
+#include "base/alloc.h"
+
+static int node_read(const json_t *place, struct launch_node *ret, struct error *err)
+{
+    const json_t *gpus = json_object_get(place, "gpus"), *gpu;
+    size_t i;
+
+    ret->name = util_text(place, "node");
+    ret->address = util_text(place, "address");
+    if (!ret->name)
+        return error_set(err, -EINVAL, "place: a node without name");
+    if (json_array_size(gpus) > AGENT_GPUS_MAX)
+        return error_set(err, -EINVAL, "place: %zu GPUs on one node", json_array_size(gpus));
+    json_array_foreach(gpus, i, gpu)
+    {
+        json_int_t index = json_is_integer(gpu) ? json_integer_value(gpu) : -1;
+
+        if (index < 0 || index >= AGENT_GPUS_MAX)
+            return error_set(err, -EINVAL, "place: a GPU that is no index");
+        ret->gpus[ret->gpu_count++] = (uint16_t)index;
+    }
+    return 0;
+}
+
+static int nodes_read(struct launch *launch, struct error *err)
+{
+    const json_t *place = json_object_get(launch->order, "place"), *node;
+    size_t count = json_array_size(place), i;
+
+    if (count == 0 || count > SUBMISSION_NODES_MAX)
+        return error_set(err, -EINVAL, "place: %zu nodes", count);
+    if (launch->id.rank >= count)
+        return error_set(err, -EINVAL, "rank %u of %zu", launch->id.rank, count);
+    launch->nodes = mem_zalloc(count, sizeof(*launch->nodes));
+    if (!launch->nodes)
+        return error_set(err, -ENOMEM, "no memory");
+    json_array_foreach(place, i, node)
+    {
+        int r = node_read(node, &launch->nodes[i], err);
+
+        if (r < 0)
+            return r;
+        launch->node_count++;
+    }
+    return 0;
+}
+
+static int spec_read(struct launch *launch, struct error *err)
+{
+    const json_t *spec = json_object_get(launch->order, "spec");
+    char *text = json_is_object(spec) ? json_dumps(spec, JSON_COMPACT) : NULL;
+    int r;
+
+    if (!text)
+        return error_set(err, -EINVAL, "spec: expected an object");
+    r = submission_from_json(text, strlen(text), &launch->spec, err);
+    mem_free(text);
+    return r < 0 ? error_prefix(err, r, "spec") : 0;
+}
+
+int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
+{
+    struct launch launch = {
+        .order = json_incref(order),
+        .id = { util_i64(order, "job", 0), (uint32_t)util_i64(order, "attempt", 0),
+                (uint32_t)util_i64(order, "rank", 0) },
+        .user = util_text(order, "user"),
+        .vc = util_text(order, "vc"),
+        .cluster = util_text(order, "cluster"),
+        .uid = util_i64(order, "uid", -1),
+        .gid = util_i64(order, "gid", -1),
+        .array_id = util_i64(json_object_get(order, "array"), "id", 0),
+        .array_index = (int32_t)util_i64(json_object_get(order, "array"), "index", 0),
+        .port = (uint16_t)util_i64(order, "port", 0),
+        .end = util_i64(order, "end", 0),
+        .go = util_flag(order, "go"),
+        .resume = util_flag(order, "resume"),
+    };
+    int r;
+
+    submission_init(&launch.spec);
+    r = nodes_read(&launch, err);
+    if (r == 0)
+        r = spec_read(&launch, err);
+    if (r < 0) {
+        launch_done(&launch);
+        return r;
+    }
+    *ret_launch = launch;
+    return 0;
+}
+
+void launch_done(struct launch *launch)
+{
+    submission_done(&launch->spec);
+    mem_free(launch->nodes);
+    json_decref(launch->order);
+    *launch = (struct launch){ 0 };
+}
+
+uint32_t launch_procs(const struct launch *launch, uint32_t rank)
+{
+    const struct submission *s = &launch->spec;
+    uint32_t gpus = launch->nodes[rank].gpu_count;
+
+    switch (s->launch) {
+    case LAUNCH_ONCE:
+        return rank == 0 ? 1 : 0;
+    case LAUNCH_NODE:
+        return 1;
+    case LAUNCH_TASK:
+        break;
+    case LAUNCH_MODES:
+        return 1;
+    }
+    if (s->tasks_per_node > 0)
+        return (uint32_t)s->tasks_per_node;
+    if (s->tasks > 0) /* in blocks, the first nodes have one more */
+        return (uint32_t)s->tasks / launch->node_count + (rank < (uint32_t)s->tasks % launch->node_count ? 1 : 0);
+    return gpus ? gpus : 1;
+}
+
+uint32_t launch_first(const struct launch *launch, uint32_t rank)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < rank; i++)
+        first += launch_procs(launch, i);
+    return first;
+}
+
+uint32_t launch_world(const struct launch *launch)
+{
+    return launch_first(launch, launch->node_count);
+}
+
+static void pattern_put(struct buf *out, const struct launch *launch, char letter, const char *node, uint32_t task)
+{
+    switch (letter) {
+    case 'j':
+        buf_printf(out, "%lld", (long long)launch->id.job);
+        break;
+    case 'x':
+        buf_text(out, launch->spec.name ? launch->spec.name : "job");
+        break;
+    case 'a':
+        buf_printf(out, "%d", launch->array_index);
+        break;
+    case 'A':
+        buf_printf(out, "%lld", (long long)(launch->array_id ? launch->array_id : launch->id.job));
+        break;
+    case 'N':
+        buf_text(out, node);
+        break;
+    case 't':
+        buf_printf(out, "%u", task);
+        break;
+    case 'n':
+        buf_printf(out, "%u", launch->id.attempt);
+        break;
+    case '%':
+        buf_char(out, '%');
+        break;
+    default:
+        buf_printf(out, "%%%c", letter);
+    }
+}
+
+char *launch_output(const struct launch *launch, const char *pattern, const char *node, uint32_t task)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(4096);
+    struct bytes bytes = { 0 };
+
+    if (pattern[0] != '/')
+        buf_printf(&out, "%s/", launch->spec.dir ? launch->spec.dir : "");
+    for (const char *p = pattern; *p; p++)
+        if (*p == '%' && p[1])
+            pattern_put(&out, launch, *++p, node, task);
+        else
+            buf_char(&out, *p);
+    buf_char(&out, '\0');
+    return buf_take(&out, &bytes, NULL) < 0 ? NULL : bytes.data;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* launch.h - an order to launch, read; and what follows from it for the processes of this node. */
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "wire/agent_msg.h"
+#include "wire/submission.h"
+
+struct launch_node {
+    const char *name, *address; /* borrowed from the order */
+    uint32_t gpu_count;
+    uint16_t gpus[AGENT_GPUS_MAX]; /* indices on the node */
+};
+
+struct launch {
+    json_t *order; /* owned */
+    struct task_id id;
+    struct submission spec;
+    const char *user, *vc, *cluster; /* borrowed from the order; NULL */
+    int64_t uid, gid;
+    struct launch_node *nodes; /* owned; by rank */
+    uint32_t node_count;
+    int64_t array_id; /* 0 = none */
+    int32_t array_index;
+    uint16_t port;
+    usec_t end; /* 0 = none */
+    bool go, resume;
+};
+
+int launch_read(json_t *order, struct launch *ret_launch, struct error *err); /* borrows, keeps a reference */
+void launch_done(struct launch *launch);
+
+/* What the node knows of itself. */
+struct launch_host {
+    const char *node, *sku, *rack;
+    const char *dir;          /* of the task */
+    const char *const *uuids; /* of its GPUs, by index; NULL */
+    const uint16_t *links;    /* NVLink group of each; NULL */
+    uint32_t gpu_count, memory_mib;
+    bool fenced;     /* only the task's GPUs can be opened, so they are numbered from 0 */
+    bool container;  /* GPUs are named by UUID */
+    const char *key; /* marks every process of the task: MUSTER_TASK_KEY */
+    const char *home, *shell;
+};
+
+/* How many processes the command is started as on the node of this rank; 0: it only holds its place. */
+uint32_t launch_procs(const struct launch *launch, uint32_t rank);
+uint32_t launch_first(const struct launch *launch, uint32_t rank); /* number of its first among all */
+uint32_t launch_world(const struct launch *launch);
+
+/* Variables every process of the node has, as strings K=V; then those of one of them. muster-env(7). */
+json_t *environ_node(const struct launch *launch, const struct launch_host *host);
+json_t *environ_proc(const struct launch *launch, uint32_t local);
+/* "host slots=N" a line. */
+int environ_hosts(const struct launch *launch, struct buf *out);
+
+/* A file name with %j %x %a %A %N %t %n filled in; relative ones below the job's directory. Owned; NULL = no memory. */
+char *launch_output(const struct launch *launch, const char *pattern, const char *node, uint32_t task);

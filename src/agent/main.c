@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - muster-agent: the program of a node. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/agent_file.h"
+#include "agent/embed.h"
+#include "agent/join.h"
+#include "io/log.h"
+
+static const char usage_text[] =
+    "usage: muster-agent [--url URL] [--node NAME] [--state DIR] [FLAGS]\n"
+    "       muster-agent join URL TOKEN [--node NAME] [--state DIR]\n"
+    "\n"
+    "Runs the jobs of one node and keeps a connection to the controller at URL.\n"
+    "\n"
+    "  --url URL           https://HOST:7717, or http:// on the loopback\n"
+    "  --node NAME         name of this node (default: the host's name)\n"
+    "  --state DIR         journal, tasks, output, certificate (default: /var/lib/muster/agent)\n"
+    "  --config FILE       /etc/muster/agent.yaml unless told; flags win\n"
+    "  --address HOST      how other nodes reach this one (default: of the connection)\n"
+    "  --label K=V         a label of the node; may be repeated\n"
+    "  --fake COUNT:TYPE   emulated GPUs, such as 8:H100\n"
+    "  --cgroup DIR        parent of the tasks' control groups; 'none': no groups\n"
+    "  --private-tmp on|off  a /tmp of its own for each task (default: on as root with real GPUs)\n"
+    "  --log-max BYTES     output kept of a task and stream (default: 64 MiB)\n"
+    "  --allow-root        run tasks of root\n"
+    "  --no-sync           reports are not forced to the disk before they are sent\n"
+    "  --log-level LEVEL   err warn info debug\n"
+    "  -h, --help          this text\n"
+    "      --version       version and licence\n";
+
+enum {
+    O_URL = 256,
+    O_NODE,
+    O_STATE,
+    O_CONFIG,
+    O_ADDRESS,
+    O_LABEL,
+    O_FAKE,
+    O_CGROUP,
+    O_TMP,
+    O_LOGMAX,
+    O_ROOT,
+    O_NOSYNC,
+    O_LEVEL,
+    O_VERSION
+};
+
+static const struct option options[] = {
+    { "url", required_argument, NULL, O_URL },         { "node", required_argument, NULL, O_NODE },
+    { "state", required_argument, NULL, O_STATE },     { "config", required_argument, NULL, O_CONFIG },
+    { "address", required_argument, NULL, O_ADDRESS }, { "label", required_argument, NULL, O_LABEL },
+    { "fake", required_argument, NULL, O_FAKE },       { "cgroup", required_argument, NULL, O_CGROUP },
+    { "private-tmp", required_argument, NULL, O_TMP }, { "log-max", required_argument, NULL, O_LOGMAX },
+    { "allow-root", no_argument, NULL, O_ROOT },       { "no-sync", no_argument, NULL, O_NOSYNC },
+    { "log-level", required_argument, NULL, O_LEVEL }, { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, O_VERSION },       { 0 },
+};
+
+struct flags {
+    struct agent_config config;
+    struct agent_file file; /* texts of the configuration file */
+    const char *file_path;
+    char labels[1024], host[256];
+};
+
+static int usage_error(const char *words, const char *value)
+{
+    (void)fprintf(stderr, "muster-agent: error: %s%s%s\nhint: muster-agent --help\n", words, value ? ": " : "",
+                  value ? value : "");
+    return 2;
+}
+
+static int label_add(struct flags *flags, const char *label)
+{
+    size_t length = strlen(flags->labels);
+
+    if (!strchr(label, '=') || strchr(label, ',') || length + strlen(label) + 2 > sizeof(flags->labels))
+        return usage_error("--label: expected KEY=VALUE without commas", label);
+    (void)snprintf(flags->labels + length, sizeof(flags->labels) - length, "%s%s", length ? "," : "", label);
+    flags->config.labels = flags->labels;
+    return -1;
+}
+
+/* -1: go on; else the exit status. */
+static int flag_take(struct flags *flags, int option, const char *value)
+{
+    struct agent_config *c = &flags->config;
+    char *end;
+
+    switch (option) {
+    case O_URL:
+        c->url = value;
+        break;
+    case O_NODE:
+        c->node = value;
+        break;
+    case O_STATE:
+        c->state = value;
+        break;
+    case O_CONFIG:
+        flags->file_path = value;
+        break;
+    case O_ADDRESS:
+        c->address = value;
+        break;
+    case O_LABEL:
+        return label_add(flags, value);
+    case O_FAKE:
+        c->fake = value;
+        break;
+    case O_CGROUP:
+        c->cgroup = strcmp(value, "none") == 0 ? "" : value;
+        break;
+    case O_TMP:
+        if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
+            return usage_error("--private-tmp: expected on or off", value);
+        c->private_tmp = strcmp(value, "on") == 0;
+        break;
+    case O_LOGMAX:
+        c->log_max = strtoull(value, &end, 10);
+        if (*end || c->log_max == 0)
+            return usage_error("--log-max: expected a number of bytes", value);
+        break;
+    case O_ROOT:
+        c->allow_root = true;
+        break;
+    case O_NOSYNC:
+        c->durable = false;
+        break;
+    case O_LEVEL:
+        if (log_level_find(value) < 0)
+            return usage_error("--log-level: expected err, warn, info or debug", value);
+        log_level_set((enum log_level)log_level_find(value));
+        break;
+    case 'h':
+        (void)fputs(usage_text, stdout);
+        return 0;
+    case O_VERSION:
+        (void)puts("muster-agent " MUSTER_VERSION "\nLicence: Apache-2.0");
+        return 0;
+    default:
+        return usage_error("a flag that is not known, or one without its value", NULL);
+    }
+    return -1;
+}
+
+/* systemd is told when we are up; without it nobody is. */
+static void notify(const char *text)
+{
+    const char *path = getenv("NOTIFY_SOCKET"); /* NOLINT(concurrency-mt-unsafe): before any thread */
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd;
+
+    if (!path || strlen(path) >= sizeof(address.sun_path))
+        return;
+    memcpy(address.sun_path, path, strlen(path));
+    if (address.sun_path[0] == '@')
+        address.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
+    close(fd);
+}
+
+struct run {
+    struct loop *loop;
+    struct agents *agents;
+    bool stopping;
+};
+
+static void on_stopped(void *arg)
+{
+    struct run *run = arg;
+
+    loop_stop(run->loop);
+}
+
+static void on_signal(void *arg)
+{
+    struct run *run = arg;
+
+    if (run->stopping)
+        return;
+    run->stopping = true;
+    notify("STOPPING=1");
+    agents_stop(run->agents, false, on_stopped, run);
+}
+
+static int agent_run(const struct agent_config *config)
+{
+    struct run run = { 0 };
+    struct error err = { 0 };
+    int r = loop_new(&run.loop, &err);
+
+    if (r == 0)
+        r = agents_new(run.loop, &run.agents, &err);
+    if (r == 0)
+        r = agents_add(run.agents, config, &err);
+    if (r == 0)
+        r = loop_signal(run.loop, SIGTERM, on_signal, &run);
+    if (r == 0)
+        r = loop_signal(run.loop, SIGINT, on_signal, &run);
+    if (r == 0) {
+        notify("READY=1");
+        loop_run(run.loop);
+    } else {
+        (void)fprintf(stderr, "muster-agent: error: %s\n", err.text);
+    }
+    agents_free(run.agents);
+    loop_free(run.loop);
+    return r < 0 ? 1 : 0;
+}
+
+static int join_run(struct flags *flags, int argc, char **argv)
+{
+    struct error err = { 0 };
+    int r;
+
+    if (argc != 2)
+        return usage_error("join takes a URL and a token", NULL);
+    r = join_cluster(argv[0], argv[1], flags->config.node, flags->config.state, &err);
+    if (r < 0) {
+        (void)fprintf(stderr, "muster-agent: error: %s\n", err.text);
+        return r == -EACCES ? 4 : r == -ECONNREFUSED || r == -ETIMEDOUT ? 7 : 1;
+    }
+    (void)printf("Joined as %s; start muster-agent now\n", flags->config.node);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct flags flags = { .config = { .state = "/var/lib/muster/agent", .durable = true, .private_tmp = -1 } };
+    struct error err = { 0 };
+    int option, status = agent_child(argc, argv);
+
+    if (status >= 0)
+        return status;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)gethostname(flags.host, sizeof(flags.host) - 1);
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        status = flag_take(&flags, option, optarg);
+        if (status >= 0)
+            return status;
+    }
+    if (agent_file_read(flags.file_path, &flags.file, &flags.config, &err) < 0)
+        return usage_error(err.text, NULL);
+    if (!flags.config.node)
+        flags.config.node = flags.host;
+    if (optind < argc && strcmp(argv[optind], "join") == 0)
+        return join_run(&flags, argc - optind - 1, argv + optind + 1);
+    if (optind < argc)
+        return usage_error("an argument that is not expected", argv[optind]);
+    if (!flags.config.url && join_url(flags.config.state, flags.file.text, sizeof(flags.file.text)) == 0)
+        flags.config.url = flags.file.text;
+    if (!flags.config.url)
+        return usage_error("no controller is named: --url, or muster-agent join first", NULL);
+    return agent_run(&flags.config);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* off_gpu.c - see off_gpu.h. A program says in its environment where the node side of its runtime listens. */
+#include "agent/off_gpu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/procs.h"
+#include "gpurt/tool.h"
+
+enum { WAIT_S = 300 };
+
+static int ask_one(pid_t pid, bool off)
+{
+    char socket_path[TOOL_PATH_MAX], line[64], text[512];
+
+    if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
+        return -ENOENT;
+    (void)snprintf(line, sizeof(line), "%s %d", off ? "release" : "resume", (int)pid);
+    return tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+}
+
+pid_t off_gpu_start(const pid_t *pids, int count, bool off)
+{
+    bool any = false;
+    pid_t child;
+
+    for (int i = 0; i < count && !any; i++)
+        any = procs_maps(pids[i], "/libmuster_gpu.so");
+    if (!any)
+        return 0;
+    child = fork();
+    if (child != 0)
+        return child < 0 ? -errno : child;
+    for (int i = 0; i < count; i++)
+        if (procs_maps(pids[i], "/libmuster_gpu.so"))
+            any = ask_one(pids[i], off) == 0 && any;
+    _exit(any ? 0 : 1);
+}

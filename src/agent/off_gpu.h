@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* off_gpu.h - taking a task's programs off their GPUs, and back, through the runtime library.
+ *
+ * Only programs that run with libmuster_gpu.so can be moved; others keep their memory on the GPU while they sleep.
+ */
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Starts a child process that asks the GPU runtime's node side for each of them (it takes seconds) and ends. Its pid; 0
+ * when none of them has the library; -errno. */
+pid_t off_gpu_start(const pid_t *pids, int count, bool off);

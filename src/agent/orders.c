@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* orders.c - what the controller says, and who carries it out. */
+#include <errno.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/util.h"
+#include "io/log.h"
+
+#define BEAT_DEFAULT_MS 5000
+#define LEASE_DEFAULT_MS 120000
+
+static struct task_id id_read(const json_t *json)
+{
+    return (struct task_id){ util_i64(json, "job", 0), (uint32_t)util_i64(json, "attempt", 0),
+                             (uint32_t)util_i64(json, "rank", 0) };
+}
+
+static void welcome_take(struct agent *agent, const json_t *frame)
+{
+    int64_t acked = util_i64(frame, "acked", 0);
+
+    agent->lease = util_i64(frame, "lease_ms", LEASE_DEFAULT_MS) * USEC_MSEC;
+    agent->beat = util_i64(frame, "beat_ms", BEAT_DEFAULT_MS) * USEC_MSEC;
+    agent->welcome = true;
+    agent->dial_failures = 0;
+    agent->sent = acked > 0 ? (uint64_t)acked : 0;
+    journal_ack(&agent->journal, agent->sent);
+    agent->dirty = agent->set->dirty = true;
+    agent_lease(agent, agent->hello_sent);
+    loop_timer_every(agent->beat_timer, agent->beat > 0 ? agent->beat : USEC_SEC);
+    log_info("connected", "node", agent->config.node, "controller", agent->config.url);
+}
+
+static bool keeps(const json_t *list, const struct task_id *id)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        struct task_id one = id_read(item);
+
+        if (one.job == id->job && one.attempt == id->attempt && one.rank == id->rank)
+            return true;
+    }
+    return false;
+}
+
+/* What the controller does not know of is ended; what it believes to be here and is not, it is told of. */
+static void keep_take(struct agent *agent, const json_t *frame)
+{
+    const json_t *list = json_object_get(frame, "tasks"), *item;
+    size_t i;
+
+    for (struct task *task = agent->tasks, *next; task; task = next) {
+        next = task->next;
+        if (!keeps(list, &task->id))
+            task_clean(task);
+    }
+    json_array_foreach(list, i, item)
+    {
+        struct task_id id = id_read(item);
+
+        if (!task_find(agent, &id))
+            agent_report(agent, json_pack("{sI,si,si,ss,si,si,sb,ss}", "job", (json_int_t)id.job, "attempt",
+                                          (int)id.attempt, "rank", (int)id.rank, "state", task_state_name(TASK_EXITED),
+                                          "exit", 0, "signal", 0, "oom", 0, "cause", "lost"));
+    }
+}
+
+static void order_one(struct task *task, enum order_kind kind, const json_t *order)
+{
+    switch (kind) {
+    case ORDER_GO:
+        task_go(task);
+        break;
+    case ORDER_STOP:
+        task_stop(task, order);
+        break;
+    case ORDER_SUSPEND:
+    case ORDER_RESUME:
+        task_suspend(task, kind == ORDER_SUSPEND);
+        break;
+    case ORDER_SIGNAL:
+        task_signal(task, (int)util_i64(order, "signal", 0));
+        break;
+    case ORDER_CLEAN:
+        task_clean(task);
+        break;
+    case ORDER_LAUNCH:
+    case ORDER_COUNT:
+        break;
+    }
+}
+
+static void order_take(struct agent *agent, json_t *order)
+{
+    int kind = order_find(util_text(order, "do"));
+    struct task_id id = id_read(order);
+    bool one = json_object_get(order, "rank") != NULL;
+
+    if (kind < 0) {
+        log_warn("an order that is not known", "node", agent->config.node, "do",
+                 util_text(order, "do") ? util_text(order, "do") : "");
+        return;
+    }
+    if (kind == ORDER_LAUNCH) {
+        task_launch(agent, order);
+        return;
+    }
+    for (struct task *task = agent->tasks, *next; task; task = next) {
+        next = task->next;
+        if (task->id.job == id.job && task->id.attempt == id.attempt && (!one || task->id.rank == id.rank))
+            order_one(task, (enum order_kind)kind, order);
+    }
+}
+
+static void echo_take(struct agent *agent, uint64_t n)
+{
+    if (agent->beats[n % BEATS_KEPT].n == n && n > 0)
+        agent_lease(agent, agent->beats[n % BEATS_KEPT].sent);
+}
+
+void agent_frame(struct agent *agent, json_t *frame)
+{
+    int kind = agent_down_find(util_text(frame, "t"));
+
+    if (kind < 0) {
+        log_warn("a frame that is not known", "node", agent->config.node);
+        return;
+    }
+    switch ((enum agent_down)kind) {
+    case DOWN_WELCOME:
+        welcome_take(agent, frame);
+        break;
+    case DOWN_KEEP:
+        keep_take(agent, frame);
+        break;
+    case DOWN_ORDER:
+        order_take(agent, frame);
+        break;
+    case DOWN_ACK:
+        journal_ack(&agent->journal, (uint64_t)util_i64(frame, "seq", 0));
+        break;
+    case DOWN_BEAT:
+        echo_take(agent, (uint64_t)util_i64(frame, "n", 0));
+        break;
+    case DOWN_ASK:
+        ask_take(agent, frame);
+        break;
+    case DOWN_COUNT:
+        break;
+    }
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - from an order to what a shepherd is told: processes, user, limits, files, times. */
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/container.h"
+#include "agent/shepherd.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+
+#define LOG_MAX ((int64_t)64 << 20)
+#define OUTPUT_MAX ((int64_t)4 << 30)
+#define GRACE_DEFAULT (30 * USEC_SEC)
+
+struct account {
+    char name[64], home[512], shell[256];
+    bool known;
+};
+
+static void account_find(uid_t uid, struct account *ret)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+
+    *ret = (struct account){ 0 };
+    if (getpwuid_r(uid, &entry, text, sizeof(text), &found) != 0 || !found)
+        return;
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", entry.pw_name);
+    (void)snprintf(ret->home, sizeof(ret->home), "%s", entry.pw_dir);
+    (void)snprintf(ret->shell, sizeof(ret->shell), "%s",
+                   entry.pw_shell && *entry.pw_shell ? entry.pw_shell : "/bin/sh");
+    ret->known = true;
+}
+
+const char *task_key(const struct task *task, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s@%s.%.32s", task->name, task->agent->config.node, task->agent->journal.id);
+    return out;
+}
+
+void task_cgroup(const struct task *task, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (task->agent->cgroup.path[0])
+        (void)snprintf(out, size, "%s/%s", task->agent->cgroup.path, task->name);
+}
+
+static int set_strings(json_t *argv, const char *first, char *const *rest, size_t count)
+{
+    int r = first ? json_array_append_new(argv, json_string(first)) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        r |= json_array_append_new(argv, json_string(rest[i]));
+    return r ? -ENOMEM : 0;
+}
+
+/* A script keeps its first line; a line without one is the shell's. */
+static int argv_make(const struct task *task, const char *dir, json_t *argv)
+{
+    const struct submission *s = &task->launch.spec;
+    char script[4200];
+
+    if (!s->run)
+        return set_strings(argv, NULL, s->args, s->arg_count);
+    (void)snprintf(script, sizeof(script), "%s/job/script", dir);
+    if (strncmp(s->run, "#!", 2) != 0 && json_array_append_new(argv, json_string("/bin/sh")) < 0)
+        return -ENOMEM;
+    return set_strings(argv, script, s->args, s->arg_count);
+}
+
+static int procs_add(const struct task *task, const char *dir, json_t *plan, struct error *err)
+{
+    const struct launch *l = &task->launch;
+    const char *node = task->agent->config.node;
+    uint32_t count = launch_procs(l, l->id.rank), first = launch_first(l, l->id.rank);
+    json_t *procs = json_array();
+
+    (void)json_object_set_new(plan, "procs", procs);
+    for (uint32_t i = 0; i < count && i < PROCS_MAX + 1; i++) {
+        json_t *proc = json_object(), *argv = json_array();
+        char *out = l->spec.output ? launch_output(l, l->spec.output, node, first + i) : NULL;
+        char *error = l->spec.error ? launch_output(l, l->spec.error, node, first + i) : NULL;
+
+        (void)json_object_set_new(proc, "argv", argv);
+        (void)json_object_set_new(proc, "env", environ_proc(l, i));
+        if (out)
+            (void)json_object_set_new(proc, "out", json_string(out));
+        if (error)
+            (void)json_object_set_new(proc, "err", json_string(error));
+        mem_free(out);
+        mem_free(error);
+        (void)json_array_append_new(procs, proc);
+        if (argv_make(task, dir, argv) < 0 || json_array_size(argv) == 0)
+            return error_set(err, -EINVAL, "the job has nothing to run");
+    }
+    (void)json_object_set_new(plan, "hold", json_boolean(count == 0));
+    if (l->spec.run)
+        (void)json_object_set_new(plan, "script", json_string(l->spec.run));
+    return 0;
+}
+
+/* CPUs of its own, near its GPUs where the machine has several memory nodes. */
+static void limits_add(const struct task *task, json_t *plan)
+{
+    const struct submission *s = &task->launch.spec;
+    const struct agent *agent = task->agent;
+    const struct launch_node *node = &task->launch.nodes[task->id.rank];
+    uint64_t memory = s->memory ? s->memory : s->memory_per_gpu * node->gpu_count;
+    uint32_t cpus = s->cpus > 0 ? (uint32_t)s->cpus
+                                : (uint32_t)(s->cpus_per_task > 0 ? s->cpus_per_task : 0) *
+                                      launch_procs(&task->launch, task->id.rank);
+    json_t *minors = json_array();
+    char cgroup[CGROUP_PATH_MAX];
+
+    task_cgroup(task, cgroup, sizeof(cgroup));
+    (void)json_object_set_new(plan, "cgroup", json_string(cgroup));
+    (void)json_object_set_new(plan, "fences", json_integer(agent->cgroup.fences));
+    (void)json_object_set_new(plan, "memory", json_integer((json_int_t)memory));
+    (void)json_object_set_new(plan, "cpus", json_integer(cpus));
+    for (uint32_t i = 0; i < node->gpu_count; i++)
+        (void)json_array_append_new(minors, json_integer(agent->gpus->info[node->gpus[i]].minor));
+    (void)json_object_set_new(plan, "gpu_minors", minors);
+    (void)json_object_set_new(plan, "fence_gpus",
+                              json_boolean((agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake));
+}
+
+static void times_add(const struct task *task, json_t *plan)
+{
+    const struct launch *l = &task->launch;
+    usec_t grace = l->spec.grace > 0 ? l->spec.grace : GRACE_DEFAULT;
+
+    (void)json_object_set_new(plan, "end", json_integer(l->end));
+    (void)json_object_set_new(plan, "grace_ms", json_integer(grace / USEC_MSEC));
+    (void)json_object_set_new(plan, "signal", json_integer(l->spec.ckpt_signal > 0 ? l->spec.ckpt_signal : SIGTERM));
+    if (l->spec.signal > 0 && l->spec.signal_before > 0) {
+        (void)json_object_set_new(plan, "early_signal", json_integer(l->spec.signal));
+        (void)json_object_set_new(plan, "early_ms", json_integer(l->spec.signal_before / USEC_MSEC));
+    }
+}
+
+static void files_add(const struct task *task, const char *dir, json_t *plan)
+{
+    const struct agent *agent = task->agent;
+    char path[4200];
+    CLEANUP_BUF struct buf hosts = BUF_INIT(4 << 20);
+
+    (void)snprintf(path, sizeof(path), "%s/logs/%s.out", agent->state_path, task->name);
+    (void)json_object_set_new(plan, "log_out", json_string(path));
+    if (task->launch.spec.error) {
+        (void)snprintf(path, sizeof(path), "%s/logs/%s.err", agent->state_path, task->name);
+        (void)json_object_set_new(plan, "log_err", json_string(path));
+    }
+    (void)json_object_set_new(plan, "log_max",
+                              json_integer(agent->config.log_max ? (json_int_t)agent->config.log_max : LOG_MAX));
+    (void)json_object_set_new(
+        plan, "output_max", json_integer(agent->config.output_max ? (json_int_t)agent->config.output_max : OUTPUT_MAX));
+    (void)snprintf(path, sizeof(path), "%s/lease", agent->state_path);
+    (void)json_object_set_new(plan, "lease", json_string(path));
+    (void)snprintf(path, sizeof(path), "%s/job/tmp", dir);
+    (void)json_object_set_new(plan, "tmp", json_string(path));
+    if (environ_hosts(&task->launch, &hosts) == 0 && hosts.data)
+        (void)json_object_set_new(plan, "hosts", json_string(hosts.data));
+}
+
+static void user_add(const struct task *task, const struct account *account, json_t *plan)
+{
+    const struct launch *l = &task->launch;
+    const struct agent *agent = task->agent;
+    bool root = geteuid() == 0;
+    int private_tmp = agent->config.private_tmp;
+
+    (void)json_object_set_new(plan, "uid", json_integer(l->uid));
+    (void)json_object_set_new(plan, "gid", json_integer(l->gid));
+    (void)json_object_set_new(plan, "switch", json_boolean(root && l->uid != 0));
+    if (account->known)
+        (void)json_object_set_new(plan, "user", json_string(account->name));
+    (void)json_object_set_new(plan, "dir",
+                              json_string(l->spec.dir      ? l->spec.dir
+                                          : account->known ? account->home
+                                                           : "/"));
+    (void)json_object_set_new(plan, "home", json_string(agent->state_path));
+    (void)json_object_set_new(plan, "private_tmp",
+                              json_boolean(root && (private_tmp > 0 || (private_tmp < 0 && !agent->gpus->fake))));
+}
+
+static void environ_add(const struct task *task, const struct account *account, const char *dir, json_t *plan)
+{
+    const struct agent *agent = task->agent;
+    const char *uuids[AGENT_GPUS_MAX];
+    uint16_t links[AGENT_GPUS_MAX];
+    char rack[128] = "", key[256];
+    const char *label = agent->config.labels ? strstr(agent->config.labels, "rack=") : NULL;
+    struct launch_host host = { .node = agent->config.node,
+                                .sku = agent->gpus->sku,
+                                .dir = dir,
+                                .uuids = uuids,
+                                .links = links,
+                                .gpu_count = agent->gpus->count,
+                                .memory_mib = agent->gpus->memory_mib,
+                                .container = task->launch.spec.image != NULL,
+                                .key = task_key(task, key, sizeof(key)),
+                                .home = account->known ? account->home : NULL,
+                                .shell = account->known ? account->shell : NULL };
+
+    host.fenced = (agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake;
+    for (uint32_t i = 0; i < agent->gpus->count; i++) {
+        uuids[i] = agent->gpus->info[i].uuid;
+        links[i] = agent->gpus->info[i].link;
+    }
+    if (label)
+        (void)snprintf(rack, sizeof(rack), "%.*s", (int)strcspn(label + 5, ","), label + 5);
+    host.rack = rack[0] ? rack : NULL;
+    (void)json_object_set_new(plan, "env", environ_node(&task->launch, &host));
+}
+
+int plan_write(struct task *task, int dir_fd, struct error *err)
+{
+    const struct launch *l = &task->launch;
+    char dir[4096];
+    struct account account;
+    json_t *plan = json_object();
+    int r;
+
+    (void)snprintf(dir, sizeof(dir), "%s/tasks/%s", task->agent->state_path, task->name);
+    account_find((uid_t)l->uid, &account);
+    (void)json_object_set_new(plan, "job", json_integer(l->id.job));
+    (void)json_object_set_new(plan, "attempt", json_integer(l->id.attempt));
+    (void)json_object_set_new(plan, "rank", json_integer(l->id.rank));
+    (void)json_object_set_new(plan, "go", json_boolean(l->go));
+    (void)json_object_set_new(plan, "no_kill", json_boolean(l->spec.no_kill));
+    r = procs_add(task, dir, plan, err);
+    user_add(task, &account, plan);
+    limits_add(task, plan);
+    times_add(task, plan);
+    files_add(task, dir, plan);
+    environ_add(task, &account, dir, plan);
+    if (r == 0 && l->spec.image)
+        r = container_wrap(task, dir, plan, err);
+    if (r == 0) {
+        r = util_json_put(dir_fd, "plan.json", plan, false);
+        if (r < 0)
+            (void)error_set(err, r, "plan of the task: %s", strerror(-r));
+    }
+    json_decref(plan);
+    return r;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* shepherd.h - the process that looks after one task and outlives the agent.
+ *
+ * It makes the group and the directories, forks what is to run up to its gate, opens the gate when told, copies output,
+ * enforces time limit, grace and lease by itself, and at the end kills whatever is left of the task, records how it
+ * ended on the disk and says so to the agent, if there is one. One thread, poll(), no library but jansson.
+ *
+ *   preparing --> ready --> running <--> suspended
+ *       |           |          |            |
+ *       v           +----------+--> stopping --> exited
+ *    refused
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/cgroup.h"
+#include "base/buf.h"
+#include "base/units.h"
+#include "wire/agent_msg.h"
+
+enum {
+    PROCS_MAX = 256,
+    SPEAKERS_MAX = 16,
+    SPEAK_LINE_MAX = 512,
+    TASK_PIDS_MAX = 4096,
+    CAUSE_MAX = 200,
+    COMMANDS_MAX = 64
+};
+
+/* Somewhere output goes, with an end. */
+struct sink {
+    char *path; /* owned; what it was opened as */
+    int fd;     /* -1 = none */
+    uint64_t size, max, dropped;
+};
+
+struct outlet {
+    int fd;             /* read end of the pipe; -1 = closed */
+    uint32_t log, file; /* numbers in shepherd.sinks; UINT32_MAX = none */
+};
+
+struct proc {
+    pid_t pid;
+    int status_fd; /* 'R' at the gate, words of a failure, or its end when the program runs */
+    bool at_gate, gone;
+    int status; /* as of waitpid() */
+    struct outlet out, err;
+};
+
+struct shepherd {
+    int dir; /* of the task */
+    json_t *plan;
+    struct task_id id;
+    enum task_state state;
+    char cgroup[CGROUP_PATH_MAX];
+    int listener, peer, signals;
+    struct buf heard; /* of the agent, up to a line's end */
+    int gate;         /* write end */
+    struct proc *procs;
+    uint32_t proc_count, gone_count;
+    struct sink *sinks;
+    uint32_t sink_count;
+    /* MUSTER_SOCKET */
+    int ear;
+    struct {
+        int fd;
+        size_t size;
+        char line[SPEAK_LINE_MAX];
+    } speakers[SPEAKERS_MAX];
+    json_t *ckpt; /* the last the job spoke of; NULL */
+    /* Time. */
+    usec_t started, end; /* since 1970; 0 = none */
+    bool warned;
+    usec_t kill_at, nudge_at;     /* since boot; 0 = not set */
+    pid_t commands[COMMANDS_MAX]; /* of the script, when it was told to stop */
+    int command_count;
+    int stop_signal;
+    const volatile int64_t *lease; /* mapped; NULL = none */
+    pid_t mover;                   /* takes the task off its GPUs, or back; 0 = none */
+    bool moving_back;
+    bool hold, over, nudged;
+    bool failed; /* one of the processes did, before anybody was told to stop */
+    int failed_status;
+    char cause[16], blame[16], words[CAUSE_MAX];
+};
+
+/* Runs the task of the directory to its end. Takes both descriptors; returns the exit status of the process. */
+int shepherd_run(int dir, int listener);
+
+/* shepherd_start.c: from the plan to processes at their gate. Failure: blame and words are set. */
+int shepherd_prepare(struct shepherd *s);
+void shepherd_open_gate(struct shepherd *s);
+int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* shepherd_child.c: the forked process; never returns. */
+struct child_ends {
+    int gate, status, out, err;
+};
+_Noreturn void shepherd_child(const struct shepherd *s, const json_t *proc, const struct child_ends *ends);
+
+/* shepherd_out.c */
+int shepherd_open_sinks(struct shepherd *s);
+uint32_t shepherd_sink(struct shepherd *s, const char *path, uint64_t max, bool as_user);
+bool shepherd_copy(struct shepherd *s, struct outlet *outlet); /* false: closed */
+void shepherd_close_sinks(struct shepherd *s);
+
+/* shepherd_stop.c */
+int shepherd_pids(const struct shepherd *s, pid_t *ret_pids, int max);
+void shepherd_stop(struct shepherd *s, const json_t *order);
+void shepherd_signal(struct shepherd *s, int number);
+void shepherd_nudge(struct shepherd *s);
+void shepherd_kill(struct shepherd *s, const char *cause); /* all of it, at once */
+void shepherd_suspend(struct shepherd *s, bool suspend);
+void shepherd_moved(struct shepherd *s, int status);
+void shepherd_sweep(struct shepherd *s); /* until nothing of the task is left */
+int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline);
+
+/* shepherd_tell.c */
+void shepherd_set_state(struct shepherd *s, enum task_state state);
+json_t *shepherd_news(const struct shepherd *s);
+void shepherd_tell(struct shepherd *s, json_t *news); /* takes it */
+void shepherd_heard(struct shepherd *s);
+void shepherd_spoken(struct shepherd *s, uint32_t speaker);
+void shepherd_listen(struct shepherd *s);
+int shepherd_record(struct shepherd *s);

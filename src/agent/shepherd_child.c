@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shepherd_child.c - the forked process on its way to the user's program.
+ *
+ * Enters the group, takes the limits, becomes the user, and waits at the gate; everything that can fail fails before
+ * it. From the fork on it never goes back: it execs or leaves. It dies with its shepherd.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/child.h"
+#include "agent/shepherd.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+
+static _Noreturn void child_fail(int status, char blame, const char *format, ...)
+{
+    char text[CAUSE_MAX] = { blame };
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text + 1, sizeof(text) - 1, format, args);
+    va_end(args);
+    (void)util_write_all(status, text, strlen(text));
+    _exit(126);
+}
+
+int child_become(const json_t *plan)
+{
+    uid_t uid = (uid_t)util_i64(plan, "uid", 0);
+    gid_t gid = (gid_t)util_i64(plan, "gid", 0);
+    const char *user = util_text(plan, "user");
+
+    if (!util_flag(plan, "switch"))
+        return 0;
+    if (user ? initgroups(user, gid) < 0 : setgroups(1, &gid) < 0)
+        return -errno;
+    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return -errno;
+    return 0;
+}
+
+char **child_strings(const json_t *first, const json_t *second)
+{
+    size_t n = 0, count = json_array_size(first) + json_array_size(second), i;
+    char **list = mem_zalloc(count + 1, sizeof(*list));
+    const json_t *value;
+
+    if (!list)
+        return NULL;
+    json_array_foreach(first, i, value) list[n++] = mem_strdup(json_string_value(value));
+    json_array_foreach(second, i, value) list[n++] = mem_strdup(json_string_value(value));
+    return list;
+}
+
+void child_signals(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)umask(022);
+}
+
+/* Makes every directory on the way; they exist only in the private place. */
+static int dirs_make(char *path)
+{
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = '\0';
+            if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return -errno;
+            *p = '/';
+        }
+    return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* A /tmp of its own: the task's directory in a mount namespace. What the job needs of the old one, its working
+ * directory and its task's, is carried over. */
+static int tmp_private(const json_t *plan)
+{
+    const char *tmp = util_text(plan, "tmp"), *kept[] = { util_text(plan, "dir"), util_text(plan, "home") };
+    int from[2] = { -1, -1 }, r = 0;
+
+    if (!util_flag(plan, "private_tmp") || !tmp)
+        return 0;
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++)
+        if (kept[i] && strncmp(kept[i], "/tmp/", 5) == 0)
+            from[i] = open(kept[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (chmod(tmp, 01777) < 0 || mount(tmp, "/tmp", NULL, MS_BIND, NULL) < 0)
+        return -errno;
+    for (int i = 0; i < 2 && r == 0; i++)
+        if (from[i] >= 0) {
+            char source[64], path[PATH_MAX];
+
+            (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", from[i]);
+            (void)snprintf(path, sizeof(path), "%s", kept[i]);
+            r = dirs_make(path);
+            if (r == 0 && mount(source, path, NULL, MS_BIND | MS_REC, NULL) < 0)
+                r = -errno;
+        }
+    return r;
+}
+
+static void limits_set(const json_t *plan)
+{
+    const json_t *cpus = json_object_get(plan, "affinity"), *cpu;
+    struct rlimit limit;
+    cpu_set_t set;
+    size_t i;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    limit = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+    (void)setrlimit(RLIMIT_MEMLOCK, &limit); /* pinned memory and RDMA; only root may */
+    if (json_array_size(cpus) == 0)
+        return;
+    CPU_ZERO(&set);
+    json_array_foreach(cpus, i, cpu) CPU_SET((size_t)json_integer_value(cpu), &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void streams_set(const struct child_ends *ends)
+{
+    int null = open("/dev/null", O_RDONLY);
+
+    if (null < 0 || dup2(null, 0) < 0 || dup2(ends->out, 1) < 0 || dup2(ends->err >= 0 ? ends->err : ends->out, 2) < 0)
+        child_fail(ends->status, 'S', "standard streams: %s", strerror(errno));
+    if (null > 2)
+        close(null);
+}
+
+static _Noreturn void child_exec(const struct child_ends *ends, char **argv, char **env)
+{
+    char go = 0;
+    ssize_t n;
+    int r;
+
+    (void)util_write_all(ends->status, "R", 1);
+    do
+        n = read(ends->gate, &go, 1);
+    while (n < 0 && errno == EINTR);
+    if (n != 1)
+        _exit(126); /* the shepherd is gone, or the launch was called off */
+    child_signals();
+    execvpe(argv[0], argv, env);
+    r = errno;
+    (void)dprintf(ends->status, "X%s: %s", argv[0], strerror(r));
+    (void)dprintf(2, "muster: %s: %s\n", argv[0], strerror(r));
+    _exit(r == ENOENT ? 127 : 126);
+}
+
+void shepherd_child(const struct shepherd *s, const json_t *proc, const struct child_ends *ends)
+{
+    const char *dir = util_text(s->plan, "dir");
+    pid_t parent = getppid();
+    char **argv, **env;
+    int r;
+
+    (void)setsid();
+    if (s->cgroup[0] && (r = cgroup_enter(s->cgroup)) < 0)
+        child_fail(ends->status, 'S', "%s: %s", s->cgroup, strerror(-r));
+    streams_set(ends);
+    r = tmp_private(s->plan);
+    if (r < 0)
+        child_fail(ends->status, 'S', "private /tmp: %s", strerror(-r));
+    limits_set(s->plan);
+    r = child_become(s->plan);
+    if (r < 0)
+        child_fail(ends->status, 'S', "become user %lld: %s", (long long)util_i64(s->plan, "uid", 0), strerror(-r));
+    /* Set after the change of user, which clears it. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent)
+        _exit(126);
+    if (dir && chdir(dir) < 0)
+        child_fail(ends->status, 'U', "working directory %s: %s", dir, strerror(errno));
+    argv = child_strings(json_object_get(proc, "argv"), NULL);
+    env = child_strings(json_object_get(s->plan, "env"), json_object_get(proc, "env"));
+    if (!argv || !env || !argv[0])
+        child_fail(ends->status, 'U', "nothing to run");
+    /* PATH of the job decides where its program is. */
+    for (char **e = env; *e; e++)
+        if (strncmp(*e, "PATH=", 5) == 0)
+            (void)setenv("PATH", *e + 5, 1);
+    child_exec(ends, argv, env);
+}

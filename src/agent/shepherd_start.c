@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shepherd_start.c - from the plan of a task to processes that wait at their gate. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/shepherd.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+
+enum { PIDS_LIMIT = 65536, MINORS_MAX = 128 };
+
+int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
+{
+    va_list args;
+
+    if (s->blame[0])
+        return code;
+    (void)snprintf(s->blame, sizeof(s->blame), "%s", blame);
+    va_start(args, format);
+    (void)vsnprintf(s->words, sizeof(s->words), format, args);
+    va_end(args);
+    return code;
+}
+
+static int group_make(struct shepherd *s)
+{
+    struct cgroup_limits limits = {
+        .memory = (uint64_t)util_i64(s->plan, "memory", 0),
+        .cpus = (uint32_t)util_i64(s->plan, "cpus", 0),
+        .cpuset = util_text(s->plan, "cpuset"),
+        .mems = util_text(s->plan, "mems"),
+        .pids = PIDS_LIMIT,
+        .fence_gpus = util_flag(s->plan, "fence_gpus"),
+    };
+    const json_t *minors = json_object_get(s->plan, "gpu_minors"), *minor;
+    int list[MINORS_MAX];
+    struct error err = { 0 };
+    size_t i;
+    int r;
+
+    if (!s->cgroup[0])
+        return 0;
+    json_array_foreach(minors, i, minor) if (i < MINORS_MAX)
+    {
+        list[i] = (int)json_integer_value(minor);
+        limits.gpu_count++;
+    }
+    limits.gpu_minors = list;
+    /* One of an attempt that never was may be left. */
+    (void)cgroup_kill(s->cgroup);
+    (void)cgroup_remove(s->cgroup);
+    r = cgroup_make(s->cgroup, (unsigned int)util_i64(s->plan, "fences", 0), &limits, &err);
+    return r < 0 ? shepherd_fail(s, r, "system", "%s", err.text) : 0;
+}
+
+/* A file of the job's own directory, made by us, given to the user. */
+static int job_file(struct shepherd *s, int dir, const char *name, const char *text, mode_t mode)
+{
+    int fd, r;
+
+    if (!text)
+        return 0;
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return shepherd_fail(s, -errno, "system", "%s: %s", name, strerror(errno));
+    r = util_write_all(fd, text, strlen(text));
+    if (r == 0 &&
+        (fchmod(fd, mode) < 0 || (util_flag(s->plan, "switch") && fchown(fd, (uid_t)util_i64(s->plan, "uid", 0),
+                                                                         (gid_t)util_i64(s->plan, "gid", 0)) < 0)))
+        r = -errno;
+    close(fd);
+    return r < 0 ? shepherd_fail(s, r, "system", "%s: %s", name, strerror(-r)) : 0;
+}
+
+/* MUSTER_SOCKET: where the job tells of its checkpoints. The name may be long, so it is bound below a descriptor. */
+static int ear_open(struct shepherd *s, int dir)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return shepherd_fail(s, -errno, "system", "socket: %s", strerror(errno));
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/socket", dir);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0 ||
+        (util_flag(s->plan, "switch") && fchownat(dir, "socket", (uid_t)util_i64(s->plan, "uid", 0),
+                                                  (gid_t)util_i64(s->plan, "gid", 0), AT_SYMLINK_NOFOLLOW) < 0)) {
+        int r = shepherd_fail(s, -errno, "system", "socket of the job: %s", strerror(errno));
+
+        close(fd);
+        return r;
+    }
+    s->ear = fd;
+    return 0;
+}
+
+static int job_dir(struct shepherd *s)
+{
+    bool owner = util_flag(s->plan, "switch");
+    uid_t uid = (uid_t)util_i64(s->plan, "uid", 0);
+    gid_t gid = (gid_t)util_i64(s->plan, "gid", 0);
+    int dir, r;
+
+    (void)util_tree_remove(s->dir, "job");
+    if (mkdirat(s->dir, "job", 0700) < 0 || mkdirat(s->dir, "job/tmp", 0700) < 0 ||
+        (owner && (fchownat(s->dir, "job/tmp", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+                   fchownat(s->dir, "job", uid, gid, AT_SYMLINK_NOFOLLOW) < 0)))
+        return shepherd_fail(s, -errno, "system", "directory of the job: %s", strerror(errno));
+    dir = openat(s->dir, "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return shepherd_fail(s, -errno, "system", "directory of the job: %s", strerror(errno));
+    r = job_file(s, dir, "script", util_text(s->plan, "script"), 0700);
+    if (r == 0)
+        r = job_file(s, dir, "hosts", util_text(s->plan, "hosts"), 0600);
+    if (r == 0)
+        r = ear_open(s, dir);
+    close(dir);
+    return r;
+}
+
+static int pipe_open(int *ret_read, int *ret_write, bool nonblock)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    if (nonblock && fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return -errno;
+    }
+    *ret_read = ends[0];
+    *ret_write = ends[1];
+    return 0;
+}
+
+static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan, int gate)
+{
+    bool apart = proc->err.log != UINT32_MAX || proc->err.file != UINT32_MAX;
+    struct child_ends ends = { .gate = gate, .status = -1, .out = -1, .err = -1 };
+    int r = pipe_open(&proc->status_fd, &ends.status, true);
+
+    if (r == 0)
+        r = pipe_open(&proc->out.fd, &ends.out, true);
+    if (r == 0 && apart)
+        r = pipe_open(&proc->err.fd, &ends.err, true);
+    if (r == 0) {
+        proc->pid = fork();
+        if (proc->pid == 0)
+            shepherd_child(s, plan, &ends);
+        r = proc->pid < 0 ? -errno : 0;
+    }
+    if (ends.status >= 0)
+        close(ends.status);
+    if (ends.out >= 0)
+        close(ends.out);
+    if (ends.err >= 0)
+        close(ends.err);
+    return r < 0 ? shepherd_fail(s, r, "system", "fork: %s", strerror(-r)) : 0;
+}
+
+static int procs_start(struct shepherd *s)
+{
+    const json_t *procs = json_object_get(s->plan, "procs"), *plan;
+    size_t i, count = json_array_size(procs);
+    int gate, r = pipe_open(&gate, &s->gate, false);
+
+    if (r < 0)
+        return shepherd_fail(s, r, "system", "pipe: %s", strerror(-r));
+    json_array_foreach(procs, i, plan)
+    {
+        r = proc_start(s, &s->procs[i], plan, gate);
+        if (r < 0)
+            break;
+        s->proc_count++;
+    }
+    close(gate);
+    return s->proc_count == count ? 0 : r;
+}
+
+int shepherd_prepare(struct shepherd *s)
+{
+    size_t count = json_array_size(json_object_get(s->plan, "procs"));
+    int r;
+
+    if (count > PROCS_MAX)
+        return shepherd_fail(s, -E2BIG, "user", "%zu tasks on one node, the limit is %d", count, PROCS_MAX);
+    s->procs = mem_zalloc(count ? count : 1, sizeof(*s->procs));
+    if (!s->procs)
+        return shepherd_fail(s, -ENOMEM, "system", "no memory");
+    for (size_t i = 0; i < count; i++) {
+        s->procs[i].status_fd = s->procs[i].out.fd = s->procs[i].err.fd = -1;
+        s->procs[i].err.log = s->procs[i].err.file = UINT32_MAX;
+    }
+    r = group_make(s);
+    if (r == 0)
+        r = job_dir(s);
+    if (r == 0)
+        r = shepherd_open_sinks(s);
+    if (r == 0)
+        r = procs_start(s);
+    return r;
+}
+
+void shepherd_open_gate(struct shepherd *s)
+{
+    if (s->started)
+        return;
+    s->started = clock_real();
+    for (uint32_t i = 0; i < s->proc_count; i++)
+        (void)util_write_all(s->gate, "g", 1);
+    if (s->gate >= 0)
+        close(s->gate);
+    s->gate = -1;
+    shepherd_set_state(s, TASK_RUNNING);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shepherd_stop.c - how a task is told to leave, and made to.
+ *
+ * First the notice file, then a signal to every process of the task, then, after the grace, SIGKILL. The shell that
+ * runs a script is spared the signal unless it has a trap for it: it would die at once and take the exit code of the
+ * program, which may say "I saved, run me again", with it. Commands such a shell starts afterwards are told as well
+ * (nudge).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/off_gpu.h"
+#include "agent/procs.h"
+#include "agent/shepherd.h"
+#include "agent/util.h"
+
+#define NUDGE_EVERY (200 * USEC_MSEC)
+#define GRACE_DEFAULT_MS 30000
+
+int shepherd_pids(const struct shepherd *s, pid_t *ret_pids, int max)
+{
+    return s->cgroup[0] ? cgroup_pids(s->cgroup, ret_pids, max) : procs_below(getpid(), s->mover, ret_pids, max);
+}
+
+static bool is_leader(const struct shepherd *s, pid_t pid)
+{
+    for (uint32_t i = 0; i < s->proc_count; i++)
+        if (s->procs[i].pid == pid && !s->procs[i].gone)
+            return true;
+    return false;
+}
+
+/* Does the shell have a child that can answer for it? */
+static bool has_child(pid_t pid, const pid_t *pids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (pids[i] != pid && procs_parent(pids[i]) == pid)
+            return true;
+    return false;
+}
+
+static void signal_all(struct shepherd *s, int number, bool spare)
+{
+    static pid_t pids[TASK_PIDS_MAX];
+    int count = shepherd_pids(s, pids, TASK_PIDS_MAX);
+    bool shell = spare && util_text(s->plan, "script") != NULL;
+
+    if (count > TASK_PIDS_MAX)
+        count = TASK_PIDS_MAX;
+    for (int i = 0; i < count; i++) {
+        if (shell && is_leader(s, pids[i]) && !procs_catches(pids[i], number) && has_child(pids[i], pids, count))
+            continue;
+        (void)kill(pids[i], number);
+    }
+}
+
+/* Commands of the shells, as they are now. */
+static int commands(const struct shepherd *s, pid_t *ret_pids, int max)
+{
+    static pid_t pids[TASK_PIDS_MAX];
+    int count = shepherd_pids(s, pids, TASK_PIDS_MAX), found = 0;
+
+    for (int i = 0; i < count && i < TASK_PIDS_MAX && found < max; i++)
+        if (is_leader(s, procs_parent(pids[i])))
+            ret_pids[found++] = pids[i];
+    return found;
+}
+
+/* Has the shell of a script started something since it was told to stop? */
+static bool went_on(const struct shepherd *s)
+{
+    pid_t now[COMMANDS_MAX];
+    int count = commands(s, now, COMMANDS_MAX);
+
+    for (int i = 0; i < count; i++) {
+        bool known = false;
+
+        for (int k = 0; k < s->command_count && !known; k++)
+            known = s->commands[k] == now[i];
+        if (!known)
+            return true;
+    }
+    return false;
+}
+
+void shepherd_signal(struct shepherd *s, int number)
+{
+    if (number <= 0 || number >= NSIG || !s->started)
+        return;
+    signal_all(s, number, true);
+}
+
+void shepherd_nudge(struct shepherd *s)
+{
+    s->nudge_at = s->state == TASK_STOPPING ? clock_boot() + NUDGE_EVERY : 0;
+    if (s->state != TASK_STOPPING || s->gone_count == s->proc_count || s->nudged || !util_text(s->plan, "script"))
+        return;
+    if (went_on(s)) {
+        s->nudged = true;
+        signal_all(s, s->stop_signal, false);
+    }
+}
+
+int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline)
+{
+    json_t *notice =
+        json_pack("{ss,sI,ss,sI}", "kind", util_text(order, "kind") ? util_text(order, "kind") : "cancel", "deadline",
+                  (json_int_t)(deadline / USEC_SEC), "by", util_text(order, "by") ? util_text(order, "by") : "",
+                  "grace_seconds", (json_int_t)(util_i64(order, "grace_ms", 0) / 1000));
+    int dir = openat(s->dir, "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = -EBADF;
+
+    if (dir >= 0) {
+        r = util_json_put(dir, "notice.json", notice, false);
+        if (r == 0)
+            (void)fchmodat(dir, "notice.json", 0644, 0);
+        close(dir);
+    }
+    json_decref(notice);
+    return r;
+}
+
+void shepherd_stop(struct shepherd *s, const json_t *order)
+{
+    const char *kind = util_text(order, "kind");
+    int64_t grace = util_i64(order, "grace_ms", util_i64(s->plan, "grace_ms", GRACE_DEFAULT_MS));
+    usec_t until = clock_boot() + grace * USEC_MSEC;
+    int number = (int)util_i64(order, "signal", 0);
+
+    /* A second order can only shorten the grace. */
+    if (s->state == TASK_STOPPING) {
+        if (!s->kill_at || until < s->kill_at)
+            s->kill_at = until;
+        return;
+    }
+    (void)snprintf(s->cause, sizeof(s->cause), "%.15s", kind ? kind : "cancel");
+    if (!s->started || s->hold || grace <= 0) {
+        shepherd_kill(s, s->cause);
+        return;
+    }
+    (void)shepherd_notice(s, order, clock_real() + grace * USEC_MSEC);
+    if (s->state == TASK_SUSPENDED || s->mover)
+        shepherd_suspend(s, false); /* it cannot answer asleep */
+    s->stop_signal = number > 0 && number < NSIG ? number : (int)util_i64(s->plan, "signal", SIGTERM);
+    s->kill_at = until;
+    shepherd_set_state(s, TASK_STOPPING);
+    s->command_count = commands(s, s->commands, COMMANDS_MAX);
+    signal_all(s, s->stop_signal, true);
+    s->nudge_at = clock_boot() + NUDGE_EVERY;
+}
+
+void shepherd_kill(struct shepherd *s, const char *cause)
+{
+    if (!s->cause[0])
+        (void)snprintf(s->cause, sizeof(s->cause), "%.15s", cause);
+    if (strcmp(s->cause, "exit") == 0)
+        s->cause[0] = '\0'; /* a neighbour failed: the task's own end */
+    s->over = true;
+}
+
+/* Nothing of the task may outlive this: not a process that made its own session, not one that is being forked now. */
+void shepherd_sweep(struct shepherd *s)
+{
+    static pid_t pids[TASK_PIDS_MAX];
+    const struct timespec nap = { 0, 2 * 1000 * 1000 };
+
+    if (s->gate >= 0)
+        close(s->gate);
+    s->gate = -1;
+    if (s->mover)
+        (void)kill(s->mover, SIGKILL);
+    for (;;) {
+        int status, count = shepherd_pids(s, pids, TASK_PIDS_MAX);
+        pid_t pid;
+
+        if (count > 0 && (!s->cgroup[0] || cgroup_kill(s->cgroup) < 0))
+            for (int i = 0; i < count && i < TASK_PIDS_MAX; i++)
+                (void)kill(pids[i], SIGKILL);
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            for (uint32_t i = 0; i < s->proc_count; i++)
+                if (s->procs[i].pid == pid && !s->procs[i].gone) {
+                    s->procs[i].gone = true;
+                    s->procs[i].status = status;
+                }
+        /* What is not in the group, or not yet, is still below this process: it is the reaper of all of them. */
+        if (pid == 0 && s->cgroup[0]) {
+            count = procs_below(getpid(), 0, pids, TASK_PIDS_MAX);
+            for (int i = 0; i < count && i < TASK_PIDS_MAX; i++)
+                (void)kill(pids[i], SIGKILL);
+        }
+        if (pid < 0 && errno == ECHILD && shepherd_pids(s, pids, 1) == 0 &&
+            (!s->cgroup[0] || cgroup_busy(s->cgroup) <= 0))
+            break;
+        (void)nanosleep(&nap, NULL);
+        for (uint32_t i = 0; i < s->proc_count; i++) {
+            if (s->procs[i].out.fd >= 0)
+                (void)shepherd_copy(s, &s->procs[i].out);
+            if (s->procs[i].err.fd >= 0)
+                (void)shepherd_copy(s, &s->procs[i].err);
+        }
+    }
+    if (s->cgroup[0] && cgroup_number(s->cgroup, "memory.events", "oom_kill") > 0)
+        (void)json_object_set_new(s->plan, "oom_killed", json_true());
+}
+
+static void hold_all(struct shepherd *s, bool frozen)
+{
+    if (!s->cgroup[0] || cgroup_freeze(s->cgroup, frozen) < 0)
+        signal_all(s, frozen ? SIGSTOP : SIGCONT, false);
+}
+
+/* Off the GPU first, where the runtime library is in the program; then every process sleeps. On the way back the other
+ * way round. */
+void shepherd_suspend(struct shepherd *s, bool suspend)
+{
+    static pid_t pids[TASK_PIDS_MAX];
+    int count;
+
+    if (s->mover || (suspend ? s->state != TASK_RUNNING : s->state != TASK_SUSPENDED))
+        return;
+    if (!suspend) {
+        hold_all(s, false);
+        shepherd_set_state(s, TASK_RUNNING);
+    }
+    count = shepherd_pids(s, pids, TASK_PIDS_MAX);
+    s->moving_back = !suspend;
+    s->mover = off_gpu_start(pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count, suspend);
+    if (s->mover > 0)
+        return;
+    s->mover = 0;
+    if (suspend) {
+        hold_all(s, true);
+        shepherd_set_state(s, TASK_SUSPENDED);
+    }
+}
+
+void shepherd_moved(struct shepherd *s, int status)
+{
+    (void)status;
+    s->mover = 0;
+    if (s->moving_back || s->state != TASK_RUNNING)
+        return;
+    hold_all(s, true);
+    shepherd_set_state(s, TASK_SUSPENDED);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shepherd_tell.c - what a shepherd says: to the agent, to the disk; and what the job says to it.
+ *
+ * Agent and shepherd exchange lines of JSON. Whoever connects is told the present state first, so an agent that was
+ * away knows where it is. A job says `ckpt step=1200 path=/ckpt/1200` on MUSTER_SOCKET.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/shepherd.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+#include "wire/json_read.h"
+
+enum { EXIT_SAVED = 85 };
+
+static void status_split(int status, int *ret_exit, int *ret_signal)
+{
+    *ret_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    *ret_exit = *ret_signal ? 128 + *ret_signal : WEXITSTATUS(status);
+}
+
+/* The one that failed first and ended the others; else the highest exit code of all, or the signal of the first that
+ * died of one. When they were told to leave, "saved, run me again" from one of them is what counts. */
+static void ending(const struct shepherd *s, int *ret_exit, int *ret_signal)
+{
+    *ret_exit = 0;
+    *ret_signal = 0;
+    if (s->failed) {
+        status_split(s->failed_status, ret_exit, ret_signal);
+        return;
+    }
+    for (uint32_t i = 0; s->cause[0] && i < s->proc_count; i++)
+        if (s->procs[i].gone && WIFEXITED(s->procs[i].status) && WEXITSTATUS(s->procs[i].status) == EXIT_SAVED) {
+            *ret_exit = EXIT_SAVED;
+            return;
+        }
+    for (uint32_t i = 0; i < s->proc_count; i++) {
+        int status = s->procs[i].status;
+
+        if (!s->procs[i].gone)
+            continue;
+        if (WIFEXITED(status) && WEXITSTATUS(status) > *ret_exit)
+            *ret_exit = WEXITSTATUS(status);
+        if (WIFSIGNALED(status) && !*ret_signal)
+            *ret_signal = WTERMSIG(status);
+    }
+    if (*ret_signal && *ret_exit < 128 + *ret_signal)
+        *ret_exit = 128 + *ret_signal;
+}
+
+static void news_of_end(const struct shepherd *s, json_t *news)
+{
+    const char *cause = s->cause[0] ? s->cause : "exit";
+    bool oom = s->cgroup[0] && util_flag(s->plan, "oom_killed");
+    int code, number;
+
+    ending(s, &code, &number);
+    if (!s->cause[0])
+        cause = oom ? "oom" : number ? "signal" : "exit";
+    (void)json_object_set_new(news, "exit", json_integer(code));
+    (void)json_object_set_new(news, "signal", json_integer(number));
+    (void)json_object_set_new(news, "oom", json_boolean(oom));
+    (void)json_object_set_new(news, "cause", json_string(cause));
+    if (s->words[0])
+        (void)json_object_set_new(news, "words", json_string(s->words));
+}
+
+json_t *shepherd_news(const struct shepherd *s)
+{
+    json_t *news = json_object();
+
+    (void)json_object_set_new(news, "state", json_string(task_state_name(s->state)));
+    (void)json_object_set_new(news, "at", json_integer(clock_real()));
+    (void)json_object_set_new(news, "started", json_integer(s->started));
+    if (s->proc_count)
+        (void)json_object_set_new(news, "pid", json_integer(s->procs[0].pid));
+    if (s->state == TASK_EXITED)
+        news_of_end(s, news);
+    if (s->state == TASK_REFUSED) {
+        (void)json_object_set_new(news, "cause", json_string(s->words));
+        (void)json_object_set_new(news, "blame", json_string(s->blame));
+    }
+    if (s->state == TASK_STOPPING)
+        (void)json_object_set_new(news, "cause", json_string(s->cause));
+    return news;
+}
+
+void shepherd_tell(struct shepherd *s, json_t *news)
+{
+    char *text = s->peer >= 0 && news ? json_dumps(news, JSON_COMPACT) : NULL;
+
+    json_decref(news);
+    if (!text)
+        return;
+    if (send(s->peer, text, strlen(text), MSG_NOSIGNAL | MSG_MORE) < 0 || send(s->peer, "\n", 1, MSG_NOSIGNAL) < 0) {
+        close(s->peer);
+        s->peer = -1;
+    }
+    mem_free(text);
+}
+
+void shepherd_set_state(struct shepherd *s, enum task_state state)
+{
+    s->state = state;
+    if (state != TASK_PREPARING)
+        shepherd_tell(s, shepherd_news(s));
+}
+
+void shepherd_listen(struct shepherd *s)
+{
+    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    /* The newest agent is the one that lives. */
+    if (s->peer >= 0)
+        close(s->peer);
+    s->peer = fd;
+    buf_clear(&s->heard);
+    if (s->state != TASK_PREPARING && s->state != TASK_EXITED && s->state != TASK_REFUSED)
+        shepherd_tell(s, shepherd_news(s));
+    if (s->ckpt)
+        shepherd_tell(s, json_pack("{sO}", "ckpt", s->ckpt));
+}
+
+static void order_take(struct shepherd *s, const json_t *order)
+{
+    const char *what = util_text(order, "do");
+
+    if (!what)
+        return;
+    if (strcmp(what, "go") == 0 && (s->state == TASK_READY || s->state == TASK_PREPARING)) {
+        if (s->state == TASK_READY)
+            shepherd_open_gate(s);
+        else
+            (void)json_object_set_new(s->plan, "go", json_true());
+    } else if (strcmp(what, "stop") == 0) {
+        shepherd_stop(s, order);
+    } else if (strcmp(what, "kill") == 0) {
+        shepherd_kill(s, util_text(order, "cause") ? util_text(order, "cause") : "cancel");
+    } else if (strcmp(what, "suspend") == 0 || strcmp(what, "resume") == 0) {
+        shepherd_suspend(s, what[0] == 's');
+    } else if (strcmp(what, "signal") == 0) {
+        shepherd_signal(s, (int)util_i64(order, "signal", 0));
+    } else if (strcmp(what, "end") == 0) {
+        s->end = util_i64(order, "end", 0);
+        s->warned = false;
+    }
+}
+
+void shepherd_heard(struct shepherd *s)
+{
+    char part[4096], *line, *end;
+    ssize_t n = recv(s->peer, part, sizeof(part), 0);
+    size_t used = 0;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0)
+        buf_put(&s->heard, part, (size_t)n);
+    if (n <= 0 || s->heard.error) {
+        close(s->peer);
+        s->peer = -1;
+        buf_clear(&s->heard);
+        return;
+    }
+    while ((end = memchr(s->heard.data + used, '\n', s->heard.size - used))) {
+        json_t *order = NULL;
+
+        line = s->heard.data + used;
+        used = (size_t)(end - s->heard.data) + 1;
+        if (json_read("agent", line, (size_t)(end - line), &order, NULL) == 0)
+            order_take(s, order);
+        json_decref(order);
+    }
+    memmove(s->heard.data, s->heard.data + used, s->heard.size - used);
+    s->heard.size -= used;
+}
+
+/* "ckpt step=1200 path=/ckpt/1200": words may be missing, others are not ours to know. */
+static void line_take(struct shepherd *s, char *line)
+{
+    json_t *ckpt;
+    char *word;
+
+    line[strcspn(line, "\r\n")] = '\0';
+    word = strsep(&line, " ");
+    if (strcmp(word, "ckpt") != 0)
+        return;
+    ckpt = json_object();
+    while ((word = strsep(&line, " "))) {
+        if (strncmp(word, "step=", 5) == 0)
+            (void)json_object_set_new(ckpt, "step", json_integer(strtoll(word + 5, NULL, 10)));
+        else if (strncmp(word, "path=", 5) == 0)
+            (void)json_object_set_new(ckpt, "path", json_string(word + 5));
+    }
+    (void)json_object_set_new(ckpt, "at", json_integer(clock_real()));
+    json_decref(s->ckpt);
+    s->ckpt = ckpt;
+    shepherd_tell(s, json_pack("{sO}", "ckpt", s->ckpt));
+}
+
+static void speaker_accept(struct shepherd *s)
+{
+    int fd = accept4(s->ear, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    for (uint32_t i = 0; i < SPEAKERS_MAX; i++)
+        if (s->speakers[i].fd < 0) {
+            s->speakers[i].fd = fd;
+            s->speakers[i].size = 0;
+            return;
+        }
+    close(fd);
+}
+
+void shepherd_spoken(struct shepherd *s, uint32_t speaker)
+{
+    char *line, *end;
+    ssize_t n;
+
+    if (speaker == UINT32_MAX) {
+        speaker_accept(s);
+        return;
+    }
+    line = s->speakers[speaker].line;
+    n = recv(s->speakers[speaker].fd, line + s->speakers[speaker].size, SPEAK_LINE_MAX - 1 - s->speakers[speaker].size,
+             0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0)
+        s->speakers[speaker].size += (size_t)n;
+    line[s->speakers[speaker].size] = '\0';
+    while ((end = strchr(line, '\n'))) {
+        char one[SPEAK_LINE_MAX];
+
+        (void)snprintf(one, sizeof(one), "%.*s", (int)(end - line), line);
+        line_take(s, one);
+        s->speakers[speaker].size -= (size_t)(end + 1 - line);
+        memmove(line, end + 1, s->speakers[speaker].size + 1);
+    }
+    if (n > 0 && s->speakers[speaker].size < SPEAK_LINE_MAX - 1)
+        return;
+    if (n <= 0 && s->speakers[speaker].size > 0)
+        line_take(s, line); /* a last line without its end */
+    close(s->speakers[speaker].fd);
+    s->speakers[speaker].fd = -1;
+}
+
+int shepherd_record(struct shepherd *s)
+{
+    json_t *news;
+    int r;
+
+    s->state = s->blame[0] && !s->started ? TASK_REFUSED : TASK_EXITED;
+    news = shepherd_news(s);
+    r = util_json_put(s->dir, "exit.json", news, true);
+    json_decref(news);
+    return r;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* task.c - the tasks of a node as the agent sees them.
+ *
+ * The agent is the second lock on a GPU: a launch that names one which a task of this node has not left waits here, no
+ * matter what the controller believes. Every change of state is reported; an order for what is so already repeats the
+ * last report.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/util.h"
+#include "base/alloc.h"
+#include "io/log.h"
+
+bool task_over(const struct task *task)
+{
+    return task->state == TASK_EXITED || task->state == TASK_REFUSED;
+}
+
+struct task *task_find(struct agent *agent, const struct task_id *id)
+{
+    for (struct task *task = agent->tasks; task; task = task->next)
+        if (task->id.job == id->job && task->id.attempt == id->attempt && task->id.rank == id->rank)
+            return task;
+    return NULL;
+}
+
+struct task *task_new(struct agent *agent, const struct task_id *id)
+{
+    struct task *task = mem_zalloc(1, sizeof(*task));
+
+    if (!task)
+        return NULL;
+    task->agent = agent;
+    task->id = *id;
+    (void)snprintf(task->name, sizeof(task->name), "%lld.%u.%u", (long long)id->job, id->attempt, id->rank);
+    task->next = agent->tasks;
+    agent->tasks = task;
+    return task;
+}
+
+void task_free(struct task *task)
+{
+    struct task **at = &task->agent->tasks;
+
+    while (*at && *at != task)
+        at = &(*at)->next;
+    if (*at)
+        *at = task->next;
+    shep_detach(task);
+    loop_timer_free(task->timer);
+    json_decref(task->report);
+    if (task->launch.order)
+        launch_done(&task->launch);
+    mem_free(task);
+}
+
+int task_dir(const struct task *task)
+{
+    char path[TASK_NAME_MAX + 8];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "tasks/%s", task->name);
+    fd = openat(task->agent->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static mgpu_t share_of(const struct task *task)
+{
+    mgpu_t share = task->launch.spec.gpu_share;
+
+    return share > 0 && share < MGPU_ONE ? share : MGPU_ONE;
+}
+
+static const struct launch_node *here(const struct task *task)
+{
+    return task->launch.order ? &task->launch.nodes[task->id.rank] : NULL;
+}
+
+static bool gpus_free(const struct task *task)
+{
+    const struct launch_node *node = here(task);
+
+    for (uint32_t i = 0; node && i < node->gpu_count; i++)
+        if (task->agent->gpu_used[node->gpus[i]] + share_of(task) > MGPU_ONE)
+            return false;
+    return true;
+}
+
+static void gpus_hold(struct task *task, bool hold)
+{
+    const struct launch_node *node = here(task);
+
+    if (task->holding == hold)
+        return;
+    task->holding = hold;
+    for (uint32_t i = 0; node && i < node->gpu_count; i++)
+        task->agent->gpu_used[node->gpus[i]] += hold ? share_of(task) : -share_of(task);
+}
+
+void task_hold(struct task *task)
+{
+    gpus_hold(task, true);
+}
+
+void task_set_state(struct task *task, enum task_state state, json_t *more)
+{
+    json_t *report = more ? more : json_object();
+
+    task->state = state;
+    (void)json_object_set_new(report, "job", json_integer(task->id.job));
+    (void)json_object_set_new(report, "attempt", json_integer(task->id.attempt));
+    (void)json_object_set_new(report, "rank", json_integer(task->id.rank));
+    (void)json_object_set_new(report, "state", json_string(task_state_name(state)));
+    json_decref(task->report);
+    task->report = json_deep_copy(report);
+    if (task->clean)
+        json_decref(report);
+    else
+        agent_report(task->agent, report);
+    if (state == TASK_SUSPENDED || task_over(task)) {
+        gpus_hold(task, false);
+        task_gpus_left(task->agent);
+    } else if (!task->waiting) {
+        gpus_hold(task, true);
+    }
+}
+
+void task_repeat(struct task *task)
+{
+    if (task->report)
+        agent_report(task->agent, json_deep_copy(task->report));
+}
+
+static void task_refuse(struct task *task, const char *blame, const char *words)
+{
+    log_warn("task refused", "node", task->agent->config.node, "task", task->name, "why", words);
+    task->waiting = false;
+    task_set_state(task, TASK_REFUSED, json_pack("{ss,ss}", "cause", words, "blame", blame));
+}
+
+/* Who may run here: root becomes anyone but itself; others only themselves. */
+static int user_check(const struct task *task, struct error *err)
+{
+    const struct launch *l = &task->launch;
+    uid_t me = geteuid();
+
+    if (l->uid < 0 || l->gid < 0)
+        return error_set(err, -EPERM, "the order names no user");
+    if (me != 0 && l->uid != (int64_t)me)
+        return error_set(err, -EPERM, "this agent runs as uid %u and cannot start tasks of uid %lld", me,
+                         (long long)l->uid);
+    if (l->uid == 0 && !task->agent->config.allow_root)
+        return error_set(err, -EPERM, "tasks of root are not allowed on this node");
+    return 0;
+}
+
+static int gpus_check(const struct task *task, struct error *err)
+{
+    const struct launch_node *node = here(task);
+
+    for (uint32_t i = 0; node && i < node->gpu_count; i++)
+        if (node->gpus[i] >= task->agent->gpus->count)
+            return error_set(err, -ENODEV, "GPU %u is not on this node, which has %u", node->gpus[i],
+                             task->agent->gpus->count);
+    return 0;
+}
+
+/* GPUs are free: begin. */
+static void task_begin(struct task *task)
+{
+    struct error err = { 0 };
+    int r;
+
+    task->waiting = false;
+    gpus_hold(task, true);
+    if (task->emulated)
+        r = emulate_start(task);
+    else
+        r = shep_start(task, &err);
+    if (r < 0) {
+        bool user = r == -EINVAL || r == -EOPNOTSUPP;
+
+        task_refuse(task, user ? "user" : "system", err.text[0] ? err.text : strerror(-r));
+    }
+}
+
+static int order_save(struct task *task, json_t *order)
+{
+    char path[TASK_NAME_MAX + 8];
+    int dir, r;
+
+    (void)snprintf(path, sizeof(path), "tasks/%s", task->name);
+    r = util_dir_make(task->agent->dir, path, 0711);
+    if (r < 0)
+        return r;
+    dir = task_dir(task);
+    if (dir < 0)
+        return dir;
+    r = util_json_put(dir, "order.json", order, false);
+    close(dir);
+    return r;
+}
+
+/* Also after a restart of the agent, for one that had not begun. */
+void task_accept(struct task *task, json_t *order)
+{
+    struct error err = { 0 };
+    int r = launch_read(order, &task->launch, &err);
+
+    if (r == 0)
+        r = user_check(task, &err);
+    if (r == 0)
+        r = gpus_check(task, &err);
+    if (r < 0) {
+        task_refuse(task, r == -EINVAL ? "user" : "system", err.text);
+        return;
+    }
+    task->emulated = task->launch.spec.emulate_run > 0 && task->agent->gpus->fake;
+    if (!gpus_free(task)) {
+        task->waiting = true;
+        return;
+    }
+    task_begin(task);
+}
+
+void task_launch(struct agent *agent, json_t *order)
+{
+    const struct task_id id = { util_i64(order, "job", 0), (uint32_t)util_i64(order, "attempt", 0),
+                                (uint32_t)util_i64(order, "rank", 0) };
+    struct task *task = task_find(agent, &id);
+    int r;
+
+    if (task) {
+        usec_t end = util_i64(order, "end", 0);
+
+        if (task->launch.order && end != task->launch.end) {
+            task->launch.end = end;
+            shep_tell(task, json_pack("{ss,sI}", "do", "end", "end", (json_int_t)end));
+        }
+        task_repeat(task);
+        if (util_flag(order, "go") && task->state == TASK_READY)
+            task_go(task);
+        return;
+    }
+    task = task_new(agent, &id);
+    if (!task) {
+        log_err("no memory for a task", "node", agent->config.node);
+        return;
+    }
+    r = order_save(task, order);
+    if (r < 0) {
+        task_refuse(task, "system", strerror(-r));
+        return;
+    }
+    task_accept(task, order);
+}
+
+/* Somebody has left: who waits for those GPUs may begin, first come first served. The list has the newest first. */
+void task_gpus_left(struct agent *agent)
+{
+    for (;;) {
+        struct task *oldest = NULL;
+
+        for (struct task *task = agent->tasks; task; task = task->next)
+            if ((task->waiting || task->want_resume) && !task_over(task) && gpus_free(task))
+                oldest = task;
+        if (!oldest || agent->set->stopping)
+            return;
+        if (oldest->waiting) {
+            task_begin(oldest);
+        } else {
+            oldest->want_resume = false;
+            task_suspend(oldest, false);
+        }
+    }
+}
+
+void task_go(struct task *task)
+{
+    if (task->state != TASK_READY && task->state != TASK_PREPARING) {
+        task_repeat(task);
+        return;
+    }
+    if (task->launch.order)
+        task->launch.go = true;
+    if (task->waiting)
+        return;
+    if (task->emulated)
+        emulate_go(task);
+    else
+        shep_tell(task, json_pack("{ss}", "do", "go"));
+}
+
+void task_stop(struct task *task, const json_t *order)
+{
+    const char *kind = util_text(order, "kind");
+    json_t *copy;
+
+    if (task_over(task)) {
+        task_repeat(task);
+        return;
+    }
+    if (task->waiting) {
+        task_kill(task, kind ? kind : "cancel");
+        return;
+    }
+    if (task->emulated) {
+        emulate_stop(task, order);
+        return;
+    }
+    copy = json_deep_copy(order);
+    (void)json_object_set_new(copy, "do", json_string("stop"));
+    shep_tell(task, copy);
+}
+
+void task_kill(struct task *task, const char *cause)
+{
+    if (task_over(task))
+        return;
+    if (task->waiting) {
+        task->waiting = false;
+        task_set_state(task, TASK_EXITED,
+                       json_pack("{si,si,sb,ss}", "exit", 137, "signal", 9, "oom", 0, "cause", cause));
+    } else if (task->emulated) {
+        emulate_end(task, 137, cause);
+    } else {
+        shep_tell(task, json_pack("{ss,ss}", "do", "kill", "cause", cause));
+    }
+}
+
+void task_suspend(struct task *task, bool suspend)
+{
+    if (task->state == (suspend ? TASK_SUSPENDED : TASK_RUNNING) || task_over(task)) {
+        task_repeat(task);
+        return;
+    }
+    if (!suspend && !gpus_free(task)) {
+        task->want_resume = true;
+        return;
+    }
+    task->want_resume = false;
+    if (!suspend)
+        gpus_hold(task, true);
+    if (task->emulated)
+        emulate_suspend(task, suspend);
+    else
+        shep_tell(task, json_pack("{ss}", "do", suspend ? "suspend" : "resume"));
+}
+
+void task_signal(struct task *task, int number)
+{
+    if (!task->emulated)
+        shep_tell(task, json_pack("{ss,si}", "do", "signal", "signal", number));
+}
+
+/* Its end is known, or nobody wants to know: what is left of it goes. Its output stays in the spool. */
+void task_clean(struct task *task)
+{
+    struct agent *agent = task->agent;
+    char path[TASK_NAME_MAX + 8];
+    int r;
+
+    if (!task_over(task)) {
+        task->clean = true;
+        task_kill(task, "cancel");
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "tasks/%s", task->name);
+    r = util_tree_remove(agent->dir, path);
+    if (r < 0)
+        log_warn("cannot remove", "node", agent->config.node, "task", task->name, "why", strerror(-r));
+    task_free(task);
+}
+
+void task_news(struct task *task, json_t *news)
+{
+    const json_t *ckpt = json_object_get(news, "ckpt");
+    int state = task_state_find(util_text(news, "state"));
+
+    if (ckpt) {
+        agent_report(task->agent, json_pack("{sI,sI,sI,ss,sO}", "job", (json_int_t)task->id.job, "attempt",
+                                            (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank, "state",
+                                            task_state_name(task->state), "ckpt", ckpt));
+        json_decref(news);
+        return;
+    }
+    if (state < 0 || task_over(task) || (state == (int)task->state && task->report)) {
+        json_decref(news);
+        return;
+    }
+    task->pid = util_i64(news, "pid", 0);
+    task->started = util_i64(news, "started", 0);
+    (void)json_object_del(news, "pid");
+    task_set_state(task, (enum task_state)state, news);
+    if (task_over(task) && task->clean)
+        task_clean(task);
+}

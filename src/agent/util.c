@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* util.c - see util.h. */
+#include "agent/util.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "wire/json_read.h"
+
+enum { JSON_FILE_MAX = 16 << 20, TREE_DEPTH_MAX = 256 };
+
+static usec_t clock_read(clockid_t id)
+{
+    struct timespec ts = { 0 };
+
+    (void)clock_gettime(id, &ts);
+    return (usec_t)ts.tv_sec * USEC_SEC + ts.tv_nsec / 1000;
+}
+
+usec_t clock_real(void)
+{
+    return clock_read(CLOCK_REALTIME);
+}
+
+usec_t clock_boot(void)
+{
+    return clock_read(CLOCK_BOOTTIME);
+}
+
+int64_t util_i64(const json_t *object, const char *key, int64_t fallback)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+const char *util_text(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+bool util_flag(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+int util_write_all(int fd, const void *data, size_t size)
+{
+    const char *p = data;
+
+    while (size > 0) {
+        ssize_t n = write(fd, p, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static int fd_read_all(int fd, size_t max, struct buf *buf)
+{
+    char part[16384];
+    ssize_t n;
+
+    buf->max = max;
+    while ((n = read(fd, part, sizeof(part))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        buf_put(buf, part, (size_t)n);
+        if (buf->error)
+            return buf->error;
+    }
+    return 0;
+}
+
+int util_file_get(int dir, const char *name, size_t max, struct bytes *ret_bytes, struct error *err)
+{
+    CLEANUP_BUF struct buf buf = BUF_INIT(0);
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY), r;
+
+    if (fd < 0)
+        return error_set(err, -errno, "%s: %s", name, strerror(errno));
+    r = fd_read_all(fd, max, &buf);
+    close(fd);
+    if (r < 0)
+        return error_set(err, r, "%s: %s", name, strerror(-r));
+    return buf_take(&buf, ret_bytes, err);
+}
+
+int util_file_put(int dir, const char *name, const void *data, size_t size, bool sync)
+{
+    char temporary[300];
+    int fd, r;
+
+    if (snprintf(temporary, sizeof(temporary), ".%s.new", name) >= (int)sizeof(temporary))
+        return -ENAMETOOLONG;
+    (void)unlinkat(dir, temporary, 0);
+    fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    r = util_write_all(fd, data, size);
+    if (r == 0 && sync && fsync(fd) < 0)
+        r = -errno;
+    close(fd);
+    if (r == 0 && renameat(dir, temporary, dir, name) < 0)
+        r = -errno;
+    if (r < 0)
+        (void)unlinkat(dir, temporary, 0);
+    else if (sync && dir != AT_FDCWD && fsync(dir) < 0)
+        r = -errno;
+    return r;
+}
+
+int util_json_put(int dir, const char *name, json_t *json, bool sync)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    int r;
+
+    if (!text)
+        return -ENOMEM;
+    r = util_file_put(dir, name, text, strlen(text), sync);
+    mem_free(text);
+    return r;
+}
+
+json_t *util_json_get(int dir, const char *name)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    json_t *json = NULL;
+
+    if (util_file_get(dir, name, JSON_FILE_MAX, &bytes, NULL) < 0 ||
+        json_read(name, bytes.data, bytes.size, &json, NULL) < 0)
+        return NULL;
+    return json;
+}
+
+static int tree_empty(int fd, dev_t device, int depth);
+
+/* One entry: a directory of the same file system is emptied first. */
+static int entry_remove(int dir, const char *name, dev_t device, int depth)
+{
+    struct stat st;
+    int fd, r;
+
+    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM && errno != EACCES)
+        return -errno;
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    r = fstat(fd, &st) < 0 ? -errno : st.st_dev != device ? -EXDEV : depth >= TREE_DEPTH_MAX ? -ELOOP : 0;
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    r = tree_empty(fd, device, depth + 1);
+    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && r == 0)
+        r = -errno;
+    return r;
+}
+
+/* Takes the descriptor. */
+static int tree_empty(int fd, dev_t device, int depth)
+{
+    DIR *stream = fdopendir(fd);
+    const struct dirent *entry;
+    int r = 0;
+
+    if (!stream) {
+        r = -errno;
+        close(fd);
+        return r;
+    }
+    while ((entry = readdir(stream))) {
+        int one;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        one = entry_remove(dirfd(stream), entry->d_name, device, depth);
+        if (one < 0 && r == 0)
+            r = one;
+    }
+    (void)closedir(stream);
+    return r;
+}
+
+int util_tree_remove(int dir, const char *name)
+{
+    struct stat st;
+
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    return entry_remove(dir, name, st.st_dev, 0);
+}
+
+int util_dir_make(int dir, const char *name, unsigned int mode)
+{
+    if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
+        return -errno;
+    return 0;
+}
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void util_base64_put(struct buf *out, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
+        char quad[4] = { base64_digits[v >> 18], base64_digits[v >> 12 & 63],
+                         left > 1 ? base64_digits[v >> 6 & 63] : '=', left > 2 ? base64_digits[v & 63] : '=' };
+
+        buf_put(out, quad, sizeof(quad));
+    }
+}
+
+static int digit_value(char c)
+{
+    const char *at = c ? strchr(base64_digits, c) : NULL;
+
+    return at ? (int)(at - base64_digits) : -1;
+}
+
+int util_base64_get(const char *text, size_t length, struct buf *out)
+{
+    if (length % 4)
+        return -EINVAL;
+    for (size_t i = 0; i < length; i += 4) {
+        bool last = i + 4 == length;
+        size_t pad = last && text[i + 3] == '=' ? text[i + 2] == '=' ? 2 : 1 : 0;
+        uint32_t v = 0;
+        char bytes[3];
+
+        for (size_t k = 0; k < 4; k++) {
+            int d = k >= 4 - pad ? 0 : digit_value(text[i + k]);
+
+            if (d < 0)
+                return -EINVAL;
+            v = v << 6 | (uint32_t)d;
+        }
+        bytes[0] = (char)(v >> 16);
+        bytes[1] = (char)(v >> 8);
+        bytes[2] = (char)v;
+        buf_put(out, bytes, 3 - pad);
+    }
+    return out->error;
+}
