@@ -118,6 +118,15 @@ static uint32_t share_new(struct ledger *ledger)
     return i;
 }
 
+void ledger_serve(struct ledger *ledger, const struct job *job, const uint32_t *servers, uint32_t count)
+{
+    for (uint32_t s = job->shares; s != SHARE_NONE && count; s = ledger->shares[s].next_of_job) {
+        ledger->shares[s].server = false;
+        for (uint32_t i = 0; i < count && !ledger->shares[s].server; i++)
+            ledger->shares[s].server = servers[i] == ledger->shares[s].gpu;
+    }
+}
+
 uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
                      enum share_role role)
 {
@@ -134,7 +143,8 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
                                             .next_of_gpu = gpu->shares,
                                             .amount = job->spec.share,
                                             .memory = job->spec.memory_mib,
-                                            .role = (uint8_t)role };
+                                            .role = (uint8_t)role,
+                                            .server = k < (uint32_t)job->spec.gpu_servers };
         job->shares = i;
         gpu->shares = i;
         if (role == ROLE_GUEST) {
@@ -174,7 +184,8 @@ int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const 
                                             .next_of_gpu = gpu->shares,
                                             .amount = job->spec.share,
                                             .memory = job->spec.memory_mib,
-                                            .off = true };
+                                            .off = true,
+                                            .server = k < (uint32_t)job->spec.gpu_servers };
         job->shares = i;
         gpu->shares = i;
     }

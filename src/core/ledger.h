@@ -28,6 +28,7 @@ struct share {
     uint32_t memory; /* MiB */
     uint8_t role;
     bool leaving;
+    bool server; /* a parameter server is there, not a worker */
     bool waits;  /* the job was given it while others were still leaving */
     bool off;    /* suspended: keeps its place in the list, counts for nothing */
     uint32_t on; /* in a virtual cluster's own ledger: the GPU that stands for this one */
@@ -78,6 +79,9 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, const 
 /* Gives them. `ledger_check` must have said 0. Returns how many of the GPUs others have not left yet. */
 uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
                      enum share_role role);
+
+/* Which of its GPUs serve parameters to the others; until told, those with the lowest numbers do. */
+void ledger_serve(struct ledger *ledger, const struct job *job, const uint32_t *servers, uint32_t count);
 
 /* Gives the job a place on these GPUs without anything of them. -EINVAL, -ENOSPC. */
 int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to);

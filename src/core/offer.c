@@ -31,7 +31,10 @@ static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
     if (spec->per_node && (spec->share < MGPU_ONE || spec->gpus % spec->per_node != 0))
         return error_set(err, -EINVAL, "job %lld: %d GPUs (of %d/1000 each) cannot be had as %u a node",
                          (long long)spec->id, spec->gpus, spec->share, spec->per_node);
-    if (spec->estimate < 0 || spec->time_limit < 0)
+    if (spec->gpu_servers < 0 || (spec->gpu_servers > 0 && spec->gpu_servers >= spec->gpus))
+        return error_set(err, -EINVAL, "job %lld: %d of %d GPUs are parameter servers; a worker at least is needed",
+                         (long long)spec->id, spec->gpu_servers, spec->gpus);
+    if (spec->estimate < 0 || spec->time_limit < 0 || spec->launch < 0 || spec->save < 0)
         return error_set(err, -EINVAL, "job %lld: a time below 0", (long long)spec->id);
     if (spec->priority < PRIORITY_MIN || spec->priority > PRIORITY_MAX)
         return error_set(err, -EINVAL, "job %lld: priority: expected %d to %d, got %d", (long long)spec->id,

@@ -14,13 +14,16 @@ struct place_ctx {
     const struct ledger *ledger;
     const int64_t *params;
     void *state;
-    uint32_t *out; /* room for every GPU of the cluster */
+    uint32_t *out;         /* room for every GPU of the cluster */
+    uint32_t *servers;     /* the same; those of out[] that are for parameter servers, in any order */
+    uint32_t server_count; /* 0: the lowest numbers are */
 };
 
 struct place_request {
     int32_t gpus;
     mgpu_t share;
-    uint32_t memory_mib; /* of a share of a GPU; whole GPUs were chosen by type */
+    uint32_t memory_mib;         /* of a share of a GPU; whole GPUs were chosen by type */
+    uint32_t servers, bandwidth; /* of a gang with parameter servers, and its traffic; see jobspec.h */
     uint16_t sku;
     uint16_t per_node; /* never asked of a policy: the core places such gangs itself, see exact.c */
     uint8_t level;     /* locality: 0 strictest; see the policy */

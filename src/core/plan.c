@@ -84,6 +84,8 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
                                      .share = cls->shape.share,
                                      .memory_mib = cls->shape.memory_mib,
                                      .sku = (uint16_t)sku,
+                                     .servers = cls->shape.servers,
+                                     .bandwidth = cls->shape.bandwidth,
                                      .per_node = cls->shape.per_node,
                                      .level = cls->shape.level };
     bool own = plan_own(plan), looked = vc->view.own != NULL;
@@ -93,6 +95,7 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
     /* What did not fit still does not, unless something was released since. */
     if (*refused == releases + 1)
         return -EBUSY;
+    vc->place.server_count = 0;
     own_look(core, vc, own);
     r = request.per_node ? exact_find(&vc->place, &request) : vc->policy.place->find(&vc->place, &request);
     own_look(core, vc, looked);
@@ -139,6 +142,27 @@ static bool any_bound(const struct core *core, const struct placement *to)
     return false;
 }
 
+void plan_serve(struct plan *plan, const uint32_t *servers, uint32_t count)
+{
+    plan->servers = servers;
+    plan->server_count = count;
+}
+
+/* Who serves on GPUs that were just given: as the planner said, or as the placement did that found them. */
+static void serve(struct plan *plan, const struct job *job, const struct placement *to)
+{
+    const struct place_ctx *place = &plan->core->vcs[plan->vc].place;
+
+    /* Cells put it where they like; then who serves is told by the order of its GPUs. */
+    if (plan_own(plan))
+        plan->server_count = 0;
+    else if (plan->server_count)
+        ledger_serve(&plan->core->ledger, job, plan->servers, plan->server_count);
+    else if (to->gpus == place->out)
+        ledger_serve(&plan->core->ledger, job, place->servers, place->server_count);
+    plan->server_count = 0;
+}
+
 static int start(struct plan *plan, uint32_t index, const struct placement *to, enum share_role role)
 {
     struct core *core = plan->core;
@@ -171,6 +195,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     job->gpus = (int32_t)to->count;
     job->last_start = core->now;
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, role);
+    serve(plan, job, to);
     core_attach(core, index);
     touch(core, index);
     return 0;
@@ -299,6 +324,7 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         return bad(plan, index, -EINVAL);
     if (hold_enlist(core, index, to, plan_own(plan)) < 0)
         return bad(plan, index, -EINVAL);
+    serve(plan, job, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);
     job->reason = REASON_SUSPENDED;
@@ -390,6 +416,7 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     job->sku = sku_of(ledger, to);
     job->gpus = (int32_t)to->count;
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
+    serve(plan, job, to);
     assert(job->blocked == 0);
     core_attach(core, index);
     touch(core, index);

@@ -35,6 +35,10 @@ int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
 /* The class of a waiting job; NULL, and recorded, for one that was set aside or is somebody else's. */
 struct shape_class *plan_shape(struct plan *plan, uint32_t job);
 
+/* Of the GPUs that the next job is given (by plan_start, plan_move or plan_enlist), these are for its parameter
+ * servers. Not needed after plan_find: then the placement has told. The list is borrowed until then. */
+void plan_serve(struct plan *plan, const uint32_t *servers, uint32_t count);
+
 /* Starts a waiting job there. -EDQUOT beyond what the phase allows; -EBUSY, -EINVAL: recorded against the policy. */
 int plan_start(struct plan *plan, uint32_t job, const struct placement *to);
 

@@ -30,6 +30,8 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
                            .memory_mib = spec->share < MGPU_ONE ? spec->memory_mib : 0,
                            .sku_mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku,
                            .per_node = spec->per_node,
+                           .servers = (uint32_t)spec->gpu_servers,
+                           .bandwidth = spec->bandwidth,
                            .level = level,
                            .klass = klass };
 
@@ -42,7 +44,8 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
     return a->gpus == b->gpus && a->share == b->share && a->memory_mib == b->memory_mib && a->sku_mask == b->sku_mask &&
-           a->per_node == b->per_node && a->level == b->level && a->klass == b->klass;
+           a->per_node == b->per_node && a->servers == b->servers && a->bandwidth == b->bandwidth &&
+           a->level == b->level && a->klass == b->klass;
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)

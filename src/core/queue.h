@@ -20,9 +20,10 @@ enum { SHAPES_OFFERED_MAX = 2048, SHAPES_MAX = 4 * SHAPES_OFFERED_MAX };
 struct shape {
     int32_t gpus;
     mgpu_t share;
-    uint32_t memory_mib; /* of a share of a GPU; 0 for whole ones */
-    uint32_t sku_mask;   /* never 0: "any" is all bits of the cluster */
-    uint16_t per_node;   /* GPUs on each node, exactly; 0 = free */
+    uint32_t memory_mib;         /* of a share of a GPU; 0 for whole ones */
+    uint32_t sku_mask;           /* never 0: "any" is all bits of the cluster */
+    uint16_t per_node;           /* GPUs on each node, exactly; 0 = free */
+    uint32_t servers, bandwidth; /* parameter servers among the GPUs, and what a worker sends */
     uint8_t level, klass;
 };
 

@@ -329,11 +329,13 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
     vc->order = (struct order_ctx){ .view = &vc->view,
                                     .params = vc->policy.order_params,
                                     .state = core_block(core, failed, policy->order->state_size, 1) };
-    vc->place = (struct place_ctx){ .view = &vc->view,
-                                    .ledger = &core->ledger,
-                                    .params = vc->policy.place_params,
-                                    .state = core_block(core, failed, policy->place->state_size, 1),
-                                    .out = core_block(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)) };
+    vc->place =
+        (struct place_ctx){ .view = &vc->view,
+                            .ledger = &core->ledger,
+                            .params = vc->policy.place_params,
+                            .state = core_block(core, failed, policy->place->state_size, 1),
+                            .out = core_block(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)),
+                            .servers = core_block(core, failed, core->ledger.topo.gpu_count, sizeof(uint32_t)) };
     vc->planner = (struct planner_ctx){ .view = &vc->view,
                                         .vc = vc,
                                         .params = vc->policy.planner_params,

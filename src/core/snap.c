@@ -155,6 +155,10 @@ static void spec(struct codec *c, struct jobspec *s)
     i32(c, &s->gpus_min);
     i32(c, &s->gpus_max);
     i32(c, &s->servers);
+    i32(c, &s->gpu_servers);
+    u32(c, &s->bandwidth, UINT32_MAX);
+    i64(c, &s->launch);
+    i64(c, &s->save);
     u32(c, &s->memory_mib, UINT32_MAX);
     u32(c, &s->memory_peak_mib, UINT32_MAX);
     u32(c, &s->batch, UINT32_MAX);
@@ -277,6 +281,7 @@ static void share_part(struct codec *c, struct core *core, struct ledger *ledger
     u8(c, &share->role, ROLE_GUEST);
     flag(c, &share->leaving);
     flag(c, &share->off);
+    flag(c, &share->server);
     if (ledger->imagined)
         u32(c, &share->on, core->ledger.topo.gpu_count - 1);
     if (!c->write && (share->job >= core->job_top || ledger->share_free == SHARE_NONE || share->amount < 1 ||
@@ -348,6 +353,8 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     u32(c, &cls->shape.memory_mib, UINT32_MAX);
     u32(c, &cls->shape.sku_mask, UINT32_MAX);
     u16(c, &cls->shape.per_node, UINT16_MAX);
+    u32(c, &cls->shape.servers, UINT32_MAX);
+    u32(c, &cls->shape.bandwidth, UINT32_MAX);
     u8(c, &cls->shape.level, UINT8_MAX);
     u8(c, &cls->shape.klass, CLASS_COUNT - 1);
     u8(c, &cls->reason, REASON_COUNT - 1);

@@ -13,6 +13,8 @@ enum phase { PHASE_OWED, PHASE_BORROW, PHASE_GUEST, PHASE_COUNT };
 
 struct plan {
     struct core *core;
+    const uint32_t *servers; /* of the next gang that gets GPUs; borrowed */
+    uint32_t server_count;
     enum phase phase;
     uint32_t vc;
 };

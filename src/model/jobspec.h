@@ -33,7 +33,10 @@ struct jobspec {
     int32_t gpus;               /* workers that hold a GPU each; >= 1 */
     mgpu_t share;               /* of each GPU; MGPU_ONE = whole. Below it gpus is 1 */
     int32_t gpus_min, gpus_max; /* elastic range; both equal gpus for a rigid job */
-    int32_t servers;            /* parameter servers without a GPU (Optimus, Liquid); 0 = all-reduce */
+    int32_t servers;            /* parameter servers without a GPU (Optimus); 0 = all-reduce */
+    int32_t gpu_servers;        /* of gpus, how many serve parameters to the others (Liquid); 0 = all-reduce */
+    uint32_t bandwidth;         /* network that a worker asks for, in tenths of a GB/s; 0 = not told */
+    usec_t launch, save;        /* expected time before and after it uses its GPUs; 0 = not told */
     uint32_t memory_mib;        /* GPU memory, stable, each; 0 = not told */
     uint32_t memory_peak_mib;
     uint32_t batch;           /* global batch size; 0 = not told */

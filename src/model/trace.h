@@ -10,11 +10,12 @@
 #define TRACE_JOBS_MAX ((size_t)1 << 24)
 
 struct truth {
-    usec_t duration;    /* run time alone on the requested GPUs, best placement; > 0 */
-    int64_t iterations; /* 0 = not told; with a speed table the work is iterations, not duration */
-    usec_t fail_after;  /* progress at which an attempt fails; 0 = never */
-    uint8_t fail;       /* enum fail_class of that failure */
-    uint8_t fail_times; /* how many attempts fail so before one goes through; 255 = all */
+    usec_t duration;     /* run time alone on the requested GPUs, best placement; > 0 */
+    int64_t iterations;  /* 0 = not told; with a speed table the work is iterations, not duration */
+    usec_t launch, save; /* time it holds its GPUs before it begins, and after its last use of them */
+    usec_t fail_after;   /* progress at which an attempt fails; 0 = never */
+    uint8_t fail;        /* enum fail_class of that failure */
+    uint8_t fail_times;  /* how many attempts fail so before one goes through; 255 = all */
 };
 
 struct trace_job {

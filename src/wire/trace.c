@@ -157,6 +157,8 @@ static int scalars_read(struct rows *rows, struct jobspec *spec, struct error *e
         { COLUMN_SKEW, 0, 1, 1000 },
         { COLUMN_PRIORITY, PRIORITY_MIN, PRIORITY_MAX, 1 },
         { COLUMN_RETRIES, 0, RETRIES_MAX, 1 },
+        { COLUMN_GPU_SERVERS, 0, GANG_GPUS_MAX, 1 },
+        { COLUMN_BANDWIDTH, 0, BANDWIDTH_MAX, 1 },
     };
     enum { SCALARS = sizeof(table) / sizeof(table[0]) };
     int64_t values[SCALARS] = { 0 };
@@ -182,6 +184,10 @@ static int scalars_read(struct rows *rows, struct jobspec *spec, struct error *e
     spec->skew_permille = (uint16_t)values[5];
     spec->priority = (int16_t)values[6];
     spec->retries = (uint8_t)values[7];
+    spec->gpu_servers = (int32_t)values[8];
+    spec->bandwidth = (uint32_t)values[9];
+    if (spec->gpu_servers > 0 && spec->gpu_servers >= spec->gpus)
+        return csv_expected(&rows->csv, rows_at(rows, COLUMN_GPU_SERVERS), err, "fewer than its %d GPUs", spec->gpus);
     return 0;
 }
 
@@ -238,6 +244,10 @@ static int native_row(struct rows *rows, struct trace_job *job, struct error *er
         r = rows_span(rows, COLUMN_ESTIMATE, USEC_SEC, &spec->estimate, err);
     if (r == 0 && rows_has(rows, COLUMN_LIMIT))
         r = rows_span(rows, COLUMN_LIMIT, USEC_SEC, &spec->time_limit, err);
+    if (r == 0 && rows_has(rows, COLUMN_LAUNCH))
+        r = rows_span(rows, COLUMN_LAUNCH, USEC_SEC, &job->truth.launch, err);
+    if (r == 0 && rows_has(rows, COLUMN_SAVE))
+        r = rows_span(rows, COLUMN_SAVE, USEC_SEC, &job->truth.save, err);
     if (r == 0)
         r = failure_read(rows, job, err);
     return r < 0 ? r : 1;

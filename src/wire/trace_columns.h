@@ -13,6 +13,10 @@
     X(GPUS_MIN, "gpus_min", false)                                                                                     \
     X(GPUS_MAX, "gpus_max", false)                                                                                     \
     X(SERVERS, "servers", false)                                                                                       \
+    X(GPU_SERVERS, "gpu_servers", false)                                                                               \
+    X(BANDWIDTH, "bandwidth", false)                                                                                   \
+    X(LAUNCH, "launch", false)                                                                                         \
+    X(SAVE, "save", false)                                                                                             \
     X(USER, "user", false)                                                                                             \
     X(VC, "vc", false)                                                                                                 \
     X(MODEL, "model", false)                                                                                           \
@@ -41,5 +45,5 @@ enum trace_column {
         COLUMN_COUNT
 };
 
-enum { FAIL_TIMES_ALL = 255, RETRIES_MAX = 255, MEMORY_MIB_MAX = 1 << 24, BATCH_MAX = 1 << 30 };
+enum { FAIL_TIMES_ALL = 255, RETRIES_MAX = 255, MEMORY_MIB_MAX = 1 << 24, BATCH_MAX = 1 << 30, BANDWIDTH_MAX = 1 << 20 };
 #define ITERATIONS_MAX ((int64_t)1000000000000000)

@@ -47,6 +47,14 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
         return spec->gpus_max != spec->gpus;
     case COLUMN_SERVERS:
         return spec->servers != 0;
+    case COLUMN_GPU_SERVERS:
+        return spec->gpu_servers != 0;
+    case COLUMN_BANDWIDTH:
+        return spec->bandwidth != 0;
+    case COLUMN_LAUNCH:
+        return job->truth.launch != 0;
+    case COLUMN_SAVE:
+        return job->truth.save != 0;
     case COLUMN_USER:
         return spec->user != NAME_NONE;
     case COLUMN_VC:
@@ -178,6 +186,10 @@ static int64_t number_of(const struct trace_job *job, enum trace_column column, 
         [COLUMN_GPUS_MIN] = { spec->gpus_min, 1 },
         [COLUMN_GPUS_MAX] = { spec->gpus_max, 1 },
         [COLUMN_SERVERS] = { spec->servers, 1 },
+        [COLUMN_GPU_SERVERS] = { spec->gpu_servers, 1 },
+        [COLUMN_BANDWIDTH] = { spec->bandwidth, 1 },
+        [COLUMN_LAUNCH] = { job->truth.launch, USEC_SEC },
+        [COLUMN_SAVE] = { job->truth.save, USEC_SEC },
         [COLUMN_PRIORITY] = { spec->priority, 1 },
         [COLUMN_MEMORY] = { spec->memory_mib, 1 },
         [COLUMN_MEMORY_PEAK] = { spec->memory_peak_mib, 1 },

@@ -6,7 +6,7 @@
  *   vc       NAME quota=4 borrow=none|all|N [policy=P] [key=value]...     quota.SKU=N where there are several types
  *   policy   fifo-skip place=consolidate restart=60s seed=7               as in --policy and --set
  *   @0s      submit a gpus=4 run=60s [vc= user= share= class= priority= estimate= limit= sku= retries= min= max=
- *            skew=]
+ *            skew= servers= bandwidth= memory= launch= save=]
  *                     [deadline=] [fail=user|system|unknown after=30s times=1|all]
  *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; quota VC 6 [SKU]
  *   @8s      why a              writes down why it waits, or its state, when the instant is settled

@@ -242,6 +242,18 @@ static int job_size(const struct line *line, struct trace_job *job, const char *
         job->spec.skew_permille = (uint16_t)(strtod(value, NULL) * 1000 + 0.5);
         return 0;
     }
+    if ((value = value_of(word, "servers")))
+        return read_number(line, value, &job->spec.gpu_servers);
+    if ((value = value_of(word, "bandwidth"))) {
+        r = read_number(line, value, &number);
+        job->spec.bandwidth = (uint32_t)number;
+        return r;
+    }
+    if ((value = value_of(word, "memory"))) {
+        r = read_number(line, value, &number);
+        job->spec.memory_mib = (uint32_t)number;
+        return r;
+    }
     if ((value = value_of(word, "per-node"))) {
         r = read_number(line, value, &number);
         job->spec.per_node = (uint16_t)number;
