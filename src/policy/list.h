@@ -11,7 +11,8 @@
 
 #define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim)
 
-#define PLACES(X) X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew) X(emptiest)
+#define PLACES(X)                                                                                                      \
+    X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew) X(emptiest) X(pack) X(liquid)
 
 #define PLANNERS(X)                                                                                                    \
     X(list)                                                                                                            \
@@ -34,6 +35,7 @@
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
+    X("liquid", list, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")       \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

@@ -49,6 +49,9 @@ void pick_sort(struct pick *pick)
 {
     uint32_t *out = pick->ctx->out;
 
+    for (uint32_t i = 0; i < pick->servers && i < pick->count; i++)
+        pick->ctx->servers[i] = out[i];
+    pick->ctx->server_count = pick->servers < pick->count ? pick->servers : pick->count;
     for (uint32_t gap = pick->count / 2; gap; gap /= 2)
         for (uint32_t i = gap; i < pick->count; i++) {
             uint32_t gpu = out[i], at = i;

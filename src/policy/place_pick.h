@@ -7,6 +7,7 @@
 struct pick {
     struct place_ctx *ctx;
     uint32_t count;
+    uint32_t servers; /* the first so many that are picked are for parameter servers */
 };
 
 /* Appends the node's lowest `need` whole free GPUs; it has that many. */
@@ -15,7 +16,7 @@ void pick_node(struct pick *pick, uint32_t node, uint32_t need);
 /* The same, choosing GPUs that lie close together: the smallest socket or group that has them. */
 void pick_node_tight(struct pick *pick, uint32_t node, uint32_t need);
 
-/* Puts the answer into ascending order, as the contract wants it. */
+/* Notes who serves, and puts the answer into ascending order, as the contract wants it. */
 void pick_sort(struct pick *pick);
 
 /* A place for a share of one GPU: the fullest GPU that still has room, else a free one on the fullest node. -EBUSY. */

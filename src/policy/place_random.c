@@ -27,7 +27,7 @@ static uint32_t node_of(const struct pool *pool, uint64_t k)
 static int random_find(struct place_ctx *ctx, const struct place_request *request)
 {
     const struct pool *pool = pick_pool(ctx, request->sku);
-    struct pick pick = { .ctx = ctx };
+    struct pick pick = { .ctx = ctx, .servers = request->servers };
     uint32_t need = (uint32_t)request->gpus;
 
     if (request->share < MGPU_ONE)

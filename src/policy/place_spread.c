@@ -21,7 +21,7 @@ static uint32_t given(const struct pool *pool, uint32_t height)
 static int spread_find(struct place_ctx *ctx, const struct place_request *request)
 {
     const struct pool *pool = pick_pool(ctx, request->sku);
-    struct pick pick = { .ctx = ctx };
+    struct pick pick = { .ctx = ctx, .servers = request->servers };
     uint32_t need = (uint32_t)request->gpus, height = 0, extra;
 
     if (request->share < MGPU_ONE)

@@ -239,7 +239,8 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
         }
     return error_set(
         err, -EINVAL,
-        "place: expected count, consolidate, spread, random, topology, yarn, levels, skew or emptiest, got '%s'",
+        "place: expected count, consolidate, spread, random, topology, yarn, levels, skew, emptiest, pack or liquid, "
+        "got '%s'",
         value);
 }
 

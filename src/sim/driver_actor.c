@@ -38,12 +38,17 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
                 add_part(&shape, here);
             node = gpu->node;
             here = 0;
+            shape.role_count = job->spec.gpu_servers ? (uint16_t)(shape.role_count + 1) : 0;
             if (topo_above(&ledger->topo, node, LEVEL_RACK) != rack) {
                 rack = topo_above(&ledger->topo, node, LEVEL_RACK);
                 shape.racks++;
             }
         }
         here++;
+        if (shape.role_count && shape.role_count <= WORLD_ROLES_MAX) {
+            shape.roles[shape.role_count - 1].servers += ledger->shares[s].server;
+            shape.roles[shape.role_count - 1].workers += !ledger->shares[s].server;
+        }
     }
     if (here)
         add_part(&shape, here);

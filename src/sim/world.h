@@ -16,7 +16,12 @@
 #include "model/cluster.h"
 #include "model/trace.h"
 
-enum { WORLD_PARTS_MAX = 16 };
+/* What a job with parameter servers among its GPUs has on one node. */
+struct world_role {
+    uint16_t servers, workers;
+};
+
+enum { WORLD_PARTS_MAX = 16, WORLD_ROLES_MAX = 16 };
 
 /* A placement as the world sees it: how many GPUs on which nodes. */
 struct world_shape {
@@ -25,6 +30,8 @@ struct world_shape {
     uint16_t sku;                         /* index into cluster_spec.skus; of the slowest, where they differ */
     int32_t node_gpus_max, node_gpus_min; /* of the nodes used */
     uint8_t parts[WORLD_PARTS_MAX];       /* GPUs on each node, most first; of the first nodes, where there are more */
+    uint16_t role_count; /* nodes of a job with such servers, more than there is room for too; else 0 */
+    struct world_role roles[WORLD_ROLES_MAX];
 };
 
 /* As it is kept in `parts`. */

@@ -13,8 +13,8 @@
 #include "io/file.h"
 
 const struct table_ops *const table_families[] = {
-    &table_native,      &table_pairs,   &table_pollux, &table_pollux_sim, &table_gavel,
-    &table_elasticflow, &table_chronus, &table_lucid,  &table_muri,       NULL,
+    &table_native,  &table_pairs, &table_pollux, &table_pollux_sim, &table_gavel, &table_elasticflow,
+    &table_chronus, &table_lucid, &table_muri,   &table_roles,      NULL,
 };
 
 /* What the same hardware is called elsewhere: Sia names GPU types after the machines that had them. */

@@ -19,7 +19,7 @@
 
 #include "solve/gga_plan.h"
 
-enum { POPULATION_LEAST = 16, POPULATION_MOST = 64, TRIES = 3, TOURNAMENT = 3 };
+enum { POPULATION_LEAST = 16, POPULATION_MOST = 64, TRIES = 3, TOURNAMENT = 3, NEWCOMER_TASKS = 256 };
 
 struct gga_island {
     const struct gga_problem *problem;
@@ -229,6 +229,21 @@ static void breed(struct gga_island *island, struct plan *out)
     plan_copy(p, out, a);
 }
 
+static void newcomer(struct gga_island *island, struct plan *out)
+{
+    struct kit *kit = &island->kit;
+    struct plan *child = &island->child;
+
+    plan_clear(kit, child);
+    shuffle(&kit->rng, kit->lost, kit->lost_count);
+    if (plan_fill(kit, child, rng_below(&kit->rng, 2) ? FILL_BEST : FILL_RANDOM) == 0) {
+        plan_settle(kit, child);
+        plan_copy(island->problem, out, child);
+    } else {
+        plan_forget(kit);
+    }
+}
+
 void gga_island_run(struct gga_island *island, uint32_t generations)
 {
     const struct gga_problem *p = island->problem;
@@ -242,6 +257,9 @@ void gga_island_run(struct gga_island *island, uint32_t generations)
             plan_copy(p, &island->then[i], &island->now[rng_below(&island->kit.rng, island->size)]);
         for (uint32_t i = kept; i < island->size; i++)
             breed(island, &island->then[i]);
+        /* A newcomer that is nobody's child, where making one is cheap. */
+        if (p->task_count <= NEWCOMER_TASKS)
+            newcomer(island, &island->then[island->size - 1]);
         island->now = island->then;
         island->then = swap;
         find_best(island);

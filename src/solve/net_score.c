@@ -157,7 +157,7 @@ static double ring_step(const struct net_map *map, const struct tally *t, uint32
 struct choice {
     const struct net_job *job;
     bool server;
-    uint32_t number; /* of the task, from 1 */
+    uint32_t number, left; /* of the task, from 1; with those that come after it */
     struct tally *tally;
     const struct net_scratch *others;
 };
@@ -167,10 +167,16 @@ static double added(const struct net_fit *fit, const struct choice *c, uint32_t 
     const struct net_map *map = fit->map;
     double load = (fit->used[node] + 1.0) / map->gpus[node], cost;
 
-    if (c->job->servers)
+    if (c->job->servers) {
         cost = hops(map, c->others, node);
-    else
+    } else {
+        uint32_t free = (uint32_t)map->gpus[node] - fit->used[node];
+
+        /* A ring pays for a node once, however many of its tasks go there: what is left of it shares the price. */
         cost = ring_step(map, c->tally, node);
+        if (c->tally->s->any[node] == 0)
+            cost /= free < c->left ? free : c->left;
+    }
     return cost * c->job->bandwidth + ((c->server ? load : -load) + (c->tally->s->any[node] == 0)) / c->number;
 }
 
@@ -217,7 +223,7 @@ int net_best_fit(struct net_fit *fit, const struct net_job *job, const uint8_t *
     bool flipped = false;
 
     for (done = 0; done < tasks; done++) {
-        struct choice c = { job, is_server[done], done + 1, &tally, s };
+        struct choice c = { job, is_server[done], done + 1, tasks - done, &tally, s };
 
         /* s counts servers while workers are placed, and workers while servers are; a ring counts as it grows. */
         if (job->servers && (is_server[done] != 0) != flipped) {

@@ -143,7 +143,8 @@ static void check_answer(const struct core *core, const struct place_ops *place,
 /* Those that wait for no shape find a place whenever enough GPUs are free, and only then. */
 static bool never_waits(const struct place_ops *place)
 {
-    return place == &place_count || place == &place_spread || place == &place_random || place == &place_topology;
+    return place == &place_count || place == &place_spread || place == &place_random ||
+           place == &place_topology || place == &place_pack || place == &place_liquid;
 }
 
 static void answers_can_be_had(void **state)
@@ -151,6 +152,7 @@ static void answers_can_be_had(void **state)
 #define X(name) &place_##name,
     static const struct place_ops *const places[] = { PLACES(X) };
 #undef X
+    static max_align_t room[8192];
     struct rng rng;
 
     (void)state;
@@ -172,12 +174,15 @@ static void answers_can_be_had(void **state)
             for (int32_t need = 1; need <= (int32_t)total; need++) {
                 struct place_request request = { .gpus = need,
                                                  .share = MGPU_ONE,
+                                                 .servers = (uint32_t)(need > 1 ? rng_below(&rng, 3) % (uint64_t)need : 0),
                                                  .level = (uint8_t)rng_below(&rng, 3) };
                 struct place_ctx ctx = core->vcs[0].place;
                 static const int64_t no_params[PARAMS_MAX];
                 int r;
 
                 ctx.params = no_params;
+                ctx.state = room;
+                assert_true(places[p]->state_size <= sizeof(room));
                 r = places[p]->find(&ctx, &request);
                 if (r == 0)
                     check_answer(core, places[p], &request, ctx.out);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_policy_liquid.c - Liquid in the simulator: its published workload, and best fit node by node against best fit by
+ * buckets. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "core/state.h"
+#include "policy/list.h"
+#include "policy/registry.h"
+#include "sim/metrics.h"
+#include "sim/scenario.h"
+#include "solve/net_score.h"
+#include "wire/cluster.h"
+
+/* ---- the published workload ---- */
+
+/* Run times by placement of section 9: eight jobs of a server and two workers on three nodes of four GPUs. */
+static const char table[] = "model,placement,seconds\n"
+                            "vgg16,pww,510\nvgg16,pw:w,767\nvgg16,p:ww,1190\nvgg16,p:w:w,810\n"
+                            "resnet50,pww,203\nresnet50,pw:w,204\nresnet50,p:ww,255\nresnet50,p:w:w,210\n"
+                            "inception3,pww,289\ninception3,pw:w,295\ninception3,p:ww,310\ninception3,p:w:w,290\n";
+
+enum { JOBS = 8, ORDERS_OF_JOBS = 1000 };
+
+static void make_trace(struct trace *trace, uint64_t seed)
+{
+    static const char *const models[] = { "vgg16", "resnet50", "inception3" };
+    static const usec_t alone[] = { 510 * USEC_SEC, 203 * USEC_SEC, 289 * USEC_SEC };
+    uint32_t order[JOBS];
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    for (uint32_t i = 0; i < JOBS; i++)
+        order[i] = i % 3;
+    for (uint32_t i = JOBS; i > 1; i--) {
+        uint32_t k = (uint32_t)rng_below(&rng, i), model = order[k];
+
+        order[k] = order[i - 1];
+        order[i - 1] = model;
+    }
+    for (uint32_t i = 0; i < JOBS; i++) {
+        struct trace_job job;
+
+        trace_job_init(&job);
+        job.spec.id = i;
+        job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = 3;
+        job.spec.gpu_servers = 1;
+        job.spec.bandwidth = 1;
+        job.truth.duration = alone[order[i]];
+        assert_int_equal(names_put(&trace->models, models[order[i]], strlen(models[order[i]]), &job.spec.model), 0);
+        assert_int_equal(trace_add(trace, &job), 0);
+    }
+    trace_sort(trace);
+}
+
+struct figures {
+    double jct, makespan;
+};
+
+static struct figures run(const char *policy, const char *place, const char *speed, uint64_t seed)
+{
+    const struct setting settings[] = { { "speed", speed }, { "place", place } };
+    struct scenario_request request = { policy, settings, place ? 2 : 1 };
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct scenario scenario;
+    struct run_result result = { 0 };
+    struct error err = { 0 };
+    struct figures figures;
+
+    make_trace(&trace, seed);
+    assert_int_equal(cluster_parse("3x4", &cluster, &err), 0);
+    if (scenario_init(&scenario, &cluster, &trace, &request, &err) < 0 ||
+        scenario_run(&scenario, seed, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    figures = (struct figures){ result.summary.avg_jct, result.summary.makespan };
+    assert_int_equal(result.summary.finished, JOBS);
+    run_result_done(&result);
+    scenario_done(&scenario);
+    trace_done(&trace);
+    cluster_spec_done(&cluster);
+    return figures;
+}
+
+/* Over 1,000 orders, in five lots of 200: mean completion 646, 634, 613 and 531 s in the notes on the paper's artifact. */
+static void published_workload(void **state)
+{
+    static const char *const places[] = { "random", "spread", "pack", "liquid" };
+    double jct[4] = { 0 }, makespan[4] = { 0 };
+    char path[] = "/tmp/muster-roles-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, table, sizeof(table) - 1), (ssize_t)sizeof(table) - 1);
+    (void)close(fd);
+    for (int lot = 0; lot < 5; lot++) {
+        double mean[4] = { 0 };
+
+        for (uint64_t seed = 0; seed < ORDERS_OF_JOBS / 5; seed++)
+            for (int p = 0; p < 4; p++) {
+                struct figures f = run("fifo", places[p], path, (uint64_t)lot * 1000 + seed);
+
+                mean[p] += f.jct / (ORDERS_OF_JOBS / 5);
+                jct[p] += f.jct / ORDERS_OF_JOBS;
+                makespan[p] += f.makespan / ORDERS_OF_JOBS;
+            }
+        assert_true(mean[3] <= 0.90 * mean[2]); /* pack */
+        assert_true(mean[3] <= 0.87 * mean[0]); /* random */
+        assert_true(mean[3] <= 0.87 * mean[1]); /* spread */
+    }
+    (void)unlink(path);
+    for (int p = 0; p < 4; p++)
+        print_message("# %-8s mean completion %.0f s, makespan %.0f s; best fit is %.1f %% below\n", places[p], jct[p],
+                      makespan[p], 100 * (1 - jct[3] / jct[p]));
+    assert_true(jct[0] > 630 && jct[0] < 662);
+    assert_true(jct[1] > 618 && jct[1] < 650);
+    assert_true(jct[2] > 598 && jct[2] < 628);
+    assert_true(jct[3] > 518 && jct[3] < 544);
+}
+
+/* ---- by buckets, and node by node ---- */
+
+enum { NODES = 24, GANG = 12 };
+
+struct plain {
+    uint32_t rack[NODES], domain[NODES], scratch[4][NODES];
+    uint16_t gpus[NODES], used[NODES];
+    double rack_hop[NODES], domain_hop[NODES];
+    struct net_scratch s;
+    struct net_map map;
+};
+
+static void plain_of(struct plain *plain, const struct core *core)
+{
+    const struct topo *topo = &core->ledger.topo;
+
+    memset(plain, 0, sizeof(*plain));
+    for (uint32_t n = 0; n < topo->node_count; n++) {
+        plain->rack[n] = topo_above(topo, n, LEVEL_RACK) - topo_above(topo, 0, LEVEL_RACK);
+        plain->domain[n] = topo_above(topo, n, LEVEL_DOMAIN) - topo_above(topo, 0, LEVEL_DOMAIN);
+        plain->gpus[n] = topo->nodes[n].gpus;
+        plain->used[n] = (uint16_t)(topo->nodes[n].gpus - topo->nodes[n].free);
+        plain->rack_hop[n] = 1;
+        plain->domain_hop[n] = 4;
+    }
+    plain->s = (struct net_scratch){ plain->scratch[0], plain->scratch[1], plain->scratch[2], plain->scratch[3], 0 };
+    plain->map = (struct net_map){ .nodes = topo->node_count,
+                                   .racks = plain->rack[topo->node_count - 1] + 1,
+                                   .domains = plain->domain[topo->node_count - 1] + 1,
+                                   .rack = plain->rack,
+                                   .domain = plain->domain,
+                                   .gpus = plain->gpus,
+                                   .rack_hop = plain->rack_hop,
+                                   .domain_hop = plain->domain_hop,
+                                   .far = 40 };
+}
+
+/* What the placement answers scores as the walk over every node does; where it puts all on one node instead, it scores
+ * less. Servers are as many as asked for, on GPUs of the answer. */
+static void compare(struct core *core, const struct place_request *request)
+{
+    struct place_ctx *ctx = &core->vcs[0].place;
+    uint32_t servers = request->servers, tasks = (uint32_t)request->gpus, walked[GANG], asked[GANG], at = 0, w = 0;
+    struct net_job job = { 0, servers, tasks - servers, request->bandwidth, 0 };
+    uint32_t server_nodes[GANG], worker_nodes[GANG], p = 0;
+    uint8_t is_server[GANG];
+    uint16_t before[NODES];
+    struct plain plain;
+    struct net_fit fit;
+    double a, b;
+
+    plain_of(&plain, core);
+    memcpy(before, plain.used, sizeof(before));
+    net_interleave(servers, tasks - servers, is_server);
+    fit = (struct net_fit){ &plain.map, plain.used, NULL, 0, NULL, &plain.s };
+    ctx->server_count = 0;
+    if (place_liquid.find(ctx, request) < 0) {
+        assert_int_equal(net_best_fit(&fit, &job, is_server, walked), -1);
+        return;
+    }
+    assert_int_equal(net_best_fit(&fit, &job, is_server, walked), 0);
+    assert_int_equal(ctx->server_count, servers);
+    for (uint32_t i = 0; i < tasks; i++) {
+        bool serves = false;
+
+        for (uint32_t k = 0; k < servers; k++)
+            serves |= ctx->servers[k] == ctx->out[i];
+        if (serves)
+            server_nodes[p++] = core->ledger.gpus[ctx->out[i]].node;
+        else
+            worker_nodes[w++] = core->ledger.gpus[ctx->out[i]].node;
+    }
+    assert_int_equal(p, servers);
+    for (p = w = 0; at < tasks; at++)
+        asked[at] = is_server[at] ? server_nodes[p++] : worker_nodes[w++];
+    a = net_score(&plain.map, before, &job, is_server, asked);
+    b = net_score(&plain.map, before, &job, is_server, walked);
+    if (servers <= 1 && a > b + 1e-9)
+        fail_msg("score %.6f, the walk over every node has %.6f", a, b);
+}
+
+static void buckets_are_enough(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_seed(&rng, 3);
+    for (int round = 0; round < 1500; round++) {
+        struct policy_setup policy;
+        struct core_config config = { .limits = { .jobs = 64 }, .policies = &policy, .seed = 1 };
+        uint32_t racks = 1 + (uint32_t)rng_below(&rng, 4), nodes = 1 + (uint32_t)rng_below(&rng, 4), gpus = 4;
+        struct place_request request = { .share = MGPU_ONE, .bandwidth = 1 + (uint32_t)rng_below(&rng, 3) };
+        struct cluster_spec cluster = { 0 };
+        struct core *core;
+        char text[64];
+
+        policy_setup(policy_find("liquid"), &policy);
+        (void)snprintf(text, sizeof(text), "racks:%u nodes:%u gpus:%u", racks, nodes, gpus);
+        assert_int_equal(cluster_parse(text, &cluster, NULL), 0);
+        assert_int_equal(core_new(&cluster, &config, &core, NULL), 0);
+        for (uint32_t g = 0; g < racks * nodes * gpus; g++)
+            if (rng_below(&rng, 3) == 0)
+                assert_int_equal(core_offer(core, &(struct event){ .kind = EVENT_GPU, .target = g }, NULL, NULL), 0);
+        (void)core_step(core, 0);
+        request.gpus = 1 + (int32_t)rng_below(&rng, 8);
+        request.servers = (uint32_t)rng_below(&rng, (uint64_t)request.gpus < 3 ? (uint64_t)request.gpus : 3);
+        compare(core, &request);
+        core_free(core);
+        cluster_spec_done(&cluster);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_workload),
+        cmocka_unit_test(buckets_are_enough),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
