@@ -9,7 +9,7 @@
 #include "core/place.h"
 #include "core/planner.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim)
+#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim) X(chronus) X(edf)
 
 #define PLACES(X)                                                                                                      \
     X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew) X(emptiest) X(pack) X(liquid)
@@ -18,7 +18,7 @@
     X(list)                                                                                                            \
     X(list_preempt)                                                                                                    \
     X(backfill_easy)                                                                                                   \
-    X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus)
+    X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -36,6 +36,11 @@
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
     X("liquid", list, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")       \
+    X("chronus", chronus, chronus, consolidate, "",                                                                    \
+      "deadlines promised only when they can be kept, by leases (Chronus)")                                            \
+    X("edf", list_preempt, edf, count, "mode=preempt", "earliest deadline first, preempting")                          \
+    X("edf-admit", edf_admit, edf, count, "mode=preempt",                                                              \
+      "the same, for deadlines that were possible when the job came")                                                  \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

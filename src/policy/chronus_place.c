@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chronus_place.c - GPUs for promised jobs.
+ *
+ * Sizes are rounded up to powers of two and whole nodes. Placed in descending order they always fit if their sum does,
+ * with nobody spread wider than needed: what larger ones leave of a node is a multiple of the next size. So a job that
+ * stands well stays where it is, and only smaller ones that stand in the way of larger ones move. What a job was
+ * rounded up by stays beside it for jobs without a promise; promised ones are not placed there.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "policy/chronus.h"
+
+static bool is_promised_now(const struct planner_ctx *ctx, const struct job *job)
+{
+    const struct chronus *c = ctx->state;
+
+    return chronus_status(job) == STATUS_PROMISED && c->tasks[job->word[WORD_TASK]].live &&
+           task_has(&c->tasks[job->word[WORD_TASK]], c->lease);
+}
+
+/* What a job that holds GPUs takes of each node, rounded up; the surplus is on its last node. */
+static void hold(struct planner_ctx *ctx, const struct task *task, int sign)
+{
+    struct chronus *c = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, task->job);
+    uint32_t node = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        node = ledger->gpus[ledger->shares[s].gpu].node;
+        c->node_held[node] += sign;
+    }
+    c->node_held[node] += sign * (task->size - job->gpus);
+}
+
+/* GPUs of every node that promised jobs of this lease hold. */
+static void count_held(struct planner_ctx *ctx)
+{
+    struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+
+    for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++)
+        c->node_held[n] = 0;
+    for (uint32_t i = 0; i < c->task_top; i++) {
+        const struct task *t = &c->tasks[i];
+
+        if (t->live && task_has(t, c->lease) && job_holds(view_job(ctx->view, t->job)->state))
+            hold(ctx, t, 1);
+    }
+}
+
+/* GPUs of a node that could be planned, in whole units where jobs need more than one. */
+static int32_t healthy(const struct planner_ctx *ctx, uint32_t node)
+{
+    const struct node *n = &view_ledger(ctx->view)->topo.nodes[node];
+
+    return n->up ? n->gpus - n->bad : 0;
+}
+
+/* The node with the least room that has `size`; where that is equal, the one with most of it free already. */
+static uint32_t best_node(const struct planner_ctx *ctx, uint16_t sku, int32_t size)
+{
+    const struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    uint32_t best = UINT32_MAX;
+    int32_t best_room = 0;
+
+    for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++) {
+        int32_t room = healthy(ctx, n) - c->node_held[n];
+
+        if (topo->nodes[n].sku != sku || room < size)
+            continue;
+        if (best != UINT32_MAX &&
+            (room > best_room || (room == best_room && topo->nodes[n].free <= topo->nodes[best].free)))
+            continue;
+        best = n;
+        best_room = room;
+    }
+    return best;
+}
+
+/* The nodes for a size into c->other, and how many; 0 if there are none. */
+static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size)
+{
+    struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    int32_t unit = (int32_t)c->unit[sku];
+    uint32_t count = 0;
+
+    if (size <= unit) {
+        c->other[0] = best_node(ctx, sku, size);
+        return c->other[0] != UINT32_MAX;
+    }
+    /* Whole units: on as few nodes as have them; those with more free GPUs first, so that fewer others must leave. */
+    for (int pass = 0; pass < 2 && size > 0; pass++)
+        for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES && size > 0 && count < CHRONUS_RUNNING; n++) {
+            int32_t room = (healthy(ctx, n) - c->node_held[n]) / unit * unit;
+            bool empty = topo->nodes[n].free == topo->nodes[n].gpus;
+
+            if (topo->nodes[n].sku != sku || room < unit || empty != (pass == 0) ||
+                room < healthy(ctx, n) / unit * unit)
+                continue;
+            c->other[count++] = n;
+            size -= room;
+        }
+    return size <= 0 ? count : 0;
+}
+
+bool place_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size)
+{
+    count_held(ctx);
+    return choose_nodes(ctx, sku, size) > 0;
+}
+
+/* ---- making room ---- */
+
+static bool may_leave(const struct planner_ctx *ctx, uint32_t job)
+{
+    const struct job *j = view_job(ctx->view, job);
+
+    return job_holds(j->state) && !j->planned && !is_promised_now(ctx, j);
+}
+
+/* The job on a node that is to leave next: the one with the most service ahead. */
+static uint32_t next_to_leave(const struct planner_ctx *ctx, uint32_t node)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct node *n = &ledger->topo.nodes[node];
+    uint32_t best = JOB_NONE;
+    struct rank worst = { 0 };
+
+    for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus; g++)
+        for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+            uint32_t job = ledger->shares[s].job;
+            struct rank rank;
+
+            if (ledger->shares[s].leaving || job == best || !may_leave(ctx, job))
+                continue;
+            rank = view_rank(ctx->view, job);
+            if (best == JOB_NONE || rank_before(&worst, &rank)) {
+                best = job;
+                worst = rank;
+            }
+        }
+    return best;
+}
+
+/* `need` GPUs of a node that nobody has, after others were told to leave; into out. */
+static int take_node(struct planner_ctx *ctx, struct plan *plan, uint32_t node, uint32_t need, uint32_t *out)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct node *n = &ledger->topo.nodes[node];
+    uint32_t got = 0;
+
+    while (n->free < need) {
+        uint32_t job = next_to_leave(ctx, node);
+
+        if (job == JOB_NONE || plan_stop(plan, job, STOP_CHECKPOINT) < 0)
+            return -EBUSY;
+    }
+    /* Those that are free at once before those that others are leaving. */
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus && got < need; g++)
+            if (ledger_whole(ledger, g) && (ledger->gpus[g].leaving == 0) == (pass == 0))
+                out[got++] = g;
+    return got == need ? 0 : -EBUSY;
+}
+
+static void sort_gpus(uint32_t *gpus, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t gpu = gpus[i], k = i;
+
+        for (; k > 0 && gpus[k - 1] > gpu; k--)
+            gpus[k] = gpus[k - 1];
+        gpus[k] = gpu;
+    }
+}
+
+static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
+{
+    struct chronus *c = ctx->state;
+    const struct job *job = view_job(ctx->view, task->job);
+    uint32_t nodes = choose_nodes(ctx, task->sku, task->size), got = 0, need = (uint32_t)job->spec.gpus;
+
+    if (!nodes || need > sizeof(c->gpus) / sizeof(*c->gpus))
+        return -EBUSY;
+    for (uint32_t i = 0; i < nodes && need > 0; i++) {
+        int32_t room = healthy(ctx, c->other[i]) - c->node_held[c->other[i]];
+        uint32_t part = need < (uint32_t)room ? need : (uint32_t)room;
+        int r = take_node(ctx, plan, c->other[i], part, c->gpus + got);
+
+        if (r < 0)
+            return r;
+        got += part;
+        need -= part;
+    }
+    if (need)
+        return -EBUSY;
+    sort_gpus(c->gpus, got);
+    if (plan_start(plan, task->job, &(struct placement){ c->gpus, got }) < 0)
+        return -EBUSY;
+    hold(ctx, task, 1);
+    return 0;
+}
+
+/* Tasks of this lease that wait, the largest first; into c->list. */
+static uint32_t gather_waiting(struct planner_ctx *ctx)
+{
+    struct chronus *c = ctx->state;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->task_top && count < CHRONUS_RUNNING; i++) {
+        const struct task *t = &c->tasks[i];
+        const struct job *job = view_job(ctx->view, t->job);
+        uint32_t k;
+
+        if (!t->live || !task_has(t, c->lease) || !job_waits(job->state) || job->shape == UINT32_MAX)
+            continue;
+        for (k = count++; k > 0 && c->tasks[c->list[k - 1]].size < t->size; k--)
+            c->list[k] = c->list[k - 1];
+        c->list[k] = i;
+    }
+    return count;
+}
+
+void place_promised(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct chronus *c = ctx->state;
+    uint32_t count = gather_waiting(ctx);
+
+    if (!count)
+        return;
+    count_held(ctx);
+    for (uint32_t i = 0; i < count; i++)
+        (void)start(ctx, plan, &c->tasks[c->list[i]]);
+}
+
+/* ---- packing ---- */
+
+/* All tasks of this lease, the largest first, those that run before those that wait; into c->list. */
+static uint32_t gather_all(struct planner_ctx *ctx)
+{
+    struct chronus *c = ctx->state;
+    uint32_t count = 0;
+
+    for (int32_t running = 1; running >= 0; running--)
+        for (uint32_t i = 0; i < c->task_top && count < CHRONUS_RUNNING; i++) {
+            const struct task *t = &c->tasks[i];
+            uint32_t k;
+
+            if (!t->live || !task_has(t, c->lease) || job_holds(view_job(ctx->view, t->job)->state) != running)
+                continue;
+            for (k = count++; k > 0 && c->tasks[c->list[k - 1]].size < t->size; k--)
+                c->list[k] = c->list[k - 1];
+            c->list[k] = i;
+        }
+    return count;
+}
+
+static bool stays(struct planner_ctx *ctx, const struct task *task)
+{
+    struct chronus *c = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, task->job);
+    bool fits = true;
+
+    if (job->sku != task->sku)
+        return false;
+    hold(ctx, task, 1);
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
+
+        fits &= c->node_held[node] <= healthy(ctx, node);
+    }
+    if (!fits)
+        hold(ctx, task, -1);
+    return fits;
+}
+
+/* Whether it stands on no more nodes than it has to. */
+static bool compact(const struct planner_ctx *ctx, const struct task *task)
+{
+    const struct chronus *c = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, task->job);
+    uint32_t nodes = 0, node = UINT32_MAX, unit = c->unit[task->sku];
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
+
+        nodes += here != node;
+        node = here;
+    }
+    return nodes <= ((uint32_t)task->size + unit - 1) / unit;
+}
+
+/* Takes a size of the nodes chosen for it; whether there were any. */
+static bool occupy(struct planner_ctx *ctx, const struct task *task)
+{
+    struct chronus *c = ctx->state;
+    uint32_t nodes = choose_nodes(ctx, task->sku, task->size);
+    int32_t left = task->size;
+
+    for (uint32_t k = 0; k < nodes; k++) {
+        int32_t room = healthy(ctx, c->other[k]) - c->node_held[c->other[k]];
+
+        room = room < left ? room : left;
+        c->node_held[c->other[k]] += room;
+        left -= room;
+    }
+    return nodes > 0;
+}
+
+/* Whether everybody of this lease who waits has room although nobody with a promise moves. */
+static bool fits_as_it_is(struct planner_ctx *ctx, uint32_t count)
+{
+    struct chronus *c = ctx->state;
+
+    count_held(ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct task *t = &c->tasks[c->list[i]];
+
+        if (job_holds(view_job(ctx->view, t->job)->state)
+                ? !compact(ctx, t) || view_job(ctx->view, t->job)->sku != t->sku
+                : !occupy(ctx, t))
+            return false;
+    }
+    return true;
+}
+
+bool place_pack(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    uint32_t count = gather_all(ctx);
+    bool moved = false;
+
+    if (fits_as_it_is(ctx, count))
+        return false;
+    for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++)
+        c->node_held[n] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct task *t = &c->tasks[c->list[i]];
+        bool holds = job_holds(view_job(ctx->view, t->job)->state);
+
+        if (holds && compact(ctx, t) && stays(ctx, t))
+            continue;
+        if (occupy(ctx, t) && holds && !view_job(ctx->view, t->job)->planned &&
+            plan_stop(plan, t->job, STOP_CHECKPOINT) == 0)
+            moved = true;
+    }
+    return moved;
+}

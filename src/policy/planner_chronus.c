@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planner_chronus.c - deadlines that are promised only when they can be kept (Chronus, Gao et al., SoCC'21).
+ *
+ * When a job with deadlines arrives it is promised one, or told the earliest that could have been (chronus_admit.c).
+ * Time is cut into leases; promised jobs hold their GPUs in the leases of their plan (chronus_plan.c), on as few nodes
+ * as possible (chronus_place.c). Everybody else, and promised jobs before their time, share what is left, shortest
+ * remaining service first, reconsidered at every slot (chronus_rest.c).
+ */
+#include <errno.h>
+
+#include "policy/chronus.h"
+#include "policy/list.h"
+
+/* Whether nodes came or went since the plan was made. */
+static bool health_changed(struct planner_ctx *ctx)
+{
+    struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    uint64_t health = 0;
+
+    for (uint32_t s = 0; s < topo->sku_count; s++)
+        health = health * 1000003 + topo->pools[topo->sku_pools[s]].total + (uint64_t)ctx->vc->quota[s] * 31;
+    if (health == c->health && c->lost == c->lost_seen)
+        return false;
+    c->health = health;
+    c->lost_seen = c->lost;
+    return true;
+}
+
+static void first_time(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct chronus *c = ctx->state;
+
+    if (c->unit[0])
+        return;
+    c->lease = view_now(ctx->view) / ctx->params[P_LEASE];
+    c->recount_at = USEC_NEVER;
+    plan_recount(ctx, plan);
+    (void)health_changed(ctx);
+}
+
+static void lease_begins(struct planner_ctx *ctx, struct plan *plan)
+{
+    plan_advance(ctx, plan);
+    admit_again(ctx, plan);
+}
+
+static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct chronus *c = ctx->state;
+    usec_t now = view_now(ctx->view), slot = ctx->params[P_SLOT];
+    bool on_slot = now >= c->slot_at, moved = false;
+
+    if (!plan_borrows(plan)) {
+        first_time(ctx, plan);
+        if (health_changed(ctx))
+            c->recount_at = now + 1; /* what was lost of jobs' progress is known then */
+        if (now >= c->recount_at) {
+            c->recount_at = USEC_NEVER;
+            plan_recount(ctx, plan);
+        }
+        if (now / ctx->params[P_LEASE] != c->lease) {
+            lease_begins(ctx, plan);
+            moved = place_pack(ctx, plan);
+        }
+        place_promised(ctx, plan);
+        if (on_slot && !moved)
+            rest_slot(ctx, plan);
+        if (on_slot)
+            c->slot_at = now - now % slot + slot;
+    }
+    if (!moved)
+        rest_fill(ctx, plan);
+    if (ctx->vc->running || ctx->vc->queue.waiting)
+        plan_wake(plan, moved || c->recount_at != USEC_NEVER ? now + 1 : c->slot_at);
+}
+
+static void chronus_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    struct chronus *c = ctx->state;
+    const struct job *j = view_job(ctx->view, job);
+
+    first_time(ctx, plan);
+    if (chronus_status(j) == STATUS_NEW) {
+        admit_job(ctx, plan, job);
+        return;
+    }
+    if (j->evictions > (uint32_t)j->word[WORD_NOTE]) {
+        plan_word(plan, job, WORD_NOTE, j->evictions);
+        c->lost++;
+    }
+}
+
+static void chronus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    const struct job *j = view_job(ctx->view, job);
+
+    (void)plan;
+    if (chronus_status(j) == STATUS_PROMISED)
+        task_drop(ctx, chronus_task(ctx, j));
+}
+
+static const struct param chronus_params[] = {
+    [P_LEASE] = { "lease", "how long a promised job holds its GPUs at least", PARAM_TIME, 20 * USEC_MIN, USEC_MIN,
+                  USEC_DAY, NULL },
+    [P_SLOT] = { "slot", "how often jobs without a promise are reconsidered", PARAM_TIME, 5 * USEC_MIN, USEC_SEC,
+                 USEC_DAY, NULL },
+    [P_SAFETY] = { "safety", "margin on estimates of run time", PARAM_RATIO, 1100000, PPM_ONE, 10 * PPM_ONE, NULL },
+    [P_SAVE] = { "save", "time a job of one GPU takes to save its state", PARAM_TIME, 6 * USEC_SEC, 0, USEC_HOUR,
+                 NULL },
+    [P_RESTORE] = { "restore", "time it takes to go on from there", PARAM_TIME, 24 * USEC_SEC, 0, USEC_HOUR, NULL },
+    [P_STAY] = { "stay", "how much less a running job without promise counts as having ahead of it", PARAM_RATIO,
+                 200000, 0, PPM_ONE, NULL },
+    [P_SEARCH] = { "search", "choices that may be tried inside a step", PARAM_COUNTER, 100000, 0, 100000000, NULL },
+    [P_SPREAD] = { "spread", "jobs without promise may be spread over nodes", PARAM_SWITCH, 0, 0, 1, NULL },
+    [P_SELECT] = { "select", "in overload, promise to jobs that need little before others", PARAM_SWITCH, 1, 0, 1,
+                   NULL },
+    { 0 },
+};
+
+const struct planner_ops planner_chronus = {
+    .name = "chronus",
+    .summary = "leases for deadlines that were promised, the rest by shortest remaining service",
+    .params = chronus_params,
+    .state_size = sizeof(struct chronus),
+    .kept_size = offsetof(struct chronus, kept_end),
+    .plan = chronus_plan,
+    .queued = chronus_queued,
+    .ended = chronus_ended,
+};
