@@ -3,7 +3,7 @@
 /* chronus.h - the inside of Chronus, shared by its files and by nobody else.
  *
  * planner_chronus.c decides when what is done; chronus_admit.c whether a deadline is promised; chronus_plan.c keeps the
- * leases of promised jobs; chronus_place.c gives them GPUs; chronus_rest.c spends what is left on everybody else.
+ * leases of promised jobs; chronus_room.c gives them GPUs; chronus_rest.c spends what is left on everybody else.
  *
  * Leases have absolute numbers: number n lasts from n x lease to (n + 1) x lease. The plan is a ring of them, so time
  * goes by without anything being moved.
@@ -142,16 +142,16 @@ void admit_job(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 /* Those without a promise are tried again, and those whose deadlines have gone are let go. */
 void admit_again(struct planner_ctx *ctx, struct plan *plan);
 
-/* ---- chronus_place.c ---- */
+/* ---- chronus_room.c ---- */
 
 /* Whether a job of that size could be started on a node (or nodes) if only jobs without promise left. */
-bool place_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size);
+bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size);
 
 /* At the beginning of a lease: promised jobs that are in the way of larger ones are stopped, to be placed anew. */
-bool place_pack(struct planner_ctx *ctx, struct plan *plan);
+bool room_pack(struct planner_ctx *ctx, struct plan *plan);
 
 /* Starts those that have this lease and wait; others leave for them. */
-void place_promised(struct planner_ctx *ctx, struct plan *plan);
+void room_promised(struct planner_ctx *ctx, struct plan *plan);
 
 /* ---- chronus_rest.c ---- */
 

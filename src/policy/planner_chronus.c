@@ -3,7 +3,7 @@
  *
  * When a job with deadlines arrives it is promised one, or told the earliest that could have been (chronus_admit.c).
  * Time is cut into leases; promised jobs hold their GPUs in the leases of their plan (chronus_plan.c), on as few nodes
- * as possible (chronus_place.c). Everybody else, and promised jobs before their time, share what is left, shortest
+ * as possible (chronus_room.c). Everybody else, and promised jobs before their time, share what is left, shortest
  * remaining service first, reconsidered at every slot (chronus_rest.c).
  */
 #include <errno.h>
@@ -61,9 +61,9 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
         }
         if (now / ctx->params[P_LEASE] != c->lease) {
             lease_begins(ctx, plan);
-            moved = place_pack(ctx, plan);
+            moved = room_pack(ctx, plan);
         }
-        place_promised(ctx, plan);
+        room_promised(ctx, plan);
         if (on_slot && !moved)
             rest_slot(ctx, plan);
         if (on_slot)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chronus_place.c - GPUs for promised jobs.
+/* chronus_room.c - GPUs for promised jobs.
  *
  * Sizes are rounded up to powers of two and whole nodes. Placed in descending order they always fit if their sum does,
  * with nobody spread wider than needed: what larger ones leave of a node is a multiple of the next size. So a job that
@@ -107,7 +107,7 @@ static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size
     return size <= 0 ? count : 0;
 }
 
-bool place_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size)
+bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size)
 {
     count_held(ctx);
     return choose_nodes(ctx, sku, size) > 0;
@@ -225,7 +225,7 @@ static uint32_t gather_waiting(struct planner_ctx *ctx)
     return count;
 }
 
-void place_promised(struct planner_ctx *ctx, struct plan *plan)
+void room_promised(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
     uint32_t count = gather_waiting(ctx);
@@ -330,7 +330,7 @@ static bool fits_as_it_is(struct planner_ctx *ctx, uint32_t count)
     return true;
 }
 
-bool place_pack(struct planner_ctx *ctx, struct plan *plan)
+bool room_pack(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
     const struct topo *topo = &view_ledger(ctx->view)->topo;
