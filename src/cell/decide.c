@@ -347,6 +347,7 @@ void cells_decide(struct cells *s, const struct cell_request *request, enum cell
     enum cell_reason reason = request_check(s, request);
 
     *ret_answer = (struct cell_answer){ .outcome = CELL_WAIT, .node = CELL_NONE };
+    s->phase = phase;
     if (reason != CELL_OK) {
         refuse(ret_answer, reason);
         return;

@@ -6,6 +6,8 @@
  */
 #include "cell/parts.h"
 
+enum { IDLE_KEPT = 4 };
+
 /* Devices of a node that a gang of this priority may have. */
 static uint32_t node_room(const struct cells *s, const struct view_node *n, int32_t priority)
 {
@@ -185,13 +187,28 @@ static void pods_place(struct cells *s, int32_t priority)
     }
 }
 
+/* Are only few nodes left that nobody uses? An opportunistic pod that needs less than a node does not break one of
+ * those then, if it can lie beside others. Where nobody can be evicted, it would be in their way instead. */
+static bool idle_scarce(const struct cells *s, const struct view *v)
+{
+    uint32_t count = 0;
+
+    if (s->exact || !v->physical || s->phase != CELL_PREEMPTING)
+        return false;
+    for (uint32_t n = v->head[(v->span - 1) * v->span]; n != CELL_NONE && count <= IDLE_KEPT; count++)
+        n = s->view_nodes[n].next;
+    return count <= IDLE_KEPT;
+}
+
 enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_request *r)
 {
     enum cell_reason reason;
     int32_t priority = CELL_PRIORITY_OPP;
 
     view_sort(s, v, r);
-    reason = nodes_find(s, v, priority, false);
+    reason = idle_scarce(s, v) ? nodes_find_tight(s, v) : CELL_NO_CAPACITY;
+    if (reason != CELL_OK)
+        reason = nodes_find(s, v, priority, false);
     if (reason != CELL_OK && v->physical && nodes_find_tight(s, v) == CELL_OK)
         reason = CELL_OK;
     if (reason != CELL_OK && r->priority > CELL_PRIORITY_OPP) {
