@@ -17,7 +17,7 @@ struct log_ask {
     struct ask ask;
     struct task_id task;
     char file[TASK_NAME_MAX + 16];
-    int64_t offset, left; /* left: bytes still wanted; -1 = all there is */
+    int64_t offset, left; /* left: bytes still wanted; below 0 = all there is */
     int fd;
     bool follow, placed;
 };
@@ -117,7 +117,7 @@ void ask_log(struct agent *agent, json_t *frame)
                                   (uint32_t)util_i64(frame, "rank", 0) };
     log->fd = -1;
     log->offset = util_i64(frame, "offset", 0);
-    log->left = util_i64(frame, "limit", 0) > 0 ? util_i64(frame, "limit", 0) : -1;
+    log->left = util_i64(frame, "limit", -1);
     log->follow = util_flag(frame, "follow");
     (void)snprintf(log->file, sizeof(log->file), "logs/%lld.%u.%u.%s", (long long)log->task.job, log->task.attempt,
                    log->task.rank, stream ? stream : "out");

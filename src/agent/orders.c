@@ -62,7 +62,8 @@ static void keep_take(struct agent *agent, const json_t *frame)
     {
         struct task_id id = id_read(item);
 
-        if (!task_find(agent, &id))
+        /* The launch of a fresh one follows. */
+        if (!task_find(agent, &id) && !util_flag(item, "fresh"))
             agent_report(agent, json_pack("{sI,si,si,ss,si,si,sb,ss}", "job", (json_int_t)id.job, "attempt",
                                           (int)id.attempt, "rank", (int)id.rank, "state", task_state_name(TASK_EXITED),
                                           "exit", 0, "signal", 0, "oom", 0, "cause", "lost"));

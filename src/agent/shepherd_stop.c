@@ -110,12 +110,27 @@ void shepherd_nudge(struct shepherd *s)
     }
 }
 
+/* Words of the notice: people know "job 17"; a gang that loses a rank is cancelled, one that is to run again elsewhere
+ * is preempted. */
+static json_t *notice_make(const json_t *order, usec_t deadline)
+{
+    const char *kind = util_text(order, "kind"), *by = util_text(order, "by");
+    int64_t job = util_i64(order, "by", 0);
+    char text[32] = "";
+
+    if (!kind || strcmp(kind, "peer") == 0)
+        kind = "cancel";
+    else if (strcmp(kind, "requeue") == 0)
+        kind = "preempt";
+    if (job > 0)
+        (void)snprintf(text, sizeof(text), "job %lld", (long long)job);
+    return json_pack("{ss,sI,ss,sI}", "kind", kind, "deadline", (json_int_t)(deadline / USEC_SEC), "by", by ? by : text,
+                     "grace_seconds", (json_int_t)(util_i64(order, "grace_ms", 0) / 1000));
+}
+
 int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline)
 {
-    json_t *notice =
-        json_pack("{ss,sI,ss,sI}", "kind", util_text(order, "kind") ? util_text(order, "kind") : "cancel", "deadline",
-                  (json_int_t)(deadline / USEC_SEC), "by", util_text(order, "by") ? util_text(order, "by") : "",
-                  "grace_seconds", (json_int_t)(util_i64(order, "grace_ms", 0) / 1000));
+    json_t *notice = notice_make(order, deadline);
     int dir = openat(s->dir, "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = -EBADF;
 
     if (dir >= 0) {
