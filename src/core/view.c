@@ -186,6 +186,24 @@ static uint32_t running_near(const struct view *view, const struct vc *vc, uint3
     return best;
 }
 
+uint32_t view_first_waiting(const struct view *view, const struct vc *vc, const bool *given_up)
+{
+    const struct tree_node *tree = view_tree(view);
+    const struct queue *queue = &vc->queue;
+    uint32_t best = TREE_NONE;
+
+    for (uint32_t i = 0; i < queue->live_count; i++) {
+        uint32_t cls = queue->live[i], job;
+
+        if (given_up[cls])
+            continue;
+        job = tree_first(tree, queue->shapes[cls].root);
+        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
+            best = job;
+    }
+    return best;
+}
+
 uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
 {
     return running_near(view, vc, sku, bound, false);

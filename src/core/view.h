@@ -48,5 +48,10 @@ uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_
 /* The running job of that type with the smallest rank after `bound` (NULL: of all); JOB_NONE if there is none. */
 uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
 
+/* The first waiting job over all shapes of the virtual cluster but those given up, by number; TREE_NONE if there is
+ * none.
+ */
+uint32_t view_first_waiting(const struct view *view, const struct vc *vc, const bool *given_up);
+
 /* A number below `bound` from the state's own generator: the same in every replay. */
 uint64_t view_random(const struct view *view, uint64_t bound);

@@ -11,19 +11,24 @@
  * With learn=on the thresholds, as many as are given, are moved to where the jobs that ended here before would have had
  * the same share of their service in each queue.
  *
+ * With quantum=Q there are queues of one width without end, for comparison: the smaller Q, the more equal jobs take
+ * turns and the later all of them end.
+ *
  * Thresholds are passed, and promotions happen, at whole seconds: the next one after the exact instant.
  */
 #include "core/view.h"
 #include "policy/las.h"
 #include "policy/list.h"
 
-enum { P_KNOB, P_LEARN, P_QUEUES };
+enum { P_KNOB, P_LEARN, P_QUANTUM, P_QUEUES };
 
 static const struct param las_params[] = {
     [P_KNOB] = { "knob", "promote what has waited so many times as long as it has run; 0 = never", PARAM_RATIO, 0, 0,
                  1000000 * PPM_ONE, NULL },
     [P_LEARN] = { "learn", "move the thresholds so that all queues get the same share of the service", PARAM_SWITCH, 0,
                   0, 1, NULL },
+    [P_QUANTUM] = { "quantum", "instead of queues: as many as it takes, each so wide in GPU-seconds; 0 = off",
+                    PARAM_TIME, 0, 0, PARAM_MAX, NULL },
     [P_QUEUES] = { "queues", "service that ends each queue but the last, in GPU-seconds", PARAM_TIMES, 3600 * USEC_SEC,
                    1, PARAM_TIMES_MAX, NULL },
     { 0 },
@@ -92,12 +97,32 @@ static bool las_ended(struct order_ctx *ctx, const struct job *job)
     return true;
 }
 
+/* Queues of one width, without end: what priorities are before they are made few (the paper's reason for doing so). No
+ * promotions: nobody starves, as everybody who waits is overtaken by those who run. */
+static void quantum_key(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key)
+{
+    enum { START_BITS = 40 }; /* milliseconds */
+    int64_t quantum = ctx->params[P_QUANTUM];
+    svc_t attained = job_attained(job, view_now(ctx->view));
+    int64_t level = attained / quantum, most = ((int64_t)1 << (62 - START_BITS)) - 1;
+    int64_t never = ((int64_t)1 << START_BITS) - 1, started = job->first_start >= 0 ? job->first_start / 1000 : never;
+
+    if (job->state == JOB_RUNNING)
+        ret_key->change_at =
+            las_crossing(view_now(ctx->view), (level + 1) * quantum - attained, (int64_t)job->gpus * job->spec.share);
+    ret_key->value = ((level < most ? level : most) << START_BITS) + (started < never ? started : never);
+}
+
 static void las_key(const struct order_ctx *ctx, const struct job *job, struct order_key *ret_key)
 {
     const struct las_state *own = ctx->state;
     const int64_t *queues = own->queues[0] ? own->queues : &ctx->params[P_QUEUES];
     struct las_level level;
 
+    if (ctx->params[P_QUANTUM]) {
+        quantum_key(ctx, job, ret_key);
+        return;
+    }
     las_level(ctx, job, ctx->params[P_KNOB], queues, ret_key, &level);
     ret_key->value = las_value(level.queue, job->first_start >= 0 ? job->first_start : LAS_NEVER_STARTED);
 }

@@ -58,22 +58,6 @@ static usec_t end_of(const struct planner_ctx *ctx, const struct rank *rank)
     return rank->key > now ? (usec_t)rank->key : now + 1;
 }
 
-/* The first waiting job over all shapes that were not given up. */
-static uint32_t first_waiting(const struct planner_ctx *ctx, const struct backfill *state)
-{
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-    uint32_t best = TREE_NONE;
-
-    for (uint32_t i = 0; i < queue->live_count; i++) {
-        uint32_t job = tree_first(tree, queue->shapes[queue->live[i]].root);
-
-        if (!state->hopeless[queue->live[i]] && (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank)))
-            best = job;
-    }
-    return best;
-}
-
 /* Shapes whose turn it is not are given up beforehand. */
 static void begin(const struct planner_ctx *ctx, const struct plan *plan, struct backfill *state)
 {
@@ -99,7 +83,7 @@ static void guests_plan(struct planner_ctx *ctx, struct plan *plan, struct backf
 {
     uint32_t job;
 
-    while ((job = first_waiting(ctx, state)) != TREE_NONE) {
+    while ((job = view_first_waiting(ctx->view, ctx->vc, state->hopeless)) != TREE_NONE) {
         uint32_t cls = view_job(ctx->view, job)->shape;
 
         if (try_start(plan, job) < 0)
@@ -189,7 +173,7 @@ static void easy_plan(struct planner_ctx *ctx, struct plan *plan)
         guests_plan(ctx, plan, state);
         return;
     }
-    while ((head = first_waiting(ctx, state)) != TREE_NONE)
+    while ((head = view_first_waiting(ctx->view, ctx->vc, state->hopeless)) != TREE_NONE)
         if (try_start(plan, head) < 0)
             break;
     if (head == TREE_NONE)

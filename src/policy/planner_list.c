@@ -31,25 +31,6 @@ enum { P_MODE, P_UNPLACED };
 
 /* ---- without preemption ---- */
 
-/* The first waiting job of all shapes that were not given up. */
-static uint32_t first_waiting(const struct planner_ctx *ctx, const struct walk *walk)
-{
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-    uint32_t best = TREE_NONE;
-
-    for (uint32_t i = 0; i < queue->live_count; i++) {
-        uint32_t cls = queue->live[i], job;
-
-        if (walk->hopeless[cls])
-            continue;
-        job = tree_first(tree, queue->shapes[cls].root);
-        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
-            best = job;
-    }
-    return best;
-}
-
 /* Starts the job if there is room for it, getting back what was lent if it is owed room. */
 static int try_start(struct plan *plan, uint32_t job)
 {
@@ -64,7 +45,7 @@ static int try_start(struct plan *plan, uint32_t job)
 static void walk_forward(struct planner_ctx *ctx, struct plan *plan, struct walk *walk, bool strict)
 {
     for (;;) {
-        uint32_t job = first_waiting(ctx, walk);
+        uint32_t job = view_first_waiting(ctx->view, ctx->vc, walk->hopeless);
 
         if (job == TREE_NONE)
             return;

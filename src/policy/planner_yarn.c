@@ -9,6 +9,11 @@
  * that the locality relaxes soon enough. The clock of a try runs only while the virtual cluster could take the job: a
  * job that waits for its fair share has not failed to find GPUs.
  *
+ * A job that is content with any locality, where there is one virtual cluster and it may have all, tries and backs off
+ * in turns for as long as it waits, and nothing comes of it but whether it is its turn. So it has no timers: its phase
+ * is computed when a pass comes to it. Whether it backs off matters only then, and only then is it set aside; until
+ * then its reason is that of its shape. Otherwise a long line would wake the planner every few milliseconds.
+ *
  * Ours: one gang a virtual cluster gathers at a time, the first in line, inside its quota; otherwise gangs that hold
  * parts of each other's GPUs would starve everyone until their clocks run out. And getting back what was lent takes
  * the best locality there is, for the job was owed its GPUs.
@@ -22,7 +27,7 @@
 
 enum { P_MODE, P_ACQUIRE, P_BACKOFF, P_RELAX, P_PREEMPT, P_HOLD };
 enum { MODE_STRICT, MODE_SKIP };
-enum { WORD_FAILS, WORD_BACKS_OFF };
+enum { WORD_FAILS, WORD_BACKS_OFF, WORD_BASE };
 
 struct yarn {
     uint32_t holder; /* job + 1 that gathers, 0 = none */
@@ -33,13 +38,54 @@ struct yarn {
 
 enum { HOLD_MAX = 4096 };
 
+/* Whether the job can only try and back off in turns from now on, and nobody else waits for its try to end. */
+static bool settled(const struct planner_ctx *ctx, const struct job *job)
+{
+    bool last = job->level + 1 >= ctx->vc->policy.place->levels, skips = ctx->params[P_MODE] == MODE_SKIP;
+
+    return last && skips && core_vc_count(ctx->view->core) == 1 &&
+           (ctx->vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC);
+}
+
+/* A try begins. */
+static void begin_try(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    usec_t now = view_now(ctx->view);
+
+    plan_word(plan, job, WORD_BASE, now);
+    plan_job_timer(plan, job, settled(ctx, view_job(ctx->view, job)) ? USEC_NEVER : now + ctx->params[P_ACQUIRE]);
+}
+
+/* How far into its turn of a try and a back-off a settled job is. */
+static usec_t phase_of(const struct planner_ctx *ctx, const struct job *job)
+{
+    return (view_now(ctx->view) - job->word[WORD_BASE]) % (ctx->params[P_ACQUIRE] + ctx->params[P_BACKOFF]);
+}
+
+/* Whether it is not the turn of the job that a pass has come to; then it is set aside until it is. */
+static bool backs_off(const struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    const struct job *job = view_job(ctx->view, index);
+    usec_t phase;
+
+    if (!settled(ctx, job))
+        return false;
+    phase = phase_of(ctx, job);
+    if (phase < ctx->params[P_ACQUIRE])
+        return false;
+    plan_word(plan, index, WORD_BACKS_OFF, 1);
+    plan_set_aside(plan, index, REASON_BACKOFF);
+    plan_job_timer(plan, index, view_now(ctx->view) + ctx->params[P_ACQUIRE] + ctx->params[P_BACKOFF] - phase);
+    return true;
+}
+
 static void yarn_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     plan_word(plan, job, WORD_FAILS, 0);
     plan_word(plan, job, WORD_BACKS_OFF, 0);
     if (view_job(ctx->view, job)->level)
         plan_relax(plan, job, 0);
-    plan_job_timer(plan, job, view_now(ctx->view) + ctx->params[P_ACQUIRE]);
+    begin_try(ctx, plan, job);
 }
 
 /* Whether the virtual cluster may take the job at all now, beyond its quota or not. */
@@ -66,7 +112,7 @@ static void yarn_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     if (job->word[WORD_BACKS_OFF]) {
         plan_word(plan, index, WORD_BACKS_OFF, 0);
         plan_put_back(plan, index);
-        plan_job_timer(plan, index, now + ctx->params[P_ACQUIRE]);
+        begin_try(ctx, plan, index);
         return;
     }
     if (!entitled(ctx, job)) {
@@ -81,24 +127,6 @@ static void yarn_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     }
     plan_word(plan, index, WORD_FAILS, fails);
     plan_job_timer(plan, index, now + ctx->params[P_BACKOFF]);
-}
-
-static uint32_t first_waiting(const struct planner_ctx *ctx, const struct yarn *yarn)
-{
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-    uint32_t best = TREE_NONE;
-
-    for (uint32_t i = 0; i < queue->live_count; i++) {
-        uint32_t cls = queue->live[i], job;
-
-        if (yarn->hopeless[cls])
-            continue;
-        job = tree_first(tree, queue->shapes[cls].root);
-        if (best == TREE_NONE || rank_before(&tree[job].rank, &tree[best].rank))
-            best = job;
-    }
-    return best;
 }
 
 static bool busy_enough(const struct planner_ctx *ctx)
@@ -167,6 +195,9 @@ static void hold(const struct planner_ctx *ctx, struct plan *plan, struct yarn *
         if (what.count && plan_reserve(plan, index, &what) == 0) {
             yarn->holder = index + 1;
             yarn->gen = job->gen;
+            /* What it holds it gives back when its try is over. */
+            if (settled(ctx, job))
+                plan_job_timer(plan, index, view_now(ctx->view) + ctx->params[P_ACQUIRE] - phase_of(ctx, job));
         }
         return;
     }
@@ -208,11 +239,11 @@ static void yarn_plan(struct planner_ctx *ctx, struct plan *plan)
     if (!plan_borrows(plan))
         unhold(ctx, plan, yarn);
     for (;;) {
-        uint32_t job = first_waiting(ctx, yarn);
+        uint32_t job = view_first_waiting(ctx->view, ctx->vc, yarn->hopeless);
 
         if (job == TREE_NONE)
             break;
-        if (try_start(ctx, plan, job) == 0)
+        if (backs_off(ctx, plan, job) || try_start(ctx, plan, job) == 0)
             continue;
         /* Before anybody behind it looks at them. */
         if (!held)
