@@ -94,11 +94,12 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         size_t size, packed_size, length = strlen(argv[2]), used = strlen(table);
         unsigned char *data = file_load(argv[i], &size), *packed;
-        const char *path = strncmp(argv[i], argv[2], length) == 0 ? argv[i] + length : argv[i];
+        const char *path = strstr(argv[i], argv[2]);
         uint64_t hash = 14695981039346656037ULL;
 
         if (!data)
             return 1;
+        path = path ? path + length : argv[i];
         for (size_t b = 0; b < size; b++)
             hash = (hash ^ data[b]) * 1099511628211ULL;
         packed = squeeze(data, size, &packed_size);

@@ -54,6 +54,7 @@ usec_t core_next_wake(const struct core *core);
 
 /* Reading. */
 const struct job *core_job(const struct core *core, uint32_t index);
+uint32_t core_job_top(const struct core *core); /* jobs have numbers below it */
 const struct ledger *core_ledger(const struct core *core);
 const struct vc *core_vc(const struct core *core, uint32_t index);
 uint32_t core_vc_count(const struct core *core);

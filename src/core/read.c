@@ -10,6 +10,11 @@ const struct job *core_job(const struct core *core, uint32_t index)
     return &core->jobs[index];
 }
 
+uint32_t core_job_top(const struct core *core)
+{
+    return core->job_top;
+}
+
 const struct ledger *core_ledger(const struct core *core)
 {
     return &core->ledger;

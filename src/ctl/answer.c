@@ -34,6 +34,11 @@ void reply_refused(struct request *request, const struct entry_result *result)
         status = 422;
         code = "Infeasible";
         break;
+    case EAGAIN:
+    case ENOMEM:
+        status = 503;
+        code = "Busy";
+        break;
     case ENOSPC:
         status = reason && strcmp(reason, "Busy") != 0 ? 422 : 503;
         code = "Busy";

@@ -34,7 +34,7 @@ void conf_init(struct conf *conf)
         .node_timeout = 15 * USEC_SEC,
         .beat = 5 * USEC_SEC,
         .grace = 30 * USEC_SEC,
-        .jobs_max = 1 << 20,
+        .jobs_max = 1 << 17,
         .finished_keep = 10000,
         .pending_max = 20000,
         .snapshot_every = 50000,

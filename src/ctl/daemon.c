@@ -386,10 +386,13 @@ static void temporary_remove(const struct daemon *daemon)
 static void daemon_end(struct daemon *daemon)
 {
     struct server *server = &daemon->server;
+    struct error err;
 
     for (size_t i = 0; i < server->listener_count; i++)
         net_listener_close(server->listeners[i]);
     loop_work_finish(server->loop);
+    if (server->drive && server->stopping && drive_close(server->drive, &err) < 0)
+        log_err("no snapshot at the end", "error", err.text);
     http_server_stop(take(server->http));
     fake_free(daemon->fake);
     loop_timer_free(daemon->stop_timer);

@@ -9,7 +9,6 @@
 #include "agent/embed.h"
 #include "base/alloc.h"
 #include "ctl/daemon.h"
-#include "io/log.h"
 
 enum { FAKE_NODES_MAX = 2000, FAKE_GPUS_MAX = 64 };
 
@@ -54,12 +53,6 @@ int fake_check(const char *text, struct error *err)
     return r == 0 && all == 0 ? error_set(err, -EINVAL, "--fake: no nodes") : r;
 }
 
-static void on_log(void *arg, const char *line)
-{
-    (void)arg;
-    log_debug("agent", "line", line);
-}
-
 static int group_start(struct fake_nodes *nodes, const struct server *server, const struct fake_group *group,
                        const char *url, long *number, int width, struct error *err)
 {
@@ -76,7 +69,8 @@ static int group_start(struct fake_nodes *nodes, const struct server *server, co
                                        .allow_root = true,
                                        .private_tmp = 0 };
 
-        (void)snprintf(name, sizeof(name), "gpu%0*ld", width, ++*number);
+        ++*number;
+        (void)snprintf(name, sizeof(name), width > 3 ? "gpu%04ld" : width > 2 ? "gpu%03ld" : "gpu%02ld", *number);
         (void)snprintf(state, sizeof(state), "%s/nodes/%s", server->conf->state, name);
         (void)snprintf(fake, sizeof(fake), "%ld:%s", group->gpus, group->sku);
         r = agents_add(nodes->agents, &config, err);
@@ -100,9 +94,7 @@ int fake_start(struct server *server, const char *text, const char *url, struct 
     for (long n = all; n >= 100; n /= 10)
         width++;
     if (r == 0)
-        r = agents_new(loop_uv(server->loop), &nodes->agents, err);
-    if (r == 0)
-        agents_log(nodes->agents, on_log, NULL);
+        r = agents_new(server->loop, &nodes->agents, err);
     for (at = text; r == 0 && *at;) {
         r = group_read(&at, &group, err);
         if (r == 0)

@@ -1,13 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* forecast.c - futures of the present state, kept while it lasts: for lists, `why`, `plan` and the timeline.
+ *
+ * Three expectations: likely (estimates, else time limits), at the latest (time limits), soon (half of what is left). A
+ * job without either is expected to run as long again as it has, at least ten minutes; the basis says so.
+ */
 #include "ctl/forecast.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
-#include "ctl/rest.h"
+#include "core/snap.h"
+#include "ctl/forecast_part.h"
+
+#define GUESS_LEAST (10 * USEC_MIN)
+#define HORIZON (90 * USEC_DAY)
+#define KEEP_FOR (USEC_SEC)
+
+enum { STEPS_MAX = 40000, STARTS_MAX = 20000 };
 
 struct forecast {
     struct server *server;
+    struct future likely;
+    struct planned *planned;
+    int64_t *order; /* ids sorted, for look-ups; starts[] beside */
+    usec_t *starts;
+    size_t order_count;
+    uint64_t seq;
+    usec_t made;
+    bool valid, guessed;
 };
 
 int forecast_new(struct server *server, struct forecast **ret_forecast)
@@ -21,33 +43,233 @@ int forecast_new(struct server *server, struct forecast **ret_forecast)
     return 0;
 }
 
+static void forecast_forget(struct forecast *forecast)
+{
+    future_done(&forecast->likely);
+    mem_free(take(forecast->planned));
+    mem_free(take(forecast->order));
+    mem_free(take(forecast->starts));
+    forecast->order_count = 0;
+    forecast->valid = false;
+}
+
 void forecast_free(struct forecast *forecast)
 {
+    if (!forecast)
+        return;
+    forecast_forget(forecast);
     mem_free(forecast);
+}
+
+static void snap_put(void *arg, const void *data, size_t size)
+{
+    buf_put(arg, data, size);
+}
+
+int core_copy(const struct server *server, struct core **ret_core, struct error *err)
+{
+    struct ctl *ctl = drive_ctl(server->drive);
+    struct core_config config = { .limits = { .jobs = (uint32_t)server->conf->jobs_max },
+                                  .seed = 1,
+                                  .policies = ctl_policies(ctl) };
+    CLEANUP_BUF struct buf bytes = BUF_INIT((size_t)1 << 31);
+
+    if (!ctl_core(ctl))
+        return error_set(err, -ENOENT, "no node has joined yet");
+    core_save(ctl_core(ctl), snap_put, &bytes);
+    if (bytes.error)
+        return error_set(err, bytes.error, "no memory for a copy of the state");
+    return core_load(ctl_cluster(ctl), &config, bytes.data, bytes.size, ret_core, err);
+}
+
+/* What is left of a job that asked for `whole` and has run `ran`. */
+static usec_t left_of(usec_t whole, usec_t ran)
+{
+    return whole > ran ? whole - ran : USEC_SEC;
+}
+
+usec_t left_expected(void *arg, const struct job *job, usec_t now)
+{
+    struct expectation *expectation = arg;
+    usec_t ran = job_progress(job, now), whole = job->spec.estimate, left;
+
+    if (expectation->how == EXPECT_LIMITS || whole <= 0)
+        whole = job->spec.time_limit > 0 ? job->spec.time_limit : whole;
+    if (whole > 0) {
+        left = left_of(whole, ran);
+    } else {
+        expectation->guessed = true;
+        left = ran > GUESS_LEAST ? ran : GUESS_LEAST;
+    }
+    if (expectation->how == EXPECT_SOON)
+        left = left / 2 > USEC_SEC ? left / 2 : USEC_SEC;
+    return left;
+}
+
+int future_of(const struct server *server, struct core *core, enum expect how, int64_t until, struct future *ret,
+              bool *ret_guessed)
+{
+    struct expectation expectation = { .how = how };
+    struct foresee_limits limits = {
+        .steps = STEPS_MAX, .horizon = core_now(core) + HORIZON, .until = until, .starts = STARTS_MAX
+    };
+    struct error err;
+    int r;
+
+    (void)server;
+    r = foresee(core, &limits, left_expected, &expectation, ret, &err);
+    if (ret_guessed)
+        *ret_guessed = expectation.guessed;
+    return r;
+}
+
+struct by_id {
+    int64_t id;
+    usec_t start;
+};
+
+static int by_id_order(const void *a, const void *b)
+{
+    const struct by_id *x = a, *y = b;
+
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* First starts by id, and the list for the timeline. */
+static int forecast_index(struct forecast *forecast)
+{
+    const struct future *future = &forecast->likely;
+    struct by_id *sorted = mem_zalloc(future->count + 1, sizeof(*sorted));
+
+    forecast->order = mem_zalloc(future->count + 1, sizeof(*forecast->order));
+    forecast->starts = mem_zalloc(future->count + 1, sizeof(*forecast->starts));
+    forecast->planned = mem_zalloc(future->count + 1, sizeof(*forecast->planned));
+    if (!sorted || !forecast->order || !forecast->starts || !forecast->planned) {
+        mem_free(sorted);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < future->count; i++) {
+        const struct foreseen *item = &future->items[i];
+
+        sorted[i] = (struct by_id){ item->job, item->start };
+        forecast->planned[i] = (struct planned){ item->job, item->start, item->end, item->gpu_first, item->gpu_count };
+    }
+    qsort(sorted, future->count, sizeof(*sorted), by_id_order);
+    for (size_t i = 0; i < future->count; i++)
+        if (i == 0 || sorted[i].id != sorted[i - 1].id) {
+            forecast->order[forecast->order_count] = sorted[i].id;
+            forecast->starts[forecast->order_count++] = sorted[i].start;
+        }
+    mem_free(sorted);
+    return 0;
+}
+
+/* The likely future of the present state. Under a stream of changes it may be a second old. */
+static bool forecast_look(struct forecast *forecast)
+{
+    const struct server *server = forecast->server;
+    struct ctl *ctl = drive_ctl(server->drive);
+    usec_t now = clock_now();
+    struct core *core = NULL;
+    struct error err;
+    int r;
+
+    if (forecast->valid && (forecast->seq == ctl_seq(ctl) || now - forecast->made < KEEP_FOR))
+        return true;
+    forecast_forget(forecast);
+    if (core_copy(server, &core, &err) < 0)
+        return false;
+    r = future_of(server, core, EXPECT_LIKELY, 0, &forecast->likely, &forecast->guessed);
+    core_free(core);
+    if (r == 0)
+        r = forecast_index(forecast);
+    if (r < 0) {
+        forecast_forget(forecast);
+        return false;
+    }
+    forecast->seq = ctl_seq(ctl);
+    forecast->made = now;
+    forecast->valid = true;
+    return true;
+}
+
+static void basis_fill(struct eta *eta, bool guessed, bool estimates)
+{
+    (void)snprintf(eta->basis, sizeof(eta->basis), "%s",
+                   guessed     ? "time limits; a guess for jobs without one"
+                   : estimates ? "estimates and time limits"
+                               : "time limits");
 }
 
 bool forecast_eta(struct forecast *forecast, int64_t job, struct eta *ret_eta)
 {
-    (void)forecast;
-    (void)job;
-    (void)ret_eta;
-    return false;
+    const struct book_job *known = book_find(server_book(forecast->server), job);
+    size_t low = 0, high;
+
+    if (known && known->gate == GATE_BEGIN && known->spec->begin) {
+        *ret_eta = (struct eta){ .at = known->spec->begin, .low = known->spec->begin, .high = 0 };
+        (void)snprintf(ret_eta->basis, sizeof(ret_eta->basis), "the time it asked for");
+        return true;
+    }
+    if (!known || known->gate != GATE_NONE || !forecast_look(forecast))
+        return false;
+    high = forecast->order_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (forecast->order[middle] < job)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == forecast->order_count || forecast->order[low] != job)
+        return false;
+    *ret_eta = (struct eta){ .at = forecast->starts[low], .low = forecast->starts[low], .high = forecast->starts[low] };
+    basis_fill(ret_eta, forecast->guessed, true);
+    return true;
 }
 
 const struct planned *forecast_planned(struct forecast *forecast, size_t *ret_count, const uint32_t **ret_gpus)
 {
-    (void)forecast;
     *ret_count = 0;
     *ret_gpus = NULL;
-    return NULL;
+    if (!forecast_look(forecast))
+        return NULL;
+    *ret_count = forecast->likely.count;
+    *ret_gpus = forecast->likely.gpus;
+    return forecast->planned;
 }
 
-void forecast_why(struct request *request)
+/* The range of one job's start: three futures. */
+bool eta_range(const struct server *server, int64_t job, struct eta *ret_eta)
 {
-    reply_problem(request, 501, "NotThere", NULL, "not there yet");
-}
+    usec_t at[EXPECT_COUNT] = { 0 };
+    bool guessed = false;
 
-void forecast_plan(struct request *request)
-{
-    reply_problem(request, 501, "NotThere", NULL, "not there yet");
+    for (int how = 0; how < EXPECT_COUNT; how++) {
+        struct future future;
+        struct core *core = NULL;
+        struct error err;
+        const struct foreseen *found;
+        int r = core_copy(server, &core, &err);
+
+        if (r == 0)
+            r = future_of(server, core, (enum expect)how, job, &future, &guessed);
+        core_free(core);
+        if (r < 0)
+            return false;
+        found = future_find(&future, job);
+        at[how] = found ? found->start : 0;
+        future_done(&future);
+        if (how == EXPECT_LIKELY && !at[how])
+            return false;
+    }
+    *ret_eta = (struct eta){ .at = at[EXPECT_LIKELY],
+                             .low = at[EXPECT_SOON] && at[EXPECT_SOON] < at[EXPECT_LIKELY] ? at[EXPECT_SOON]
+                                                                                           : at[EXPECT_LIKELY],
+                             .high = at[EXPECT_LIMITS] > at[EXPECT_LIKELY] ? at[EXPECT_LIMITS] : at[EXPECT_LIKELY] };
+    basis_fill(ret_eta, guessed, true);
+    return true;
 }

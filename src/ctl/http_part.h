@@ -15,6 +15,7 @@ struct client {
     const struct upgrade_ops *upgraded;
     void *upgraded_arg;
     bool feeding, closing, half_closed, chunked, streaming_now;
+    bool handling, finished; /* the handler is at work; it has answered */
 };
 
 struct http_server {

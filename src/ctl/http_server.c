@@ -171,6 +171,10 @@ void client_finished(struct client *client)
     struct http_server *server = client->server;
     bool close = request->close || client->half_closed;
 
+    client->finished = client->handling;
+    if (client->handling)
+        return;
+
     if (server->config.answered)
         server->config.answered(server->config.arg, request, clock_now() - request->began);
     client_release(client);
@@ -195,7 +199,12 @@ static void client_request(struct client *client)
         return;
     }
     net_deadline(client->conn, 0);
+    /* What the handler reads of the request stays until it returns, though it may have answered. */
+    client->handling = true;
     server->config.handle(server->config.arg, client->request);
+    client->handling = false;
+    if (client->finished)
+        client_finished(client);
 }
 
 /* A request that cannot be read: told why, and that was it. */

@@ -213,7 +213,7 @@ int pki_random_text(size_t bytes, char *out, size_t out_size)
     if (bytes > sizeof(raw) || out_size < (bytes * 8 + 5) / 6 + 1 || RAND_bytes(raw, (int)bytes) != 1)
         return -EIO;
     for (size_t bit = 0; bit < bytes * 8; bit += 6) {
-        unsigned value = raw[bit / 8] << 8 | (bit / 8 + 1 < bytes ? raw[bit / 8 + 1] : 0);
+        unsigned value = (unsigned)raw[bit / 8] << 8 | (bit / 8 + 1 < bytes ? raw[bit / 8 + 1] : 0U);
 
         out[n++] = letters[value >> (10 - bit % 8) & 63];
     }

@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -112,7 +113,7 @@ static int host_expect(SSL *ssl, const char *host, struct error *err)
     if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1)
         return 0;
     ERR_clear_error();
-    if (SSL_set1_host(ssl, host) != 1 || SSL_set_tlsext_host_name(ssl, host) != 1)
+    if (SSL_set1_host(ssl, host) != 1 || SSL_set_tlsext_host_name(ssl, (char *)(uintptr_t)host) != 1)
         return ssl_fail(err, -EINVAL, host);
     return 0;
 }

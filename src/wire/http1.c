@@ -388,5 +388,38 @@ bool http_list_has(const char *list, const char *token)
 
 const char *http_status_text(int status)
 {
-    return status == 0 ? "" : llhttp_status_name((llhttp_status_t)status);
+    static const struct {
+        int status;
+        const char *text;
+    } texts[] = {
+        { 200, "OK" },
+        { 201, "Created" },
+        { 202, "Accepted" },
+        { 204, "No Content" },
+        { 304, "Not Modified" },
+        { 400, "Bad Request" },
+        { 401, "Unauthorized" },
+        { 403, "Forbidden" },
+        { 404, "Not Found" },
+        { 405, "Method Not Allowed" },
+        { 406, "Not Acceptable" },
+        { 408, "Request Timeout" },
+        { 409, "Conflict" },
+        { 412, "Precondition Failed" },
+        { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
+        { 415, "Unsupported Media Type" },
+        { 422, "Unprocessable Content" },
+        { 426, "Upgrade Required" },
+        { 429, "Too Many Requests" },
+        { 431, "Request Header Fields Too Large" },
+        { 500, "Internal Server Error" },
+        { 501, "Not Implemented" },
+        { 503, "Service Unavailable" },
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].status == status)
+            return texts[i].text;
+    return "Unknown";
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_plan.c - what would happen to a job that is not submitted yet: asked of a copy of the core. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/forecast_part.h"
+#include "ctl/rest.h"
+
+/* Jobs of the present that a future stops before this one starts. */
+static void preempts_put(const struct scene *scene, struct json_write *json, const struct future *future)
+{
+    json_write_array(json, "preempts");
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+
+        if (job->in_core && job->phase == PHASE_JOB_RUNNING && future_find(future, job->id))
+            json_write_i64(json, NULL, job->id);
+    }
+    json_write_close(json);
+}
+
+static uint32_t vc_find(const struct scene *scene, const char *name)
+{
+    if (!name)
+        return 0;
+    for (uint32_t i = 0; i < scene->cluster->vc_count; i++)
+        if (strcmp(vc_name(scene, i), name) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+static void plan_reply(struct request *request, const struct scene *scene, const struct jobspec *spec, uint32_t vc)
+{
+    CLEANUP_BUF struct buf nodes = BUF_INIT(65536);
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    const struct foreseen *start = NULL;
+    struct future future = { 0 };
+    struct error err = { 0 };
+    struct json_write json;
+    struct eta eta = { 0 };
+    int r = why_start(scene, spec, vc, NULL, &future, &err);
+
+    if (r == 0)
+        start = future_find(&future, spec->id);
+    if (start) {
+        why_place(scene, &future, start, &nodes);
+        eta = (struct eta){ .at = start->start, .low = start->start, .high = start->start };
+        (void)snprintf(eta.basis, sizeof(eta.basis), "estimates and time limits");
+    }
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Plan");
+    json_write_bool(&json, "feasible", r == 0);
+    json_write_text(&json, "code",
+                    r < 0                                            ? "Infeasible"
+                    : start && start->start <= core_now(scene->core) ? "Now"
+                                                                     : "Later");
+    json_write_text(&json, "message", r < 0 ? err.text : start ? "" : "nobody can tell when");
+    put_time(&json, "startsAt", start ? start->start : 0);
+    why_eta(&json, "eta", start ? &eta : NULL);
+    why_asks(scene, &json, spec);
+    json_write_text(&json, "nodelist", start ? nodes.data : "");
+    preempts_put(scene, &json, &future);
+    why_shapes(scene, &json, "alternatives", spec, vc, NULL);
+    json_write_array(&json, "warnings");
+    if (spec->time_limit == 0 && spec->estimate == 0)
+        json_write_text(&json, NULL,
+                        "without a time limit nobody behind it can be told when to start, and it is never backfilled");
+    json_write_close(&json);
+    json_write_close(&json);
+    future_done(&future);
+    reply_buf(request, 200, &out);
+}
+
+void forecast_plan(struct request *request)
+{
+    struct submission submission;
+    struct infeasible why = { 0 };
+    struct error err = { 0 };
+    struct jobspec spec;
+    struct scene scene;
+    uint32_t vc;
+    json_t *tree = request_submission(request, &submission);
+    int r;
+
+    if (!tree)
+        return;
+    json_decref(tree);
+    scene_fill(&scene, request);
+    vc = vc_find(&scene, submission.vc);
+    r = scene.core ? submission_bind(&submission, scene.cluster, &spec, &why, &err) : -ENOENT;
+    submission_done(&submission);
+    if (!scene.core) {
+        reply_problem(request, 503, "NotReady", NULL, "no node has joined yet");
+    } else if (vc == UINT32_MAX) {
+        reply_problem(request, 422, "NoSuchVc", NULL, "no such virtual cluster");
+    } else if (r == -ERANGE) {
+        reply_problem(request, 422, why.code, why.hint, "%s", err.text);
+    } else if (r < 0) {
+        reply_problem(request, 400, "InvalidSpec", NULL, "%s", err.text);
+    } else {
+        spec.id = PLAN_ID;
+        spec.submit = core_now(scene.core);
+        spec.user = NAME_NONE;
+        spec.vc = vc;
+        plan_reply(request, &scene, &spec, vc);
+    }
+}
