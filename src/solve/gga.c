@@ -82,7 +82,7 @@ static int seed_plan(struct gga_island *island, uint32_t number, struct plan *pl
         plan_clear(kit, plan);
         if (number > 0 || i > 0)
             shuffle(&kit->rng, kit->lost, kit->lost_count);
-        if (plan_fill(kit, plan, how) == 0) {
+        if (gga_fill(kit, plan, how) == 0) {
             plan_settle(kit, plan);
             return 0;
         }
@@ -219,7 +219,7 @@ static void breed(struct gga_island *island, struct plan *out)
         if (!crossed || rng_below(&kit->rng, 100) < island->params.mutation)
             mutate(island, child);
         shuffle(&kit->rng, kit->lost, kit->lost_count);
-        if (plan_fill(kit, child, ways[rng_below(&kit->rng, 4)]) == 0) {
+        if (gga_fill(kit, child, ways[rng_below(&kit->rng, 4)]) == 0) {
             plan_settle(kit, child);
             plan_copy(p, out, child);
             return;
@@ -236,7 +236,7 @@ static void newcomer(struct gga_island *island, struct plan *out)
 
     plan_clear(kit, child);
     shuffle(&kit->rng, kit->lost, kit->lost_count);
-    if (plan_fill(kit, child, rng_below(&kit->rng, 2) ? FILL_BEST : FILL_RANDOM) == 0) {
+    if (gga_fill(kit, child, rng_below(&kit->rng, 2) ? FILL_BEST : FILL_RANDOM) == 0) {
         plan_settle(kit, child);
         plan_copy(island->problem, out, child);
     } else {

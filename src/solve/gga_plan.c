@@ -259,7 +259,7 @@ int plan_fill_job(struct kit *kit, struct plan *plan, uint32_t index)
     return 0;
 }
 
-int plan_fill(struct kit *kit, struct plan *plan, enum fill how)
+int gga_fill(struct kit *kit, struct plan *plan, enum fill how)
 {
     const struct gga_problem *p = kit->problem;
     uint32_t full = 0; /* first fit: nodes before this one have no room, or not for the last task */

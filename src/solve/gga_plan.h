@@ -47,7 +47,7 @@ void plan_drop(struct kit *kit, struct plan *plan, uint32_t task);
 
 /* Puts what was lost somewhere: how, and -1 when something fits nowhere. */
 enum fill { FILL_FIRST, FILL_RANDOM, FILL_NEAR, FILL_BEST };
-int plan_fill(struct kit *kit, struct plan *plan, enum fill how);
+int gga_fill(struct kit *kit, struct plan *plan, enum fill how);
 
 /* One whole job by best fit; none of its tasks has a place. */
 int plan_fill_job(struct kit *kit, struct plan *plan, uint32_t job);
