@@ -108,7 +108,7 @@ struct wish {
 };
 
 /* Leases from the latest backwards into `bits` (a ring); false if they do not suffice, and then nothing is set. */
-bool plan_fill(const struct planner_ctx *ctx, const struct wish *wish, uint64_t *bits);
+bool plan_wish_fill(const struct planner_ctx *ctx, const struct wish *wish, uint64_t *bits);
 
 /* The earliest deadline that could be promised. */
 usec_t plan_earliest(const struct planner_ctx *ctx, const struct wish *wish);

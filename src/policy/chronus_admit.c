@@ -151,7 +151,7 @@ static bool quick(struct planner_ctx *ctx, const struct wish *wish, uint64_t *bi
 {
     struct chronus *c = ctx->state;
 
-    if (!plan_fill(ctx, wish, bits))
+    if (!plan_wish_fill(ctx, wish, bits))
         return false;
     c->quick++;
     return true;

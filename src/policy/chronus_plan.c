@@ -89,7 +89,7 @@ static bool fill_window(const struct planner_ctx *ctx, const struct wish *wish, 
     return false;
 }
 
-bool plan_fill(const struct planner_ctx *ctx, const struct wish *wish, uint64_t *bits)
+bool plan_wish_fill(const struct planner_ctx *ctx, const struct wish *wish, uint64_t *bits)
 {
     usec_t now = view_now(ctx->view), lease = ctx->params[P_LEASE];
     int64_t under_way = now / lease, last = wish->due / lease, furthest = under_way + CHRONUS_LEASES - 2;
@@ -305,7 +305,7 @@ static bool refill(struct planner_ctx *ctx, struct task *task, usec_t left)
 
     memcpy(old, task->bits, sizeof(old));
     task_set(ctx, task, none);
-    if (plan_fill(ctx, &wish, bits)) {
+    if (plan_wish_fill(ctx, &wish, bits)) {
         task_set(ctx, task, bits);
         return true;
     }
