@@ -8,6 +8,7 @@
 #include "cli/cmd_estimate.h"
 #include "cli/cmd_gpu.h"
 #include "cli/cmd_trace.h"
+#include "cli/live.h"
 #include "cli/verbs.h"
 #include "wire/suggest.h"
 
@@ -62,7 +63,82 @@ int verb_dispatch(const char *name, const struct verb *list, int argc, char **ar
     return CODE_USAGE;
 }
 
+/* muster gpu drain|resume NODE:INDEX is of the cluster; the rest of `muster gpu` is of this machine. */
+static const struct command *gpu_live(int argc, char **argv)
+{
+    const struct command *command =
+        argc > 2 && strcmp(argv[1], "gpu") == 0 ? command_find(gpu_live_commands, argv[2]) : NULL;
+
+    if (command && strcmp(command->name, "resume") == 0) {
+        bool named = false;
+
+        for (int i = 3; i < argc; i++)
+            named = named || strchr(argv[i], ':');
+        if (!named)
+            return NULL; /* a process of this machine */
+    }
+    return command;
+}
+
+static void help_all(FILE *out)
+{
+    fprintf(out, "Usage: muster VERB [OPTION...]\n\nThe cluster:\n");
+    for (const struct command *c = live_commands; c->name; c++)
+        if (strcmp(c->name, "q") != 0)
+            fprintf(out, "  %-10s %s\n", c->name, c->summary);
+    fprintf(out, "\nWithout a cluster:\n");
+    for (const struct verb *v = verbs; v->name; v++)
+        fprintf(out, "  %-10s %s\n", v->name, v->summary);
+    fprintf(out, "\nmuster VERB --help tells more. No cluster yet? musterd --dev --fake 4x8:H100 is one.\n");
+}
+
+static int verb_unknown(const char *name)
+{
+    const char *words[96], *near;
+    struct problem problem;
+    size_t count = 0;
+
+    for (const struct command *c = live_commands; c->name && count < 96; c++)
+        words[count++] = c->name;
+    for (const struct verb *v = verbs; v->name && count < 96; v++)
+        words[count++] = v->name;
+    near = suggest_word(name, strlen(name), words, count);
+    (void)problem_set(&problem, CODE_USAGE, "", "no verb '%.60s'%s%s%s", name, near ? "; did you mean '" : "",
+                      near ? near : "", near ? "'?" : "");
+    problem_hint(&problem, "muster --help lists them");
+    return problem_print(&problem);
+}
+
 int main(int argc, char **argv)
 {
-    return verb_dispatch("muster", verbs, argc, argv);
+    const struct command *command;
+    char full[96];
+
+    cli_start(argc, argv);
+    if (argc < 2) {
+        help_all(stderr);
+        return CODE_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        help_all(stdout);
+        return CODE_DONE;
+    }
+    if (strcmp(argv[1], "man-page") == 0)
+        return cmd_man(argc - 1, argv + 1);
+    command = gpu_live(argc, argv);
+    if (command) {
+        (void)snprintf(full, sizeof(full), "muster gpu %s", command->name);
+        return command_run(command, full, argc - 2, argv + 2);
+    }
+    command = command_find(live_commands, argv[1]);
+    if (command) {
+        (void)snprintf(full, sizeof(full), "muster %s", command->name);
+        return command_run(command, full, argc - 1, argv + 1);
+    }
+    for (const struct verb *v = verbs; v->name; v++)
+        if (strcmp(v->name, argv[1]) == 0)
+            return verb_dispatch("muster", verbs, argc, argv);
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        return verb_dispatch("muster", verbs, argc, argv);
+    return verb_unknown(argv[1]);
 }

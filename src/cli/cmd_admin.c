@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_admin.c - muster node, gpu drain, config, sched, cluster, vc set: the cluster, changed. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+#include "cli/listing.h"
+#include "cli/live.h"
+#include "io/file.h"
+#include "wire/duration.h"
+#include "wire/hostlist.h"
+#include "wire/yaml_doc.h"
+#include "wire/yaml_json.h"
+
+static void line(const char *label, const char *text)
+{
+    if (text && *text)
+        (void)printf("  %-10s %s\n", label, text);
+}
+
+static void node_print(const struct command_args *args, json_t *node)
+{
+    json_t *gpu, *fences = json_object_get(node, "fences"), *jobs = json_object_get(node, "jobs");
+    char *text, memory[FMT_MAX];
+    size_t i;
+
+    (void)args;
+    (void)printf("Node %s  %s\n", fmt_text(node, "name"), fmt_text(node, "state"));
+    line("reason", fmt_text(node, "reason"));
+    line("address", fmt_text(node, "address"));
+    line("version", fmt_text(node, "version"));
+    if (!fmt_null(node, "cpus"))
+        (void)printf("  %-10s %lld, memory %s\n", "cpus", (long long)fmt_i64(node, "cpus"),
+                     fmt_bytes((uint64_t)fmt_i64(node, "memory_bytes"), memory));
+    text = json_is_array(fences) ? json_dumps(fences, JSON_COMPACT) : NULL;
+    line("enforced", text);
+    mem_free(text);
+    text = json_is_array(jobs) ? json_dumps(jobs, JSON_COMPACT) : NULL;
+    line("jobs", text);
+    mem_free(text);
+    json_array_foreach(json_object_get(node, "gpu_list"), i, gpu)
+    {
+        text = json_dumps(json_object_get(gpu, "jobs"), JSON_COMPACT);
+        (void)printf("  GPU %-3lld %-9s %s  %lld%%  %lld MiB  %lld W  %lld C  jobs %s  %s\n",
+                     (long long)fmt_i64(gpu, "index"), fmt_text(gpu, "state"), fmt_text(node, "sku"),
+                     (long long)fmt_i64(gpu, "util"), (long long)fmt_i64(gpu, "memory_used_mib"),
+                     (long long)fmt_i64(gpu, "power_watts"), (long long)fmt_i64(gpu, "temperature_celsius"),
+                     text ? text : "[]", fmt_text(gpu, "reason"));
+        mem_free(text);
+    }
+}
+
+int cmd_node_show(struct command_args *args)
+{
+    char path[400];
+
+    live_path(path, sizeof(path), "/nodes/%s", args->words[0]);
+    return live_get(args, path, node_print);
+}
+
+/* One node or GPU after another. */
+struct drain {
+    const struct command_args *args;
+    struct client *client;
+    const char *method, *past;
+    json_t *body;
+    int failed, done, last;
+};
+
+static int drain_one(struct drain *drain, const char *node, const char *gpu)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    char path[500];
+    int r;
+
+    live_path(path, sizeof(path), "/nodes/%s", node);
+    if (gpu)
+        (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/gpus/%.20s", gpu);
+    r = client_call(drain->client, drain->method, path, drain->body, &answer, &problem);
+    if (r) {
+        drain->failed++;
+        drain->last = problem_print(&problem);
+        return 0;
+    }
+    drain->done++;
+    if (!cli_json)
+        (void)printf("%s %s%s%s\n", drain->past, node, gpu ? ":" : "", gpu ? gpu : "");
+    else
+        show_json(answer.json);
+    return 0;
+}
+
+static int drain_node(void *arg, const char *node)
+{
+    struct drain *drain = arg;
+    const char *gpus = args_value(drain->args, "gpus");
+    char list[256];
+    char *save = NULL;
+
+    if (!gpus)
+        return drain_one(drain, node, NULL);
+    (void)snprintf(list, sizeof(list), "%s", gpus);
+    for (char *gpu = strtok_r(list, ",", &save); gpu; gpu = strtok_r(NULL, ",", &save))
+        (void)drain_one(drain, node, gpu);
+    return 0;
+}
+
+static int drain_all(struct command_args *args, struct drain *drain)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct error err = { 0 };
+    int r = live_client(args, &client);
+
+    drain->args = args;
+    drain->client = client;
+    for (int i = 0; r == 0 && i < args->word_count; i++) {
+        r = hostlist_each(args->words[i], drain_node, drain, &err);
+        if (r < 0)
+            r = cli_fail(r, &err);
+    }
+    json_decref(drain->body);
+    if (r)
+        return r;
+    return drain->failed == 0 ? CODE_DONE : drain->done ? CODE_PARTIAL : drain->last;
+}
+
+/* {"drain":true,"reason","deadline"}; NULL after words about what is wrong. */
+static json_t *drain_body(const struct command_args *args)
+{
+    const char *reason = args_value(args, "reason"), *deadline = args_value(args, "deadline");
+    json_t *body;
+    usec_t span;
+
+    if (!reason || !*reason) {
+        (void)args_wrong(args, "--reason TEXT is needed: whoever finds the node drained wants to know why");
+        return NULL;
+    }
+    if (deadline && duration_parse(deadline, strlen(deadline), &span) < 0) {
+        (void)args_wrong(args, "--deadline: expected a time such as 2h, got '%.40s'", deadline);
+        return NULL;
+    }
+    body = json_pack("{s:b, s:s}", "drain", 1, "reason", reason);
+    if (deadline) {
+        CLEANUP_BUF struct buf at = BUF_INIT(64);
+
+        instant_put(&at, fmt_now() + span);
+        (void)json_object_set_new(body, "deadline", json_string(at.data));
+    }
+    return body;
+}
+
+int cmd_node_drain(struct command_args *args)
+{
+    struct drain drain = { .method = "PATCH", .past = "Draining", .body = drain_body(args) };
+
+    return drain.body ? drain_all(args, &drain) : CODE_USAGE;
+}
+
+int cmd_node_resume(struct command_args *args)
+{
+    struct drain drain = { .method = "PATCH", .past = "Resumed", .body = json_pack("{s:b}", "drain", 0) };
+
+    return drain_all(args, &drain);
+}
+
+int cmd_node_forget(struct command_args *args)
+{
+    struct drain drain = { .method = "DELETE", .past = "Forgot" };
+
+    return drain_all(args, &drain);
+}
+
+/* NODE:INDEX[,INDEX...]. */
+static int gpu_all(struct command_args *args, struct drain *drain)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    int r = live_client(args, &client);
+
+    drain->args = args;
+    drain->client = client;
+    for (int i = 0; r == 0 && i < args->word_count; i++) {
+        char *colon = strrchr(args->words[i], ':'), *save = NULL;
+
+        if (!colon || !colon[1]) {
+            r = args_wrong(args, "'%.60s': expected NODE:INDEX, such as gpu03:5", args->words[i]);
+            break;
+        }
+        *colon = '\0';
+        for (char *gpu = strtok_r(colon + 1, ",", &save); gpu; gpu = strtok_r(NULL, ",", &save))
+            (void)drain_one(drain, args->words[i], gpu);
+    }
+    json_decref(drain->body);
+    if (r)
+        return r;
+    return drain->failed == 0 ? CODE_DONE : drain->done ? CODE_PARTIAL : drain->last;
+}
+
+int cmd_gpu_drain(struct command_args *args)
+{
+    struct drain drain = { .method = "PATCH", .past = "Draining", .body = drain_body(args) };
+
+    return drain.body ? gpu_all(args, &drain) : CODE_USAGE;
+}
+
+int cmd_gpu_resume(struct command_args *args)
+{
+    struct drain drain = { .method = "PATCH", .past = "Resumed", .body = json_pack("{s:b}", "drain", 0) };
+
+    return gpu_all(args, &drain);
+}
+
+static void yaml_print(const struct command_args *args, json_t *json)
+{
+    (void)args;
+    show_yaml(json, 0);
+}
+
+int cmd_config_show(struct command_args *args)
+{
+    return live_get(args, "/config", yaml_print);
+}
+
+/* A YAML file as JSON, for the controller to judge. */
+static int yaml_load(const char *path, json_t **ret_json)
+{
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    struct error err = { 0 };
+    int r = file_read(path, YAML_BYTES_MAX, &bytes, &err);
+
+    if (r == 0)
+        r = yaml_to_json(file_label(path), &bytes, ret_json, &err);
+    return r < 0 ? cli_fail(r, &err) : 0;
+}
+
+/* What differs, key by key. */
+static void diff_show(const char *path, json_t *now, json_t *wanted)
+{
+    const char *key;
+    json_t *value;
+    char *before, *after, deeper[512];
+
+    if (json_is_object(wanted)) {
+        json_object_foreach(wanted, key, value)
+        {
+            (void)snprintf(deeper, sizeof(deeper), "%s%s%s", path, *path ? "." : "", key);
+            diff_show(deeper, json_object_get(now, key), value);
+        }
+        return;
+    }
+    before = now ? json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    after = json_dumps(wanted, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (!before || !after || strcmp(before, after) != 0)
+        (void)printf("%s: %s -> %s\n", path, before ? before : "(not set)", after ? after : "");
+    mem_free(before);
+    mem_free(after);
+}
+
+/* Virtual clusters are a list in what the controller says and a mapping in files. */
+static json_t *vcs_by_name(json_t *config)
+{
+    json_t *map = json_object(), *vc;
+    size_t i;
+
+    json_array_foreach(json_object_get(config, "vcs"), i, vc)(void) json_object_set(map, fmt_text(vc, "name"), vc);
+    return map;
+}
+
+int cmd_config_put(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 }, now = { 0 };
+    bool apply = strcmp(args->command->name, "apply") == 0, diff = strcmp(args->command->name, "diff") == 0;
+    struct problem problem;
+    json_t *config = NULL, *vcs;
+    int r = yaml_load(args->words[0], &config);
+
+    if (r)
+        return r;
+    r = live_client(args, &client);
+    if (r == 0 && diff)
+        r = client_call(client, "GET", "/config", NULL, &now, &problem) ? problem_print(&problem) : 0;
+    if (r == 0 && client_call(client, "PUT", apply ? "/config" : "/config?validate=1", config, &answer, &problem))
+        r = problem_print(&problem);
+    if (r == 0 && diff) {
+        vcs = vcs_by_name(now.json);
+        (void)json_object_set_new(now.json, "vcs", vcs);
+        diff_show("", now.json, config);
+    } else if (r == 0 && !show_object(args, answer.json)) {
+        (void)printf("%s: %s\n", args->words[0], apply ? "applied" : "valid");
+    }
+    json_decref(config);
+    return r;
+}
+
+/* NAME key=value...: policy, borrow, guarantee.SKU. */
+int cmd_vc_set(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    json_t *body;
+    int r;
+
+    if (args->word_count != 2 || strncmp(args->words[1], "policy=", 7) != 0)
+        return args_wrong(args, "expected NAME policy=POLICY; guarantees are changed with `muster config apply`");
+    body = json_pack("{s:s, s:s}", "policy", args->words[1] + 7, "vc", args->words[0]);
+    r = live_client(args, &client);
+    if (r == 0 && client_call(client, "PATCH", "/scheduler", body, &answer, &problem))
+        r = problem_print(&problem);
+    json_decref(body);
+    if (r == 0 && !show_object(args, answer.json))
+        (void)printf("Virtual cluster %s now schedules by %s\n", args->words[0], args->words[1] + 7);
+    return r;
+}
+
+static void sched_print(const struct command_args *args, json_t *json)
+{
+    const char *key;
+    json_t *value;
+
+    (void)args;
+    json_object_foreach(json, key, value)
+    {
+        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        if (strcmp(key, "apiVersion") != 0 && strcmp(key, "kind") != 0 && strcmp(key, "policies") != 0)
+            (void)printf("%-14s %s\n", key, text ? text : json_string_value(value));
+        mem_free(text);
+    }
+}
+
+int cmd_sched_diag(struct command_args *args)
+{
+    return live_get(args, "/scheduler", sched_print);
+}
+
+static int sched_patch(struct command_args *args, json_t *body, const char *words)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    int r = live_client(args, &client);
+
+    if (r == 0 && client_call(client, "PATCH", "/scheduler", body, &answer, &problem))
+        r = problem_print(&problem);
+    json_decref(body);
+    if (r == 0 && !show_object(args, answer.json))
+        (void)puts(words);
+    return r;
+}
+
+int cmd_sched_pause(struct command_args *args)
+{
+    bool pause = strcmp(args->command->name, "pause") == 0;
+
+    return sched_patch(args, json_pack("{s:b}", "paused", pause),
+                       pause ? "Paused: what runs goes on, nothing starts" : "Resumed");
+}
+
+int cmd_sched_policy(struct command_args *args)
+{
+    return sched_patch(args, json_pack("{s:s}", "policy", args->words[0]), "Changed");
+}
+
+int cmd_sched_trace(struct command_args *args)
+{
+    char path[128];
+
+    live_path(path, sizeof(path), "/scheduler/trace/%s", args->words[0]);
+    return live_get(args, path, yaml_print);
+}
+
+static void status_print(const struct command_args *args, json_t *version)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer sched = { 0 };
+    struct problem problem;
+    json_t *gpus = NULL, *item;
+    size_t i;
+
+    (void)printf("Cluster %s  muster %s\n", fmt_text(version, "cluster"), fmt_text(version, "version"));
+    if (client_new(args, &client, &problem))
+        return;
+    (void)printf("  %-10s %s\n", "controller", client_url(client));
+    if (client_call(client, "GET", "/scheduler", NULL, &sched, &problem) == 0)
+        (void)printf("  %-10s %s%s, %lld running, %lld waiting, %lld agents\n", "scheduler",
+                     fmt_text(sched.json, "policy"),
+                     json_is_true(json_object_get(sched.json, "paused")) ? " (paused)" : "",
+                     (long long)fmt_i64(sched.json, "running"), (long long)fmt_i64(sched.json, "waiting"),
+                     (long long)fmt_i64(sched.json, "agents"));
+    if (client_list(client, "/gpus", &gpus, &problem) == 0)
+        json_array_foreach(gpus, i, item)(void)
+            printf("  %-10s %lld %s: %lld used, %lld free, %lld down\n", i ? "" : "gpus",
+                   (long long)fmt_i64(item, "total"), fmt_text(item, "sku"), (long long)fmt_i64(item, "used"),
+                   (long long)fmt_i64(item, "free"), (long long)fmt_i64(item, "down"));
+    json_decref(gpus);
+}
+
+int cmd_cluster_status(struct command_args *args)
+{
+    return live_get(args, "/version", status_print);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_job.c - muster show, why, logs, wait: one job, looked at. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+#include "cli/follow.h"
+#include "cli/listing.h"
+#include "cli/live.h"
+#include "cli/why.h"
+
+static void line(const char *label, const char *text)
+{
+    if (text && *text)
+        (void)printf("  %-12s %s\n", label, text);
+}
+
+static void spec_show(json_t *spec)
+{
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(spec))
+        return;
+    (void)puts("Asked for");
+    json_object_foreach(spec, key, value)
+    {
+        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        if (strcmp(key, "run") == 0 || strcmp(key, "env") == 0) {
+            mem_free(text);
+            continue;
+        }
+        line(key, text ? text : json_string_value(value));
+        mem_free(text);
+    }
+}
+
+static void attempts_show(json_t *attempts)
+{
+    json_t *attempt;
+    size_t i;
+
+    json_array_foreach(attempts, i, attempt)
+    {
+        char from[FMT_MAX], to[FMT_MAX], ran[FMT_MAX];
+
+        (void)printf("Attempt %lld  %s  %s to %s  ran %s", (long long)fmt_i64(attempt, "number"),
+                     fmt_text(attempt, "state"), fmt_stamp(fmt_time(attempt, "start_time"), from),
+                     fmt_stamp(fmt_time(attempt, "end_time"), to), fmt_seconds(fmt_i64(attempt, "ran_seconds"), ran));
+        if (*fmt_text(attempt, "stop_kind"))
+            (void)printf("  (%s)", fmt_text(attempt, "stop_kind"));
+        (void)putchar('\n');
+    }
+}
+
+static void times_show(json_t *job)
+{
+    char text[FMT_MAX];
+
+    line("submitted", fmt_stamp(fmt_time(job, "submit_time"), text));
+    line("started", fmt_stamp(fmt_time(job, "start_time"), text));
+    line("ended", fmt_stamp(fmt_time(job, "end_time"), text));
+    line("elapsed", fmt_seconds(fmt_i64(job, "elapsed_seconds"), text));
+    line("limit", fmt_limit(fmt_i64(job, "limit_seconds"), text));
+}
+
+static void job_show(json_t *job)
+{
+    json_t *reason = json_object_get(job, "reason"), *place;
+    char text[FMT_MAX], id[FMT_MAX];
+    size_t i;
+
+    (void)printf("Job %s %s (%s, vc %s, %s)  %s\n", fmt_id(job, id), fmt_text(job, "name"), fmt_text(job, "user"),
+                 fmt_text(job, "vc"), fmt_text(job, "priority_class"), fmt_text(job, "state"));
+    if (json_is_object(reason)) {
+        (void)snprintf(text, sizeof(text), "%s: %s", fmt_text(reason, "code"), fmt_text(reason, "message"));
+        line("reason", text);
+    }
+    line("gpus", fmt_gpus(job, text));
+    line("nodes", fmt_text(job, "nodelist"));
+    json_array_foreach(json_object_get(job, "placement"), i, place)
+    {
+        char *gpus = json_dumps(json_object_get(place, "gpus"), JSON_COMPACT);
+
+        (void)snprintf(text, sizeof(text), "%s GPUs %s", fmt_text(place, "node"), gpus ? gpus : "");
+        line(i ? " " : "placement", text);
+        mem_free(gpus);
+    }
+    times_show(job);
+    if (!fmt_null(job, "exit_code") || fmt_i64(job, "signal")) {
+        (void)snprintf(text, sizeof(text), "%lld%s%s", (long long)job_exit_code(job),
+                       *fmt_text(job, "end_text") ? ": " : "", fmt_text(job, "end_text"));
+        line("exit", text);
+    } else {
+        line("end", fmt_text(job, "end_text"));
+    }
+    (void)snprintf(text, sizeof(text), "%lld attempt%s, %lld preemptions, %lld failures, %.2f GPU-hours",
+                   (long long)fmt_i64(job, "attempt") + 1, fmt_i64(job, "attempt") ? "s" : "",
+                   (long long)fmt_i64(job, "preemptions"), (long long)fmt_i64(job, "failures"),
+                   (double)fmt_i64(job, "gpu_seconds") / 3600.0);
+    line("so far", text);
+    spec_show(json_object_get(job, "spec"));
+}
+
+/* An array, where the number is that of one. */
+static int array_show(const struct command_args *args, struct client *client, int64_t id, struct problem *problem)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    char path[64];
+    const char *state;
+    json_t *count;
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)id);
+    r = client_call(client, "GET", path, NULL, &answer, problem);
+    if (r || show_object(args, answer.json))
+        return r;
+    (void)printf("Array %lld %s  %lld jobs\n", (long long)id, fmt_text(answer.json, "name"),
+                 (long long)fmt_i64(answer.json, "size"));
+    json_object_foreach(json_object_get(answer.json, "states"), state, count)(void)
+        printf("  %-12s %lld\n", state, (long long)json_integer_value(count));
+    return 0;
+}
+
+int cmd_show(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct job_ref_text ref;
+    struct problem problem, other;
+    json_t *job = NULL, *attempts = NULL;
+    char path[64];
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    r = client_job(client, args->words[0], &ref, &problem);
+    if (r == 0)
+        r = job_get(client, ref.id, &job, &problem);
+    if (r == CODE_NOT_FOUND && array_show(args, client, ref.id, &other) == 0)
+        return CODE_DONE;
+    if (r)
+        return problem_print(&problem);
+    if (!show_object(args, job)) {
+        job_show(job);
+        (void)snprintf(path, sizeof(path), "/jobs/%lld/attempts", (long long)ref.id);
+        if (client_list(client, path, &attempts, &other) == 0)
+            attempts_show(attempts);
+        json_decref(attempts);
+    }
+    json_decref(job);
+    return CODE_DONE;
+}
+
+int cmd_why(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct job_ref_text ref;
+    struct problem problem;
+    char path[64];
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    r = client_job(client, args->words[0], &ref, &problem);
+    if (r == 0) {
+        (void)snprintf(path, sizeof(path), "/jobs/%lld/why", (long long)ref.id);
+        r = client_call(client, "GET", path, NULL, &answer, &problem);
+    }
+    if (r)
+        return problem_print(&problem);
+    if (!show_object(args, answer.json))
+        why_show(answer.json);
+    return CODE_DONE;
+}
+
+int cmd_logs(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    const char *lines = args_value(args, "lines"), *attempt = args_value(args, "attempt");
+    struct follow how = { .task = -1, .attempt = -1, .lines = -1 };
+    struct job_ref_text ref;
+    struct problem problem;
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    r = client_job(client, args->words[0], &ref, &problem);
+    if (r)
+        return problem_print(&problem);
+    how.task = ref.rank;
+    how.attempt = attempt ? (int)strtol(attempt, NULL, 10) : ref.attempt;
+    how.follow = args_has(args, "follow");
+    how.err = args_has(args, "err");
+    how.lines = lines ? strtol(lines, NULL, 10) : -1;
+    if (lines && (how.lines < 0 || *lines < '0' || *lines > '9'))
+        return args_wrong(args, "--lines: expected a number, got '%.20s'", lines);
+    r = job_output(client, ref.id, &how, &problem);
+    return r ? problem_print(&problem) : CODE_DONE;
+}
+
+int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem)
+{
+    json_t *job = NULL;
+    int r = job_wait(client, id, false, false, &job, problem);
+
+    if (r == 0) {
+        *ret_code = job_exit_code(job);
+        json_decref(job);
+    }
+    return r;
+}
+
+/* A job, or all of an array. */
+static int wait_ref(struct client *client, int64_t id, int *ret_code, struct problem *problem)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem other;
+    char path[64];
+    json_t *item;
+    size_t i;
+    int r = wait_one(client, id, ret_code, problem);
+
+    if (r != CODE_NOT_FOUND)
+        return r;
+    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)id);
+    if (client_call(client, "GET", path, NULL, &answer, &other))
+        return r;
+    r = 0;
+    json_array_foreach(json_object_get(answer.json, "jobs"), i, item)
+    {
+        int code = 0;
+
+        r = wait_one(client, json_integer_value(item), &code, problem);
+        if (r)
+            break;
+        *ret_code = code > *ret_code ? code : *ret_code;
+    }
+    return r;
+}
+
+int cmd_wait(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    int worst = 0, r = live_client(args, &client);
+
+    for (int i = 0; r == 0 && i < args->word_count; i++) {
+        struct job_ref_text ref;
+        int code = 0;
+
+        r = client_job(client, args->words[i], &ref, &problem);
+        if (r == 0)
+            r = wait_ref(client, ref.id, &code, &problem);
+        if (r)
+            return problem_print(&problem);
+        worst = code > worst ? code : worst;
+    }
+    return r ? r : worst;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_top.c - muster top: the cluster on a terminal, a picture a second. Bars of GPUs by type, spark-lines of how much
+ * of each node was used over the last minutes, then jobs: one's own first. q ends it, a shows all jobs, m one's own. */
+#include <ncurses.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+#include "cli/live.h"
+
+enum { NODES_SHOWN = 256, HISTORY = 40 };
+
+struct node_past {
+    char name[64];
+    uint8_t used[HISTORY]; /* percent */
+};
+
+struct top {
+    struct client *client;
+    struct node_past *past;
+    size_t past_count;
+    char user[64];
+    bool all;
+    struct problem problem;
+};
+
+static struct node_past *past_of(struct top *top, const char *name)
+{
+    for (size_t i = 0; i < top->past_count; i++)
+        if (strcmp(top->past[i].name, name) == 0)
+            return &top->past[i];
+    if (top->past_count == NODES_SHOWN)
+        return NULL;
+    (void)snprintf(top->past[top->past_count].name, sizeof(top->past[0].name), "%.60s", name);
+    return &top->past[top->past_count++];
+}
+
+static void spark(const struct node_past *past)
+{
+    static const char *const steps[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+
+    for (int i = 0; past && i < HISTORY; i++)
+        (void)addstr(steps[(past->used[i] * 8 + 99) / 100]);
+}
+
+static void bar(int64_t used, int64_t total, int width)
+{
+    int filled = total > 0 ? (int)(used * width / total) : 0;
+
+    (void)addch('[');
+    for (int i = 0; i < width; i++)
+        (void)addch(i < filled ? '#' : '.');
+    (void)addch(']');
+}
+
+static int gpus_draw(struct top *top, int row)
+{
+    json_t *items = NULL, *item;
+    size_t i;
+
+    if (client_list(top->client, "/gpus", &items, &top->problem))
+        return -1;
+    json_array_foreach(items, i, item)
+    {
+        (void)move(row++, 0);
+        (void)printw("%-8.8s ", fmt_text(item, "sku"));
+        bar(fmt_i64(item, "used"), fmt_i64(item, "total"), 32);
+        (void)printw(" %lld of %lld used, %lld free, %lld down; largest node %lld", (long long)fmt_i64(item, "used"),
+                     (long long)fmt_i64(item, "total"), (long long)fmt_i64(item, "free"),
+                     (long long)fmt_i64(item, "down"), (long long)fmt_i64(item, "biggest_node"));
+    }
+    json_decref(items);
+    return row + 1;
+}
+
+static int nodes_draw(struct top *top, int row)
+{
+    json_t *items = NULL, *node;
+    size_t i;
+
+    if (client_list(top->client, "/nodes", &items, &top->problem))
+        return -1;
+    json_array_foreach(items, i, node)
+    {
+        struct node_past *past = past_of(top, fmt_text(node, "name"));
+        int64_t total = fmt_i64(node, "gpus"), used = fmt_i64(node, "gpus_used");
+
+        if (past) {
+            memmove(past->used, past->used + 1, HISTORY - 1);
+            past->used[HISTORY - 1] = (uint8_t)(total ? used * 100 / total : 0);
+        }
+        if (row >= LINES / 2)
+            continue;
+        (void)move(row++, 0);
+        (void)printw("%-14.14s %-8.8s %2lld/%-3lld ", fmt_text(node, "name"), fmt_text(node, "state"), (long long)used,
+                     (long long)total);
+        spark(past);
+        (void)printw("  %.30s", fmt_text(node, "reason"));
+    }
+    json_decref(items);
+    return row + 1;
+}
+
+static int jobs_draw(struct top *top, int row)
+{
+    json_t *items = NULL, *job;
+    char path[160], *quoted = client_quote(top->user);
+    size_t i;
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/jobs?eta=0%s%s", top->all ? "" : "&user=", top->all ? "" : quoted);
+    mem_free(quoted);
+    r = client_list(top->client, path, &items, &top->problem);
+    if (r)
+        return -1;
+    (void)attron(A_BOLD);
+    (void)mvprintw(row++, 0, "%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE",
+                   "GPUS", "ELAPSED", "NODES/REASON");
+    (void)attroff(A_BOLD);
+    json_array_foreach(items, i, job)
+    {
+        json_t *reason = json_object_get(job, "reason");
+        char id[FMT_MAX], gpus[FMT_MAX], elapsed[FMT_MAX];
+
+        if (row >= LINES - 1)
+            break;
+        (void)mvprintw(row++, 0, "%-12.12s %-16.16s %-10.10s %-10.10s %-9.9s %-12.12s %-12.12s %.40s", fmt_id(job, id),
+                       fmt_text(job, "name"), fmt_text(job, "user"), fmt_text(job, "vc"), fmt_text(job, "state"),
+                       fmt_gpus(job, gpus),
+                       fmt_null(job, "start_time") ? "-" : fmt_seconds(fmt_i64(job, "elapsed_seconds"), elapsed),
+                       json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job, "nodelist"));
+    }
+    json_decref(items);
+    return row;
+}
+
+static int frame(struct top *top)
+{
+    char now[FMT_MAX];
+    int row = 2;
+
+    (void)erase();
+    (void)attron(A_BOLD);
+    (void)mvprintw(0, 0, "muster top  %s  %s", client_url(top->client), fmt_stamp(fmt_now(), now));
+    (void)attroff(A_BOLD);
+    row = gpus_draw(top, row);
+    if (row >= 0)
+        row = nodes_draw(top, row);
+    if (row >= 0)
+        row = jobs_draw(top, row);
+    if (row < 0)
+        return -1;
+    (void)mvprintw(LINES - 1, 0, "q quit   %s", top->all ? "m my jobs" : "a all jobs");
+    (void)refresh();
+    return 0;
+}
+
+int cmd_top(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer who = { 0 };
+    struct top top = { .all = args_has(args, "all") };
+    int r = live_client(args, &client), key;
+
+    if (r)
+        return r;
+    if (!isatty(STDOUT_FILENO))
+        return args_wrong(args, "top needs a terminal; muster queue -A, muster nodes and muster gpus print the same");
+    top.client = client;
+    if (client_call(client, "GET", "/whoami", NULL, &who, &top.problem))
+        return problem_print(&top.problem);
+    (void)snprintf(top.user, sizeof(top.user), "%.60s", fmt_text(who.json, "user"));
+    top.past = mem_zalloc(NODES_SHOWN, sizeof(*top.past));
+    if (!top.past || !initscr())
+        return problem_print(&(struct problem){ .exit = CODE_FAILED, .text = "the terminal cannot be used" });
+    (void)cbreak();
+    (void)noecho();
+    (void)curs_set(0);
+    timeout(1000);
+    do {
+        r = frame(&top);
+        key = r == 0 ? getch() : 'q';
+        top.all = key == 'a' ? true : key == 'm' ? false : top.all;
+    } while (key != 'q');
+    (void)endwin();
+    mem_free(top.past);
+    return r < 0 ? problem_print(&top.problem) : CODE_DONE;
+}

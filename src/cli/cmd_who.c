@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_who.c - muster login, whoami, token, context: who is asking, and whom. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/context.h"
+#include "cli/fmt.h"
+#include "cli/listing.h"
+#include "cli/live.h"
+#include "wire/duration.h"
+
+static void who_print(const struct command_args *args, json_t *who)
+{
+    (void)args;
+    (void)printf("%s (%s%s%s, by %s)\n", fmt_text(who, "user"), fmt_text(who, "role"),
+                 *fmt_text(who, "scope") ? ", scope " : "", fmt_text(who, "scope"), fmt_text(who, "via"));
+}
+
+int cmd_whoami(struct command_args *args)
+{
+    return live_get(args, "/whoami", who_print);
+}
+
+/* A token from --token, or from standard input so that it is not in the list of processes. */
+static int token_read(const struct command_args *args, char *token, size_t size)
+{
+    const char *given = args_value(args, "token");
+
+    if (given && strcmp(given, "-") != 0) {
+        (void)snprintf(token, size, "%s", given);
+        return 0;
+    }
+    if (isatty(STDIN_FILENO)) {
+        char *typed = getpass("Token: ");
+
+        (void)snprintf(token, size, "%s", typed ? typed : "");
+    } else if (!fgets(token, (int)size, stdin)) {
+        token[0] = '\0';
+    }
+    token[strcspn(token, "\r\n")] = '\0';
+    return *token ? 0 : args_wrong(args, "no token came; make one with `muster token new` where you are known already");
+}
+
+/* Keeps URL and token under a name, after they have been tried. */
+int cmd_login(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer who = { 0 };
+    const char *name = args_value(args, "name") ? args_value(args, "name") : "default";
+    const char *ca = args_value(args, "ca");
+    struct problem problem;
+    struct error err = { 0 };
+    json_t *file = NULL, *one;
+    char token[256];
+    int r = token_read(args, token, sizeof(token));
+
+    if (r)
+        return r;
+    (void)setenv("MUSTER_URL", args->words[0], 1);
+    (void)setenv("MUSTER_TOKEN", token, 1);
+    if (ca)
+        (void)setenv("MUSTER_CACERT", ca, 1);
+    r = live_client(args, &client);
+    if (r)
+        return r;
+    if (client_call(client, "GET", "/whoami", NULL, &who, &problem))
+        return problem_print(&problem);
+    r = context_file_read(&file, &err);
+    if (r == 0) {
+        one = json_pack("{s:s, s:s}", "url", args->words[0], "token", token);
+        if (ca)
+            (void)json_object_set_new(one, "ca", json_string(ca));
+        (void)json_object_set_new(json_object_get(file, "contexts"), name, one);
+        (void)json_object_set_new(file, "current", json_string(name));
+        r = context_file_write(file, &err);
+    }
+    json_decref(file);
+    explicit_bzero(token, sizeof(token));
+    if (r < 0)
+        return cli_fail(r, &err);
+    if (!show_object(args, who.json))
+        (void)printf("Logged in to %s as %s (%s); context %s\n", args->words[0], fmt_text(who.json, "user"),
+                     fmt_text(who.json, "role"), name);
+    return CODE_DONE;
+}
+
+static const struct column context_columns[] = {
+    { "CURRENT", false, false, false, false },
+    { "NAME", false, false, false, false },
+    { "URL", false, false, false, true },
+    { "TOKEN", false, false, false, false },
+};
+
+/* Lists contexts, or makes one the current. */
+int cmd_context(struct command_args *args)
+{
+    struct error err = { 0 };
+    struct problem problem;
+    struct listing table;
+    const char *name, *current;
+    json_t *file = NULL, *one, *items = json_array();
+    int r = context_file_read(&file, &err);
+
+    if (r < 0)
+        return cli_fail(r, &err);
+    if (args->word_count) {
+        if (!json_object_get(json_object_get(file, "contexts"), args->words[0])) {
+            (void)problem_set(&problem, CODE_NOT_FOUND, "NotFound", "no context '%.60s'", args->words[0]);
+            problem_hint(&problem, "muster context lists them; muster login URL --name %.60s makes it", args->words[0]);
+            r = problem_print(&problem);
+        } else {
+            (void)json_object_set_new(file, "current", json_string(args->words[0]));
+            r = context_file_write(file, &err);
+            r = r < 0 ? cli_fail(r, &err) : 0;
+        }
+        json_decref(file);
+        json_decref(items);
+        return r;
+    }
+    current = json_string_value(json_object_get(file, "current"));
+    listing_init(&table, context_columns, 4);
+    json_object_foreach(json_object_get(file, "contexts"), name, one)
+    {
+        bool now = current && strcmp(name, current) == 0;
+
+        listing_add(&table, now ? "*" : " ");
+        listing_add(&table, name);
+        listing_add(&table, fmt_text(one, "url"));
+        listing_add(&table, *fmt_text(one, "token") ? "yes" : "no");
+        (void)json_array_append_new(
+            items, json_pack("{s:s, s:s, s:b}", "name", name, "url", fmt_text(one, "url"), "current", now));
+    }
+    r = listing_show(&table, args, "ContextList", items);
+    listing_done(&table);
+    json_decref(items);
+    json_decref(file);
+    return r;
+}
+
+static const struct column token_columns[] = {
+    { "ID", false, false, false, false },      { "USER", false, false, false, false },
+    { "ROLE", false, false, false, false },    { "SCOPE", false, false, false, false },
+    { "CREATED", false, false, false, false }, { "EXPIRES", false, false, false, false },
+};
+
+int cmd_token_ls(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    struct listing table;
+    json_t *items = NULL, *item;
+    size_t i;
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    if (client_list(client, "/tokens", &items, &problem))
+        return problem_print(&problem);
+    listing_init(&table, token_columns, 6);
+    json_array_foreach(items, i, item)
+    {
+        char text[FMT_MAX];
+
+        listing_add(&table, fmt_text(item, "id"));
+        listing_add(&table, fmt_text(item, "user"));
+        listing_add(&table, fmt_text(item, "role"));
+        listing_add(&table, fmt_text(item, "scope"));
+        listing_add(&table, fmt_stamp(fmt_time(item, "created_time"), text));
+        listing_add(&table, fmt_time(item, "expires_time") ? fmt_stamp(fmt_time(item, "expires_time"), text) : "never");
+    }
+    r = listing_show(&table, args, "TokenList", items);
+    listing_done(&table);
+    json_decref(items);
+    return r;
+}
+
+int cmd_token_new(struct command_args *args)
+{
+    static const char *const texts[] = { "user", "role", "scope" };
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    const char *expires = args_value(args, "expires");
+    struct problem problem;
+    json_t *body = json_object();
+    usec_t span;
+    int r;
+
+    for (size_t i = 0; i < 3; i++)
+        if (args_value(args, texts[i]))
+            (void)json_object_set_new(body, texts[i], json_string(args_value(args, texts[i])));
+    if (args_has(args, "join"))
+        (void)json_object_set_new(body, "join", json_true());
+    if (expires) {
+        if (duration_parse(expires, strlen(expires), &span) < 0) {
+            json_decref(body);
+            return args_wrong(args, "--expires: expected a time such as 30d, got '%.40s'", expires);
+        }
+        (void)json_object_set_new(body, "expires_seconds", json_integer(span / USEC_SEC));
+    }
+    r = live_client(args, &client);
+    if (r == 0 && client_call(client, "POST", "/tokens", body, &answer, &problem))
+        r = problem_print(&problem);
+    json_decref(body);
+    if (r || show_object(args, answer.json))
+        return r;
+    (void)puts(fmt_text(answer.json, "token"));
+    if (args_has(args, "join"))
+        (void)fprintf(stderr, "on the node: muster-agent join %s TOKEN\n", client_url(client));
+    else
+        (void)fprintf(stderr, "it is shown this once; muster login URL keeps it\n");
+    return CODE_DONE;
+}
+
+int cmd_token_rm(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    int r = live_client(args, &client);
+
+    for (int i = 0; r == 0 && i < args->word_count; i++) {
+        CLEANUP_ANSWER struct answer answer = { 0 };
+        char path[128];
+
+        live_path(path, sizeof(path), "/tokens/%s", args->words[i]);
+        if (client_call(client, "DELETE", path, NULL, &answer, &problem))
+            return problem_print(&problem);
+        if (!cli_json)
+            (void)printf("Removed token %s\n", args->words[i]);
+    }
+    return r;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fmt.c - see fmt.h. */
+#include "cli/fmt.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "wire/duration.h"
+
+const char *fmt_text(json_t *json, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+
+    return text ? text : "";
+}
+
+int64_t fmt_i64(json_t *json, const char *key)
+{
+    json_t *value = json_object_get(json, key);
+
+    return json_is_real(value) ? (int64_t)json_real_value(value) : json_integer_value(value);
+}
+
+bool fmt_null(json_t *json, const char *key)
+{
+    json_t *value = json_object_get(json, key);
+
+    return !value || json_is_null(value);
+}
+
+usec_t fmt_time(json_t *json, const char *key)
+{
+    const char *text = fmt_text(json, key);
+    usec_t at = 0;
+
+    return *text && instant_parse(text, strlen(text), &at) == 0 ? at : 0;
+}
+
+usec_t fmt_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * USEC_SEC + now.tv_nsec / 1000;
+}
+
+const char *fmt_seconds(int64_t seconds, char text[FMT_MAX])
+{
+    char days[24] = "";
+
+    if (seconds < 0)
+        seconds = 0;
+    if (seconds >= 86400)
+        (void)snprintf(days, sizeof(days), "%lld-", (long long)(seconds / 86400));
+    (void)snprintf(text, FMT_MAX, "%s%02d:%02d:%02d", days, (int)(seconds / 3600 % 24), (int)(seconds / 60 % 60),
+                   (int)(seconds % 60));
+    return text;
+}
+
+const char *fmt_limit(int64_t seconds, char text[FMT_MAX])
+{
+    if (seconds <= 0)
+        return "-";
+    (void)fmt_seconds(seconds, text);
+    if (seconds % 60 == 0)
+        text[strlen(text) - 3] = '\0';
+    return text;
+}
+
+static void local(usec_t at, struct tm *tm)
+{
+    time_t seconds = (time_t)(at / USEC_SEC);
+
+    (void)localtime_r(&seconds, tm);
+}
+
+const char *fmt_clock(usec_t at, usec_t now, char text[FMT_MAX])
+{
+    struct tm tm;
+
+    local(at, &tm);
+    if (at < now + 20 * USEC_HOUR && at > now - 20 * USEC_HOUR)
+        (void)strftime(text, FMT_MAX, "%H:%M", &tm);
+    else
+        (void)strftime(text, FMT_MAX, "%Y-%m-%d %H:%M", &tm);
+    return text;
+}
+
+const char *fmt_stamp(usec_t at, char text[FMT_MAX])
+{
+    struct tm tm;
+
+    if (at == 0)
+        return "-";
+    local(at, &tm);
+    (void)strftime(text, FMT_MAX, "%Y-%m-%d %H:%M:%S", &tm);
+    return text;
+}
+
+const char *fmt_gpus(json_t *job, char text[FMT_MAX])
+{
+    const char *type = fmt_text(job, "gpu_type");
+    int64_t share = fmt_null(job, "gpu_share") ? 1000 : fmt_i64(job, "gpu_share");
+
+    if (share < 1000)
+        (void)snprintf(text, FMT_MAX, "%g%s%.60s", (double)share / 1000.0, *type ? " " : "", type);
+    else
+        (void)snprintf(text, FMT_MAX, "%lld%s%.60s", (long long)fmt_i64(job, "gpus"), *type ? " " : "", type);
+    return text;
+}
+
+const char *fmt_id(json_t *job, char text[FMT_MAX])
+{
+    json_t *array = json_object_get(job, "array");
+
+    if (json_is_object(array))
+        (void)snprintf(text, FMT_MAX, "%lld_%lld", (long long)fmt_i64(array, "id"), (long long)fmt_i64(array, "index"));
+    else
+        (void)snprintf(text, FMT_MAX, "%lld", (long long)fmt_i64(job, "id"));
+    return text;
+}
+
+const char *fmt_bytes(uint64_t bytes, char text[FMT_MAX])
+{
+    static const char letters[] = "BKMGTP";
+    int step = 0;
+
+    while (bytes >= 10240 && step < 5) {
+        bytes /= 1024;
+        step++;
+    }
+    (void)snprintf(text, FMT_MAX, "%llu%c", (unsigned long long)bytes, letters[step]);
+    return text;
+}

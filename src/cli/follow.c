@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow.c - see follow.h. Asks again and again, at first quickly: a job of a moment is noticed at once, one of days
+ * costs the controller two small requests a second. */
+#include "cli/follow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+
+enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096 };
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupts++;
+}
+
+static void pause_ms(int *ms)
+{
+    (void)poll(NULL, 0, *ms);
+    *ms = *ms * 3 / 2 > PAUSE_MOST_MS ? PAUSE_MOST_MS : *ms * 3 / 2;
+}
+
+int job_get(struct client *client, int64_t id, json_t **ret_job, struct problem *problem)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    char path[64];
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)id);
+    r = client_call(client, "GET", path, NULL, &answer, problem);
+    if (r == 0)
+        *ret_job = json_incref(answer.json);
+    return r;
+}
+
+bool job_over(json_t *job)
+{
+    static const char *const ends[] = { "COMPLETED", "FAILED",    "CANCELLED",     "TIMEOUT",
+                                        "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE" };
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (strcmp(fmt_text(job, "state"), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+int job_exit_code(json_t *job)
+{
+    const char *state = fmt_text(job, "state");
+    int64_t signal = fmt_i64(job, "signal"), code = fmt_i64(job, "exit_code");
+
+    if (strcmp(state, "COMPLETED") == 0)
+        return 0;
+    if (strcmp(state, "CANCELLED") == 0)
+        return JOB_CANCELLED;
+    if (strcmp(state, "PREEMPTED") == 0)
+        return JOB_PREEMPTED;
+    if (strcmp(state, "TIMEOUT") == 0 || strcmp(state, "DEADLINE") == 0)
+        return JOB_TIMEOUT;
+    if (strcmp(state, "NODE_FAIL") == 0)
+        return JOB_NODE_FAIL;
+    if (signal > 0)
+        return 128 + (int)signal;
+    return code > 0 && code < 256 ? (int)code : JOB_MUSTER;
+}
+
+/* One line that is written over on a terminal; elsewhere one line a change. */
+static void status_say(json_t *job, char *last, size_t size)
+{
+    json_t *reason = json_object_get(job, "reason");
+    char text[FMT_MAX], id[FMT_MAX];
+
+    (void)snprintf(text, sizeof(text), "job %s %s%s%s%s", fmt_id(job, id), fmt_text(job, "state"),
+                   json_is_object(reason) ? " (" : "", json_is_object(reason) ? fmt_text(reason, "code") : "",
+                   json_is_object(reason) ? ")" : "");
+    if (strcmp(text, last) == 0)
+        return;
+    (void)snprintf(last, size, "%s", text);
+    (void)fprintf(stderr, isatty(STDERR_FILENO) ? "\r\033[Kmuster: %s" : "muster: %s\n", text);
+}
+
+static bool has_started(json_t *job)
+{
+    const char *state = fmt_text(job, "state");
+
+    return strcmp(state, "PENDING") != 0 && strcmp(state, "STARTING") != 0;
+}
+
+int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json_t **ret_job, struct problem *problem)
+{
+    char last[FMT_MAX] = "";
+    int ms = PAUSE_FIRST_MS, r;
+
+    for (;;) {
+        json_t *job = NULL;
+
+        r = job_get(client, id, &job, problem);
+        if (r)
+            break;
+        if (job_over(job) || (for_start && has_started(job))) {
+            *ret_job = job;
+            break;
+        }
+        if (!quiet && ms >= PAUSE_MOST_MS) /* what is over in a moment need not be spoken of */
+            status_say(job, last, sizeof(last));
+        json_decref(job);
+        if (interrupts) {
+            r = CODE_FAILED;
+            break;
+        }
+        pause_ms(&ms);
+    }
+    if (last[0] && isatty(STDERR_FILENO))
+        (void)fputs("\r\033[K", stderr);
+    return r;
+}
+
+/* What is read of one task. */
+struct reader {
+    int64_t id;
+    int task, attempt;
+    bool err, many; /* many: lines say whose they are */
+    long lines;
+    int64_t offset;
+    bool middle; /* of a line */
+};
+
+static int on_text(void *arg, const char *data, size_t size)
+{
+    struct reader *reader = arg;
+
+    reader->offset += (int64_t)size;
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(data + at, '\n', size - at);
+        size_t length = end ? (size_t)(end - data) + 1 - at : size - at;
+
+        if (reader->many && !reader->middle)
+            (void)printf("%d: ", reader->task);
+        (void)fwrite(data + at, 1, length, stdout);
+        reader->middle = !end;
+        at += length;
+    }
+    (void)fflush(stdout);
+    return interrupts ? 1 : 0;
+}
+
+static void path_of(const struct reader *reader, bool follow, char *path, size_t size)
+{
+    char attempt[32] = "", lines[32] = "";
+
+    if (reader->attempt >= 0)
+        (void)snprintf(attempt, sizeof(attempt), "&attempt=%d", reader->attempt);
+    if (reader->lines >= 0)
+        (void)snprintf(lines, sizeof(lines), "&tail=%ld", reader->lines);
+    else
+        (void)snprintf(lines, sizeof(lines), "&offset=%lld", (long long)reader->offset);
+    (void)snprintf(path, size, "/jobs/%lld/logs?task=%d&stream=%s%s%s%s", (long long)reader->id, reader->task,
+                   reader->err ? "err" : "out", attempt, lines, follow ? "&follow=1" : "");
+}
+
+/* What there is now. */
+static int reader_poll(struct client *client, struct reader *reader, struct problem *problem)
+{
+    char path[256];
+    int64_t before;
+    int r;
+
+    do {
+        const char *offset;
+
+        before = reader->offset;
+        path_of(reader, false, path, sizeof(path));
+        r = client_stream(client, path, NULL, on_text, reader, problem);
+        offset = client_header(client, "X-Log-Size");
+        if (r == 0 && reader->lines >= 0 && *offset) /* the last lines were read: go on behind them */
+            reader->offset = strtoll(offset, NULL, 10);
+        reader->lines = -1;
+    } while (r == 0 && reader->offset > before && !interrupts);
+    return r;
+}
+
+static int tasks_of(json_t *job)
+{
+    size_t count = json_array_size(json_object_get(job, "placement"));
+
+    return count > TASKS_MAX ? TASKS_MAX : (int)count;
+}
+
+/* Several tasks in turn until the job is over, and once more after that. */
+static int tasks_follow(struct client *client, int64_t id, struct reader *readers, int count, struct problem *problem)
+{
+    int ms = PAUSE_FIRST_MS * 5, r = 0;
+    bool over = false;
+
+    while (r == 0 && !interrupts) {
+        json_t *job = NULL;
+
+        r = job_get(client, id, &job, problem);
+        over = r == 0 && job_over(job);
+        json_decref(job);
+        for (int i = 0; r == 0 && i < count; i++) {
+            r = reader_poll(client, &readers[i], problem);
+            if (r == CODE_NOT_FOUND || problem->status == 503) /* nothing yet, or its node is away for a moment */
+                r = 0;
+        }
+        if (over)
+            break;
+        pause_ms(&ms);
+    }
+    return r;
+}
+
+int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem)
+{
+    struct reader *readers;
+    json_t *job = NULL;
+    int count, r = how->follow ? job_wait(client, id, true, false, &job, problem) : job_get(client, id, &job, problem);
+
+    if (r)
+        return r;
+    count = how->task >= 0 ? 1 : tasks_of(job);
+    json_decref(job);
+    if (count == 0)
+        count = 1; /* over: its first task has what there is */
+    readers = mem_zalloc((size_t)count, sizeof(*readers));
+    if (!readers)
+        return problem_set(problem, CODE_FAILED, "", "out of memory");
+    for (int i = 0; i < count; i++)
+        readers[i] = (struct reader){ .id = id,
+                                      .task = how->task >= 0 ? how->task : i,
+                                      .attempt = how->attempt,
+                                      .err = how->err,
+                                      .many = count > 1,
+                                      .lines = how->lines };
+    if (how->follow) {
+        r = tasks_follow(client, id, readers, count, problem);
+    } else {
+        for (int i = 0; r == 0 && i < count; i++)
+            r = reader_poll(client, &readers[i], problem);
+    }
+    mem_free(readers);
+    return r;
+}
+
+int job_follow_to_end(struct client *client, int64_t id, struct problem *problem)
+{
+    struct follow how = { .task = -1, .attempt = -1, .follow = true, .lines = -1 };
+    struct sigaction action = { .sa_handler = on_interrupt }, before;
+    json_t *job = NULL;
+    int r, code = JOB_MUSTER;
+
+    (void)sigaction(SIGINT, &action, &before);
+    r = job_output(client, id, &how, problem);
+    if (interrupts) {
+        CLEANUP_ANSWER struct answer answer = { 0 };
+        char path[64];
+
+        (void)fprintf(stderr, "muster: cancelling job %lld; once more leaves it running\n", (long long)id);
+        interrupts = 0;
+        (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)id);
+        r = client_call(client, "DELETE", path, NULL, &answer, problem);
+    }
+    if (r == 0)
+        r = job_wait(client, id, false, true, &job, problem);
+    (void)sigaction(SIGINT, &before, NULL);
+    if (r == 0) {
+        code = job_exit_code(job);
+        if (code && *fmt_text(job, "end_text"))
+            (void)fprintf(stderr, "muster: job %lld %s: %s\n", (long long)id, fmt_text(job, "state"),
+                          fmt_text(job, "end_text"));
+        json_decref(job);
+        return code;
+    }
+    return problem->text[0] ? problem_print(problem) : JOB_MUSTER;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* follow.h - waiting for a job, following its output, and what its end means to a shell. */
+#include "cli/client.h"
+
+/* Exit codes of run, wait, exec and submit -W beside the job's own. */
+enum {
+    JOB_NODE_FAIL = 121,
+    JOB_CANCELLED = 122,
+    JOB_PREEMPTED = 123,
+    JOB_TIMEOUT = 124,
+    JOB_MUSTER = 125,
+};
+
+/* The job now; owned by the caller. */
+int job_get(struct client *client, int64_t id, json_t **ret_job, struct problem *problem);
+bool job_over(json_t *job);
+int job_exit_code(json_t *job);
+
+/* Blocks until it is over, or until it runs or is over; says what it waits for, where somebody looks. */
+int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json_t **ret_job, struct problem *problem);
+
+struct follow {
+    int task, attempt; /* -1 = all, the present one */
+    bool err, follow;
+    long lines; /* the last ones; -1 = all */
+};
+
+/* Output to standard output; with follow until the job is over. */
+int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem);
+
+/* Follows all of a job and returns its exit code, or an error of ours. An interrupt cancels the job. */
+int job_follow_to_end(struct client *client, int64_t id, struct problem *problem);

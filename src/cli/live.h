@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* live.h - the verbs of the live cluster, one function each; live.c has the table. */
+#include "cli/client.h"
+
+int cmd_submit(struct command_args *args);
+int cmd_run(struct command_args *args);
+int cmd_plan(struct command_args *args);
+int cmd_sweep(struct command_args *args);
+int cmd_shell(struct command_args *args);
+int cmd_queue(struct command_args *args);
+int cmd_history(struct command_args *args);
+int cmd_prio(struct command_args *args);
+int cmd_show(struct command_args *args);
+int cmd_why(struct command_args *args);
+int cmd_logs(struct command_args *args);
+int cmd_wait(struct command_args *args);
+int cmd_cancel(struct command_args *args);
+int cmd_act(struct command_args *args); /* hold release suspend resume requeue: by the name of the command */
+int cmd_set(struct command_args *args);
+int cmd_gpus(struct command_args *args);
+int cmd_nodes(struct command_args *args);
+int cmd_vc(struct command_args *args);
+int cmd_vc_set(struct command_args *args);
+int cmd_report(struct command_args *args);
+int cmd_events(struct command_args *args);
+int cmd_top(struct command_args *args);
+int cmd_exec(struct command_args *args);
+int cmd_attach(struct command_args *args);
+int cmd_login(struct command_args *args);
+int cmd_whoami(struct command_args *args);
+int cmd_token_ls(struct command_args *args);
+int cmd_token_new(struct command_args *args);
+int cmd_token_rm(struct command_args *args);
+int cmd_context(struct command_args *args);
+int cmd_node_show(struct command_args *args);
+int cmd_node_drain(struct command_args *args);
+int cmd_node_resume(struct command_args *args);
+int cmd_node_forget(struct command_args *args);
+int cmd_gpu_drain(struct command_args *args);
+int cmd_gpu_resume(struct command_args *args);
+int cmd_config_show(struct command_args *args);
+int cmd_config_put(struct command_args *args); /* validate diff apply: by the name of the command */
+int cmd_sched_diag(struct command_args *args);
+int cmd_sched_pause(struct command_args *args);
+int cmd_sched_policy(struct command_args *args);
+int cmd_sched_trace(struct command_args *args);
+int cmd_cluster_status(struct command_args *args);
+int cmd_cluster_store(struct command_args *args); /* backup, restore: musterd does it */
+int cmd_completion(struct command_args *args);
+int cmd_doctor(struct command_args *args);
+
+/* The manual page of a verb, for the build. */
+int cmd_man(int argc, char **argv);
+/* Waits for a job to be over; *ret_code as its shell would see it. */
+int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem);
+/* cmd_exec.c: a terminal in a new job. */
+int run_pty(struct command_args *args);
+/* muster gpu drain|resume NODE:INDEX; the other verbs of `muster gpu` are cmd_gpu.c's. */
+extern const struct command gpu_live_commands[];
+/* Opens a client; the problem is printed. */
+int live_client(const struct command_args *args, struct client **ret_client);
+/* GET of one thing, shown as --json asks, or handed to `show`. */
+int live_get(const struct command_args *args, const char *path, void (*show)(const struct command_args *, json_t *));
+/* Fills path with format where %s is the quoted text. */
+void live_path(char *path, size_t size, const char *format, const char *text);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live_util.c - what most live verbs begin with. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/live.h"
+#include "cli/listing.h"
+
+int live_client(const struct command_args *args, struct client **ret_client)
+{
+    struct problem problem;
+    int r = client_new(args, ret_client, &problem);
+
+    return r ? problem_print(&problem) : 0;
+}
+
+int live_get(const struct command_args *args, const char *path, void (*show)(const struct command_args *, json_t *))
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    r = client_call(client, "GET", path, NULL, &answer, &problem);
+    if (r)
+        return problem_print(&problem);
+    if (!show_object(args, answer.json))
+        show(args, answer.json);
+    return CODE_DONE;
+}
+
+void live_path(char *path, size_t size, const char *format, const char *text)
+{
+    char *quoted = client_quote(text);
+    const char *hole = strstr(format, "%s");
+
+    (void)snprintf(path, size, "%.*s%s%s", (int)(hole - format), format, quoted ? quoted : "", hole + 2);
+    mem_free(quoted);
+}

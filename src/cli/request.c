@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - see request.h. */
+#include "cli/request.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+#include "io/file.h"
+#include "wire/job_request.h"
+
+enum { OPTS_MAX = 128, TRIES = 6 };
+
+extern char **environ;
+
+const struct opt *request_opts(void)
+{
+    static struct opt opts[OPTS_MAX];
+    const struct job_flag *flags;
+    const char *group = NULL;
+    size_t count;
+
+    if (opts[0].name)
+        return opts;
+    flags = job_flags(&count);
+    for (size_t i = 0; i < count && i < OPTS_MAX - 1; i++) {
+        bool starts = flags[i].group && flags[i].group != group;
+
+        opts[i] = (struct opt){ flags[i].name, flags[i].letter < 256 ? flags[i].letter : 0, flags[i].value,
+                                flags[i].help, starts ? flags[i].group : NULL };
+        group = flags[i].group ? flags[i].group : group;
+    }
+    return opts;
+}
+
+/* What makes a command found and work as it does here. */
+static bool exported_by_default(const char *name, size_t length)
+{
+    static const char *const names[] = { "PATH",         "LD_LIBRARY_PATH",   "PYTHONPATH", "VIRTUAL_ENV",
+                                         "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "LANG" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+static bool is_plain_name(const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789", name[i]))
+            return false;
+    return length > 0 && !(name[0] >= '0' && name[0] <= '9');
+}
+
+static void env_set(json_t *env, const char *name, size_t length, const char *value)
+{
+    char key[256];
+
+    (void)snprintf(key, sizeof(key), "%.*s", (int)length, name);
+    if (length < sizeof(key) && !json_object_get(env, key))
+        (void)json_object_set_new(env, key, json_string(value)); /* what is no text stays here */
+}
+
+/* ALL, NONE, or a list of NAME and NAME=VALUE. --env goes before it. */
+static void env_export(struct job_request *request, const char *list)
+{
+    json_t *env = json_object_get(request->tree, "env");
+    bool all = list && strcmp(list, "ALL") == 0;
+
+    if (!env) {
+        env = json_object();
+        (void)json_object_set_new(request->tree, "env", env);
+    }
+    for (char **e = environ; *e && (all || !list); e++) {
+        size_t length = strcspn(*e, "=");
+
+        if (is_plain_name(*e, length) && (all ? strncmp(*e, "MUSTER_", 7) != 0 : exported_by_default(*e, length)))
+            env_set(env, *e, length, *e + length + 1);
+    }
+    for (const char *at = list; at && !all && strcmp(list, "NONE") != 0;
+         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t length = strcspn(at, ","), name = strcspn(at, "=,");
+        char value[4096], key[256];
+
+        (void)snprintf(key, sizeof(key), "%.*s", (int)name, at);
+        if (name < length) {
+            (void)snprintf(value, sizeof(value), "%.*s", (int)(length - name - 1), at + name + 1);
+            env_set(env, key, name, value);
+        } else if (getenv(key)) {                 /* NOLINT(concurrency-mt-unsafe): one thread */
+            env_set(env, key, name, getenv(key)); /* NOLINT(concurrency-mt-unsafe) */
+        }
+    }
+    if (json_object_size(env) == 0)
+        (void)json_object_del(request->tree, "env");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static int args_put(struct job_request *request, char *const *words, int count, struct error *err)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < count; i++)
+        if (json_array_append_new(list, json_string(words[i])) < 0) {
+            json_decref(list);
+            return error_set(err, -EINVAL, "argument %d is not UTF-8 text", i + 1);
+        }
+    return json_object_set_new(request->tree, "args", list) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+static int script_take(const struct command_args *args, struct job_request *request, struct error *err)
+{
+    const char *path = args->word_count ? args->words[0] : "-";
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    int r;
+
+    if (args->word_count == 0 && isatty(STDIN_FILENO))
+        return error_set(err, -EINVAL, "nothing to run: give a script, -f JOB.yaml, or --wrap 'COMMAND'");
+    r = file_read(path, SUBMISSION_BYTES_MAX, &bytes, err);
+    if (r == 0)
+        r = job_request_script(request, file_label(path), bytes.data, bytes.size, err);
+    if (r == 0 && args->word_count > 1)
+        r = args_put(request, args->words + 1, args->word_count - 1, err);
+    if (r == 0 && strcmp(path, "-") != 0)
+        r = job_request_default(request, "name", base_name(path), err);
+    return r;
+}
+
+static int base_take(const struct command_args *args, enum request_form form, struct job_request *request,
+                     struct error *err)
+{
+    const char *file = args_value(args, "file"), *wrap = args_value(args, "wrap");
+    CLEANUP_BYTES struct bytes bytes = { 0 };
+    int r = 0;
+
+    if (file) {
+        if (wrap || args->word_count)
+            return error_set(err, -EINVAL, "give either -f, a script, or --wrap");
+        r = file_read(file, SUBMISSION_BYTES_MAX, &bytes, err);
+        return r < 0 ? r : job_request_file(request, file_label(file), bytes.data, bytes.size, err);
+    }
+    if (form == REQUEST_COMMAND) {
+        r = args_put(request, args->words, args->word_count, err);
+        if (r == 0)
+            r = job_request_default(request, "launch", "node", err);
+        return r < 0 ? r : job_request_default(request, "name", base_name(args->words[0]), err);
+    }
+    if (wrap) {
+        if (args->word_count)
+            return error_set(err, -EINVAL, "give either a script or --wrap");
+        (void)json_object_set_new(request->tree, "run", json_string(wrap));
+        return job_request_default(request, "name", "wrap", err);
+    }
+    return script_take(args, request, err);
+}
+
+static int flags_take(const struct command_args *args, struct job_request *request, struct error *err)
+{
+    for (size_t i = 0; i < args->given_count; i++) {
+        const char *name = args->given[i].opt->name;
+        const struct job_flag *flag = job_flag_find(name, strlen(name));
+        int r;
+
+        /* A verb's own flag goes before one of the same name. */
+        if (!flag || args->given[i].opt < request_opts() || args->given[i].opt >= request_opts() + OPTS_MAX)
+            continue;
+        r = job_request_flag(request, flag, args->given[i].value, "", err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int defaults_take(const struct command_args *args, enum request_form form, struct job_request *request,
+                         struct error *err)
+{
+    const char *vc = getenv("MUSTER_VC"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    char here[4096];
+    int r = 0;
+
+    if (json_object_get(request->tree, "tasks") && form == REQUEST_COMMAND)
+        (void)json_object_set_new(request->tree, "launch", json_string("task"));
+    if (!json_object_get(request->tree, "image") && getcwd(here, sizeof(here)))
+        r = job_request_default(request, "dir", here, err);
+    if (r == 0 && vc && *vc)
+        r = job_request_default(request, "vc", vc, err);
+    if (r == 0 && (args_has(args, "export") || !json_object_get(request->tree, "image")))
+        env_export(request, args_value(args, "export"));
+    return r;
+}
+
+int request_make(const struct command_args *args, enum request_form form, char **ret_json)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(2 * SUBMISSION_BYTES_MAX);
+    struct job_request request;
+    struct submission s;
+    struct error err = { 0 };
+    struct bytes bytes;
+    time_t now = time(NULL);
+    struct tm tm;
+    int r;
+
+    (void)localtime_r(&now, &tm);
+    r = job_request_init(&request, fmt_now(), tm.tm_gmtoff * USEC_SEC, &err);
+    if (r == 0) {
+        r = base_take(args, form, &request, &err);
+        if (r == 0)
+            r = flags_take(args, &request, &err);
+        if (r == 0)
+            r = defaults_take(args, form, &request, &err);
+        if (r == 0)
+            r = job_request_finish(&request, &s, &err);
+        job_request_done(&request);
+    }
+    if (r == 0) {
+        r = submission_to_json(&s, &out, &err);
+        submission_done(&s);
+    }
+    if (r == 0)
+        r = buf_take(&out, &bytes, &err);
+    if (r < 0) {
+        char hint[128];
+
+        (void)snprintf(hint, sizeof(hint), "%s --help lists the flags; muster-job(5) the keys of a file", args->full);
+        return cli_fail_hint(r, &err, hint);
+    }
+    *ret_json = bytes.data;
+    return 0;
+}
+
+int request_post(struct client *client, const char *path, const char *json, struct answer *ret, struct problem *problem)
+{
+    unsigned char random[16] = { 0 };
+    char key[80] = "Idempotency-Key: ";
+    const char *const headers[] = { key, NULL };
+    struct client_request request = { "POST", path, "application/json", json, headers };
+    int r = 0, ms = 200;
+
+    if (getrandom(random, sizeof(random), 0) < 0)
+        return problem_set(problem, CODE_FAILED, "", "the system has no random numbers");
+    for (size_t i = 0; i < sizeof(random); i++)
+        (void)snprintf(key + strlen(key), sizeof(key) - strlen(key), "%02x", random[i]);
+    for (int i = 0; i < TRIES; i++) {
+        r = client_send(client, &request, ret, problem);
+        if (r == 0 || (problem->status != 429 && problem->status != 503))
+            return r;
+        (void)poll(NULL, 0, ms);
+        ms *= 2;
+    }
+    return r;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* why.c - see why.h. Plain words first, numbers second, what could be done last. Everything told here was recorded by
+ * the decision or asked of the same scheduler; nothing is guessed by the client. */
+#include "cli/why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/fmt.h"
+
+static void eta_show(json_t *eta)
+{
+    usec_t at = fmt_time(eta, "at"), low = fmt_time(eta, "low"), high = fmt_time(eta, "high"), now = fmt_now();
+    char when[FMT_MAX], from[FMT_MAX], to[FMT_MAX];
+    const char *basis = fmt_text(eta, "basis");
+
+    if (!at)
+        return;
+    (void)printf("Starts   ~%s", fmt_clock(at, now, when));
+    if (low && high && low != high)
+        (void)printf(", likely %s-%s", fmt_clock(low, now, from), fmt_clock(high, now, to));
+    if (*basis)
+        (void)printf(" (%s)", basis);
+    (void)putchar('\n');
+}
+
+static void free_show(json_t *list)
+{
+    json_t *item;
+    size_t i;
+
+    if (json_array_size(list) == 0)
+        return;
+    (void)printf("  %-8s", "free");
+    json_array_foreach(list, i, item)
+    {
+        if (i == 12) {
+            (void)printf(" and %zu more nodes", json_array_size(list) - i);
+            break;
+        }
+        (void)printf(" %s %lld%s", fmt_text(item, "node"), (long long)fmt_i64(item, "gpus"),
+                     i + 1 < json_array_size(list) ? " " : "");
+    }
+    (void)putchar('\n');
+}
+
+static void held_show(json_t *list)
+{
+    usec_t now = fmt_now();
+    json_t *item;
+    size_t i;
+
+    if (json_array_size(list) == 0)
+        return;
+    (void)printf("  %-9s", "held by");
+    json_array_foreach(list, i, item)
+    {
+        json_t *nodes = json_object_get(item, "nodes");
+        const char *where = json_is_string(nodes) ? json_string_value(nodes) : "";
+        usec_t until = fmt_time(item, "until");
+        char when[FMT_MAX];
+
+        if (i == 6) {
+            (void)printf("; and %zu more", json_array_size(list) - i);
+            break;
+        }
+        (void)printf("%s%lld %s %lld", i ? "; " : "", (long long)fmt_i64(item, "job"), fmt_text(item, "user"),
+                     (long long)fmt_i64(item, "gpus"));
+        if (*where)
+            (void)printf(" on %s", where);
+        if (until)
+            (void)printf(" (limit %s)", fmt_clock(until, now, when));
+    }
+    (void)putchar('\n');
+}
+
+static void ahead_show(json_t *list)
+{
+    json_t *item;
+    size_t i;
+
+    if (!json_is_array(list))
+        return;
+    (void)printf("  %-9s", "ahead");
+    if (json_array_size(list) == 0)
+        (void)fputs("nobody", stdout);
+    json_array_foreach(list, i, item)
+    {
+        if (i == 6) {
+            (void)printf(", and %zu more", json_array_size(list) - i);
+            break;
+        }
+        (void)printf("%s%lld %s %lld", i ? ", " : "", (long long)fmt_i64(item, "job"), fmt_text(item, "user"),
+                     (long long)fmt_i64(item, "gpus"));
+    }
+    (void)putchar('\n');
+}
+
+static void shapes_show(json_t *list)
+{
+    json_t *item;
+    size_t i, width = 0;
+
+    if (json_array_size(list) == 0)
+        return;
+    (void)puts("Other shapes");
+    json_array_foreach(list, i, item) width =
+        strlen(fmt_text(item, "flags")) > width ? strlen(fmt_text(item, "flags")) : width;
+    json_array_foreach(list, i, item)
+    {
+        const char *text = fmt_text(item, "text"), *nodes = fmt_text(item, "nodes");
+        bool ok = !json_is_false(json_object_get(item, "ok"));
+
+        (void)printf("  %-*s   ", (int)width, fmt_text(item, "flags"));
+        if (*text)
+            (void)puts(text);
+        else if (ok)
+            (void)printf("starts now%s%s\n", *nodes ? " on " : "", nodes);
+        else
+            (void)puts("no");
+    }
+}
+
+static void receipt_show(json_t *receipt)
+{
+    const char *text = fmt_text(receipt, "text"), *step = fmt_text(receipt, "step"), *by = fmt_text(receipt, "by");
+    json_t *number = json_object_get(receipt, "by");
+
+    if (!json_is_object(receipt))
+        return;
+    (void)printf("Receipt  %s\n", *text ? text : "it was told to leave");
+    if (*by)
+        (void)printf("  %-8s %s\n", "by", by);
+    else if (json_is_integer(number) && json_integer_value(number))
+        (void)printf("  %-8s job %lld\n", "by", (long long)json_integer_value(number));
+    if (*step)
+        (void)printf("  %-8s %s\n", "step", step);
+    if (!fmt_null(receipt, "lost_gpu_seconds"))
+        (void)printf("  %-8s %lld GPU-seconds since the last checkpoint\n", "lost",
+                     (long long)fmt_i64(receipt, "lost_gpu_seconds"));
+}
+
+void why_show(json_t *e)
+{
+    json_t *asks = json_object_get(e, "asks"), *entitlement = json_object_get(e, "entitlement");
+    const char *code = fmt_text(e, "code"), *message = fmt_text(e, "message");
+    char span[FMT_MAX];
+
+    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), fmt_text(e, "name"),
+                 fmt_text(e, "user"), fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
+    if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
+        (void)printf(" for %s", fmt_seconds(fmt_i64(e, "pending_seconds"), span));
+    (void)putchar('\n');
+    if (*code || *message)
+        (void)printf("Reason   %s%s%s\n", code, *code && *message ? ": " : "", message);
+    if (*fmt_text(asks, "text"))
+        (void)printf("  %-8s %s\n", "asks", fmt_text(asks, "text"));
+    if (*fmt_text(entitlement, "text")) {
+        char label[64];
+
+        (void)snprintf(label, sizeof(label), "vc %.40s", fmt_text(entitlement, "vc"));
+        (void)printf("  %-8s %s\n", label, fmt_text(entitlement, "text"));
+    }
+    free_show(json_object_get(e, "free"));
+    held_show(json_object_get(e, "heldBy"));
+    if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
+        ahead_show(json_object_get(e, "ahead"));
+    receipt_show(json_object_get(e, "receipt"));
+    eta_show(json_object_get(e, "eta"));
+    shapes_show(json_object_get(e, "startsNowWith"));
+}
+
+void plan_show(json_t *plan)
+{
+    json_t *list, *item;
+    usec_t at = fmt_time(plan, "startsAt");
+    const char *code = fmt_text(plan, "code"), *message = fmt_text(plan, "message");
+    char when[FMT_MAX];
+    size_t i;
+
+    if (json_is_false(json_object_get(plan, "feasible")))
+        (void)printf("Refused  %s%s%s\n", code, *code && *message ? ": " : "", message);
+    else if (at && at <= fmt_now() + USEC_SEC)
+        (void)puts("Starts   now");
+    else if (at)
+        (void)printf("Starts   ~%s%s%s%s\n", fmt_clock(at, fmt_now(), when), *code ? " (" : "", code, *code ? ")" : "");
+    else
+        (void)printf("Waits    %s%s%s\n", code, *code && *message ? ": " : "", message);
+    list = json_object_get(plan, "placement");
+    if (json_array_size(list)) {
+        (void)printf("  %-8s", "on");
+        json_array_foreach(list, i, item)(void)
+            printf(" %s %zu%s", fmt_text(item, "node"), json_array_size(json_object_get(item, "gpus")),
+                   i + 1 < json_array_size(list) ? " " : "");
+        (void)putchar('\n');
+    }
+    list = json_object_get(plan, "preempts");
+    if (json_array_size(list)) {
+        (void)printf("  %-8s", "preempts");
+        json_array_foreach(list, i, item)(void)
+            printf(" %lld", (long long)(json_is_object(item) ? fmt_i64(item, "job") : json_integer_value(item)));
+        (void)putchar('\n');
+    }
+    json_array_foreach(json_object_get(plan, "warnings"), i, item) if (json_is_string(item))(void)
+        printf("Warning  %s\n", json_string_value(item));
+    shapes_show(json_object_get(plan, "alternatives"));
+}
