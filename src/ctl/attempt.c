@@ -233,7 +233,7 @@ static void finish(struct ctl *ctl, struct book_job *job, enum phase_of_job phas
 {
     struct event event = { .kind = EVENT_ENDED,
                            .fail = phase == PHASE_JOB_COMPLETED ? FAIL_NONE : FAIL_USER,
-                           .progress = PROGRESS_OWN };
+                           .progress = job->said_progress };
 
     job->ends = true;
     job->ends_as = phase;
@@ -261,7 +261,7 @@ static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job pha
     ctl_tell_core(ctl, job,
                   (struct event){ .kind = stopped ? EVENT_STOPPED : EVENT_ENDED,
                                   .fail = stopped ? FAIL_NONE : FAIL_SYSTEM,
-                                  .progress = stopped ? PROGRESS_OWN : 0 });
+                                  .progress = stopped || job->said_progress != PROGRESS_OWN ? job->said_progress : 0 });
 }
 
 static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class blame, bool oom)
@@ -414,7 +414,8 @@ static void rank_running(struct ctl *ctl, struct book_job *job)
     attempt->phase = PHASE_JOB_RUNNING;
     job_phase(ctl, job, PHASE_JOB_RUNNING);
     if (core_job(ctl->core, job->slot)->state == JOB_STARTING)
-        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STARTED, .rate = PPM_ONE });
+        ctl_tell_core(ctl, job,
+                      (struct event){ .kind = EVENT_STARTED, .rate = job->said_rate, .progress = PROGRESS_OWN });
     job_timer_set(ctl, job);
 }
 
@@ -428,7 +429,7 @@ static void rank_suspended(struct ctl *ctl, struct book_job *job)
     job_phase(ctl, job, PHASE_JOB_SUSPENDED);
     /* The core wanted it, to give the GPUs to another; or a person, who keeps them. */
     if (core_job(ctl->core, job->slot)->state == JOB_STOPPING)
-        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = job->said_progress });
     else
         job->suspended_by_user = true;
 }
@@ -454,6 +455,29 @@ static void late_exit(struct ctl *ctl, struct book_job *job, struct book_attempt
         attempt_launch(ctl, job);
 }
 
+static int64_t number_or(const json_t *object, const char *key, int64_t standard)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_integer(value) ? json_integer_value(value) : standard;
+}
+
+/* What a running job measures of itself: its speed and progress, or something that its policy learns from. */
+void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure)
+{
+    const json_t *values = json_object_get(measure, "values");
+    struct event event = { .kind = values ? EVENT_REPORT : EVENT_RATE,
+                           .rate = number_or(measure, "rate", 0),
+                           .progress = number_or(measure, "progress", PROGRESS_OWN) };
+
+    if (!job->in_core || event.rate < 0 || event.rate > 1000 * PPM_ONE)
+        return;
+    event.report.kind = (uint32_t)number_or(measure, "kind", 0);
+    for (size_t i = 0; i < json_array_size(values) && i < sizeof(event.report.value) / sizeof(*event.report.value); i++)
+        event.report.value[i] = json_integer_value(json_array_get(values, i));
+    ctl_tell_core(ctl, job, event);
+}
+
 void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
 {
     struct book_job *job = book_get(&ctl->book, json_integer_value(json_object_get(report, "job")));
@@ -472,6 +496,8 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         return;
     task->state = (uint32_t)state;
     job->version++;
+    job->said_progress = number_or(report, "progress", PROGRESS_OWN);
+    job->said_rate = number_or(report, "rate", PPM_ONE);
     if (state == TASK_EXITED || state == TASK_REFUSED)
         task_gone_note(ctl, task, report);
     if (attempt != attempt_now(job) || attempt->ended) {

@@ -110,6 +110,8 @@ struct book_job {
     int64_t reason_needs, reason_free; /* thousandths of GPUs */
     uint32_t attempt_count;            /* attempts[attempt_count - 1] is the present or last one */
     struct book_attempt *attempts;
+    usec_t said_progress; /* by the last report; PROGRESS_OWN */
+    int64_t said_rate;    /* parts per million of its nominal speed */
     usec_t last_ckpt;
     int64_t gpu_usec; /* GPU time used in all attempts */
     uint32_t preemptions, failures;

@@ -77,12 +77,18 @@ static void tell_decisions(struct ctl *ctl, const struct outbox *out)
 
 void ctl_step(struct ctl *ctl)
 {
-    while (ctl->core && (ctl->offered || core_next_wake(ctl->core) <= ctl->now)) {
+    bool wakes = ctl->core && core_next_wake(ctl->core) <= ctl->now;
+
+    /* Woken once a batch: if it wants to be woken again at this instant, the answers of agents come first. */
+    while (ctl->core && (ctl->offered || wakes)) {
         const struct outbox *out;
 
         ctl->offered = 0;
+        wakes = false;
         out = core_step(ctl->core, ctl->now);
         tell_decisions(ctl, out);
+        if (ctl->listening && ctl->sink.stepped)
+            ctl->sink.stepped(ctl->sink.arg, out);
         effect_all(ctl, out);
     }
 }
@@ -325,6 +331,7 @@ int ctl_new(const struct ctl_config *config, struct ctl **ret_ctl, struct error 
     if (!ctl)
         return error_set(err, -ENOMEM, "no memory for the controller");
     ctl->config = *config;
+    ctl->solves_here = config->virtual_time;
     ctl->config.cluster = own(config->cluster, "muster");
     ctl->config.policy = own(config->policy, "fifo-skip");
     ctl->settings = json_object();

@@ -88,6 +88,7 @@ struct ctl_sink {
     void (*event)(void *arg, const struct ctl_event *event);
     /* To be computed on a worker; the answer is a SOLVED entry. Not there: it is computed at once. */
     void (*solve)(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
+    void (*stepped)(void *arg, const struct outbox *out); /* what the core itself put out: emulation */
     void (*decision)(void *arg, const char *line); /* the decision log, one line each, as `muster sim` writes it */
     void *arg;
 };

@@ -508,6 +508,21 @@ static void sink_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, c
     }
 }
 
+static void sink_solve_emulated(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words,
+                                uint32_t count)
+{
+    struct drive *drive = arg;
+
+    drive->host.solve(drive->host.arg, vc, ticket, kind, words, count);
+}
+
+static void sink_stepped(void *arg, const struct outbox *out)
+{
+    struct drive *drive = arg;
+
+    drive->host.stepped(drive->host.arg, out);
+}
+
 static int load_snapshot(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
 {
     struct drive *drive = arg;
@@ -577,7 +592,9 @@ int drive_new(const struct drive_config *config, const struct drive_host *host, 
     drive->started = host->now(host->arg);
     sink.arg = drive;
     if (config->ctl.virtual_time)
-        sink.solve = NULL;
+        sink.solve = host->solve ? sink_solve_emulated : NULL;
+    if (host->stepped)
+        sink.stepped = sink_stepped;
     ctl_listen(drive->ctl, &sink);
     *ret_drive = drive;
     return 0;

@@ -183,7 +183,12 @@ static void apply_report(struct ctl *ctl, struct book_node *node, const json_t *
     node->report_seq = seq;
     if (json_object_get(body, "gpu"))
         report_gpu(ctl, node, json_object_get(body, "gpu"));
-    if (ckpt) {
+    if (json_object_get(body, "measure")) {
+        struct book_job *job = book_get(&ctl->book, json_integer_value(json_object_get(body, "job")));
+
+        if (job)
+            attempt_measure(ctl, job, json_object_get(body, "measure"));
+    } else if (ckpt) {
         struct book_job *job = book_get(&ctl->book, json_integer_value(json_object_get(body, "job")));
 
         if (job) {

@@ -12,6 +12,7 @@
 #include "core/ledger.h"
 #include "ctl/book.h"
 #include "ctl/ctl.h"
+#include "ctl/wants.h"
 #include "policy/compose.h"
 
 struct ctl {
@@ -79,6 +80,7 @@ void attempt_close(struct ctl *ctl, struct book_job *job);
 void attempt_resume(struct ctl *ctl, struct book_job *job);
 void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64_t by, usec_t grace);
 void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
+void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure);
 void attempt_node_lost(struct ctl *ctl, uint32_t node);
 bool attempt_clear(const struct book_job *job); /* no task of it is left anywhere */
 void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);

@@ -61,26 +61,20 @@ static const struct field attempt_fields[] = {
     END,
 };
 static const struct field job_fields[] = {
-    F(book_job, id, I64),           F(book_job, array_id, I64),
-    F(book_job, array_index, INT),  F(book_job, user, U32),
-    F(book_job, vc, U32),           F(book_job, uid, U32),
-    F(book_job, gid, U32),          F(book_job, phase, INT),
-    F(book_job, gate, INT),         F(book_job, held, FLAG),
-    F(book_job, in_core, FLAG),     F(book_job, suspended_by_user, FLAG),
-    F(book_job, ends, FLAG),        F(book_job, reenters, FLAG),
-    F(book_job, gave_up, FLAG),     F(book_job, ends_as, INT),
-    F(book_job, stop_by, I64),      F(book_job, waits_old, FLAG),
-    F(book_job, slot, U32),         F(book_job, gen, U32),
-    F(book_job, submit, I64),       F(book_job, eligible, I64),
-    F(book_job, first_start, I64),  F(book_job, last_start, I64),
-    F(book_job, end, I64),          F(book_job, reason_since, I64),
-    F(book_job, reason, INT),       F(book_job, reason_needs, I64),
-    F(book_job, reason_free, I64),  F(book_job, after_met, U64),
-    F(book_job, after_failed, U64), F(book_job, last_ckpt, I64),
-    F(book_job, gpu_usec, I64),     F(book_job, preemptions, U32),
-    F(book_job, failures, U32),     F(book_job, exit, INT),
-    F(book_job, signal, INT),       F(book_job, end_text, TEXT),
-    F(book_job, version, U64),      END,
+    F(book_job, id, I64),           F(book_job, array_id, I64),     F(book_job, array_index, INT),
+    F(book_job, user, U32),         F(book_job, vc, U32),           F(book_job, uid, U32),
+    F(book_job, gid, U32),          F(book_job, phase, INT),        F(book_job, gate, INT),
+    F(book_job, held, FLAG),        F(book_job, in_core, FLAG),     F(book_job, suspended_by_user, FLAG),
+    F(book_job, ends, FLAG),        F(book_job, reenters, FLAG),    F(book_job, gave_up, FLAG),
+    F(book_job, ends_as, INT),      F(book_job, stop_by, I64),      F(book_job, waits_old, FLAG),
+    F(book_job, slot, U32),         F(book_job, gen, U32),          F(book_job, submit, I64),
+    F(book_job, eligible, I64),     F(book_job, first_start, I64),  F(book_job, last_start, I64),
+    F(book_job, end, I64),          F(book_job, reason_since, I64), F(book_job, reason, INT),
+    F(book_job, reason_needs, I64), F(book_job, reason_free, I64),  F(book_job, after_met, U64),
+    F(book_job, after_failed, U64), F(book_job, last_ckpt, I64),    F(book_job, said_progress, I64),
+    F(book_job, said_rate, I64),    F(book_job, gpu_usec, I64),     F(book_job, preemptions, U32),
+    F(book_job, failures, U32),     F(book_job, exit, INT),         F(book_job, signal, INT),
+    F(book_job, end_text, TEXT),    F(book_job, version, U64),      END,
 };
 static const struct field node_fields[] = {
     F(book_node, address, TEXT),      F(book_node, agent, TEXT),
@@ -203,7 +197,6 @@ static json_t *save_attempt(const struct book_attempt *attempt)
     return out;
 }
 
-/* The jobspec is bound anew from the submission when the core does not have it; the core's copy is in its snapshot. */
 static json_t *save_jobs(const struct ctl *ctl, json_t *specs)
 {
     json_t *jobs = json_array();
@@ -216,6 +209,7 @@ static json_t *save_jobs(const struct ctl *ctl, json_t *specs)
         if (job->source != last)
             (void)json_array_append(specs, job->source->json);
         last = job->source;
+        (void)json_object_set_new(out, "wants", wants_json(&job->wants));
         (void)json_object_set_new(out, "spec", json_integer((json_int_t)json_array_size(specs) - 1));
         for (uint32_t a = 0; a < job->attempt_count; a++)
             (void)json_array_append_new(attempts, save_attempt(&job->attempts[a]));
@@ -319,26 +313,6 @@ static int load_attempts(struct book_job *job, const json_t *attempts)
     return 0;
 }
 
-static int bind_again(struct ctl *ctl, struct book_job *job, struct error *err)
-{
-    struct infeasible why;
-    int r;
-
-    if (job->in_core) {
-        job->wants = core_job(ctl->core, job->slot)->spec;
-        ctl->by_slot[job->slot] = job;
-        job->source->inside++;
-        return 0;
-    }
-    r = submission_bind(job->spec, &ctl->cluster, &job->wants, &why, err);
-    job->wants.id = job->id;
-    job->wants.submit = job->submit;
-    job->wants.user = job->user;
-    job->wants.vc = job->vc;
-    job->wants.retries = UINT8_MAX;
-    return r;
-}
-
 static int load_jobs(struct ctl *ctl, const json_t *json, struct error *err)
 {
     const json_t *jobs = json_object_get(json, "jobs"), *specs = json_object_get(json, "specs");
@@ -374,8 +348,11 @@ static int load_jobs(struct ctl *ctl, const json_t *json, struct error *err)
             r = error_set(err, -EBADMSG, "snapshot: job %lld is in a core that is not there", (long long)job->id);
         if (r == 0)
             r = load_attempts(job, json_object_get(from, "attempts"));
-        if (r == 0)
-            r = bind_again(ctl, job, err);
+        wants_read(json_object_get(from, "wants"), &job->wants);
+        if (r == 0 && job->in_core) {
+            ctl->by_slot[job->slot] = job;
+            spec->inside++;
+        }
         if (r == 0)
             job_timer_set(ctl, job);
     }

@@ -192,7 +192,7 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
     const char *user = json_string_value(json_object_get(body, "user"));
     const char *key = json_string_value(json_object_get(body, "key"));
     struct book_spec *spec;
-    struct jobspec wants;
+    struct jobspec wants = { 0 };
     size_t count;
     uint32_t vc;
 
@@ -206,6 +206,8 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
         book_spec_drop(spec);
         return;
     }
+    if (ctl->config.virtual_time && json_object_get(body, "wants"))
+        wants_read(json_object_get(body, "wants"), &wants); /* emulation: a job as a trace describes it */
     count = spec->s.array_count ? spec->s.array_count : 1;
     for (size_t i = 0; i < count; i++) {
         struct book_job *job = job_new(ctl, body, spec, &wants);

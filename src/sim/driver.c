@@ -35,6 +35,44 @@ static usec_t next_instant(const struct driver *d)
     return at > d->now ? at : d->now;
 }
 
+int driver_offer(struct driver *d, const struct event *event, uint32_t index, struct job_ref *ret_ref)
+{
+    const struct driver_port *port = d->config->port;
+
+    d->events++;
+    if (!port)
+        return core_offer(d->core, event, ret_ref, d->err);
+    if (ret_ref)
+        *ret_ref = (struct job_ref){ JOB_NONE, 0 }; /* known after the step */
+    return port->offer(port->arg, event, index, d->err);
+}
+
+/* One step, by ourselves or by whoever has the core. Jobs that came get their references then. */
+static int step(struct driver *d, const struct outbox **ret_out)
+{
+    const struct driver_port *port = d->config->port;
+    int r;
+
+    if (!port) {
+        *ret_out = core_step(d->core, d->now);
+        return 0;
+    }
+    r = port->step(port->arg, d->now, ret_out, &d->core, d->err);
+    for (; r == 0 && d->next_settled < d->next_arrival; d->next_settled++) {
+        struct job_ref ref;
+
+        if (port->find(port->arg, (uint32_t)d->next_settled, &ref) == 0)
+            answer_settled(d, (uint32_t)d->next_settled, &ref);
+        else if (d->config->skip_infeasible) {
+            d->result->jobs[d->next_settled].outcome = OUTCOME_REFUSED;
+            d->actors[d->next_settled].in_core = false;
+            d->ended++;
+        } else
+            r = error_set(d->err, -ERANGE, "job %zu was refused", d->next_settled);
+    }
+    return r;
+}
+
 static int instant(struct driver *d)
 {
     const struct outbox *out;
@@ -53,8 +91,9 @@ static int instant(struct driver *d)
     while (r == 0) {
         uint64_t before = d->events;
 
-        out = core_step(d->core, d->now);
-        r = answer_outbox(d, out);
+        r = step(d, &out);
+        if (r == 0)
+            r = answer_outbox(d, out);
         if (r == 0)
             r = answer_rates(d);
         if (d->events == before)
@@ -212,7 +251,11 @@ static int prepare(struct driver *d)
                                   .round = config->round,
                                   .seed = config->seed,
                                   .policies = config->policies };
-    r = core_new(config->cluster, core, &d->core, d->err);
+    r = 0;
+    if (config->port)
+        d->core = config->port->core;
+    else
+        r = core_new(config->cluster, core, &d->core, d->err);
     if (r < 0)
         return r;
     d->world = world_new(config->trace, config->cluster, &config->world, d->err);
@@ -271,7 +314,8 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
         getrusage(RUSAGE_SELF, &usage);
         sum->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    core_free(d.core);
+    if (!config->port)
+        core_free(d.core);
     observer_free(d.observer);
     world_free(d.world);
     mem_free(d.actors);

@@ -29,7 +29,20 @@ struct driver_event {
     int32_t value;        /* QUOTA */
 };
 
+/* A core that somebody else steps: a controller in virtual time. Events about a job come with its number in the trace.
+ */
+struct driver_port {
+    int (*offer)(void *arg, const struct event *event, uint32_t job, struct error *err);
+    /* Everything offered happens at `at`; what the core put out, and the core itself. */
+    int (*step)(void *arg, usec_t at, const struct outbox **ret_outbox, struct core **ret_core, struct error *err);
+    /* The reference of a job that was submitted before the last step. -ENOENT: it was refused. */
+    int (*find)(void *arg, uint32_t job, struct job_ref *ret_ref);
+    struct core *core; /* at the start */
+    void *arg;
+};
+
 struct driver_config {
+    const struct driver_port *port; /* NULL: a core of its own */
     const struct trace *trace;
     const struct cluster_spec *cluster;
     const struct policy_setup *policies; /* one a virtual cluster */

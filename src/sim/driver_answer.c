@@ -12,8 +12,16 @@ static int offer(struct driver *d, struct event *event, uint32_t index)
 {
     event->job = d->actors[index].slot;
     event->gen = d->actors[index].gen;
-    d->events++;
-    return core_offer(d->core, event, NULL, d->err);
+    return driver_offer(d, event, index, NULL);
+}
+
+void answer_settled(struct driver *d, uint32_t index, const struct job_ref *ref)
+{
+    d->actors[index].slot = ref->index;
+    d->actors[index].gen = ref->gen;
+    d->actors[index].in_core = true;
+    if (ref->index != JOB_NONE)
+        d->actor_of_slot[ref->index] = index;
 }
 
 int answer_arrival(struct driver *d, uint32_t index)
@@ -26,8 +34,7 @@ int answer_arrival(struct driver *d, uint32_t index)
 
     spec.estimate = world_estimate(d->world, index);
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
-    r = core_offer(d->core, &event, &ref, d->err);
-    d->events++;
+    r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {
         d->result->jobs[index].outcome = OUTCOME_REFUSED;
         d->ended++;
@@ -35,10 +42,7 @@ int answer_arrival(struct driver *d, uint32_t index)
     }
     if (r < 0)
         return r;
-    d->actors[index].slot = ref.index;
-    d->actors[index].gen = ref.gen;
-    d->actors[index].in_core = true;
-    d->actor_of_slot[ref.index] = index;
+    answer_settled(d, index, &ref);
     return answer_told(d, index);
 }
 
@@ -177,8 +181,7 @@ int answer_faults(struct driver *d)
             event.kind = EVENT_GPU;
             event.target = core_ledger(d->core)->topo.nodes[d->fault.node].first_gpu + d->fault.gpu;
         }
-        d->events++;
-        r = core_offer(d->core, &event, NULL, d->err);
+        r = driver_offer(d, &event, DRIVER_NOBODY, NULL);
         d->has_fault = world_next_fault(d->world, d->now, &d->fault);
     }
     return r;
@@ -203,8 +206,7 @@ int answer_script(struct driver *d)
         }
         if (from->kind == EVENT_COUNT)
             continue;
-        d->events++;
-        r = core_offer(d->core, &event, NULL, d->err);
+        r = driver_offer(d, &event, DRIVER_NOBODY, NULL);
     }
     return r;
 }
@@ -320,8 +322,7 @@ static int on_solve(struct driver *d, const struct outbox *out, const struct eff
     (void)work_run((enum solve_kind)effect->solve, out->words + effect->word_first, effect->word_count, &answer, NULL);
     event.words = answer.words;
     event.word_count = answer.count;
-    d->events++;
-    return core_offer(d->core, &event, NULL, d->err);
+    return driver_offer(d, &event, DRIVER_NOBODY, NULL);
 }
 
 static void on_forget(struct driver *d, uint32_t index)

@@ -37,6 +37,7 @@ struct driver {
     struct run_result *result;
     struct error *err;
     size_t next_arrival, next_script;
+    size_t next_settled; /* with a port: jobs before it have their references */
     struct world_fault fault;
     bool has_fault;
     uint32_t *touched; /* jobs whose speed may have changed */
@@ -51,6 +52,10 @@ enum { TOUCHED_MAX = 1 << 16 };
 
 enum { NEIGHBOURS_MAX = 64 };
 
+/* driver.c */
+#define DRIVER_NOBODY UINT32_MAX
+int driver_offer(struct driver *d, const struct event *event, uint32_t index, struct job_ref *ret_ref);
+
 /* driver_actor.c */
 struct world_shape shape_of(const struct driver *d, uint32_t slot);
 ppm_t rate_of(const struct driver *d, uint32_t index);
@@ -64,6 +69,7 @@ int answer_due(struct driver *d);
 int answer_event_costs(struct driver *d);
 int answer_faults(struct driver *d);
 int answer_script(struct driver *d);
+void answer_settled(struct driver *d, uint32_t index, const struct job_ref *ref);
 int answer_arrival(struct driver *d, uint32_t index);
 int answer_outbox(struct driver *d, const struct outbox *out);
 int answer_rates(struct driver *d);

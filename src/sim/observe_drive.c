@@ -24,8 +24,7 @@ int answer_reports(struct driver *d)
         for (int i = 0; i < count && r == 0; i++) {
             struct event event = { .kind = EVENT_REPORT, .job = a->slot, .gen = a->gen, .report = reports[i] };
 
-            d->events++;
-            r = core_offer(d->core, &event, NULL, d->err);
+            r = driver_offer(d, &event, index, NULL);
         }
     }
     return r;
@@ -33,21 +32,23 @@ int answer_reports(struct driver *d)
 
 struct told {
     struct driver *driver;
-    const struct actor *actor;
+    uint32_t index;
 };
 
 static int tell(void *arg, const struct report *report)
 {
     const struct told *told = arg;
-    struct event event = { .kind = EVENT_REPORT, .job = told->actor->slot, .gen = told->actor->gen, .report = *report };
+    struct event event = { .kind = EVENT_REPORT,
+                           .job = told->driver->actors[told->index].slot,
+                           .gen = told->driver->actors[told->index].gen,
+                           .report = *report };
 
-    told->driver->events++;
-    return core_offer(told->driver->core, &event, NULL, told->driver->err);
+    return driver_offer(told->driver, &event, told->index, NULL);
 }
 
 int answer_told(struct driver *d, uint32_t index)
 {
-    struct told told = { d, &d->actors[index] };
+    struct told told = { d, index };
 
     return observer_arrived(d->observer, index, tell, &told);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wants.c - see wants.h. One list of fields for both directions. */
+#include "ctl/wants.h"
+
+#define FIELDS(X)                                                                                                      \
+    X(id)                                                                                                              \
+    X(submit)                                                                                                          \
+    X(estimate)                                                                                                        \
+    X(time_limit)                                                                                                      \
+    X(user)                                                                                                            \
+    X(vc)                                                                                                              \
+    X(model)                                                                                                           \
+    X(gpus)                                                                                                            \
+    X(share)                                                                                                           \
+    X(gpus_min)                                                                                                        \
+    X(gpus_max)                                                                                                        \
+    X(servers)                                                                                                         \
+    X(memory_mib)                                                                                                      \
+    X(memory_peak_mib)                                                                                                 \
+    X(batch)                                                                                                           \
+    X(sku_mask)                                                                                                        \
+    X(utilisation)                                                                                                     \
+    X(per_node)                                                                                                        \
+    X(skew_permille)                                                                                                   \
+    X(priority)                                                                                                        \
+    X(klass)                                                                                                           \
+    X(tier)                                                                                                            \
+    X(slo)                                                                                                             \
+    X(deadline_count)                                                                                                  \
+    X(retries)
+
+json_t *wants_json(const struct jobspec *spec)
+{
+    json_t *out = json_object(), *deadlines = json_array();
+
+#define X(field)                                                                                                       \
+    if (spec->field)                                                                                                   \
+        (void)json_object_set_new(out, #field, json_integer((json_int_t)spec->field));
+    FIELDS(X)
+#undef X
+    for (uint32_t i = 0; i < spec->deadline_count; i++)
+        (void)json_array_append_new(deadlines,
+                                    json_pack("[I, i]", (json_int_t)spec->deadlines[i].at, spec->deadlines[i].value));
+    (void)json_object_set_new(out, "deadlines", deadlines);
+    return out;
+}
+
+void wants_read(const json_t *json, struct jobspec *spec)
+{
+    const json_t *deadlines = json_object_get(json, "deadlines");
+
+#define X(field) spec->field = (__typeof__(spec->field))json_integer_value(json_object_get(json, #field));
+    FIELDS(X)
+#undef X
+    if (spec->deadline_count > DEADLINES_MAX)
+        spec->deadline_count = DEADLINES_MAX;
+    for (uint32_t i = 0; i < spec->deadline_count; i++) {
+        const json_t *from = json_array_get(deadlines, i);
+
+        spec->deadlines[i] = (struct deadline){ json_integer_value(json_array_get(from, 0)),
+                                                (int32_t)json_integer_value(json_array_get(from, 1)) };
+    }
+}
