@@ -304,6 +304,26 @@ static int cell_show(int argc, char **argv)
     return code;
 }
 
+static void expansion_print(const struct buf *words, const struct buf *config)
+{
+    for (const char *line = words->data; line && *line; line = strchr(line, '\n') + 1)
+        (void)printf("# %.*s\n", (int)(strchr(line, '\n') - line), line);
+    (void)fwrite(config->data, 1, config->size, stdout);
+}
+
+static void expansion_json(const struct buf *words, const struct buf *config)
+{
+    json_t *list = json_array(), *out;
+
+    for (const char *line = words->data; line && *line; line = strchr(line, '\n') + 1)
+        (void)json_array_append_new(list, json_stringn_nocheck(line, (size_t)(strchr(line, '\n') - line)));
+    out = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "v1", "kind", "CellExpansion", "understood", list, "config",
+                    json_stringn_nocheck(config->data, config->size));
+    (void)json_dumpf(out, stdout, JSON_INDENT(1));
+    (void)putchar('\n');
+    json_decref(out);
+}
+
 /* The same cells as a configuration of HiveD's; what the words were taken to mean, as comments. */
 static int cell_expand(int argc, char **argv)
 {
@@ -327,9 +347,10 @@ static int cell_expand(int argc, char **argv)
     cell_spec_done(&spec);
     if (out.error || words.error)
         return cli_fail(out.error, &err);
-    for (const char *line = words.data; line && *line; line = strchr(line, '\n') + 1)
-        (void)printf("# %.*s\n", (int)(strchr(line, '\n') - line), line);
-    (void)fwrite(out.data, 1, out.size, stdout);
+    if (a.json)
+        expansion_json(&words, &out);
+    else
+        expansion_print(&words, &out);
     return CODE_DONE;
 }
 

@@ -45,6 +45,7 @@ accepts "words are explained" sh -c "'$muster' cell expand '$scratch/words.yaml'
 "$muster" cell expand "$scratch/words.yaml" >"$scratch/hived.yaml"
 accepts "words and HiveD's form are the same cells" sh -c "'$muster' cell tree '$scratch/words.yaml' >'$scratch/a' &&
     '$muster' cell tree -c '$scratch/hived.yaml' >'$scratch/b' && cmp '$scratch/a' '$scratch/b'"
+accepts "words as JSON" sh -c "'$muster' cell expand --json '$scratch/words.yaml' | grep -q 'cv: H100: 16 gpus in 4s = 4 sockets'"
 accepts "cells of a short string" sh -c "'$muster' cell ls -c 4x8:H100 | grep -q '^default  *H100-RACK  *H100-NODE  *4  *32'"
 sed 's/4 nodes/8 nodes/' "$scratch/words.yaml" >"$scratch/much.yaml"
 refuses "too much is refused with what can be had" "much.yaml:5:26: H100: 1 node cannot be had: the others have all of it" "$muster" cell ls "$scratch/much.yaml"

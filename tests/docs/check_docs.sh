@@ -46,6 +46,10 @@ for verb in import stat; do
     missing man/muster-trace.1.scd $("$muster" trace $verb --help | awk '/^Formats:/ { on = 1; next } on { print $1 }')
 done >"$work/trace"
 is 'muster-trace(1) has every option and format' "$work/trace"
+for verb in $("$muster" cell --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    missing man/muster-cell.1.scd "$verb" $(flags cell "$verb")
+done >"$work/cell"
+is 'muster-cell(1) has every option and verb' "$work/cell"
 missing man/muster-gpu.1.scd $("$muster" gpu --help | grep -o -E -e '--[a-z][a-z-]*|^ +muster gpu [a-z]+' | sed 's/.* //' | sort -u) \
     >"$work/gpu"
 is 'muster-gpu(1) has every option and verb' "$work/gpu"
