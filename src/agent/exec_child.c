@@ -35,7 +35,8 @@ static int mounts_enter(const json_t *plan)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (setns(fd, CLONE_NEWNS) < 0)
+    /* The kernel wants a working directory that no other thread (a sanitizer's) shares. */
+    if (unshare(CLONE_FS) < 0 || setns(fd, CLONE_NEWNS) < 0)
         r = -errno;
     close(fd);
     return r;

@@ -58,15 +58,16 @@ def content(path):
         return ''
 
 
-def shepherds(agent):
-    """pids of the processes whose plan is in this agent's state"""
+def shepherds(agent, job=''):
+    """pids of the shepherds of this agent, or of one of its jobs"""
+    place = os.path.realpath(agent.state) + '/tasks/%s' % (job and '%d.' % job)
     found = []
     for name in os.listdir('/proc'):
         if name.isdigit():
             try:
                 with open('/proc/%s/comm' % name) as file:
                     if file.read().strip() == 'muster-task' and \
-                            any(os.path.realpath('/proc/%s/fd/%s' % (name, fd)).startswith(os.path.realpath(agent.state) + '/')
+                            any(os.path.realpath('/proc/%s/fd/%s' % (name, fd)).startswith(place)
                                 for fd in os.listdir('/proc/%s/fd' % name)):
                         found.append(int(name))
             except OSError:
@@ -250,7 +251,7 @@ def a_shepherd_that_dies_takes_its_job_along(c, a, d):
     c.launch(1, 'sleep 1000 & echo $! > %s/child; echo $$ > %s/leader; wait' % (d, d))
     wait_for(lambda: content(d + '/leader').strip(), what='the job')
     pids = [int(content(d + '/child')), int(content(d + '/leader'))]
-    found = shepherds(a)
+    found = shepherds(a, 1)
     assert len(found) == 1, found
     os.kill(found[0], signal.SIGKILL)
     end = c.report(1, 'exited')
@@ -260,14 +261,14 @@ def a_shepherd_that_dies_takes_its_job_along(c, a, d):
     c.launch(2, 'sleep 1000 & echo $! > %s/child2; wait' % d)
     wait_for(lambda: content(d + '/child2').strip(), what='the job')
     a.kill()
-    os.kill(shepherds(a)[0], signal.SIGKILL)
+    os.kill(shepherds(a, 2)[0], signal.SIGKILL)
     a.start()
     assert c.report(2, 'exited')['cause'] == 'lost'
     assert gone(int(content(d + '/child2')), 1)
     # At its gate.
     c.launch(3, 'touch %s/never' % d, go=False)
     c.report(3, 'ready')
-    os.kill(shepherds(a)[0], signal.SIGKILL)
+    os.kill(shepherds(a, 3)[0], signal.SIGKILL)
     assert c.report(3, 'exited')['cause'] == 'lost'
     assert not os.path.exists(d + '/never')
 
@@ -562,7 +563,7 @@ def without_groups_it_is_done_by_hand(c, a, d):
     c.report(2, 'suspended')
     c.order('resume', 2)
     c.wait('running again', lambda: sum(r.get('job') == 2 and r['state'] == 'running' for r in c.reports) == 2)
-    os.kill(shepherds(a)[0], signal.SIGKILL)
+    os.kill(shepherds(a, 2)[0], signal.SIGKILL)
     assert c.report(2, 'exited')['cause'] == 'lost'
     assert gone(int(content(d + '/pid2')), 1)
 
