@@ -108,6 +108,7 @@ static void run_one(struct compare *c, size_t i)
     if (c->codes[i] == 0) {
         sim_args_label(sim, w.cluster, w.trace, w.policy, &c->results[i]);
         scenario.driver.keep_series = c->args->report != NULL;
+        scenario.driver.keep_told = c->args->report || c->args->json;
         c->codes[i] = scenario_run(&scenario, sim->seeds[w.seed], &c->results[i], &c->errors[i]);
         /* The copy of the cluster goes with the scenario; what the result names is the one that stays. */
         c->results[i].cluster = &c->clusters[w.cluster];

@@ -113,6 +113,7 @@ static int run_one(const struct run_args *args, const struct cluster_spec *clust
         return r;
     sim_args_label(&args->sim, 0, 0, 0, &result);
     scenario.driver.keep_series = args->report != NULL;
+    scenario.driver.keep_told = args->report || args->json;
     if (args->log) {
         log = open_out(args->log, err);
         if (!log)

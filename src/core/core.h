@@ -73,6 +73,16 @@ void core_tell(const struct core *core, const struct decision *decision, const u
 /* Why a job waits: the reason of its shape, or its own. */
 enum reason core_reason(const struct core *core, uint32_t index);
 
+/* The queue a job is in, where its policy has queues; false elsewhere. */
+bool core_level(const struct core *core, uint32_t index, struct order_level *ret_level);
+
+/* Promotions of all virtual clusters together; -1 where no policy promotes. */
+int64_t core_promotions(const struct core *core);
+
+/* What was predicted at this very instant: how long the job still needs. False: nothing. JOB_NONE: whether anybody was
+ * predicted anything. */
+bool core_predicted(const struct core *core, uint32_t index, usec_t *ret_left);
+
 /* Books waiting up to now into job->waited, as a driver wants it before it reads them. */
 void core_settle_waits(struct core *core, uint32_t index);
 

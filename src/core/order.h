@@ -31,6 +31,12 @@ struct order_key {
     int64_t word[ORDER_WORDS];
 };
 
+/* What an ordering with queues tells of a job, for people. */
+struct order_level {
+    int32_t level, levels; /* the queue it is in, from 0, the best; how many there are */
+    int64_t promotions;    /* so far, of all jobs of the virtual cluster; -1 = it promotes nobody */
+};
+
 struct order_ops {
     const char *name;
     const char *summary;
@@ -41,4 +47,6 @@ struct order_ops {
     bool (*ended)(struct order_ctx *ctx, const struct job *job);
     /* What earlier jobs needed in all, before the first one comes. NULL: it learns nothing. */
     void (*learn)(struct order_ctx *ctx, const svc_t *services, size_t count);
+    /* The queue a job is in; without a job, the rest of it. NULL: it has none. */
+    void (*level)(const struct order_ctx *ctx, const struct job *job, struct order_level *ret_level);
 };

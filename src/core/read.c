@@ -31,6 +31,56 @@ uint32_t core_vc_count(const struct core *core)
     return core->vc_count;
 }
 
+bool core_level(const struct core *core, uint32_t index, struct order_level *ret_level)
+{
+    const struct vc *vc = &core->vcs[core->jobs[index].vc];
+
+    if (!vc->policy.order->level)
+        return false;
+    *ret_level = (struct order_level){ .promotions = -1 };
+    vc->policy.order->level(&vc->order, &core->jobs[index], ret_level);
+    return true;
+}
+
+int64_t core_promotions(const struct core *core)
+{
+    int64_t sum = -1;
+
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        const struct vc *vc = &core->vcs[v];
+        struct order_level level = { .promotions = -1 };
+
+        if (vc->policy.order->level)
+            vc->policy.order->level(&vc->order, NULL, &level);
+        if (level.promotions >= 0)
+            sum = (sum < 0 ? 0 : sum) + level.promotions;
+    }
+    return sum;
+}
+
+bool core_predicted(const struct core *core, uint32_t index, usec_t *ret_left)
+{
+    usec_t at = -1;
+
+    if (index != JOB_NONE) {
+        const struct vc *vc = &core->vcs[core->jobs[index].vc];
+
+        if (!vc->policy.planner->predicted)
+            return false;
+        *ret_left = vc->policy.planner->predicted(&vc->planner, index, &at);
+        return at == core->now;
+    }
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        const struct vc *vc = &core->vcs[v];
+
+        if (vc->policy.planner->predicted)
+            (void)vc->policy.planner->predicted(&vc->planner, JOB_NONE, &at);
+        if (at == core->now)
+            return true;
+    }
+    return false;
+}
+
 usec_t core_now(const struct core *core)
 {
     return core->now;

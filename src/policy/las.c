@@ -72,10 +72,20 @@ void las_level(const struct order_ctx *ctx, const struct job *job, int64_t knob_
     if (ret_level->waited >= patience) {
         reset(key, ret_level);
         ret_level->queue = 0;
+        ((struct las_history *)ctx->state)->promotions++;
         key->change_at = now; /* it may be the pass of this very instant that stopped it: plan once more */
     } else {
         key->change_at = whole_second(now + patience - ret_level->waited);
     }
+}
+
+void las_tell(const struct order_ctx *ctx, const struct job *job, int64_t knob_ppm, int64_t thresholds,
+              struct order_level *ret_level)
+{
+    ret_level->levels = (int32_t)thresholds + 1;
+    ret_level->promotions = knob_ppm ? ((const struct las_history *)ctx->state)->promotions : -1;
+    if (job)
+        ret_level->level = (int32_t)(job->order_value >> LAS_QUEUE_SHIFT);
 }
 
 enum { SAMPLES_MIN = 16 };

@@ -33,10 +33,11 @@ usec_t las_crossing(usec_t now, svc_t left, int64_t width);
 void las_level(const struct order_ctx *ctx, const struct job *job, int64_t knob_ppm, const int64_t *queues,
                struct order_key *key, struct las_level *ret_level);
 
-/* The services of the last jobs that ended. */
+/* What orderings by attained service keep: the services of the last jobs that ended, and a count. */
 enum { LAS_HISTORY_MAX = 4096 };
 
 struct las_history {
+    int64_t promotions;            /* of jobs so far; it stands first in both orderings' states */
     int64_t count, next, since;    /* samples; where the next goes; how many came since they were last used */
     svc_t sample[LAS_HISTORY_MAX]; /* in a ring */
 };
@@ -46,6 +47,10 @@ struct las_sorted {
     svc_t sample[LAS_HISTORY_MAX];
     __int128 sums[LAS_HISTORY_MAX + 1];
 };
+
+/* For order_ops.level: the queue of a key made with las_value(), and promotions if there is a knob. */
+void las_tell(const struct order_ctx *ctx, const struct job *job, int64_t knob_ppm, int64_t thresholds,
+              struct order_level *ret_level);
 
 /* Services of 0 are passed over. */
 void las_learn(struct las_history *history, const svc_t *services, size_t count);

@@ -130,6 +130,11 @@ static void gittins_key(const struct order_ctx *ctx, const struct job *job, stru
         ret_key->change_at = at;
 }
 
+static void gittins_level(const struct order_ctx *ctx, const struct job *job, struct order_level *ret_level)
+{
+    las_tell(ctx, job, ctx->params[P_KNOB], ctx->params[P_QUEUES], ret_level);
+}
+
 const struct order_ops order_gittins = {
     .name = "gittins",
     .summary = "attained service in discrete queues, and in them the likeliest to end soon",
@@ -139,4 +144,5 @@ const struct order_ops order_gittins = {
     .key = gittins_key,
     .ended = gittins_ended,
     .learn = gittins_learn,
+    .level = gittins_level,
 };

@@ -127,6 +127,15 @@ static void las_key(const struct order_ctx *ctx, const struct job *job, struct o
     ret_key->value = las_value(level.queue, job->first_start >= 0 ? job->first_start : LAS_NEVER_STARTED);
 }
 
+static void las_level_of(const struct order_ctx *ctx, const struct job *job, struct order_level *ret_level)
+{
+    const struct las_state *own = ctx->state;
+
+    if (ctx->params[P_QUANTUM])
+        return; /* without end */
+    las_tell(ctx, job, ctx->params[P_KNOB], own->queues[0] ? own->queues[0] : ctx->params[P_QUEUES], ret_level);
+}
+
 const struct order_ops order_las = {
     .name = "las",
     .summary = "least attained service in discrete queues",
@@ -136,4 +145,5 @@ const struct order_ops order_las = {
     .key = las_key,
     .ended = las_ended,
     .learn = las_history,
+    .level = las_level_of,
 };

@@ -385,6 +385,17 @@ static void optimus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
     learn_ended(ctx, job);
 }
 
+static usec_t optimus_predicted(const struct planner_ctx *ctx, uint32_t job, usec_t *ret_at)
+{
+    const struct optimus *o = ctx->state;
+
+    *ret_at = o->ticked;
+    if (job == JOB_NONE)
+        return 0;
+    *ret_at = view_job(ctx->view, job)->word[WORD_LEFT] > 0 ? view_job(ctx->view, job)->word[WORD_LEFT_AT] : -1;
+    return view_job(ctx->view, job)->word[WORD_LEFT];
+}
+
 static const struct param optimus_params[] = {
     [P_INTERVAL] = { "interval", "time between two allocations", PARAM_TIME, 600 * USEC_SEC, USEC_SEC, USEC_DAY, NULL },
     [P_ORACLE] = { "oracle", "use true speeds and the given run time instead of predictions", PARAM_SWITCH, 0, 0, 1,
@@ -409,4 +420,5 @@ const struct planner_ops planner_optimus = {
     .plan = optimus_plan,
     .report = learn_report,
     .ended = optimus_ended,
+    .predicted = optimus_predicted,
 };

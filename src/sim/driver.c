@@ -101,6 +101,8 @@ static int instant(struct driver *d)
     }
     if (r == 0 && d->config->on_instant)
         d->config->on_instant(d->config->on_instant_arg, d->core);
+    if (r == 0)
+        r = series_told(d);
     return r == 0 ? series_sample(d) : r;
 }
 

@@ -57,6 +57,7 @@ struct driver_config {
     uint32_t reload_every;          /* save the core, drop it and load it again every so many instants; 0 = never */
     uint32_t carry_every;           /* the same, but into a cluster made anew (core_carry) */
     bool skip_infeasible;           /* a job that can never run is marked refused; else it is an error */
+    bool keep_told;                 /* what policies tell of themselves: queues, promotions, predictions */
     bool keep_series;               /* samples and Gantt bars for a report */
     driver_decision_fn on_decision; /* may be NULL */
     void *on_decision_arg;

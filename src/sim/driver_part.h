@@ -84,3 +84,4 @@ void bars_close(struct driver *d, uint32_t index);
 void bars_open(struct driver *d, uint32_t slot, uint8_t kind);
 void bars_close_all(struct driver *d);
 int series_sample(struct driver *d);
+int series_told(struct driver *d);

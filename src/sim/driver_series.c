@@ -63,3 +63,44 @@ int series_sample(struct driver *d)
     }
     return r;
 }
+
+/* Jobs in each queue, from time to time. */
+static int sample_levels(struct driver *d)
+{
+    struct level_sample sample = { .at = d->now };
+    struct told *told = &d->result->told;
+    bool any = false;
+
+    if (!told_due(told, d->now))
+        return 0;
+    for (size_t i = 0; i < d->next_arrival; i++) {
+        struct order_level level;
+
+        if (!d->actors[i].in_core || !core_level(d->core, d->actors[i].slot, &level) || level.levels < 1)
+            continue;
+        any = true;
+        if (level.levels > told->levels)
+            told->levels = level.levels;
+        sample.jobs[level.level < TOLD_LEVELS ? level.level : TOLD_LEVELS - 1]++;
+    }
+    return any || told->sample_count ? told_levels(told, &sample) : 0;
+}
+
+int series_told(struct driver *d)
+{
+    int r = 0;
+
+    if (!d->config->keep_told)
+        return 0;
+    d->result->told.promotions = core_promotions(d->core);
+    r = sample_levels(d);
+    if (!core_predicted(d->core, JOB_NONE, NULL))
+        return r;
+    for (uint32_t i = 0; i < d->next_arrival && r == 0; i++) {
+        struct prediction p = { .job = i, .at = d->now };
+
+        if (d->actors[i].in_core && core_predicted(d->core, d->actors[i].slot, &p.left))
+            r = told_predicted(&d->result->told, &p);
+    }
+    return r;
+}

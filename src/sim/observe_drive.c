@@ -30,25 +30,25 @@ int answer_reports(struct driver *d)
     return r;
 }
 
-struct told {
+struct listener {
     struct driver *driver;
     uint32_t index;
 };
 
 static int tell(void *arg, const struct report *report)
 {
-    const struct told *told = arg;
-    struct event event = { .kind = EVENT_REPORT,
-                           .job = told->driver->actors[told->index].slot,
-                           .gen = told->driver->actors[told->index].gen,
-                           .report = *report };
+    const struct listener *listener = arg;
+    struct event event = {
+        .kind = EVENT_REPORT, .job = listener->actor->slot, .gen = listener->actor->gen, .report = *report
+    };
 
-    return driver_offer(told->driver, &event, told->index, NULL);
+    listener->driver->events++;
+    return core_offer(listener->driver->core, &event, NULL, listener->driver->err);
 }
 
 int answer_told(struct driver *d, uint32_t index)
 {
-    struct told told = { d, index };
+    struct listener listener = { d, &d->actors[index] };
 
-    return observer_arrived(d->observer, index, tell, &told);
+    return observer_arrived(d->observer, index, tell, &listener);
 }

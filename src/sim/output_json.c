@@ -71,6 +71,31 @@ static void put_size(struct json_write *json, const char *key, const struct size
     json_write_close(json);
 }
 
+/* What its policies told; null where they have nothing to tell. */
+static void put_told(struct json_write *json, const struct run_result *run)
+{
+    const struct told *told = &run->told;
+    int levels = told->levels < TOLD_LEVELS ? told->levels : TOLD_LEVELS;
+    struct told_summary sum;
+
+    told_summarize(run, &sum);
+    put_real(json, "promotions", told->promotions >= 0 && told->levels ? (double)told->promotions : (double)NAN);
+    json_write_array(json, "levels");
+    for (int k = 0; k < levels; k++) {
+        json_write_object(json, NULL);
+        put_real(json, "mean_jobs", sum.mean_jobs[k]);
+        json_write_u64(json, "max_jobs", sum.max_jobs[k]);
+        json_write_close(json);
+    }
+    json_write_close(json);
+    json_write_u64(json, "predictions", sum.predictions);
+    put_real(json, "prediction_error_ratio", sum.error);
+    json_write_array(json, "prediction_error_ratio_by_quarter");
+    for (int q = 0; q < TOLD_QUARTERS && sum.predictions; q++)
+        put_real(json, NULL, sum.error_quarter[q]);
+    json_write_close(json);
+}
+
 static void put_run(struct json_write *json, const struct run_result *run, const struct wait_summary *waits)
 {
     json_write_object(json, NULL);
@@ -84,6 +109,7 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     json_write_u64(json, "gpus", run->gpu_count);
     json_write_u64(json, "nodes", run->node_count);
     put_summary(json, &run->summary);
+    put_told(json, run);
     json_write_object(json, "wait_seconds_by_reason");
     for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         put_real(json, reason_name((enum reason)reason), waits->by_reason[reason]);

@@ -49,6 +49,7 @@ int report_data(struct buf *out, const struct report_input *input, const struct 
 
 struct json_write;
 
-/* Its parts, in files of their own: virtual clusters, and the bars of the Gantt chart. */
+/* Its parts, in files of their own: virtual clusters, what policies tell, and the bars of the Gantt chart. */
 int report_data_vcs(struct json_write *json, const struct report_input *input, const struct run_result *run);
+void report_data_told(struct json_write *json, const struct run_result *run);
 int report_data_gantt(struct json_write *json, const struct report_input *input, const struct run_result *run);

@@ -153,6 +153,7 @@ static int put_run(struct json_write *json, const struct report_input *input, co
     if (r < 0)
         return r;
     put_timeline(json, run);
+    report_data_told(json, run);
     r = report_data_vcs(json, input, run);
     if (r == 0 && gantt)
         r = report_data_gantt(json, input, run);

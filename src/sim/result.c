@@ -20,6 +20,7 @@ void run_result_done(struct run_result *result)
     mem_free(result->vc_samples);
     mem_free(result->spans);
     mem_free(result->timeline.bins);
+    told_done(&result->told);
     *result = (struct run_result){ 0 };
 }
 

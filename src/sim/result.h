@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "model/reason.h"
+#include "sim/told.h"
 
 struct trace;
 struct cluster_spec;
@@ -123,6 +124,7 @@ struct run_result {
     size_t vc_sample_count, vc_sample_capacity;
     struct span *spans;
     size_t span_count, span_capacity;
+    struct told told;   /* what its policies told; kept where the driver was asked to */
     usec_t spans_until; /* bars that began later were not kept; 0 = all were */
     uint32_t gpu_count, node_count, vc_count;
     struct summary summary;

@@ -41,6 +41,17 @@ has_fields() {
         field "$name" '[^ ]*' || { echo "no $name" && return 1; }
     done
 }
+# Example T3: x is promoted at 300 s and at 600 s; a policy without queues has nothing to tell.
+printf 'id,submit,duration,gpus\n0,0,300,1\n1,100,90,1\n2,190,90,1\n3,280,90,1\n4,370,90,1\n5,460,90,1\n6,550,90,1\n' >t3.csv
+promoted() {
+    "$muster" sim run --cluster 1x1 --trace t3.csv --policy "$@" --json | tr -d ' \n' >json
+}
+promoted las --set queues=100s --set knob=2
+accepts '--json tells promotions' grep -q '"promotions":2,"levels":\[{"mean_jobs"' json
+promoted las --set queues=100s
+accepts '--json: promotions are null without a knob' grep -q '"promotions":null,"levels":\[{"mean_jobs"' json
+promoted fifo
+accepts '--json: no queues where the policy has none' grep -q '"promotions":null,"levels":\[\],"predictions":0' json
 run fifo --json >json
 accepts 'the promised fields are in --json' has_fields
 accepts 'finished' field finished 3

@@ -310,13 +310,59 @@ static void failed_allocations_are_told(void **state)
     fail_msg("never written");
 }
 
+/* Queues over a long run stay few samples, and means over time are kept; predictions are held against what came. */
+static void policies_tell(void **state)
+{
+    struct run_result run = { 0 };
+    const struct run_result *runs[] = { &run };
+    struct told_summary sum;
+    struct page page;
+    json_t *levels;
+
+    (void)state;
+    run_make(&run, 10, "las");
+    run.told.levels = 3;
+    run.told.promotions = 5;
+    for (usec_t t = 0; t < 10000; t++) {
+        struct level_sample sample = { .at = t * USEC_SEC, .jobs = { 2, t < 5000 ? 4 : 0, 7 } };
+
+        if (told_due(&run.told, sample.at))
+            assert_int_equal(told_levels(&run.told, &sample), 0);
+    }
+    assert_in_range(run.told.sample_count, TOLD_SAMPLES / 4, TOLD_SAMPLES);
+    run.tally.last.at = 10000 * USEC_SEC;
+    run.jobs[0] = (struct job_result){ .start = 0, .end = 100 * USEC_SEC, .outcome = OUTCOME_DONE, .deadline_met = -1 };
+    run.jobs[1].outcome = OUTCOME_FAILED;
+    for (int i = 0; i < 4; i++) {
+        usec_t at = (10 + 25 * i) * USEC_SEC;
+        struct prediction p = { .job = 0, .at = at, .left = 100 * USEC_SEC - at + 8 * USEC_SEC }, failed = { .job = 1 };
+
+        assert_int_equal(told_predicted(&run.told, &p), 0);
+        assert_int_equal(told_predicted(&run.told, &failed), 0);
+    }
+    told_summarize(&run, &sum);
+    assert_int_equal(sum.predictions, 4);
+    assert_true(fabs(sum.error - 0.08) < 1e-9 && fabs(sum.error_quarter[3] - 0.08) < 1e-9);
+    assert_true(fabs(sum.mean_jobs[0] - 2) < 1e-9 && fabs(sum.mean_jobs[1] - 2) < 0.05);
+    assert_int_equal(sum.max_jobs[2], 7);
+    page_write(&page, runs, 1, NULL);
+    levels = json_object_get(json_array_get(json_object_get(page.data, "runs"), 0), "levels");
+    assert_int_equal(json_integer_value(json_object_get(levels, "promotions")), 5);
+    assert_int_equal(json_array_size(json_object_get(levels, "jobs")), 3);
+    assert_int_equal(json_array_size(json_object_get(levels, "at")), run.told.sample_count);
+    levels = json_object_get(json_array_get(json_object_get(page.data, "runs"), 0), "predictions");
+    assert_int_equal(json_array_size(json_object_get(levels, "points")), 8);
+    page_done(&page);
+    run_result_done(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_runs_stay_small),       cmocka_unit_test(distributions_are_exact),
         cmocka_unit_test(names_cannot_break_out),      cmocka_unit_test(many_runs_leave_detail_out),
         cmocka_unit_test(gangs_are_one_bar),           cmocka_unit_test(empty_runs_have_a_page),
-        cmocka_unit_test(failed_allocations_are_told),
+        cmocka_unit_test(failed_allocations_are_told), cmocka_unit_test(policies_tell),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

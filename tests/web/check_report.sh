@@ -84,6 +84,9 @@ probe tiny 1400,5000 8 1 1 1 r1
 if [ -n "$muster" ]; then
     "$muster" sim gen --shape r1 -o "$work/r1.csv" || { echo "Bail out! muster sim gen failed"; exit 1; }
     probe real 1400,5000 8 sim compare --cluster 15x4 --trace "$work/r1.csv" --policy fifo,fifo-skip,srtf,srsf
+    probe queues 1400,6000 9 sim compare --cluster 15x4 --trace "$work/r1.csv" --policy las,gittins --set knob=8
+    awk -F, -v OFS=, 'NR == 1 { print $0, "gpus_min", "gpus_max"; next } { print $0, 1, 16 }' "$work/r1.csv" >"$work/elastic.csv"
+    probe predictions 1400,6000 9 sim run --cluster 30x4 --trace "$work/elastic.csv" --policy optimus
     probe yarn 1400,5000 8 sim run --cluster "racks:2 nodes:4 gpus:8" --trace "$work/r1.csv" --policy yarn-cs
 fi
 

@@ -315,6 +315,80 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     });
   }
 
+  /* ---- what policies tell of themselves ---- */
+
+  const queueName = (k, n) => "Queue " + (k + 1) + (k === 0 ? ", the best" : k + 1 === n ? ", the last" : "");
+
+  /* Jobs in each queue, stacked, the best at the bottom. A sample holds until the next. */
+  function drawLevels(host, width) {
+    const some = shown(r => r.levels), size = 0.75 * rem(), tall = Math.max(6 * size, Math.min(13 * size, 40 * size / some.length)), pitch = tall + 2.6 * size;
+    const f = plot.frame(host, width, some.length * pitch + 5 * size, { left: 4 * size, right: size, top: 2 * size, bottom: 3.4 * size });
+    const end = view.end, x = plot.linear(0, end, f.left, f.right);
+    const sum = (l, n) => l.jobs.reduce((all, q) => all + q[n], 0);
+    const most = Math.max(1, ...some.map(r => Math.max(...r.run.levels.at.map((_, n) => sum(r.run.levels, n))))), list = plot.ticks(most, 3);
+    plot.xAxis(f, x, plot.spanTicks(0, end, width / (6 * size)), plot.spanTick, "time since the first submission");
+    f.add("text", { x: 0, y: size }, "jobs");
+    some.forEach(({ run }, row) => {
+      const bottom = f.top + row * pitch + tall + size, y = plot.linear(0, list[list.length - 1], bottom, bottom - tall), l = run.levels;
+      for (const v of list) {
+        f.add("line", { class: "grid", x1: f.left, x2: f.right, y1: y(v), y2: y(v) });
+        f.add("text", { x: f.left - 0.5 * size, y: y(v) + 0.35 * size, "text-anchor": "end" }, few(v));
+      }
+      const last = l.at.findLastIndex(t => t < end), base = l.at.map(() => 0);
+      l.jobs.forEach((queue, k) => {
+        let up = "", down = "";
+        for (let n = 0; n <= last; n++) {
+          const a = x(l.at[n]).toFixed(1), b = x(Math.min(end, n + 1 < l.at.length ? l.at[n + 1] : run.makespan)).toFixed(1);
+          down = `L${b} ${y(base[n]).toFixed(1)}H${a}` + down;
+          up += `${n ? "L" : "M"}${a} ${y(base[n] += queue[n]).toFixed(1)}H${b}`;
+        }
+        if (up) f.add("path", { d: up + down + "Z", style: `fill:${shade(k)}` });
+      });
+      f.add("line", { class: "axis", x1: f.left, x2: f.right, y1: bottom, y2: bottom });
+      const said = l.promotions === undefined ? "" : count(l.promotions) + " promotions";
+      f.add("text", { class: "name", x: f.left, y: bottom - tall - 0.55 * size }, plot.fit((runs.length > 1 ? run.label + (said && ", ") : "") + said, f.right - f.left, size));
+    });
+    plot.followX(host, f, px => {
+      const now = Math.max(0, x.invert(px)), rows = [];
+      for (const { run } of some) {
+        const l = run.levels, n = Math.max(0, l.at.findLastIndex(t => t <= now));
+        l.jobs.forEach((queue, k) => rows.push({ name: (some.length > 1 ? run.label + ", " : "") + queueName(k, l.jobs.length).toLowerCase(), value: count(queue[n]) }));
+      }
+      return { title: "after " + plot.exact(round(now)), rows: rows.slice(0, 24), note: "jobs in each queue, running or waiting" };
+    });
+  }
+
+  const levelTable = () => ({ head: ["Run", "Queue", "Mean jobs", "Most jobs", "Promotions"], rows: runs.filter(r => r.levels).flatMap(r => r.levels.jobs.map((queue, k) => {
+    const l = r.levels, till = n => n + 1 < l.at.length ? l.at[n + 1] : Math.max(r.makespan, l.at[n]);
+    const all = till(l.at.length - 1) - l.at[0] || 1;
+    return [r.label, String(k + 1), few(queue.reduce((sum, jobs, n) => sum + jobs * (till(n) - l.at[n]), 0) / all), count(Math.max(...queue)),
+      k ? "" : l.promotions === undefined ? "-" : count(l.promotions)];
+  })) });
+
+  /* Predicted against true time left; on the line it was right. */
+  function drawPredictions(host, width) {
+    const some = shown(r => r.predictions), size = 0.75 * rem(), items = [];
+    const f = plot.frame(host, width, Math.min(34 * size, 14 * size + width / 3), { left: 4.4 * size, right: size, top: 2 * size, bottom: 3.6 * size });
+    const values = some.flatMap(r => r.run.predictions.points), from = plot.logFloor(Math.min(...values)), max = Math.max(10 * from, ...values);
+    const x = plot.log(from, max, f.left, f.right), y = plot.log(from, max, f.bottom, f.top), list = plot.logSpanTicks(from, max, width / (6 * size));
+    plot.yAxis(f, y, list, plot.spanTick, "predicted (logarithmic)");
+    plot.xAxis(f, x, list, plot.spanTick, "true time left (logarithmic)");
+    f.add("path", { d: `M${f.left} ${f.bottom}L${f.right} ${f.top}`, class: "limit", fill: "none" });
+    for (const { run, i } of some) {
+      const points = run.predictions.points;
+      for (let k = 0; k < points.length; k += 2) {
+        const px = x(points[k + 1]), py = y(points[k]), r = plot.px(2.4);
+        f.add("rect", { x: px - r / 2, y: py - r / 2, width: r, height: r, style: `fill:${plot.colour(i)}`, opacity: 0.55 });
+        if (k % 16 === 0) items.push({ x: px - r, y: py - r, w: 2 * r, h: 2 * r, say: () => ({ title: run.label, rows: [
+          { name: "predicted", value: plot.exact(points[k]) }, { name: "true", value: plot.exact(points[k + 1]) }] }) });
+      }
+    }
+    plot.followItems(host, f, items);
+  }
+
+  const QUARTERS = ["First quarter", "Second", "Third", "Last"];
+  const predictionTable = () => ({ head: ["Run"].concat(QUARTERS), rows: runs.filter(r => r.predictions).map(r => [r.label].concat(r.predictions.errors.map(e => e < 0 ? "-" : percent(e)))) });
+
   /* ---- assembling the page ---- */
 
   function table(made) {
@@ -395,6 +469,13 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
       addFigure(grid, { id: "waiting", wide: true, title: "Jobs waiting", hint: "Length of the queue: line, mean; band, least to most. Lower is better.",
         any: r => r.time, draw: (h, w) => drawStrips(h, w, WAITING, "jobs"), table: () => stripTable(WAITING) });
     }
+    const queues = Math.max(0, ...runs.map(r => r.levels ? r.levels.jobs.length : 0));
+    if (queues)
+      addFigure(grid, { id: "levels", wide: true, title: "Queues of the policy", hint: "Jobs in each queue, running or waiting, stacked. A job sinks with the service it has had, and comes back when it is promoted.",
+        any: r => r.levels, draw: drawLevels, table: levelTable, keys: Array.from({ length: queues }, (_, k) => ({ name: queueName(k, queues), shade: shade(k) })) });
+    if (runs.some(r => r.predictions))
+      addFigure(grid, { id: "predictions", wide: true, title: "Predicted and true time left", hint: "Each mark is what the policy said of a running job, against how long it took from then on. On the dashed line it was right. The table has the mean error, of the job's run, in the quarters of that run.",
+        any: r => r.predictions, draw: drawPredictions, table: predictionTable });
     if (reasons.length)
       addFigure(grid, { id: "reasons", wide: true, title: "Why jobs wait", hint: "Waiting of the average job by cause, as the scheduler recorded it. Shorter is better.",
         any: () => true, draw: drawReasons, keys: reasons.map((name, k) => ({ name, shade: shade(k), text: data.reasonText[name] })),
