@@ -65,8 +65,9 @@ static struct placement listed(struct core *core, const struct ledger *ledger, u
     return list;
 }
 
-/* Pairs of devices of a job inside the guarantee whose GPU nobody else of the virtual cluster owns a part of. */
-static uint32_t idle_pairs(const struct core *core, const struct job *job)
+/* Pairs of devices of a job inside the guarantee whose GPU nobody of the virtual cluster owns a part of: those that are
+ * taken in the cells, or those that are not. */
+static uint32_t idle_pairs(const struct core *core, const struct job *job, bool taken)
 {
     const struct vc *vc = &core->vcs[job->vc];
     uint32_t count = 0;
@@ -74,7 +75,8 @@ static uint32_t idle_pairs(const struct core *core, const struct job *job)
     for (uint32_t s = job->own_shares; s != SHARE_NONE; s = vc->own->shares[s].next_of_job) {
         const struct share *share = &vc->own->shares[s];
 
-        if (vc->own->gpus[share->gpu].used > 0)
+        if (vc->own->gpus[share->gpu].used > 0 ||
+            own_taken(core, vc->own_cells[share->gpu], core->leaf_of[share->on]) != taken)
             continue;
         core->map.idle_cells[count] = vc->own_cells[share->gpu];
         core->map.idle_leaves[count++] = core->leaf_of[share->on];
@@ -185,7 +187,9 @@ void hold_leave(struct core *core, uint32_t index)
     if (job_bound(job)) {
         ledger_leave(own_begin(core, job), job);
         own_end(job);
-        count = idle_pairs(core, job);
+        if (core->deferring)
+            return;
+        count = idle_pairs(core, job, true);
     } else {
         had = listed(core, &core->ledger, job->shares);
         count = idle_leaves(core, &had, core->map.idle_leaves);
@@ -207,7 +211,7 @@ static void lend_again(struct core *core, const uint32_t *leaves, uint32_t count
 static int stay_own(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
-    uint32_t count = idle_pairs(core, job);
+    uint32_t count = idle_pairs(core, job, false);
     int r = cells_lend(core->cells, core->map.idle_cells, core->map.idle_leaves, count);
 
     core->stamp++;
@@ -256,7 +260,7 @@ uint32_t hold_park(struct core *core, uint32_t index)
 static int unpark_own(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
-    uint32_t count = idle_pairs(core, job);
+    uint32_t count = idle_pairs(core, job, false);
     int r = 0;
 
     for (uint32_t s = job->shares; r == 0 && s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
@@ -319,4 +323,18 @@ uint32_t hold_release(struct core *core, uint32_t index)
         }
     }
     return ledger_release(&core->ledger, core->jobs, job, core->ready, core->job_capacity);
+}
+
+/* The policy is done: what the jobs it has stopped left, and nobody took, goes back to the cells. As long as it plans
+ * it may change its mind, and finds everything as it would in a cluster of its own. */
+void hold_flush(struct core *core, uint32_t first)
+{
+    for (uint32_t i = first; i < core->touched_count; i++) {
+        const struct job *job = &core->jobs[core->touched[i]];
+
+        if (job->state != JOB_STOPPING || !job_bound(job))
+            continue;
+        cells_return(core->cells, core->map.idle_leaves, idle_pairs(core, job, true));
+        core->stamp++;
+    }
 }

@@ -76,6 +76,12 @@ int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count)
     return 0;
 }
 
+/* Whether the device has that virtual one's use in the cells: it may, though nobody counts, while a policy plans. */
+bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf)
+{
+    return cells_peer(core->cells, virt) == leaf && cells_taken(core->cells, leaf, true);
+}
+
 /* Takes those of the mapping that nobody of the virtual cluster has yet; a GPU that is shared is taken once. */
 int own_lend(struct core *core, const struct ledger *own)
 {
@@ -83,7 +89,7 @@ int own_lend(struct core *core, const struct ledger *own)
     uint32_t *cells = core->map.idle_cells, *leaves = core->map.idle_leaves, count = 0;
 
     for (uint32_t i = 0; i < map->count; i++)
-        if (own->gpus[map->own[i]].used == 0) {
+        if (own->gpus[map->own[i]].used == 0 && !own_taken(core, map->cells[i], map->leaves[i])) {
             cells[count] = map->cells[i];
             leaves[count++] = map->leaves[i];
         }

@@ -74,6 +74,36 @@ static bool waits_as_guest(const struct vc *vc)
     return false;
 }
 
+/* Whether something was released since it was last planned. */
+static bool released(const struct core *core, const struct vc *vc, enum phase phase)
+{
+    if (vc->own && phase == PHASE_OWED && !vc->unmapped)
+        return vc->seen_own != vc->own->releases;
+    return vc->seen_releases != core->ledger.releases;
+}
+
+/* Whether it has its turn inside its guarantee: only when something happened to it, as in a cluster of its own. What
+ * others do inside theirs is none of its business. */
+static bool own_turn(const struct core *core, const struct vc *vc)
+{
+    return (vc->awake || vc->again == core->now || vc->unmapped) && (vc->planned_at != core->now || vc->fired);
+}
+
+static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
+{
+    if (vc->own && phase == PHASE_OWED && !own_turn(core, vc))
+        return false;
+    return vc->dirty || (vc->queue.waiting && released(core, vc, phase));
+}
+
+static bool has_work(const struct core *core, const struct vc *vc)
+{
+    if (!vc->own)
+        return turn(core, vc, PHASE_OWED);
+    return turn(core, vc, PHASE_OWED) ||
+           (vc->queue.waiting && (vc->borrow_max != 0 || waits_as_guest(vc)) && turn(core, vc, PHASE_BORROW));
+}
+
 static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 {
     struct vc *vc = &core->vcs[index];
@@ -81,10 +111,15 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 
     if ((phase == PHASE_BORROW && vc->borrow_max == 0) || (phase == PHASE_GUEST && !waits_as_guest(vc)))
         return;
-    if (!vc->dirty && (!vc->queue.waiting || vc->seen_releases == core->ledger.releases))
+    if (!turn(core, vc, phase))
         return;
     own_look(core, vc, phase == PHASE_OWED);
+    vc->unmapped &= phase != PHASE_OWED;
+    core->deferring = plan_own(&plan);
     vc->policy.planner->plan(&vc->planner, &plan);
+    core->deferring = false;
+    if (plan_own(&plan))
+        hold_flush(core, 0);
     own_look(core, vc, true);
     own_settle(core);
 }
@@ -276,6 +311,7 @@ static uint32_t withdraw_claims(struct core *core)
 static void pass_again(struct core *core, struct vc *vc)
 {
     vc->dirty = true;
+    vc->again = core->now + 1;
     heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
 }
 
@@ -295,22 +331,31 @@ static void look_again(struct core *core, const uint32_t *list, uint32_t count)
     }
 }
 
-/* Whether the pass has changed anything, and not only tried. */
-static bool anything_done(const struct core *core)
+/* Whose jobs the pass has changed, and not only tried to. */
+static bool anything_done(struct core *core, const uint32_t *withdrawn, uint32_t count)
 {
+    bool any = count > 0;
+
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].did = false;
+    for (uint32_t i = 0; i < count; i++)
+        core->vcs[core->jobs[withdrawn[i]].vc].did = true;
     for (uint32_t i = 0; i < core->touched_count; i++)
         if (core->jobs[core->touched[i]].planned)
-            return true;
-    return false;
+            any = core->vcs[core->jobs[core->touched[i]].vc].did = true;
+    return any;
 }
 
-/* What somebody gave up in this pass may be just what others wait for who had had their turn. */
-static void look_after(struct core *core)
+/* What somebody gave up in this pass may be just what others wait for who had had their turn. Inside a guarantee it is
+ * nobody's but its own. */
+static void look_after(struct core *core, uint64_t releases)
 {
     for (uint32_t v = 0; v < core->vc_count; v++) {
         struct vc *vc = &core->vcs[v];
+        bool beyond = core->ledger.releases != releases && (!vc->own || vc->borrow_max != 0 || waits_as_guest(vc));
+        bool inside = vc->own && vc->did && vc->own->releases != vc->start_own;
 
-        for (uint32_t i = 0; i < vc->queue.live_count; i++) {
+        for (uint32_t i = 0; (beyond || inside) && i < vc->queue.live_count; i++) {
             struct shape_class *cls = &vc->queue.shapes[vc->queue.live[i]];
 
             if (cls->reason != REASON_PRIORITY)
@@ -319,6 +364,12 @@ static void look_after(struct core *core)
             pass_again(core, vc);
         }
     }
+}
+
+/* Whether it would have a pass, had this instant not had its own. */
+static bool late_work(const struct core *core, const struct vc *vc)
+{
+    return vc->dirty || (vc->queue.waiting && (released(core, vc, PHASE_OWED) || released(core, vc, PHASE_BORROW)));
 }
 
 /* A step after the pass of its instant: a job that was stopped has left, an attempt failed as soon as it began. Who
@@ -335,14 +386,14 @@ void pass_late(struct core *core)
     look_again(core, core->fresh, core->fresh_count);
     record_waits(core);
     for (uint32_t v = 0; core->late && v < core->vc_count; v++)
-        if (core->vcs[v].dirty || (core->vcs[v].queue.waiting && core->vcs[v].seen_releases != core->ledger.releases))
+        if (core->vcs[v].own ? core->vcs[v].late && late_work(core, &core->vcs[v]) : has_work(core, &core->vcs[v]))
             pass_again(core, &core->vcs[v]);
 }
 
 static bool any_work(const struct core *core)
 {
     for (uint32_t v = 0; v < core->vc_count; v++)
-        if (core->vcs[v].dirty || (core->vcs[v].queue.waiting && core->vcs[v].seen_releases != core->ledger.releases))
+        if (has_work(core, &core->vcs[v]))
             return true;
     return false;
 }
@@ -358,11 +409,16 @@ void pass_run(struct core *core)
         usec_t next = core->now - core->now % core->round + core->round;
 
         heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, next);
+        for (uint32_t v = 0; v < core->vc_count; v++)
+            if (has_work(core, &core->vcs[v]))
+                core->vcs[v].again = next;
         record_waits(core);
         return;
     }
     core->planned_at = core->now;
     core->passes++;
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        core->vcs[v].start_own = core->vcs[v].own->releases;
     if (core->vc_count > 1)
         order_vcs(core);
     for (uint32_t i = 0; i < core->vc_count; i++)
@@ -375,11 +431,22 @@ void pass_run(struct core *core)
     withdrawn = withdraw_claims(core);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
-        core->vcs[v].dirty = false;
-        core->vcs[v].seen_releases = core->ledger.releases;
+        struct vc *vc = &core->vcs[v];
+
+        vc->seen_releases = core->ledger.releases;
+        if (!vc->own || own_turn(core, vc)) {
+            vc->dirty = false;
+            vc->had_turn = vc->own != NULL;
+        }
     }
-    if (core->ledger.releases != releases && (withdrawn || anything_done(core)))
-        look_after(core);
+    if (anything_done(core, core->victims, withdrawn))
+        look_after(core, releases);
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        if (core->vcs[v].had_turn) {
+            core->vcs[v].had_turn = false;
+            core->vcs[v].seen_own = core->vcs[v].own->releases;
+            core->vcs[v].planned_at = core->now;
+        }
     commit(core);
     look_again(core, core->victims, withdrawn);
     record_waits(core);

@@ -104,7 +104,11 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
         return -EBUSY;
     }
     *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
-    return own ? own_map(core, plan->vc, ret) : 0;
+    if (!own)
+        return 0;
+    r = own_map(core, plan->vc, ret);
+    vc->unmapped |= r < 0;
+    return r;
 }
 
 int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
@@ -393,15 +397,18 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
+    bool deferring = core->deferring;
     int r;
 
     if (!owns(plan, index) || job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
         (int32_t)to->count > job->spec.gpus_max || core->ledger.shares[job->shares].role != ROLE_OWNER ||
         (core->cells && job_bound(job) != plan_own(plan)))
         return bad(plan, index, -EINVAL);
+    core->deferring = false; /* it stays, or is elsewhere, at once */
     core_detach(core, index);
     hold_leave(core, index);
     r = move_check(plan, index, to);
+    core->deferring = deferring;
     if (r < 0) {
         int stayed = hold_stay(core, index);
 

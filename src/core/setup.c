@@ -314,6 +314,8 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                        .policy = *policy,
                        .run_first = JOB_NONE,
                        .run_last = JOB_NONE,
+                       .again = -1,
+                       .planned_at = -1,
                        .borrow_max = from->borrow_max < 0 ? -1 : (int64_t)from->borrow_max * MGPU_ONE };
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
         vc->quota[s] = (int64_t)from->quota[s] * MGPU_ONE;

@@ -384,6 +384,10 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     u32(c, &vc->ticket, UINT32_MAX);
     u32(c, &vc->solve_kind, SOLVE_COUNT - 1);
     u64(c, &vc->seen_releases);
+    u64(c, &vc->seen_own);
+    flag(c, &vc->unmapped);
+    i64(c, &vc->again);
+    i64(c, &vc->planned_at);
     i64(c, &wake);
     blob(c, vc->order.state, vc->policy.order->kept_size);
     blob(c, vc->place.state, vc->policy.place->kept_size);

@@ -62,6 +62,7 @@ struct core {
         uint32_t *own, *gpus, *cells, *leaves;
         uint32_t *idle_cells, *idle_leaves; /* those of them that are to be taken, or given back */
     } map;
+    bool deferring;          /* a policy plans inside its guarantee: jobs it stops keep their cells until it is done */
     uint64_t stamp, settled; /* goes up with every change of the cells; when they were last settled */
 };
 
@@ -136,6 +137,7 @@ int own_move(struct plan *plan, uint32_t job, const struct placement *to);
 void own_health(struct core *core, uint32_t gpu);
 void own_settle(struct core *core);
 int own_lend(struct core *core, const struct ledger *own);
+bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
 
 /* own_check.c */
 int own_restore(struct core *core);
@@ -152,6 +154,7 @@ int hold_stay(struct core *core, uint32_t job);
 uint32_t hold_park(struct core *core, uint32_t job);
 int hold_unpark(struct core *core, uint32_t job);
 uint32_t hold_release(struct core *core, uint32_t job);
+void hold_flush(struct core *core, uint32_t first);
 
 /* plan.c */
 /* Stops and keeps whose owner was checked by the caller. */

@@ -519,8 +519,27 @@ static void apply_submit(struct core *core, uint32_t index)
     core_enqueue(core, index);
 }
 
+static bool of_no_job(enum event_kind kind)
+{
+    return kind == EVENT_NODE || kind == EVENT_GPU || kind == EVENT_QUOTA || kind == EVENT_SOLVED;
+}
+
+/* Whom the event concerns, in whose guarantee something happened. */
+static void wake(struct core *core, const struct event *event, bool late)
+{
+    uint32_t first = of_no_job(event->kind) ? 0 : core->jobs[event->job].vc;
+    uint32_t end = of_no_job(event->kind) ? core->vc_count : first + 1;
+
+    for (uint32_t v = first; v < end; v++) {
+        core->vcs[v].awake = true;
+        core->vcs[v].late |= late;
+    }
+}
+
 static void apply(struct core *core, const struct event *event)
 {
+    bool late = false;
+
     switch (event->kind) {
     case EVENT_ENDED:
         apply_ended(core, event);
@@ -567,12 +586,8 @@ static void apply(struct core *core, const struct event *event)
     }
     /* Answers to the pass's own orders change nothing that it did not know; everything else does. */
     if (event->kind != EVENT_STOPPED && event->kind != EVENT_STARTED && event->kind != EVENT_RATE)
-        core->late = true;
-}
-
-static bool of_no_job(enum event_kind kind)
-{
-    return kind == EVENT_NODE || kind == EVENT_GPU || kind == EVENT_QUOTA || kind == EVENT_SOLVED;
+        late = core->late = true;
+    wake(core, event, late);
 }
 
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
@@ -656,16 +671,18 @@ static bool fire_timers(struct core *core)
             uint32_t v = element - core->job_capacity * TIMERS_A_JOB;
 
             if (v < core->vc_count)
-                core->vcs[v].dirty = true;
+                core->vcs[v].dirty = core->vcs[v].awake = true;
         } else if (element % TIMERS_A_JOB == TIMER_KEY) {
             heap_clear(&core->timers, element);
             queue_rekey(core, index);
             again = true;
-            core->vcs[core->jobs[index].vc].dirty = true;
+            core->vcs[core->jobs[index].vc].dirty = core->vcs[core->jobs[index].vc].awake = true;
+            core->vcs[core->jobs[index].vc].fired = true;
         } else {
             struct vc *vc = &core->vcs[core->jobs[index].vc];
             struct plan plan = { .core = core, .vc = core->jobs[index].vc };
 
+            vc->awake = true;
             vc->policy.planner->timer(&vc->planner, &plan, index);
         }
         /* One that was set anew has moved, which is cheaper than to leave and come back. */
@@ -718,6 +735,8 @@ const struct outbox *core_step(struct core *core, usec_t at)
         core->jobs[core->fresh[i]].fresh = false;
     core->fresh_count = 0;
     own_settle(core);
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        core->vcs[v].awake = core->vcs[v].late = core->vcs[v].fired = false;
 #if MUSTER_CHECKED
     core_audit(core);
 #endif

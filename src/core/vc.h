@@ -53,4 +53,12 @@ struct vc {
     uint32_t ticket;        /* of the last one */
     uint32_t solve_kind;    /* and its kind */
     uint64_t seen_releases; /* of the ledger, when it was last planned */
+    uint64_t seen_own;      /* the same of its own */
+    uint64_t start_own;     /* of its own, when the pass under way began */
+    bool unmapped;          /* hardware stood in the way of what it placed in its own: others' leaving may help */
+    bool did;               /* a job of it was changed by the pass under way */
+    /* Inside a guarantee it is planned just when it would be in a cluster of its own, not whenever somebody else is. */
+    bool had_turn;
+    bool awake, late, fired;  /* in this step: something happened to it; something other than answers; a key jumped */
+    usec_t again, planned_at; /* it wants a pass then; the instant of its last one */
 };

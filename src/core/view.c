@@ -81,6 +81,11 @@ uint32_t view_sku_count(const struct view *view)
     return view->core->ledger.topo.sku_count;
 }
 
+uint32_t view_waiting(const struct view *view)
+{
+    return view->own ? view->own->queue.waiting : view->core->waiting;
+}
+
 int64_t view_held(const struct view *view)
 {
     int64_t sum = 0;

@@ -30,6 +30,9 @@ uint32_t view_free(const struct view *view, uint32_t sku);
 uint32_t view_total(const struct view *view, uint32_t sku);
 uint32_t view_sku_count(const struct view *view);
 
+/* Jobs that wait for what it shows. */
+uint32_t view_waiting(const struct view *view);
+
 /* Thousandths of all GPUs that jobs hold; of nodes that are up. */
 int64_t view_held(const struct view *view);
 int64_t view_capacity(const struct view *view);

@@ -104,7 +104,7 @@ void las_learn(struct las_history *history, const svc_t *services, size_t count)
 
 bool las_grown(const struct las_history *history, const struct order_ctx *ctx)
 {
-    int64_t waiting = core_waiting(ctx->view->core);
+    int64_t waiting = view_waiting(ctx->view);
     int64_t eighth = (history->count > waiting ? history->count : waiting) / 8;
 
     return history->since >= SAMPLES_MIN && history->since >= eighth;
