@@ -12,6 +12,7 @@
 static const struct verb verbs[] = {
     { "run", "replay one trace under one policy", cmd_sim_run },
     { "compare", "replay traces under several policies and seeds, side by side", cmd_sim_compare },
+    { "anomaly", "replay a trace shared, and each virtual cluster alone: who waits longer?", cmd_sim_anomaly },
     { "gen", "make up a workload and write it as a trace", cmd_sim_gen },
     { "policies", "list policies and their settings", cmd_sim_policies },
     { 0 },

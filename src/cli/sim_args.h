@@ -26,8 +26,9 @@ struct sim_args {
     }
 
 #define SIM_HELP                                                                                                       \
-    "Settings of the run: round=60s (plan only at multiples; 0 = at every event), quota=on|off, until=TIME, "          \
-    "infeasible=error|skip. Settings of the world: restart=60s (cost of a resume; 0 by default), checkpoint=, "        \
+    "Settings of the run: round=60s (plan only at multiples; 0 = at every event), quota=on|off, cells=on|off, "        \
+    "borrow=none|all, until=TIME, infeasible=error|skip. Settings of the world: restart=60s (cost of a resume; 0 by "  \
+    "default), checkpoint=, "                                                                                          \
     "costs=, speed=, slowdown=, pairs=, estimate-error=, mtbf=, mttr= and more: muster-sim(1)."
 
 /* Takes a key of SIM_OPTIONS; ARGP_ERR_UNKNOWN for others. */

@@ -12,5 +12,6 @@ int verb_dispatch(const char *name, const struct verb *list, int argc, char **ar
 
 int cmd_sim(int argc, char **argv);
 int cmd_sim_run(int argc, char **argv);
+int cmd_sim_anomaly(int argc, char **argv);
 int cmd_sim_compare(int argc, char **argv);
 int cmd_sim_policies(int argc, char **argv);

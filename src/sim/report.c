@@ -400,9 +400,15 @@ static int fill_data(struct buf *data, const struct report_input *input)
 int report_write(FILE *out, const struct run_result *const *runs, size_t count, const struct trace *trace,
                  const struct cluster_spec *cluster, struct error *err)
 {
+    return report_write_with(out, runs, count, &(struct report_more){ .trace = trace, .cluster = cluster }, err);
+}
+
+int report_write_with(FILE *out, const struct run_result *const *runs, size_t count, const struct report_more *more,
+                      struct error *err)
+{
     CLEANUP_BUF struct buf data = BUF_INIT(REPORT_BYTES_MAX - PAGE_BYTES_MAX);
     __attribute__((cleanup(run_groups_done))) struct run_groups groups = { 0 };
-    struct report_input input = { .groups = &groups, .trace = trace, .cluster = cluster };
+    struct report_input input = { .groups = &groups, .trace = more->trace, .cluster = more->cluster };
     int r;
 
     if (!count)
@@ -416,6 +422,8 @@ int report_write(FILE *out, const struct run_result *const *runs, size_t count, 
     put_banner(out, &groups);
     put_cards(out, &groups);
     put_table(out, &groups);
+    if (more->section)
+        (void)fwrite(more->section->data, 1, more->section->size, out);
     fputs("<noscript><p class=\"hint\">The plots need JavaScript; all numbers are in the tables.</p></noscript>\n"
           "<div id=\"plots\"></div>\n",
           out);

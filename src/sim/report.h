@@ -27,6 +27,15 @@ struct cluster_spec;
 int report_write(FILE *out, const struct run_result *const *runs, size_t count, const struct trace *trace,
                  const struct cluster_spec *cluster, struct error *err);
 
+/* The same with a section of its own before the plots, ready HTML; NULL = none. */
+struct report_more {
+    const struct trace *trace;
+    const struct cluster_spec *cluster;
+    const struct buf *section;
+};
+int report_write_with(FILE *out, const struct run_result *const *runs, size_t count, const struct report_more *more,
+                      struct error *err);
+
 /* What report_write() hands to its parts. */
 struct report_input {
     const struct run_groups *groups;

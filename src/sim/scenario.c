@@ -39,10 +39,11 @@ static int unknown_key(const struct policy_setup *setup, const char *key, struct
 
         (void)snprintf(world + have, sizeof(world) - have, "%s%s", have ? ", " : "", p->name);
     }
-    return error_set(err, -EINVAL,
-                     "no setting '%s'; the policy has %s; the world %s; the run round, quota, until, infeasible, "
-                     "reload, carry, history",
-                     key, keys, world);
+    return error_set(
+        err, -EINVAL,
+        "no setting '%s'; the policy has %s; the world %s; the run round, quota, cells, borrow, until, infeasible, "
+        "reload, carry, history",
+        key, keys, world);
 }
 
 /* Everybody owed everything: the switch that turns capacity queues into one shared queue a virtual cluster. */
@@ -54,6 +55,7 @@ static void quotas_off(struct scenario *s)
         all[s->cluster.nodes[n].sku] += s->cluster.nodes[n].gpus;
     for (uint32_t v = 0; v < s->cluster.vc_count; v++)
         memcpy(s->vcs[v].quota, all, sizeof(all));
+    s->cluster.cells = NULL; /* nobody is guaranteed anything */
 }
 
 /* A setting of the run itself. -ENOENT if it is none. */
@@ -81,6 +83,20 @@ static int set_run(struct scenario *s, const char *key, const char *value, struc
             quotas_off(s);
         else if (strcmp(value, "on") != 0)
             return error_set(err, -EINVAL, "quota: expected on or off, got '%s'", value);
+        return 0;
+    }
+    if (strcmp(key, "cells") == 0) {
+        if (strcmp(value, "off") == 0)
+            s->cluster.cells = NULL; /* what is guaranteed is owed in number, not in shape */
+        else if (strcmp(value, "on") != 0)
+            return error_set(err, -EINVAL, "cells: expected on or off, got '%s'", value);
+        return 0;
+    }
+    if (strcmp(key, "borrow") == 0) {
+        if (strcmp(value, "none") != 0 && strcmp(value, "all") != 0)
+            return error_set(err, -EINVAL, "borrow: expected none or all, got '%s'", value);
+        for (uint32_t v = 0; v < s->cluster.vc_count; v++)
+            s->vcs[v].borrow_max = strcmp(value, "none") == 0 ? 0 : -1;
         return 0;
     }
     if (strcmp(key, "infeasible") == 0) {

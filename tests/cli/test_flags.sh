@@ -29,7 +29,7 @@ named() {
     done
 }
 
-accepts 'muster-sim(1) and --help have the same flags' same sim run compare gen policies
+accepts 'muster-sim(1) and --help have the same flags' same sim run compare anomaly gen policies
 accepts 'muster-trace(1) and --help have the same flags' same trace import stat
 accepts 'muster-sim(1) has every verb' named sim
 accepts 'muster-trace(1) has every verb' named trace
