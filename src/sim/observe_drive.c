@@ -38,17 +38,15 @@ struct listener {
 static int tell(void *arg, const struct report *report)
 {
     const struct listener *listener = arg;
-    struct event event = {
-        .kind = EVENT_REPORT, .job = listener->actor->slot, .gen = listener->actor->gen, .report = *report
-    };
+    const struct actor *actor = &listener->driver->actors[listener->index];
+    struct event event = { .kind = EVENT_REPORT, .job = actor->slot, .gen = actor->gen, .report = *report };
 
-    listener->driver->events++;
-    return core_offer(listener->driver->core, &event, NULL, listener->driver->err);
+    return driver_offer(listener->driver, &event, listener->index, NULL);
 }
 
 int answer_told(struct driver *d, uint32_t index)
 {
-    struct listener listener = { d, &d->actors[index] };
+    struct listener listener = { d, index };
 
     return observer_arrived(d->observer, index, tell, &listener);
 }
