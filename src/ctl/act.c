@@ -77,6 +77,11 @@ int act_check(const struct ctl *ctl, const struct entry *entry, struct entry_res
 
     if (book_array(&ctl->book, id, NULL, 0) > 0)
         return 0;
+    if (!job) { /* of an array that is over only elements are left */
+        const struct book_job *first = book_find(&ctl->book, id + 1);
+
+        job = first && first->array_id == id ? first : NULL;
+    }
     if (!job && book_outcome(&ctl->book, id) == PHASE_JOB_COUNT)
         return ret->code = error_set(&ret->text, -ENOENT, "no job %lld", (long long)id);
     if (!job || phase_over(job->phase))
@@ -217,7 +222,7 @@ void act_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *
         act_on(ctl, book_get(&ctl->book, id), entry, ret);
         return;
     }
-    for (struct book_job *job = book_after(&ctl->book, id - 1); job && job->id < id + SUBMISSION_ARRAY_MAX;) {
+    for (struct book_job *job = book_after(&ctl->book, id - 1); job && job->id <= id + SUBMISSION_ARRAY_MAX;) {
         int64_t from = job->id;
 
         if (job->array_id == id) {

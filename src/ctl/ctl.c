@@ -382,6 +382,7 @@ void ctl_free(struct ctl *ctl)
     json_decref(ctl->done);
     mem_free(ctl->policies);
     mem_free(ctl->by_slot);
+    mem_free(ctl->effect_jobs);
     mem_free(ctl->by_index);
     mem_free(ctl->free_index);
     mem_free(ctl->timer_memory);

@@ -2,13 +2,14 @@
 /* effect.c - what the core wants done becomes attempts and orders. */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ctl/part.h"
 #include "work/work.h"
 
-enum { SOLVE_WORDS_MAX = 1 << 20 };
+enum { SOLVE_WORDS_MAX = 1 << 20, EFFECTS_MAX = 1 << 26 };
 
 static void effect_start(struct ctl *ctl, struct book_job *job)
 {
@@ -83,7 +84,8 @@ static void effect_forget(struct ctl *ctl, struct book_job *job)
 {
     job->in_core = false;
     job->source->inside--;
-    ctl->by_slot[job->slot] = NULL;
+    if (ctl->by_slot[job->slot] == job)
+        ctl->by_slot[job->slot] = NULL;
     if (job->reenters) {
         job->reenters = false;
         gate_look(ctl, job);
@@ -145,13 +147,28 @@ static void note_decision(struct ctl *ctl, const struct decision *d)
     }
 }
 
+/* Whom each effect is about. Slots the core has let go are free for it at once, and whoever enters while the effects
+ * are carried out may be given one of them: so all are looked up first. */
+static struct book_job **jobs_of(struct ctl *ctl, const struct outbox *out)
+{
+    if (mem_grow((void **)&ctl->effect_jobs, &ctl->effect_capacity, out->effect_count, EFFECTS_MAX,
+                 sizeof(*ctl->effect_jobs)) < 0)
+        abort(); /* the batch is durable: half of it carried out would be a lie */
+    for (size_t i = 0; i < out->effect_count; i++)
+        ctl->effect_jobs[i] = out->effects[i].kind == EFFECT_SOLVE ? NULL : ctl->by_slot[out->effects[i].job];
+    return ctl->effect_jobs;
+}
+
 void effect_all(struct ctl *ctl, const struct outbox *out)
 {
+    struct book_job **jobs;
+
     for (size_t i = 0; i < out->decision_count; i++)
         note_decision(ctl, &out->decisions[i]);
+    jobs = jobs_of(ctl, out);
     for (size_t i = 0; i < out->effect_count; i++) {
         const struct effect *effect = &out->effects[i];
-        struct book_job *job = effect->kind == EFFECT_SOLVE ? NULL : ctl->by_slot[effect->job];
+        struct book_job *job = jobs[i];
 
         switch (effect->kind) {
         case EFFECT_START:

@@ -24,6 +24,8 @@ struct ctl {
     struct core *core;             /* NULL until the first node has joined */
     struct book_job **by_slot;     /* jobs of the core */
     struct book_job **by_index;    /* jobs that are not over */
+    struct book_job **effect_jobs; /* whom the effects of a step are about */
+    size_t effect_capacity;
     uint32_t *free_index;
     uint32_t free_count;
     void *timer_memory;

@@ -209,6 +209,8 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
     if (ctl->config.virtual_time && json_object_get(body, "wants"))
         wants_read(json_object_get(body, "wants"), &wants); /* emulation: a job as a trace describes it */
     count = spec->s.array_count ? spec->s.array_count : 1;
+    if (spec->s.array_count)
+        ret->id = ctl->book.next_id++; /* its own, so that the first element can be spoken of alone */
     for (size_t i = 0; i < count; i++) {
         struct book_job *job = job_new(ctl, body, spec, &wants);
 

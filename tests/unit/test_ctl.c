@@ -110,16 +110,16 @@ static void test_gates(void **state)
     STATE(d, "RUNNING");
     /* Ten of them, three at a time. */
     array = play_submit(play, "{\"gpus\":1,\"args\":[\"x\"],\"array\":{\"indices\":\"0-9\",\"parallel\":3}}", NULL);
-    STATE(array + 2, "RUNNING");
-    STATE(array + 3, "PENDING ArrayLimit");
-    play_exit(play, array + 1, 0, 0, 0);
     STATE(array + 3, "RUNNING");
     STATE(array + 4, "PENDING ArrayLimit");
+    play_exit(play, array + 2, 0, 0, 0);
+    STATE(array + 4, "RUNNING");
+    STATE(array + 5, "PENDING ArrayLimit");
     (void)snprintf(text, sizeof(text), "{\"job\":%lld}", (long long)array);
     assert_int_equal(play_offer(play, ENTRY_CANCEL, text, NULL), 0);
     play_settle(play);
-    STATE(array + 3, "CANCELLED");
-    STATE(array + 9, "CANCELLED");
+    STATE(array + 4, "CANCELLED");
+    STATE(array + 10, "CANCELLED");
     assert_int_equal(play_offer(play, ENTRY_CANCEL, text, &ret), -EALREADY);
     assert_int_equal(play_offer(play, ENTRY_CANCEL, "{\"job\":12345}", &ret), -ENOENT);
     play_free(play);
