@@ -374,8 +374,10 @@ int client_list(struct client *client, const char *path, json_t **ret_items, str
         char *quoted = client_quote(next);
         int r;
 
-        (void)snprintf(page, sizeof(page), "%s%c%s%s%s", path, strchr(path, '?') ? '&' : '?',
-                       strstr(path, "limit=") ? "" : "limit=10000", next[0] ? "&cursor=" : "", next[0] ? quoted : "");
+        /* Long lists in few pages; the others come as they are. */
+        (void)snprintf(page, sizeof(page), "%s%s%s%s%s", path, strchr(path, '?') ? "&" : "?",
+                       strncmp(path, "/jobs?", 6) == 0 ? "limit=10000" : "", next[0] ? "&cursor=" : "",
+                       next[0] ? quoted : "");
         mem_free(quoted);
         r = client_call(client, "GET", page, NULL, &answer, problem);
         if (r) {

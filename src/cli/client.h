@@ -69,6 +69,7 @@ static inline void cleanup_client_free(struct client **client)
 struct job_ref_text {
     int64_t id;
     int rank, attempt; /* -1 = not said */
-    bool is_array;     /* the id is that of an array */
 };
+/* The jobs of an array, ascending by index; an empty list where there is no such array. */
+int client_array(struct client *client, int64_t id, json_t **ret_jobs, struct problem *problem);
 int client_job(struct client *client, const char *text, struct job_ref_text *ret, struct problem *problem);

@@ -39,23 +39,19 @@ static int act_send(struct client *client, int64_t id, const struct act *act, st
 /* Each element of an array, where the number is that of one. */
 static int act_array(struct client *client, int64_t id, const struct act *act, struct problem *problem)
 {
-    CLEANUP_ANSWER struct answer answer = { 0 };
     struct problem other;
-    char path[64];
-    json_t *item;
+    json_t *jobs = NULL, *job;
     size_t i;
     int r = act_send(client, id, act, problem), done = 0;
 
-    if (r != CODE_NOT_FOUND)
+    if (r != CODE_NOT_FOUND || client_array(client, id, &jobs, &other))
         return r;
-    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)id);
-    if (client_call(client, "GET", path, NULL, &answer, &other))
-        return r;
-    json_array_foreach(json_object_get(answer.json, "jobs"), i, item)
+    json_array_foreach(jobs, i, job)
     {
-        r = act_send(client, json_integer_value(item), act, problem);
+        r = act_send(client, fmt_i64(job, "id"), act, problem);
         done += r == 0;
     }
+    json_decref(jobs);
     return done ? 0 : r;
 }
 

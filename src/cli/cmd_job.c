@@ -106,23 +106,33 @@ static void job_show(json_t *job)
 }
 
 /* An array, where the number is that of one. */
-static int array_show(const struct command_args *args, struct client *client, int64_t id, struct problem *problem)
+static int array_show(const struct command_args *args, struct client *client, int64_t id)
 {
-    CLEANUP_ANSWER struct answer answer = { 0 };
-    char path[64];
+    struct problem problem;
+    json_t *jobs = NULL, *job, *states = json_object(), *whole, *value;
     const char *state;
-    json_t *count;
-    int r;
+    size_t i;
+    int r = client_array(client, id, &jobs, &problem);
 
-    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)id);
-    r = client_call(client, "GET", path, NULL, &answer, problem);
-    if (r || show_object(args, answer.json))
-        return r;
-    (void)printf("Array %lld %s  %lld jobs\n", (long long)id, fmt_text(answer.json, "name"),
-                 (long long)fmt_i64(answer.json, "size"));
-    json_object_foreach(json_object_get(answer.json, "states"), state, count)(void)
-        printf("  %-12s %lld\n", state, (long long)json_integer_value(count));
-    return 0;
+    if (r || json_array_size(jobs) == 0) {
+        json_decref(jobs);
+        json_decref(states);
+        return CODE_NOT_FOUND;
+    }
+    json_array_foreach(jobs, i, job)(void)
+        json_object_set_new(states, fmt_text(job, "state"), json_integer(fmt_i64(states, fmt_text(job, "state")) + 1));
+    whole = json_pack("{s:s, s:s, s:I, s:s, s:I, s:O, s:O}", "apiVersion", "v1", "kind", "Array", "id", (json_int_t)id,
+                      "name", fmt_text(json_array_get(jobs, 0), "name"), "size", (json_int_t)json_array_size(jobs),
+                      "states", states, "jobs", jobs);
+    if (!show_object(args, whole)) {
+        (void)printf("Array %lld %s  %zu jobs\n", (long long)id, fmt_text(whole, "name"), json_array_size(jobs));
+        json_object_foreach(states, state, value)(void)
+            printf("  %-12s %lld\n", state, (long long)json_integer_value(value));
+    }
+    json_decref(whole);
+    json_decref(states);
+    json_decref(jobs);
+    return CODE_DONE;
 }
 
 int cmd_show(struct command_args *args)
@@ -139,7 +149,7 @@ int cmd_show(struct command_args *args)
     r = client_job(client, args->words[0], &ref, &problem);
     if (r == 0)
         r = job_get(client, ref.id, &job, &problem);
-    if (r == CODE_NOT_FOUND && array_show(args, client, ref.id, &other) == 0)
+    if (r == CODE_NOT_FOUND && array_show(args, client, ref.id) == CODE_DONE)
         return CODE_DONE;
     if (r)
         return problem_print(&problem);
@@ -217,28 +227,25 @@ int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *p
 /* A job, or all of an array. */
 static int wait_ref(struct client *client, int64_t id, int *ret_code, struct problem *problem)
 {
-    CLEANUP_ANSWER struct answer answer = { 0 };
     struct problem other;
-    char path[64];
-    json_t *item;
+    json_t *jobs = NULL, *job;
     size_t i;
     int r = wait_one(client, id, ret_code, problem);
 
-    if (r != CODE_NOT_FOUND)
+    if (r != CODE_NOT_FOUND || client_array(client, id, &jobs, &other))
         return r;
-    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)id);
-    if (client_call(client, "GET", path, NULL, &answer, &other))
-        return r;
-    r = 0;
-    json_array_foreach(json_object_get(answer.json, "jobs"), i, item)
+    if (json_array_size(jobs))
+        r = 0;
+    json_array_foreach(jobs, i, job)
     {
         int code = 0;
 
-        r = wait_one(client, json_integer_value(item), &code, problem);
+        r = wait_one(client, fmt_i64(job, "id"), &code, problem);
         if (r)
             break;
         *ret_code = code > *ret_code ? code : *ret_code;
     }
+    json_decref(jobs);
     return r;
 }
 

@@ -211,8 +211,9 @@ int cmd_history(struct command_args *args)
     listing_init(&table, history_columns, sizeof(history_columns) / sizeof(history_columns[0]));
     json_array_foreach(items, i, job)
     {
-        char text[FMT_MAX];
+        usec_t start = fmt_time(job, "start_time"), end = fmt_time(job, "end_time");
         int64_t signal = fmt_i64(job, "signal");
+        char text[FMT_MAX];
 
         listing_add(&table, fmt_id(job, text));
         listing_add(&table, fmt_text(job, "name"));
@@ -226,9 +227,9 @@ int cmd_history(struct command_args *args)
         else
             listing_addf(&table, "%lld", (long long)fmt_i64(job, "exit_code"));
         listing_add(&table, fmt_gpus(job, text));
-        listing_add(&table, fmt_seconds(fmt_i64(job, "elapsed_seconds"), text));
+        listing_add(&table, start && end ? fmt_seconds((end - start) / USEC_SEC, text) : "-");
         listing_addf(&table, "%.2f", (double)fmt_i64(job, "gpu_seconds") / 3600.0);
-        listing_add(&table, fmt_stamp(fmt_time(job, "end_time"), text));
+        listing_add(&table, fmt_stamp(end, text));
         listing_add(&table, fmt_text(job, "nodelist"));
         listing_addf(&table, "%lld", (long long)fmt_i64(job, "preemptions"));
     }

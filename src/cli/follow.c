@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 
-enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096 };
+enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240 };
 
 static volatile sig_atomic_t interrupts;
 
@@ -99,14 +99,21 @@ static bool has_started(json_t *job)
 int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json_t **ret_job, struct problem *problem)
 {
     char last[FMT_MAX] = "";
-    int ms = PAUSE_FIRST_MS, r;
+    int ms = PAUSE_FIRST_MS, away = 0, r;
 
     for (;;) {
         json_t *job = NULL;
 
         r = job_get(client, id, &job, problem);
+        if (r == CODE_UNREACHABLE && ms > PAUSE_FIRST_MS && ++away < AWAY_MOST && !interrupts) {
+            if (away == 1 && !quiet)
+                (void)fprintf(stderr, "muster: %s; asking again for two minutes\n", problem->text);
+            pause_ms(&ms); /* a controller that restarts has forgotten nothing */
+            continue;
+        }
         if (r)
             break;
+        away = 0;
         if (job_over(job) || (for_start && has_started(job))) {
             *ret_job = job;
             break;
@@ -189,9 +196,15 @@ static int reader_poll(struct client *client, struct reader *reader, struct prob
     return r;
 }
 
+/* How many tasks have output of their own: a script runs on the first node only. */
 static int tasks_of(json_t *job)
 {
+    json_t *spec = json_object_get(job, "spec");
     size_t count = json_array_size(json_object_get(job, "placement"));
+    const char *launch = fmt_text(spec, "launch");
+
+    if (json_is_object(spec) && (!*launch || strcmp(launch, "once") == 0))
+        return 1;
 
     return count > TASKS_MAX ? TASKS_MAX : (int)count;
 }

@@ -7,45 +7,66 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "cli/client.h"
 
-/* Elements are sorted by index, and so are their numbers: halve until it is found. */
+enum { BATCH = 500, ARRAY_MAX = 65536 };
+
+/* Elements have the numbers that follow the array's own, in the order of their indices. */
+int client_array(struct client *client, int64_t id, json_t **ret_jobs, struct problem *problem)
+{
+    json_t *jobs = json_array();
+    bool more = true;
+    int r = 0;
+
+    for (int64_t at = 0; r == 0 && more && at < ARRAY_MAX; at += BATCH) {
+        CLEANUP_BUF struct buf path = BUF_INIT(16384);
+        json_t *items = NULL, *job;
+        size_t i;
+
+        buf_text(&path, "/jobs?all=1&ids=");
+        for (int64_t k = 1; k <= BATCH; k++)
+            buf_printf(&path, "%s%lld", k > 1 ? "," : "", (long long)(id + at + k));
+        r = client_list(client, path.data, &items, problem);
+        more = json_array_size(items) > 0;
+        json_array_foreach(items, i, job)
+        {
+            json_t *array = json_object_get(job, "array");
+
+            if (json_integer_value(json_object_get(array, "id")) == id)
+                (void)json_array_append(jobs, job);
+            else
+                more = false;
+        }
+        json_decref(items);
+    }
+    if (r)
+        json_decref(jobs);
+    else
+        *ret_jobs = jobs;
+    return r;
+}
+
 static int element_find(struct client *client, int64_t array, int64_t index, int64_t *ret_id, struct problem *problem)
 {
-    CLEANUP_ANSWER struct answer answer = { 0 };
-    char path[64];
-    json_t *jobs;
-    size_t low = 0, high;
-    int r;
+    json_t *jobs = NULL, *job;
+    size_t i;
+    int r = client_array(client, array, &jobs, problem);
 
-    (void)snprintf(path, sizeof(path), "/arrays/%lld", (long long)array);
-    r = client_call(client, "GET", path, NULL, &answer, problem);
     if (r)
         return r;
-    jobs = json_object_get(answer.json, "jobs");
-    high = json_array_size(jobs);
-    while (low < high) {
-        CLEANUP_ANSWER struct answer one = { 0 };
-        size_t middle = low + (high - low) / 2;
-        json_int_t id = json_integer_value(json_array_get(jobs, middle)), at;
-
-        (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)id);
-        r = client_call(client, "GET", path, NULL, &one, problem);
-        if (r)
-            return r;
-        at = json_integer_value(json_object_get(json_object_get(one.json, "array"), "index"));
-        if (at == index) {
-            *ret_id = id;
+    json_array_foreach(jobs, i, job)
+    {
+        if (json_integer_value(json_object_get(json_object_get(job, "array"), "index")) == index) {
+            *ret_id = json_integer_value(json_object_get(job, "id"));
+            json_decref(jobs);
             return 0;
         }
-        if (at < index)
-            low = middle + 1;
-        else
-            high = middle;
     }
-    (void)problem_set(problem, CODE_NOT_FOUND, "NotFound", "array %lld has no element %lld", (long long)array,
+    json_decref(jobs);
+    (void)problem_set(problem, CODE_NOT_FOUND, "NotFound", "there is no job %lld_%lld", (long long)array,
                       (long long)index);
-    problem_hint(problem, "muster show %lld tells which there are", (long long)array);
+    problem_hint(problem, "muster show %lld tells which there are; muster history knows older ones", (long long)array);
     return CODE_NOT_FOUND;
 }
 
@@ -55,7 +76,8 @@ static int name_find(struct client *client, const char *name, int64_t *ret_id, s
     CLEANUP_ANSWER struct answer who = { 0 };
     char *quoted = client_quote(name), *user = NULL, path[1024], listed[160] = "";
     json_t *items = NULL, *item;
-    int64_t best = 0, live = 0;
+    int64_t best = 0, live = 0, array = 0;
+    bool one_array = true;
     size_t i, count = 0;
     int r = client_call(client, "GET", "/whoami", NULL, &who, problem);
 
@@ -76,6 +98,10 @@ static int name_find(struct client *client, const char *name, int64_t *ret_id, s
 
         best = id > best ? id : best;
         if (json_is_null(json_object_get(item, "end_time")) || !json_object_get(item, "end_time")) {
+            int64_t of = json_integer_value(json_object_get(json_object_get(item, "array"), "id"));
+
+            one_array = one_array && of && (!array || of == array);
+            array = of;
             live = id > live ? id : live;
             count++;
             if (strlen(listed) < 120)
@@ -84,6 +110,10 @@ static int name_find(struct client *client, const char *name, int64_t *ret_id, s
         }
     }
     json_decref(items);
+    if (count > 1 && one_array) {
+        *ret_id = array;
+        return 0;
+    }
     if (count > 1) {
         (void)problem_set(problem, CODE_USAGE, "Ambiguous", "'%.60s' is the name of %zu of your jobs", name, count);
         problem_hint(problem, "say which: %s", listed);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/live.h"
 #include "cli/listing.h"
+#include "cli/live.h"
 
 int live_client(const struct command_args *args, struct client **ret_client)
 {
