@@ -195,6 +195,26 @@ static bool again(const struct book_job *job, const struct book_attempt *attempt
     return false;
 }
 
+/* Killed from outside is nobody's fault that we know; a crash of its own is the program's. */
+static enum fail_class signal_blame(int number)
+{
+    return number == SIGKILL || number == SIGTERM || number == SIGBUS ? FAIL_UNKNOWN : FAIL_USER;
+}
+
+static enum fail_class task_blame(const struct book_task *task)
+{
+    if (strcmp(task->cause, "lost") == 0 || strcmp(task->cause, "fence") == 0)
+        return FAIL_SYSTEM;
+    if (task->state == TASK_REFUSED)
+        return (enum fail_class)task->blame;
+    if (task->signal)
+        return signal_blame(task->signal);
+    /* A shell tells that its command was killed by 128 and the signal. */
+    if (task->exit > 128 && task->exit < 128 + 65)
+        return signal_blame(task->exit - 128);
+    return task->exit ? FAIL_USER : FAIL_NONE;
+}
+
 /* The worst of the ranks: what the attempt is said to have ended with. */
 static void attempt_verdict(struct book_attempt *attempt, enum fail_class *blame, bool *oom)
 {
@@ -214,15 +234,7 @@ static void attempt_verdict(struct book_attempt *attempt, enum fail_class *blame
             attempt->signal = task->signal;
         if (!first)
             continue;
-        if (strcmp(task->cause, "lost") == 0 || strcmp(task->cause, "fence") == 0 ||
-            (task->state == TASK_REFUSED && task->blame != FAIL_USER))
-            *blame = FAIL_SYSTEM;
-        else if (task->state == TASK_REFUSED || (task->exit != 0 && !task->signal))
-            *blame = FAIL_USER;
-        else if (task->signal)
-            /* Killed from outside is nobody's fault that we know; a crash of its own is the program's. */
-            *blame =
-                task->signal == SIGKILL || task->signal == SIGTERM || task->signal == SIGBUS ? FAIL_UNKNOWN : FAIL_USER;
+        *blame = task_blame(task);
     }
     if (*oom)
         *blame = FAIL_USER;

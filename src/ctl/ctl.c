@@ -444,3 +444,8 @@ json_t *ctl_take_done(struct ctl *ctl)
     ctl->done = json_array();
     return done;
 }
+
+size_t ctl_done_count(const struct ctl *ctl)
+{
+    return json_array_size(ctl->done);
+}

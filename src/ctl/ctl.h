@@ -125,5 +125,6 @@ const struct policy_setup *ctl_policies(const struct ctl *ctl);
 struct book *ctl_book_mut(struct ctl *ctl);
 /* Records of jobs that ended since the last call, for the store. The caller owns the array. */
 json_t *ctl_take_done(struct ctl *ctl);
+size_t ctl_done_count(const struct ctl *ctl);
 uint64_t ctl_seq(const struct ctl *ctl);
 usec_t ctl_now(const struct ctl *ctl);

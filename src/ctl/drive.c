@@ -21,8 +21,9 @@
 #include "work/work.h"
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
-#define LEASE_MARGIN (10 * USEC_SEC)
+
 #define LOOK_EVERY USEC_SEC
+#define ROWS_WAIT (200 * USEC_MSEC)
 
 struct offer {
     struct entry entry;
@@ -57,6 +58,7 @@ struct drive {
     bool flying, failed, changed;
     uint64_t since_snapshot;
     usec_t started, looked;
+    usec_t rows_since; /* finished jobs wait to be written since; 0 = none do */
 };
 
 struct ctl *drive_ctl(struct drive *drive)
@@ -307,7 +309,7 @@ static void look_at_nodes(struct drive *drive, usec_t now)
 
         if (!node->joined || node->forgotten || node->lost)
             continue;
-        if (age > config->lease + LEASE_MARGIN)
+        if (age > config->lease + config->lease / 4 + USEC_SEC)
             (void)push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
         else if (age > config->node_timeout && !node->silent)
             (void)push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
@@ -328,6 +330,12 @@ void drive_turn(struct drive *drive)
         now = ctl_now(drive->ctl); /* the clock went back; time here does not */
     look_at_nodes(drive, now);
     wake = ctl_next_wake(drive->ctl);
+    if (ctl_done_count(drive->ctl) == 0)
+        drive->rows_since = 0;
+    else if (!drive->rows_since)
+        drive->rows_since = now;
+    if (drive->rows_since && drive->rows_since + ROWS_WAIT < wake)
+        wake = drive->rows_since + ROWS_WAIT; /* nothing else may come to write them with */
     if (drive->offer_count == 0 && wake > now) {
         usec_t look = drive->looked + LOOK_EVERY;
 
