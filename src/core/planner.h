@@ -44,5 +44,6 @@ struct planner_ops {
     void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* What it asked for with plan_solve has come. The numbers are from outside: to be checked like any. May be NULL. */
     void (*solved)(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution);
+    bool profiles;        /* wants MEASURE_PROFILE reports of a job when it comes */
     uint32_t solve_words; /* the most that a request or its answer takes */
 };

@@ -15,10 +15,24 @@
 enum { CHRONUS_TASKS = 4096, CHRONUS_LEASES = 1536, CHRONUS_WORDS = CHRONUS_LEASES / 64 };
 enum { CHRONUS_BUCKETS = 128, CHRONUS_UNSURE = 4096, CHRONUS_NODES = 1 << 14, CHRONUS_RUNNING = 1 << 14 };
 
-enum chronus_param { P_LEASE, P_SLOT, P_SAFETY, P_SAVE, P_RESTORE, P_STAY, P_SEARCH, P_SPREAD, P_SELECT };
+enum chronus_param {
+    P_LEASE,
+    P_SLOT,
+    P_SAFETY,
+    P_SAVE,
+    P_RESTORE,
+    P_STAY,
+    P_SEARCH,
+    P_SPREAD,
+    P_SELECT,
+    P_ELASTIC,
+    P_WORTH
+};
 
 /* What the planner keeps in a job's own words; the ordering reads the first. */
-enum { WORD_STATUS, WORD_TASK, WORD_NOTE, WORD_SPARE };
+enum { WORD_STATUS, WORD_TASK, WORD_NOTE, WORD_CURVE };
+
+enum { ELASTIC_OFF, ELASTIC_MSS, ELASTIC_ONCE };
 
 enum chronus_status {
     STATUS_NEW,
@@ -41,7 +55,29 @@ struct task {
     uint64_t bits[CHRONUS_WORDS];
 };
 
+/* How fast a job is at sizes 1, 2, 4, ...; and its promise, where sizes are elastic. */
+enum { MSS_JOBS = 2048, MSS_SIZES = 9, MSS_STEPS = 8192 };
+
+struct curve {
+    bool live, promised, late;
+    uint16_t sku;
+    uint32_t job;
+    uint32_t place; /* in the last plan that held */
+    int32_t now;    /* GPUs it is to have */
+    int32_t fixed;  /* the size it was admitted with, where that is kept; 0 = not */
+    usec_t due;
+    ppm_t rate[MSS_SIZES];
+};
+
+/* Free GPUs over time, from now on. */
+struct stairs {
+    uint32_t count;
+    usec_t at[MSS_STEPS];
+    int32_t free[MSS_STEPS];
+};
+
 struct chronus {
+    uint32_t vc;       /* its own number */
     int64_t lease;     /* under way; its beginning was handled */
     usec_t slot_at;    /* the next slot */
     uint32_t task_top; /* tasks below it were used */
@@ -60,8 +96,14 @@ struct chronus {
     /* What arrived lately, by how much service it asks for (chronus_admit.c): service and time, fading. */
     usec_t load_at, load_span;
     int64_t load_count, load[CHRONUS_BUCKETS];
+    bool waits; /* elastic: a size has to wait until others have left */
+    int way;    /* of the last plan that held */
+    uint32_t curve_top;
+    struct curve curves[MSS_JOBS];
     /* From here on nothing is kept. */
     char kept_end;
+    struct stairs stairs;
+    bool careful; /* elastic: planning for admission */
     int32_t node_held[CHRONUS_NODES];
     uint32_t list[CHRONUS_RUNNING], other[CHRONUS_RUNNING];
     struct rank rank[CHRONUS_RUNNING];

@@ -34,14 +34,30 @@ static void hold(struct planner_ctx *ctx, const struct task *task, int sign)
     c->node_held[node] += sign * (task->size - job->gpus);
 }
 
-/* GPUs of every node that promised jobs of this lease hold. */
+/* GPUs of every node that jobs of other virtual clusters hold. */
+static void count_others(struct planner_ctx *ctx)
+{
+    struct chronus *c = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+
+    for (uint32_t n = 0; n < ledger->topo.node_count && n < CHRONUS_NODES; n++)
+        c->node_held[n] = 0;
+    for (uint32_t g = 0; g < ledger->topo.gpu_count; g++) {
+        bool theirs = ledger->gpus[g].reserved_for != JOB_NONE;
+
+        for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE && !theirs; s = ledger->shares[s].next_of_gpu)
+            theirs = view_job(ctx->view, ledger->shares[s].job)->vc != c->vc && !ledger->shares[s].leaving;
+        if (theirs && ledger->gpus[g].node < CHRONUS_NODES)
+            c->node_held[ledger->gpus[g].node]++;
+    }
+}
+
+/* The same and those that promised jobs of this lease hold. */
 static void count_held(struct planner_ctx *ctx)
 {
     struct chronus *c = ctx->state;
-    const struct topo *topo = &view_ledger(ctx->view)->topo;
 
-    for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++)
-        c->node_held[n] = 0;
+    count_others(ctx);
     for (uint32_t i = 0; i < c->task_top; i++) {
         const struct task *t = &c->tasks[i];
 
@@ -117,9 +133,10 @@ bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size)
 
 static bool may_leave(const struct planner_ctx *ctx, uint32_t job)
 {
+    const struct chronus *c = ctx->state;
     const struct job *j = view_job(ctx->view, job);
 
-    return job_holds(j->state) && !j->planned && !is_promised_now(ctx, j);
+    return job_holds(j->state) && !j->planned && j->vc == c->vc && !is_promised_now(ctx, j);
 }
 
 /* The job on a node that is to leave next: the one with the most service ahead. */
@@ -178,6 +195,33 @@ static void sort_gpus(uint32_t *gpus, uint32_t count)
     }
 }
 
+/* What the virtual cluster is owed may be held by its own jobs without a promise: the last in order leave. */
+static bool within_quota(struct planner_ctx *ctx, struct plan *plan, const struct task *task)
+{
+    int64_t need = (int64_t)view_job(ctx->view, task->job)->spec.gpus * MGPU_ONE;
+
+    while (plan_budget(plan, task->sku, CLASS_GUARANTEED) < need) {
+        uint32_t last = JOB_NONE;
+        struct rank worst = { 0 };
+
+        for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
+            const struct job *job = view_job(ctx->view, i);
+            struct rank rank;
+
+            if (job->sku != task->sku || job->klass == CLASS_OPPORTUNISTIC || !may_leave(ctx, i))
+                continue;
+            rank = view_rank(ctx->view, i);
+            if (last == JOB_NONE || rank_before(&worst, &rank)) {
+                last = i;
+                worst = rank;
+            }
+        }
+        if (last == JOB_NONE || plan_stop(plan, last, STOP_CHECKPOINT) < 0)
+            return false;
+    }
+    return true;
+}
+
 static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
 {
     struct chronus *c = ctx->state;
@@ -199,7 +243,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
     if (need)
         return -EBUSY;
     sort_gpus(c->gpus, got);
-    if (plan_start(plan, task->job, &(struct placement){ c->gpus, got }) < 0)
+    if (!within_quota(ctx, plan, task) || plan_start(plan, task->job, &(struct placement){ c->gpus, got }) < 0)
         return -EBUSY;
     hold(ctx, task, 1);
     return 0;
@@ -233,8 +277,17 @@ void room_promised(struct planner_ctx *ctx, struct plan *plan)
     if (!count)
         return;
     count_held(ctx);
-    for (uint32_t i = 0; i < count; i++)
-        (void)start(ctx, plan, &c->tasks[c->list[i]]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct task *task = &c->tasks[c->list[i]];
+        struct placement to;
+
+        if (start(ctx, plan, task) == 0 || view_job(ctx->view, task->job)->planned)
+            continue;
+        /* Anywhere, if it must be; and what was lent to other virtual clusters is taken back. */
+        if ((plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0) &&
+            plan_start(plan, task->job, &to) == 0)
+            hold(ctx, task, 1);
+    }
 }
 
 /* ---- packing ---- */
@@ -333,14 +386,12 @@ static bool fits_as_it_is(struct planner_ctx *ctx, uint32_t count)
 bool room_pack(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
-    const struct topo *topo = &view_ledger(ctx->view)->topo;
     uint32_t count = gather_all(ctx);
     bool moved = false;
 
     if (fits_as_it_is(ctx, count))
         return false;
-    for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++)
-        c->node_held[n] = 0;
+    count_others(ctx);
     for (uint32_t i = 0; i < count; i++) {
         struct task *t = &c->tasks[c->list[i]];
         bool holds = job_holds(view_job(ctx->view, t->job)->state);

@@ -8,7 +8,7 @@
  */
 #include <errno.h>
 
-#include "policy/chronus.h"
+#include "policy/chronus_mss.h"
 #include "policy/list.h"
 
 /* Whether nodes came or went since the plan was made. */
@@ -45,12 +45,33 @@ static void lease_begins(struct planner_ctx *ctx, struct plan *plan)
     admit_again(ctx, plan);
 }
 
+/* Elastic sizes: no leases, everything anew at every event. */
+static void elastic_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct chronus *c = ctx->state;
+
+    if (!plan_borrows(plan)) {
+        first_time(ctx, plan);
+        plan_recount(ctx, plan);
+        c->waits = mss_plan(ctx, plan);
+    }
+    /* What others are leaving for a promised job is not given to anybody else meanwhile. */
+    if (!c->waits)
+        rest_fill(ctx, plan);
+    else
+        plan_wake(plan, view_now(ctx->view) + USEC_SEC);
+}
+
 static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
     usec_t now = view_now(ctx->view), slot = ctx->params[P_SLOT];
     bool on_slot = now >= c->slot_at, moved = false;
 
+    if (ctx->params[P_ELASTIC] != ELASTIC_OFF) {
+        elastic_plan(ctx, plan);
+        return;
+    }
     if (!plan_borrows(plan)) {
         first_time(ctx, plan);
         if (health_changed(ctx))
@@ -80,9 +101,13 @@ static void chronus_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t 
     struct chronus *c = ctx->state;
     const struct job *j = view_job(ctx->view, job);
 
+    c->vc = j->vc;
     first_time(ctx, plan);
     if (chronus_status(j) == STATUS_NEW) {
-        admit_job(ctx, plan, job);
+        if (ctx->params[P_ELASTIC] != ELASTIC_OFF)
+            mss_admit(ctx, plan, job);
+        else
+            admit_job(ctx, plan, job);
         return;
     }
     if (j->evictions > (uint32_t)j->word[WORD_NOTE]) {
@@ -96,9 +121,18 @@ static void chronus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
     const struct job *j = view_job(ctx->view, job);
 
     (void)plan;
-    if (chronus_status(j) == STATUS_PROMISED)
+    mss_ended(ctx, job);
+    if (chronus_status(j) == STATUS_PROMISED && ctx->params[P_ELASTIC] == ELASTIC_OFF)
         task_drop(ctx, chronus_task(ctx, j));
 }
+
+static void chronus_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report)
+{
+    if (ctx->params[P_ELASTIC] != ELASTIC_OFF)
+        mss_report(ctx, plan, job, report);
+}
+
+static const char *const elastic_choices[] = { "off", "mss", "once", NULL };
 
 static const struct param chronus_params[] = {
     [P_LEASE] = { "lease", "how long a promised job holds its GPUs at least", PARAM_TIME, 20 * USEC_MIN, USEC_MIN,
@@ -115,6 +149,10 @@ static const struct param chronus_params[] = {
     [P_SPREAD] = { "spread", "jobs without promise may be spread over nodes", PARAM_SWITCH, 0, 0, 1, NULL },
     [P_SELECT] = { "select", "in overload, promise to jobs that need little before others", PARAM_SWITCH, 1, 0, 1,
                    NULL },
+    [P_ELASTIC] = { "elastic", "sizes: as asked for, by minimum satisfactory share, or so but chosen once",
+                    PARAM_CHOICE, ELASTIC_OFF, 0, ELASTIC_ONCE, elastic_choices },
+    [P_WORTH] = { "worth", "elastic: least gain of a GPU more, of what the first one gives", PARAM_RATIO, 100000, 0,
+                  PPM_ONE, NULL },
     { 0 },
 };
 
@@ -127,4 +165,6 @@ const struct planner_ops planner_chronus = {
     .plan = chronus_plan,
     .queued = chronus_queued,
     .ended = chronus_ended,
+    .report = chronus_report,
+    .profiles = true,
 };

@@ -43,7 +43,8 @@ int answer_arrival(struct driver *d, uint32_t index)
     if (r < 0)
         return r;
     answer_settled(d, index, &ref);
-    return answer_told(d, index);
+    r = answer_profile(d, index);
+    return r < 0 ? r : answer_told(d, index);
 }
 
 static int offer_started(struct driver *d, uint32_t index)

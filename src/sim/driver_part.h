@@ -79,6 +79,9 @@ void answer_collect(struct driver *d, uint32_t index);
 int answer_reports(struct driver *d);
 int answer_told(struct driver *d, uint32_t index);
 
+/* observe_profile.c */
+int answer_profile(struct driver *d, uint32_t index);
+
 /* driver_series.c */
 void bars_close(struct driver *d, uint32_t index);
 void bars_open(struct driver *d, uint32_t slot, uint8_t kind);

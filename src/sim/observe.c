@@ -39,7 +39,7 @@ struct observer {
 
 static bool listens(const struct policy_setup *setup)
 {
-    return setup->planner->report || (setup->tune && setup->tune->report);
+    return (setup->planner->report && !setup->planner->profiles) || (setup->tune && setup->tune->report);
 }
 
 /* Whether the planner has a switch of that name, and it is on. */

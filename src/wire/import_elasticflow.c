@@ -5,6 +5,8 @@
 #include "wire/import_formats.h"
 #include "wire/trace_columns.h"
 
+enum { MEASURED_MAX = 64 };
+
 enum {
     ID,
     SUBMIT,
@@ -72,6 +74,9 @@ static int elasticflow_row(struct rows *rows, struct trace_job *job, struct erro
         r = rows_u32(rows, BATCH, BATCH_MAX, &spec->batch, err);
     if (r == 0)
         r = deadline_read(rows, spec, err);
+    /* Its jobs run on anything from one GPU to the most that were measured. */
+    spec->gpus_min = 1;
+    spec->gpus_max = spec->gpus > MEASURED_MAX ? spec->gpus : MEASURED_MAX;
     return r < 0 ? r : 1;
 }
 

@@ -44,7 +44,8 @@ static int draw_nodes(struct rng *rng, struct life *life, struct error *err)
 static const char *const policies[] = { "fifo",          "fifo-skip", "sjf",
                                         "srtf",          "srsf",      "srtf",
                                         "backfill-easy", "yarn-cs",   "backfill-conservative",
-                                        "yarn-cs",       "las",       "gittins" };
+                                        "yarn-cs",       "las",       "gittins",
+                                        "chronus",       "edf",       "edf-admit" };
 static const char *const places[] = {
     "count", "consolidate", "spread", "random", "topology", "yarn", "levels", "skew"
 };
@@ -62,7 +63,7 @@ static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint3
         left[s] -= vc->quota[s];
     }
     if (r == 0 && chance(rng, 40)) {
-        const char *policy = pick(rng, policies, 12), *place = pick(rng, places, 8);
+        const char *policy = pick(rng, policies, 15), *place = pick(rng, places, 8);
 
         r = names_put(names, policy, strlen(policy), &vc->policy);
         if (r == 0)
@@ -150,6 +151,16 @@ static void draw_fate(struct rng *rng, struct trace_job *job)
     }
     if (chance(rng, 30))
         job->spec.estimate = muldiv_floor(job->truth.duration, 200 + below(rng, 3000), 1000) + 1;
+    if (chance(rng, 40)) {
+        usec_t at = job->spec.submit;
+
+        job->spec.deadline_count = (uint8_t)(1 + (chance(rng, 30) ? below(rng, DEADLINES_MAX) : 0));
+        for (int i = 0; i < job->spec.deadline_count; i++) {
+            at += muldiv_floor(job->truth.duration, 300 + below(rng, 3000), 1000) + 1;
+            job->spec.deadlines[i] = (struct deadline){ at, 10 - 2 * i };
+        }
+        job->spec.slo = job->spec.deadline_count > 1 ? SLO_SOFT : SLO_STRICT;
+    }
     if (chance(rng, 30))
         job->spec.time_limit = muldiv_floor(job->truth.duration, 800 + below(rng, 4000), 1000) + 1;
 }
@@ -226,7 +237,7 @@ static void draw_settings(struct rng *rng, struct life *life)
 {
     static const char *const keeps[] = { "all", "checkpoint", "none" };
 
-    life->policy = pick(rng, policies, 12);
+    life->policy = pick(rng, policies, 15);
     if (chance(rng, 70))
         set(life, "place", pick(rng, places, 8));
     if (chance(rng, 50))

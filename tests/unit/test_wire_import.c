@@ -189,8 +189,8 @@ static void elasticflow(void **state)
     becomes("elasticflow",
             "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n"
             "0,0,77215,resnet50,4426,256,1,3930,0\n1,5,7,vgg16,4426,64,2,3930,1\n",
-            "id,submit,duration,iterations,gpus,model,deadlines,batch\n0,0,3930,77215,1,resnet50,4426:10,256\n"
-            "1,5,3930,7,2,vgg16,,64\n",
+            "id,submit,duration,iterations,gpus,gpus_min,gpus_max,model,deadlines,batch\n"
+            "0,0,3930,77215,1,,64,resnet50,4426:10,256\n1,5,3930,7,2,1,64,vgg16,,64\n",
             "");
     refused("elasticflow",
             "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n0,9,7,vgg,9,25,1,39\n",
