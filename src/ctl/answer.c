@@ -2,6 +2,7 @@
 /* answer.c - what the handlers of routes have in common: bodies, queries, refusals, the job of a path. */
 #include <errno.h>
 #include <stdlib.h>
+
 #include <string.h>
 #include <strings.h>
 
@@ -158,30 +159,51 @@ int query_time(struct request *request, const char *name, usec_t *value)
     return 0;
 }
 
+static int index_order(const void *a, const void *b)
+{
+    const struct book_job *const *x = a, *const *y = b;
+
+    return (*x)->array_index < (*y)->array_index ? -1 : (*x)->array_index > (*y)->array_index;
+}
+
+size_t array_elements(const struct book *book, int64_t id, const struct book_job ***ret_list)
+{
+    const struct book_job *first[1];
+    size_t live = book_array(book, id, first, 1), n = live;
+    const struct book_job **list;
+
+    *ret_list = NULL;
+    for (size_t i = 0; i < book->finished_capacity; i++)
+        n += book->finished[i] && book->finished[i]->array_id == id;
+    list = n ? mem_zalloc(n, sizeof(*list)) : NULL;
+    if (!list)
+        return 0;
+    n = book_array(book, id, list, live);
+    for (size_t i = 0; i < book->finished_capacity; i++)
+        if (book->finished[i] && book->finished[i]->array_id == id)
+            list[n++] = book->finished[i];
+    qsort(list, n, sizeof(*list), index_order);
+    *ret_list = list;
+    return n;
+}
+
 const struct book_job *request_job(struct request *request)
 {
     const struct book *book = server_book(request_server(request));
     const char *text = request->params[0], *mark = strchr(text, '_');
-    const struct book_job *job = NULL, *elements[1];
+    const struct book_job *job = NULL, **list = NULL;
     int64_t id = 0, index = -1;
-    size_t length = mark ? (size_t)(mark - text) : strlen(text);
+    size_t length = mark ? (size_t)(mark - text) : strlen(text), count;
 
-    if (decimal_parse_i64(text, length, &id) == 0 && id > 0 &&
-        (!mark || (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) == 0 && index >= 0))) {
-        job = book_find(book, id);
-        if (mark) {
-            /* Elements have consecutive ids from the array's on; indices may have gaps. */
-            size_t count = book_array(book, id, elements, 1);
-            const struct book_job **all = count ? mem_zalloc(count, sizeof(*all)) : NULL;
-
-            job = NULL;
-            if (all) {
-                count = book_array(book, id, all, count);
-                for (size_t i = 0; i < count && !job; i++)
-                    if (all[i]->array_index == index)
-                        job = all[i];
-            }
-            mem_free(all);
+    if (decimal_parse_i64(text, length, &id) == 0 && id > 0) {
+        if (!mark) {
+            job = book_find(book, id);
+        } else if (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) == 0 && index >= 0) {
+            count = array_elements(book, id, &list);
+            for (size_t i = 0; i < count && !job; i++)
+                if (list[i]->array_index == index)
+                    job = list[i];
+            mem_free(list);
         }
     }
     if (!job)

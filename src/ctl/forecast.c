@@ -110,13 +110,13 @@ int future_of(const struct server *server, struct core *core, enum expect how, i
               bool *ret_guessed)
 {
     struct expectation expectation = { .how = how };
+    usec_t from = server->conf->virtual_time ? core_now(core) + 1 : clock_now();
     struct foresee_limits limits = {
-        .steps = STEPS_MAX, .horizon = core_now(core) + HORIZON, .until = until, .starts = STARTS_MAX
+        .from = from, .steps = STEPS_MAX, .horizon = from + HORIZON, .until = until, .starts = STARTS_MAX
     };
     struct error err;
     int r;
 
-    (void)server;
     r = foresee(core, &limits, left_expected, &expectation, ret, &err);
     if (ret_guessed)
         *ret_guessed = expectation.guessed;

@@ -202,7 +202,7 @@ int foresee(struct core *core, const struct foresee_limits *limits, foresee_left
             struct future *ret_future, struct error *err)
 {
     struct seer seer = { .core = core, .left = left, .arg = arg, .limits = limits, .future = ret_future, .err = err };
-    usec_t now = core_now(core);
+    usec_t now = limits->from > core_now(core) ? limits->from : core_now(core) + 1;
     void *memory;
     int r = 0;
 

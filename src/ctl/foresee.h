@@ -27,7 +27,8 @@ struct future {
 
 struct foresee_limits {
     uint32_t steps; /* of the core */
-    usec_t horizon; /* instant */
+    usec_t from;    /* first instant; after the last step, so that the core plans anew */
+    usec_t horizon; /* no instant after this */
     int64_t until;  /* stop when this job has started; 0 = all */
     size_t starts;  /* at most */
 };

@@ -15,6 +15,8 @@ struct client {
     const struct upgrade_ops *upgraded;
     void *upgraded_arg;
     bool feeding, closing, half_closed, chunked, streaming_now;
+    uint64_t taken_in;       /* turn of the loop in which its last request was taken */
+    bool again;              /* wants to go on in the next */
     bool handling, finished; /* the handler is at work; it has answered */
 };
 
@@ -22,7 +24,10 @@ struct http_server {
     struct loop *loop;
     struct http_server_config config;
     struct client *clients;
+    struct loop_timer *again;
     size_t count;
+    uint64_t turn;
+    usec_t turn_began; /* 0: nothing was asked in it yet */
     bool stopping;
 };
 

@@ -18,9 +18,20 @@
 #include "base/alloc.h"
 #include "ctl/http_part.h"
 
-enum { IN_BYTES_MAX = 65536, IN_PAUSE = 32768 };
+enum { IN_BYTES_MAX = 65536, IN_PAUSE = 32768, OUT_HIGH = 262144 };
+/* What one turn of the loop spends on requests beyond the first of each client. */
+#define TURN_TIME (4 * USEC_MSEC)
 
 static const struct net_events client_events;
+static void on_again(void *arg);
+
+static void on_turn(void *arg)
+{
+    struct http_server *server = arg;
+
+    server->turn++;
+    server->turn_began = 0;
+}
 
 int http_server_new(struct loop *loop, const struct http_server_config *config, struct http_server **ret_server)
 {
@@ -30,6 +41,11 @@ int http_server_new(struct loop *loop, const struct http_server_config *config, 
         return -ENOMEM;
     server->loop = loop;
     server->config = *config;
+    if (loop_timer_new(loop, on_again, server, &server->again) < 0) {
+        mem_free(server);
+        return -ENOMEM;
+    }
+    (void)loop_each_turn(loop, on_turn, server);
     *ret_server = server;
     return 0;
 }
@@ -45,6 +61,7 @@ void http_server_stop(struct http_server *server)
     if (!server)
         return;
     server->stopping = true;
+    loop_timer_free(take(server->again));
     for (struct client *client = server->clients, *next; client; client = next) {
         next = client->next;
         net_close(client->conn);
@@ -231,6 +248,27 @@ static void client_refuse(struct client *client, int status, const char *why)
                   NULL, "%s", why);
 }
 
+/* Whether its next request may be looked at: not while it leaves its answers unread; and beyond the first of a turn
+ * only while the turn is young, so that others do not wait for who asks much. */
+static bool client_may(struct client *client)
+{
+    struct http_server *server = client->server;
+    usec_t now = clock_now();
+
+    if (net_queued(client->conn) >= OUT_HIGH)
+        return false;
+    if (server->turn_began == 0)
+        server->turn_began = now;
+    if (client->taken_in != server->turn || now - server->turn_began < TURN_TIME) {
+        client->taken_in = server->turn;
+        return true;
+    }
+    client->again = true;
+    /* Not at once: a timer without a span would come again before anybody else is looked at. */
+    loop_timer_after(client->server->again, USEC_MSEC);
+    return false;
+}
+
 /* Feeds bytes until they are used up or a request is on its way; returns how many were used. */
 static size_t client_feed(struct client *client, const char *data, size_t size)
 {
@@ -238,7 +276,7 @@ static size_t client_feed(struct client *client, const char *data, size_t size)
     struct error err;
     int r;
 
-    while (at < size && !client->request && !client->closing) {
+    while (at < size && !client->request && !client->closing && client_may(client)) {
         bool fresh = http_reader_idle(client->reader), heading = !http_reader_in_body(client->reader);
 
         r = http_reader_feed(client->reader, data + at, size - at, &used, &err);
@@ -266,7 +304,7 @@ static size_t client_feed(struct client *client, const char *data, size_t size)
 void client_more(struct client *client)
 {
     client->feeding = true;
-    while (client->in.size && !client->request && !client->closing && !client->upgraded) {
+    while (client->in.size && !client->request && !client->closing && !client->upgraded && client_may(client)) {
         struct buf in = client->in;
         size_t used;
 
@@ -279,6 +317,21 @@ void client_more(struct client *client)
     client->feeding = false;
     if (!client->closing && client->in.size < IN_PAUSE)
         net_read_resume(client->conn);
+}
+
+/* The next turn, for those that were held back. */
+static void on_again(void *arg)
+{
+    struct http_server *server = arg;
+
+    on_turn(server);
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->again) {
+            client->again = false;
+            if (!client->request)
+                client_more(client);
+        }
+    }
 }
 
 static void on_data(void *arg, const char *data, size_t size)
@@ -324,8 +377,11 @@ static void on_drained(void *arg)
     } else if (client->stream) {
         net_deadline(client->conn, 0);
         client_stream(client);
-    } else if (!client->request && http_reader_idle(client->reader)) {
-        net_deadline(client->conn, client->server->config.idle_time);
+    } else if (!client->request) {
+        if (http_reader_idle(client->reader))
+            net_deadline(client->conn, client->server->config.idle_time);
+        if (client->in.size && !client->feeding)
+            client_more(client);
     }
 }
 

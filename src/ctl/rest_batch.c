@@ -14,19 +14,16 @@ enum { BATCH_MAX = 10000 };
 void array_reply(struct request *request, int status, int64_t id)
 {
     const struct book *book = server_book(request_server(request));
-    const struct book_job *first[1], **all;
-    size_t count = book_array(book, id, first, 1);
+    const struct book_job **all;
+    size_t count = array_elements(book, id, &all);
     uint32_t states[PHASE_JOB_COUNT] = { 0 };
     struct buf out = BUF_INIT((size_t)16 << 20);
     struct json_write json;
 
-    all = mem_zalloc(count + 1, sizeof(*all));
-    if (!all || count == 0) {
-        mem_free(all);
-        reply_problem(request, count ? 503 : 404, count ? "Busy" : "NotFound", NULL, "no array %" PRId64, id);
+    if (count == 0) {
+        reply_problem(request, 404, "NotFound", NULL, "no array %" PRId64, id);
         return;
     }
-    count = book_array(book, id, all, count);
     json_write_init(&json, &out, false);
     json_write_object(&json, NULL);
     json_write_text(&json, "apiVersion", "v1");
@@ -53,14 +50,19 @@ void array_reply(struct request *request, int status, int64_t id)
     reply_buf(request, status, &out);
 }
 
-static int64_t array_id(struct request *request)
+/* The array of the path, and one of its elements; 0, answered. */
+static int64_t array_id(struct request *request, const struct book_job **ret_element)
 {
     const struct book *book = server_book(request_server(request));
-    const struct book_job *first[1];
+    const struct book_job **all = NULL;
     int64_t id = 0;
+    size_t count = 0;
 
-    if (decimal_parse_i64(request->params[0], strlen(request->params[0]), &id) < 0 ||
-        book_array(book, id, first, 1) == 0) {
+    if (decimal_parse_i64(request->params[0], strlen(request->params[0]), &id) == 0)
+        count = array_elements(book, id, &all);
+    *ret_element = count ? all[0] : NULL;
+    mem_free(all);
+    if (count == 0) {
         reply_problem(request, 404, "NotFound", NULL, "no array %.40s", request->params[0]);
         return 0;
     }
@@ -69,7 +71,8 @@ static int64_t array_id(struct request *request)
 
 void rest_array_get(struct request *request)
 {
-    int64_t id = array_id(request);
+    const struct book_job *element;
+    int64_t id = array_id(request, &element);
 
     if (id)
         array_reply(request, 200, id);
@@ -88,15 +91,14 @@ static void on_array_cancelled(struct request *request, const struct entry_resul
 
 void rest_array_delete(struct request *request)
 {
-    const struct book_job *first[1];
-    int64_t id = array_id(request);
+    const struct book_job *element;
+    int64_t id = array_id(request, &element);
     struct scene scene;
 
     if (!id)
         return;
     scene_fill(&scene, request);
-    (void)book_array(scene.book, id, first, 1);
-    if (!auth_governs(&request->who, scene.book, first[0], scene.cluster)) {
+    if (!auth_governs(&request->who, scene.book, element, scene.cluster)) {
         reply_problem(request, 403, "NotAllowed", NULL, "array %" PRId64 " is not yours", id);
         return;
     }

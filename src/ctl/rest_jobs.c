@@ -77,7 +77,10 @@ void list_end(struct json_write *json, const char *next)
 /* A list on its way: ids were chosen at once, each job is looked up when its turn comes. */
 struct job_list {
     struct request *request; /* held */
-    int64_t *ids;
+    struct listed {
+        int64_t id;
+        uint32_t ring; /* where it was among the finished; UINT32_MAX: it was not over */
+    } * ids;
     size_t count, at;
     struct scene scene;
     struct json_write json;
@@ -85,6 +88,15 @@ struct job_list {
     char next[32];
     bool begun;
 };
+
+/* The job, if it is still known. Those that are over rarely move. */
+static const struct book_job *listed_find(const struct book *book, const struct listed *listed)
+{
+    if (listed->ring < book->finished_capacity && book->finished[listed->ring] &&
+        book->finished[listed->ring]->id == listed->id)
+        return book->finished[listed->ring];
+    return book_find(book, listed->id);
+}
 
 static int list_next(void *arg, struct buf *out)
 {
@@ -99,7 +111,7 @@ static int list_next(void *arg, struct buf *out)
         list_begin(&list->json, &list->head, "JobList");
     list->begun = true;
     while (list->at < list->count && list->head.size < PIECE_BYTES) {
-        const struct book_job *job = book_find(list->scene.book, list->ids[list->at++]);
+        const struct book_job *job = listed_find(list->scene.book, &list->ids[list->at++]);
 
         if (job)
             render_job(&list->scene, &list->json, job, NULL);
@@ -126,6 +138,7 @@ static const struct stream_ops list_stream = { .next = list_next, .gone = list_g
 struct chosen {
     int64_t id, key;
     const char *text;
+    uint32_t ring;
 };
 
 static int chosen_order(const void *a, const void *b)
@@ -151,7 +164,7 @@ static int chosen_back(const void *a, const void *b)
 /* What jobs are sorted by. */
 static int sort_key(const struct scene *scene, const struct book_job *job, const char *by, struct chosen *ret)
 {
-    *ret = (struct chosen){ .id = job->id };
+    *ret = (struct chosen){ .id = job->id, .ring = UINT32_MAX };
     if (strcmp(by, "id") == 0)
         ret->key = 0;
     else if (strcmp(by, "submit_time") == 0)
@@ -197,8 +210,10 @@ static size_t jobs_choose(const struct scene *scene, const struct job_filter *fi
         if (filter_takes(scene, filter, book->live[i]))
             (void)sort_key(scene, book->live[i], by, &out[n++]);
     for (size_t i = 0; (filter->all || filter->phases) && i < book->finished_capacity; i++)
-        if (book->finished[i] && filter_takes(scene, filter, book->finished[i]))
-            (void)sort_key(scene, book->finished[i], by, &out[n++]);
+        if (book->finished[i] && filter_takes(scene, filter, book->finished[i])) {
+            (void)sort_key(scene, book->finished[i], by, &out[n]);
+            out[n++].ring = (uint32_t)i;
+        }
     return n;
 }
 
@@ -260,7 +275,7 @@ static struct job_list *list_make(struct request *request, const struct scene *s
     list->count = n - from < (size_t)want->limit ? n - from : (size_t)want->limit;
     list->ids = mem_zalloc(list->count + 1, sizeof(*list->ids));
     for (size_t i = 0; list->ids && i < list->count; i++)
-        list->ids[i] = chosen[from + i].id;
+        list->ids[i] = (struct listed){ chosen[from + i].id, chosen[from + i].ring };
     if (from + list->count < n)
         (void)snprintf(list->next, sizeof(list->next), "%zu", from + list->count);
     mem_free(chosen);

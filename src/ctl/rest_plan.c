@@ -55,7 +55,7 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     json_write_bool(&json, "feasible", r == 0);
     json_write_text(&json, "code",
                     r < 0                                            ? "Infeasible"
-                    : start && start->start <= core_now(scene->core) ? "Now"
+                    : start && start->start <= clock_now() ? "Now"
                                                                      : "Later");
     json_write_text(&json, "message", r < 0 ? err.text : start ? "" : "nobody can tell when");
     put_time(&json, "startsAt", start ? start->start : 0);

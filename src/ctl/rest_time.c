@@ -9,10 +9,11 @@
 #include "base/alloc.h"
 #include "core/ledger.h"
 #include "ctl/forecast.h"
+#include "ctl/record.h"
 #include "ctl/rest.h"
 #include "wire/decimal.h"
 
-enum { HISTORY_MAX = 10000, QUEUE_MAX = 10000 };
+enum { HISTORY_MAX = 10000, QUEUE_MAX = 10000, RECENT_MAX = 64 };
 
 /* Pending jobs in the order the scheduler would take them as far as it is known: by expected start, then as they came.
  */
@@ -208,14 +209,51 @@ static void record_veil(const struct scene *scene, json_t *item)
         (void)json_object_set_new(item, "name", json_null());
 }
 
+static bool looking_takes(const struct scene *scene, const struct looking *looking, const struct book_job *job)
+{
+    const struct store_query *q = &looking->query;
+
+    return (!q->user || strcmp(q->user, user_name(scene, job->user)) == 0) &&
+           (!q->vc || strcmp(q->vc, vc_name(scene, job->vc)) == 0) &&
+           (!q->state || strcmp(q->state, phase_name(job->phase)) == 0) &&
+           (!q->name || (job->spec->name && strcmp(q->name, job->spec->name) == 0)) &&
+           (!q->since || job->end >= q->since) && (!q->until || job->end <= q->until);
+}
+
+/* A job that has just ended reaches the store with the next batch; until then it is only in memory. */
+static void recent_add(const struct scene *scene, const struct looking *looking, json_t *items)
+{
+    const struct book *book = scene->book;
+    size_t count = book->finished_count < RECENT_MAX ? book->finished_count : RECENT_MAX;
+
+    for (size_t i = 0; i < count && looking->query.before_id == 0; i++) {
+        const struct book_job *job =
+            book->finished[(book->finished_next + book->finished_capacity - 1 - i) % book->finished_capacity];
+        size_t at = 0;
+
+        if (!job || !looking_takes(scene, looking, job))
+            continue;
+        while (at < json_array_size(items) &&
+               json_integer_value(json_object_get(json_array_get(items, at), "id")) > job->id)
+            at++;
+        if (json_integer_value(json_object_get(json_array_get(items, at), "id")) != job->id)
+            (void)json_array_insert_new(items, at, record_job(drive_ctl(scene->server->drive), job));
+    }
+    while (json_array_size(items) > looking->query.limit)
+        (void)json_array_remove(items, json_array_size(items) - 1);
+}
+
 static void history_reply(struct looking *looking, json_t *items)
 {
-    size_t count = json_array_size(items);
-    json_t *last = count ? json_array_get(items, count - 1) : NULL, *next = json_null();
+    json_t *last, *next = json_null();
     struct scene scene;
     char text[32];
+    size_t count;
 
     scene_fill(&scene, looking->request);
+    recent_add(&scene, looking, items);
+    count = json_array_size(items);
+    last = count ? json_array_get(items, count - 1) : NULL;
     for (size_t i = 0; i < count; i++)
         record_veil(&scene, json_array_get(items, i));
     if (count == looking->query.limit && last) {

@@ -371,7 +371,7 @@ static void shape_put(const struct scene *scene, struct json_write *json, const 
     spec.id = PLAN_ID;
     r = why_start(scene, &spec, vc, instead, &future, &err);
     start = r == 0 ? future_find(&future, PLAN_ID) : NULL;
-    now = start && start->start <= core_now(scene->core);
+    now = start && start->start <= clock_now();
     if (start)
         why_place(scene, &future, start, &nodes);
     if (r < 0)

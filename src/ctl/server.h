@@ -98,5 +98,7 @@ bool query_flag(struct request *request, const char *name);
 int query_time(struct request *request, const char *name, usec_t *value);
 /* Refuses query parameters that are not in the list. */
 bool query_known(struct request *request, const char *const *names);
+/* All elements of an array that are known, over or not, by index. The list is the caller's (mem_free). */
+size_t array_elements(const struct book *book, int64_t id, const struct book_job ***ret_list);
 /* {id} as a job; answers 404 and returns NULL. Array elements: "12_3". */
 const struct book_job *request_job(struct request *request);

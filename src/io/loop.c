@@ -189,6 +189,7 @@ void loop_free(struct loop *loop)
     if (!loop)
         return;
     loop_work_finish(loop);
+    loop->turn_count = 0;
     uv_walk(&loop->uv, handle_close, NULL);
     (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop->uv);

@@ -20,7 +20,8 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-enum { READ_BYTES = 65536, BACKLOG = 1024, PEER_BUCKETS = 1024, SEAL_BYTES = 16384 };
+enum { READ_BYTES = 65536, BACKLOG = 1024, PEER_BUCKETS = 1024, SEAL_BYTES = 16384, DISCARD_MAX = 16 << 20 };
+#define LINGER_TIME (USEC_SEC)
 
 struct peer_count {
     struct peer_count *next;
@@ -52,6 +53,8 @@ struct net_conn {
     } handle;
     uv_timer_t timer;
     uv_write_t write;
+    uv_shutdown_t half;
+    size_t discarded; /* bytes that came after we had finished */
     struct net_listener *listener;
     struct tls_session *tls;
     struct buf queue, flying; /* bytes that wait; bytes of the write under way */
@@ -151,6 +154,30 @@ void net_close(struct net_conn *conn)
 
 static void queue_flush(struct net_conn *conn);
 
+static void on_half(uv_shutdown_t *request, int status)
+{
+    struct net_conn *conn = request->data;
+
+    if (status < 0 || conn->ended)
+        net_close(conn);
+}
+
+/* All is written. To close while bytes of the peer are unread would reset the connection and could take our last words
+ * with it: so we say that we are done and wait a moment for the peer to be. */
+static void linger(struct net_conn *conn)
+{
+    if (conn->closing)
+        return;
+    conn->half.data = conn;
+    if (conn->ended || uv_shutdown(&conn->half, &conn->handle.stream, on_half) < 0) {
+        net_close(conn);
+        return;
+    }
+    conn->paused = true;
+    net_read_resume(conn);
+    net_deadline(conn, LINGER_TIME);
+}
+
 static void on_written(uv_write_t *write, int status)
 {
     struct net_conn *conn = write->data;
@@ -170,7 +197,7 @@ static void on_written(uv_write_t *write, int status)
     buf_done(&conn->flying);
     buf_done(&conn->queue);
     if (conn->finishing)
-        net_close(conn);
+        linger(conn);
     else if (conn->accepted && conn->listener->options.events->drained)
         conn->listener->options.events->drained(conn->arg);
 }
@@ -319,6 +346,12 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
 
     if (n == 0 || conn->closing)
         return;
+    if (conn->finishing) {
+        conn->discarded += n > 0 ? (size_t)n : 0;
+        if (n < 0 || conn->discarded > DISCARD_MAX)
+            net_close(conn);
+        return;
+    }
     if (n < 0) {
         const struct net_events *events = conn->listener->options.events;
 
@@ -381,7 +414,7 @@ void net_finish(struct net_conn *conn, usec_t span)
     }
     conn->finishing = true;
     if (net_queued(conn) == 0)
-        net_close(conn);
+        linger(conn);
     else
         net_deadline(conn, span);
 }

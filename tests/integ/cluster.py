@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real musterd on loopback for tests: starts it, asks it, stops it; and TAP.
+
+Only the standard library. MUSTER_BUILD is the build folder.
+"""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("MUSTER_BUILD", "build")
+MUSTERD = os.path.join(BUILD, "musterd")
+
+_count = 0
+_failed = 0
+
+
+def ok(condition, what, detail=None):
+    """One TAP line; a failure goes on, and is told at the end."""
+    global _count, _failed
+    _count += 1
+    print("%s %d - %s" % ("ok" if condition else "not ok", _count, what))
+    if not condition:
+        _failed += 1
+        if detail is not None:
+            print("# %s" % str(detail)[:2000].replace("\n", "\n# "))
+    sys.stdout.flush()
+    return bool(condition)
+
+
+def done():
+    print("1..%d" % _count)
+    sys.exit(1 if _failed else 0)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return "%d %s" % (self.status, self.body[:600])
+
+
+class Musterd:
+    """musterd --dev; `fake` as on its command line. Use in a with statement."""
+
+    def __init__(self, fake=None, args=(), state=None, log="warn", config=None):
+        self.command = [MUSTERD, "--log", log]
+        if config is None:
+            self.command += ["--dev", "--listen", "127.0.0.1:0"]
+        else:
+            self.command += ["--config", config]
+        if fake:
+            self.command += ["--fake", fake]
+        if state:
+            self.command += ["--state", state]
+        self.command += list(args)
+        self.process = None
+        self.host, self.port = "127.0.0.1", 0
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, *unused):
+        if self.process is not None and (kind is not None or self.process.poll() is not None):
+            print("# musterd %s; its last words:\n# %s" %
+                  ("is alive" if self.process.poll() is None else "ended with %s" % self.process.poll(),
+                   self.stderr()[-4000:].replace("\n", "\n# ")))
+        self.stop()
+
+    def start(self):
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        for line in self.process.stdout:
+            if "MUSTER_URL=http://" in line:
+                self.host, port = line.strip().split("//")[1].rsplit(":", 1)
+                self.port = int(port)
+                break
+        else:
+            raise RuntimeError("musterd did not start: %s" % self.stderr())
+
+    def stop(self, number=signal.SIGTERM):
+        """Ends it; the exit status."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            status = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.process.stdout.close()
+        self.process = None
+        return status
+
+    def stderr(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def connect(self, timeout=20):
+        return socket.create_connection((self.host, self.port), timeout)
+
+    def raw(self, data, timeout=20):
+        """Sends bytes, reads until the other end closes."""
+        with self.connect(timeout) as s:
+            try:
+                s.sendall(data)
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            return drain(s)
+
+    def ask(self, method, path, body=None, headers=None, timeout=30):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        try:
+            head = dict(headers or {})
+            if body is not None and not isinstance(body, (bytes, str)):
+                body = json.dumps(body)
+                head.setdefault("Content-Type", "application/json")
+            top = path.startswith("/api") or path in ("/metrics", "/healthz", "/readyz", "/", "/style.css")
+            connection.request(method, path if top else "/api/v1" + path, body, head)
+            reply = connection.getresponse()
+            return Answer(reply.status, dict((k.lower(), v) for k, v in reply.getheaders()), reply.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **more):
+        return self.ask("GET", path, **more)
+
+    def post(self, path, body=None, **more):
+        return self.ask("POST", path, body, **more)
+
+    def wait_nodes(self, count, seconds=30):
+        return self.until(lambda: sum(n["connected"] for n in self.get("/nodes").json["items"]) >= count, seconds)
+
+    def until(self, condition, seconds=20):
+        end = time.time() + seconds
+        while time.time() < end:
+            if condition():
+                return True
+            time.sleep(0.02)
+        return False
+
+    def state(self, job):
+        return self.get("/jobs/%d" % job).json["state"]
+
+    def wait_state(self, job, states, seconds=20):
+        states = (states,) if isinstance(states, str) else states
+        return self.until(lambda: self.state(job) in states, seconds)
+
+
+def drain(s, limit=1 << 24):
+    """All bytes until the end; a reset is an end too."""
+    out = b""
+    try:
+        while len(out) < limit:
+            data = s.recv(65536)
+            if not data:
+                break
+            out += data
+    except (ConnectionError, socket.timeout):
+        pass
+    return out

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The interface as a client meets it: jobs from submission to output, lists, refusals, events, figures."""
+import re
+
+from cluster import Musterd, done, drain, ok
+
+YAML = """
+name: from-yaml
+gpus: "H100:1"
+time: 5m
+run: |
+  echo yaml $MUSTER_JOB_ID
+"""
+
+
+def basics(m):
+    ok(m.get("/healthz").body == b"ok\n", "healthz")
+    ok(m.get("/readyz").status == 200, "readyz")
+    version = m.get("/version").json
+    ok(version["api"] == "v1" and version["kind"] == "Version", "version", version)
+    who = m.get("/whoami").json
+    ok(who["role"] == "admin" and who["via"] == "dev", "whoami", who)
+    a = m.get("/nonsense")
+    ok(a.status == 404 and a.headers["content-type"] == "application/problem+json", "404 is a problem", a)
+    a = m.ask("PUT", "/jobs")
+    ok(a.status == 405 and a.headers["allow"] == "GET, POST", "405 with Allow", a.headers)
+    a = m.get("/jobs?colour=red")
+    ok(a.status == 400 and b"colour" in a.body, "unknown query parameter is refused by name", a)
+    a = m.get("/whoami", headers={"X-Request-Id": "abc-1"})
+    ok(a.headers.get("x-request-id") == "abc-1", "X-Request-Id comes back")
+    a = m.get("/jobs", headers={"Host": "evil.example"})
+    ok(a.status == 401, "another site's name for this address is not us", a)
+    a = m.post("/jobs", {"run": "true"}, headers={"Origin": "http://evil.example"})
+    ok(a.status == 401, "a page of another site may not submit", a)
+
+
+def life(m):
+    a = m.post("/jobs", {"name": "hello", "run": "echo out; echo err >&2; sleep 0.2; exit 3", "gpus": "H100:2",
+                         "time": "1m", "env": {"A": "b"}})
+    ok(a.status == 201 and a.headers["location"].endswith("/%d" % a.json["id"]), "submit: 201 and Location", a)
+    job = a.json["id"]
+    ok(m.wait_state(job, "FAILED"), "it runs and fails with its own code", m.get("/jobs/%d" % job))
+    j = m.get("/jobs/%d" % job).json
+    ok(j["exit_code"] == 3 and j["gpus"] == 2 and j["spec"]["env"] == {"A": "b"}, "exit code, size and spec", j)
+    ok(m.get("/jobs/%d/logs" % job).body.startswith(b"out\n"), "output", m.get("/jobs/%d/logs" % job))
+    t = m.get("/jobs/%d/tasks" % job).json["items"]
+    ok(len(t) == 1 and t[0]["exit_code"] == 3 and len(t[0]["gpus"]) == 2, "tasks", t)
+    ok(len(m.get("/jobs/%d/attempts" % job).json["items"]) == 1, "attempts")
+    kinds = [e["kind"] for e in m.get("/jobs/%d/events" % job).json["items"]]
+    ok("job.submitted" in kinds and "job.running" in kinds, "events of the job", kinds)
+    ok(m.until(lambda: any(h["id"] == job for h in m.get("/history").json["items"]), 5), "history")
+    a = m.post("/jobs", YAML, headers={"Content-Type": "application/yaml"})
+    ok(a.status == 201, "YAML is taken", a)
+    ok(m.wait_state(a.json["id"], "COMPLETED"), "and runs")
+    ok(m.get("/jobs/%d/logs" % a.json["id"]).body == b"yaml %d\n" % a.json["id"], "with the environment of a job")
+
+
+def refusals(m):
+    a = m.post("/jobs", {"run": "true", "gpus": "H100:1", "colour": "red"})
+    ok(a.status == 400 and "colour" in a.json["detail"], "unknown key by name", a)
+    a = m.post("/jobs", {"run": "true", "nodes": 1, "per_node": {"gpu": "H100:64"}})
+    ok(a.status == 422 and a.json["code"].startswith("Infeasible"), "a node that large does not exist: 422", a)
+    a = m.post("/jobs", "{nonsense")
+    ok(a.status == 400, "broken JSON: 400", a)
+    a = m.post("/jobs", b"")
+    ok(a.status == 400, "no body: 400", a)
+    a = m.get("/jobs/999999")
+    ok(a.status == 404, "no such job: 404", a)
+    for path in ("/jobs/x", "/jobs/-1", "/jobs/1_x", "/jobs/99999999999999999999", "/nodes/none", "/vcs/none",
+                 "/arrays/7", "/jobs/999999/why", "/jobs/999999/logs", "/reports/none", "/nodes/gpu01/gpus/99"):
+        ok(m.get(path).status == 404, "404 for " + path, m.get(path))
+
+
+def conditions(m):
+    a = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:8", "time": "10m", "hold": True})
+    job = a.json["id"]
+    tag = a.headers["etag"]
+    ok(m.get("/jobs/%d" % job).json["reason"]["code"] == "Held", "held, with the reason", a)
+    ok(m.get("/jobs/%d" % job, headers={"If-None-Match": tag}).status == 304, "304 while it is the same")
+    a = m.ask("PATCH", "/jobs/%d" % job, {"time_seconds": 120}, headers={"If-Match": tag})
+    ok(a.status == 200 and a.json["limit_seconds"] == 120, "PATCH with If-Match", a)
+    a = m.ask("PATCH", "/jobs/%d" % job, {"time_seconds": 240}, headers={"If-Match": tag})
+    ok(a.status == 412, "412 when it has changed", a)
+    ok(m.post("/jobs/%d/release" % job).status == 200, "release")
+    ok(m.wait_state(job, "RUNNING"), "runs")
+    ok(m.post("/jobs/%d/signal" % job, {"signal": "NOPE"}).status == 400, "a signal that is none")
+    ok(m.post("/jobs/%d/dance" % job).status == 404, "an action that is none")
+    a = m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(a.status == 200, "cancel", a)
+    ok(m.wait_state(job, "CANCELLED"), "cancelled")
+    first = m.post("/jobs", {"run": "true", "gpus": 1}, headers={"Idempotency-Key": "k1"}).json["id"]
+    again = m.post("/jobs", {"run": "true", "gpus": 1}, headers={"Idempotency-Key": "k1"}).json["id"]
+    ok(first == again, "the same key is the same job", (first, again))
+
+
+def lists(m):
+    m.until(lambda: not m.get("/jobs").json["items"])
+    ids = [m.post("/jobs", {"name": "l%d" % (i % 3), "run": "sleep 30", "gpus": "H100:8", "time": "%dm" % (i + 1),
+                            "hold": True, "tags": {"k": str(i)}}).json["id"] for i in range(7)]
+    a = m.get("/jobs?limit=3").json
+    ok([j["id"] for j in a["items"]] == ids[:3] and a["next"], "first page", a)
+    b = m.get("/jobs?limit=3&cursor=" + a["next"]).json
+    ok([j["id"] for j in b["items"]] == ids[3:6], "next page", b)
+    a = m.get("/jobs?sort=-id&fields=id,name").json["items"]
+    ok([j["id"] for j in a] == ids[::-1] and list(a[0]) == ["id", "name"], "sort and fields", a)
+    ok(m.get("/jobs?sort=colour").status == 400, "sort by what is not there")
+    ok(m.get("/jobs?fields=colour").status == 400, "fields that are not there")
+    ok(len(m.get("/jobs?name=l0").json["items"]) == 3, "filter by name")
+    ok(len(m.get("/jobs?tag=k=4").json["items"]) == 1, "filter by tag", m.get("/jobs?tag=k=4"))
+    ok(m.get("/jobs?state=COMPLETED").json["items"] != [], "finished ones by state")
+    ok(m.get("/jobs?state=PD&user=nobody").json["items"] == [], "filter by user")
+    a = m.post("/jobs:batch", {"action": "cancel", "name": "l0"})
+    ok(len(a.json["items"]) == 3 and all(i["ok"] for i in a.json["items"]), "batch by name", a)
+    a = m.post("/jobs:batch", {"action": "cancel", "ids": ids + [424242]})
+    ok(sum(i["status"] == 404 for i in a.json["items"]) >= 1, "batch by ids tells who is missing", a)
+    ok(m.post("/jobs:batch", {"action": "cancel"}).status == 400, "a batch must say which")
+    a = m.post("/jobs", {"name": "arr", "run": "true", "gpus": 1, "array": "0-4"})
+    ok(a.status == 201 and a.json["kind"] == "Array" and a.json["size"] == 5, "an array", a)
+    array = a.json["id"]
+    ok(m.until(lambda: m.get("/arrays/%d" % array).json["states"].get("COMPLETED") == 5), "all of it runs")
+    ok(m.get("/jobs/%d_3" % array).json["array"]["index"] == 3, "an element by its index")
+
+
+def waiting(m):
+    held = [m.post("/jobs", {"name": "full", "run": "sleep 60", "gpus": "H100:8", "time": "10m"}).json["id"]
+            for _ in range(2)]
+    ok(all(m.wait_state(j, "RUNNING") for j in held), "the cluster is full")
+    job = m.post("/jobs", {"name": "waits", "run": "true", "nodes": 2, "per_node": {"gpu": "H100:8"},
+                           "time": "5m"}).json["id"]
+    why = m.get("/jobs/%d/why" % job).json
+    ok(why["code"] in ("InsufficientGpus", "Fragmented") and why["tier"] == 4, "why: the recorded reason", why)
+    ok(sorted(h["job"] for h in why["heldBy"]) == sorted(held), "why: who holds it", why)
+    ok(why["eta"] and why["eta"]["at"] > why["since"] and why["eta"]["low"] <= why["eta"]["at"] <= why["eta"]["high"],
+       "why: a time", why["eta"])
+    ok(why["asks"]["text"] == "2 nodes x 8 H100", "why: what it asks for", why["asks"])
+    q = m.get("/queue").json["items"]
+    ok(q and q[0]["id"] == job and q[0]["eta"], "queue with times", q)
+    m.ask("DELETE", "/jobs/%d?now=1" % held[0])
+    ok(m.wait_state(held[0], "CANCELLED"), "half of it is free")
+    ok(m.until(lambda: any(s["ok"] for s in m.get("/jobs/%d/why" % job).json["startsNowWith"]), 5),
+       "why: a shape that would start now", m.get("/jobs/%d/why" % job))
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:8", "time": "1m"}).json
+    ok(plan["feasible"] and plan["startsAt"], "plan", plan)
+    s = m.get("/schedule").json
+    ok(any(i["planned"] and i["job"] == job for i in s["items"]) and any(not i["planned"] for i in s["items"]),
+       "schedule: past and planned", s["items"][-3:])
+    for j in held + [job]:
+        m.ask("DELETE", "/jobs/%d?now=1" % j)
+    ok(all(m.wait_state(j, "CANCELLED") for j in held + [job]), "all cancelled")
+
+
+def nodes(m):
+    a = m.ask("PATCH", "/nodes/gpu02", {"drain": True})
+    ok(a.status == 400, "a drain needs a reason", a)
+    a = m.ask("PATCH", "/nodes/gpu02", {"drain": True, "reason": "fan"})
+    ok(a.status == 200 and a.json["state"] == "drain" and a.json["drain_reason"] == "fan", "drain", a)
+    ok(m.get("/gpus").json["items"][0]["free"] == 8, "its GPUs are not free any more", m.get("/gpus"))
+    ok(m.ask("PATCH", "/nodes/gpu02", {"drain": False}).json["state"] == "idle", "and back")
+    a = m.ask("PATCH", "/nodes/gpu01/gpus/3", {"drain": True, "reason": "XID 79"})
+    ok(a.status == 200 and a.json["gpu_list"][3]["state"] == "drained", "one GPU", a)
+    m.ask("PATCH", "/nodes/gpu01/gpus/3", {"drain": False})
+    ok(m.get("/vcs/default").json["guarantee"] == {"H100": 16}, "virtual cluster", m.get("/vcs/default"))
+    ok(m.ask("PATCH", "/scheduler", {"paused": True}).json["paused"] is True, "pause")
+    job = m.post("/jobs", {"run": "true", "gpus": 1}).json["id"]
+    ok(m.get("/jobs/%d" % job).json["reason"]["code"] == "SchedulerPaused", "says so", m.get("/jobs/%d" % job))
+    ok(m.ask("PATCH", "/scheduler", {"paused": False}).status == 200 and m.wait_state(job, "COMPLETED"), "and goes on")
+    a = m.ask("PATCH", "/scheduler", {"policy": "srsf"})
+    ok(a.status == 200, "another policy while it runs", a)
+    ok(m.ask("PATCH", "/scheduler", {"policy": "magic"}).status == 400, "one that there is not")
+
+
+def events(m):
+    s = m.connect()
+    s.sendall(b"GET /api/v1/events?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+    s.settimeout(5)
+    text = b""
+    while b"job.submitted" not in text:
+        text += s.recv(65536)
+    s.close()
+    ids = [int(x) for x in re.findall(rb"\nid: (\d+)\n", text)]
+    ok(ids == sorted(ids) and len(ids) == len(set(ids)), "events ascend, none twice", ids[:10])
+    s = m.connect()
+    s.settimeout(5)
+    s.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nLast-Event-ID: %d\r\n\r\n"
+              % ids[0])
+    text = b""
+    while b"\nid: " not in text:
+        text += s.recv(65536)
+    ok(int(re.search(rb"\nid: (\d+)\n", text).group(1)) == ids[0] + 1, "resumes behind the last one", text[:300])
+    s.close()
+
+
+def figures(m):
+    a = m.get("/metrics")
+    ok(a.headers["content-type"].startswith("application/openmetrics-text"), "metrics: type", a.headers)
+    text = a.body.decode()
+    problems, types, seen = [], {}, set()
+    ok(text.endswith("# EOF\n"), "metrics: ends with EOF")
+    last = None
+    for line in text.split("\n")[:-2]:
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:4]
+            if name in types:
+                problems.append("twice: " + name)
+            types[name] = kind
+            last = name
+        elif line.startswith("# HELP "):
+            if line.split()[2] != last:
+                problems.append(line)
+        else:
+            match = re.fullmatch(r'([a-z_]+)(\{([a-z]+="([^"\\\n]|\\.)*",?)*\})? (-?[0-9.e+-]+)', line)
+            if not match:
+                problems.append(line)
+                continue
+            name = match.group(1)
+            suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"], "gauge": [""]}[types[last]]
+            if name not in [last + s for s in suffixes]:
+                problems.append("not of the family %s: %s" % (last, line))
+            key = line.rsplit(" ", 1)[0]
+            if key in seen:
+                problems.append("twice: " + key)
+            seen.add(key)
+    ok(not problems, "metrics: an OpenMetrics parser is content", problems[:5])
+    for name in ("muster_build_info", "muster_jobs", "muster_gpus", "muster_nodes", "muster_node_up",
+                 "muster_jobs_finished", "muster_job_wait_seconds", "muster_api_request_seconds",
+                 "muster_gpu_utilization_ratio", "muster_vc_gpus_guaranteed"):
+        ok(name in types, "metrics: " + name)
+
+
+def pages(m):
+    a = m.get("/")
+    ok(a.status == 200 and b"muster" in a.body and "content-security-policy" in a.headers, "the page, with a policy", a)
+    ok(m.get("/", headers={"If-None-Match": a.headers["etag"]}).status == 304, "its tag")
+    ok(m.get("/style.css", headers={"Accept-Encoding": "gzip"}).headers["content-encoding"] == "gzip", "compressed")
+    ok(m.get("/", headers={"Accept": "text/html"}).headers["content-type"].startswith("text/html"), "as HTML")
+
+
+def pipelines(m):
+    s = m.connect()
+    s.sendall(b"".join(b"GET /api/v1/jobs/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % i for i in (900001, 900002, 900003)) +
+              b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    text = drain(s)
+    s.close()
+    order = re.findall(rb"no job (\d+)", text)
+    ok(order == [b"900001", b"900002", b"900003"] and text.endswith(b"ok\n"), "pipelined requests in order", text[-300:])
+    s = m.connect()
+    s.sendall(b"POST /api/v1/jobs:plan HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    s.settimeout(5)
+    ok(s.recv(100).startswith(b"HTTP/1.1 100 "), "100 Continue")
+    s.close()
+    text = m.raw(b"GET /api/v1/jobs HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    ok(b"chunked" not in text and b"JobList" in text, "HTTP/1.0 gets no chunks", text[:200])
+    text = m.raw(b"HEAD /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    ok(text.startswith(b"HTTP/1.1 200") and b"JobList" not in text, "HEAD has no body", text[:300])
+
+
+def follow(m):
+    job = m.post("/jobs", {"run": "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done", "gpus": 1}).json["id"]
+    m.until(lambda: m.state(job) not in ("PENDING", "STARTING"))
+    ok(m.get("/jobs/%d/logs?follow=1" % job).body == b"".join(b"line %d\n" % i for i in range(1, 6)),
+       "followed to the end", m.get("/jobs/%d/logs" % job))
+    ok(m.get("/jobs/%d/logs?tail=2" % job).body == b"line 4\nline 5\n", "tail", m.get("/jobs/%d/logs?tail=2" % job))
+    ok(m.get("/jobs/%d/logs?offset=7&limit=7" % job).body == b"line 2\n", "a piece of it")
+    ok(m.get("/jobs/%d/logs?task=9" % job).status == 404, "a task that is none")
+
+
+def main():
+    with Musterd("2x8:H100") as m:
+        ok(m.wait_nodes(2), "two emulated nodes join")
+        for part in (basics, life, refusals, conditions, lists, waiting, nodes, events, figures, pages, pipelines,
+                     follow):
+            part(m)
+        ok(m.alive(), "still alive")
+        status = m.stop()
+        ok(status == 0, "stops cleanly", (status, m.stderr()))
+    done()
+
+
+main()
