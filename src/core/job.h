@@ -83,6 +83,8 @@ struct job {
     uint8_t sku;                /* of the GPUs it holds */
     bool borrowed;              /* started beyond its virtual cluster's quota */
     bool parks;                 /* STOPPING to be SUSPENDED, not to be queued */
+    bool prepared;              /* SUSPENDED before its first start, launched up to its gate */
+    bool yields;                /* SUSPENDED because it only saves its result; it ends from there */
     bool resumes;               /* has run before: its next start is a resume */
     uint8_t before;             /* state it was stopped in, while STOPPING */
     bool planned, listed;       /* changed by the pass under way; in its list */

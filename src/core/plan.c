@@ -296,7 +296,7 @@ int plan_resume(struct plan *plan, uint32_t index)
     struct job *job = &core->jobs[index];
     int blocked;
 
-    if (!owns(plan, index) || job->state != JOB_SUSPENDED || job->planned)
+    if (!owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields)
         return bad(plan, index, -EINVAL);
     if (job_bound(job) != plan_own(plan) ||
         plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
@@ -304,7 +304,7 @@ int plan_resume(struct plan *plan, uint32_t index)
     blocked = hold_resume(plan, index);
     if (blocked < 0)
         return blocked;
-    job->waited[REASON_SUSPENDED] += core->now - job->state_since;
+    job->waited[job->reason] += core->now - job->state_since;
     job->waited_all += core->now - job->state_since;
     core->vcs[job->vc].suspended--;
     job->reason = REASON_NONE;
@@ -340,7 +340,8 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
 
 int plan_give_up(struct plan *plan, uint32_t index)
 {
-    if (!owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned)
+    if (!owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned ||
+        plan->core->jobs[index].yields)
         return bad(plan, index, -EINVAL);
     core_unsuspend(plan->core, index);
     return 0;

@@ -58,6 +58,14 @@ int plan_suspend(struct plan *plan, uint32_t job);
 int plan_resume(struct plan *plan, uint32_t job);
 int plan_give_up(struct plan *plan, uint32_t job);
 
+/* A job that was enlisted and never ran is launched now, up to a gate before it first uses its GPUs: EFFECT_PREPARE.
+ * plan_resume opens the gate; plan_give_up takes the launch back. */
+int plan_prepare(struct plan *plan, uint32_t job);
+
+/* A running job that no longer uses its GPUs (it saves its result) keeps its place on them until it ends, and they can
+ * be given away. */
+int plan_yield(struct plan *plan, uint32_t job);
+
 /* A waiting job is given a place in turn on GPUs that others hold: it is suspended there until plan_resume. */
 int plan_enlist(struct plan *plan, uint32_t job, const struct placement *to);
 

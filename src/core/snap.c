@@ -194,6 +194,8 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u8(c, &j->sku, SKUS_MAX - 1);
     flag(c, &j->borrowed);
     flag(c, &j->parks);
+    flag(c, &j->prepared);
+    flag(c, &j->yields);
     flag(c, &j->resumes);
     u32(c, &j->vc, core->vc_count - 1);
     ref(c, &j->shape, SHAPES_MAX);

@@ -54,7 +54,7 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     digest_add(core, (uint64_t)d->at);
     digest_add(core, (uint64_t)d->id);
     digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
-    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE) {
+    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE || kind == DECISION_PREPARE) {
         d->gpu_first = (uint32_t)out->gpu_count;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             if (core->ledger.shares[s].leaving)
@@ -204,6 +204,7 @@ void core_start_now(struct core *core, uint32_t index)
 
     core_move(core, index, JOB_STARTING);
     job->attempts++;
+    job->prepared = false;
     core_emit(core, job->resumes ? EFFECT_RESUME : EFFECT_START, index);
     job->resumes = true;
 }
@@ -224,7 +225,10 @@ void core_unsuspend(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
-    job->waited[REASON_SUSPENDED] += core->now - job->state_since;
+    job->waited[job->reason] += core->now - job->state_since;
+    if (job->prepared)
+        core_emit(core, EFFECT_KILL, index);
+    job->prepared = false;
     job->waited_all += core->now - job->state_since;
     core->vcs[job->vc].suspended--;
     core_move(core, index, JOB_PENDING);
@@ -254,13 +258,15 @@ static void forget(struct core *core, uint32_t index)
 static void apply_ended(struct core *core, const struct event *event)
 {
     struct job *job = &core->jobs[event->job];
-    bool leaving = job->state == JOB_STOPPING;
-    bool cancelled = leaving && job->stop == STOP_CANCEL;
+    bool leaving = job->state == JOB_STOPPING || job->state == JOB_SUSPENDED;
+    bool cancelled = job->state == JOB_STOPPING && job->stop == STOP_CANCEL;
     bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && job->fails < job->spec.retries && !cancelled;
 
     job_settle(job, core->now);
     if (!leaving)
         core_detach(core, event->job);
+    core->vcs[job->vc].suspended -= job->state == JOB_SUSPENDED;
+    job->yields = false;
     core_move(core, event->job, again ? JOB_PENDING : event->fail == FAIL_NONE ? JOB_DONE : JOB_FAILED);
     core->vcs[job->vc].dirty = true;
     if (event->fail != FAIL_NONE) {
@@ -341,7 +347,8 @@ static void evict(struct core *core, uint32_t index)
     if (held)
         core_detach(core, index);
     if (job->state == JOB_SUSPENDED) {
-        job->waited[REASON_SUSPENDED] += core->now - job->state_since;
+        job->waited[job->reason] += core->now - job->state_since;
+        job->prepared = job->yields = false;
         core->vcs[job->vc].suspended--;
     }
     if (!cancelled)
@@ -443,6 +450,8 @@ static void apply_cancel(struct core *core, uint32_t index)
         job->stop = STOP_CANCEL; /* it is leaving already; it will not come back */
         return;
     } else if (job->state != JOB_OFFERED) {
+        if (job->prepared || job->yields)
+            core_emit(core, EFFECT_KILL, index);
         job->waited[job->reason] += core->now - job->state_since;
         core->vcs[job->vc].suspended -= job->state == JOB_SUSPENDED;
     }
@@ -603,7 +612,8 @@ static bool still_true(const struct core *core, const struct event *event)
         return false;
     switch (event->kind) {
     case EVENT_ENDED:
-        return job->state == JOB_RUNNING || job->state == JOB_STARTING || job->state == JOB_STOPPING;
+        return job->state == JOB_RUNNING || job->state == JOB_STARTING || job->state == JOB_STOPPING ||
+               (job->state == JOB_SUSPENDED && job->yields);
     case EVENT_STOPPED:
         return job->state == JOB_STOPPING;
     case EVENT_STARTED:

@@ -18,6 +18,7 @@ enum effect_kind {
     EFFECT_MIGRATE, /* it leaves its GPUs for others; answer STARTED */
     EFFECT_KILL,    /* its hardware is gone or a person wants it; no answer expected */
     EFFECT_FORGET,  /* it is over and its slot is free again */
+    EFFECT_PREPARE, /* launch it up to the gate before it first uses its GPUs; START or RESUME opens it, KILL ends it */
     EFFECT_SOLVE,   /* compute something for virtual cluster `vc`; answer SOLVED */
     EFFECT_COUNT
 };
@@ -47,7 +48,9 @@ struct effect {
     X(PROMISE, "promise") /* it will end by `until` */                                                                 \
     X(DECLINE, "decline") /* no deadline of it could be promised; `until`: the earliest that could */                  \
     X(BREAK, "break")     /* what was promised will not be, or was not, kept; `breach`: why */                         \
-    X(BAD, "bad")         /* a policy proposed something the core refused: a defect of the policy */
+    X(BAD, "bad")         /* a policy proposed something the core refused: a defect of the policy */                   \
+    X(PREPARE, "prepare") /* launched up to its gate, behind the job that has its GPUs */                              \
+    X(YIELD, "yield")     /* saves its result and leaves its GPUs to others */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,

@@ -13,4 +13,5 @@ enum measure {
     /* Of simulations that are compared with Pollux', to its planner only. */
     MEASURE_STEP, /* value: GPUs; time of a step with so many, in femtoseconds */
     MEASURE_LEFT, /* value: steps left, in millionths */
+    MEASURE_IDLE, /* it no longer uses its GPUs: its utilisation was below a tenth, twice in a row */
 };

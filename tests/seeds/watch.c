@@ -147,6 +147,8 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_REFUSE:
     case DECISION_SUSPEND:
     case DECISION_RESUME:
+    case DECISION_PREPARE:
+    case DECISION_YIELD:
     case DECISION_COUNT:
         break;
     }
