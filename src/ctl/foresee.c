@@ -133,6 +133,7 @@ static int effects_take(struct seer *seer, const struct outbox *out, usec_t now)
                              &(struct event){ .kind = EVENT_SOLVED, .target = effect->vc, .ticket = effect->ticket },
                              NULL, seer->err);
             break;
+        case EFFECT_PREPARE:
         case EFFECT_COUNT:
             break;
         }

@@ -18,7 +18,8 @@
     X(list)                                                                                                            \
     X(list_preempt)                                                                                                    \
     X(backfill_easy)                                                                                                   \
-    X(backfill_conservative) X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit)
+    X(backfill_conservative)                                                                                           \
+    X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -35,7 +36,7 @@
       "first come, first served; later jobs may use gaps that do not delay the first")                                 \
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
-    X("liquid", list, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")       \
+    X("liquid", liquid, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")     \
     X("chronus", chronus, chronus, consolidate, "",                                                                    \
       "deadlines promised only when they can be kept, by leases (Chronus)")                                            \
     X("edf", list_preempt, edf, count, "mode=preempt", "earliest deadline first, preempting")                          \

@@ -282,6 +282,9 @@ static int prepare(struct driver *d)
         for (uint32_t g = 0; g < d->result->gpu_count; g++)
             d->open[g].from = -1;
     }
+    d->idle_since = mem_zalloc(d->result->gpu_count, sizeof(*d->idle_since));
+    if (!d->idle_since)
+        return error_set(d->err, -ENOMEM, "no memory for %u GPUs", d->result->gpu_count);
     d->has_fault = world_next_fault(d->world, 0, &d->fault);
     return 0;
 }
@@ -326,5 +329,6 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
     mem_free(d.touched);
     mem_free(d.open);
     mem_free(d.answer);
+    mem_free(d.idle_since);
     return r;
 }

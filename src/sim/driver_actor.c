@@ -129,7 +129,10 @@ void actor_plan_end(struct driver *d, uint32_t index)
         actor_due(d, index, DUE_END, done);
         return;
     }
-    actor_due(d, index, fails ? DUE_FAIL : DUE_END,
+    actor_due(d, index,
+              fails             ? DUE_FAIL
+              : truth->save > 0 ? DUE_SAVE
+                                : DUE_END,
               d->now + (goal > a->progress ? muldiv_ceil(goal - a->progress, PPM_ONE, a->rate) : 0));
 }
 

@@ -33,6 +33,8 @@ int answer_arrival(struct driver *d, uint32_t index)
     int r;
 
     spec.estimate = world_estimate(d->world, index);
+    spec.launch = world_stage(d->world, index, from->truth.launch, false);
+    spec.save = world_stage(d->world, index, from->truth.save, true);
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {
@@ -66,6 +68,8 @@ static int offer_started(struct driver *d, uint32_t index)
         out->start = d->now;
     bars_close(d, index);
     bars_open(d, a->slot, 0);
+    stage_idle_end(d, index);
+    a->save_end = a->used = 0;
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
     observer_started(d->observer, index, d->now);
@@ -104,6 +108,10 @@ static int offer_ended(struct driver *d, uint32_t index, bool failed)
     struct actor *a = &d->actors[index];
     struct event event = { .kind = EVENT_ENDED, .fail = FAIL_NONE, .progress = PROGRESS_OWN };
 
+    if (!a->told)
+        stage_last_use(d, index);
+    a->true_end = a->told ? a->true_end : 0;
+    a->told = false;
     actor_settle(d, a);
     a->running = false;
     bars_close(d, index);
@@ -134,7 +142,14 @@ int answer_due(struct driver *d)
             break;
         case DUE_END:
         case DUE_FAIL:
-            r = offer_ended(d, index, d->actors[index].due == DUE_FAIL);
+            if (!stage_unreported(d, index))
+                r = offer_ended(d, index, d->actors[index].due == DUE_FAIL);
+            break;
+        case DUE_SAVE:
+            stage_save(d, index);
+            break;
+        case DUE_IDLE:
+            r = stage_idle(d, index);
             break;
         case DUE_NOTHING:
             heap_clear(&d->heap, index);
@@ -228,7 +243,7 @@ void answer_collect(struct driver *d, uint32_t index)
         out->waited[job->reason] += now - job->state_since;
     else if (job->state == JOB_CLAIMING)
         out->waited[REASON_PREEMPTING] += now - job->state_since;
-    out->run = job->ran;
+    out->run = a->used ? a->used : job->ran;
     if (job->spec.gpus_min != job->spec.gpus_max)
         out->service = job->attained; /* its size may have changed */
     out->promise = job->promise;
@@ -256,7 +271,7 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
 {
     struct actor *a = &d->actors[index];
     struct world_shape shape = shape_of(d, a->slot);
-    usec_t cost = world_cost(d->world, index, kind, &shape);
+    usec_t cost = world_cost(d->world, index, kind, &shape) + (kind == WORLD_MIGRATE ? 0 : stage_launch(d, index));
 
     actor_settle(d, a);
     a->running = false;
@@ -278,6 +293,7 @@ static int on_stop(struct driver *d, uint32_t index)
     /* A start that is cut short costs only what was spent of it. */
     if (a->due == DUE_STARTED && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
+    stage_idle_begin(d, a->slot);
     actor_settle(d, a);
     a->running = false;
     bars_close(d, index);
@@ -298,6 +314,7 @@ static int on_kill(struct driver *d, uint32_t index)
 
     if ((a->due == DUE_STARTED || a->due == DUE_STOPPED) && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
+    a->prepared = a->told = false;
     actor_settle(d, a);
     a->running = false;
     bars_close(d, index);
@@ -344,7 +361,7 @@ static void on_decision(struct driver *d, const struct decision *decision, const
         uint32_t index = d->actor_of_slot[decision->job];
         struct job_result *out = &d->result->jobs[index];
 
-        out->end = d->now;
+        out->end = d->actors[index].true_end ? d->actors[index].true_end : d->now;
         out->outcome = decision->kind == DECISION_END ? OUTCOME_DONE : OUTCOME_FAILED;
     }
 }
@@ -396,6 +413,9 @@ int answer_outbox(struct driver *d, const struct outbox *out)
             break;
         case EFFECT_FORGET:
             on_forget(d, index);
+            break;
+        case EFFECT_PREPARE:
+            stage_prepare(d, index);
             break;
         case EFFECT_SOLVE:
             r = on_solve(d, out, &out->effects[i]);

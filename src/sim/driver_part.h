@@ -4,9 +4,11 @@
  * sees them), driver_answer.c (what the world answers to the core), driver_series.c (what is kept for the report).
  */
 #include "base/heap.h"
+#include "base/rng.h"
+#include "model/measure.h"
 #include "sim/driver.h"
 
-enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL };
+enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE };
 
 /* One job of the trace as the world sees it. */
 struct actor {
@@ -18,6 +20,10 @@ struct actor {
     usec_t progress; /* true progress, in nominal run time */
     usec_t saved;    /* of it, what a crash cannot take */
     usec_t charged;  /* when an event last cost it something, or it began to run */
+    usec_t prepared_at, save_end, true_end;
+    usec_t used;   /* time it used its GPUs, once that is over; 0: as the core counts it */
+    bool prepared; /* launched before its GPUs were free, since prepared_at */
+    bool told;     /* over at true_end, and the node's heartbeat is awaited */
     ppm_t rate;
     struct world_pace pace; /* where the world counts progress so */
 };
@@ -42,8 +48,9 @@ struct driver {
     bool has_fault;
     uint32_t *touched; /* jobs whose speed may have changed */
     size_t touched_count;
-    bool sharing;    /* some job shares a GPU */
-    int64_t *answer; /* room for what a computation gives; taken when the first is asked for */
+    bool sharing;       /* some job shares a GPU */
+    usec_t *idle_since; /* by GPU: last use of it; 0: in use, or never used */
+    int64_t *answer;    /* room for what a computation gives; taken when the first is asked for */
     uint64_t ended, events;
     usec_t now;
 };
@@ -63,6 +70,16 @@ void actor_settle(struct driver *d, struct actor *a);
 void actor_due(struct driver *d, uint32_t index, enum due due, usec_t at);
 void actor_plan_end(struct driver *d, uint32_t index);
 void actor_touch_neighbours(struct driver *d, uint32_t slot);
+
+/* driver_stage.c */
+usec_t stage_launch(struct driver *d, uint32_t index); /* what is left of it; forgets that it was prepared */
+void stage_prepare(struct driver *d, uint32_t index);
+void stage_save(struct driver *d, uint32_t index);
+int stage_idle(struct driver *d, uint32_t index);
+bool stage_unreported(struct driver *d, uint32_t index);
+void stage_last_use(struct driver *d, uint32_t index);
+void stage_idle_begin(struct driver *d, uint32_t slot);
+void stage_idle_end(struct driver *d, uint32_t index);
 
 /* driver_answer.c */
 int answer_due(struct driver *d);

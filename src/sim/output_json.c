@@ -110,6 +110,9 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     json_write_u64(json, "nodes", run->node_count);
     put_summary(json, &run->summary);
     put_told(json, run);
+    json_write_u64(json, "idle_gaps", run->idle_gaps);
+    put_real(json, "avg_idle_gap_seconds",
+             run->idle_gaps ? (double)run->idle_gap / (double)USEC_SEC / (double)run->idle_gaps : 0);
     json_write_object(json, "wait_seconds_by_reason");
     for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         put_real(json, reason_name((enum reason)reason), waits->by_reason[reason]);

@@ -11,7 +11,7 @@
 #include "sim/world_math.h"
 #include "sim/world_part.h"
 
-enum { STREAM_ESTIMATE = 0x455354 };
+enum { STREAM_ESTIMATE = 0x455354, STREAM_LAUNCH = 0x4c41554e, STREAM_SAVE = 0x53415645 };
 
 int32_t world_nodes_fewest(const struct world *world, int32_t gpus, uint16_t sku)
 {
@@ -116,4 +116,16 @@ usec_t world_estimate(const struct world *world, uint32_t job)
     reach = math_log2((uint64_t)(PPM_ONE + world->config.estimate_error)) - math_log2((uint64_t)PPM_ONE);
     estimate = math_exp2(world_work(world, job), (int64_t)rng_below(&rng, (uint64_t)(2 * reach + 1)) - reach);
     return estimate > 0 ? estimate : 1;
+}
+
+usec_t world_stage(const struct world *world, uint32_t job, usec_t truth, bool save)
+{
+    struct rng rng =
+        math_stream(world->config.seed, save ? STREAM_SAVE : STREAM_LAUNCH, (uint64_t)world->trace->jobs[job].spec.id);
+    int64_t reach;
+
+    if (!world->config.stage_error || truth == 0)
+        return truth;
+    reach = math_log2((uint64_t)(PPM_ONE + world->config.stage_error)) - math_log2((uint64_t)PPM_ONE);
+    return math_exp2(truth, (int64_t)rng_below(&rng, (uint64_t)(2 * reach + 1)) - reach);
 }

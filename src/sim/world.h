@@ -89,6 +89,9 @@ struct world_config {
     enum world_keep keep; /* what a planned stop keeps */
     ppm_t estimate_error; /* 300000 = up to 30 % off */
     enum world_slowdown slowdown;
+    ppm_t stage_error;             /* predicted times to launch and to save are wrong by a factor up to 1 + this */
+    usec_t heartbeat;              /* of a node, which is when the end of a job is told; 0 = at once */
+    usec_t idle_after;             /* a GPU must be idle so long until it is noticed */
     usec_t reports;                /* between two reports of a job, for policies that learn; 0 = none */
     ppm_t loss_noise, speed_noise; /* standard deviation of what is reported */
     ppm_t spikes;                  /* losses that are far off */
@@ -172,6 +175,9 @@ usec_t world_rework(const struct world *world, uint32_t job);
 
 /* What the user says the job will take: its work, wrong by the configured error, fixed by (seed, job). */
 usec_t world_estimate(const struct world *world, uint32_t job);
+
+/* What is predicted of a stage (launch, or save) that takes so long; fixed by (seed, job). */
+usec_t world_stage(const struct world *world, uint32_t job, usec_t truth, bool save);
 
 /* The next change of health, in order of time, ties by (node, gpu); one that lies before `from` is given at `from`.
  * Each call takes one. False: nothing more will break. */

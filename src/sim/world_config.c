@@ -18,6 +18,9 @@ const struct world_param world_params[] = {
     { "checkpoint-cost", "time", "0", "what one periodic checkpoint takes" },
     { "keep", "all|checkpoint|none", "all", "progress that survives a planned stop" },
     { "estimate-error", "ratio", "0", "users' run times are wrong by a factor up to 1 + this, either way" },
+    { "stage-error", "ratio", "0", "predicted times to launch and to save are wrong by a factor up to 1 + this" },
+    { "heartbeat", "time", "none", "the end of a job is told with the next heartbeat of its node; none: at once" },
+    { "idle-after", "time", "2s", "until it is noticed that a job no longer uses its GPUs" },
     { "speed", "FILE|DIR[:kind]", "", "table of speeds by model, GPU type, count and placement" },
     { "pairs", "FILE|DIR[:kind]", "", "table of speeds of two jobs on one GPU" },
     { "slowdown", "none|philly", "none", "speed of a job spread over more nodes than it needs" },
@@ -37,6 +40,7 @@ void world_config_init(struct world_config *config)
 {
     *config = (struct world_config){ .mttr = USEC_HOUR,
                                      .gpu_mttr = 4 * USEC_HOUR,
+                                     .idle_after = 2 * USEC_SEC,
                                      .reports = 2 * USEC_MIN,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
@@ -181,14 +185,21 @@ static int set_key(struct world_config *config, const char *key, const char *val
         const char *name;
         usec_t *span;
     } spans[] = {
-        { "checkpoint", &config->checkpoint }, { "mtbf", &config->mtbf },         { "mttr", &config->mttr },
-        { "reports", &config->reports },       { "gpu-mtbf", &config->gpu_mtbf }, { "gpu-mttr", &config->gpu_mttr },
+        { "checkpoint", &config->checkpoint },
+        { "mtbf", &config->mtbf },
+        { "mttr", &config->mttr },
+        { "reports", &config->reports },
+        { "heartbeat", &config->heartbeat },
+        { "idle-after", &config->idle_after },
+        { "gpu-mtbf", &config->gpu_mtbf },
+        { "gpu-mttr", &config->gpu_mttr },
     };
     const struct {
         const char *name;
         ppm_t *ratio;
     } ratios[] = {
         { "estimate-error", &config->estimate_error },
+        { "stage-error", &config->stage_error },
         { "loss-noise", &config->loss_noise },
         { "speed-noise", &config->speed_noise },
         { "spikes", &config->spikes },

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "solve/gga_plan.h"
+#include "solve/gga_draft.h"
 
 enum { POPULATION_LEAST = 16, POPULATION_MOST = 64, TRIES = 3, TOURNAMENT = 3, NEWCOMER_TASKS = 256 };
 
@@ -25,8 +25,8 @@ struct gga_island {
     const struct gga_problem *problem;
     struct gga_params params;
     struct kit kit;
-    struct plan *now, *then; /* two populations of `size` */
-    struct plan child;       /* what a crossover or mutation is tried on */
+    struct draft *now, *then; /* two populations of `size` */
+    struct draft child;       /* what a crossover or mutation is tried on */
     uint32_t size, best;
 };
 
@@ -55,8 +55,8 @@ size_t gga_island_size(const struct gga_problem *p, const struct gga_params *par
 {
     size_t plans = 2 * (size_t)population(p, params);
 
-    return aligned(sizeof(struct gga_island)) + aligned(kit_bytes(p)) + aligned(plans * sizeof(struct plan)) +
-           (plans + 1) * plan_bytes(p);
+    return aligned(sizeof(struct gga_island)) + aligned(draft_kit_bytes(p)) + aligned(plans * sizeof(struct draft)) +
+           (plans + 1) * draft_bytes(p);
 }
 
 /* ---- the first population ---- */
@@ -72,21 +72,21 @@ static void shuffle(struct rng *rng, uint32_t *list, uint32_t count)
 }
 
 /* The first is best fit in order, on every island; about a tenth best fit, four tenths first fit, half random fit. */
-static int seed_plan(struct gga_island *island, uint32_t number, struct plan *plan)
+static int seed_plan(struct gga_island *island, uint32_t number, struct draft *plan)
 {
     struct kit *kit = &island->kit;
     uint32_t part = number * 10 / island->size;
     enum fill how = part == 0 ? FILL_BEST : part < 5 ? FILL_FIRST : FILL_RANDOM;
 
     for (int i = 0; i < TRIES; i++) {
-        plan_clear(kit, plan);
+        draft_clear(kit, plan);
         if (number > 0 || i > 0)
             shuffle(&kit->rng, kit->lost, kit->lost_count);
-        if (gga_fill(kit, plan, how) == 0) {
-            plan_settle(kit, plan);
+        if (draft_fill(kit, plan, how) == 0) {
+            draft_settle(kit, plan);
             return 0;
         }
-        plan_forget(kit);
+        draft_forget(kit);
     }
     return -1;
 }
@@ -108,34 +108,34 @@ struct gga_island *gga_island_new(const struct gga_problem *p, const struct gga_
 
     assert(p->task_count > 0);
     *island = (struct gga_island){ .problem = p, .params = *params, .size = population(p, params) };
-    kit_bind(p, at, &island->kit);
-    at += aligned(kit_bytes(p));
+    draft_kit_bind(p, at, &island->kit);
+    at += aligned(draft_kit_bytes(p));
     rng_seed(&island->kit.rng, rng_mix(params->seed + 0x9e3779b97f4a7c15ULL * (number + 1)));
-    island->now = (struct plan *)(void *)at;
+    island->now = (struct draft *)(void *)at;
     island->then = island->now + island->size;
-    at += aligned(2 * island->size * sizeof(struct plan));
-    for (uint32_t i = 0; i < 2 * island->size; i++, at += plan_bytes(p))
-        plan_bind(p, at, &island->now[i]);
-    plan_bind(p, at, &island->child);
+    at += aligned(2 * island->size * sizeof(struct draft));
+    for (uint32_t i = 0; i < 2 * island->size; i++, at += draft_bytes(p))
+        draft_bind(p, at, &island->now[i]);
+    draft_bind(p, at, &island->child);
     for (uint32_t i = 0; i < island->size; i++)
         if (seed_plan(island, i, &island->now[found]) == 0)
             found++;
     if (found == 0)
         return NULL;
     for (uint32_t i = found; i < island->size; i++)
-        plan_copy(p, &island->now[i], &island->now[i % found]);
+        draft_copy(p, &island->now[i], &island->now[i % found]);
     find_best(island);
     return island;
 }
 
 /* ---- generations ---- */
 
-static const struct plan *winner(struct gga_island *island)
+static const struct draft *winner(struct gga_island *island)
 {
-    const struct plan *best = NULL;
+    const struct draft *best = NULL;
 
     for (int i = 0; i < TOURNAMENT; i++) {
-        const struct plan *other = &island->now[rng_below(&island->kit.rng, island->size)];
+        const struct draft *other = &island->now[rng_below(&island->kit.rng, island->size)];
 
         if (!best || other->total < best->total)
             best = other;
@@ -144,7 +144,7 @@ static const struct plan *winner(struct gga_island *island)
 }
 
 /* The groups of the donor that hold one of its jobs, at most three, replace those nodes' groups in the child. */
-static void crossover(struct gga_island *island, struct plan *child, const struct plan *donor)
+static void crossover(struct gga_island *island, struct draft *child, const struct draft *donor)
 {
     const struct gga_problem *p = island->problem;
     struct kit *kit = &island->kit;
@@ -161,16 +161,16 @@ static void crossover(struct gga_island *island, struct plan *child, const struc
     }
     for (uint32_t i = 0; i < count; i++)
         while (child->head[nodes[i]] != TASK_NONE)
-            plan_drop(kit, child, child->head[nodes[i]]);
+            draft_drop(kit, child, child->head[nodes[i]]);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t t = donor->head[nodes[i]]; t != TASK_NONE; t = donor->next[t]) {
             if (child->place[t] != NODE_NONE)
-                plan_drop(kit, child, t);
-            plan_put(kit, child, t, nodes[i]);
+                draft_drop(kit, child, t);
+            draft_put(kit, child, t, nodes[i]);
         }
 }
 
-static void dissolve(struct gga_island *island, struct plan *child, uint32_t node, bool whole)
+static void dissolve(struct gga_island *island, struct draft *child, uint32_t node, bool whole)
 {
     const struct gga_problem *p = island->problem;
     struct kit *kit = &island->kit;
@@ -179,14 +179,14 @@ static void dissolve(struct gga_island *island, struct plan *child, uint32_t nod
         uint32_t task = child->head[node];
         const struct net_job *job = &p->jobs[p->job_of[task]];
 
-        plan_drop(kit, child, task);
+        draft_drop(kit, child, task);
         for (uint32_t t = job->first; whole && t < job->first + job->servers + job->workers; t++)
             if (child->place[t] != NODE_NONE)
-                plan_drop(kit, child, t);
+                draft_drop(kit, child, t);
     }
 }
 
-static void mutate(struct gga_island *island, struct plan *child)
+static void mutate(struct gga_island *island, struct draft *child)
 {
     const struct gga_problem *p = island->problem;
     struct rng *rng = &island->kit.rng;
@@ -202,45 +202,45 @@ static void mutate(struct gga_island *island, struct plan *child)
 }
 
 /* A child of two parents; a copy of the first when nothing valid comes of it. */
-static void breed(struct gga_island *island, struct plan *out)
+static void breed(struct gga_island *island, struct draft *out)
 {
     const struct gga_problem *p = island->problem;
-    const struct plan *a = winner(island), *b = winner(island);
+    const struct draft *a = winner(island), *b = winner(island);
     struct kit *kit = &island->kit;
-    struct plan *child = &island->child;
+    struct draft *child = &island->child;
 
     for (int try = 0; try < TRIES; try++) {
         bool crossed = rng_below(&kit->rng, 100) < island->params.crossover && a != b;
         static const enum fill ways[] = { FILL_RANDOM, FILL_NEAR, FILL_BEST, FILL_BEST };
 
-        plan_copy(p, child, a);
+        draft_copy(p, child, a);
         if (crossed)
             crossover(island, child, b);
         if (!crossed || rng_below(&kit->rng, 100) < island->params.mutation)
             mutate(island, child);
         shuffle(&kit->rng, kit->lost, kit->lost_count);
-        if (gga_fill(kit, child, ways[rng_below(&kit->rng, 4)]) == 0) {
-            plan_settle(kit, child);
-            plan_copy(p, out, child);
+        if (draft_fill(kit, child, ways[rng_below(&kit->rng, 4)]) == 0) {
+            draft_settle(kit, child);
+            draft_copy(p, out, child);
             return;
         }
-        plan_forget(kit);
+        draft_forget(kit);
     }
-    plan_copy(p, out, a);
+    draft_copy(p, out, a);
 }
 
-static void newcomer(struct gga_island *island, struct plan *out)
+static void newcomer(struct gga_island *island, struct draft *out)
 {
     struct kit *kit = &island->kit;
-    struct plan *child = &island->child;
+    struct draft *child = &island->child;
 
-    plan_clear(kit, child);
+    draft_clear(kit, child);
     shuffle(&kit->rng, kit->lost, kit->lost_count);
-    if (gga_fill(kit, child, rng_below(&kit->rng, 2) ? FILL_BEST : FILL_RANDOM) == 0) {
-        plan_settle(kit, child);
-        plan_copy(island->problem, out, child);
+    if (draft_fill(kit, child, rng_below(&kit->rng, 2) ? FILL_BEST : FILL_RANDOM) == 0) {
+        draft_settle(kit, child);
+        draft_copy(island->problem, out, child);
     } else {
-        plan_forget(kit);
+        draft_forget(kit);
     }
 }
 
@@ -250,11 +250,11 @@ void gga_island_run(struct gga_island *island, uint32_t generations)
     uint32_t kept = 1 + island->size * island->params.survivors / 100;
 
     for (uint32_t g = 0; g < generations; g++) {
-        struct plan *swap = island->now;
+        struct draft *swap = island->now;
 
-        plan_copy(p, &island->then[0], &island->now[island->best]);
+        draft_copy(p, &island->then[0], &island->now[island->best]);
         for (uint32_t i = 1; i < kept; i++)
-            plan_copy(p, &island->then[i], &island->now[rng_below(&island->kit.rng, island->size)]);
+            draft_copy(p, &island->then[i], &island->now[rng_below(&island->kit.rng, island->size)]);
         for (uint32_t i = kept; i < island->size; i++)
             breed(island, &island->then[i]);
         /* A newcomer that is nobody's child, where making one is cheap. */
@@ -277,7 +277,7 @@ void gga_migrate(struct gga_island *const *islands, uint32_t count)
         for (uint32_t k = 1; k < to->size; k++)
             if (to->now[k].total > to->now[worst].total)
                 worst = k;
-        plan_copy(from->problem, &to->now[worst], &from->now[from->best]);
+        draft_copy(from->problem, &to->now[worst], &from->now[from->best]);
         find_best(to);
     }
 }
@@ -292,25 +292,25 @@ double gga_best(const struct gga_island *island, const uint32_t **ret_place)
 
 size_t gga_work_size(const struct gga_problem *p)
 {
-    return aligned(kit_bytes(p)) + plan_bytes(p);
+    return aligned(draft_kit_bytes(p)) + draft_bytes(p);
 }
 
 int gga_best_fit(const struct gga_problem *p, uint32_t *ret_place, void *work)
 {
-    struct plan plan;
+    struct draft plan;
     struct kit kit;
 
-    kit_bind(p, work, &kit);
-    plan_bind(p, (char *)work + aligned(kit_bytes(p)), &plan);
-    plan_clear(&kit, &plan);
+    draft_kit_bind(p, work, &kit);
+    draft_bind(p, (char *)work + aligned(draft_kit_bytes(p)), &plan);
+    draft_clear(&kit, &plan);
     for (uint32_t j = 0; j < p->job_count; j++)
-        if (plan_fill_job(&kit, &plan, j) < 0)
+        if (draft_fill_job(&kit, &plan, j) < 0)
             return -1;
     memcpy(ret_place, plan.place, p->task_count * sizeof(*ret_place));
     return 0;
 }
 
-static bool valid(const struct gga_problem *p, const uint32_t *place, struct plan *plan)
+static bool valid(const struct gga_problem *p, const uint32_t *place, struct draft *plan)
 {
     for (uint32_t t = 0; t < p->task_count; t++) {
         const struct net_job *job = &p->jobs[p->job_of[t]];
@@ -329,14 +329,14 @@ static bool valid(const struct gga_problem *p, const uint32_t *place, struct pla
 
 double gga_objective(const struct gga_problem *p, const uint32_t *place, void *work)
 {
-    struct plan plan;
+    struct draft plan;
     struct kit kit;
     uint32_t nodes = 0;
     double sum = 0;
 
-    kit_bind(p, work, &kit);
-    plan_bind(p, (char *)work + aligned(kit_bytes(p)), &plan);
-    plan_clear(&kit, &plan);
+    draft_kit_bind(p, work, &kit);
+    draft_bind(p, (char *)work + aligned(draft_kit_bytes(p)), &plan);
+    draft_clear(&kit, &plan);
     if (!valid(p, place, &plan))
         return INFINITY;
     for (uint32_t n = 0; n < p->map->nodes; n++) {

@@ -279,6 +279,10 @@ static int job_word(const struct line *line, struct trace_job *job, const char *
 
     if ((value = value_of(word, "run")))
         return read_span(line, value, &job->truth.duration);
+    if ((value = value_of(word, "launch")))
+        return read_span(line, value, &job->truth.launch);
+    if ((value = value_of(word, "save")))
+        return read_span(line, value, &job->truth.save);
     if ((value = value_of(word, "estimate")))
         return read_span(line, value, &job->spec.estimate);
     if ((value = value_of(word, "limit")))

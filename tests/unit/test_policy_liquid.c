@@ -92,7 +92,8 @@ static struct figures run(const char *policy, const char *place, const char *spe
     return figures;
 }
 
-/* Over 1,000 orders, in five lots of 200: mean completion 646, 634, 613 and 531 s in the notes on the paper's artifact. */
+/* Over 1,000 orders, in five lots of 200: mean completion 646, 634, 613 and 531 s in the notes on the paper's artifact.
+ */
 static void published_workload(void **state)
 {
     static const char *const places[] = { "random", "spread", "pack", "liquid" };
@@ -127,6 +128,111 @@ static void published_workload(void **state)
     assert_true(jct[1] > 618 && jct[1] < 650);
     assert_true(jct[2] > 598 && jct[2] < 628);
     assert_true(jct[3] > 518 && jct[3] < 544);
+}
+
+/* ---- gaps between jobs ---- */
+
+enum { GAP_JOBS = 80 };
+
+struct gap {
+    double mean, jct;
+    uint64_t count, digest;
+};
+
+/* 80 jobs of one GPU that are there from the start, on four GPUs: back to back. */
+static struct gap run_gaps(const struct setting *settings, size_t count, usec_t stage, int estimate, uint64_t seed)
+{
+    struct scenario_request request = { "liquid", settings, count };
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct scenario scenario;
+    struct run_result result = { 0 };
+    struct error err = { 0 };
+    struct gap gap;
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    for (uint32_t i = 0; i < GAP_JOBS; i++) {
+        struct trace_job job;
+
+        trace_job_init(&job);
+        job.spec.id = i;
+        job.truth.duration = (usec_t)(200 + rng_below(&rng, 700)) * USEC_SEC;
+        job.truth.launch = job.truth.save = stage;
+        job.spec.estimate = estimate == 0 ? 0 : estimate > 0 ? 2 * job.truth.duration : job.truth.duration / 2;
+        assert_int_equal(trace_add(&trace, &job), 0);
+    }
+    assert_int_equal(cluster_parse("1x4", &cluster, &err), 0);
+    if (scenario_init(&scenario, &cluster, &trace, &request, &err) < 0)
+        fail_msg("%s", err.text);
+    scenario.driver.reload_every = seed == 1 && count == 1 ? 5 : 0; /* restarts of the controller change nothing */
+    if (scenario_run(&scenario, seed, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(result.summary.finished, GAP_JOBS);
+    gap = (struct gap){ (double)result.idle_gap / (double)result.idle_gaps / (double)USEC_SEC, result.summary.avg_jct,
+                        result.idle_gaps, result.summary.digest };
+    run_result_done(&result);
+    scenario_done(&scenario);
+    trace_done(&trace);
+    cluster_spec_done(&cluster);
+    return gap;
+}
+
+/* Jobs that launch and save for 30 s each: four fifths of the idle time are gone, and more. */
+static void prestart_closes_gaps(void **state)
+{
+    const struct setting on[] = { { "prestart", "on" } };
+    double before = 0, after = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct gap off = run_gaps(NULL, 0, 30 * USEC_SEC, 0, seed), early = run_gaps(on, 1, 30 * USEC_SEC, 0, seed);
+
+        assert_int_equal(off.count, GAP_JOBS - 4);
+        assert_int_equal(early.count, GAP_JOBS - 4);
+        assert_true(early.mean <= 0.2 * off.mean);
+        assert_true(early.jct < off.jct);
+        before += off.mean / 5;
+        after += early.mean / 5;
+    }
+    print_message("# idle between jobs %.1f s, with prestart %.1f s: %.1f %% less\n", before, after,
+                  100 * (1 - after / before));
+}
+
+/* Predictions of all stages wrong by up to a factor of two, at random; run times twice, or half, what they are. */
+static void wrong_predictions_cost_nothing(void **state)
+{
+    const struct setting wrong[] = { { "stage-error", "1" }, { "estimate-error", "1" }, { "prestart", "on" } };
+    const struct setting on[] = { { "prestart", "on" }, { "stage-error", "1" } };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct gap off = run_gaps(NULL, 0, 30 * USEC_SEC, 0, seed);
+        struct gap drawn = run_gaps(wrong, 3, 30 * USEC_SEC, 0, seed);
+        struct gap twice = run_gaps(on, 2, 30 * USEC_SEC, 1, seed), half = run_gaps(on, 2, 30 * USEC_SEC, -1, seed);
+
+        print_message("# mean completion %.0f s; early: drawn %.0f, twice %.0f, half %.0f\n", off.jct, drawn.jct,
+                      twice.jct, half.jct);
+        assert_true(drawn.jct <= off.jct);
+        assert_true(twice.jct <= off.jct);
+        assert_true(half.jct <= off.jct);
+    }
+}
+
+/* What is told at once leaves no gap; heartbeats cost half a beat. */
+static void events_beat_heartbeats(void **state)
+{
+    const struct setting beat[] = { { "heartbeat", "5s" } };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct gap events = run_gaps(NULL, 0, 0, 0, seed), beats = run_gaps(beat, 1, 0, 0, seed);
+
+        assert_true(events.mean < 0.5);
+        assert_true(beats.mean > 1.5 && beats.mean < 3.5);
+        if (seed == 1)
+            print_message("# idle between jobs: events %.2f s, heartbeats of 5 s %.2f s\n", events.mean, beats.mean);
+    }
 }
 
 /* ---- by buckets, and node by node ---- */
@@ -244,8 +350,9 @@ static void buckets_are_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_workload),
-        cmocka_unit_test(buckets_are_enough),
+        cmocka_unit_test(published_workload),     cmocka_unit_test(buckets_are_enough),
+        cmocka_unit_test(prestart_closes_gaps),   cmocka_unit_test(wrong_predictions_cost_nothing),
+        cmocka_unit_test(events_beat_heartbeats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

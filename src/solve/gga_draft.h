@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* gga_plan.h - one individual of the search, changed task by task; the inside of gga.c and gga_plan.c.
+/* gga_draft.h - one individual of the search, changed task by task; the inside of gga.c and gga_draft.c.
  *
  * The tasks on a node are a list in the order of the batch, so that the load each of them sees is told by its place in
  * it. What changed is noted, and only its terms are computed anew. All of a plan is one block of memory, to be copied
@@ -11,7 +11,7 @@
 #define TASK_NONE UINT32_MAX
 #define NODE_NONE UINT32_MAX
 
-struct plan {
+struct draft {
     double *node_term;      /* load terms of the tasks on a node */
     double *job_term;       /* cost and nodes of a job */
     double *room;           /* bandwidth left on a node; NULL: not limited */
@@ -31,29 +31,29 @@ struct kit {
     uint32_t node_count, job_count, lost_count;
 };
 
-size_t plan_bytes(const struct gga_problem *problem);
-void plan_bind(const struct gga_problem *problem, void *block, struct plan *plan);
-void plan_copy(const struct gga_problem *problem, struct plan *to, const struct plan *from);
-void plan_clear(struct kit *kit, struct plan *plan);
+size_t draft_bytes(const struct gga_problem *problem);
+void draft_bind(const struct gga_problem *problem, void *block, struct draft *plan);
+void draft_copy(const struct gga_problem *problem, struct draft *to, const struct draft *from);
+void draft_clear(struct kit *kit, struct draft *plan);
 
-size_t kit_bytes(const struct gga_problem *problem);
-void kit_bind(const struct gga_problem *problem, void *memory, struct kit *kit);
+size_t draft_kit_bytes(const struct gga_problem *problem);
+void draft_kit_bind(const struct gga_problem *problem, void *memory, struct kit *kit);
 
-bool plan_fits(const struct kit *kit, const struct plan *plan, uint32_t task, uint32_t node);
-void plan_put(struct kit *kit, struct plan *plan, uint32_t task, uint32_t node);
+bool draft_fits(const struct kit *kit, const struct draft *plan, uint32_t task, uint32_t node);
+void draft_put(struct kit *kit, struct draft *plan, uint32_t task, uint32_t node);
 
 /* Takes the task off its node and notes it as lost. */
-void plan_drop(struct kit *kit, struct plan *plan, uint32_t task);
+void draft_drop(struct kit *kit, struct draft *plan, uint32_t task);
 
 /* Puts what was lost somewhere: how, and -1 when something fits nowhere. */
 enum fill { FILL_FIRST, FILL_RANDOM, FILL_NEAR, FILL_BEST };
-int gga_fill(struct kit *kit, struct plan *plan, enum fill how);
+int draft_fill(struct kit *kit, struct draft *plan, enum fill how);
 
 /* One whole job by best fit; none of its tasks has a place. */
-int plan_fill_job(struct kit *kit, struct plan *plan, uint32_t job);
+int draft_fill_job(struct kit *kit, struct draft *plan, uint32_t job);
 
 /* Brings the terms of what changed, and the total, up to date. */
-void plan_settle(struct kit *kit, struct plan *plan);
+void draft_settle(struct kit *kit, struct draft *plan);
 
 /* The plan under change is not wanted any more. */
-void plan_forget(struct kit *kit);
+void draft_forget(struct kit *kit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gga_plan.c - see gga_plan.h. */
-#include "solve/gga_plan.h"
+/* gga_draft.c - see gga_draft.h. */
+#include "solve/gga_draft.h"
 
 #include <assert.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const struct net_job *job_of(const struct gga_problem *p, uint32_t task)
 
 /* ---- memory ---- */
 
-size_t plan_bytes(const struct gga_problem *p)
+size_t draft_bytes(const struct gga_problem *p)
 {
     size_t nodes = p->map->nodes, bytes;
 
@@ -28,7 +28,7 @@ size_t plan_bytes(const struct gga_problem *p)
     return (bytes + 7) / 8 * 8;
 }
 
-void plan_bind(const struct gga_problem *p, void *block, struct plan *plan)
+void draft_bind(const struct gga_problem *p, void *block, struct draft *plan)
 {
     plan->node_term = block;
     plan->job_term = plan->node_term + p->map->nodes;
@@ -40,13 +40,13 @@ void plan_bind(const struct gga_problem *p, void *block, struct plan *plan)
     plan->total = 0;
 }
 
-void plan_copy(const struct gga_problem *p, struct plan *to, const struct plan *from)
+void draft_copy(const struct gga_problem *p, struct draft *to, const struct draft *from)
 {
-    memcpy(to->node_term, from->node_term, plan_bytes(p));
+    memcpy(to->node_term, from->node_term, draft_bytes(p));
     to->total = from->total;
 }
 
-size_t kit_bytes(const struct gga_problem *p)
+size_t draft_kit_bytes(const struct gga_problem *p)
 {
     const struct net_map *map = p->map;
     size_t words = 3 * (size_t)map->nodes + map->racks + map->domains + p->job_count;
@@ -56,12 +56,12 @@ size_t kit_bytes(const struct gga_problem *p)
     return words * sizeof(uint32_t) + 2 * (size_t)map->nodes + p->job_count + 16;
 }
 
-void kit_bind(const struct gga_problem *p, void *memory, struct kit *kit)
+void draft_kit_bind(const struct gga_problem *p, void *memory, struct kit *kit)
 {
     const struct net_map *map = p->map;
     uint32_t *at = memory;
 
-    memset(memory, 0, kit_bytes(p));
+    memset(memory, 0, draft_kit_bytes(p));
     kit->problem = p;
     kit->scratch.node = at;
     kit->scratch.any = kit->scratch.node + map->nodes;
@@ -78,11 +78,11 @@ void kit_bind(const struct gga_problem *p, void *memory, struct kit *kit)
     kit->node_count = kit->job_count = kit->lost_count = 0;
 }
 
-void plan_clear(struct kit *kit, struct plan *plan)
+void draft_clear(struct kit *kit, struct draft *plan)
 {
     const struct gga_problem *p = kit->problem;
 
-    memset(plan->node_term, 0, plan_bytes(p));
+    memset(plan->node_term, 0, draft_bytes(p));
     for (uint32_t n = 0; n < p->map->nodes; n++) {
         plan->head[n] = TASK_NONE;
         plan->used[n] = p->used[n];
@@ -112,7 +112,7 @@ static void touch(struct kit *kit, uint32_t task, uint32_t node)
     }
 }
 
-bool plan_fits(const struct kit *kit, const struct plan *plan, uint32_t task, uint32_t node)
+bool draft_fits(const struct kit *kit, const struct draft *plan, uint32_t task, uint32_t node)
 {
     const struct gga_problem *p = kit->problem;
     const struct net_job *job = job_of(p, task);
@@ -122,7 +122,7 @@ bool plan_fits(const struct kit *kit, const struct plan *plan, uint32_t task, ui
            (!plan->room || plan->room[node] >= net_traffic(job, p->is_server[task]));
 }
 
-void plan_put(struct kit *kit, struct plan *plan, uint32_t task, uint32_t node)
+void draft_put(struct kit *kit, struct draft *plan, uint32_t task, uint32_t node)
 {
     const struct gga_problem *p = kit->problem;
     uint32_t *at = &plan->head[node];
@@ -139,7 +139,7 @@ void plan_put(struct kit *kit, struct plan *plan, uint32_t task, uint32_t node)
     touch(kit, task, node);
 }
 
-void plan_drop(struct kit *kit, struct plan *plan, uint32_t task)
+void draft_drop(struct kit *kit, struct draft *plan, uint32_t task)
 {
     const struct gga_problem *p = kit->problem;
     uint32_t node = plan->place[task], *at = &plan->head[node];
@@ -157,21 +157,21 @@ void plan_drop(struct kit *kit, struct plan *plan, uint32_t task)
 
 /* ---- where it goes ---- */
 
-static uint32_t find_from(const struct kit *kit, const struct plan *plan, uint32_t task, uint32_t start)
+static uint32_t find_from(const struct kit *kit, const struct draft *plan, uint32_t task, uint32_t start)
 {
     uint32_t nodes = kit->problem->map->nodes;
 
     for (uint32_t i = 0; i < nodes; i++) {
         uint32_t n = start + i < nodes ? start + i : start + i - nodes;
 
-        if (plan_fits(kit, plan, task, n))
+        if (draft_fits(kit, plan, task, n))
             return n;
     }
     return NODE_NONE;
 }
 
 /* What a task on this node adds to the objective, about: a ring is taken for a star around its nearest part. */
-static double price(const struct kit *kit, const struct plan *plan, uint32_t task, uint32_t node)
+static double price(const struct kit *kit, const struct draft *plan, uint32_t task, uint32_t node)
 {
     const struct gga_problem *p = kit->problem;
     const struct net_job *job = job_of(p, task);
@@ -197,7 +197,7 @@ static double price(const struct kit *kit, const struct plan *plan, uint32_t tas
 }
 
 /* The cheapest of the nodes its job is on, those that were changed just now, and some at random. */
-static uint32_t find_near(struct kit *kit, const struct plan *plan, uint32_t task)
+static uint32_t find_near(struct kit *kit, const struct draft *plan, uint32_t task)
 {
     const struct gga_problem *p = kit->problem;
     const struct net_job *job = job_of(p, task);
@@ -214,7 +214,7 @@ static uint32_t find_near(struct kit *kit, const struct plan *plan, uint32_t tas
             n = kit->touched_nodes[rng_below(&kit->rng, kit->node_count)];
         else
             n = (uint32_t)rng_below(&kit->rng, p->map->nodes);
-        if (n == NODE_NONE || !plan_fits(kit, plan, task, n))
+        if (n == NODE_NONE || !draft_fits(kit, plan, task, n))
             continue;
         cost = price(kit, plan, task, n);
         if (best == NODE_NONE || cost < least) {
@@ -225,7 +225,7 @@ static uint32_t find_near(struct kit *kit, const struct plan *plan, uint32_t tas
     return best != NODE_NONE ? best : find_from(kit, plan, task, (uint32_t)rng_below(&kit->rng, p->map->nodes));
 }
 
-static bool homeless(const struct kit *kit, const struct plan *plan, uint32_t job)
+static bool homeless(const struct kit *kit, const struct draft *plan, uint32_t job)
 {
     const struct net_job *j = &kit->problem->jobs[job];
 
@@ -235,7 +235,7 @@ static bool homeless(const struct kit *kit, const struct plan *plan, uint32_t jo
     return true;
 }
 
-int plan_fill_job(struct kit *kit, struct plan *plan, uint32_t index)
+int draft_fill_job(struct kit *kit, struct draft *plan, uint32_t index)
 {
     const struct gga_problem *p = kit->problem;
     const struct net_job *job = &p->jobs[index];
@@ -250,16 +250,16 @@ int plan_fill_job(struct kit *kit, struct plan *plan, uint32_t index)
     if (net_best_fit(&fit, job, p->is_server + job->first, place) < 0)
         return -1;
     for (uint32_t i = 0; i < tasks_of(job); i++) {
-        plan->used[place[i]]--; /* plan_put counts it again */
+        plan->used[place[i]]--; /* draft_put counts it again */
         if (plan->room)
             plan->room[place[i]] += net_traffic(job, p->is_server[job->first + i]);
     }
     for (uint32_t i = 0; i < tasks_of(job); i++)
-        plan_put(kit, plan, job->first + i, place[i]);
+        draft_put(kit, plan, job->first + i, place[i]);
     return 0;
 }
 
-int gga_fill(struct kit *kit, struct plan *plan, enum fill how)
+int draft_fill(struct kit *kit, struct draft *plan, enum fill how)
 {
     const struct gga_problem *p = kit->problem;
     uint32_t full = 0; /* first fit: nodes before this one have no room, or not for the last task */
@@ -269,7 +269,7 @@ int gga_fill(struct kit *kit, struct plan *plan, enum fill how)
 
         if (plan->place[task] != NODE_NONE)
             continue;
-        if (how == FILL_BEST && homeless(kit, plan, p->job_of[task]) && plan_fill_job(kit, plan, p->job_of[task]) == 0)
+        if (how == FILL_BEST && homeless(kit, plan, p->job_of[task]) && draft_fill_job(kit, plan, p->job_of[task]) == 0)
             continue;
         if (how == FILL_FIRST)
             node = full = find_from(kit, plan, task, full);
@@ -279,7 +279,7 @@ int gga_fill(struct kit *kit, struct plan *plan, enum fill how)
             node = find_near(kit, plan, task);
         if (node == NODE_NONE)
             return -1;
-        plan_put(kit, plan, task, node);
+        draft_put(kit, plan, task, node);
     }
     kit->lost_count = 0;
     return 0;
@@ -287,7 +287,7 @@ int gga_fill(struct kit *kit, struct plan *plan, enum fill how)
 
 /* ---- what it is worth ---- */
 
-static double node_term(const struct gga_problem *p, const struct plan *plan, uint32_t node)
+static double node_term(const struct gga_problem *p, const struct draft *plan, uint32_t node)
 {
     uint32_t used = p->used[node];
     double sum = 0;
@@ -300,7 +300,7 @@ static double node_term(const struct gga_problem *p, const struct plan *plan, ui
     return sum;
 }
 
-void plan_forget(struct kit *kit)
+void draft_forget(struct kit *kit)
 {
     for (uint32_t i = 0; i < kit->node_count; i++)
         kit->node_mark[kit->touched_nodes[i]] = 0;
@@ -309,7 +309,7 @@ void plan_forget(struct kit *kit)
     kit->node_count = kit->job_count = kit->lost_count = 0;
 }
 
-void plan_settle(struct kit *kit, struct plan *plan)
+void draft_settle(struct kit *kit, struct draft *plan)
 {
     const struct gga_problem *p = kit->problem;
     uint32_t nodes = 0;
@@ -324,7 +324,7 @@ void plan_settle(struct kit *kit, struct plan *plan)
         plan->job_term[j] = net_cost(p->map, job, p->is_server + job->first, plan->place + job->first, &kit->scratch) +
                             (double)net_nodes(job, plan->place + job->first, &kit->scratch) / tasks_of(job);
     }
-    plan_forget(kit);
+    draft_forget(kit);
     for (uint32_t n = 0; n < p->map->nodes; n++) {
         sum += plan->node_term[n];
         nodes += plan->head[n] != TASK_NONE;
