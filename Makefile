@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench fuzz lint coverage clean install
+.PHONY: help run test build bench bench-live fuzz lint coverage clean install
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## replay a generated week of a busy GPU cluster under several policies; leaves out/report.html
 	@tools/demo
@@ -25,6 +25,12 @@ bench: ## speed and scaling, printed
 	@tools/configure $(BUILD) $(MESON_ARGS)
 	@tools/ninja $(BUILD)
 	@tools/bench $(BUILD)
+
+bench-live: ## a running cluster beside Slurm; LIVE_SCALE=0.1 for a tenth of the work
+	@tools/setup build bench-live
+	@tools/configure $(BUILD) $(MESON_ARGS)
+	@tools/ninja $(BUILD)
+	@MUSTER_BUILD=$(BUILD) tests/bench/live.py
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/setup build test fuzz

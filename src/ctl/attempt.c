@@ -373,6 +373,12 @@ static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
     bool failed = task->exit != 0 || task->signal != 0 || task->state == TASK_REFUSED || task->cause[0] == 'l';
     bool ends = (job->spec->launch == LAUNCH_ONCE && rank == 0) || (failed && !job->spec->no_kill);
 
+    /* One that ended before it could be said to run has run all the same. */
+    if (!attempt->started && task->state == TASK_EXITED && task->cause[0] != 'l' && attempt->told_go) {
+        attempt->started = ctl->now;
+        job->first_start = job->first_start ? job->first_start : ctl->now;
+        job->last_start = ctl->now;
+    }
     if (attempt_gone(attempt)) {
         attempt_over(ctl, job);
         return;
