@@ -5,10 +5,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -205,6 +208,23 @@ int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limit
 int cgroup_enter(const char *path)
 {
     return value_write(path, "cgroup.procs", "0");
+}
+
+pid_t cgroup_fork(const char *path)
+{
+    struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
+    int group = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+    long pid;
+
+    if (group < 0)
+        return -errno;
+    args.cgroup = (unsigned int)group;
+    pid = syscall(SYS_clone3, &args, sizeof(args));
+    r = errno;
+    close(group);
+    if (pid >= 0)
+        return (pid_t)pid;
+    return r == EAGAIN || r == ENOMEM ? -r : -ENOSYS;
 }
 
 int cgroup_kill(const char *path)

@@ -46,8 +46,10 @@ struct cgroup_limits {
 
 /* Limits the tree does not have are left out. */
 int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limits *limits, struct error *err);
-int cgroup_enter(const char *path); /* this process */
-int cgroup_kill(const char *path);  /* everything in it; -ENOSYS where the kernel has no cgroup.kill */
+int cgroup_enter(const char *path); /* this process; slow: the kernel stops everybody for it */
+/* As fork(), the child born in the group. -ENOSYS where the kernel cannot: fork, then enter. One thread only. */
+pid_t cgroup_fork(const char *path);
+int cgroup_kill(const char *path); /* everything in it; -ENOSYS where the kernel has no cgroup.kill */
 int cgroup_freeze(const char *path, bool frozen);
 int cgroup_remove(const char *path);
 /* 1 when a process is in it or below, 0, -errno. */

@@ -42,7 +42,7 @@ static int mounts_enter(const json_t *plan)
     return r;
 }
 
-static _Noreturn void command_run(const int fds[5], const json_t *plan)
+static _Noreturn void command_run(const int fds[5], const json_t *plan, bool in_group)
 {
     const char *cgroup = util_text(plan, "cgroup"), *dir = util_text(plan, "dir");
     char **argv = child_strings(json_object_get(plan, "argv"), NULL);
@@ -50,7 +50,7 @@ static _Noreturn void command_run(const int fds[5], const json_t *plan)
     int r = 0;
 
     (void)setsid();
-    if (cgroup && *cgroup)
+    if (cgroup && *cgroup && !in_group)
         r = cgroup_enter(cgroup);
     if (r == 0)
         r = mounts_enter(plan);
@@ -78,6 +78,7 @@ static _Noreturn void command_run(const int fds[5], const json_t *plan)
 int exec_run(const int fds[5], const char *name)
 {
     json_t *plan = util_json_get(fds[FD_DIR], name);
+    const char *cgroup;
     int status = 0;
     pid_t pid;
 
@@ -86,9 +87,14 @@ int exec_run(const int fds[5], const char *name)
         return 1;
     (void)prctl(PR_SET_NAME, "muster-exec", 0, 0, 0);
     (void)signal(SIGPIPE, SIG_IGN);
-    pid = fork();
+    cgroup = util_text(plan, "cgroup");
+    pid = cgroup && *cgroup ? cgroup_fork(cgroup) : -ENOSYS;
     if (pid == 0)
-        command_run(fds, plan);
+        command_run(fds, plan, true);
+    if (pid == -ENOSYS)
+        pid = fork();
+    if (pid == 0)
+        command_run(fds, plan, false);
     for (int i = 0; i < FD_STATUS; i++)
         close(fds[i]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

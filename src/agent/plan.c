@@ -232,6 +232,7 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     (void)json_object_set_new(plan, "attempt", json_integer(l->id.attempt));
     (void)json_object_set_new(plan, "rank", json_integer(l->id.rank));
     (void)json_object_set_new(plan, "go", json_boolean(l->go));
+    (void)json_object_set_new(plan, "durable", json_boolean(task->agent->config.durable));
     (void)json_object_set_new(plan, "no_kill", json_boolean(l->spec.no_kill));
     r = procs_add(task, dir, plan, err);
     user_add(task, &account, plan);

@@ -99,6 +99,7 @@ int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *f
 /* shepherd_child.c: the forked process; never returns. */
 struct child_ends {
     int gate, status, out, err;
+    bool in_group; /* already */
 };
 _Noreturn void shepherd_child(const struct shepherd *s, const json_t *proc, const struct child_ends *ends);
 

@@ -176,7 +176,7 @@ void shepherd_child(const struct shepherd *s, const json_t *proc, const struct c
     int r;
 
     (void)setsid();
-    if (s->cgroup[0] && (r = cgroup_enter(s->cgroup)) < 0)
+    if (s->cgroup[0] && !ends->in_group && (r = cgroup_enter(s->cgroup)) < 0)
         child_fail(ends->status, 'S', "%s: %s", s->cgroup, strerror(-r));
     streams_set(ends);
     r = tmp_private(s->plan);

@@ -151,10 +151,17 @@ static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan,
     if (r == 0 && apart)
         r = pipe_open(&proc->err.fd, &ends.err, true);
     if (r == 0) {
-        proc->pid = fork();
-        if (proc->pid == 0)
+        pid_t pid = s->cgroup[0] ? cgroup_fork(s->cgroup) : -ENOSYS;
+
+        ends.in_group = pid != -ENOSYS;
+        if (pid == -ENOSYS) {
+            pid = fork();
+            pid = pid < 0 ? -errno : pid;
+        }
+        if (pid == 0)
             shepherd_child(s, plan, &ends);
-        r = proc->pid < 0 ? -errno : 0;
+        proc->pid = pid;
+        r = pid < 0 ? pid : 0;
     }
     if (ends.status >= 0)
         close(ends.status);

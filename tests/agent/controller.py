@@ -31,6 +31,7 @@ class Controller:
         while True:
             try:
                 conn, _ = self.listener.accept()
+                conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 return
             threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
