@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run test build bench bench-live fuzz lint coverage clean install
+.PHONY: help run demo-sim test build bench bench-live fuzz lint coverage clean install
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
@@ -9,8 +9,11 @@ BUILD = build
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## replay a generated week of a busy GPU cluster under several policies; leaves out/report.html
+run: build ## a cluster on this machine: controller, four agents with emulated GPUs, a small workload; Ctrl-C ends it
 	@tools/demo
+
+demo-sim: build ## replay a generated week of a busy GPU cluster under several policies; leaves out/report.html
+	@tools/demo-sim
 
 test: ## unit, golden, seeds; the same under sanitizers; short fuzzing
 	@tools/test

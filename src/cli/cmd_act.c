@@ -78,6 +78,7 @@ static int act_all(const struct command_args *args, const struct act *act)
         (void)json_array_append_new(done, json_pack("{s:I, s:b}", "id", (json_int_t)ref.id, "ok", 1));
         if (!cli_json)
             (void)printf("%s job %s\n", act->past, args->words[i]);
+        (void)fflush(stdout); /* in the order in which it happened, beside what failed */
     }
     if (cli_json && json_array_size(done)) {
         json_t *list =

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make run, without a terminal: controller and agents as processes of their own, a workload, and nothing left behind.
+. "$(dirname "$0")/../tools/tap.sh"
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') ||
+    { echo "1..0 # SKIP python3 is not there" && exit 77; }
+export MUSTER_BUILD="${MUSTER_BUILD:-$root/build}" MUSTER_DEMO_PORT="$port" MUSTER_DEMO_DIR="$scratch/run" HOME="$scratch" LC_ALL=C.UTF-8
+accepts 'it ends by itself' sh -c "'$root/tools/demo' </dev/null >'$scratch/demo' 2>&1 || { cat '$scratch/demo'; exit 1; }"
+accepts 'four nodes' grep -q '^gpu\[01-04\]  idle   32 H100' "$scratch/demo"
+accepts 'the gang ran' grep -q 'gang .* COMPLETED' "$scratch/demo"
+accepts 'what was to fail failed' grep -q 'broken .* FAILED  *3 ' "$scratch/demo"
+accepts 'nothing of it is left' sh -c "! pgrep -f '$scratch/ru[n]' >/dev/null"
+finish

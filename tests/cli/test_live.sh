@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The live verbs against a real controller with emulated nodes: jobs are real processes, exit codes are theirs.
+. "$(dirname "$0")/../tools/tap.sh"
+
+bin=${MUSTER_BUILD:-$root/build}
+muster=$bin/muster
+export HOME="$scratch" TZ=UTC LC_ALL=C.UTF-8
+unset MUSTER_URL MUSTER_TOKEN MUSTER_CONTEXT MUSTER_VC MUSTER_CONFIG XDG_CONFIG_HOME 2>/dev/null
+mkdir "$scratch/work" && cd "$scratch/work" || exit 1
+"$bin/musterd" --dev --fake 2x4:H100 --listen 127.0.0.1:0 --state "$scratch/state" >"$scratch/musterd.log" 2>&1 &
+daemon=$!
+trap 'kill $daemon 2>/dev/null; wait $daemon 2>/dev/null; rm -rf "$scratch"' EXIT
+tries=100
+until MUSTER_URL=$(sed -n 's/.*export MUSTER_URL=//p' "$scratch/musterd.log") && [ -n "$MUSTER_URL" ] &&
+    [ "$("$muster" --version >/dev/null && "$muster" node ls --url "$MUSTER_URL" -o name 2>/dev/null | wc -l)" -eq 2 ]; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || { cat "$scratch/musterd.log" && exit 1; }
+    sleep 0.1
+done
+export MUSTER_URL
+
+# prints TEXT LINES COMMAND...: the standard output of the command is LINES.
+prints() {
+    text=$1
+    lines=$2
+    shift 2
+    "$@" >"$scratch/out" 2>"$scratch/err"
+    cat "$scratch/out" "$scratch/err" >"$scratch/output"
+    [ "$(cat "$scratch/out")" = "$lines" ]
+    result $? "$text"
+}
+
+# exits TEXT CODE COMMAND...
+exits() {
+    text=$1
+    code=$2
+    shift 2
+    "$@" >"$scratch/output" 2>&1
+    [ $? -eq "$code" ]
+    result $? "$text"
+}
+
+accepts 'doctor finds nothing wrong' "$muster" doctor
+prints 'run shows the output' 'hello 0,1' "$muster" run -G 2 -- sh -c 'echo hello $CUDA_VISIBLE_DEVICES'
+exits 'run exits as the command did' 7 "$muster" run -- sh -c 'exit 7'
+exits 'and as a shell does for a signal' 143 "$muster" run -- sh -c 'kill -TERM $$'
+exits 'a command that is not there' 127 "$muster" run -- no-such-command
+prints 'a command runs on every node' '0: rank 0
+1: rank 1' "$muster" run -N 2 --gpus-per-node=4 -- sh -c 'echo rank $MUSTER_NODE_RANK'
+printf '#!/bin/sh\n#SBATCH -J one -t 5\necho "$1 $MUSTER_JOB_NAME"\n' >one.sh
+prints 'submit says the number' 'Submitted job 6' "$muster" submit one.sh word
+exits 'wait' 0 "$muster" wait 6
+prints 'logs' 'word one' "$muster" logs 6
+prints 'logs by name' 'word one' "$muster" logs one
+exits 'submit -W exits as the job did' 3 "$muster" submit -W --wrap 'exit 3'
+exits 'a time limit' 124 "$muster" submit -W -t 1s --grace 1s --wrap 'sleep 60'
+prints 'an array' 'Submitted job 9 (array of 4)' "$muster" submit -a 0-3%2 --wrap 'echo $MUSTER_ARRAY_ID/$MUSTER_ARRAY_INDEX'
+exits 'all of it' 0 "$muster" wait 9
+prints 'an element of it' '9/2' "$muster" logs 9_2
+cat >sweep.yaml <<'END'
+name: sweep
+gpus: 1
+run: echo $lr/$seed
+array: {values: {lr: [0.1, 0.2], seed: "0-1"}}
+END
+prints 'a sweep' '14' "$muster" sweep -f sweep.yaml --parsable
+exits 'all of it too' 0 "$muster" wait 14
+prints 'has its values' '0.2/0' "$muster" logs 14_2
+prints 'parsable' '19' "$muster" submit --parsable -N 2 --gpus-per-node=4 -J holder --wrap 'sleep 60'
+refuses 'what can never run is refused' 'Infeasible.NodeSize' "$muster" submit -N1 -G 8 --wrap true
+exits 'with its code' 6 "$muster" submit -N1 -G 8 --wrap true
+prints 'one more waits' '20' "$muster" submit --parsable -G 1 -J waiter --wrap true
+accepts 'why says for what' sh -c "'$muster' why waiter | grep -q '^Reason   InsufficientGpus'"
+accepts 'and who holds it' sh -c "'$muster' why waiter | grep -q 'held by  19'"
+prints 'after it' '21' "$muster" submit --parsable --after=20 -J after --wrap true
+accepts 'the queue' sh -c "'$muster' queue --no-header --columns jobid,name,state,nodes/reason >q && diff - q <<'X'
+19  holder  RUNNING  gpu[01-02]
+20  waiter  PENDING  (InsufficientGpus)
+21  after   PENDING  (Dependency)
+X"
+prints 'hold' 'Held job 20' "$muster" hold 20
+prints 'release' 'Released job waiter' "$muster" release waiter
+prints 'set' 'Changed job 20' "$muster" set 20 priority=high time=2h
+accepts 'it shows' sh -c "'$muster' queue --no-header --columns jobid,prio,limit | grep -q -x '20  high    02:00'"
+exits 'a plan' 0 "$muster" plan -G 1
+prints 'cancel' 'Cancelled job holder' "$muster" cancel --now holder
+exits 'cancelled' 122 "$muster" wait 19
+exits 'those that waited ran' 0 "$muster" wait 20 21
+exits 'no such job' 3 "$muster" show 999
+exits 'over' 5 "$muster" hold 20
+exits 'some of several' 8 "$muster" cancel 999 "$("$muster" submit --parsable --wrap 'sleep 60')"
+prints 'drain' 'Draining gpu02' "$muster" node drain gpu02 --reason 'new fan'
+accepts 'drained' sh -c "'$muster' nodes | grep -q '^gpu02  drain .*new fan'"
+prints 'resume' 'Resumed gpu02' "$muster" node resume gpu02
+prints 'one GPU' 'Draining gpu01:3' "$muster" gpu drain gpu01:3 --reason xid
+prints 'back' 'Resumed gpu01:3' "$muster" gpu resume gpu01:3
+prints 'json' '{"apiVersion":"v1","kind":"JobList","items":[],"next":null}' "$muster" queue --state PENDING --json
+accepts 'pause' "$muster" sched pause
+accepts 'paused' sh -c "'$muster' submit --wrap true 2>&1 | grep -q SchedulerPaused"
+accepts 'go on' "$muster" sched resume
+accepts 'another policy' "$muster" sched policy srsf
+token=$("$muster" token new --expires 1h 2>/dev/null)
+accepts 'login' sh -c "echo $token | '$muster' login $MUSTER_URL --name here"
+prints 'whose context is used' '*  here  '"$MUSTER_URL"'  yes' "$muster" context --no-header
+finish
