@@ -324,20 +324,26 @@ void attempt_close(struct ctl *ctl, struct book_job *job)
     job->gpu_usec += svc_of((int64_t)gpus * job->wants.share, attempt->ran);
 }
 
-/* Whether some task left because it was told to. One that ended by itself while the order was on its way did not. */
-static bool left_as_told(const struct book_attempt *attempt)
+/* Why it left: because it was told to, where some task says so (one that ended by itself while the order was on its way
+ * did not), or because an agent kept its time limit before the order came. "" = by itself. */
+static const char *left_why(const struct book_attempt *attempt)
 {
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (strcmp(attempt->tasks[t].cause, attempt->stop_kind) == 0)
-            return true;
-    return false;
+    const char *why = "";
+
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        if (attempt->stop_kind[0] && strcmp(attempt->tasks[t].cause, attempt->stop_kind) == 0)
+            return attempt->stop_kind;
+        if (strcmp(attempt->tasks[t].cause, "timeout") == 0)
+            why = "timeout";
+    }
+    return why;
 }
 
 /* The last task is gone. */
 static void attempt_over(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
-    const char *kind = left_as_told(attempt) ? attempt->stop_kind : "";
+    const char *kind = left_why(attempt);
     enum fail_class blame;
     bool oom;
 
