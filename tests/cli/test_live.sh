@@ -37,7 +37,9 @@ exits() {
     code=$2
     shift 2
     "$@" >"$scratch/output" 2>&1
-    [ $? -eq "$code" ]
+    got=$?
+    echo "exit $got" >>"$scratch/output"
+    [ $got -eq "$code" ]
     result $? "$text"
 }
 
