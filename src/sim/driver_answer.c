@@ -35,6 +35,7 @@ int answer_arrival(struct driver *d, uint32_t index)
     spec.estimate = world_estimate(d->world, index);
     spec.launch = world_stage(d->world, index, from->truth.launch, false);
     spec.save = world_stage(d->world, index, from->truth.save, true);
+    spec.skew_permille = world_skew(d->world, index);
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {

@@ -89,7 +89,8 @@ struct world *world_new(const struct trace *trace, const struct cluster_spec *cl
     world->cluster = cluster;
     world->config = *config;
     measure_nodes(world);
-    if (world_cost_check(world, err) < 0 || world_fault_init(world, err) < 0 || world_speed_init(world, err) < 0)
+    if (world_cost_check(world, err) < 0 || world_fault_init(world, err) < 0 || world_speed_init(world, err) < 0 ||
+        world_skew_init(world, err) < 0)
         return NULL;
     return take(world);
 }
@@ -100,6 +101,7 @@ void world_free(struct world *world)
         return;
     world_fault_done(world);
     world_speed_done(world);
+    world_skew_done(world);
     mem_free(world);
 }
 

@@ -99,7 +99,8 @@ struct world_config {
     usec_t gpu_mtbf, gpu_mttr;     /* of one GPU */
     char speed[WORLD_PATH_MAX];    /* file or directory, with an optional ":kind"; "" = none */
     char pairs[WORLD_PATH_MAX];
-    char faults[WORLD_PATH_MAX]; /* file with faults, instead of mtbf */
+    char faults[WORLD_PATH_MAX];  /* file with faults, instead of mtbf */
+    char tensors[WORLD_PATH_MAX]; /* file with sizes of tensors or messages; "" = none */
 };
 
 /* One key of --set that the world understands. */
@@ -178,6 +179,9 @@ usec_t world_estimate(const struct world *world, uint32_t job);
 
 /* What is predicted of a stage (launch, or save) that takes so long; fixed by (seed, job). */
 usec_t world_stage(const struct world *world, uint32_t job, usec_t truth, bool save);
+
+/* The skew a profiler would find, in thousandths: largest tensor / all parameters; 0 = nothing is known. */
+uint16_t world_skew(const struct world *world, uint32_t job);
 
 /* The next change of health, in order of time, ties by (node, gpu); one that lies before `from` is given at `from`.
  * Each call takes one. False: nothing more will break. */

@@ -33,6 +33,7 @@ const struct world_param world_params[] = {
     { "gpu-mtbf", "time", "none", "mean time between failures of a GPU" },
     { "gpu-mttr", "time", "4h", "mean time until a GPU is back" },
     { "faults", "FILE", "", "failures from a file instead" },
+    { "tensors", "FILE", "", "sizes of tensors or messages of models, for skews that jobs do not tell" },
     { 0 },
 };
 
@@ -230,6 +231,8 @@ static int set_key(struct world_config *config, const char *key, const char *val
         return set_path(config->pairs, value, err);
     if (strcmp(key, "faults") == 0)
         return set_path(config->faults, value, err);
+    if (strcmp(key, "tensors") == 0)
+        return set_path(config->tensors, value, err);
     return set_choice(config, key, value, err);
 }
 

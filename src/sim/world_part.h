@@ -14,6 +14,7 @@ struct world {
     struct world_config config;
     struct fault_clock *faults;      /* NULL = nothing breaks */
     struct world_tables tables;      /* world_speed.c */
+    uint16_t *skews;                 /* by model of the trace, thousandths; world_skew.c. NULL = no file */
     int32_t node_gpus_max[SKUS_MAX]; /* of the largest node of each SKU; 0 = none has it */
     int32_t node_gpus_largest;
 };
@@ -34,6 +35,10 @@ void world_fault_done(struct world *world);
 /* Loads the tables named in the config and binds every job to its rows. */
 int world_speed_init(struct world *world, struct error *err);
 void world_speed_done(struct world *world);
+
+/* Reads the sizes of tensors, if a file has them. */
+int world_skew_init(struct world *world, struct error *err);
+void world_skew_done(struct world *world);
 
 /* The fewest nodes that could hold so many GPUs; sku SKUS_MAX = any. */
 int32_t world_nodes_fewest(const struct world *world, int32_t gpus, uint16_t sku);

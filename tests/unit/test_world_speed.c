@@ -120,6 +120,49 @@ static void world_counts_in_nominal_time(void **state)
     scene_done(&scene);
 }
 
+/* What the job says, else its tensors (VGG16's 102,760,448 of 138,357,544 parameters are in one), else how it was
+ * measured to take a second node; else nothing. */
+static void skews_from_anywhere(void **state)
+{
+    char speeds[4096], tensors[4096];
+    struct scene scene;
+    struct world *world;
+    struct error err = { 0 };
+
+    (void)state;
+    (void)snprintf(speeds, sizeof(speeds), "%s",
+                   put("ws.csv", "model,sku,gpus,nodes,iterations_per_second\nvgg16,V100,4,1,4\nvgg16,V100,4,2,1\n"
+                                 "quick,V100,4,1,4\nquick,V100,4,2,3.9\nslow,V100,4,1,4\nslow,V100,4,2,3\n"));
+    (void)snprintf(tensors, sizeof(tensors), "%s",
+                   put("wt.csv", "model,bytes\nvgg16,102760448\nvgg16,16777216\nvgg16,18819880\nother,1\n"));
+    scene_init(&scene, (const char *const[]){ "V100", NULL });
+    scene_job(&scene, "vgg16", 0, 4, 100);
+    scene_job(&scene, "quick", 0, 4, 100);
+    scene_job(&scene, "slow", 0, 4, 100);
+    scene_job(&scene, "slow", 0, 4, 100);
+    scene.trace.jobs[3].spec.skew_permille = 77;
+    assert_int_equal(world_config_set(&scene.config, "tensors", tensors, &err), 0);
+    world = scene_world(&scene, speeds, "");
+    assert_int_equal(world_skew(world, 0), 743);
+    assert_int_equal(world_skew(world, 1), 1);
+    assert_int_equal(world_skew(world, 2), 1000);
+    assert_int_equal(world_skew(world, 3), 77);
+    world_free(world);
+    for (int i = 0; i < 4; i++)
+        scene.trace.jobs[i].truth.duration = USEC_HOUR;
+    world = scene_world(&scene, "", "");
+    assert_int_equal(world_skew(world, 0), 743);
+    assert_int_equal(world_skew(world, 2), 0);
+    world_free(world);
+    scene_done(&scene);
+    (void)put("wt.csv", "model,bytes\nvgg16,-1\n");
+    scene_init(&scene, (const char *const[]){ "V100", NULL });
+    scene_job(&scene, "vgg16", 0, 4, 100);
+    assert_int_equal(world_config_set(&scene.config, "tensors", tensors, &err), 0);
+    scene_fails(&scene, speeds, "tensors: ");
+    scene_done(&scene);
+}
+
 static void pairs_slow_each_other(void **state)
 {
     const char *path = put("wp.csv", "model_a,model_b,rate_a,rate_b\na,b,0.5,0.8\na,c,0,0\n");
@@ -340,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(world_counts_in_nominal_time),
+        cmocka_unit_test(skews_from_anywhere),
         cmocka_unit_test(pairs_slow_each_other),
         cmocka_unit_test(shipped_tables_are_sound),
         cmocka_unit_test(real_pollux),
