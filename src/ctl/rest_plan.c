@@ -53,10 +53,7 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Plan");
     json_write_bool(&json, "feasible", r == 0);
-    json_write_text(&json, "code",
-                    r < 0                                            ? "Infeasible"
-                    : start && start->start <= clock_now() ? "Now"
-                                                                     : "Later");
+    json_write_text(&json, "code", r < 0 ? "Infeasible" : start && start->start <= clock_now() ? "Now" : "Later");
     json_write_text(&json, "message", r < 0 ? err.text : start ? "" : "nobody can tell when");
     put_time(&json, "startsAt", start ? start->start : 0);
     why_eta(&json, "eta", start ? &eta : NULL);

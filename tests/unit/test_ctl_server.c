@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller's outside without sockets: routes against their document, configuration to the word, futures of a
+ * core.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ctl/foresee.h"
+#include "ctl/server.h"
+#include "io/file.h"
+#include "policy/registry.h"
+#include "wire/cluster.h"
+#include "wire/json_read.h"
+
+static struct error err;
+
+static json_t *document(void)
+{
+    const char *source = getenv("MUSTER_SOURCE");
+    struct bytes text = { 0 };
+    char path[4096];
+    json_t *json = NULL;
+
+    (void)snprintf(path, sizeof(path), "%s/api/openapi.json", source ? source : ".");
+    assert_int_equal(file_read(path, 0, &text, &err), 0);
+    assert_int_equal(json_read(path, text.data, text.size, &json, &err), 0);
+    bytes_done(&text);
+    return json;
+}
+
+static void lower(char *out, const char *text)
+{
+    while ((*out++ = (char)tolower((unsigned char)*text++)))
+        ;
+}
+
+/* Every route is in the document, and everything in the document is a route. */
+static void routes_documented(void **state)
+{
+    json_t *json = document(), *paths = json_object_get(json, "paths"), *methods, *operation;
+    const char *path, *method;
+    size_t documented = 0, there = 0;
+
+    (void)state;
+    for (size_t i = 0; i < route_count; i++) {
+        char name[16];
+
+        if (strncmp(routes[i].path, "//", 2) == 0)
+            continue;
+        there++;
+        lower(name, routes[i].method);
+        if (!json_object_get(json_object_get(paths, routes[i].path), name))
+            fail_msg("%s %s is not in api/openapi.json", routes[i].method, routes[i].path);
+    }
+    json_object_foreach(paths, path, methods) json_object_foreach(methods, method, operation)
+    {
+        bool found = strcmp(method, "parameters") == 0;
+
+        documented += !found;
+        for (size_t i = 0; i < route_count && !found; i++) {
+            char name[16];
+
+            lower(name, routes[i].method);
+            found = strcmp(routes[i].path, path) == 0 && strcmp(name, method) == 0;
+        }
+        if (!found)
+            fail_msg("%s %s is no route", method, path);
+    }
+    assert_int_equal(documented, there);
+    json_decref(json);
+}
+
+static const struct route *find(const char *method, const char *path, char **params, int *status)
+{
+    static char copy[256], allow[128];
+
+    (void)snprintf(copy, sizeof(copy), "%s", path);
+    return route_find(method, copy, params, status, allow, sizeof(allow));
+}
+
+static void routes_found(void **state)
+{
+    char *params[REQUEST_PARAMS_MAX] = { 0 };
+    const struct route *route;
+    int status;
+
+    (void)state;
+    route = find("GET", "/api/v1/jobs/12/why", params, &status);
+    assert_non_null(route);
+    assert_string_equal(route->path, "/jobs/{id}/why");
+    assert_string_equal(params[0], "12");
+    route = find("POST", "/api/v1/jobs/12/hold", params, &status);
+    assert_string_equal(route->path, "/jobs/{id}/{action}");
+    assert_string_equal(params[1], "hold");
+    assert_non_null(find("HEAD", "/healthz", params, &status));
+    assert_string_equal(find("GET", "/api/v1/healthz", params, &status)->path, "/healthz");
+    assert_null(find("GET", "/jobs", params, &status));
+    assert_int_equal(status, 404);
+    assert_null(find("GET", "/api/v1/metrics", params, &status));
+    assert_null(find("DELETE", "/api/v1/jobs", params, &status));
+    assert_int_equal(status, 405);
+    assert_null(find("GET", "/api/v1/a/b/c/d/e/f/g/h/i/j", params, &status));
+    assert_null(find("GET", "", params, &status));
+}
+
+static int conf_try(const char *text, struct conf *conf)
+{
+    conf_init(conf);
+    return conf_parse("muster.yaml", text, strlen(text), conf, &err);
+}
+
+static void conf_good(void **state)
+{
+    struct conf conf;
+
+    (void)state;
+    assert_int_equal(conf_try("cluster: lab\nlisten: [\":7717\", /run/x.sock]\nstate: /s\n"
+                              "tls: {cert: c, key: k, ca: a, ca_key: b}\n"
+                              "auth: {admins: [alice, bob], anonymous: read, privacy: sizes}\npolicy: srsf\n"
+                              "vcs: {nlp: {guarantee: {H100: 4}, borrow: all}}\n"
+                              "lease: {time: 5m, node_timeout: 30s, beat: 10s, grace: 1m}\n"
+                              "limits: {jobs: 10, body: 2M, header_time: 500ms}\n",
+                              &conf),
+                     0);
+    assert_string_equal(conf.cluster, "lab");
+    assert_int_equal(conf.listen_count, 2);
+    assert_string_equal(conf.admins[1], "bob");
+    assert_true(conf.anonymous_read);
+    assert_int_equal(conf.privacy, PRIVACY_SIZES);
+    assert_int_equal(conf.lease, 300 * USEC_SEC);
+    assert_int_equal(conf.body_max, 2 << 20);
+    assert_int_equal(conf.header_time, 500 * USEC_MSEC);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(json_object_get(conf.vcs, "nlp"), "guarantee"), "H100")), 4);
+    assert_int_equal(conf_check(&conf, &err), 0);
+    conf_done(&conf);
+}
+
+static void conf_bad(void **state)
+{
+    static const char *const cases[][2] = {
+        { "cluster: a\ncolour: red\n", "muster.yaml:2:1: unknown key 'colour'" },
+        { "lease: {time: soon}\n", "muster.yaml:1:15: time: 'soon' is not a span" },
+        { "limits: {body: 1T}\n", "muster.yaml:1:16: body: expected a size" },
+        { "auth: {privacy: all}\n", "muster.yaml:1:17: privacy: expected names, sizes or none" },
+        { "policy: magic\n", "muster.yaml:1:9: policy: there is no 'magic'" },
+        { "log: loud\n", "muster.yaml:1:6: log: expected err, warn, info or debug" },
+        { "limits: {jobs: 0}\n", "muster.yaml:1:16: " },
+        { "tls: [a]\n", "muster.yaml:1:6: " },
+        { "vcs: 7\n", "muster.yaml:1:6: " },
+        { "cluster: {a\n", "muster.yaml:2:" },
+    };
+    struct conf conf;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (conf_try(cases[i][0], &conf) == 0)
+            fail_msg("case %zu was taken", i);
+        if (strncmp(err.text, cases[i][1], strlen(cases[i][1])) != 0)
+            fail_msg("case %zu: %s", i, err.text);
+        conf_done(&conf);
+    }
+    assert_int_equal(conf_try("listen: [\"0.0.0.0:7717\"]\n", &conf), 0);
+    assert_int_equal(conf_check(&conf, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "tls"));
+    conf_done(&conf);
+}
+
+/* Two nodes of four; jobs that take as long as they say. */
+static struct core *core_make(const char *policy)
+{
+    struct cluster_spec spec = { 0 };
+    struct policy_setup setup;
+    struct core_config config = { .limits = { .jobs = 16 }, .seed = 1, .policies = &setup };
+    struct core *core = NULL;
+
+    policy_setup(policy_find(policy), &setup);
+    assert_int_equal(cluster_parse("2x4", &spec, &err), 0);
+    assert_int_equal(core_new(&spec, &config, &core, &err), 0);
+    cluster_spec_done(&spec);
+    return core;
+}
+
+static void submit(struct core *core, int64_t id, int32_t gpus, usec_t limit)
+{
+    struct jobspec spec = { .id = id,
+                            .submit = core_now(core) > 0 ? core_now(core) : 0,
+                            .time_limit = limit,
+                            .gpus = gpus,
+                            .share = MGPU_ONE,
+                            .gpus_min = gpus,
+                            .gpus_max = gpus,
+                            .user = NAME_NONE,
+                            .model = NAME_NONE };
+    struct job_ref ref;
+
+    assert_int_equal(core_offer(core, &(struct event){ .kind = EVENT_SUBMIT, .spec = &spec }, &ref, &err), 0);
+}
+
+static usec_t left_by_limit(void *arg, const struct job *job, usec_t now)
+{
+    (void)arg;
+    (void)now;
+    return job->spec.time_limit - job_progress(job, now);
+}
+
+static void future_fifo(void **state)
+{
+    struct core *core = core_make("fifo");
+    struct foresee_limits limits = { .steps = 1000, .horizon = USEC_DAY, .starts = 100 };
+    struct future future;
+    const struct foreseen *b, *c;
+
+    (void)state;
+    submit(core, 1, 8, 100 * USEC_SEC);
+    submit(core, 2, 4, 50 * USEC_SEC);
+    submit(core, 3, 8, 10 * USEC_SEC);
+    (void)core_step(core, 0);
+    assert_int_equal(foresee(core, &limits, left_by_limit, NULL, &future, &err), 0);
+    b = future_find(&future, 2);
+    c = future_find(&future, 3);
+    assert_non_null(b);
+    assert_non_null(c);
+    assert_int_equal(b->gpu_count, 4);
+    assert_int_equal(c->gpu_count, 8);
+    assert_int_equal((b->start + 500) / USEC_SEC, 100);
+    assert_int_equal((c->start + 500) / USEC_SEC, 150);
+    assert_int_equal(core_waiting(core), 0);
+    assert_false(future.cut);
+    future_done(&future);
+    core_free(core);
+}
+
+static void future_cut(void **state)
+{
+    struct core *core = core_make("srsf");
+    struct foresee_limits limits = { .steps = 2, .horizon = USEC_DAY, .starts = 100 };
+    struct future future;
+
+    (void)state;
+    for (int64_t i = 1; i <= 10; i++)
+        submit(core, i, 8, i * USEC_MIN);
+    (void)core_step(core, 0);
+    assert_int_equal(foresee(core, &limits, left_by_limit, NULL, &future, &err), 0);
+    assert_true(future.cut);
+    future_done(&future);
+    core_free(core);
+    core = core_make("srsf");
+    for (int64_t i = 1; i <= 10; i++)
+        submit(core, i, 8, i * USEC_MIN);
+    (void)core_step(core, 0);
+    limits.steps = 10000;
+    limits.until = 3;
+    assert_int_equal(foresee(core, &limits, left_by_limit, NULL, &future, &err), 0);
+    assert_non_null(future_find(&future, 3));
+    assert_null(future_find(&future, 9));
+    future_done(&future);
+    core_free(core);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_documented), cmocka_unit_test(routes_found), cmocka_unit_test(conf_good),
+        cmocka_unit_test(conf_bad),          cmocka_unit_test(future_fifo),  cmocka_unit_test(future_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
