@@ -16,7 +16,7 @@
 #include "wire/decimal.h"
 #include "wire/trace.h"
 
-enum { KEY_GPUS = 256, KEY_LOAD };
+enum { KEY_GPUS = 256, KEY_LOAD, KEY_DEADLINES };
 
 struct arguments {
     const char *shape, *output;
@@ -29,6 +29,8 @@ static const struct argp_option options[] = {
     { "seed", 'S', "N", 0, "Another seed, another workload (1)", 0 },
     { "gpus", KEY_GPUS, "N", 0, "GPUs of the cluster to be loaded (the shape's own number; not for r1)", 0 },
     { "load", KEY_LOAD, "RATIO", 0, "GPU-time asked for over GPU-time there is, while jobs arrive", 0 },
+    { "deadlines", KEY_DEADLINES, "RATIO", 0,
+      "Part of the jobs that have a deadline, 1.1 to 5 run times after submission (0)", 0 },
     { "output", 'o', "FILE", 0, "Where to write the trace; - is standard output", 0 },
     { NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0 },
     { 0 },
@@ -66,6 +68,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (decimal_parse(arg, strlen(arg), PPM_ONE, &load) < 0 || load < 1 || load > 100 * PPM_ONE)
             argp_error(state, "--load: expected a ratio above 0, at most 100, got '%s'", arg);
         args->config.load = load;
+        return 0;
+    case KEY_DEADLINES:
+        if (decimal_parse(arg, strlen(arg), PPM_ONE, &load) < 0 || load < 0 || load > PPM_ONE)
+            argp_error(state, "--deadlines: expected a ratio from 0 to 1, got '%s'", arg);
+        args->config.deadlines = load;
         return 0;
     case 'o':
         args->output = arg;

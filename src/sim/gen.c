@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "sim/gen_part.h"
+#include "sim/world_math.h"
 
 static uint64_t r1_next(uint64_t *x)
 {
@@ -88,9 +89,30 @@ static int check(const struct gen_shape *shape, struct gen_config *config, struc
         config->load = shape->load;
     if (config->gpus < 0 || (size_t)config->gpus > CLUSTER_GPUS_MAX)
         return error_set(err, -EINVAL, "gpus: %d is not in 1..%zu", config->gpus, CLUSTER_GPUS_MAX);
+    if (config->deadlines < 0 || config->deadlines > PPM_ONE)
+        return error_set(err, -EINVAL, "deadlines: %g is not in 0..1", (double)config->deadlines / 1e6);
     if (config->load < 0 || config->load > 100 * PPM_ONE)
         return error_set(err, -EINVAL, "load: %g is not above 0 and at most 100", (double)config->load / 1e6);
     return 0;
+}
+
+enum { STREAM_DEADLINES = 0x646c6e73 };
+
+/* A strict deadline, 1.1 to 5 run times after submission, half of them below 2.1: about as in Chronus' workloads. */
+static void draw_deadlines(const struct gen_config *config, struct trace *trace)
+{
+    for (size_t i = 0; i < trace->count; i++) {
+        struct jobspec *spec = &trace->jobs[i].spec;
+        struct rng rng = math_stream(config->seed, STREAM_DEADLINES, (uint64_t)spec->id);
+        int64_t u = (int64_t)rng_below(&rng, 1001), factor = 1100 + 3900 * u * u / 1000000;
+
+        if ((int64_t)rng_below(&rng, (uint64_t)PPM_ONE) >= config->deadlines)
+            continue;
+        spec->slo = SLO_STRICT;
+        spec->deadline_count = 1;
+        spec->deadlines[0] =
+            (struct deadline){ spec->submit + muldiv_ceil(trace->jobs[i].truth.duration, factor, 1000), 10 };
+    }
 }
 
 int gen_trace(const char *shape, const struct gen_config *config, struct trace *ret_trace, struct error *err)
@@ -116,6 +138,8 @@ int gen_trace(const char *shape, const struct gen_config *config, struct trace *
         trace_done(&trace);
         return r;
     }
+    if (full.deadlines)
+        draw_deadlines(&full, &trace);
     *ret_trace = trace;
     return 0;
 }

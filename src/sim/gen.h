@@ -18,8 +18,9 @@
 struct gen_config {
     size_t jobs; /* 1..GEN_JOBS_MAX; 0 = the shape's default */
     uint64_t seed;
-    int32_t gpus; /* of the cluster it should load; 0 = the shape's default. r1 takes none */
-    ppm_t load;   /* GPU-time asked for / GPU-time there is while jobs arrive; 0 = the shape's default */
+    int32_t gpus;    /* of the cluster it should load; 0 = the shape's default. r1 takes none */
+    ppm_t deadlines; /* part of the jobs that have one */
+    ppm_t load;      /* GPU-time asked for / GPU-time there is while jobs arrive; 0 = the shape's default */
 };
 
 struct gen_shape {
