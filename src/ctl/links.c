@@ -287,6 +287,9 @@ int64_t links_ask(struct links *links, const char *node, json_t *body, links_ans
 {
     struct link *link = link_of(links, node);
     struct ask *ask = NULL;
+    /* Output that is followed and commands that run may be silent for long. */
+    const char *what = json_string_value(json_object_get(body, "do"));
+    bool patient = json_is_true(json_object_get(body, "follow")) || (what && strcmp(what, "exec") == 0);
     int64_t r = link ? link->ask_count < ASKS_MAX ? 0 : -EBUSY : -ENOTCONN;
 
     if (r == 0) {
@@ -299,8 +302,9 @@ int64_t links_ask(struct links *links, const char *node, json_t *body, links_ans
         json_decref(body);
         return r;
     }
-    *ask =
-        (struct ask){ .next = link->asks, .id = ++links->next_ask, .answer = answer, .arg = arg, .since = clock_now() };
+    *ask = (struct ask){
+        .next = link->asks, .id = ++links->next_ask, .answer = answer, .arg = arg, .since = patient ? 0 : clock_now()
+    };
     link->asks = ask;
     link->ask_count++;
     r = ask->id;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface as a client meets it: jobs from submission to output, lists, refusals, events, figures."""
 import re
+import time
 
 from cluster import Musterd, done, drain, ok
 
@@ -265,11 +266,41 @@ def follow(m):
     ok(m.get("/jobs/%d/logs?task=9" % job).status == 404, "a task that is none")
 
 
+def enter(m):
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": 1, "time": "5m"}).json["id"]
+    ask = (b"GET /api/v1/jobs/%d/exec?%s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+           b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+    m.wait_state(job, "RUNNING")
+    s = m.connect()
+    s.settimeout(5)
+    s.sendall(ask % (job, b"cmd=sh&cmd=-c&cmd=read+x;echo+got+$x;exit+7"))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += s.recv(1000)
+    ok(b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head, "exec: WebSocket", head)
+    s.sendall(b"\x82\x86\0\0\0\0\0word\n")
+    text = drain(s)
+    ok(text == b"\x82\x0a\x01got word\n\x82\x02\x037\x88\x02\x03\xe8", "exec: input, output, status, close", text)
+    s.close()
+    s = m.connect()
+    s.settimeout(5)
+    s.sendall(ask % (job, b"cmd=cat") + b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0")
+    start = time.time()
+    drain(s)
+    ok(time.time() - start < 4, "exec: a message without end is cut off")
+    s.close()
+    ok(m.raw(ask % (job, b"")).startswith(b"HTTP/1.1 400"), "exec: without a command")
+    ok(m.get("/jobs/%d/exec?cmd=true" % job).status == 426, "exec: without WebSocket")
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    m.wait_state(job, "CANCELLED")
+    ok(m.raw(ask % (job, b"cmd=true")).startswith(b"HTTP/1.1 409"), "exec: a job that does not run")
+
+
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
         for part in (basics, life, refusals, conditions, lists, waiting, nodes, events, figures, pages, pipelines,
-                     follow):
+                     follow, enter):
             part(m)
         ok(m.alive(), "still alive")
         status = m.stop()
