@@ -181,9 +181,10 @@ void plan_show(json_t *plan)
     if (json_is_false(json_object_get(plan, "feasible")))
         (void)printf("Refused  %s%s%s\n", code, *code && *message ? ": " : "", message);
     else if (at && at <= fmt_now() + USEC_SEC)
-        (void)puts("Starts   now");
+        (void)printf("Starts   now%s%s\n", *fmt_text(plan, "nodelist") ? " on " : "", fmt_text(plan, "nodelist"));
     else if (at)
-        (void)printf("Starts   ~%s%s%s%s\n", fmt_clock(at, fmt_now(), when), *code ? " (" : "", code, *code ? ")" : "");
+        (void)printf("Starts   ~%s%s%s\n", fmt_clock(at, fmt_now(), when), *fmt_text(plan, "nodelist") ? " on " : "",
+                     fmt_text(plan, "nodelist"));
     else
         (void)printf("Waits    %s%s%s\n", code, *code && *message ? ": " : "", message);
     list = json_object_get(plan, "placement");

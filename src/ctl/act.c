@@ -77,11 +77,6 @@ int act_check(const struct ctl *ctl, const struct entry *entry, struct entry_res
 
     if (book_array(&ctl->book, id, NULL, 0) > 0)
         return 0;
-    if (!job) { /* of an array that is over only elements are left */
-        const struct book_job *first = book_find(&ctl->book, id + 1);
-
-        job = first && first->array_id == id ? first : NULL;
-    }
     if (!job && book_outcome(&ctl->book, id) == PHASE_JOB_COUNT)
         return ret->code = error_set(&ret->text, -ENOENT, "no job %lld", (long long)id);
     if (!job || phase_over(job->phase))

@@ -184,6 +184,26 @@ int book_add(struct ctl *ctl, struct book_job *job)
     return 0;
 }
 
+static void outcome_put(struct book *book, int64_t id, enum phase_of_job phase)
+{
+    book->outcomes[book->outcome_next] = (struct book_outcome){ id, phase };
+    book->outcome_next = (book->outcome_next + 1) % BOOK_OUTCOMES;
+    if (book->outcome_count < BOOK_OUTCOMES)
+        book->outcome_count++;
+}
+
+/* An array ended well when all its elements did. */
+static enum phase_of_job array_outcome(const struct book *book, const struct book_job *last)
+{
+    int64_t end = last->array_id + (int64_t)last->spec->array_count;
+
+    for (size_t i = 0; i < book->outcome_count; i++)
+        if (book->outcomes[i].id > last->array_id && book->outcomes[i].id <= end &&
+            book->outcomes[i].phase != PHASE_JOB_COMPLETED)
+            return PHASE_JOB_FAILED;
+    return PHASE_JOB_COMPLETED;
+}
+
 /* It is over: out of the list of those that are not, into the rings. */
 void book_retire(struct ctl *ctl, struct book_job *job)
 {
@@ -202,10 +222,9 @@ void book_retire(struct ctl *ctl, struct book_job *job)
         book->finished_count++;
     book->finished[book->finished_next] = job;
     book->finished_next = (book->finished_next + 1) % book->finished_capacity;
-    book->outcomes[book->outcome_next] = (struct book_outcome){ job->id, job->phase };
-    book->outcome_next = (book->outcome_next + 1) % BOOK_OUTCOMES;
-    if (book->outcome_count < BOOK_OUTCOMES)
-        book->outcome_count++;
+    outcome_put(book, job->id, job->phase);
+    if (job->array_id && book_array(book, job->array_id, NULL, 0) == 0)
+        outcome_put(book, job->array_id, array_outcome(book, job));
 }
 
 enum phase_of_job book_outcome(const struct book *book, int64_t id)

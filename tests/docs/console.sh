@@ -7,30 +7,63 @@
 # with `muster` and `build/muster` standing for MUSTER and `tests` for the project's. Standard output and standard error are shown together. Where the
 # document ends an output with a line `…`, as many lines as it has there are kept. So a document is true when this
 # prints the document itself, and is brought up to date by writing this over it.
+#
+# A document may start `musterd --dev ... &`: it gets a port of its own, `muster` finds it there, and it is ended with the
+# document. Between commands there is then half a second, as with people. A line that differs from the old one only in
+# times, dates, that port or the user stays as it was.
 set -eu
 
 muster=$(realpath "$1")
 file=$(realpath "$2")
 source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(cat "$work/.musterd" 2>/dev/null) 2>/dev/null || true; sleep 0.2; rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/build"
 ln -s "$source/tests" "$work/tests"
-ln -s "$muster" "$work/bin/muster"
 ln -s "$muster" "$work/build/muster"
+cat >"$work/bin/musterd" <<END
+#!/bin/sh
+echo \$\$ >"$work/.musterd"
+exec "$(dirname "$muster")/musterd" "\$@" --listen "127.0.0.1:$((20000 + $$ % 20000))"
+END
+cat >"$work/bin/muster" <<END
+#!/bin/sh
+left=100
+while [ -f "$work/.musterd" ] && [ ! -f "$work/.ready" ] && [ \$left -gt 0 ]; do
+    [ -n "\$("$muster" node ls -o name 2>/dev/null)" ] && touch "$work/.ready"
+    left=\$((left - 1))
+    sleep 0.1
+done
+exec "$muster" "\$@"
+END
+chmod +x "$work/bin/muster" "$work/bin/musterd"
+[ -x "$(dirname "$muster")/musterd" ] || rm "$work/bin/musterd"
 cd "$work"
 PATH=$work/bin:$PATH
-export PATH NO_COLOR=1 LC_ALL=C.UTF-8
+HOME=$work
+export PATH HOME NO_COLOR=1 LC_ALL=C.UTF-8 TZ=UTC MUSTER_URL="http://127.0.0.1:$((20000 + $$ % 20000))"
+unset MUSTER_TOKEN MUSTER_CONTEXT MUSTER_VC MUSTER_CONFIG XDG_CONFIG_HOME 2>/dev/null || true
 # Held back until it is known how much of the old output there is to match.
-awk '
+awk -v user="$(id -un)" '
+function masked(line) {
+    gsub(/[0-9]+-[0-9][0-9]-[0-9][0-9] /, "D ", line)
+    gsub(/[0-9][0-9]:[0-9][0-9](:[0-9][0-9])?/, "T", line)
+    gsub(/127\.0\.0\.1:[0-9]+/, "P", line)
+    gsub("(^|[ (])(root|" user ")([ ,]|$)", " U ", line) # whoever runs the tests
+    gsub(/  +/, " ", line)
+    return line
+}
 function flush(    line, kept) {
     if (command == "") return
     print command > ".command"
     close(".command")
-    shell = "sh .command 2>&1 </dev/null"
+    shell = "[ ! -f .musterd ] || sleep 0.5; sh .command 2>&1 </dev/null"
     kept = 0
     while ((shell | getline line) > 0)
-        if (limit < 0 || kept < limit) { print line; kept++ }
+        if (limit < 0 || kept < limit) {
+            print kept < old && masked(line) == masked(before[kept]) ? before[kept] : line
+            kept++
+        }
     close(shell)
     if (limit >= 0) print "…"
     command = ""
@@ -45,7 +78,7 @@ inside && /^\$ / {
     next
 }
 inside && command != "" && old == 0 && /^> / { print; command = command "\n" substr($0, 3); next }
-inside && command != "" { if ($0 == "…") limit = old; old++; next }
+inside && command != "" { if ($0 == "…") limit = old; before[old++] = $0; next }
 { print }
 END { flush() }
 ' "$file"
