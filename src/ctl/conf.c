@@ -132,8 +132,8 @@ static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const char *what,
     const char *text;
     int r = 0;
 
-    while (*count)
-        mem_free(take(to[--*count]));
+    for (; *count; --*count)
+        mem_free(take(to[*count - 1]));
     for (size_t i = 0; node->type == YAML_SEQUENCE_NODE ? yaml_item(doc, node, i, &item) : i == 0; i++) {
         if (i == max)
             return yaml_fail(doc, item, err, "%s: more than %zu", what, max);

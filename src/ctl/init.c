@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init.c - `musterd init`: an authority, the controller's certificate, a configuration, an admin's token and one to
  * join the first node. Never overwrites anything. */
+#include <dirent.h>
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,17 @@ struct making {
     int left, failed;
 };
 
+/* The daemon does not run as root where there is a user for it. */
+static void owner_give(const char *path)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+
+    if (geteuid() == 0 && getpwnam_r("muster", &entry, text, sizeof(text), &found) == 0 && found &&
+        chown(path, found->pw_uid, found->pw_gid) < 0)
+        log_warn("cannot give it to user muster", "path", path);
+}
+
 static int file_new(const char *path, const char *text, mode_t mode, struct error *err)
 {
     mode_t old = umask(0777 & ~mode);
@@ -36,6 +49,8 @@ static int file_new(const char *path, const char *text, mode_t mode, struct erro
     (void)umask(old);
     if (r == 0 && chmod(path, mode) < 0)
         r = error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (r == 0)
+        owner_give(path);
     return r;
 }
 
@@ -165,6 +180,22 @@ static int token_keep(struct making *making, const char *role, usec_t expires, c
     return 0;
 }
 
+static void state_give(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    char path[4096 + 300];
+
+    owner_give(folder);
+    while (dir && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+            owner_give(path);
+        }
+    if (dir)
+        (void)closedir(dir);
+}
+
 /* The tokens go into the store as any change does. */
 static int tokens_make(struct making *making, struct error *err)
 {
@@ -193,6 +224,7 @@ static int tokens_make(struct making *making, struct error *err)
     loop_free(server->loop);
     store_close(server->store);
     conf_done(&making->settings);
+    state_give(making->options->state);
     if (r < 0 || making->failed)
         return r < 0 ? r : error_set(err, -EIO, "the tokens were not kept");
     (void)snprintf(file, sizeof(file), "%s\n", making->admin_text);
@@ -222,7 +254,7 @@ int init_run(const struct init_options *options)
     printf("Start the controller:   systemctl enable --now musterd   (or: musterd --config %s)\n", making.conf);
     printf("On each node (once, within %d hours; `muster token create --join` makes more):\n", JOIN_HOURS);
     printf("    muster-agent join https://%s:7717 %s.%s\n", making.host, making.join_text, making.pin);
-    printf("For yourself:           export MUSTER_URL=https://%s:7717 MUSTER_TOKEN=$(cat %s) MUSTER_CA=%s\n",
+    printf("For yourself:           export MUSTER_URL=https://%s:7717 MUSTER_TOKEN=$(cat %s) MUSTER_CACERT=%s\n",
            making.host, making.token, making.ca);
     explicit_bzero(&making, sizeof(making));
     return 0;

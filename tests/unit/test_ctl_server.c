@@ -140,6 +140,13 @@ static void conf_good(void **state)
     assert_int_equal(
         json_integer_value(json_object_get(json_object_get(json_object_get(conf.vcs, "nlp"), "guarantee"), "H100")), 4);
     assert_int_equal(conf_check(&conf, &err), 0);
+    /* A second file replaces lists as a whole. */
+    assert_int_equal(conf_parse("b.yaml", "listen: [\"127.0.0.1:1\", /x, \"[::1]:2\"]\n", 39, &conf, &err), 0);
+    assert_int_equal(conf.listen_count, 3);
+    assert_string_equal(conf.listen[1], "/x");
+    assert_string_equal(conf.listen[2], "[::1]:2");
+    assert_int_equal(conf_parse("c.yaml", "listen: /y\n", 11, &conf, &err), 0);
+    assert_int_equal(conf.listen_count, 1);
     conf_done(&conf);
 }
 

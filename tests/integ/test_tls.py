@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster as it is installed: init, TLS, tokens and roles, a node that joins, reload, restart; and who is kept out."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import tempfile
+import time
+
+from cluster import BUILD, MUSTERD, done, drain, ok
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Lab:
+    def __init__(self, folder):
+        self.etc, self.var = folder + "/etc", folder + "/var"
+        self.sock = folder + "/musterd.sock"
+        self.port = free_port()
+        made = subprocess.run([MUSTERD, "init", "--dir", self.etc, "--state", self.var, "--hosts", "localhost,127.0.0.1",
+                               "--cluster", "lab"], capture_output=True, text=True)
+        ok(made.returncode == 0, "musterd init", made)
+        self.join = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
+        with open(self.etc + "/admin.token") as f:
+            self.admin = f.read().strip()
+        again = subprocess.run([MUSTERD, "init", "--dir", self.etc, "--state", self.var], capture_output=True, text=True)
+        ok(again.returncode == 5 and "already" in again.stderr, "a second init changes nothing", again)
+        ok(all(os.stat(self.etc + "/" + f).st_mode & 0o077 == 0 for f in ("ca.key", "server.key", "admin.token")),
+           "keys and the token are for the owner alone")
+        os.mkdir(self.etc + "/conf.d")
+        self.configure("")
+        self.process = None
+
+    def configure(self, more):
+        with open(self.etc + "/conf.d/10-test.yaml", "w") as f:
+            f.write('listen: ["127.0.0.1:%d", %s]\nlease: {time: 10s, node_timeout: 2s, beat: 500ms}\n%s' %
+                    (self.port, self.sock, more))
+
+    def start(self):
+        self.errors = open(self.etc + "/log", "ab+")
+        self.process = subprocess.Popen([MUSTERD, "--config", self.etc + "/muster.yaml"], stderr=self.errors)
+        for _ in range(400):
+            try:
+                if self.ask("GET", "/readyz").status == 200:
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(self.log())
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def log(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")[-3000:]
+
+    def context(self, cert=None):
+        c = ssl.create_default_context(cafile=self.etc + "/ca.crt")
+        if cert:
+            c.load_cert_chain(*cert)
+        return c
+
+    def ask(self, method, path, body=None, token=None, headers=None):
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context())
+        head = dict(headers or {})
+        if token:
+            head["Authorization"] = "Bearer " + token
+        connection.request(method, "/api/v1" + path, json.dumps(body) if body is not None else None, head)
+        reply = connection.getresponse()
+        reply.body = reply.read()
+        connection.close()
+        return reply
+
+    def json(self, *args, **more):
+        return json.loads(self.ask(*args, **more).body)
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def people(lab):
+    ok(lab.ask("GET", "/jobs").status == 401, "without a token: 401")
+    ok(lab.ask("GET", "/jobs", token="mus_" + "a" * 43).status == 401, "with a made-up one: 401")
+    ok(lab.json("GET", "/whoami", token=lab.admin)["role"] == "admin", "the admin's token")
+    viewer = lab.json("POST", "/tokens", {"user": "nobody", "role": "viewer"}, token=lab.admin)["token"]
+    user = lab.json("POST", "/tokens", {"user": "nobody", "role": "user"}, token=lab.admin)["token"]
+    short = lab.json("POST", "/tokens", {"user": "nobody", "role": "user", "expires_seconds": 1}, token=lab.admin)["token"]
+    read = lab.json("POST", "/tokens", {"user": "nobody", "role": "user", "scope": "read"}, token=lab.admin)["token"]
+    ok(lab.ask("GET", "/jobs", token=viewer).status == 200, "a viewer reads")
+    ok(lab.ask("POST", "/jobs", {"run": "true"}, token=viewer).status == 403, "but does not submit")
+    ok(lab.ask("POST", "/jobs", {"run": "true"}, token=read).status == 403, "nor does a token for reading")
+    for method, path, body in (("PATCH", "/nodes/n1", {"drain": True, "reason": "x"}), ("PUT", "/config", {}),
+                               ("PATCH", "/scheduler", {"paused": True}), ("DELETE", "/nodes/n1", None)):
+        ok(lab.ask(method, path, body, token=user).status == 403, "a user may not %s %s" % (method, path))
+    ok(lab.ask("POST", "/tokens", {"user": "root", "role": "admin"}, token=user).status == 403, "nor become an admin")
+    ok(lab.ask("POST", "/tokens", {"join": True}, token=user).status == 403, "nor let nodes in")
+    listed = lab.json("GET", "/tokens", token=user)["items"]
+    ok(listed and all(t["user"] == "nobody" and "hash" not in t for t in listed), "sees the own tokens, never a secret")
+    mine = lab.json("POST", "/tokens", {"role": "user"}, token=user)
+    ok(lab.ask("DELETE", "/tokens/" + mine["id"], token=user).status == 204, "takes one back")
+    ok(lab.ask("GET", "/whoami", token=mine["token"]).status == 401, "which is worth nothing then")
+    time.sleep(1.1)
+    ok(lab.ask("GET", "/whoami", token=short).status == 401, "a token expires")
+    with open(lab.var + "/" + sorted(os.listdir(lab.var))[0], "rb") as f:
+        ok(user.encode() not in f.read(), "tokens are not in the store")
+    local = Unix(lab.sock)
+    local.request("GET", "/api/v1/whoami")
+    who = json.loads(local.getresponse().read())
+    ok(who["via"] == "socket" and who["uid"] == os.geteuid(), "on the Unix socket the kernel tells who it is", who)
+    return user
+
+
+def agent_run(lab, folder, *more):
+    return subprocess.Popen([os.path.join(BUILD, "muster-agent"), "--url", "https://localhost:%d" % lab.port, "--node", "n1",
+                             "--state", folder, "--fake", "4:H100", "--allow-root", "--log-level", "warn", *more],
+                            stderr=subprocess.DEVNULL)
+
+
+def upgrade(lab, cert=None):
+    s = lab.context(cert).wrap_socket(socket.create_connection(("127.0.0.1", lab.port), 10), server_hostname="localhost")
+    s.sendall(b"GET /agent/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: muster-agent\r\n\r\n")
+    head = b""
+    while b"\r\n\r\n" not in head:
+        data = s.recv(4096)
+        if not data:
+            break
+        head += data
+    return s, head
+
+
+def joining(lab, folder):
+    url = "https://localhost:%d" % lab.port
+    join = [os.path.join(BUILD, "muster-agent"), "join", url]
+    secret, pin = lab.join.split(".")
+    wrong = subprocess.run(join + [secret + "." + "0" * 64, "--node", "n1", "--state", folder], capture_output=True, text=True)
+    ok(wrong.returncode != 0, "an agent does not give its token to a stranger", wrong)
+    done_ = subprocess.run(join + [lab.join, "--node", "n1", "--state", folder], capture_output=True, text=True)
+    ok(done_.returncode == 0, "a node joins", done_)
+    again = subprocess.run(join + [lab.join, "--node", "n2", "--state", folder + "2"], capture_output=True, text=True)
+    ok(again.returncode != 0, "a join token that was used is worth nothing", again)
+    ok(lab.ask("GET", "/jobs", token=lab.join).status == 401, "and is none of a person's")
+    other = lab.json("POST", "/tokens", {"join": True}, token=lab.admin)["token"]
+    ok(lab.ask("GET", "/jobs", token=other).status == 403, "a join token reads nothing")
+    ok(lab.ask("POST", "/join", {"node": "../x", "csr": "x"}, token=other).status == 400, "names of nodes are names")
+    ok(lab.ask("POST", "/join", {"node": "n3", "csr": "garbage"}, token=other).status == 400, "a request that is none")
+    ok(lab.ask("POST", "/join", {"node": "n3", "csr": "garbage"}, token=other).status == 401, "uses its token up all the same")
+    s, head = upgrade(lab)
+    ok(b" 401 " in head, "an agent without certificate is not let in", head)
+    s.close()
+    found = [os.path.join(d, f) for d, _, files in os.walk(folder) for f in files]
+    cert = [f for f in found if f.endswith((".crt", ".pem")) and "ca" not in os.path.basename(f) and "key" not in f]
+    key = [f for f in found if "key" in os.path.basename(f)]
+    if ok(cert and key, "it has a certificate and a key", found):
+        s, head = upgrade(lab, (cert[0], key[0]))
+        ok(b" 101 " in head, "with them it is let in", head)
+        hello = json.dumps({"t": "hello", "v": 1, "node": "n9", "agent": "a", "boot": "b", "inventory": {}}).encode()
+        s.sendall(struct.pack(">I", len(hello)) + hello)
+        s.settimeout(5)
+        ok(drain(s) == b"", "but not under another name")
+        s.close()
+
+
+def until(condition, seconds=20):
+    end = time.time() + seconds
+    while time.time() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def others(lab, user):
+    job = lab.json("POST", "/jobs", {"name": "secret", "run": "echo private; sleep 30", "gpus": 1, "env": {"KEY": "s3cret"}},
+                   token=lab.admin)["id"]
+    path = "/jobs/%d" % job
+    ok(until(lambda: lab.json("GET", path, token=lab.admin)["state"] == "RUNNING"), "a job runs on it",
+       lab.ask("GET", path, token=lab.admin).body)
+    seen = lab.ask("GET", path, token=user)
+    ok(b"s3cret" not in seen.body and json.loads(seen.body)["spec"] is None, "others do not see command or environment")
+    ok(lab.ask("GET", path + "/logs", token=user).status == 403, "nor output")
+    ok(lab.ask("DELETE", path, token=user).status == 403, "nor cancel it")
+    ok(lab.ask("POST", path + "/hold", token=user).status == 403, "nor hold it")
+    ok(lab.ask("PATCH", path, {"priority": 1}, token=user).status == 403, "nor change it")
+    ok(lab.ask("GET", path + "/exec?cmd=id", token=user).status == 403, "nor enter it")
+    batch = lab.json("POST", "/jobs:batch", {"action": "cancel", "ids": [job]}, token=user)
+    ok(batch["items"][0]["status"] == 403, "nor in a batch", batch)
+    ok(b"s3cret" not in lab.ask("GET", "/history", token=user).body, "nor in the history")
+    own = lab.ask("POST", "/jobs", {"run": "id -un", "gpus": 1, "dir": "/tmp"}, token=user)
+    number = json.loads(own.body).get("id", 0)
+    ok(own.status == 201 and until(lambda: lab.json("GET", "/jobs/%d" % number, token=user)["state"] not in
+                                   ("PENDING", "STARTING", "RUNNING", "COMPLETING")), "a user's own job runs", own.body)
+    ok(lab.ask("GET", "/jobs/%d/logs" % number, token=user).body == b"nobody\n", "as that user",
+       (lab.ask("GET", "/jobs/%d/logs" % number, token=user).body, lab.ask("GET", "/jobs/%d" % number, token=user).body))
+    return job
+
+
+def main():
+    if os.geteuid() != 0:
+        print("1..0 # SKIP jobs of several users need root")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        lab = Lab(folder)
+        lab.start()
+        agent = None
+        try:
+            user = people(lab)
+            joining(lab, folder + "/node")
+            agent = agent_run(lab, folder + "/node")
+            ok(until(lambda: any(n["connected"] for n in lab.json("GET", "/nodes", token=lab.admin)["items"])),
+               "the agent connects over mutual TLS", lab.log())
+            job = others(lab, user)
+            lab.configure("vcs: {default: {quota: {H100: 4}}, extra: {quota: {H100: 0}}}\nauth: {admins: [root, nobody]}\n")
+            lab.process.send_signal(signal.SIGHUP)
+            ok(until(lambda: b"reloaded" in lab.log().encode(), 5), "SIGHUP reloads", lab.log())
+            ok(lab.stop(signal.SIGKILL) == -9, "kill -9")
+            lab.start()
+            ok(until(lambda: lab.json("GET", "/jobs/%d" % job, token=lab.admin)["state"] == "RUNNING"),
+               "the job still runs after it", lab.ask("GET", "/jobs/%d" % job, token=lab.admin).body)
+            ok(lab.ask("GET", "/whoami", token=user).status == 200, "tokens are still good")
+            lab.ask("DELETE", "/jobs/%d?now=1" % job, token=lab.admin)
+            ok(until(lambda: lab.json("GET", "/jobs/%d" % job, token=lab.admin)["state"] == "CANCELLED"),
+               "and is cancelled", lab.ask("GET", "/jobs/%d" % job, token=lab.admin).body)
+        finally:
+            if agent:
+                agent.terminate()
+                agent.wait()
+            if lab.process.poll() is None:
+                status = lab.stop()
+                ok(status == 0, "stops cleanly", (status, lab.log()))
+    done()
+
+
+main()
