@@ -13,7 +13,13 @@
 #include "solve/lease.h"
 
 enum { CHRONUS_TASKS = 4096, CHRONUS_LEASES = 1536, CHRONUS_WORDS = CHRONUS_LEASES / 64 };
-enum { CHRONUS_BUCKETS = 128, CHRONUS_UNSURE = 4096, CHRONUS_NODES = 1 << 14, CHRONUS_RUNNING = 1 << 14 };
+enum {
+    CHRONUS_SOLVE = 1 << 15,
+    CHRONUS_BUCKETS = 128,
+    CHRONUS_UNSURE = 4096,
+    CHRONUS_NODES = 1 << 14,
+    CHRONUS_RUNNING = 1 << 14
+};
 
 enum chronus_param {
     P_LEASE,
@@ -25,6 +31,8 @@ enum chronus_param {
     P_SEARCH,
     P_SPREAD,
     P_SELECT,
+    P_EXACT,
+    P_NODES,
     P_ELASTIC,
     P_WORTH
 };
@@ -47,9 +55,9 @@ enum chronus_status {
 /* A job with a promise and its leases. */
 struct task {
     uint32_t job, gen;
-    int32_t size; /* GPUs it is planned with */
-    uint16_t sku;
-    uint8_t step; /* the deadline it is planned to keep */
+    int32_t size;         /* GPUs it is planned with */
+    uint16_t sku, bucket; /* bucket: of how much service it asks for */
+    uint8_t step;         /* the deadline it is planned to keep */
     bool live;
     usec_t due; /* that deadline */
     uint64_t bits[CHRONUS_WORDS];
@@ -77,19 +85,24 @@ struct stairs {
 };
 
 struct chronus {
+    /* In the order of chronus_counters: promises by what found them, refusals that were proved, others; exact plans
+     * that were asked for; how far the last of them may have been from the best, in millionths. */
+    int64_t quick, rebuilt, searched, solved, proved, refused, asked, gap;
     uint32_t vc;       /* its own number */
     int64_t lease;     /* under way; its beginning was handled */
     usec_t slot_at;    /* the next slot */
     uint32_t task_top; /* tasks below it were used */
     uint32_t task_count;
     uint32_t unsure_count;
+    struct job_ref asked_for;   /* whom an exact plan was asked for, */
+    uint16_t asked_sku;         /* on which type */
+    uint8_t asked_step;         /* and which of its deadlines */
     uint32_t unit[SKUS_MAX];    /* the largest size that fits every node of the type: a power of two */
     int32_t capacity[SKUS_MAX]; /* GPUs that can be planned */
     uint64_t health;            /* of the nodes, when capacity was counted */
     usec_t recount_at;          /* when the plan is to be held against what there is; USEC_NEVER */
     uint32_t lost_seen;
-    uint32_t lost;                                    /* jobs that hardware was lost under since the plan was checked */
-    int64_t quick, rebuilt, searched, solved, proved; /* admissions by what answered them; refusals that were proved */
+    uint32_t lost; /* jobs that hardware was lost under since the plan was checked */
     int32_t used[SKUS_MAX][CHRONUS_LEASES];
     struct task tasks[CHRONUS_TASKS];
     struct job_ref unsure[CHRONUS_UNSURE];
@@ -103,6 +116,7 @@ struct chronus {
     /* From here on nothing is kept. */
     char kept_end;
     struct stairs stairs;
+    int64_t words[CHRONUS_SOLVE];
     bool careful; /* elastic: planning for admission */
     int32_t node_held[CHRONUS_NODES];
     uint32_t list[CHRONUS_RUNNING], other[CHRONUS_RUNNING];
@@ -111,7 +125,10 @@ struct chronus {
     uint32_t gpus[1 << 12];
     struct lease_task problem[CHRONUS_TASKS];
     uint32_t problem_task[CHRONUS_TASKS];
-    int32_t large[CHRONUS_LEASES];
+    int32_t large[CHRONUS_LEASES]; /* what jobs from this bucket on have, as long as the plan has this version */
+    int large_bucket;              /* + 1 */
+    uint16_t large_sku;
+    uint64_t large_version, version;
     int32_t order[3 * CHRONUS_TASKS], room[CHRONUS_LEASES], plan_used[CHRONUS_LEASES], plan_step[CHRONUS_TASKS];
     uint64_t plan_bits[CHRONUS_TASKS * CHRONUS_WORDS];
 };
@@ -173,9 +190,9 @@ void plan_recount(struct planner_ctx *ctx, struct plan *plan);
 /* All tasks as a problem from the next lease on, with one wish more (or NULL); how many there are. */
 int32_t plan_problem(struct planner_ctx *ctx, const struct wish *wish, uint16_t sku, struct lease_problem *ret);
 
-/* Takes over a plan of plan_problem(): 0, or -EINVAL if it does not hold. */
-int plan_accept(struct planner_ctx *ctx, const struct lease_problem *problem, const uint64_t *bits,
-                uint64_t *wish_bits);
+/* Takes over a plan of plan_problem(); the leases of the wish into wish_bits. */
+void plan_accept(struct planner_ctx *ctx, const struct lease_problem *problem, const uint64_t *bits,
+                 uint64_t *wish_bits);
 
 /* ---- chronus_admit.c ---- */
 
@@ -183,6 +200,9 @@ void admit_job(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 
 /* Those without a promise are tried again, and those whose deadlines have gone are let go. */
 void admit_again(struct planner_ctx *ctx, struct plan *plan);
+
+/* An exact plan has come. */
+void admit_solved(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution);
 
 /* ---- chronus_room.c ---- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chronus_admit.c - whether a deadline is promised.
  *
- * Three ways, the quickest first. Beside the plan as it is: leases with room, from the latest backwards; this answers
+ * Several ways, the quickest first. Beside the plan as it is: leases with room, from the latest backwards; this answers
  * nearly always, in microseconds. A proof that nothing helps: the first leases cannot hold what cannot be put later.
- * The whole plan made anew by lease_greedy() and lease_backward(). And a search, for few jobs.
+ * The whole plan made anew by lease_greedy() and lease_backward(). A search, for few jobs; and at last CBC,
+ * outside of the step (exact): the job goes on without a promise until the answer comes.
  *
  * Who is refused is told the earliest deadline that could have been promised, and is tried again at every lease.
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "policy/chronus.h"
+#include "solve/lease_words.h"
 
 void chronus_become(struct plan *plan, const struct planner_ctx *ctx, uint32_t job, enum chronus_status status)
 {
@@ -40,21 +42,6 @@ static bool allowed(const struct planner_ctx *ctx, const struct job *job, uint32
     uint32_t mask = job->shape != UINT32_MAX ? ctx->vc->queue.shapes[job->shape].shape.sku_mask : 0;
 
     return mask ? mask >> sku & 1 : job->sku == sku;
-}
-
-static void promise(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct wish *wish,
-                    const uint64_t *bits)
-{
-    const struct job *j = view_job(ctx->view, job);
-    struct task *task = task_add(ctx, plan, job, wish, bits);
-    int step = 0;
-
-    assert(task);
-    while (j->spec.deadlines[step].at < wish->due)
-        step++;
-    task->step = (uint8_t)step;
-    chronus_become(plan, ctx, job, STATUS_PROMISED);
-    plan_promise(plan, job, j->spec.deadlines[j->spec.deadline_count - 1].at);
 }
 
 /* ---- overload ---- */
@@ -131,21 +118,43 @@ static void spare(struct planner_ctx *ctx, const struct job *job, struct wish *w
 
     if (!ctx->params[P_SELECT] || all * 10 < (int64_t)c->capacity[wish->sku] * 9)
         return;
+    wish->others = c->large;
+    wish->spared = (int32_t)(below < c->capacity[wish->sku] ? below : c->capacity[wish->sku]);
+    /* For one job's next deadline, or one like it, nothing has changed. */
+    if (c->large_sku == wish->sku && c->large_bucket == bucket_of(service / 2) + 1 && c->large_version == c->version)
+        return;
+    c->large_sku = wish->sku;
+    c->large_bucket = bucket_of(service / 2) + 1;
+    c->large_version = c->version;
     memset(c->large, 0, sizeof(c->large));
     for (uint32_t i = 0; i < c->task_top; i++) {
         const struct task *t = &c->tasks[i];
 
-        if (!t->live || t->sku != wish->sku || service_of(view_job(ctx->view, t->job), t->size) < service / 2)
+        if (!t->live || t->sku != wish->sku || t->bucket + 1 < c->large_bucket)
             continue;
         for (int w = 0; w < CHRONUS_WORDS; w++)
             for (uint64_t left = t->bits[w]; left; left &= left - 1)
                 c->large[w * 64 + __builtin_ctzll(left)] += t->size;
     }
-    wish->others = c->large;
-    wish->spared = (int32_t)(below < c->capacity[wish->sku] ? below : c->capacity[wish->sku]);
 }
 
 /* ---- the ways ---- */
+
+static void promise(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct wish *wish,
+                    const uint64_t *bits)
+{
+    const struct job *j = view_job(ctx->view, job);
+    struct task *task = task_add(ctx, plan, job, wish, bits);
+    int step = 0;
+
+    assert(task);
+    task->bucket = (uint16_t)bucket_of(service_of(j, wish->size));
+    while (j->spec.deadlines[step].at < wish->due)
+        step++;
+    task->step = (uint8_t)step;
+    chronus_become(plan, ctx, job, STATUS_PROMISED);
+    plan_promise(plan, job, j->spec.deadlines[j->spec.deadline_count - 1].at);
+}
 
 static bool quick(struct planner_ctx *ctx, const struct wish *wish, uint64_t *bits)
 {
@@ -175,7 +184,29 @@ static bool anew(struct planner_ctx *ctx, const struct wish *wish, uint64_t *bit
     } else {
         return false;
     }
-    return plan_accept(ctx, &problem, c->plan_bits, bits) == 0;
+    plan_accept(ctx, &problem, c->plan_bits, bits);
+    return true;
+}
+
+/* Has CBC look for a plan, outside of the step. The job goes on without a promise until the answer comes. */
+static void ask(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct wish *wish)
+{
+    struct chronus *c = ctx->state;
+    const struct job *j = view_job(ctx->view, job);
+    struct lease_problem problem;
+    int32_t count = plan_problem(ctx, wish, wish->sku, &problem);
+
+    if (count < 1 || count > ctx->params[P_EXACT] || (int64_t)count * problem.leases > LEASE_MILP_CELLS ||
+        lease_request_size(&problem) > CHRONUS_SOLVE || lease_answer_size(&problem) > CHRONUS_SOLVE)
+        return;
+    lease_request(&problem, ctx->params[P_NODES], c->words);
+    if (plan_solve(plan, SOLVE_LEASES, c->words, lease_request_size(&problem)) < 0)
+        return;
+    c->asked++;
+    c->asked_for = (struct job_ref){ job, j->gen };
+    c->asked_sku = wish->sku;
+    for (c->asked_step = 0; j->spec.deadlines[c->asked_step].at < wish->due;)
+        c->asked_step++;
 }
 
 static bool try_deadline(struct planner_ctx *ctx, struct plan *plan, uint32_t job, struct wish *wish)
@@ -195,8 +226,10 @@ static bool try_deadline(struct planner_ctx *ctx, struct plan *plan, uint32_t jo
             c->proved++;
             return false;
         }
-        if (!anew(ctx, wish, bits))
+        if (!anew(ctx, wish, bits)) {
+            ask(ctx, plan, job, wish);
             return false;
+        }
     }
     promise(ctx, plan, job, wish, bits);
     return true;
@@ -246,6 +279,7 @@ static void remember(struct planner_ctx *ctx, uint32_t job)
 void admit_job(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     const struct job *j = view_job(ctx->view, job);
+    struct chronus *c = ctx->state;
     usec_t offer = USEC_NEVER;
 
     note_arrival(ctx, j);
@@ -256,6 +290,7 @@ void admit_job(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
     if (j->spec.estimate && j->spec.share == MGPU_ONE && j->klass != CLASS_OPPORTUNISTIC &&
         try_promise(ctx, plan, job, &offer))
         return;
+    c->refused++;
     plan_decline(plan, job, offer);
     chronus_become(plan, ctx, job, in_time(ctx, j) || !j->spec.estimate ? STATUS_UNSURE : STATUS_HOPELESS);
     if (chronus_status(j) == STATUS_UNSURE)
@@ -283,4 +318,29 @@ void admit_again(struct planner_ctx *ctx, struct plan *plan)
         c->unsure[kept++] = ref;
     }
     c->unsure_count = kept;
+}
+
+/* The answer is held against the plan as it is now: jobs may have come and gone since it was asked for. */
+void admit_solved(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution)
+{
+    struct chronus *c = ctx->state;
+    const struct job *j = view_job(ctx->view, c->asked_for.index);
+    struct lease_plan found = { c->plan_bits, c->plan_used, c->plan_step };
+    struct lease_problem problem;
+    uint64_t bits[CHRONUS_WORDS];
+    struct wish wish;
+
+    if (solution->kind != SOLVE_LEASES || solution->count < LEASE_ANSWER_HEAD || j->gen != c->asked_for.gen ||
+        chronus_status(j) != STATUS_UNSURE || !(job_waits(j->state) || job_holds(j->state)) ||
+        c->task_count == CHRONUS_TASKS)
+        return;
+    wish = wish_of(ctx, j, c->asked_sku);
+    wish.due = j->spec.deadlines[c->asked_step].at;
+    if (plan_problem(ctx, &wish, wish.sku, &problem) < 1 ||
+        !lease_answer(&problem, solution->words, solution->count, &found))
+        return;
+    c->gap = solution->words[1];
+    c->solved++;
+    plan_accept(ctx, &problem, c->plan_bits, bits);
+    promise(ctx, plan, c->asked_for.index, &wish, bits);
 }

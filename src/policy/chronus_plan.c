@@ -189,6 +189,7 @@ bool plan_impossible(struct planner_ctx *ctx, const struct wish *wish)
 
 static void count_bits(struct chronus *c, const struct task *task, int sign)
 {
+    c->version++;
     for (int w = 0; w < CHRONUS_WORDS; w++)
         for (uint64_t left = task->bits[w]; left; left &= left - 1)
             c->used[task->sku][w * 64 + __builtin_ctzll(left)] += sign * task->size;
@@ -287,6 +288,7 @@ static void trim(struct planner_ctx *ctx, struct task *task, int64_t first, usec
             return;
         }
         c->used[task->sku][ring(l)] -= task->size;
+        c->version++;
     }
 }
 
@@ -393,6 +395,7 @@ void plan_advance(struct planner_ctx *ctx, struct plan *plan)
 
         for (int64_t l = c->lease; t->live && l < first && l < c->lease + CHRONUS_LEASES; l++)
             if (task_has(t, l)) {
+                c->version++;
                 bit_clear(t->bits, l);
                 c->used[t->sku][ring(l)] -= t->size;
             }
@@ -453,6 +456,7 @@ static void relieve(struct planner_ctx *ctx, uint32_t sku, int64_t lease)
         if (!most)
             return;
         bit_clear(most->bits, lease);
+        c->version++;
         c->used[sku][ring(lease)] -= most->size;
     }
 }
@@ -533,7 +537,8 @@ int32_t plan_problem(struct planner_ctx *ctx, const struct wish *wish, uint16_t 
     return count;
 }
 
-int plan_accept(struct planner_ctx *ctx, const struct lease_problem *problem, const uint64_t *bits, uint64_t *wish_bits)
+void plan_accept(struct planner_ctx *ctx, const struct lease_problem *problem, const uint64_t *bits,
+                 uint64_t *wish_bits)
 {
     struct chronus *c = ctx->state;
     int64_t first = view_now(ctx->view) / ctx->params[P_LEASE] + 1;
@@ -554,5 +559,4 @@ int plan_accept(struct planner_ctx *ctx, const struct lease_problem *problem, co
             bit_set(fresh, first - 1);
         task_set(ctx, &c->tasks[task], fresh);
     }
-    return 0;
 }

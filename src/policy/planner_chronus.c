@@ -149,12 +149,20 @@ static const struct param chronus_params[] = {
     [P_SPREAD] = { "spread", "jobs without promise may be spread over nodes", PARAM_SWITCH, 0, 0, 1, NULL },
     [P_SELECT] = { "select", "in overload, promise to jobs that need little before others", PARAM_SWITCH, 1, 0, 1,
                    NULL },
+    [P_EXACT] = { "exact", "jobs up to which CBC is asked before a deadline is refused; 0 = never", PARAM_COUNTER, 32,
+                  0, 500, NULL },
+    [P_NODES] = { "nodes", "search nodes CBC may take", PARAM_COUNTER, 1000, 1, 1000000, NULL },
     [P_ELASTIC] = { "elastic", "sizes: as asked for, by minimum satisfactory share, or so but chosen once",
                     PARAM_CHOICE, ELASTIC_OFF, 0, ELASTIC_ONCE, elastic_choices },
     [P_WORTH] = { "worth", "elastic: least gain of a GPU more, of what the first one gives", PARAM_RATIO, 100000, 0,
                   PPM_ONE, NULL },
     { 0 },
 };
+
+/* As struct chronus begins. */
+static const char *const chronus_counters[] = { "promised_beside_plan", "promised_by_new_plan", "promised_by_search",
+                                                "promised_exactly",     "refusals_proved",      "refused",
+                                                "exact_asked",          "exact_gap_ppm",        NULL };
 
 const struct planner_ops planner_chronus = {
     .name = "chronus",
@@ -167,4 +175,7 @@ const struct planner_ops planner_chronus = {
     .ended = chronus_ended,
     .report = chronus_report,
     .profiles = true,
+    .solved = admit_solved,
+    .solve_words = CHRONUS_SOLVE,
+    .counters = chronus_counters,
 };

@@ -182,11 +182,35 @@ static int loop(struct driver *d)
     return r;
 }
 
+/* What planners counted, summed over virtual clusters. */
+static void collect_counters(struct driver *d)
+{
+    struct run_result *result = d->result;
+
+    for (uint32_t v = 0; v < core_vc_count(d->core); v++) {
+        const struct vc *vc = core_vc(d->core, v);
+        const char *const *names = vc->policy.planner->counters;
+
+        for (uint32_t i = 0; names && names[i]; i++) {
+            uint32_t k = 0;
+
+            while (k < result->counter_count && result->counters[k].name != names[i])
+                k++;
+            if (k == COUNTERS_MAX)
+                break;
+            if (k == result->counter_count)
+                result->counters[result->counter_count++].name = names[i];
+            result->counters[k].value += ((const int64_t *)vc->planner.state)[i];
+        }
+    }
+}
+
 static void finish(struct driver *d)
 {
     if (d->config->until && d->config->until > d->now)
         d->now = d->config->until;
     bars_close_all(d);
+    collect_counters(d);
     for (uint32_t i = 0; i < d->trace->count; i++) {
         struct job_result *out = &d->result->jobs[i];
 

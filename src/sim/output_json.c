@@ -113,6 +113,10 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     json_write_u64(json, "idle_gaps", run->idle_gaps);
     put_real(json, "avg_idle_gap_seconds",
              run->idle_gaps ? (double)run->idle_gap / (double)USEC_SEC / (double)run->idle_gaps : 0);
+    json_write_object(json, "planner");
+    for (uint32_t i = 0; i < run->counter_count; i++)
+        json_write_i64(json, run->counters[i].name, run->counters[i].value);
+    json_write_close(json);
     json_write_object(json, "wait_seconds_by_reason");
     for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         put_real(json, reason_name((enum reason)reason), waits->by_reason[reason]);

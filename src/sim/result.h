@@ -110,7 +110,16 @@ struct tally {
     unsigned char has_last; /* bool */
 };
 
+/* What a planner counted, by name. */
+enum { COUNTERS_MAX = 32 };
+struct counter {
+    const char *name; /* of the planner's table: lives as long as the program */
+    int64_t value;
+};
+
 struct run_result {
+    struct counter counters[COUNTERS_MAX];
+    uint32_t counter_count;
     char policy[64], trace_name[256], cluster_name[256];
     char settings[512];                 /* "key=value" pairs, one space between */
     const struct trace *trace;          /* borrowed; where names of users, vcs and models come from. NULL = none */

@@ -20,42 +20,6 @@
 
 #include "base/alloc.h"
 
-uint32_t lease_request_size(const struct lease_problem *problem)
-{
-    uint32_t size = LEASE_REQUEST_HEAD + (uint32_t)problem->leases;
-
-    for (int32_t i = 0; i < problem->count; i++)
-        size += 3 + 2 * (uint32_t)problem->tasks[i].steps;
-    return size;
-}
-
-uint32_t lease_answer_size(const struct lease_problem *problem)
-{
-    return LEASE_ANSWER_HEAD + (uint32_t)problem->count * (1 + (uint32_t)lease_words(problem->leases));
-}
-
-void lease_request(const struct lease_problem *problem, int64_t nodes, int64_t *out)
-{
-    *out++ = 1;
-    *out++ = problem->count;
-    *out++ = problem->leases;
-    *out++ = problem->sigma;
-    *out++ = nodes;
-    for (int32_t l = 0; l < problem->leases; l++)
-        *out++ = problem->capacity[l];
-    for (int32_t i = 0; i < problem->count; i++) {
-        const struct lease_task *task = &problem->tasks[i];
-
-        *out++ = task->size;
-        *out++ = task->need;
-        *out++ = task->steps;
-        for (int32_t p = 0; p < task->steps; p++) {
-            *out++ = task->last[p];
-            *out++ = task->value[p];
-        }
-    }
-}
-
 struct milp {
     struct lease_problem problem;
     struct lease_task *tasks;

@@ -162,7 +162,7 @@ static void draw(struct small *s, struct rng *rng)
 }
 
 /* The same as jobs that come one second before a lease begins, when nothing can be started early. */
-static void as_trace(const struct small *s, struct trace *trace)
+static void as_trace(const struct small *s, usec_t apart, struct trace *trace)
 {
     for (int32_t i = 0; i < s->problem.count; i++) {
         const struct lease_task *t = &s->tasks[i];
@@ -171,7 +171,7 @@ static void as_trace(const struct small *s, struct trace *trace)
         trace_job_init(&job);
         job.spec.id = i;
         job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = t->size;
-        job.spec.submit = 1199 * USEC_SEC;
+        job.spec.submit = 1190 * USEC_SEC + i * apart;
         job.truth.duration = t->need * 1200 * USEC_SEC;
         job.spec.deadline_count = 1;
         job.spec.deadlines[0] = (struct deadline){ (1 + t->last[0]) * 1200 * USEC_SEC, 10 };
@@ -179,10 +179,10 @@ static void as_trace(const struct small *s, struct trace *trace)
     }
 }
 
-static uint64_t promised(struct trace *trace)
+static uint64_t promised(struct trace *trace, const char *search, int64_t *ret_exactly)
 {
-    struct setting settings[] = { { "save", "0" }, { "restore", "0" }, { "safety", "1" } };
-    struct scenario_request request = { "chronus", settings, 3 };
+    struct setting settings[] = { { "save", "0" }, { "restore", "0" }, { "safety", "1" }, { "search", search } };
+    struct scenario_request request = { "chronus", settings, 4 };
     struct cluster_spec cluster = { 0 };
     struct scenario scenario = { 0 };
     struct run_result result = { 0 };
@@ -193,6 +193,9 @@ static uint64_t promised(struct trace *trace)
     if (scenario_init(&scenario, &cluster, trace, &request, &err) < 0 || scenario_run(&scenario, 1, &result, &err) < 0)
         fail_msg("%s", err.text);
     count = result.summary.admitted;
+    for (uint32_t i = 0; i < result.counter_count; i++)
+        if (strcmp(result.counters[i].name, "promised_exactly") == 0)
+            *ret_exactly += result.counters[i].value;
     assert_int_equal(result.summary.broken_promises, 0);
     run_result_done(&result);
     scenario_done(&scenario);
@@ -205,10 +208,11 @@ static void nobody_refused_who_fits(void **unused)
 {
     struct rng rng;
     int feasible = 0;
+    int64_t exactly = 0, none = 0;
 
     (void)unused;
     rng_seed(&rng, 7);
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 1000; round++) {
         struct small s;
         struct lease_plan plan;
         struct trace trace = { 0 };
@@ -218,11 +222,18 @@ static void nobody_refused_who_fits(void **unused)
         if (lease_search(&s.problem, 1000000, &plan) != 1)
             continue;
         feasible++;
-        as_trace(&s, &trace);
-        assert_int_equal(promised(&trace), s.problem.count);
+        as_trace(&s, 0, &trace);
+        assert_int_equal(promised(&trace, "100000", &none), s.problem.count);
+        trace_done(&trace);
+        /* The same with CBC alone, outside of the step, one job after the other. */
+        trace = (struct trace){ 0 };
+        as_trace(&s, USEC_SEC, &trace);
+        assert_int_equal(promised(&trace, "0", &exactly), s.problem.count);
         trace_done(&trace);
     }
     assert_true(feasible > 50);
+    assert_true(exactly > 0);
+    assert_int_equal(none, 0);
 }
 
 /* ---- bad deadlines ---- */
