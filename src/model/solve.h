@@ -13,6 +13,7 @@
 enum solve_kind {
     SOLVE_ECHO,   /* answers the request itself; for tests */
     SOLVE_LEASES, /* a lease plan, exactly (work/lease_milp.h) */
+    SOLVE_PLACE,  /* a batch of gangs placed together (work/place_batch.h) */
     SOLVE_COUNT
 };
 

@@ -19,7 +19,7 @@
     X(list_preempt)                                                                                                    \
     X(backfill_easy)                                                                                                   \
     X(backfill_conservative)                                                                                           \
-    X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid)
+    X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -42,6 +42,8 @@
     X("edf", list_preempt, edf, count, "mode=preempt", "earliest deadline first, preempting")                          \
     X("edf-admit", edf_admit, edf, count, "mode=preempt",                                                              \
       "the same, for deadlines that were possible when the job came")                                                  \
+    X("liquid-batch", liquid_batch, fifo, liquid, "",                                                                  \
+      "arrivals gathered and placed together by a grouping genetic search (Liquid)")                                   \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "work/lease_milp.h"
+#include "work/place_batch.h"
 
 static int echo(const int64_t *words, uint32_t count, struct work_answer *answer, struct error *err)
 {
@@ -28,6 +29,9 @@ int work_run(enum solve_kind kind, const int64_t *words, uint32_t count, struct 
         break;
     case SOLVE_LEASES:
         r = lease_milp(words, count, answer, err);
+        break;
+    case SOLVE_PLACE:
+        r = place_batch(words, count, answer, err);
         break;
     case SOLVE_COUNT:
         r = error_set(err, -EINVAL, "no solver for computations of kind %u", (unsigned)kind);

@@ -18,7 +18,7 @@
 #include "bench.h"
 #include "io/parallel.h"
 #include "learn/estimator.h"
-#include "learn/search.h"
+#include "work/search.h"
 
 static double wall(void)
 {

@@ -21,6 +21,7 @@
 #include "sim/scenario.h"
 #include "solve/net_score.h"
 #include "wire/cluster.h"
+#include "work/place_batch.h"
 
 /* ---- the published workload ---- */
 
@@ -67,9 +68,11 @@ struct figures {
     double jct, makespan;
 };
 
+/* `place`: of the policy; for batches their interval. */
 static struct figures run(const char *policy, const char *place, const char *speed, uint64_t seed)
 {
-    const struct setting settings[] = { { "speed", speed }, { "place", place } };
+    const struct setting settings[] = { { "speed", speed },
+                                        { strcmp(policy, "liquid-batch") == 0 ? "interval" : "place", place } };
     struct scenario_request request = { policy, settings, place ? 2 : 1 };
     struct cluster_spec cluster = { 0 };
     struct trace trace = { 0 };
@@ -128,6 +131,66 @@ static void published_workload(void **state)
     assert_true(jct[1] > 618 && jct[1] < 650);
     assert_true(jct[2] > 598 && jct[2] < 628);
     assert_true(jct[3] > 518 && jct[3] < 544);
+}
+
+/* ---- batches ---- */
+
+/* Without the wait for the interval, placing together is better; and the same each time. */
+static void batches_are_better(void **state)
+{
+    double one = 0, together = 0, waited = 0;
+    char path[] = "/tmp/muster-roles-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, table, sizeof(table) - 1), (ssize_t)sizeof(table) - 1);
+    (void)close(fd);
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct figures f = run("liquid-batch", "0.1s", path, seed);
+
+        assert_true(f.jct == run("liquid-batch", "0.1s", path, seed).jct);
+        together += f.jct / 60;
+        waited += run("liquid-batch", NULL, path, seed).jct / 60;
+        one += run("liquid", NULL, path, seed).jct / 60;
+    }
+    (void)unlink(path);
+    print_message("# mean completion: one by one %.0f s, in batches %.0f s, with 15 s of gathering %.0f s\n", one,
+                  together, waited);
+    assert_true(together <= one);
+    assert_true(waited <= one + 45); /* three waves of jobs, an interval each */
+}
+
+/* What no planner sends is refused in words, and answered with nothing. */
+static void bad_requests_are_refused(void **state)
+{
+    static const int64_t good[] = {
+        PLACE_VERSION, 1, 10, 40, 1, 1, 2, 1, 0, 0, 4, 2, -1, 0, 0, 4, 1, -1, 1, 4, 1, 2, 1
+    };
+    enum { WORDS = sizeof(good) / sizeof(*good) };
+    int64_t words[WORDS], out[16];
+    struct work_answer answer = { out, 0, 16 };
+    struct error err = { 0 };
+
+    (void)state;
+    assert_int_equal(work_run(SOLVE_PLACE, good, WORDS, &answer, &err), 0);
+    assert_int_equal(answer.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(out[i], 1);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        assert_true(work_run(SOLVE_PLACE, good, i, &answer, &err) < 0);
+        assert_int_equal(answer.count, 0);
+        for (int k = 0; k < 3; k++) {
+            memcpy(words, good, sizeof(good));
+            words[i] = k == 0 ? INT64_MAX : k == 1 ? INT64_MIN : words[i] + 100000;
+            if (work_run(SOLVE_PLACE, words, WORDS, &answer, &err) < 0)
+                assert_int_equal(answer.count, 0);
+        }
+    }
+    /* Nothing has room for seven tasks on five GPUs. */
+    memcpy(words, good, sizeof(good));
+    words[WORDS - 2] = 6;
+    assert_int_equal(work_run(SOLVE_PLACE, words, WORDS, &answer, &err), -ENOSPC);
 }
 
 /* ---- gaps between jobs ---- */
@@ -350,8 +413,9 @@ static void buckets_are_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_workload),     cmocka_unit_test(buckets_are_enough),
-        cmocka_unit_test(prestart_closes_gaps),   cmocka_unit_test(wrong_predictions_cost_nothing),
+        cmocka_unit_test(published_workload),       cmocka_unit_test(buckets_are_enough),
+        cmocka_unit_test(prestart_closes_gaps),     cmocka_unit_test(batches_are_better),
+        cmocka_unit_test(bad_requests_are_refused), cmocka_unit_test(wrong_predictions_cost_nothing),
         cmocka_unit_test(events_beat_heartbeats),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_solve_net.c - network cost and score, best fit, and the batch search: examples L1 to L4 of Liquid. */
+/* test_solve_net.c - network cost and score, best fit, and the batch search: and debts between queues: examples L1
+ * to L4 and L8 of Liquid. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/rng_real.h"
-#include "learn/search.h"
+#include "solve/debt.h"
+#include "work/search.h"
 
 #define NEAR(a, b)                                                                                                     \
     do {                                                                                                               \
@@ -350,6 +352,75 @@ static void test_limits(void **state)
     }
 }
 
+/* Example L8: A borrows a GPU each from B and C, and pays half of it back. */
+static void test_l8_borrow(void **state)
+{
+    struct debt d = { .queues = 3, .quota = { 0, 2000, 1000 }, .weight = { 1, 1, 1 }, .head = { 2000, 4000, 4000 } };
+
+    (void)state;
+    assert_int_equal(debt_next(&d), 0);
+    assert_int_equal(d.quota[0], 0);
+    assert_int_equal(d.quota[1], 1000);
+    assert_int_equal(d.quota[2], 0);
+    assert_int_equal(d.owes[0][1], 1000);
+    assert_int_equal(d.owes[0][2], 1000);
+    d.head[0] = 0;
+    assert_int_equal(debt_next(&d), DEBT_NONE); /* 4 GPUs are nowhere to be had */
+    debt_give(&d, 0, 1500);
+    assert_int_equal(d.quota[0], 0);
+    assert_int_equal(d.quota[1], 1750);
+    assert_int_equal(d.quota[2], 750);
+    assert_int_equal(d.owes[0][1], 250);
+    debt_give(&d, 0, 501);
+    assert_int_equal(d.quota[0], 1);
+    assert_int_equal(d.owes[0][1] + d.owes[0][2], 0);
+}
+
+/* The largest covered job goes first; free capacity goes by weight, to those who lack it; nothing is lost. */
+static void test_debts_add_up(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_seed(&rng, 9);
+    for (int round = 0; round < 500; round++) {
+        struct debt d = { .queues = 2 + (uint32_t)rng_below(&rng, 5) };
+        int64_t all = 0, free = (int64_t)rng_below(&rng, 20000), after = 0;
+        uint32_t next;
+
+        for (uint32_t q = 0; q < d.queues; q++) {
+            d.quota[q] = (int64_t)rng_below(&rng, 4000);
+            d.weight[q] = 1 + (int64_t)rng_below(&rng, 3);
+            d.head[q] = (int64_t)rng_below(&rng, 4) * 1000;
+            d.demand[q] = d.head[q] + (int64_t)rng_below(&rng, 8000);
+            all += d.quota[q];
+        }
+        debt_top_up(&d, free);
+        for (uint32_t q = 0; q < d.queues; q++)
+            after += d.quota[q];
+        assert_true(after >= all && after <= all + free);
+        for (int i = 0; i < 4; i++) {
+            int64_t before = after;
+
+            next = debt_next(&d);
+            if (next == DEBT_NONE)
+                break;
+            after = 0;
+            for (uint32_t q = 0; q < d.queues; q++) {
+                assert_true(d.quota[q] >= 0);
+                after += d.quota[q];
+                for (uint32_t k = 0; k < d.queues; k++)
+                    assert_true(d.owes[q][k] >= 0);
+            }
+            assert_int_equal(after, before - d.head[next]);
+            debt_give(&d, next, (int64_t)rng_below(&rng, 3000));
+            after = 0;
+            for (uint32_t q = 0; q < d.queues; q++)
+                after += d.quota[q];
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +428,8 @@ int main(void)
         cmocka_unit_test(test_l2_best_fit),
         cmocka_unit_test(test_l3_batch),
         cmocka_unit_test(test_l4_interleave),
+        cmocka_unit_test(test_l8_borrow),
+        cmocka_unit_test(test_debts_add_up),
         cmocka_unit_test(test_cost_is_the_definition),
         cmocka_unit_test(test_search_against_the_optimum),
         cmocka_unit_test(test_threads_do_not_matter),

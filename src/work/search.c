@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* search.c - see search.h. */
-#include "learn/search.h"
+#include "work/search.h"
 
 #include <errno.h>
 #include <math.h>
