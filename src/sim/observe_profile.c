@@ -12,8 +12,7 @@ static int tell(struct driver *d, uint32_t index, const struct world_shape *shap
     event.report =
         (struct report){ .kind = MEASURE_PROFILE,
                          .value = { shape->gpus, shape->nodes, world_rate(d->world, index, shape, NULL, 0) } };
-    d->events++;
-    return core_offer(d->core, &event, NULL, d->err);
+    return driver_offer(d, &event, index, NULL);
 }
 
 int answer_profile(struct driver *d, uint32_t index)

@@ -30,7 +30,7 @@ import time
 
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", "build"))
 AGENTS, GPUS = 5, 4
-NET = "10.77"
+NET = "10.%d" % (64 + os.getpid() % 128)  # several may run at once
 PORT = 7790
 
 JOB = r"""#!/bin/bash
