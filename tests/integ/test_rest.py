@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The interface as a client meets it: jobs from submission to output, lists, refusals, events, figures."""
+import os
 import re
 import time
 
@@ -227,6 +228,14 @@ def figures(m):
                  "muster_jobs_finished", "muster_job_wait_seconds", "muster_api_request_seconds",
                  "muster_gpu_utilization_ratio", "muster_vc_gpus_guaranteed"):
         ok(name in types, "metrics: " + name)
+    source = os.environ.get("MUSTER_SOURCE", ".")
+    for path in ("grafana/muster.json", "grafana/alerts.yaml", "man/muster-metrics.7.scd"):
+        with open(os.path.join(source, path)) as f:
+            named = set(re.findall(r"\bmuster_[a-z_]+", f.read()))
+        samples = set(re.match(r"[a-z_]+", s).group(0) for s in seen) | set(types)
+        samples |= set(t + s for t, k in types.items() for s in
+                       (["_bucket", "_count", "_sum"] if k == "histogram" else ["_total"] if k == "counter" else []))
+        ok(not named - samples, "metrics: what %s names is there" % path, named - samples)
 
 
 def pages(m):
