@@ -151,7 +151,7 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
 
     json_array_foreach(json_object_get(plan, "procs"), i, proc)
     {
-        char path[4096], id[128];
+        char path[4096], root[4200], id[128];
         json_t *bundle = bundle_make(task, dir, plan, proc, err), *argv;
         int fd, r;
 
@@ -167,7 +167,9 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
         if (r < 0)
             return error_set(err, r, "%s: %s", path, strerror(-r));
         (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
-        argv = json_pack("[s,s,s,s,s,s]", runc, "run", "--no-pivot", "--bundle", path, id);
+        /* What runc remembers goes with the task's directory. */
+        (void)snprintf(root, sizeof(root), "%s/runc", dir);
+        argv = json_pack("[s,s,s,s,s,s,s,s]", runc, "--root", root, "run", "--no-pivot", "--bundle", path, id);
         (void)json_object_set_new(proc, "argv", argv);
     }
     /* The runtime becomes the user itself. */

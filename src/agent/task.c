@@ -217,7 +217,8 @@ void task_accept(struct task *task, json_t *order)
     if (r == 0)
         r = gpus_check(task, &err);
     if (r < 0) {
-        task_refuse(task, r == -EINVAL ? "user" : "system", err.text);
+        /* Who may not run here may not run here the next time either. */
+        task_refuse(task, r == -EINVAL || r == -EPERM ? "user" : "system", err.text);
         return;
     }
     task->emulated = task->launch.spec.emulate_run > 0 && task->agent->gpus->fake;

@@ -602,7 +602,38 @@ def private_tmp(c, a, d):
     assert content(d + '/pwd').strip() == d
 
 
+def containers(c, a, d):
+    c.connected()
+    runtimes = c.hellos[0]['inventory']['runtimes']
+    if 'podman' not in runtimes:
+        c.launch(1, 'true', spec={'image': 'docker.io/library/none'})
+        end = c.report(1, 'refused')
+        assert end['blame'] == 'user' and 'podman' in end['cause'], end
+    c.launch(2, 'true', spec={'image': '/x', 'runtime': 'podman' if 'podman' not in runtimes else 'runc'})
+    assert c.report(2, 'refused')['blame'] == 'user'
+    if 'runc' not in runtimes or not os.path.exists('/bin/busybox'):
+        print('# SKIP the rest: runc or a static busybox is not there')
+        return
+    root = d + '/root'
+    for name in ('bin', 'proc', 'dev', 'sys', 'tmp'):
+        os.makedirs(root + '/' + name)
+    shutil.copy('/bin/busybox', root + '/bin/busybox')
+    for name in ('sh', 'ls', 'cat', 'sleep'):
+        os.symlink('busybox', root + '/bin/' + name)
+    spec = {'image': root, 'env': {'PATH': '/bin'}, 'mounts': ['%s:/data' % d]}
+    c.launch(3, 'ls /; cat $MUSTER_HOSTFILE > /data/hosts; exit 4', spec=spec)
+    end = c.report(3, 'exited')
+    assert end['exit'] == 4, (end, c.log(1, 3))
+    assert 'bin\n' in c.log(2, 3) and 'home' not in c.log(3, 3) and content(d + '/hosts')
+    c.launch(4, 'echo up > /data/up; sleep 4321', spec=spec)
+    wait_for(lambda: content(d + '/up'), what='the container')
+    c.order('stop', 4, kind='cancel', grace_ms=0)
+    c.report(4, 'exited')
+    assert not subprocess.run(['pgrep', '-f', 'sleep 4321'], capture_output=True).stdout
+
+
 if os.getuid() == 0:
+    tests.append((containers, (), {}))
     tests.append((as_user, (), {}))
     tests.append((private_tmp, ('--private-tmp', 'on'), {}))
 
