@@ -26,7 +26,7 @@ struct exec_ask {
     uv_pipe_t pipes[STREAMS];
     bool open[STREAMS], reading[STREAMS];
     int handles, tty; /* tty: the master; -1 */
-    bool closed, ended;
+    bool closed, ended, input_over;
     usec_t ended_at;
     int code, number;
     char status[32];
@@ -152,10 +152,21 @@ static void exec_turn(struct ask *ask)
         exec_finish(exec);
 }
 
+/* The end of the input comes after all of it. */
+static void input_close_maybe(struct exec_ask *exec)
+{
+    if (exec->input_over && exec->open[S_IN] &&
+        uv_stream_get_write_queue_size((const uv_stream_t *)&exec->pipes[S_IN]) == 0)
+        stream_close(exec, S_IN);
+}
+
 static void on_input_written(uv_write_t *write, int status)
 {
-    (void)status;
+    struct exec_ask *exec = write->handle->data;
+
     mem_free(write);
+    if (status == 0)
+        input_close_maybe(exec);
 }
 
 static void input_write(struct exec_ask *exec, const char *data, size_t size)
@@ -190,8 +201,10 @@ static void exec_input(struct ask *ask, json_t *frame)
         input_write(exec, bytes.data, bytes.size);
     if (util_flag(frame, "eof") && exec->tty >= 0)
         input_write(exec, "\x04", 1);
-    else if (util_flag(frame, "eof"))
-        stream_close(exec, S_IN);
+    else if (util_flag(frame, "eof")) {
+        exec->input_over = true;
+        input_close_maybe(exec);
+    }
 }
 
 static const struct ask_ops exec_ops = { .name = "exec", .turn = exec_turn, .input = exec_input, .close = exec_close };

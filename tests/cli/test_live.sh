@@ -81,6 +81,9 @@ accepts 'the queue' sh -c "'$muster' queue --no-header --columns jobid,name,stat
 20  waiter  PENDING  (InsufficientGpus)
 21  after   PENDING  (Dependency)
 X"
+prints 'exec' 'in 19' sh -c "'$muster' exec holder -- sh -c 'echo in \$MUSTER_JOB_ID' </dev/null"
+exits 'exits as its command did' 4 "$muster" exec holder -- sh -c 'exit 4'
+prints 'and reads all of its input' '300000' sh -c "head -c 300000 /dev/zero | '$muster' exec holder -- wc -c"
 prints 'hold' 'Held job 20' "$muster" hold 20
 prints 'release' 'Released job waiter' "$muster" release waiter
 prints 'set' 'Changed job 20' "$muster" set 20 priority=high time=2h
@@ -102,6 +105,7 @@ accepts 'pause' "$muster" sched pause
 accepts 'paused' sh -c "'$muster' submit --wrap true 2>&1 | grep -q SchedulerPaused"
 accepts 'go on' "$muster" sched resume
 accepts 'another policy' "$muster" sched policy srsf
+exits 'a shell in a new job' 5 sh -c "echo 'exit 5' | '$muster' shell -G 1"
 token=$("$muster" token new --expires 1h 2>/dev/null)
 accepts 'login' sh -c "echo $token | '$muster' login $MUSTER_URL --name here"
 prints 'whose context is used' '*  here  '"$MUSTER_URL"'  yes' "$muster" context --no-header
