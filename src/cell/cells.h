@@ -132,6 +132,7 @@ void cells_address(const struct cells *s, uint32_t cell, char *text, size_t size
 
 const struct names *cells_names(const struct cells *s);
 uint32_t cells_type_find(const struct cells *s, const char *name, size_t length); /* CELL_UNKNOWN: no such */
+uint32_t cells_type_leaves(const struct cells *s, uint32_t type);                 /* devices of a cell of that type */
 const char *cells_type_name(const struct cells *s, uint32_t type);
 uint32_t cells_vc_find(const struct cells *s, const char *name, size_t length);               /* CELL_UNKNOWN */
 uint32_t cells_pin_find(const struct cells *s, uint32_t vc, const char *name, size_t length); /* CELL_UNKNOWN */

@@ -73,14 +73,18 @@ static bool group_placeable(const struct cells *s, const struct group *g, const 
 static struct slot *slot_open(struct cells *s, const struct group *g, const struct cell_request *r)
 {
     struct slot *open = NULL;
+    uint32_t number = 0;
 
     for (uint32_t i = g->slot_first; i != CELL_NONE; i = s->slots[i].next) {
         struct slot *slot = &s->slots[i];
 
-        if (slot->state == SLOT_ALLOCATED && slot->pod == r->pod && slot->leaf_count == r->leaves)
+        if (slot->leaf_count != r->leaves)
+            continue;
+        if (slot->state == SLOT_ALLOCATED && slot->pod == r->pod)
             return slot; /* asked again: the same answer */
-        if (!open && slot->state != SLOT_ALLOCATED && slot->leaf_count == r->leaves)
+        if (!open && slot->state != SLOT_ALLOCATED && tree_slot(s, r, number))
             open = slot;
+        number++;
     }
     return open;
 }
@@ -166,7 +170,7 @@ static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view
         view_sort(s, &s->views[view], r);
         return CELL_NO_CAPACITY;
     }
-    reason = pick_gang(s, &s->views[view], r);
+    reason = r->tree ? tree_pick(s, chain, r) : pick_gang(s, &s->views[view], r);
     if (reason != CELL_OK)
         return reason;
     if (r->priority < 0) {
@@ -175,8 +179,8 @@ static enum cell_reason chain_try(struct cells *s, uint32_t chain, uint32_t view
         return CELL_OK;
     }
     lazy_try(s, r);
-    if (map_gang(s, chain, r) &&
-        (s->exact || s->lazy_count > 0 || !evicts_opportunistic(s) || elsewhere_try(s, chain, &s->views[view], r)))
+    if (map_gang(s, chain, r) && (s->exact || r->tree || s->lazy_count > 0 || !evicts_opportunistic(s) ||
+                                  elsewhere_try(s, chain, &s->views[view], r)))
         return CELL_OK;
     while (s->lazy_count > 0)
         preempt_lazy_undo(s, &s->groups[s->lazy_done[--s->lazy_count]]);
@@ -219,8 +223,12 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
 {
     enum cell_reason reason = r->leaf_type == CELL_NONE ? CELL_NO_CAPACITY : CELL_ERR_LEAF_TYPE, got;
 
+    if (r->tree) /* until a chain has the types that are asked for */
+        reason = r->priority < 0 ? CELL_ERR_LEAF_TYPE : CELL_ERR_VC_LEAF_TYPE;
     if (r->pin != CELL_NONE) {
         *ret_chain = s->forests[r->pin].chain;
+        if (!tree_in_chain(s, *ret_chain, r))
+            return reason;
         return chain_try(s, *ret_chain, s->forests[r->pin].view, r);
     }
     for (uint32_t at = 0; at < s->chain_count; at++) {
@@ -238,7 +246,7 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
             uint32_t view =
                 r->priority < 0 ? s->chains[chain].view : s->vc_view[(size_t)r->vc * s->chain_count + chain];
 
-            if (s->chains[chain].leaf_type != leaf_type || view == CELL_NONE)
+            if (s->chains[chain].leaf_type != leaf_type || view == CELL_NONE || !tree_in_chain(s, chain, r))
                 continue;
             got = chain_try(s, chain, view, r);
             *ret_chain = chain;
@@ -253,6 +261,7 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
 static void bind_fill(struct cells *s, const struct cell_request *r, uint32_t chain, struct cell_answer *a)
 {
     bool found = false;
+    uint32_t number = 0;
 
     a->outcome = CELL_BIND;
     a->bind = (struct cell_bind){ .chain = s->chains[chain].type,
@@ -263,7 +272,7 @@ static void bind_fill(struct cells *s, const struct cell_request *r, uint32_t ch
     for (uint32_t i = 0; i < s->pod_count; i++) {
         s->out_pods[i] =
             (struct cell_pod_place){ cells_node_of(s, s->mapped[s->pods[i].first]), s->pods[i].first, s->pods[i].size };
-        if (!found && s->pods[i].size == r->leaves) {
+        if (!found && s->pods[i].size == r->leaves && tree_slot(s, r, number++)) {
             a->bind.pod = i;
             found = true;
         }
@@ -288,7 +297,9 @@ static enum cell_reason request_check(struct cells *s, const struct cell_request
             return CELL_ERR_MEMBER;
         member = member || r->members[i].leaves == r->leaves;
     }
-    return member && group_members(s, r) ? CELL_OK : CELL_ERR_MEMBER;
+    if (!member || !group_members(s, r))
+        return CELL_ERR_MEMBER;
+    return r->tree ? tree_valid(s, r) : CELL_OK;
 }
 
 static enum cell_reason new_check(const struct cells *s, const struct cell_request *r)

@@ -95,6 +95,12 @@ uint32_t sweep_next(struct cells *s, struct sweep *sw, uint32_t leaves);
 /* pick.c: devices for the pods of a gang, from one view; into s->pods and s->picked. */
 enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_request *r);
 
+/* pick_tree.c: the same for a request of cells, with groups that must lie together. */
+enum cell_reason tree_valid(const struct cells *s, const struct cell_request *r);
+bool tree_in_chain(const struct cells *s, uint32_t chain, const struct cell_request *r);
+enum cell_reason tree_pick(struct cells *s, uint32_t chain, const struct cell_request *r);
+bool tree_slot(const struct cells *s, const struct cell_request *r, uint32_t number); /* of the pods of its size */
+
 bool pick_idle(struct cells *s, struct view *v);
 
 /* map.c: physical devices for picked virtual ones, into s->mapped. */

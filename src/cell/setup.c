@@ -390,10 +390,10 @@ static int scratch_init(struct cells *s, const struct cells_limits *limits)
         !GRAB(s, shares, shares) || !GRAB(s, vertices, s->cell_count - s->virt_first) ||
         !GRAB(s, vertex_of, s->cell_count) || !GRAB(s, roots, s->leaf_count) || !GRAB(s, stack, s->stack_size) ||
         !GRAB(s, picked, s->leaf_count) || !GRAB(s, noted, s->leaf_count) || !GRAB(s, mapped, s->leaf_count) ||
-        !GRAB(s, candidates, node) || !GRAB(s, counts, 2 * node) || !GRAB(s, pods, s->leaf_count) ||
-        !GRAB(s, undo, s->undo_max) || !GRAB(s, lazy_done, s->leaf_count) || !GRAB(s, settle, s->virt_first) ||
-        !GRAB(s, victims, shares) || !GRAB(s, out_pods, shares) || !GRAB(s, members, CELL_MEMBERS_MAX) ||
-        !GRAB(s, out_leaves, shares))
+        !GRAB(s, candidates, node) || !GRAB(s, tree_taken, s->cell_count / 64 + 1) || !GRAB(s, counts, 2 * node) ||
+        !GRAB(s, pods, s->leaf_count) || !GRAB(s, undo, s->undo_max) || !GRAB(s, lazy_done, s->leaf_count) ||
+        !GRAB(s, settle, s->virt_first) || !GRAB(s, victims, shares) || !GRAB(s, out_pods, shares) ||
+        !GRAB(s, members, CELL_MEMBERS_MAX) || !GRAB(s, out_leaves, shares))
         return -ENOMEM;
     memset(s->group_hash, 0xff, hash * sizeof(*s->group_hash));
     for (uint32_t i = 0; i < s->group_count; i++)

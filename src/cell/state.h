@@ -155,6 +155,7 @@ struct cells {
     uint32_t vertex_count, *vertex_of, *roots, root_count;
     uint32_t *stack, stack_count, stack_size;
     uint32_t *picked, *mapped, picked_count, *candidates, *counts;
+    uint64_t *tree_taken; /* a bit a cell: devices that a search has given away */
     struct pod_pick *pods;
     uint32_t pod_count;
     struct undo *undo;

@@ -112,6 +112,39 @@ static int pod_put(struct cell_run *run, const char *name, struct run_pod **ret_
     return 0;
 }
 
+static uint32_t type_of(const struct cell_run *run, const char *name)
+{
+    return name[0] ? cells_type_find(run->cells, name, strlen(name)) : CELL_NONE;
+}
+
+/* Cells become devices; a type that is not there becomes one, and the allocator says so. */
+static void tree_make(struct cell_run *run, const struct hived_spec *spec, struct cell_request *q)
+{
+    uint32_t members = 0;
+
+    for (uint32_t i = 0; i < spec->tree_count; i++) {
+        const struct hived_group *from = &spec->tree[i];
+        uint32_t type = type_of(run, from->cell_type);
+        uint64_t leaves = from->cells;
+
+        run->tree[i] =
+            (struct cell_pod_group){ from->parent, type_of(run, from->within), from->pods, type, from->cells };
+        if (from->pods == 0)
+            continue;
+        if (type < CELL_UNKNOWN)
+            leaves *= cells_type_leaves(run->cells, type);
+        leaves = leaves > INT32_MAX ? INT32_MAX : leaves; /* more than anything has */
+        run->members[members++] = (struct cell_member){ from->pods, (uint32_t)leaves };
+        if (i == spec->tree_pod)
+            q->leaves = (uint32_t)leaves;
+    }
+    q->tree = run->tree;
+    q->tree_count = spec->tree_count;
+    q->tree_pod = spec->tree_pod;
+    q->members = run->members;
+    q->member_count = members;
+}
+
 /* Names become the allocator's numbers. */
 static int request_make(struct cell_run *run, const char *pod, const struct hived_spec *spec,
                         struct cell_request *ret_request)
@@ -140,6 +173,8 @@ static int request_make(struct cell_run *run, const char *pod, const struct hive
         q->pin = cells_pin_find(run->cells, q->vc, spec->pin, strlen(spec->pin));
     if (spec->leaf_type[0])
         q->leaf_type = cells_type_find(run->cells, spec->leaf_type, strlen(spec->leaf_type));
+    if (spec->tree_count > 0)
+        tree_make(run, spec, q);
     return 0;
 }
 

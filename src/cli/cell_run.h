@@ -31,6 +31,8 @@ struct cell_run {
     struct hived_namer namer;
     struct hived_places places;
     uint64_t *suggested;
+    struct cell_pod_group tree[HIVED_GROUPS_MAX]; /* of the request at hand */
+    struct cell_member members[HIVED_GROUPS_MAX];
     uint32_t leaves; /* devices of all configurations so far */
 };
 

@@ -69,6 +69,15 @@ struct cell_member {
     uint32_t pods, leaves; /* so many pods of so many devices each */
 };
 
+/* Pods of a gang that must lie inside one cell of a type, and groups inside that cell in turn. A tree as a list,
+ * parents before children. */
+struct cell_pod_group {
+    uint32_t parent;           /* a group before it; CELL_NONE: the root */
+    uint32_t within;           /* a type; CELL_NONE: no constraint of its own; CELL_UNKNOWN: no such */
+    uint32_t pods;             /* of its own; may be 0 */
+    uint32_t cell_type, cells; /* of each pod: so many whole cells of that type, on one node */
+};
+
 /* One pod of a gang asks. Numbers of virtual cluster, pin and type are those of the specification. */
 struct cell_request {
     uint64_t group, pod; /* the asker's names of the gang and of the pod */
@@ -82,6 +91,9 @@ struct cell_request {
     bool lazy;                         /* the gang may be preempted lazily */
     bool ignore_suggested;
     const uint64_t *suggested; /* a bit a node; NULL: all */
+    /* Cells instead of devices, and where they must lie together. `members` says the same in devices. */
+    const struct cell_pod_group *tree; /* NULL: not asked for */
+    uint32_t tree_count, tree_pod;     /* tree_pod: the group of this pod */
 };
 
 /* Where one device of a gang is. */

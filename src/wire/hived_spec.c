@@ -115,11 +115,117 @@ static int group_read(struct yaml_doc *doc, yaml_node_t *top, struct hived_spec 
     return r;
 }
 
+/* `pod` of a group: its number, and what each asks for. */
+static int group_pod_read(struct yaml_doc *doc, yaml_node_t *pod, struct hived_spec *spec, uint32_t at, bool *seen,
+                          struct error *err)
+{
+    struct hived_group *g = &spec->tree[at];
+    yaml_node_t *cells;
+    int64_t min = 0, max = 0, number = 0;
+    bool current = false;
+    int r = yaml_map_check(doc, pod, "pod", err);
+
+    if (r == 0)
+        r = number_read(doc, pod, "podMinNumber", 1, &min, err);
+    if (r == 0)
+        r = number_read(doc, pod, "podMaxNumber", 1, &max, err);
+    if (r == 0)
+        r = flag_read(doc, pod, "containsCurrentPod", &current, err);
+    if (r == 0 && (min == 0 || (max != 0 && max != min)))
+        r = yaml_fail(doc, pod, err, "expected podMinNumber, and podMaxNumber the same");
+    cells = r == 0 ? key_find(doc, pod, "cellsPerPod") : NULL;
+    if (r == 0 && !cells)
+        r = yaml_fail(doc, pod, err, "cellsPerPod is missing");
+    if (r == 0)
+        r = yaml_map_check(doc, cells, "cellsPerPod", err);
+    if (r == 0)
+        r = text_read(doc, cells, "cellType", g->cell_type, err);
+    if (r == 0)
+        r = number_read(doc, cells, "cellNumber", 1, &number, err);
+    if (r == 0 && (!g->cell_type[0] || number == 0))
+        r = yaml_fail(doc, cells, err, "expected cellType and cellNumber");
+    if (r == 0 && current && *seen)
+        r = yaml_fail(doc, pod, err, "two pods have containsCurrentPod");
+    g->pods = (uint32_t)min;
+    g->cells = (uint32_t)number;
+    if (current) {
+        spec->tree_pod = at;
+        *seen = true;
+    }
+    return r;
+}
+
+/* A group and those inside it; as deep as there may be groups. */
+static int tree_read(struct yaml_doc *doc, yaml_node_t *map, struct hived_spec *spec, uint32_t parent, bool *seen,
+                     struct error *err)
+{
+    uint32_t at = spec->tree_count;
+    yaml_node_t *pod, *children, *item;
+    int r = yaml_map_check(doc, map, "a pod group", err);
+
+    if (r < 0)
+        return r;
+    if (at == HIVED_GROUPS_MAX)
+        return yaml_fail(doc, map, err, "more than %d pod groups", HIVED_GROUPS_MAX);
+    spec->tree_count++;
+    spec->tree[at] = (struct hived_group){ .parent = parent };
+    r = text_read(doc, map, "withinOneCell", spec->tree[at].within, err);
+    pod = r == 0 ? key_find(doc, map, "pod") : NULL;
+    if (pod)
+        r = group_pod_read(doc, pod, spec, at, seen, err);
+    children = r == 0 ? key_find(doc, map, "childGroups") : NULL;
+    if (children && children->type != YAML_SEQUENCE_NODE)
+        return yaml_fail(doc, children, err, "childGroups: expected a list");
+    for (size_t i = 0; r == 0 && children && yaml_item(doc, children, i, &item); i++)
+        r = tree_read(doc, item, spec, at, seen, err);
+    return r;
+}
+
+/* Cells instead of devices: this pod's, and the tree of groups it is in, or itself alone. */
+static int version2_read(struct yaml_doc *doc, yaml_node_t *top, struct hived_spec *spec, struct error *err)
+{
+    yaml_node_t *root = key_find(doc, top, "podRootGroup");
+    struct hived_group own = { .parent = CELL_NONE, .pods = 1 };
+    int64_t number = 0;
+    bool seen = false;
+    int r = text_read(doc, top, "cellType", own.cell_type, err);
+
+    if (r == 0)
+        r = number_read(doc, top, "cellNumber", 1, &number, err);
+    own.cells = (uint32_t)number;
+    if (r == 0 && (!own.cell_type[0] || number == 0))
+        r = yaml_fail(doc, top, err, "expected cellType and cellNumber");
+    if (r < 0)
+        return r;
+    if (!root) {
+        spec->tree[0] = own;
+        spec->tree_count = 1;
+        return 0;
+    }
+    r = yaml_map_check(doc, root, "podRootGroup", err);
+    if (r == 0)
+        r = text_read(doc, root, "name", spec->group, err);
+    if (r == 0)
+        r = tree_read(doc, root, spec, CELL_NONE, &seen, err);
+    if (r == 0 && !seen)
+        r = yaml_fail(doc, root, err, "no pod has containsCurrentPod");
+    if (r == 0 && (strcmp(spec->tree[spec->tree_pod].cell_type, own.cell_type) != 0 ||
+                   spec->tree[spec->tree_pod].cells != own.cells))
+        r = yaml_fail(doc, root, err, "the pod with containsCurrentPod asks for other cells than this one");
+    return r;
+}
+
 static int document_read(struct yaml_doc *doc, struct hived_spec *spec, struct error *err)
 {
     yaml_node_t *top = yaml_top(doc);
     int64_t priority = 0, leaves = 0;
+    char version[NAME_LENGTH_MAX + 1] = "";
     int r = yaml_map_check(doc, top, "the pod's specification", err);
+
+    if (r == 0)
+        r = text_read(doc, top, "version", version, err);
+    if (r == 0 && version[0] && strcmp(version, "v1") != 0 && strcmp(version, "v2") != 0)
+        r = yaml_fail(doc, top, err, "version: expected v1 or v2");
 
     if (r == 0)
         r = text_read(doc, top, "virtualCluster", spec->vc, err);
@@ -134,14 +240,16 @@ static int document_read(struct yaml_doc *doc, struct hived_spec *spec, struct e
     if (r == 0 && priority > CELL_PRIORITY_MAX)
         r = yaml_fail(doc, top, err, "priority is not in -1..%d", CELL_PRIORITY_MAX);
     if (r == 0)
-        r = number_read(doc, top, "leafCellNumber", 1, &leaves, err);
-    if (r == 0 && leaves == 0)
-        r = yaml_fail(doc, top, err, "leafCellNumber is missing");
-    if (r == 0)
         r = flag_read(doc, top, "lazyPreemptionEnable", &spec->lazy, err);
     if (r == 0)
         r = flag_read(doc, top, "ignoreK8sSuggestedNodes", &spec->ignore_suggested, err);
     spec->priority = (int32_t)priority;
+    if (r == 0 && strcmp(version, "v2") == 0)
+        return version2_read(doc, top, spec, err);
+    if (r == 0)
+        r = number_read(doc, top, "leafCellNumber", 1, &leaves, err);
+    if (r == 0 && leaves == 0)
+        r = yaml_fail(doc, top, err, "leafCellNumber is missing");
     spec->leaves = (uint32_t)leaves;
     return r < 0 ? r : group_read(doc, top, spec, err);
 }

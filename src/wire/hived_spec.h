@@ -4,7 +4,13 @@
 #include "base/buf.h"
 #include "model/cell.h"
 
-enum { HIVED_MEMBERS_MAX = 256 };
+enum { HIVED_MEMBERS_MAX = 256, HIVED_GROUPS_MAX = 16 };
+
+/* Version 2: pods that ask for cells, in groups that must lie inside one cell. */
+struct hived_group {
+    char within[NAME_LENGTH_MAX + 1], cell_type[NAME_LENGTH_MAX + 1]; /* "": none */
+    uint32_t parent, pods, cells;
+};
 
 struct hived_spec {
     char vc[NAME_LENGTH_MAX + 1], pin[NAME_LENGTH_MAX + 1], leaf_type[NAME_LENGTH_MAX + 1];
@@ -13,6 +19,8 @@ struct hived_spec {
     uint32_t leaves, member_count;
     struct cell_member members[HIVED_MEMBERS_MAX];
     bool lazy, ignore_suggested;
+    uint32_t tree_count, tree_pod; /* version 2; then leaves and members are the caller's to find */
+    struct hived_group tree[HIVED_GROUPS_MAX];
 };
 
 /* Every failure but -ENOMEM is the user's mistake. Old words (gpuType, gpuNumber) are understood. */

@@ -30,6 +30,8 @@ struct gang {
     char vc[16], pin[16];
     struct cell_request request;
     struct cell_member members[2];
+    struct cell_pod_group tree[2];     /* of a gang that asks for cells: the second inside the first */
+    const char *cell_type, *within[2]; /* cell_type: NULL: it does not */
     struct pod pods[PODS];
     uint32_t pod_count;
 };
@@ -122,7 +124,8 @@ static struct cells *config_new(struct life *l)
         if (i == 10000 || buf_take(&b, &bytes, &err) < 0)
             die(l, "no configuration fits");
         if (hived_config_read("f", &bytes, &spec, NULL, &err) == 0 &&
-            cells_new(&spec, &(struct cells_limits){ .foreign_leaves = 4096 }, &cells, &err) < 0 &&
+            cells_new(&spec, &(struct cells_limits){ .foreign_leaves = 4096, .exact = below(l, 2) }, &cells, &err) <
+                0 &&
             !strstr(err.text, "overlaps") && !strstr(err.text, "granted"))
             die(l, err.text);
         cell_spec_done(&spec);
@@ -146,8 +149,33 @@ static void request_resolve(struct life *l, struct gang *g)
     g->request.pin = g->pin[0] ? cells_pin_find(l->cells, g->request.vc, g->pin, strlen(g->pin)) : CELL_NONE;
     g->request.members = g->members;
     g->request.suggested = l->suggested;
+    for (uint32_t i = 0; g->cell_type && i < g->request.member_count; i++) {
+        g->tree[i].cell_type = cells_type_find(l->cells, g->cell_type, strlen(g->cell_type));
+        g->tree[i].within = g->within[i] ? cells_type_find(l->cells, g->within[i], strlen(g->within[i])) : CELL_NONE;
+        g->request.tree = g->tree;
+        g->request.tree_count = i + 1;
+    }
     for (int i = 0; i < 64; i++)
         l->suggested[i] = below(l, 3) ? UINT64_MAX : rng_next(&l->rng) | rng_next(&l->rng);
+}
+
+/* Cells instead of devices, and groups inside one cell. */
+static void gang_cells(struct life *l, struct gang *g, uint32_t kinds)
+{
+    static const char *const types[] = { "GPU", "SWITCH", "NODE", "BOX" };
+    static const char *const within[] = { NULL, "RACK", "NODE", "SWITCH", "BOX", "RACK" };
+    uint32_t type;
+
+    g->cell_type = types[below(l, 4)];
+    type = cells_type_find(l->cells, g->cell_type, strlen(g->cell_type));
+    g->request.leaf_type = CELL_NONE;
+    for (uint32_t i = 0; i < kinds; i++) {
+        uint32_t cells = 1 + below(l, 2);
+
+        g->within[i] = within[below(l, 6)];
+        g->tree[i] = (struct cell_pod_group){ .parent = i ? 0 : CELL_NONE, .pods = g->members[i].pods, .cells = cells };
+        g->members[i].leaves = cells * (type == CELL_UNKNOWN ? 1 : cells_type_leaves(l->cells, type));
+    }
 }
 
 static void gang_new(struct life *l, struct gang *g)
@@ -172,6 +200,8 @@ static void gang_new(struct life *l, struct gang *g)
             g->pods[g->pod_count++].id = ++l->next_id;
     }
     g->request.member_count = kinds;
+    if (below(l, 6) == 0)
+        gang_cells(l, g, kinds);
 }
 
 static uint32_t pod_leaves(const struct gang *g, uint32_t pod)
@@ -208,20 +238,48 @@ static void victims_check(struct life *l, const struct gang *g, const struct cel
     }
 }
 
+/* All devices of the gang lie inside one cell of the type that it names. */
+static void within_check(struct life *l, const struct gang *g, const struct cell_bind *bind)
+{
+    uint32_t around = CELL_NONE;
+
+    for (uint32_t p = 0; p < bind->pod_count; p++) {
+        for (uint32_t k = 0; k < bind->pods[p].leaf_count; k++) {
+            int32_t index = bind->leaves[bind->pods[p].leaf_first + k].index;
+            uint32_t cell = cells_leaf_find(l->cells, bind->chain, bind->pods[p].node, index);
+            struct cell_info info = { 0 };
+
+            for (; cell != CELL_NONE; cell = info.parent) {
+                cells_get(l->cells, cell, &info);
+                if (info.type == g->tree[0].within)
+                    break;
+            }
+            if (cell == CELL_NONE || (around != CELL_NONE && cell != around))
+                die(l, "a gang is not inside one cell");
+            around = cell;
+        }
+    }
+}
+
 static void pod_ask(struct life *l, struct gang *g, uint32_t i)
 {
+    struct cell_group_info before;
     struct cell_answer a;
 
     request_resolve(l, g);
     g->request.pod = g->pods[i].id;
     g->request.leaves = pod_leaves(g, i);
+    g->request.tree_pod = i < g->members[0].pods ? 0 : 1;
     g->pods[i].asked = true;
+    cells_group(l->cells, g->request.group, &before);
     cells_decide(l->cells, &g->request, below(l, 3) ? CELL_PREEMPTING : CELL_FILTERING, &a);
     l->binds += a.outcome == CELL_BIND;
     l->preempts += a.outcome == CELL_PREEMPT;
     l->waits += a.outcome == CELL_WAIT;
     if (a.outcome == CELL_PREEMPT)
         victims_check(l, g, &a);
+    if (a.outcome == CELL_BIND && before.state == CELL_GROUP_ABSENT && g->request.tree && g->within[0])
+        within_check(l, g, &a.bind);
     if (a.outcome == CELL_BIND && !g->pods[i].placed && below(l, 10))
         pod_commit(l, g, &g->pods[i], &a.bind);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replay scripts: whatever they ask of three small clusters, there is an answer, and every invariant holds after every
+/* Replay scripts: whatever they ask of four small clusters, there is an answer, and every invariant holds after every
  * step. A step may fail for what it expects, never for an internal error or a broken invariant. */
 #include "cli/cell_replay.h"
 #include "fuzz.h"
@@ -32,13 +32,25 @@ static const char *const clusters[] = {
     "  a: {virtualCells: [{cellType: NODE, cellNumber: 2}]}\n"
     "  b: {virtualCells: [{cellType: NODE, cellNumber: 1}]}\n",
     "physicalCluster: {}\n",
+    "physicalCluster:\n"
+    "  cellTypes:\n"
+    "    SOCKET: {childCellType: GPU, childCellNumber: 2}\n"
+    "    NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}\n"
+    "    RACK: {childCellType: NODE, childCellNumber: 3}\n"
+    "  physicalCells:\n"
+    "  - {cellType: RACK, cellChildren: [{cellAddress: n0}, {cellAddress: n1}, {cellAddress: n2}]}\n"
+    "  - {cellType: RACK, cellChildren: [{cellAddress: n3}, {cellAddress: n4}, {cellAddress: n5}]}\n"
+    "  - {cellType: RACK, cellChildren: [{cellAddress: n6}, {cellAddress: n7}, {cellAddress: n8}]}\n"
+    "virtualClusters:\n"
+    "  a: {virtualCells: [{cellType: RACK, cellNumber: 2}]}\n"
+    "  b: {virtualCells: [{cellType: RACK.NODE, cellNumber: 2}, {cellType: RACK.NODE.SOCKET, cellNumber: 2}]}\n",
 };
 
-/* "a", "b", "c". */
+/* "a" to "d". */
 static int table_load(void *context, const char *name, struct cell_spec *ret_spec, struct hived_warnings *warnings,
                       struct error *err)
 {
-    size_t i = name[0] >= 'a' && name[0] <= 'c' && !name[1] ? (size_t)(name[0] - 'a') : 2;
+    size_t i = name[0] >= 'a' && name[0] <= 'd' && !name[1] ? (size_t)(name[0] - 'a') : 2;
     struct bytes bytes = fuzz_copy((const uint8_t *)clusters[i], strlen(clusters[i]));
     int r = hived_config_read("cluster", &bytes, ret_spec, warnings, err);
 
