@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - musterd: the controller. musterd(8). */
 #include <argp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,9 +98,57 @@ static error_t init_parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+/* musterd restore FILE --state DIR */
+struct restore_options {
+    const char *file, *state;
+};
+
+static error_t restore_parse(int key, char *arg, struct argp_state *state)
+{
+    struct restore_options *options = state->input;
+
+    switch (key) {
+    case KEY_STATE:
+        options->state = arg;
+        break;
+    case ARGP_KEY_ARG:
+        if (options->file)
+            argp_error(state, "one backup at a time");
+        options->file = arg;
+        break;
+    case ARGP_KEY_END:
+        if (!options->file || !options->state)
+            argp_error(state, "say which: musterd restore FILE --state DIR");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_option restore_list[] = {
+    { "state", KEY_STATE, "DIR", 0, "where the state will be; nothing may be there", 0 },
+    { 0 },
+};
+
+static const struct argp restore_argp = { restore_list, restore_parse, "FILE", "Makes a store of a backup.",
+                                          NULL,         NULL,          NULL };
+
+static int restore_run(const struct restore_options *options)
+{
+    struct error err = { 0 };
+
+    if (store_restore(options->file, options->state, &err) < 0) {
+        fprintf(stderr, "musterd: error: %s\n", err.text);
+        return 1;
+    }
+    printf("The state of %s is in %s.\n", options->file, options->state);
+    return 0;
+}
+
 static const struct argp run_argp = { run_options,
                                       run_parse,
-                                      "\ninit [OPTION...]",
+                                      "\ninit [OPTION...]\nrestore FILE --state DIR",
                                       "The controller of a muster cluster.\v`musterd init` makes keys, certificates, a "
                                       "configuration and the first tokens.",
                                       NULL,
@@ -117,7 +166,8 @@ int main(int argc, char **argv)
 {
     struct daemon_options options = { 0 };
     struct init_options init = { .dir = "/etc/muster", .state = "/var/lib/muster", .cluster = "muster" };
-    char name[] = "musterd init";
+    struct restore_options restore = { 0 };
+    char name[] = "musterd init", restore_name[] = "musterd restore";
     int r = agent_child(argc, argv);
 
     if (r >= 0)
@@ -127,6 +177,11 @@ int main(int argc, char **argv)
         argv[1] = name;
         argp_parse(&init_argp, argc - 1, argv + 1, 0, NULL, &init);
         return init_run(&init);
+    }
+    if (argc > 1 && strcmp(argv[1], "restore") == 0) {
+        argv[1] = restore_name;
+        argp_parse(&restore_argp, argc - 1, argv + 1, 0, NULL, &restore);
+        return restore_run(&restore);
     }
     argp_parse(&run_argp, argc, argv, 0, NULL, &options);
     return daemon_run(&options);

@@ -83,6 +83,7 @@ void rest_scheduler_get(struct request *request);
 void rest_scheduler_patch(struct request *request);
 void rest_scheduler_trace(struct request *request);
 void rest_events(struct request *request);
+void rest_backup(struct request *request);
 void rest_openapi(struct request *request);
 void rest_metrics(struct request *request);
 /* A file of the dashboard; false: there is none of that path. */

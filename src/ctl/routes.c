@@ -52,6 +52,7 @@ const struct route routes[] = {
     { "GET", "/users", rest_users, ACCESS_READ, false },
     { "GET", "/config", rest_config_get, ACCESS_READ, false },
     { "PUT", "/config", rest_config_put, ACCESS_ADMIN, false },
+    { "GET", "/backup", rest_backup, ACCESS_ADMIN, false },
     { "GET", "/scheduler", rest_scheduler_get, ACCESS_READ, false },
     { "PATCH", "/scheduler", rest_scheduler_patch, ACCESS_ADMIN, false },
     { "GET", "/scheduler/trace/{id}", rest_scheduler_trace, ACCESS_READ, false },

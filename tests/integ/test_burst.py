@@ -8,11 +8,12 @@ import http.client
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
 
-from cluster import Musterd, done, ok
+from cluster import MUSTERD, Musterd, done, ok
 
 TOTAL = int(os.environ.get("MUSTER_BURST", "2000"))
 CLIENTS = 50
@@ -90,6 +91,16 @@ def main():
             start = time.time()
             body = m.get("/jobs?limit=10000").body
             print("# a list of %d jobs: %.0f ms, %d bytes" % (len(listed), (time.time() - start) * 1e3, len(body)))
+            copy = m.get("/backup")
+            ok(copy.status == 200 and len(copy.body) > 1000, "a backup while it works", copy.status)
+            with open(state + "/copy", "wb") as f:
+                f.write(copy.body)
+            restored = subprocess.run([MUSTERD, "restore", state + "/copy", "--state", state + "/second"],
+                                      capture_output=True, text=True)
+            ok(restored.returncode == 0, "restored", restored)
+            with Musterd(None, state=state + "/second") as second:
+                listed = second.get("/jobs?limit=10000&fields=id").json["items"]
+                ok(sorted(j["id"] for j in listed) == accepted, "with every job", len(listed))
             m.stop(signal.SIGKILL)
             m.start()
             listed = m.get("/jobs?limit=10000&fields=id").json["items"]
