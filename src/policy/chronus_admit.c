@@ -41,7 +41,7 @@ static bool allowed(const struct planner_ctx *ctx, const struct job *job, uint32
 {
     uint32_t mask = job->shape != UINT32_MAX ? ctx->vc->queue.shapes[job->shape].shape.sku_mask : 0;
 
-    return mask ? mask >> sku & 1 : job->sku == sku;
+    return mask ? mask >> sku & 1 : job->sku == sku; /* one that runs stays on its type */
 }
 
 /* ---- overload ---- */

@@ -437,6 +437,10 @@ static void count_capacity(struct planner_ctx *ctx)
             if (topo->nodes[n].sku == s && topo->nodes[n].up)
                 all += (topo->nodes[n].gpus - topo->nodes[n].bad) / c->unit[s] * c->unit[s];
         all = all < quota ? all : quota - quota % c->unit[s];
+        c->whole[s] = (int32_t)all;
+        if (s == 0)
+            c->pool = profile_pool(ctx, (int32_t)all, (int32_t)c->unit[s]);
+        all -= s == 0 ? c->pool : 0;
         c->capacity[s] = (int32_t)all;
     }
 }
@@ -446,7 +450,7 @@ static void relieve(struct planner_ctx *ctx, uint32_t sku, int64_t lease)
 {
     struct chronus *c = ctx->state;
 
-    while (c->used[sku][ring(lease)] > c->capacity[sku]) {
+    while (c->used[sku][ring(lease)] > c->whole[sku]) {
         struct task *most = NULL;
 
         for (uint32_t i = 0; i < c->task_top; i++)
@@ -468,10 +472,10 @@ void plan_recount(struct planner_ctx *ctx, struct plan *plan)
     int32_t before[SKUS_MAX];
     bool less = c->lost > 0;
 
-    memcpy(before, c->capacity, sizeof(before));
+    memcpy(before, c->whole, sizeof(before));
     count_capacity(ctx);
     for (uint32_t s = 0; s < view_sku_count(ctx->view); s++)
-        less |= c->capacity[s] < before[s];
+        less |= c->whole[s] < before[s];
     if (!less)
         return;
     /* Who cannot be in time whatever happens stands in nobody's way. */

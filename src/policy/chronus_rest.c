@@ -101,6 +101,8 @@ static bool of_the_rest(const struct planner_ctx *ctx, const struct job *job)
 {
     const struct chronus *c = ctx->state;
 
+    if (chronus_status(job) == STATUS_PROFILING)
+        return false;
     if (chronus_status(job) == STATUS_PROMISED && ctx->params[P_ELASTIC] != ELASTIC_OFF)
         return false;
     return chronus_status(job) != STATUS_PROMISED || !task_has(&c->tasks[job->word[WORD_TASK]], c->lease);

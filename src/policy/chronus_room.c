@@ -136,7 +136,8 @@ static bool may_leave(const struct planner_ctx *ctx, uint32_t job)
     const struct chronus *c = ctx->state;
     const struct job *j = view_job(ctx->view, job);
 
-    return job_holds(j->state) && !j->planned && j->vc == c->vc && !is_promised_now(ctx, j);
+    return job_holds(j->state) && !j->planned && j->vc == c->vc && chronus_status(j) != STATUS_PROFILING &&
+           !is_promised_now(ctx, j);
 }
 
 /* The job on a node that is to leave next: the one with the most service ahead. */
@@ -247,6 +248,23 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
         return -EBUSY;
     hold(ctx, task, 1);
     return 0;
+}
+
+int room_measure(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    struct chronus *c = ctx->state;
+    const struct job *j = view_job(ctx->view, job);
+    uint32_t mask = ctx->vc->queue.shapes[j->shape].shape.sku_mask;
+    int r = -EBUSY;
+
+    count_held(ctx);
+    for (uint16_t sku = 0; r < 0 && sku < view_sku_count(ctx->view); sku++)
+        if (mask >> sku & 1) {
+            struct task task = { .job = job, .sku = sku, .size = lease_round_up(j->spec.gpus, (int32_t)c->unit[sku]) };
+
+            r = start(ctx, plan, &task);
+        }
+    return r;
 }
 
 /* Tasks of this lease that wait, the largest first; into c->list. */

@@ -41,6 +41,8 @@ static void first_time(struct planner_ctx *ctx, struct plan *plan)
 
 static void lease_begins(struct planner_ctx *ctx, struct plan *plan)
 {
+    if (ctx->params[P_PROFILE])
+        plan_recount(ctx, plan); /* the pool may have another size now */
     plan_advance(ctx, plan);
     admit_again(ctx, plan);
 }
@@ -53,6 +55,7 @@ static void elastic_plan(struct planner_ctx *ctx, struct plan *plan)
     if (!plan_borrows(plan)) {
         first_time(ctx, plan);
         plan_recount(ctx, plan);
+        profile_plan(ctx, plan);
         c->waits = mss_plan(ctx, plan);
     }
     /* What others are leaving for a promised job is not given to anybody else meanwhile. */
@@ -85,6 +88,7 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
             moved = room_pack(ctx, plan);
         }
         room_promised(ctx, plan);
+        profile_plan(ctx, plan);
         if (on_slot && !moved)
             rest_slot(ctx, plan);
         if (on_slot)
@@ -96,6 +100,20 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
         plan_wake(plan, moved || c->recount_at != USEC_NEVER ? now + 1 : c->slot_at);
 }
 
+static void admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    if (ctx->params[P_ELASTIC] != ELASTIC_OFF)
+        mss_admit(ctx, plan, job);
+    else
+        admit_job(ctx, plan, job);
+}
+
+static void chronus_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    if (profile_over(ctx, plan, job))
+        admit(ctx, plan, job);
+}
+
 static void chronus_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     struct chronus *c = ctx->state;
@@ -104,12 +122,12 @@ static void chronus_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t 
     c->vc = j->vc;
     first_time(ctx, plan);
     if (chronus_status(j) == STATUS_NEW) {
-        if (ctx->params[P_ELASTIC] != ELASTIC_OFF)
-            mss_admit(ctx, plan, job);
-        else
-            admit_job(ctx, plan, job);
+        if (!profile_wanted(ctx, plan, job))
+            admit(ctx, plan, job);
         return;
     }
+    if (chronus_status(j) == STATUS_PROFILING && !profile_wanted(ctx, plan, job))
+        admit(ctx, plan, job);
     if (j->evictions > (uint32_t)j->word[WORD_NOTE]) {
         plan_word(plan, job, WORD_NOTE, j->evictions);
         c->lost++;
@@ -120,7 +138,10 @@ static void chronus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
 {
     const struct job *j = view_job(ctx->view, job);
 
+    struct chronus *c = ctx->state;
+
     (void)plan;
+    c->filtered += chronus_status(j) == STATUS_PROFILING && j->first_start >= 0;
     mss_ended(ctx, job);
     if (chronus_status(j) == STATUS_PROMISED && ctx->params[P_ELASTIC] == ELASTIC_OFF)
         task_drop(ctx, chronus_task(ctx, j));
@@ -152,6 +173,11 @@ static const struct param chronus_params[] = {
     [P_EXACT] = { "exact", "jobs up to which CBC is asked before a deadline is refused; 0 = never", PARAM_COUNTER, 32,
                   0, 500, NULL },
     [P_NODES] = { "nodes", "search nodes CBC may take", PARAM_COUNTER, 1000, 1, 1000000, NULL },
+    [P_PROFILE] = { "profile", "how long a job is measured before it is admitted; 0 = not", PARAM_TIME, 0, 0, USEC_HOUR,
+                    NULL },
+    [P_POOL] = { "pool", "GPUs that jobs are measured on; 0 = by what arrives", PARAM_COUNTER, 0, 0, 1 << 20, NULL },
+    [P_PER_USER] = { "per-user", "jobs of a user that are measured in an hour; 0 = any number", PARAM_COUNTER, 0, 0,
+                     1000000, NULL },
     [P_ELASTIC] = { "elastic", "sizes: as asked for, by minimum satisfactory share, or so but chosen once",
                     PARAM_CHOICE, ELASTIC_OFF, 0, ELASTIC_ONCE, elastic_choices },
     [P_WORTH] = { "worth", "elastic: least gain of a GPU more, of what the first one gives", PARAM_RATIO, 100000, 0,
@@ -160,9 +186,17 @@ static const struct param chronus_params[] = {
 };
 
 /* As struct chronus begins. */
-static const char *const chronus_counters[] = { "promised_beside_plan", "promised_by_new_plan", "promised_by_search",
-                                                "promised_exactly",     "refusals_proved",      "refused",
-                                                "exact_asked",          "exact_gap_ppm",        NULL };
+static const char *const chronus_counters[] = { "promised_beside_plan",
+                                                "promised_by_new_plan",
+                                                "promised_by_search",
+                                                "promised_exactly",
+                                                "refusals_proved",
+                                                "refused",
+                                                "exact_asked",
+                                                "exact_gap_ppm",
+                                                "profiled",
+                                                "filtered",
+                                                NULL };
 
 const struct planner_ops planner_chronus = {
     .name = "chronus",
@@ -171,7 +205,9 @@ const struct planner_ops planner_chronus = {
     .state_size = sizeof(struct chronus),
     .kept_size = offsetof(struct chronus, kept_end),
     .plan = chronus_plan,
+    .check = profile_check,
     .queued = chronus_queued,
+    .timer = chronus_timer,
     .ended = chronus_ended,
     .report = chronus_report,
     .profiles = true,

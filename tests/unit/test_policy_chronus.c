@@ -248,6 +248,7 @@ static void refused(const struct jobspec *spec, const char *words)
     struct core *core;
 
     policy_setup(policy_find("chronus"), &setup);
+    assert_int_equal(policy_set(&setup, "profile", "5m", &err), 0);
     assert_int_equal(cluster_parse("1x8", &cluster, &err), 0);
     assert_int_equal(core_new(&cluster, &config, &core, &err), 0);
     (void)core_step(core, 1000 * USEC_SEC);
@@ -274,6 +275,9 @@ static void bad_deadlines(void **unused)
     refused(&spec, "job 7: deadline 2 is not later than the one before it [BadDeadline.Order]");
     spec.deadlines[0] = (struct deadline){ 2000 * USEC_SEC, 3 };
     refused(&spec, "job 7: deadline 2 is worth more (5) than the earlier one (3) [BadDeadline.Value]");
+    spec.deadlines[0] = (struct deadline){ 1299 * USEC_SEC, 10 };
+    refused(&spec, "job 7: its deadline comes before the 300 s in which it would be measured are over "
+                   "[BadDeadline.Profile]");
 }
 
 int main(void)
