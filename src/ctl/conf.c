@@ -124,25 +124,31 @@ static int section_read(struct yaml_doc *doc, yaml_node_t *map, const struct sca
     return r;
 }
 
+/* A key that takes several texts. */
+struct texts {
+    const char *name;
+    char **to;
+    size_t *count, max;
+};
+
 /* One text or a list of them, in place of what there was. */
-static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const char *what, char **to, size_t *count, size_t max,
-                      struct error *err)
+static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const struct texts *what, struct error *err)
 {
     yaml_node_t *item = node;
     const char *text;
     int r = 0;
 
-    for (; *count; --*count)
-        mem_free(take(to[*count - 1]));
+    for (; *what->count; --*what->count)
+        mem_free(take(what->to[*what->count - 1]));
     for (size_t i = 0; node->type == YAML_SEQUENCE_NODE ? yaml_item(doc, node, i, &item) : i == 0; i++) {
-        if (i == max)
-            return yaml_fail(doc, item, err, "%s: more than %zu", what, max);
-        r = yaml_name(doc, item, what, &text, err);
+        if (i == what->max)
+            return yaml_fail(doc, item, err, "%s: more than %zu", what->name, what->max);
+        r = yaml_name(doc, item, what->name, &text, err);
         if (r == 0)
-            r = text_set(&to[i], text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
+            r = text_set(&what->to[i], text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
         if (r < 0)
             return r;
-        *count = i + 1;
+        *what->count = i + 1;
     }
     return 0;
 }
@@ -154,7 +160,8 @@ static int auth_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, 
     int r = yaml_keys(doc, map, keys, 3, err);
 
     if (r == 0 && keys[0].value)
-        r = texts_read(doc, keys[0].value, "admins", conf->admins, &conf->admin_count, CONF_ADMINS_MAX, err);
+        r = texts_read(doc, keys[0].value,
+                       &(struct texts){ "admins", conf->admins, &conf->admin_count, CONF_ADMINS_MAX }, err);
     if (r == 0 && keys[1].value) {
         r = yaml_name(doc, keys[1].value, "anonymous", &text, err);
         if (r == 0 && strcmp(text, "read") != 0 && strcmp(text, "none") != 0)
@@ -275,7 +282,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
     int r = 0;
 
     if (keys[K_LISTEN].value)
-        r = texts_read(doc, keys[K_LISTEN].value, "listen", conf->listen, &conf->listen_count, CONF_LISTEN_MAX, err);
+        r = texts_read(doc, keys[K_LISTEN].value,
+                       &(struct texts){ "listen", conf->listen, &conf->listen_count, CONF_LISTEN_MAX }, err);
     if (r == 0 && keys[K_TLS].value)
         r = section_read(doc, keys[K_TLS].value, tls, sizeof(tls) / sizeof(tls[0]), err);
     if (r == 0 && keys[K_AUTH].value)

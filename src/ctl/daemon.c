@@ -379,7 +379,8 @@ static void temporary_remove(const struct daemon *daemon)
     if (!daemon->temporary[0])
         return;
     (void)snprintf(command, sizeof(command), "rm -rf -- '%s'", daemon->temporary);
-    if (system(command) != 0) // NOLINT(cert-env33-c,concurrency-mt-unsafe): a path of mkdtemp's
+    /* NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): a path of mkdtemp's */
+    if (system(command) != 0)
         log_warn("state left behind", "folder", daemon->temporary);
 }
 

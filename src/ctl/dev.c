@@ -19,6 +19,10 @@ struct fake_group {
 
 struct fake_nodes {
     struct agents *agents;
+    const struct server *server;
+    const char *url;
+    long number; /* of the last node */
+    int width;   /* digits of a number */
 };
 
 /* One "4x8:H100"; *at moves behind it. */
@@ -53,14 +57,13 @@ int fake_check(const char *text, struct error *err)
     return r == 0 && all == 0 ? error_set(err, -EINVAL, "--fake: no nodes") : r;
 }
 
-static int group_start(struct fake_nodes *nodes, const struct server *server, const struct fake_group *group,
-                       const char *url, long *number, int width, struct error *err)
+static int group_start(struct fake_nodes *nodes, const struct fake_group *group, struct error *err)
 {
     char name[64], state[4096], fake[96];
     int r = 0;
 
     for (long i = 0; r == 0 && i < group->nodes; i++) {
-        struct agent_config config = { .url = url,
+        struct agent_config config = { .url = nodes->url,
                                        .node = name,
                                        .state = state,
                                        .fake = fake,
@@ -69,9 +72,13 @@ static int group_start(struct fake_nodes *nodes, const struct server *server, co
                                        .allow_root = true,
                                        .private_tmp = 0 };
 
-        ++*number;
-        (void)snprintf(name, sizeof(name), width > 3 ? "gpu%04ld" : width > 2 ? "gpu%03ld" : "gpu%02ld", *number);
-        (void)snprintf(state, sizeof(state), "%s/nodes/%s", server->conf->state, name);
+        nodes->number++;
+        (void)snprintf(name, sizeof(name),
+                       nodes->width > 3   ? "gpu%04ld"
+                       : nodes->width > 2 ? "gpu%03ld"
+                                          : "gpu%02ld",
+                       nodes->number);
+        (void)snprintf(state, sizeof(state), "%s/nodes/%s", nodes->server->conf->state, name);
         (void)snprintf(fake, sizeof(fake), "%ld:%s", group->gpus, group->sku);
         r = agents_add(nodes->agents, &config, err);
     }
@@ -84,21 +91,21 @@ int fake_start(struct server *server, const char *text, const char *url, struct 
     struct fake_nodes *nodes = mem_zalloc(1, sizeof(*nodes));
     struct fake_group group;
     const char *at = text;
-    long number = 0, all = 0;
-    int r = nodes ? 0 : error_set(err, -ENOMEM, "out of memory"), width = 2;
+    long all = 0;
+    int r = nodes ? 0 : error_set(err, -ENOMEM, "out of memory");
 
     while (r == 0 && *at) {
         r = group_read(&at, &group, err);
         all += group.nodes;
     }
-    for (long n = all; n >= 100; n /= 10)
-        width++;
-    if (r == 0)
+    if (r == 0) {
+        *nodes = (struct fake_nodes){ .server = server, .url = url, .width = all >= 1000 ? 4 : all >= 100 ? 3 : 2 };
         r = agents_new(server->loop, &nodes->agents, err);
+    }
     for (at = text; r == 0 && *at;) {
         r = group_read(&at, &group, err);
         if (r == 0)
-            r = group_start(nodes, server, &group, url, &number, width, err);
+            r = group_start(nodes, &group, err);
     }
     if (r < 0) {
         mem_free(nodes);

@@ -20,7 +20,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(conf.jobs_max >= 1 && conf.body_max >= 65536);
         for (size_t i = 0; i < conf.listen_count; i++)
             CHECK(conf.listen[i] && conf.listen[i][0]);
-        (void)conf_check(&conf, &err);
+        r = conf_check(&conf, &err);
+        if (r < 0)
+            fuzz_check_error(r, &err);
     }
     conf_done(&conf);
     bytes_done(&text);
