@@ -156,6 +156,7 @@ static void carry_waiting(struct carry *c, uint32_t index)
     bool aside = job->shape == UINT32_MAX;
 
     core->waiting++;
+    users_wait(core, index, true);
     if (aside && same_planner(c, job->vc))
         return; /* its planner will call it back */
     if (aside)

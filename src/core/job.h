@@ -97,6 +97,7 @@ struct job {
     uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */
     uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
+    uint32_t user_prev, user_next;           /* waiting jobs of its user, where that has a limit */
     uint32_t prev, next;                     /* run list of its virtual cluster, by start */
     uint8_t breach;                          /* enum breach: its promise is broken, and why */
     usec_t promise;                          /* it was promised to end by then; 0 = not */

@@ -64,6 +64,11 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
     if ((uint32_t)spec->gpus > most)
         return error_set(err, -ERANGE, "job %lld asks for %d GPUs; the cluster has %u of one type [Infeasible.Quota]",
                          (long long)spec->id, spec->gpus, most);
+    if (v->user_max && spec->user != NAME_NONE && (int64_t)spec->gpus * spec->share > v->user_max)
+        return error_set(err, -ERANGE,
+                         "job %lld asks for %d GPUs, more than one user may have in its virtual cluster "
+                         "[Infeasible.UserLimit]",
+                         (long long)spec->id, spec->gpus);
     if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0)
         return 0;
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
@@ -199,6 +204,12 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
     case EVENT_HOLD:
     case EVENT_RELEASE:
         r = job_check(core, event, err);
+        break;
+    case EVENT_RANK:
+        r = job_check(core, event, err);
+        if (r == 0 && (event->value < PRIORITY_MIN || event->value > PRIORITY_MAX))
+            r = error_set(err, -EINVAL, "job %lld: priority: expected %d to %d, got %d",
+                          (long long)core->jobs[event->job].spec.id, PRIORITY_MIN, PRIORITY_MAX, event->value);
         break;
     case EVENT_COUNT:
         r = error_set(err, -EINVAL, "no such event");

@@ -92,6 +92,8 @@ void own_carry(struct core *core, const struct core *old, const uint32_t *gpus)
             assert(r == 0);
             (void)r;
         }
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        core->vcs[v].unmapped = core->cells != NULL; /* everybody is looked at, whoever has the next event */
     core->stamp++;
     own_settle(core);
 }

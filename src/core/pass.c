@@ -74,6 +74,14 @@ static bool waits_as_guest(const struct vc *vc)
     return false;
 }
 
+/* A pass one microsecond on: this instant has had its own. */
+static void pass_again(struct core *core, struct vc *vc)
+{
+    vc->dirty = true;
+    vc->again = core->now + 1;
+    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
+}
+
 /* Whether something was released since it was last planned. */
 static bool released(const struct core *core, const struct vc *vc, enum phase phase)
 {
@@ -121,6 +129,9 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     if (plan_own(&plan))
         hold_flush(core, 0);
     own_look(core, vc, true);
+    /* Somebody's turn was spent on a job that its user may not have: the others are looked at soon. */
+    if (core->user_limits && users_settle(core))
+        pass_again(core, vc);
     own_settle(core);
 }
 
@@ -305,14 +316,6 @@ static uint32_t withdraw_claims(struct core *core)
         core->victims[withdrawn++] = index;
     }
     return withdrawn;
-}
-
-/* A pass one microsecond on: this instant has had its own. */
-static void pass_again(struct core *core, struct vc *vc)
-{
-    vc->dirty = true;
-    vc->again = core->now + 1;
-    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
 }
 
 /* Jobs that came back to the queue after the planners had looked, and would find room: they are looked at soon. */

@@ -190,6 +190,8 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         return bad(plan, index, r);
     if (plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
+    if (!users_allow(core, index, to->count))
+        return -EDQUOT;
     if (plan_own(plan) && own_prepare(plan, to) < 0)
         return -EBUSY;
     job->sku = sku_of(ledger, to);
@@ -254,6 +256,8 @@ int plan_keep_any(struct plan *plan, uint32_t index)
 
     if (job->state != JOB_STOPPING || !job->planned)
         return bad(plan, index, -EINVAL);
+    if (!users_allow(core, index, (uint32_t)job->gpus))
+        return -EBUSY; /* another of its user's was started meanwhile */
     r = hold_stay(core, index);
     if (r < 0)
         return r;
@@ -300,6 +304,8 @@ int plan_resume(struct plan *plan, uint32_t index)
         return bad(plan, index, -EINVAL);
     if (job_bound(job) != plan_own(plan) ||
         plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
+        return -EDQUOT;
+    if (!users_allow(core, index, (uint32_t)job->gpus))
         return -EDQUOT;
     blocked = hold_resume(plan, index);
     if (blocked < 0)
@@ -386,6 +392,8 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
     /* It may always move as it is; what it grows by must be within what the phase allows. */
     if ((sku_of(ledger, to) != job->sku || (int32_t)to->count > job->gpus) &&
         plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
+        return -EDQUOT;
+    if ((int32_t)to->count > job->gpus && !users_allow(core, index, to->count))
         return -EDQUOT;
     if (plan_own(plan))
         return own_move(plan, index, to);
@@ -552,6 +560,7 @@ void plan_put_back(struct plan *plan, uint32_t index)
     job->waited[job->reason] += core->now - job->state_since;
     job->reason = REASON_NONE;
     queue_add(core, index);
+    users_look(core, index);
     core->vcs[job->vc].dirty = true;
 }
 

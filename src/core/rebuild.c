@@ -128,6 +128,7 @@ int core_requeue(struct core *core)
         if (!job_waits(job->state))
             continue;
         core->waiting++;
+        users_wait(core, i, true);
         if (job->shape == UINT32_MAX)
             continue;
         if (job->shape >= queue->shape_top || !queue->shapes[job->shape].live)

@@ -316,6 +316,7 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                        .run_last = JOB_NONE,
                        .again = -1,
                        .planned_at = -1,
+                       .user_max = (int64_t)from->user_max * MGPU_ONE,
                        .borrow_max = from->borrow_max < 0 ? -1 : (int64_t)from->borrow_max * MGPU_ONE };
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
         vc->quota[s] = (int64_t)from->quota[s] * MGPU_ONE;
@@ -418,6 +419,8 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     r = !failed && spec->cells ? own_build(core, spec, &failed, err) : 0;
     if (!failed)
         build_jobs(core, &failed);
+    if (!failed)
+        users_build(core, &failed);
     if (r < 0) {
         core_free(core);
         return r;

@@ -62,6 +62,9 @@ struct core {
         uint32_t *own, *gpus, *cells, *leaves;
         uint32_t *idle_cells, *idle_leaves; /* those of them that are to be taken, or given back */
     } map;
+    struct user *users; /* see users.c */
+    uint32_t *user_buckets, *users_dirty, user_mask, user_free, users_dirty_count;
+    bool user_limits;        /* some virtual cluster has one */
     bool deferring;          /* a policy plans inside its guarantee: jobs it stops keep their cells until it is done */
     uint64_t stamp, settled; /* goes up with every change of the cells; when they were last settled */
 };
@@ -143,6 +146,14 @@ bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
 int own_restore(struct core *core);
 void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
 void own_audit(const struct core *core);
+
+/* users.c */
+void users_build(struct core *core, bool *failed);
+void users_hold(struct core *core, uint32_t job, int sign);
+void users_wait(struct core *core, uint32_t job, bool waits);
+bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
+bool users_settle(struct core *core);
+void users_look(struct core *core, uint32_t job);
 
 /* hold.c: the ledger, what it means to a virtual cluster's own, and the cells, changed together. */
 uint32_t hold_take(struct core *core, uint32_t job, const struct placement *to, enum share_role role);

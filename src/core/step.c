@@ -78,6 +78,7 @@ void core_enqueue(struct core *core, uint32_t index)
     job->queued_at = core->now;
     core->waiting++;
     queue_add(core, index);
+    users_wait(core, index, true);
     vc->dirty = true;
     if (!job->fresh) {
         assert(core->fresh_count < core->job_capacity);
@@ -97,6 +98,7 @@ void core_dequeue(struct core *core, uint32_t index)
 
     assert(job_waits(job->state));
     core->waiting--;
+    users_wait(core, index, false);
     if (job->shape != UINT32_MAX)
         queue_remove(core, index);
     else
@@ -163,6 +165,7 @@ void core_attach(struct core *core, uint32_t index)
         vc->lent[job->sku] += amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held += amount;
+    users_hold(core, index, 1);
     core->running++;
     vc->running++;
     run_link(core, vc, index);
@@ -184,6 +187,7 @@ void core_detach(struct core *core, uint32_t index)
         vc->lent[job->sku] -= amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held -= amount;
+    users_hold(core, index, -1);
     core->running--;
     vc->running--;
     if (job->prev != JOB_NONE)
@@ -482,6 +486,18 @@ static void apply_hold(struct core *core, uint32_t index, bool hold)
     }
 }
 
+/* A person moves it in its queue. What runs keeps running; a policy that preempts may look at it in another light. */
+static void apply_rank(struct core *core, const struct event *event)
+{
+    struct job *job = &core->jobs[event->job];
+
+    job->spec.priority = (int16_t)event->value;
+    if (job->state == JOB_OFFERED)
+        return;
+    queue_rekey(core, event->job);
+    core->vcs[job->vc].dirty = true;
+}
+
 static void apply_report(struct core *core, const struct event *event)
 {
     struct vc *vc = &core->vcs[core->jobs[event->job].vc];
@@ -581,6 +597,9 @@ static void apply(struct core *core, const struct event *event)
     case EVENT_RELEASE:
         apply_hold(core, event->job, event->kind == EVENT_HOLD);
         break;
+    case EVENT_RANK:
+        apply_rank(core, event);
+        break;
     case EVENT_REPORT:
         apply_report(core, event);
         break;
@@ -622,6 +641,7 @@ static bool still_true(const struct core *core, const struct event *event)
     case EVENT_CANCEL:
     case EVENT_HOLD:
     case EVENT_RELEASE:
+    case EVENT_RANK:
     case EVENT_SUBMIT:
         return job->state != JOB_FREE;
     case EVENT_NODE:
@@ -733,6 +753,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
     core->inbox_count = 0;
     core->answer_count = 0;
     own_settle(core);
+    (void)users_settle(core);
     rekey_stale(core);
     /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
     if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)

@@ -36,6 +36,7 @@ struct vc {
     int64_t guest[SKUS_MAX]; /* held by its opportunistic jobs */
     uint32_t kept[SKUS_MAX]; /* GPUs reserved for its waiting jobs */
     int64_t borrow_max;      /* beyond the quota, all types together; -1 = no limit */
+    int64_t user_max;        /* what one user may hold here, in thousandths; 0 = no limit */
     int64_t borrowed;        /* sum over types of what is beyond the quota */
     struct policy_setup policy;
     struct order_ctx order;

@@ -26,6 +26,13 @@ bool view_shows(const struct view *view, uint32_t index)
     return !view->split || job_bound(core_job(view->core, index)) == (view->own != NULL);
 }
 
+uint32_t view_shares(const struct view *view, uint32_t index)
+{
+    const struct job *job = core_job(view->core, index);
+
+    return view->own ? job->own_shares : job->shares;
+}
+
 bool view_owner(const struct view *view, uint32_t index)
 {
     const struct job *job = core_job(view->core, index);

@@ -14,6 +14,7 @@ const struct ledger *view_ledger(const struct view *view);
  * the guarantee, and at what others leave idle, with those beyond it; GPU numbers and free counts are those of what it
  * looks at. Whether a job that holds GPUs belongs to that, and whether, besides, it owns them. */
 bool view_shows(const struct view *view, uint32_t job);
+uint32_t view_shares(const struct view *view, uint32_t job); /* first share in what it looks at, or SHARE_NONE */
 bool view_owner(const struct view *view, uint32_t job);
 
 const struct tree_node *view_tree(const struct view *view);

@@ -20,6 +20,7 @@ enum event_kind {
     EVENT_CANCEL,
     EVENT_HOLD,
     EVENT_RELEASE,
+    EVENT_RANK, /* its priority becomes `value`, whether it waits or runs */
     EVENT_SUBMIT,
     EVENT_COUNT
 };

@@ -20,7 +20,8 @@
     X(SUSPENDED, "Suspended", "keeps its place on GPUs that it shares in turns with others")                           \
     X(PREEMPTING, "Preempting", "waits for others to leave the GPUs it was given")                                     \
     X(ACQUIRING, "Acquiring", "holds part of its gang and waits for the rest")                                         \
-    X(SCHEDULING, "Scheduling", "not looked at yet")
+    X(SCHEDULING, "Scheduling", "not looked at yet")                                                                   \
+    X(USER_LIMIT, "UserLimit", "its user holds as many GPUs as one may have in this virtual cluster")
 
 enum reason {
 #define X(code, name, text) REASON_##code,

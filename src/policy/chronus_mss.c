@@ -457,7 +457,7 @@ static int pick(struct planner_ctx *ctx, const struct curve *v, struct placement
     const struct job *job = view_job(ctx->view, v->job);
     uint32_t need = (uint32_t)v->now, got = 0;
 
-    for (uint32_t s = job->shares; s != SHARE_NONE && got < need && job_holds(job->state);
+    for (uint32_t s = view_shares(ctx->view, v->job); s != SHARE_NONE && got < need && job_holds(job->state);
          s = ledger->shares[s].next_of_job)
         c->gpus[got++] = ledger->shares[s].gpu;
     while (got < need) {

@@ -27,7 +27,7 @@ static void hold(struct planner_ctx *ctx, const struct task *task, int sign)
     const struct job *job = view_job(ctx->view, task->job);
     uint32_t node = 0;
 
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+    for (uint32_t s = view_shares(ctx->view, task->job); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         node = ledger->gpus[ledger->shares[s].gpu].node;
         c->node_held[node] += sign;
     }
@@ -340,7 +340,7 @@ static bool stays(struct planner_ctx *ctx, const struct task *task)
     if (job->sku != task->sku)
         return false;
     hold(ctx, task, 1);
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+    for (uint32_t s = view_shares(ctx->view, task->job); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
 
         fits &= c->node_held[node] <= healthy(ctx, node);
@@ -358,7 +358,7 @@ static bool compact(const struct planner_ctx *ctx, const struct task *task)
     const struct job *job = view_job(ctx->view, task->job);
     uint32_t nodes = 0, node = UINT32_MAX, unit = c->unit[task->sku];
 
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+    for (uint32_t s = view_shares(ctx->view, task->job); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
 
         nodes += here != node;

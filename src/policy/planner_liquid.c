@@ -168,12 +168,14 @@ static usec_t ready_at(const struct planner_ctx *ctx, uint32_t index, const stru
 {
     const struct job *job = view_job(ctx->view, index);
     const struct ledger *ledger = view_ledger(ctx->view);
+    uint32_t share = view_shares(ctx->view, index);
     struct demand_stages s = stages(job);
     usec_t now = view_now(ctx->view), left;
 
     if (!job_holds(job->state) || job->gpus != 1 || job->spec.share != MGPU_ONE || job->spec.estimate == 0 ||
-        ledger->shares[job->shares].role != ROLE_OWNER || ledger->gpus[ledger->shares[job->shares].gpu].guests ||
-        guarded(ctx->state, index) || !(ctx->vc->queue.shapes[next->shape].shape.sku_mask >> job->sku & 1))
+        share == SHARE_NONE || ledger->shares[share].role != ROLE_OWNER ||
+        ledger->gpus[ledger->shares[share].gpu].guests || guarded(ctx->state, index) ||
+        !(ctx->vc->queue.shapes[next->shape].shape.sku_mask >> job->sku & 1))
         return USEC_NEVER;
     if (job->state != JOB_RUNNING || job->planned) { /* nothing goes behind it before it runs */
         usec_t at = job->last_start + demand_start_after(&s, next->spec.launch, ctx->params[P_EXTRA]);

@@ -94,6 +94,8 @@ static bool entitled(const struct planner_ctx *ctx, const struct job *job)
     const struct vc *vc = ctx->vc;
     uint32_t mask = job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX;
 
+    if (job->reason == REASON_USER_LIMIT)
+        return false;
     if (vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC)
         return true;
     for (uint32_t s = 0; s < view_sku_count(ctx->view); s++)

@@ -216,7 +216,8 @@ int answer_script(struct driver *d)
             .kind = from->kind, .target = from->target, .up = from->up, .sku = from->sku, .value = from->value
         };
 
-        if (from->kind == EVENT_CANCEL || from->kind == EVENT_HOLD || from->kind == EVENT_RELEASE) {
+        if (from->kind == EVENT_CANCEL || from->kind == EVENT_HOLD || from->kind == EVENT_RELEASE ||
+            from->kind == EVENT_RANK) {
             if (from->target < d->trace->count && d->actors[from->target].in_core)
                 r = offer(d, &event, from->target);
             continue;

@@ -3,12 +3,13 @@
 /* story.h - a golden file: what happens to a cluster, and what the scheduler is expected to decide.
  *
  *   cluster  racks:1 nodes:2 gpus:4            as in --cluster, short form
+ *   vc       NAME guarantee=2_nodes (guarantee.SKU=8_gpus_in_4s+1_rack) user_max=8   cells, as in a cluster file
  *   vc       NAME quota=4 borrow=none|all|N [policy=P] [key=value]...     quota.SKU=N where there are several types
  *   policy   fifo-skip place=consolidate restart=60s seed=7               as in --policy and --set
  *   @0s      submit a gpus=4 run=60s [vc= user= share= class= priority= estimate= limit= sku= retries= min= max=
  *            skew= servers= bandwidth= memory= launch= save=]
  *                     [deadline=] [fail=user|system|unknown after=30s times=1|all]
- *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; quota VC 6 [SKU]
+ *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; rank a 5; quota VC 6 [SKU]
  *   @8s      why a              writes down why it waits, or its state, when the instant is settled
  *   show     jct delays         adds the mean completion time, the waiting of each job to what is expected
  *   expect

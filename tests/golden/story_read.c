@@ -9,6 +9,8 @@
 #include "io/file.h"
 #include "story.h"
 #include "wire/cluster.h"
+#include "wire/cluster_cells.h"
+#include "wire/guarantee.h"
 
 enum { WORDS_MAX = 40 };
 
@@ -97,6 +99,30 @@ static int read_cluster(const struct line *line)
     return r < 0 ? prefixed(line, r) : 0;
 }
 
+/* "2_nodes", "8_gpus_in_4s+1_rack": as in a cluster file, with _ for blanks. */
+static int read_guarantee(const struct line *line, char *text, uint32_t sku)
+{
+    struct cluster_spec *cluster = &line->story->cluster;
+    struct error err = { 0 };
+    size_t at = 0;
+
+    for (char *c = text; *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    for (;;) {
+        struct guarantee part = { .vc = cluster->vc_count, .sku = (uint16_t)sku };
+        int r = guarantee_parse(text, &at, &part, &err);
+        struct guarantee *list;
+
+        if (r <= 0)
+            return r < 0 ? wrong(line, err.text, text) : 0;
+        list = mem_resize(cluster->guarantees, cluster->guarantee_count + 1, sizeof(*list));
+        if (!list)
+            return -ENOMEM;
+        cluster->guarantees = list;
+        list[cluster->guarantee_count++] = part;
+    }
+}
+
 static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
 {
     struct story *story = line->story;
@@ -116,6 +142,16 @@ static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
             return wrong(line, "no such GPU type", word + 6);
         return read_number(line, value, &vc->quota[sku_of(story, word + 6)]);
     }
+    if (value_of(word, "guarantee"))
+        return read_guarantee(line, word + length + 1, 0);
+    if (strncmp(word, "guarantee.", 10) == 0) {
+        word[length] = '\0';
+        if (sku_of(story, word + 10) == SKUS_MAX)
+            return wrong(line, "no such GPU type", word + 10);
+        return read_guarantee(line, word + length + 1, sku_of(story, word + 10));
+    }
+    if (value_of(word, "user_max"))
+        return read_number(line, value, &vc->user_max);
     if (value_of(word, "borrow")) {
         vc->borrow_max = strcmp(value, "all") == 0 ? -1 : 0;
         return vc->borrow_max || strcmp(value, "none") == 0 ? 0 : read_number(line, value, &vc->borrow_max);
@@ -416,7 +452,7 @@ static int read_event(const struct line *line, usec_t at)
         enum event_kind kind;
     } kinds[] = { { "node", EVENT_NODE },     { "gpu", EVENT_GPU },   { "quota", EVENT_QUOTA },
                   { "cancel", EVENT_CANCEL }, { "hold", EVENT_HOLD }, { "release", EVENT_RELEASE },
-                  { "why", EVENT_COUNT } };
+                  { "rank", EVENT_RANK },     { "why", EVENT_COUNT } };
     struct story *story = line->story;
     struct driver_event event = { .at = at };
     size_t k = 0;
@@ -435,6 +471,9 @@ static int read_event(const struct line *line, usec_t at)
         r = read_quota(line, &event);
     else
         r = job_of(line, line->words[2], &event.target);
+    if (r == 0 && event.kind == EVENT_RANK)
+        r = line->count == 4 ? read_number(line, line->words[3], &event.value)
+                             : wrong(line, "expected a priority", NULL);
     if (r < 0)
         return r;
     r = keep_event(line, &event);
@@ -517,7 +556,8 @@ static void bind(struct story *story)
     for (size_t i = 0; i < story->event_count; i++) {
         struct driver_event *event = &story->events[i];
 
-        if (event->kind != EVENT_CANCEL && event->kind != EVENT_HOLD && event->kind != EVENT_RELEASE)
+        if (event->kind != EVENT_CANCEL && event->kind != EVENT_HOLD && event->kind != EVENT_RELEASE &&
+            event->kind != EVENT_RANK)
             continue;
         for (uint32_t j = 0; j < story->trace.count; j++)
             if (story->trace.jobs[j].spec.id == (int64_t)event->target) {
@@ -558,6 +598,18 @@ static int read_lines(struct story *story, struct error *err)
     return r;
 }
 
+/* What virtual clusters are guaranteed, in cells. */
+static int read_cells(struct story *story, struct error *err)
+{
+    int r;
+
+    story->cluster.cells = mem_zalloc(1, sizeof(*story->cluster.cells));
+    if (!story->cluster.cells)
+        return -ENOMEM;
+    r = cluster_cells(&story->cluster, story->cluster.cells, NULL, NULL, err);
+    return r < 0 ? error_prefix(err, r, "%s", story->file) : 0;
+}
+
 int story_read(const char *file, struct story *ret_story, struct error *err)
 {
     struct bytes bytes = { 0 };
@@ -574,7 +626,10 @@ int story_read(const char *file, struct story *ret_story, struct error *err)
         return r;
     }
     bind(ret_story);
-    return 0;
+    r = ret_story->cluster.guarantee_count ? read_cells(ret_story, err) : 0;
+    if (r < 0)
+        story_done(ret_story);
+    return r;
 }
 
 void story_done(struct story *story)

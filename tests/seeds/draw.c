@@ -117,6 +117,9 @@ static int draw_cells(struct rng *rng, struct life *life)
                                                     .unit = GUARANTEE_GPUS,
                                                     .count = (uint32_t)cluster->vcs[v].quota[s],
                                                     .together = parts[below(rng, 5)] };
+    for (uint32_t v = 0; v < cluster->vc_count; v++)
+        if (chance(rng, 30))
+            cluster->vcs[v].user_max = (int32_t)(1 + below(rng, 12));
     cluster->guarantees = list;
     cluster->guarantee_count = count;
     cluster->cells = cells;
@@ -186,6 +189,8 @@ static int draw_job(struct rng *rng, struct life *life, usec_t submit)
         job.spec.sku_mask = 1 + below(rng, (1u << life->cluster.sku_count) - 1);
     if (chance(rng, 15))
         job.spec.klass = CLASS_OPPORTUNISTIC;
+    if (life->cluster.cells)
+        job.spec.user = below(rng, 3);
     if (life->cluster.vc_count > 1)
         job.spec.vc = below(rng, life->cluster.vc_count);
     draw_fate(rng, &job);
@@ -207,6 +212,10 @@ static int draw_jobs(struct rng *rng, struct life *life)
         const char *vc = names_get(&life->cluster.names, life->cluster.vcs[v].name);
 
         r = names_put(&life->trace.vcs, vc, strlen(vc), &index);
+    }
+    for (uint32_t u = 0; u < 3 && r == 0; u++) {
+        (void)snprintf(name, sizeof(name), "u%u", u);
+        r = names_put(&life->trace.users, name, 2, &index);
     }
     for (uint32_t i = 0; i < count && r == 0; i++) {
         submit += (usec_t)below(rng, gap) * (chance(rng, 90) ? USEC_SEC : 1);
@@ -276,7 +285,7 @@ static struct driver_event draw_event(struct rng *rng, const struct life *life, 
     for (uint32_t n = 0; n < life->cluster.node_count; n++)
         gpus += life->cluster.nodes[n].gpus;
     if (event.kind == EVENT_QUOTA && life->cluster.cells)
-        event.kind = EVENT_GPU; /* what is guaranteed in cells does not change under them */
+        event.kind = chance(rng, 50) ? EVENT_GPU : EVENT_RANK; /* cells do not change under those who have them */
     if (event.kind == EVENT_QUOTA) {
         event.target = below(rng, life->cluster.vc_count);
         event.sku = (uint16_t)below(rng, life->cluster.sku_count);
@@ -287,6 +296,7 @@ static struct driver_event draw_event(struct rng *rng, const struct life *life, 
         event.target = below(rng, gpus);
     } else {
         event.target = below(rng, (uint32_t)life->trace.count);
+        event.value = event.kind == EVENT_RANK ? (int32_t)below(rng, 5) : 0;
         if (chance(rng, 50)) /* right as it comes, or shortly after */
             event.at = life->trace.jobs[event.target].spec.submit + (usec_t)below(rng, 3) * USEC_SEC;
     }

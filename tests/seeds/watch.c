@@ -200,6 +200,24 @@ static void check_quotas(struct watch *watch, const struct core *core)
     }
 }
 
+/* Nobody has more than one user may. */
+static void check_users(struct watch *watch, const struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        int64_t held[8] = { 0 };
+
+        for (uint32_t i = 0; core->vcs[v].user_max && i < core->job_top; i++) {
+            const struct job *job = &core->jobs[i];
+
+            if (!job_holds(job->state) || job->vc != v || job->spec.user >= 8)
+                continue;
+            held[job->spec.user] += (int64_t)job->gpus * job->spec.share;
+            if (held[job->spec.user] > core->vcs[v].user_max)
+                watch_wrong(watch, core, job->spec.id, "its user has more than one may");
+        }
+    }
+}
+
 void watch_instant(void *arg, const struct core *core)
 {
     struct watch *watch = arg;
@@ -207,6 +225,7 @@ void watch_instant(void *arg, const struct core *core)
     core_audit(core);
     check_devices(watch, core);
     check_quotas(watch, core);
+    check_users(watch, core);
     for (uint32_t i = 0; i < core->job_top; i++)
         watch_reason(watch, core, i);
     watch->looked++;

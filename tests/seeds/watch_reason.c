@@ -95,12 +95,26 @@ static bool somebody_ahead(const struct core *core, uint32_t index)
     return false;
 }
 
+/* Its user holds so much that the job would be too much. */
+static bool over_user_limit(const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    int64_t held = 0;
+
+    for (uint32_t i = 0; i < core->job_top; i++)
+        if (job_holds(core->jobs[i].state) && core->jobs[i].vc == job->vc && core->jobs[i].spec.user == job->spec.user)
+            held += (int64_t)core->jobs[i].gpus * core->jobs[i].spec.share;
+    return held + job_demand(job) > core->vcs[job->vc].user_max;
+}
+
 static const char *untrue(const struct core *core, uint32_t index, enum reason reason)
 {
     const struct job *job = &core->jobs[index];
     const struct truth_of t = look(core, job);
 
     switch (reason) {
+    case REASON_USER_LIMIT:
+        return over_user_limit(core, index) ? NULL : "its user may have what it asks for";
     case REASON_HELD:
         return job->state == JOB_HELD ? NULL : "is not held";
     case REASON_BACKOFF:

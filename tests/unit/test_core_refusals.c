@@ -337,7 +337,7 @@ static void propose(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
         plan_relax(plan, job, (uint8_t)view_random(view, 4));
         break;
     case 6:
-        plan_set_aside(plan, job, (enum reason)view_random(view, REASON_COUNT));
+        plan_set_aside(plan, job, (enum reason)view_random(view, REASON_USER_LIMIT));
         break;
     case 7:
         plan_put_back(plan, job);
