@@ -355,7 +355,6 @@ static bool compact(const struct planner_ctx *ctx, const struct task *task)
 {
     const struct chronus *c = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
-    const struct job *job = view_job(ctx->view, task->job);
     uint32_t nodes = 0, node = UINT32_MAX, unit = c->unit[task->sku];
 
     for (uint32_t s = view_shares(ctx->view, task->job); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
