@@ -73,6 +73,9 @@ void core_tell(const struct core *core, const struct decision *decision, const u
 /* Why a job waits: the reason of its shape, or its own. */
 enum reason core_reason(const struct core *core, uint32_t index);
 
+/* Parameter servers the job runs with: as its policy says, else as it asks. */
+int32_t core_servers(const struct core *core, uint32_t index);
+
 /* The queue a job is in, where its policy has queues; false elsewhere. */
 bool core_level(const struct core *core, uint32_t index, struct order_level *ret_level);
 

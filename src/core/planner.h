@@ -37,6 +37,8 @@ struct planner_ops {
     void (*report)(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report);
     /* One of its jobs is over: done, failed for good, or cancelled (job->state says which). May be NULL. */
     void (*ended)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+    /* Parameter servers the job runs with, where the planner sizes them. NULL: as many as it asks for. */
+    int32_t (*servers)(const struct planner_ctx *ctx, uint32_t job);
     /* How long the job was last predicted to need from *ret_at on; *ret_at -1: never. JOB_NONE: only when predictions
      * were last made. May be NULL. */
     usec_t (*predicted)(const struct planner_ctx *ctx, uint32_t job, usec_t *ret_at);

@@ -31,6 +31,14 @@ uint32_t core_vc_count(const struct core *core)
     return core->vc_count;
 }
 
+int32_t core_servers(const struct core *core, uint32_t index)
+{
+    const struct vc *vc = &core->vcs[core->jobs[index].vc];
+
+    return vc->policy.planner->servers ? vc->policy.planner->servers(&vc->planner, index)
+                                       : core->jobs[index].spec.servers;
+}
+
 bool core_level(const struct core *core, uint32_t index, struct order_level *ret_level)
 {
     const struct vc *vc = &core->vcs[core->jobs[index].vc];

@@ -97,6 +97,39 @@ void learn_moved(struct planner_ctx *ctx, uint32_t job)
         record->moved = view_now(ctx->view);
 }
 
+bool learn_slow(const struct optimus *o, uint32_t gpu)
+{
+    for (int i = 0; i < OPTIMUS_SLOW; i++)
+        if (o->slow[i] == gpu + 1)
+            return true;
+    return false;
+}
+
+/* Workers are reported one by one; with the last of a job they are held against each other. A pass is asked for where
+ * one is slower than half the median. */
+static void note_worker(struct planner_ctx *ctx, struct plan *plan, struct record *record, const struct report *report)
+{
+    struct optimus *o = ctx->state;
+
+    if (o->worker_job != record->job)
+        o->worker_count = 0;
+    o->worker_job = record->job;
+    if (o->worker_count == GANG_GPUS_MAX || report->value[1] <= 0 || report->value[0] < 0)
+        return;
+    o->worker_gpu[o->worker_count] = (uint32_t)report->value[0];
+    o->worker[o->worker_count++] = (double)report->value[1];
+    if (report->value[2] > 0)
+        return;
+    if (o->worker_count > 1 && ps_stragglers(o->worker, (int)o->worker_count, o->worker_slow) > 0) {
+        for (uint32_t i = 0; i < o->worker_count; i++)
+            if (o->worker_slow[i] && !learn_slow(o, o->worker_gpu[i]))
+                o->slow[o->slow_next++ % OPTIMUS_SLOW] = o->worker_gpu[i] + 1;
+        record->slow = 1;
+        plan_wake(plan, view_now(ctx->view));
+    }
+    o->worker_count = 0;
+}
+
 void learn_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
 {
     struct optimus *o = ctx->state;
@@ -114,7 +147,9 @@ void learn_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, co
         o->cost_count++;
         record->moved = -1;
     }
-    if (report->kind == MEASURE_LOSS)
+    if (report->kind == MEASURE_WORKER && ctx->params[P_STRAGGLERS])
+        note_worker(ctx, plan, record, report);
+    else if (report->kind == MEASURE_LOSS)
         note_loss(record, report);
     else if (report->kind == (ctx->params[P_ORACLE] ? MEASURE_RATE : MEASURE_SPEED))
         note_speed(record, report);
@@ -186,13 +221,34 @@ static double epochs_left(struct planner_ctx *ctx, const struct job *job, const 
     return loss_remaining(&known, &rule, (double)record->epoch / 1e3);
 }
 
+int32_t learn_servers(const struct job *job)
+{
+    return job->word[WORD_SERVERS] > 0 ? (int32_t)job->word[WORD_SERVERS] : job->spec.servers;
+}
+
+/* Nobody says whether a job with servers trains in step or not: the model that fits better does. */
+static int fit_speed(const struct job *job, struct learned *l)
+{
+    struct speed_fit other;
+    int r;
+
+    if (job->spec.servers == 0)
+        return speed_fit(SPEED_ALLREDUCE, job->spec.batch, l->points, l->count, &l->fit);
+    r = speed_fit(SPEED_SYNC, job->spec.batch, l->points, l->count, &l->fit);
+    if (speed_fit(SPEED_ASYNC, job->spec.batch, l->points, l->count, &other) == 0 &&
+        (r < 0 || other.error < l->fit.error)) {
+        l->fit = other;
+        r = 0;
+    }
+    return r;
+}
+
 void learn_model(struct planner_ctx *ctx, uint32_t index, struct learned *ret)
 {
     struct optimus *o = ctx->state;
     const struct job *job = view_job(ctx->view, index);
     const struct record *record = learn_find(o, job);
     uint32_t sku = job->gpus > 0 ? job->sku : 0;
-    enum speed_kind kind = job->spec.servers > 0 ? SPEED_SYNC : SPEED_ALLREDUCE;
     double scale = ctx->params[P_ORACLE] ? 1e6 : 1e9;
 
     *ret = (struct learned){ .servers = job->spec.servers,
@@ -207,12 +263,10 @@ void learn_model(struct planner_ctx *ctx, uint32_t index, struct learned *ret)
         ret->points[ret->count++] =
             (struct speed_point){ seen->servers, seen->workers, (double)seen->sum / (double)seen->count / scale };
     }
-    if (ret->count < ctx->params[P_SAMPLES] && ret->count < job->spec.gpus_max - job->spec.gpus_min + 1)
+    if (ret->count < ctx->params[P_SAMPLES] &&
+        (job->spec.servers > 0 || ret->count < job->spec.gpus_max - job->spec.gpus_min + 1))
         return;
-    /* Servers cannot be varied yet, so their own terms cannot be told from the others: three sizes do for both kinds.
-     */
-    if (speed_fit(kind, job->spec.batch, ret->points, ret->count, &ret->fit) < 0 &&
-        speed_fit(SPEED_ALLREDUCE, job->spec.batch, ret->points, ret->count, &ret->fit) < 0)
+    if (fit_speed(job, ret) < 0)
         return;
     ret->usable = true;
     if (ctx->params[P_ORACLE]) {
@@ -227,9 +281,8 @@ void learn_model(struct planner_ctx *ctx, uint32_t index, struct learned *ret)
 double learn_speed(const void *learned, int servers, int workers)
 {
     const struct learned *l = learned;
-    int beside = l->servers ? l->servers : (workers + l->node_gpus - 1) / l->node_gpus;
+    int beside = l->servers ? servers : (workers + l->node_gpus - 1) / l->node_gpus;
 
-    (void)servers;
     for (int i = 0; i < l->count; i++)
         if (l->firm[i] && l->points[i].workers == workers && l->points[i].servers == beside)
             return l->points[i].speed;

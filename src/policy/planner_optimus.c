@@ -13,8 +13,10 @@
  * least size: a job that had grown into it could not be asked to give back a part, and the whole would be more than
  * may be taken.
  *
- * Left out: parameter servers are not sized here, because the cluster has nothing that they hold; a job that names them
- * has as many as it names. Jobs that report nothing get up to what they ask for, out of what the others leave.
+ * A job that names parameter servers gets workers and servers by the same gain. Servers hold no GPU and the cluster
+ * counts nothing else, so their CPUs are the planner's own account: `gpu-cpus` CPUs for each GPU of a node, `task-cpus`
+ * for a worker or a server. Where no job has servers CPUs are not counted. Jobs that report nothing get up to what they
+ * ask for, out of what the others leave.
  */
 #include <errno.h>
 #include <math.h>
@@ -77,22 +79,47 @@ static int32_t over_quota(const struct planner_ctx *ctx, uint32_t sku)
     return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
 }
 
-static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t sku, int32_t gpus)
+/* From here on CPUs count. */
+static void count_cpus(struct planner_ctx *ctx)
+{
+    struct optimus *o = ctx->state;
+
+    o->served = true;
+    room_count_cpus(ctx);
+}
+
+/* What the job runs with from now on, where CPUs count. */
+static void note_servers(struct planner_ctx *ctx, struct plan *plan, uint32_t index, int32_t servers)
+{
+    struct optimus *o = ctx->state;
+
+    if (view_job(ctx->view, index)->spec.servers > 0)
+        plan_word(plan, index, WORD_SERVERS, servers);
+    if (o->served)
+        room_count_cpus(ctx);
+}
+
+static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t sku, const int32_t tasks[2])
 {
     const struct job *job = view_job(ctx->view, index);
-    const int32_t range[2] = { job->spec.gpus_min, gpus };
+    const int32_t range[2] = { job->spec.gpus_min, tasks[0] };
+    int32_t servers = tasks[1];
     struct placement to;
     int r;
 
+    if (job->spec.servers > 0 && !((struct optimus *)ctx->state)->served)
+        count_cpus(ctx);
     if (job->spec.share < MGPU_ONE)
         r = plan_find(plan, plan_shape(plan, index), &to);
     else
-        r = room_find(ctx, index, sku, range, &to);
+        r = room_find(ctx, index, sku, range, &servers, &to);
     if (r == 0)
         r = plan_start(plan, index, &to);
-    if (r == 0)
-        learn_moved(ctx, index);
-    return r;
+    if (r < 0)
+        return r;
+    note_servers(ctx, plan, index, servers);
+    learn_moved(ctx, index);
+    return 0;
 }
 
 /* Whether anybody could be started: something is free, or was lent to others. */
@@ -112,10 +139,10 @@ static int start_least(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     int r = -EBUSY;
 
     if (job->spec.share < MGPU_ONE)
-        r = start(ctx, plan, index, 0, 1);
+        r = start(ctx, plan, index, 0, (const int32_t[2]){ 1, 0 });
     for (uint32_t sku = 0; r < 0 && job->spec.share == MGPU_ONE && sku < view_sku_count(ctx->view); sku++)
         if (may_use(ctx, job, sku) && room_now(ctx, plan, sku, job->klass) >= job->spec.gpus_min)
-            r = start(ctx, plan, index, sku, job->spec.gpus_min);
+            r = start(ctx, plan, index, sku, (const int32_t[2]){ job->spec.gpus_min, job->spec.servers });
     if (r < 0 && !plan_borrows(plan) && plan_reclaim(plan, index, &to) == 0)
         r = plan_start(plan, index, &to);
     return r;
@@ -143,6 +170,7 @@ struct round {
     uint32_t sku;
     int count;     /* of o->choices */
     int32_t spare; /* GPUs nobody was given */
+    bool served;   /* some have parameter servers */
 };
 
 static void add_choice(struct planner_ctx *ctx, struct round *round, uint32_t index, int32_t least)
@@ -150,28 +178,37 @@ static void add_choice(struct planner_ctx *ctx, struct round *round, uint32_t in
     struct optimus *o = ctx->state;
     const struct job *job = view_job(ctx->view, index);
 
-    o->choices[round->count++] = (struct choice){ .job = index, .now = job->gpus, .then = least, .least = least };
+    o->choices[round->count++] = (struct choice){ .job = index,
+                                                  .now = job->gpus,
+                                                  .then = least,
+                                                  .least = least,
+                                                  .servers_now = job->spec.servers > 0 ? learn_servers(job) : 0 };
     round->spare += job->gpus - least;
+    round->served |= job->spec.servers > 0;
 }
 
 /* What is known of everybody; nothing is asked for where there is nothing to share out. */
 static void learn_all(struct planner_ctx *ctx, const struct round *round)
 {
     struct optimus *o = ctx->state;
+    double task = round->served ? (double)ctx->params[P_TASK_CPUS] / (double)PPM_ONE : 0;
 
     for (int i = 0; i < round->count; i++) {
         struct learned *l = &o->learned[i];
 
         *l = (struct learned){ 0 };
-        if (round->spare > 0)
+        if (round->spare > 0 || o->choices[i].servers_now)
             learn_model(ctx, o->choices[i].job, l);
         o->jobs[i] = (struct gain_job){ .speed = l->usable ? learn_speed : NULL,
                                         .arg = l,
                                         .work = l->left,
                                         .factor = l->early ? (double)ctx->params[P_EARLY] / (double)PPM_ONE : 1,
-                                        .worker = { [GAIN_GPU] = 1 },
+                                        .worker = { [GAIN_GPU] = 1, [GAIN_CPU] = task },
+                                        .server = { [GAIN_CPU] = task },
                                         .workers_max = view_job(ctx->view, o->choices[i].job)->spec.gpus_max,
                                         .stride = STRIDE };
+        if (o->choices[i].servers_now)
+            o->jobs[i].servers_max = o->jobs[i].workers_max;
     }
 }
 
@@ -205,16 +242,34 @@ static void add_waiting(struct planner_ctx *ctx, struct round *round)
     }
 }
 
+/* The cluster without the least of everybody; CPUs where they count, less those of workers that are not up for choice.
+ */
+static struct gain_pool pool_of(struct planner_ctx *ctx, const struct round *round)
+{
+    struct optimus *o = ctx->state;
+    double total = view_total(ctx->view, round->sku), task = (double)ctx->params[P_TASK_CPUS] / (double)PPM_ONE;
+    struct gain_pool pool = { .capacity = { [GAIN_GPU] = total }, .free = { [GAIN_GPU] = round->spare } };
+    double used = total - view_free(ctx->view, round->sku);
+
+    for (int i = 0; i < round->count; i++) {
+        o->jobs[i].workers = o->choices[i].least;
+        o->jobs[i].servers = o->choices[i].servers_now ? 1 : 0;
+        used += o->choices[i].least + o->jobs[i].servers - o->choices[i].now;
+    }
+    if (round->served) {
+        pool.capacity[GAIN_CPU] = total * (double)ctx->params[P_GPU_CPUS] / (double)PPM_ONE;
+        pool.free[GAIN_CPU] = fmax(pool.capacity[GAIN_CPU] - used * task, 0);
+    }
+    return pool;
+}
+
 /* By gain; then those without a model up to what they ask for. */
 static void share_out(struct planner_ctx *ctx, struct round *round)
 {
     struct optimus *o = ctx->state;
-    struct gain_pool pool = { .capacity = { [GAIN_GPU] = view_total(ctx->view, round->sku) },
-                              .free = { [GAIN_GPU] = round->spare } };
+    struct gain_pool pool = pool_of(ctx, round);
     int32_t spare;
 
-    for (int i = 0; i < round->count; i++)
-        o->jobs[i].workers = o->choices[i].least;
     gain_allocate(&pool, o->jobs, round->count, o->heap);
     spare = (int32_t)(pool.free[GAIN_GPU] + 0.5);
     for (int i = 0; i < round->count; i++) {
@@ -223,6 +278,7 @@ static void share_out(struct planner_ctx *ctx, struct round *round)
         int32_t more = asks - o->jobs[i].workers;
 
         o->choices[i].then = o->jobs[i].workers;
+        o->choices[i].servers_then = o->learned[i].usable ? o->jobs[i].servers : o->choices[i].servers_now;
         if (o->learned[i].usable || more <= 0)
             continue;
         more = more < spare ? more : spare;
@@ -240,8 +296,8 @@ static bool pays(const struct planner_ctx *ctx, int at)
 
     if (!l->usable)
         return o->choices[at].then > o->choices[at].now;
-    now = learn_speed(l, 0, o->choices[at].now);
-    then = learn_speed(l, 0, o->choices[at].then);
+    now = learn_speed(l, o->choices[at].servers_now, o->choices[at].now);
+    then = learn_speed(l, o->choices[at].servers_then, o->choices[at].then);
     if (!(then > now))
         return false;
     span = fmin(span, l->left / then);
@@ -281,21 +337,28 @@ static void settle_choices(struct planner_ctx *ctx, const struct plan *plan, str
         struct choice *c = &o->choices[i];
         int32_t gives = c->now - c->then;
 
+        /* As many GPUs with other servers: only if that pays. */
+        if (gives == 0 && c->now > 0 && c->servers_then != c->servers_now && !pays(ctx, i))
+            c->servers_then = c->servers_now;
         if (gives <= 0)
             continue;
-        if (need <= 0)
+        if (need <= 0) {
             c->then = c->now;
+            c->servers_then = c->servers_now;
+        }
         need -= gives;
     }
 }
 
 static void resize(struct planner_ctx *ctx, struct plan *plan, const struct round *round, const struct choice *c)
 {
-    int32_t range[2] = { c->then > c->now ? c->now + 1 : c->then, c->then };
+    int32_t range[2] = { c->then > c->now ? c->now + 1 : c->then, c->then }, servers = c->servers_then;
     struct placement to;
 
-    if (room_find(ctx, c->job, round->sku, range, &to) == 0 && plan_move(plan, c->job, &to) == 0)
-        learn_moved(ctx, c->job);
+    if (room_find(ctx, c->job, round->sku, range, &servers, &to) < 0 || plan_move(plan, c->job, &to) < 0)
+        return;
+    note_servers(ctx, plan, c->job, servers);
+    learn_moved(ctx, c->job);
 }
 
 /* Shrinks first, for what they give; then starts and growth, the small ones first. */
@@ -317,8 +380,8 @@ static void apply(struct planner_ctx *ctx, struct plan *plan, struct round *roun
         const struct choice *c = &o->choices[order[i]];
 
         if (c->now == 0)
-            (void)start(ctx, plan, c->job, round->sku, c->then);
-        else if (c->then > c->now)
+            (void)start(ctx, plan, c->job, round->sku, (const int32_t[2]){ c->then, c->servers_then });
+        else if (c->then > c->now || (c->then == c->now && c->servers_then != c->servers_now))
             resize(ctx, plan, round, c);
     }
 }
@@ -335,7 +398,7 @@ static void note_predictions(struct planner_ctx *ctx, struct plan *plan, const s
 
         if (!l->usable || gpus == 0)
             continue;
-        speed = learn_speed(l, 0, gpus);
+        speed = learn_speed(l, learn_servers(view_job(ctx->view, o->choices[i].job)), gpus);
         left = speed > 0 ? l->left / speed * (double)USEC_SEC : 0;
         plan_word(plan, o->choices[i].job, WORD_LEFT, left < (double)USEC_NEVER / 2 ? (int64_t)left : 0);
         plan_word(plan, o->choices[i].job, WORD_LEFT_AT, view_now(ctx->view));
@@ -345,12 +408,15 @@ static void note_predictions(struct planner_ctx *ctx, struct plan *plan, const s
 static void allocate(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
 {
     struct round round = { .sku = sku };
+    struct optimus *o = ctx->state;
 
     round.spare = room_now(ctx, plan, sku, CLASS_GUARANTEED) - over_quota(ctx, sku);
     add_running(ctx, &round);
     add_waiting(ctx, &round);
     if (!round.count || round.spare < 0)
         return;
+    if (round.served && !o->served)
+        count_cpus(ctx);
     learn_all(ctx, &round);
     for (int i = 0; i < round.count + 1; i++) {
         share_out(ctx, &round);
@@ -362,15 +428,46 @@ static void allocate(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
     note_predictions(ctx, plan, &round);
 }
 
+/* Jobs with a worker that is far slower than the others: as many GPUs, but not that one. Where there are no others it
+ * stays, and is looked at again at the next report. */
+static void replace_slow(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct optimus *o = ctx->state;
+
+    for (uint32_t i = 0; i < OPTIMUS_JOBS && o->slow_next; i++) {
+        struct record *record = &o->records[i];
+        const struct job *job;
+        struct choice same;
+
+        if (!record->used || !record->slow)
+            continue;
+        record->slow = 0;
+        job = view_job(ctx->view, record->job);
+        if (job->gen != record->gen || job->state != JOB_RUNNING || job->planned)
+            continue;
+        same = (struct choice){ .job = record->job,
+                                .now = job->gpus,
+                                .then = job->gpus,
+                                .servers_then = job->spec.servers > 0 ? learn_servers(job) : 0 };
+        resize(ctx, plan, &(struct round){ .sku = job->sku }, &same);
+    }
+}
+
 static void optimus_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct optimus *o = ctx->state;
     usec_t now = view_now(ctx->view), interval = ctx->params[P_INTERVAL];
 
+    o->served = false;
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && !o->served; i = view_job(ctx->view, i)->next)
+        if (view_job(ctx->view, i)->spec.servers > 0)
+            count_cpus(ctx);
     if (now >= o->tick) {
         o->ticked = now;
         o->tick = now - now % interval + interval;
     }
+    if (!plan_borrows(plan))
+        replace_slow(ctx, plan);
     if (o->ticked == now && !plan_borrows(plan))
         for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
             allocate(ctx, plan, sku);
@@ -383,6 +480,11 @@ static void optimus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
 {
     (void)plan;
     learn_ended(ctx, job);
+}
+
+static int32_t optimus_servers(const struct planner_ctx *ctx, uint32_t job)
+{
+    return view_job(ctx->view, job)->spec.servers > 0 ? learn_servers(view_job(ctx->view, job)) : 0;
 }
 
 static usec_t optimus_predicted(const struct planner_ctx *ctx, uint32_t job, usec_t *ret_at)
@@ -408,6 +510,12 @@ static const struct param optimus_params[] = {
     [P_EPOCHS] = { "epochs", "no job is taken to need more", PARAM_COUNTER, 100, 1, 10000, NULL },
     [P_SAMPLES] = { "samples", "sizes a job must have been seen at before its speed is predicted", PARAM_COUNTER, 5, 3,
                     SPEED_POINTS_MAX, NULL },
+    [P_GPU_CPUS] = { "gpu-cpus", "CPUs of a node for each of its GPUs, where jobs have parameter servers", PARAM_RATIO,
+                     4 * PPM_ONE, PPM_ONE / 100, 1024 * PPM_ONE, NULL },
+    [P_TASK_CPUS] = { "task-cpus", "CPUs of one worker or parameter server", PARAM_RATIO, 2 * PPM_ONE, PPM_ONE / 100,
+                      1024 * PPM_ONE, NULL },
+    [P_STRAGGLERS] = { "stragglers", "replace a worker that is slower than half the median of its job", PARAM_SWITCH, 1,
+                       0, 1, NULL },
     { 0 },
 };
 
@@ -420,5 +528,6 @@ const struct planner_ops planner_optimus = {
     .plan = optimus_plan,
     .report = learn_report,
     .ended = optimus_ended,
+    .servers = optimus_servers,
     .predicted = optimus_predicted,
 };

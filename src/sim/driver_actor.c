@@ -25,7 +25,9 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
 {
     const struct ledger *ledger = core_ledger(d->core);
     const struct job *job = core_job(d->core, slot);
-    struct world_shape shape = { .gpus = job->gpus, .sku = job->sku, .node_gpus_min = INT32_MAX };
+    struct world_shape shape = {
+        .gpus = job->gpus, .sku = job->sku, .node_gpus_min = INT32_MAX, .servers = core_servers(d->core, slot)
+    };
     uint32_t node = UINT32_MAX, rack = UINT32_MAX;
     int32_t here = 0;
 
@@ -77,6 +79,21 @@ static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_
     return count;
 }
 
+/* A gang waits for its slowest. */
+static ppm_t slowest_of(const struct driver *d, uint32_t slot)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    ppm_t least = PPM_ONE;
+
+    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE && d->config->world.slow;
+         s = ledger->shares[s].next_of_job) {
+        ppm_t speed = world_gpu_speed(d->world, ledger->shares[s].gpu);
+
+        least = speed < least ? speed : least;
+    }
+    return least;
+}
+
 ppm_t rate_of(const struct driver *d, uint32_t index)
 {
     struct world_neighbour neighbours[NEIGHBOURS_MAX];
@@ -84,7 +101,7 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
     struct world_shape shape = shape_of(d, slot);
     size_t count = neighbours_of(d, slot, neighbours);
 
-    return world_rate(d->world, index, &shape, neighbours, count);
+    return muldiv_ceil(world_rate(d->world, index, &shape, neighbours, count), slowest_of(d, slot), PPM_ONE);
 }
 
 void actor_settle(struct driver *d, struct actor *a)

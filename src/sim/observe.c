@@ -120,7 +120,7 @@ int observer_new(const struct driver_config *config, const struct world *world, 
         draw_curve(&o->watches[i], config->world.seed, spec->id);
         o->watches[i].oracle = is_oracle(setup);
         most = o->watches[i].oracle ? SAMPLES_ORACLE : SAMPLES;
-        o->watches[i].samples = (uint16_t)(sizes < most ? sizes : most);
+        o->watches[i].samples = (uint16_t)(sizes < most && spec->servers == 0 ? sizes : most);
     }
     *ret = o;
     return 0;
@@ -194,9 +194,10 @@ static double noise(struct rng *rng, ppm_t size)
 /* GPUs and, beside them, what they share a model with: nodes, or its parameter servers. */
 static struct report size_report(const struct observer *o, uint32_t job, const struct world_shape *shape)
 {
-    int32_t servers = o->trace->jobs[job].spec.servers;
+    bool served = o->trace->jobs[job].spec.servers > 0;
 
-    return (struct report){ .kind = MEASURE_SPEED, .value = { shape->gpus, servers ? servers : shape->nodes, 0 } };
+    return (struct report){ .kind = MEASURE_SPEED,
+                            .value = { shape->gpus, served ? shape->servers : shape->nodes, 0 } };
 }
 
 static struct report speed_report(struct observer *o, uint32_t job, const struct world_shape *shape, struct rng *rng)
@@ -217,6 +218,20 @@ static struct report speed_report(struct observer *o, uint32_t job, const struct
     return report;
 }
 
+/* With servers: workers and servers for each, more of one and of the other; within the elastic range. An oracle is told
+ * of as many as fit. */
+static void sample_served(const struct watch *w, const struct jobspec *spec, struct world_shape *shape)
+{
+    static const uint8_t tried[SAMPLES][2] = { { 1, 1 }, { 2, 1 }, { 1, 2 }, { 2, 2 },
+                                               { 4, 2 }, { 2, 4 }, { 4, 4 }, { 6, 3 } };
+    int32_t workers = w->oracle ? 1 + w->sampled / 4 : tried[w->sampled % SAMPLES][0];
+    int32_t servers = w->oracle ? 1 + 2 * (w->sampled % 4) : tried[w->sampled % SAMPLES][1];
+
+    workers += spec->gpus_min - 1;
+    shape->gpus = workers < spec->gpus_max ? workers : spec->gpus_max;
+    shape->servers = servers;
+}
+
 /* The next of the sizes that are tried: evenly over the elastic range, on the fewest nodes. */
 static struct report sample_report(struct observer *o, uint32_t job, const struct world_shape *here, struct rng *rng)
 {
@@ -224,8 +239,13 @@ static struct report sample_report(struct observer *o, uint32_t job, const struc
     const struct jobspec *spec = &o->trace->jobs[job].spec;
     int32_t span = spec->gpus_max - spec->gpus_min;
     int32_t gpus = spec->gpus_min + (w->samples > 1 ? span * w->sampled / (w->samples - 1) : 0);
-    struct world_shape shape = world_shape_best(o->world, gpus, here->sku);
+    struct world_shape shape = { .gpus = gpus };
 
+    if (spec->servers > 0)
+        sample_served(w, spec, &shape);
+    gpus = shape.servers;
+    shape = world_shape_best(o->world, shape.gpus, here->sku);
+    shape.servers = gpus;
     w->sampled++;
     return speed_report(o, job, &shape, rng);
 }

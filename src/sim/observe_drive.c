@@ -1,7 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* observe_drive.c - the reports that are due, offered to the core. */
+#include "model/measure.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
+
+/* How fast each of its GPUs is, where some are not as they should be. */
+static int report_workers(struct driver *d, uint32_t index)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    const struct job *job = core_job(d->core, d->actors[index].slot);
+    int64_t left = job->gpus;
+    int r = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE && d->config->world.slow && r == 0;
+         s = ledger->shares[s].next_of_job) {
+        uint32_t gpu = ledger->shares[s].gpu;
+        struct event event = { .kind = EVENT_REPORT,
+                               .job = d->actors[index].slot,
+                               .gen = d->actors[index].gen,
+                               .report = { MEASURE_WORKER, { gpu, world_gpu_speed(d->world, gpu), --left } } };
+
+        r = driver_offer(d, &event, index, NULL);
+    }
+    return r;
+}
 
 int answer_reports(struct driver *d)
 {
@@ -26,6 +48,8 @@ int answer_reports(struct driver *d)
 
             r = driver_offer(d, &event, index, NULL);
         }
+        if (r == 0)
+            r = report_workers(d, index);
     }
     return r;
 }

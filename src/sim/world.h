@@ -32,6 +32,7 @@ struct world_shape {
     uint8_t parts[WORLD_PARTS_MAX];       /* GPUs on each node, most first; of the first nodes, where there are more */
     uint16_t role_count; /* nodes of a job with such servers, more than there is room for too; else 0 */
     struct world_role roles[WORLD_ROLES_MAX];
+    int32_t servers; /* parameter servers that hold no GPU; 0 = none */
 };
 
 /* As it is kept in `parts`. */
@@ -95,6 +96,7 @@ struct world_config {
     usec_t reports;                /* between two reports of a job, for policies that learn; 0 = none */
     ppm_t loss_noise, speed_noise; /* standard deviation of what is reported */
     ppm_t spikes;                  /* losses that are far off */
+    ppm_t slow, slow_speed;        /* part of the GPUs that are slow, and how fast those are */
     usec_t mtbf, mttr;             /* of a node; mtbf 0 = never fails */
     usec_t gpu_mtbf, gpu_mttr;     /* of one GPU */
     char speed[WORLD_PATH_MAX];    /* file or directory, with an optional ":kind"; "" = none */
@@ -182,6 +184,10 @@ usec_t world_stage(const struct world *world, uint32_t job, usec_t truth, bool s
 
 /* The skew a profiler would find, in thousandths: largest tensor / all parameters; 0 = nothing is known. */
 uint16_t world_skew(const struct world *world, uint32_t job);
+
+/* How fast a GPU of the cluster is: PPM_ONE, or less for one that is slow for no reason anybody sees. By its number and
+ * the seed. */
+ppm_t world_gpu_speed(const struct world *world, uint32_t gpu);
 
 /* The next change of health, in order of time, ties by (node, gpu); one that lies before `from` is given at `from`.
  * Each call takes one. False: nothing more will break. */

@@ -28,6 +28,8 @@ const struct world_param world_params[] = {
     { "loss-noise", "ratio", "0.01", "standard deviation of a reported loss" },
     { "speed-noise", "ratio", "0.03", "standard deviation of a reported speed" },
     { "spikes", "ratio", "0.02", "reported losses that are 1.5 to 2.5 times what they are" },
+    { "slow", "ratio", "0", "part of the GPUs that are slow for no reason anybody sees" },
+    { "slow-speed", "ratio", "0.4", "how fast those are" },
     { "mtbf", "time", "none", "mean time between failures of a node" },
     { "mttr", "time", "1h", "mean time until a node is back" },
     { "gpu-mtbf", "time", "none", "mean time between failures of a GPU" },
@@ -45,7 +47,8 @@ void world_config_init(struct world_config *config)
                                      .reports = 2 * USEC_MIN,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
-                                     .spikes = 2 * PPM_ONE / 100 };
+                                     .spikes = 2 * PPM_ONE / 100,
+                                     .slow_speed = 4 * PPM_ONE / 10 };
 }
 
 /* Digits, perhaps a point and more digits, as a number of millionths of `unit` each; stops at the first other byte. */
@@ -204,6 +207,8 @@ static int set_key(struct world_config *config, const char *key, const char *val
         { "loss-noise", &config->loss_noise },
         { "speed-noise", &config->speed_noise },
         { "spikes", &config->spikes },
+        { "slow", &config->slow },
+        { "slow-speed", &config->slow_speed },
     };
     static const struct {
         const char *name;

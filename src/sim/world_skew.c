@@ -77,7 +77,10 @@ static double spread_loss(const struct world *world, uint32_t job)
 {
     int32_t gpus = world->trace->jobs[job].spec.gpus;
     struct world_shape packed = world_shape_best(world, gpus, 0), spread = packed;
-    double together = (double)world_rate(world, job, &packed, NULL, 0), apart;
+    double together, apart;
+
+    packed.servers = spread.servers = world->trace->jobs[job].spec.servers;
+    together = (double)world_rate(world, job, &packed, NULL, 0);
 
     spread.nodes = (uint16_t)(packed.nodes + 1);
     spread.node_gpus_max = (gpus + packed.nodes) / spread.nodes;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "sim/world_math.h"
 #include "sim/world_part.h"
 
 #define RATE_MAX (1000 * PPM_ONE)
@@ -90,6 +91,7 @@ static int nominal_speed(const struct world *world, uint32_t job, double *ret_sp
         struct table_place place = { &shape, tables->speed_type[sku], shape.nodes };
         double speed;
 
+        shape.servers = spec->servers;
         if (!world->node_gpus_max[sku] || !world_sku_allowed(world, job, sku))
             continue;
         speed = tables->speed->ops->speed(tables->speed, tables->speed_entry[job], &place);
@@ -334,6 +336,7 @@ ppm_t world_rate(const struct world *world, uint32_t job, const struct world_sha
         return PPM_ONE;
     if (!shape) {
         best = world_shape_best(world, world->trace->jobs[job].spec.gpus, 0);
+        best.servers = world->trace->jobs[job].spec.servers;
         shape = &best;
     }
     assert(shape->sku < SKUS_MAX);
@@ -350,4 +353,16 @@ ppm_t world_rate(const struct world *world, uint32_t job, const struct world_sha
     if (rate >= (double)RATE_MAX)
         return RATE_MAX;
     return rate < 1 ? 1 : (ppm_t)rate;
+}
+
+enum { STREAM_SLOW = 0x534c4f57 };
+
+ppm_t world_gpu_speed(const struct world *world, uint32_t gpu)
+{
+    struct rng rng;
+
+    if (!world->config.slow)
+        return PPM_ONE;
+    rng = math_stream(world->config.seed, STREAM_SLOW, gpu);
+    return rng_below(&rng, (uint64_t)PPM_ONE) < (uint64_t)world->config.slow ? world->config.slow_speed : PPM_ONE;
 }

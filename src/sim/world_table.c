@@ -14,7 +14,7 @@
 
 const struct table_ops *const table_families[] = {
     &table_native,  &table_pairs, &table_pollux, &table_pollux_sim, &table_gavel, &table_elasticflow,
-    &table_chronus, &table_lucid, &table_muri,   &table_roles,      NULL,
+    &table_chronus, &table_lucid, &table_muri,   &table_servers,    &table_roles, NULL,
 };
 
 /* What the same hardware is called elsewhere: Sia names GPU types after the machines that had them. */
@@ -137,7 +137,7 @@ static const struct table_ops *guess(const char *paths, struct error *err)
         error_set(
             err, -EINVAL,
             "%s: not a table this program knows; say which with :native, :pairs, :pollux, :pollux-sim, :sia, :gavel, "
-            ":elasticflow, :chronus, :lucid or :muri",
+            ":elasticflow, :chronus, :lucid, :muri or :servers",
             path);
     return ops;
 }

@@ -79,7 +79,7 @@ struct table {
 /* The families, closed by NULL. */
 extern const struct table_ops *const table_families[];
 extern const struct table_ops table_native, table_pairs, table_pollux, table_pollux_sim, table_gavel, table_elasticflow,
-    table_chronus, table_lucid, table_muri, table_roles;
+    table_chronus, table_lucid, table_muri, table_servers, table_roles;
 
 /* Loads "PATH" or "PATH:kind". */
 int table_open(const char *spec, struct table **ret_table, struct error *err);

@@ -262,8 +262,9 @@ struct play {
     const char *policy, *cluster;
     const char *keys[6], *values[6];
     uint32_t reload;
-    int bad;         /* proposals that were refused */
-    double error[4]; /* of remaining time, by quarter of the job's life */
+    driver_instant_fn watch; /* NULL: none */
+    int bad;                 /* proposals that were refused */
+    double error[4];         /* of remaining time, by quarter of the job's life */
     int errors[4];
     struct guess {
         usec_t at;
@@ -272,6 +273,8 @@ struct play {
     } * guesses;
     size_t guess_count, guess_max;
     usec_t noted;
+    int32_t servers_most; /* seen of any job */
+    double cpus_most;     /* of what a node has, on any node at any instant */
 };
 
 static void on_decision(void *arg, const struct core *core, const struct decision *decision, const uint32_t *gpus)
@@ -336,7 +339,7 @@ static struct run_result run(struct play *p, const struct trace *trace)
                                     .reload_every = p->reload,
                                     .on_decision = on_decision,
                                     .on_decision_arg = p,
-                                    .on_instant = p->guesses ? on_instant : NULL,
+                                    .on_instant = p->guesses ? on_instant : p->watch,
                                     .on_instant_arg = p };
     uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
     char path[512];
@@ -478,13 +481,139 @@ static void test_better_than_fixed(void **state)
     assert_true(mean > 1.0);
 }
 
+/* Jobs with parameter servers: sizes of both kinds follow the gain, and no node has more tasks than CPUs. */
+static void look_at_servers(void *arg, const struct core *core)
+{
+    struct play *p = arg;
+    const struct ledger *ledger = core_ledger(core);
+    double used[64] = { 0 };
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = core_job(core, i);
+        int32_t servers = core_servers(core, i), parts[64] = { 0 }, nodes = 0, at = 0;
+
+        if (!job_holds(job->state))
+            continue;
+        if (servers > p->servers_most)
+            p->servers_most = servers;
+        for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+            nodes += parts[ledger->gpus[ledger->shares[s].gpu].node]++ == 0;
+        for (uint32_t n = 0; n < ledger->topo.node_count; n++)
+            if (parts[n])
+                used[n] += 2 * (parts[n] + servers / nodes + (at++ < servers % nodes));
+    }
+    for (uint32_t n = 0; n < ledger->topo.node_count; n++)
+        p->cpus_most = fmax(p->cpus_most, used[n] / (4.0 * ledger->topo.nodes[n].gpus));
+}
+
+static void served_trace(struct trace *trace, uint64_t seed)
+{
+    static const char *const models[] = { "resnet50", "vgg16", "inception3", "lstm", "dqn", "gpt2" };
+    struct rng rng;
+    usec_t at = 0;
+
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 24; i++) {
+        const char *model = models[rng_below(&rng, 6)];
+        struct trace_job job;
+
+        trace_job_init(&job);
+        at += (usec_t)rng_below(&rng, 5000) * USEC_SEC;
+        job.spec.id = i;
+        job.spec.submit = at;
+        job.spec.gpus = 2;
+        job.spec.gpus_min = 1;
+        job.spec.gpus_max = 12;
+        job.spec.servers = 2;
+        job.spec.batch = 256;
+        job.truth.iterations = 4000 + (int64_t)rng_below(&rng, 36000);
+        assert_int_equal(names_put(&trace->models, model, strlen(model), &job.spec.model), 0);
+        assert_int_equal(trace_add(trace, &job), 0);
+    }
+}
+
+static void test_servers(void **state)
+{
+    char path[512];
+    double mean = 0;
+
+    (void)state;
+    path_in(getenv("MUSTER_SOURCE"), "data/servers.csv", path, sizeof(path));
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct play fixed = { .policy = "fifo-skip",
+                              .cluster = "nodes:6 gpus:4 sku:V100",
+                              .keys = { "speed", "migrate" },
+                              .values = { path, "20s" } };
+        struct play sized = fixed, told;
+        struct trace trace = { 0 };
+        struct run_result a, b, c;
+
+        sized.policy = "optimus";
+        sized.watch = look_at_servers;
+        told = sized;
+        told.keys[2] = "oracle";
+        told.values[2] = "on";
+        served_trace(&trace, seed);
+        a = run(&fixed, &trace);
+        b = run(&sized, &trace);
+        c = run(&told, &trace);
+        printf("# servers, seed %d: average JCT %.0f s as asked for, %.0f s sized, %.0f s by an oracle; up to %d "
+               "servers\n",
+               (int)seed, a.summary.avg_jct, b.summary.avg_jct, c.summary.avg_jct, (int)sized.servers_most);
+        if (sized.cpus_most > 1 + 1e-9)
+            fail_msg("a node has %.3f times its CPUs in use", sized.cpus_most);
+        assert_true(sized.servers_most > 2);
+        mean += a.summary.avg_jct / b.summary.avg_jct / 6;
+        run_result_done(&a);
+        run_result_done(&b);
+        run_result_done(&c);
+        trace_done(&trace);
+    }
+    printf("# servers: average JCT as asked for over that of optimus: mean %.2f\n", mean);
+    assert_true(mean > 1.1);
+}
+
+/* One GPU in ten is slow, and so is every gang on it: workers that are found slow are replaced. */
+static void test_stragglers(void **state)
+{
+    double mean = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct play off = { .policy = "optimus",
+                            .cluster = "nodes:10 gpus:4 sku:V100",
+                            .keys = { "slow", "migrate", "stragglers" },
+                            .values = { "0.1", "20s", "off" } };
+        struct play on = off;
+        struct trace trace = { 0 };
+        struct run_result a, b;
+
+        on.values[2] = "on";
+        elastic_trace(&trace, seed, 4000);
+        a = run(&off, &trace);
+        b = run(&on, &trace);
+        mean += a.summary.avg_jct / b.summary.avg_jct / 6;
+        run_result_done(&a);
+        run_result_done(&b);
+        trace_done(&trace);
+    }
+    printf("# stragglers: average JCT without over with replacing them: mean %.2f\n", mean);
+    assert_true(mean > 1.02);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convergence_error),  cmocka_unit_test(test_convergence_error_other),
-        cmocka_unit_test(test_speed_error),        cmocka_unit_test(test_speed_error_pollux),
-        cmocka_unit_test(test_knows_reports_only), cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_remaining_error),    cmocka_unit_test(test_better_than_fixed),
+        cmocka_unit_test(test_convergence_error),
+        cmocka_unit_test(test_convergence_error_other),
+        cmocka_unit_test(test_speed_error),
+        cmocka_unit_test(test_speed_error_pollux),
+        cmocka_unit_test(test_knows_reports_only),
+        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_remaining_error),
+        cmocka_unit_test(test_better_than_fixed),
+        cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_stragglers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

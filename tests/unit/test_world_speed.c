@@ -74,10 +74,10 @@ static void world_counts_in_nominal_time(void **state)
 {
     const char *path = put("w.csv", "model,sku,gpus,nodes,iterations_per_second\nnet,V100,1,1,2\nnet,V100,2,1,4\n"
                                     "net,V100,2,2,3\nnet,K80,1,1,0.5\nnet,K80,2,1,1\n");
-    struct world_shape fast = { 2, 1, 1, 0, 2, 2, { 2 }, 0, { { 0, 0 } } },
-                       spread = { 2, 2, 1, 0, 1, 1, { 1, 1 }, 0, { { 0, 0 } } };
-    struct world_shape slow = { 2, 1, 1, 1, 2, 2, { 2 }, 0, { { 0, 0 } } };
-    struct world_shape single = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } } };
+    struct world_shape fast = { 2, 1, 1, 0, 2, 2, { 2 }, 0, { { 0, 0 } }, 0 },
+                       spread = { 2, 2, 1, 0, 1, 1, { 1, 1 }, 0, { { 0, 0 } }, 0 };
+    struct world_shape slow = { 2, 1, 1, 1, 2, 2, { 2 }, 0, { { 0, 0 } }, 0 };
+    struct world_shape single = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0 };
     struct scene scene;
     struct world *world;
 
@@ -163,10 +163,32 @@ static void skews_from_anywhere(void **state)
     scene_done(&scene);
 }
 
+/* Example O2: (1,1) 1.2040 s, (4,4) 0.5260, (4,8) 0.5380; and the same terms out of step. */
+static void steps_with_servers(void **state)
+{
+    const char *path = put("wps.csv", "model,mode,th0,th1,th2,th3,th4\nsteady,sync,0.002,0.05,0.10,0.01,0.02\n"
+                                      "loose,async,0.5,0.2,0.02,0.03,0\n");
+    struct world_shape shape = { .gpus = 4, .nodes = 1, .node_gpus_max = 4, .node_gpus_min = 4, .servers = 4 };
+    struct table_place place = { &shape, 0, 1 };
+    struct table *table = open_table(path);
+    uint32_t sync = entry_of(table, "steady", 512, 4), async = entry_of(table, "loose", 512, 4);
+
+    (void)state;
+    near(table->ops->speed(table, sync, &place), 1 / 0.5260);
+    shape.gpus = 8;
+    near(table->ops->speed(table, sync, &place), 1 / 0.5380);
+    shape.gpus = shape.servers = 1;
+    near(table->ops->speed(table, sync, &place), 1 / 1.2040);
+    shape.gpus = 4;
+    shape.servers = 2;
+    near(table->ops->speed(table, async, &place), 4 / (0.5 + 0.4 + 0.08 + 0.06));
+    table_free(table);
+}
+
 static void pairs_slow_each_other(void **state)
 {
     const char *path = put("wp.csv", "model_a,model_b,rate_a,rate_b\na,b,0.5,0.8\na,c,0,0\n");
-    struct world_shape shape = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } } };
+    struct world_shape shape = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0 };
     struct world_neighbour both[] = { { 1, 1000 }, { 1, 1000 } }, c = { 2, 1000 }, same = { 0, 1000 };
     struct scene scene;
     struct world *world;
@@ -384,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(world_counts_in_nominal_time),
         cmocka_unit_test(skews_from_anywhere),
+        cmocka_unit_test(steps_with_servers),
         cmocka_unit_test(pairs_slow_each_other),
         cmocka_unit_test(shipped_tables_are_sound),
         cmocka_unit_test(real_pollux),
