@@ -115,9 +115,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_up();
     if (!size || ftruncate(file, 0) != 0 || pwrite(file, data + 1, size - 1, 0) != (ssize_t)(size - 1))
         return 0;
-    switch (*data % 10) {
+    switch (*data % 12) {
     case 0 ... 5:
-        (void)snprintf(spec, sizeof(spec), "%s:%s", file_path, kinds[*data % 10]);
+        (void)snprintf(spec, sizeof(spec), "%s:%s", file_path, kinds[*data % 12]);
         break;
     case 6:
         (void)snprintf(spec, sizeof(spec), "%s/throughputs_T4:elasticflow", root);
@@ -127,6 +127,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 8:
         (void)snprintf(spec, sizeof(spec), "%s/counts:pollux", root);
+        break;
+    case 10:
+        (void)snprintf(spec, sizeof(spec), "%s:servers", file_path);
+        break;
+    case 11:
+        (void)snprintf(spec, sizeof(spec), "%s/steps:pollux-sim", root);
         break;
     default:
         (void)snprintf(spec, sizeof(spec), "%s", file_path);
