@@ -244,6 +244,28 @@ static int streams_make(const json_t *frame, bool tty, int *ours, int *child)
     return 0;
 }
 
+/* The command as it was asked for; inside a container through the runtime that started it, never beside it. */
+static json_t *exec_argv(const json_t *plan, const json_t *frame, const json_t *more)
+{
+    const json_t *inside = json_object_get(plan, "inside"), *value;
+    json_t *argv;
+    size_t i;
+
+    if (!inside)
+        return json_incref(json_object_get(frame, "argv"));
+    argv = json_copy((json_t *)(uintptr_t)inside);
+    if (util_flag(frame, "tty"))
+        (void)json_array_append_new(argv, json_string("--tty"));
+    json_array_foreach(more, i, value)
+    {
+        (void)json_array_append_new(argv, json_string("--env"));
+        (void)json_array_append(argv, (json_t *)(uintptr_t)value);
+    }
+    (void)json_array_append(argv, json_object_get(plan, "container"));
+    (void)json_array_extend(argv, json_object_get(frame, "argv"));
+    return argv;
+}
+
 /* What the command needs of the task's own plan, and what was asked. */
 static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
 {
@@ -261,8 +283,8 @@ static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
             (void)json_object_set(exec, kept[i], json_object_get(plan, kept[i]));
     json_object_foreach(json_object_get(frame, "env"), key, value) if (json_is_string(value))(void)
         json_array_append_new(more, json_sprintf("%s=%s", key, json_string_value(value)));
+    (void)json_object_set_new(exec, "argv", exec_argv(plan, frame, more));
     (void)json_object_set_new(exec, "more", more);
-    (void)json_object_set(exec, "argv", json_object_get(frame, "argv"));
     (void)json_object_set_new(exec, "tty", json_boolean(util_flag(frame, "tty")));
     (void)json_object_set_new(exec, "pid", json_integer(task->pid));
     json_decref(plan);

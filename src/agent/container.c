@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,8 +65,25 @@ static void mount_add(json_t *mounts, const char *source, const char *target, bo
                                                   source, "options", "rbind", "rprivate", readonly ? "ro" : "rw"));
 }
 
-static int mounts_make(const struct submission *s, const char *dir, json_t *mounts, struct error *err)
+/* Could the user open it? Root's rights are put aside for the question. */
+static bool user_reaches(const struct task *task, const char *path)
 {
+    int fd;
+
+    (void)setfsgid((gid_t)task->launch.gid);
+    (void)setfsuid((uid_t)task->launch.uid);
+    fd = open(path, O_PATH | O_CLOEXEC);
+    (void)setfsuid(geteuid());
+    (void)setfsgid(getegid());
+    if (fd < 0)
+        return false;
+    close(fd);
+    return true;
+}
+
+static int mounts_make(const struct task *task, const char *dir, json_t *mounts, struct error *err)
+{
+    const struct submission *s = &task->launch.spec;
     static const struct {
         const char *target, *type, *source, *options[5];
     } base[] = {
@@ -97,6 +115,8 @@ static int mounts_make(const struct submission *s, const char *dir, json_t *moun
     for (size_t i = 0; i < s->mount_count; i++) {
         if (mount_parse(s->mounts[i], source, target, sizeof(source), &readonly) < 0)
             return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[i]);
+        if (!user_reaches(task, source))
+            return error_set(err, -EINVAL, "mount '%s': %s cannot be reached by its user", s->mounts[i], source);
         mount_add(mounts, source, target, readonly);
     }
     return 0;
@@ -121,21 +141,40 @@ static void devices_add(const struct task *task, json_t *mounts)
     }
 }
 
+/* A group inside the task's own, as runc names it: from the root of the tree. */
+static void group_below(const struct task *task, char *out, size_t size)
+{
+    static const char *const roots[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
+    char group[CGROUP_PATH_MAX];
+
+    out[0] = '\0';
+    task_cgroup(task, group, sizeof(group));
+    for (size_t i = 0; group[0] && i < sizeof(roots) / sizeof(roots[0]); i++)
+        if (strncmp(group, roots[i], strlen(roots[i])) == 0 && group[strlen(roots[i])] == '/') {
+            (void)snprintf(out, size, "%.480s/container", group + strlen(roots[i]));
+            return;
+        }
+}
+
 static json_t *bundle_make(const struct task *task, const char *dir, const json_t *plan, const json_t *proc,
                            struct error *err)
 {
     const struct submission *s = &task->launch.spec;
     json_t *mounts = json_array(), *env = json_deep_copy(json_object_get(plan, "env")), *bundle;
-    int r = mounts_make(s, dir, mounts, err);
+    char group[CGROUP_PATH_MAX];
+    int r = mounts_make(task, dir, mounts, err);
 
     devices_add(task, mounts);
     (void)json_array_extend(env, json_object_get(proc, "env"));
-    bundle = json_pack("{ss,s{ss,sb},s{sb,s{sI,sI},sO,so,ss,sb},ss,so,s{s[{ss},{ss},{ss},{ss}],sn}}", "ociVersion",
-                       "1.0.2", "root", "path", s->image, "readonly", 0, "process", "terminal", 0, "user", "uid",
-                       (json_int_t)task->launch.uid, "gid", (json_int_t)task->launch.gid, "args",
+    group_below(task, group, sizeof(group));
+    /* The devices are fenced by the group around it; runc's own list would leave the GPUs out. */
+    bundle = json_pack("{ss,s{ss,sb},s{sb,s{sI,sI},sO,so,ss,sb},ss,so,s{s[{ss},{ss},{ss},{ss}],s{s[{sb,ss}]},ss*}}",
+                       "ociVersion", "1.0.2", "root", "path", s->image, "readonly", 0, "process", "terminal", 0, "user",
+                       "uid", (json_int_t)task->launch.uid, "gid", (json_int_t)task->launch.gid, "args",
                        json_object_get(proc, "argv"), "env", env, "cwd", s->dir ? s->dir : "/", "noNewPrivileges", 1,
                        "hostname", task->agent->config.node, "mounts", mounts, "linux", "namespaces", "type", "pid",
-                       "type", "ipc", "type", "uts", "type", "mount", "resources");
+                       "type", "ipc", "type", "uts", "type", "mount", "resources", "devices", "allow", 1, "access",
+                       "rwm", "cgroupsPath", group[0] ? group : NULL);
     if (r < 0 || !bundle) {
         json_decref(bundle);
         return NULL;
@@ -171,6 +210,13 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
         (void)snprintf(root, sizeof(root), "%s/runc", dir);
         argv = json_pack("[s,s,s,s,s,s,s,s]", runc, "--root", root, "run", "--no-pivot", "--bundle", path, id);
         (void)json_object_set_new(proc, "argv", argv);
+        if (i == 0)
+            (void)json_object_set_new(
+                plan, "inside",
+                json_pack("[s,s,s,s,s,o]", runc, "--root", root, "exec", "--user",
+                          json_sprintf("%lld:%lld", (long long)task->launch.uid, (long long)task->launch.gid)));
+        if (i == 0)
+            (void)json_object_set_new(plan, "container", json_string(id));
     }
     /* The runtime becomes the user itself. */
     (void)json_object_set_new(plan, "switch", json_false());
@@ -188,8 +234,17 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
 
     json_array_foreach(json_object_get(plan, "procs"), i, proc)
     {
-        json_t *argv = json_pack("[s,s,s,s,s,s,s]", podman, "run", "--rm", "--network=host", "--cgroups=disabled",
-                                 "--ulimit=host", "--volume");
+        char id[128];
+        json_t *argv =
+            json_pack("[s,s,s,s,s,s]", podman, "run", "--rm", "--network=host", "--cgroups=disabled", "--ulimit=host");
+
+        (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
+        (void)json_array_append_new(argv, json_sprintf("--name=%s", id));
+        if (i == 0) {
+            (void)json_object_set_new(plan, "inside", json_pack("[s,s,s]", podman, "exec", "--interactive"));
+            (void)json_object_set_new(plan, "container", json_string(id));
+        }
+        (void)json_array_append_new(argv, json_string("--volume"));
 
         (void)json_array_append_new(argv, json_sprintf("%s:%s", dir, dir));
         json_array_foreach(json_object_get(plan, "env"), k, value)
@@ -236,7 +291,7 @@ int container_wrap(const struct task *task, const char *dir, json_t *plan, struc
         return podman_wrap(task, dir, plan, path, err);
     if (geteuid() != 0)
         return error_set(err, -EOPNOTSUPP, "runc needs an agent that runs as root");
-    if (!rootfs || stat(s->image, &st) < 0 || !S_ISDIR(st.st_mode))
+    if (!rootfs || stat(s->image, &st) < 0 || !S_ISDIR(st.st_mode) || !user_reaches(task, s->image))
         return error_set(err, -EINVAL, "image '%s': runc takes a directory with a root file system", s->image);
     return runc_wrap(task, dir, plan, path, err);
 }

@@ -627,6 +627,10 @@ def containers(c, a, d):
     assert 'bin\n' in c.log(2, 3) and 'home' not in c.log(3, 3) and content(d + '/hosts')
     c.launch(4, 'echo up > /data/up; sleep 4321', spec=spec)
     wait_for(lambda: content(d + '/up'), what='the container')
+    c.ask(5, 'exec', job=4, attempt=0, rank=0, argv=['sh', '-c', 'ls /; echo $MORE'], env={'MORE': 'x'})
+    assert b'bin\n' in c.text(5, 'out') and b'home' not in c.text(5) and b'x\n' in c.text(5), c.answers[5]
+    c.launch(5, 'true', uid=65534, gid=65534, gpus=[1], spec=dict(spec, mounts=['/root/.ssh:/data'], image='/'))
+    assert 'cannot be reached' in c.report(5, 'refused')['cause']
     c.order('stop', 4, kind='cancel', grace_ms=0)
     c.report(4, 'exited')
     assert not subprocess.run(['pgrep', '-f', 'sleep 4321'], capture_output=True).stdout
