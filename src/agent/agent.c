@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/spool.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 #include "io/log.h"
@@ -24,6 +25,7 @@
 #define RETRY_FIRST (100 * USEC_MSEC)
 #define RETRY_MAX (10 * USEC_SEC)
 #define HEALTH_EVERY (2 * USEC_SEC)
+#define SPOOL_EVERY (10 * USEC_MIN)
 
 static uint64_t random_below(uint64_t limit)
 {
@@ -209,9 +211,31 @@ static void on_beat_timer(void *arg)
     agent_send(agent, agent_beat(agent));
 }
 
+/* Is it the output of a task that is not gone? Names begin with the task's. */
+static bool log_busy(void *arg, const char *name)
+{
+    const struct agent *agent = arg;
+
+    for (const struct task *task = agent->tasks; task; task = task->next)
+        if (strncmp(name, task->name, strlen(task->name)) == 0 && name[strlen(task->name)] == '.')
+            return true;
+    return false;
+}
+
 static void on_health_timer(void *arg)
 {
-    agent_health(arg);
+    struct agent *agent = arg;
+    int dir;
+
+    agent_health(agent);
+    if (clock_boot() < agent->spool_next)
+        return;
+    agent->spool_next = clock_boot() + SPOOL_EVERY;
+    dir = openat(agent->dir, "logs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return;
+    (void)spool_trim(dir, SPOOL_AGE_MAX, SPOOL_BYTES_MAX, log_busy, agent);
+    close(dir);
 }
 
 static int lease_open(struct agent *agent, struct error *err)

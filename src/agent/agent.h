@@ -70,7 +70,7 @@ struct agent {
         uint64_t n;
         usec_t sent;
     } beats[BEATS_KEPT];
-    usec_t hello_sent;
+    usec_t hello_sent, spool_next;
     struct cgroup_tree cgroup;
     struct gpus *gpus;
     struct gpu_health health[AGENT_GPUS_MAX]; /* as told */

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "wire/json_read.h"
 
-enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20 };
+enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20, REWRITE_BUSY_AT = 32 << 20 };
 
 static int id_make(char *id)
 {
@@ -203,7 +203,7 @@ void journal_ack(struct journal *journal, uint64_t seq)
         return;
     memmove(journal->entries, journal->entries + gone, (journal->count - gone) * sizeof(*journal->entries));
     journal->count -= gone;
-    if (journal->file_size > REWRITE_AT && journal->count == 0)
+    if (journal->file_size > (journal->count ? REWRITE_BUSY_AT : REWRITE_AT))
         (void)rewrite(journal);
 }
 

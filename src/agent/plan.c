@@ -167,8 +167,9 @@ static void files_add(const struct task *task, const char *dir, json_t *plan)
         (void)json_object_set_new(plan, "hosts", json_string(hosts.data));
 }
 
-static void user_add(const struct task *task, const struct account *account, json_t *plan)
+static void user_add(const struct task *task, const struct account *account, const char *dir, json_t *plan)
 {
+    bool home = account->known && access(account->home, X_OK) == 0;
     const struct launch *l = &task->launch;
     const struct agent *agent = task->agent;
     bool root = geteuid() == 0;
@@ -179,10 +180,11 @@ static void user_add(const struct task *task, const struct account *account, jso
     (void)json_object_set_new(plan, "switch", json_boolean(root && l->uid != 0));
     if (account->known)
         (void)json_object_set_new(plan, "user", json_string(account->name));
+    /* Where it was submitted; else at home; a user without one has the private directory. */
     (void)json_object_set_new(plan, "dir",
-                              json_string(l->spec.dir      ? l->spec.dir
-                                          : account->known ? account->home
-                                                           : "/"));
+                              l->spec.dir ? json_string(l->spec.dir)
+                              : home      ? json_string(account->home)
+                                          : json_sprintf("%s/job/tmp", dir));
     (void)json_object_set_new(plan, "home", json_string(agent->state_path));
     (void)json_object_set_new(plan, "private_tmp",
                               json_boolean(root && (private_tmp > 0 || (private_tmp < 0 && !agent->gpus->fake))));
@@ -235,7 +237,7 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     (void)json_object_set_new(plan, "durable", json_boolean(task->agent->config.durable));
     (void)json_object_set_new(plan, "no_kill", json_boolean(l->spec.no_kill));
     r = procs_add(task, dir, plan, err);
-    user_add(task, &account, plan);
+    user_add(task, &account, dir, plan);
     limits_add(task, plan);
     times_add(task, plan);
     files_add(task, dir, plan);

@@ -19,6 +19,7 @@
 #include "agent/journal.h"
 #include "agent/launch.h"
 #include "agent/procs.h"
+#include "agent/spool.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 #include "gpu/gpu.h"
@@ -416,6 +417,32 @@ static void devices_are_fenced(void **state)
     (void)rmdir(tree.path);
 }
 
+static bool not_this(void *arg, const char *name)
+{
+    return strcmp(arg, name) == 0;
+}
+
+static void spool_keeps_the_newest(void **state)
+{
+    static const char *const names[] = { "1.0.0.out", "2.0.0.out", "3.0.0.out", "4.0.0.out" };
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct timespec times[2] = { { .tv_sec = 1000000 + (time_t)i }, { .tv_sec = 1000000 + (time_t)i } };
+
+        assert_int_equal(util_file_put(dir, names[i], "0123456789", 10, false), 0);
+        assert_int_equal(utimensat(dir, names[i], times, 0), 0);
+    }
+    /* Room for two; the oldest is still being written. */
+    assert_int_equal(spool_trim(dir, USEC_NEVER, 20, not_this, (char[]){ "1.0.0.out" }), 2);
+    assert_int_equal(faccessat(dir, names[0], F_OK, 0), 0);
+    assert_int_equal(faccessat(dir, names[1], F_OK, 0), -1);
+    assert_int_equal(faccessat(dir, names[2], F_OK, 0), -1);
+    assert_int_equal(faccessat(dir, names[3], F_OK, 0), 0);
+    /* Too old. */
+    assert_int_equal(spool_trim(dir, USEC_SEC, 1000, not_this, (char[]){ "" }), 2);
+}
+
 static void gpus_that_are_not_there(void **state)
 {
     struct gpus *gpus = NULL;
@@ -548,6 +575,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(limits_are_written, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(no_groups_are_said_to_be_none, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(devices_are_fenced, dir_open, dir_close),
+        cmocka_unit_test_setup_teardown(spool_keeps_the_newest, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(gpus_that_are_not_there, dir_open, dir_close),
         cmocka_unit_test(products_have_short_names),
         cmocka_unit_test(places_of_gpus),
