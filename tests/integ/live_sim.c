@@ -158,14 +158,15 @@ static int send_report(struct live *live, uint32_t node, json_t *frame, struct e
     return r;
 }
 
-static int send_state(struct live *live, const struct book_job *job, uint32_t attempt, const struct book_attempt *place,
+/* All ranks of an attempt say the same. */
+static int send_state(struct live *live, const struct book_job *job, const struct book_attempt *place,
                       const json_t *extra, const char *state, struct error *err)
 {
     int r = 0;
 
     for (uint32_t t = 0; r == 0 && t < place->task_count; t++) {
-        json_t *frame = json_pack("{s:I, s:I, s:I, s:s}", "job", (json_int_t)job->id, "attempt", (json_int_t)attempt,
-                                  "rank", (json_int_t)t, "state", state);
+        json_t *frame = json_pack("{s:I, s:I, s:I, s:s}", "job", (json_int_t)job->id, "attempt",
+                                  (json_int_t)place->number, "rank", (json_int_t)t, "state", state);
 
         (void)json_object_update_new(frame, json_copy((json_t *)(uintptr_t)extra));
         r = send_report(live, place->tasks[t].node, frame, err);
@@ -202,14 +203,14 @@ static int offer_started(struct live *live, const struct book_job *job, const st
 
     if (attempt->moves && !attempt->ended) {
         gone = json_pack("{s:s}", "cause", "migrate");
-        r = send_state(live, job, attempt->number, attempt, gone, "exited", err);
+        r = send_state(live, job, attempt, gone, "exited", err);
         json_decref(gone);
         if (r == 0)
             r = drive_turn_at(live->drive, live->now);
         attempt = &job->attempts[job->attempt_count - 1];
     }
     if (r == 0)
-        r = send_state(live, job, attempt->number, attempt, extra, "running", err);
+        r = send_state(live, job, attempt, extra, "running", err);
     json_decref(extra);
     return r;
 }
@@ -232,7 +233,7 @@ static int offer_left(struct live *live, const struct book_job *job, const struc
         (void)json_object_set_new(extra, "exit", json_integer(1));
     else if (event->fail != FAIL_NONE)
         (void)json_object_set_new(extra, "signal", json_integer(9));
-    r = send_state(live, job, attempt->number, attempt, extra, state, err);
+    r = send_state(live, job, attempt, extra, state, err);
     json_decref(extra);
     return r;
 }
