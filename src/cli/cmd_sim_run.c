@@ -128,6 +128,8 @@ static int run_one(const struct run_args *args, const struct cluster_spec *clust
 
         r = r == 0 ? closed : r;
     }
+    if (r == 0 && result.warning[0])
+        fprintf(stderr, "muster: warning: %s\n", result.warning);
     if (r == 0)
         r = write_outputs(args, &result, trace, cluster, err);
     run_result_done(&result);

@@ -306,6 +306,10 @@ static int prepare(struct driver *d)
         for (uint32_t g = 0; g < d->result->gpu_count; g++)
             d->open[g].from = -1;
     }
+    r = predictor_new(config->trace, &config->world, d->result->warning, &d->predictor, d->err);
+    if (r < 0)
+        return r;
+    d->sharing |= config->world.share_gpus;
     d->idle_since = mem_zalloc(d->result->gpu_count, sizeof(*d->idle_since));
     if (!d->idle_since)
         return error_set(d->err, -ENOMEM, "no memory for %u GPUs", d->result->gpu_count);
@@ -354,5 +358,6 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
     mem_free(d.open);
     mem_free(d.answer);
     mem_free(d.idle_since);
+    predictor_free(d.predictor);
     return r;
 }

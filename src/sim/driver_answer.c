@@ -36,6 +36,8 @@ int answer_arrival(struct driver *d, uint32_t index)
     spec.launch = world_stage(d->world, index, from->truth.launch, false);
     spec.save = world_stage(d->world, index, from->truth.save, true);
     spec.skew_permille = world_skew(d->world, index);
+    predictor_ask(d->predictor, index, &spec);
+    stage_share(d, &spec);
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {
@@ -345,12 +347,13 @@ static int on_solve(struct driver *d, const struct outbox *out, const struct eff
     return driver_offer(d, &event, DRIVER_NOBODY, NULL);
 }
 
-static void on_forget(struct driver *d, uint32_t index)
+static int on_forget(struct driver *d, uint32_t index)
 {
     answer_collect(d, index);
     d->actors[index].in_core = false;
     heap_clear(&d->heap, index);
     d->ended++;
+    return d->result->jobs[index].outcome == OUTCOME_DONE ? predictor_learn(d->predictor, index, d->err) : 0;
 }
 
 static void on_decision(struct driver *d, const struct decision *decision, const uint32_t *gpus)
@@ -414,7 +417,7 @@ int answer_outbox(struct driver *d, const struct outbox *out)
             r = on_kill(d, index);
             break;
         case EFFECT_FORGET:
-            on_forget(d, index);
+            r = on_forget(d, index);
             break;
         case EFFECT_PREPARE:
             stage_prepare(d, index);

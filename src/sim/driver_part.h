@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "model/measure.h"
 #include "sim/driver.h"
+#include "sim/predict.h"
 
 enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE };
 
@@ -48,9 +49,10 @@ struct driver {
     bool has_fault;
     uint32_t *touched; /* jobs whose speed may have changed */
     size_t touched_count;
-    bool sharing;       /* some job shares a GPU */
-    usec_t *idle_since; /* by GPU: last use of it; 0: in use, or never used */
-    int64_t *answer;    /* room for what a computation gives; taken when the first is asked for */
+    bool sharing;                /* some job shares a GPU */
+    struct predictor *predictor; /* NULL: requests are taken as stated */
+    usec_t *idle_since;          /* by GPU: last use of it; 0: in use, or never used */
+    int64_t *answer;             /* room for what a computation gives; taken when the first is asked for */
     uint64_t ended, events;
     usec_t now;
 };
@@ -74,6 +76,7 @@ void actor_touch_neighbours(struct driver *d, uint32_t slot);
 /* driver_stage.c */
 usec_t stage_launch(struct driver *d, uint32_t index); /* what is left of it; forgets that it was prepared */
 void stage_prepare(struct driver *d, uint32_t index);
+void stage_share(const struct driver *d, struct jobspec *spec); /* one GPU becomes a share of one, where asked for */
 void stage_save(struct driver *d, uint32_t index);
 int stage_idle(struct driver *d, uint32_t index);
 bool stage_unreported(struct driver *d, uint32_t index);

@@ -7,6 +7,7 @@
  * the first use of the next.
  */
 #include "sim/driver_part.h"
+#include "solve/demand.h"
 
 usec_t stage_launch(struct driver *d, uint32_t index)
 {
@@ -20,6 +21,15 @@ usec_t stage_launch(struct driver *d, uint32_t index)
         a->prepared = false;
     }
     return left;
+}
+
+void stage_share(const struct driver *d, struct jobspec *spec)
+{
+    const struct world_config *config = &d->config->world;
+
+    if (config->share_gpus && spec->gpus == 1 && spec->gpus_max == 1 && spec->share == MGPU_ONE &&
+        spec->utilisation > 0)
+        spec->share = demand_share(spec->utilisation, config->u_max);
 }
 
 void stage_prepare(struct driver *d, uint32_t index)

@@ -135,6 +135,7 @@ struct run_result {
     size_t span_count, span_capacity;
     struct told told;   /* what its policies told; kept where the driver was asked to */
     usec_t spans_until; /* bars that began later were not kept; 0 = all were */
+    char warning[256];  /* what was asked for and could not be had, though the run went on; "" = nothing */
     usec_t idle_gap;    /* GPUs idle between two jobs although the second had come; summed */
     uint64_t idle_gaps; /* how many such gaps */
     uint32_t gpu_count, node_count, vc_count;

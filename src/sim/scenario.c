@@ -31,7 +31,7 @@ static int unknown_policy(const char *name, struct error *err)
 
 static int unknown_key(const struct policy_setup *setup, const char *key, struct error *err)
 {
-    char keys[256], world[256] = "";
+    char keys[256], world[512] = "";
 
     policy_keys(setup, keys, sizeof(keys));
     for (const struct world_param *p = world_params; p->name; p++) {

@@ -90,16 +90,20 @@ struct world_config {
     enum world_keep keep; /* what a planned stop keeps */
     ppm_t estimate_error; /* 300000 = up to 30 % off */
     enum world_slowdown slowdown;
-    ppm_t stage_error;             /* predicted times to launch and to save are wrong by a factor up to 1 + this */
-    usec_t heartbeat;              /* of a node, which is when the end of a job is told; 0 = at once */
-    usec_t idle_after;             /* a GPU must be idle so long until it is noticed */
-    usec_t reports;                /* between two reports of a job, for policies that learn; 0 = none */
-    ppm_t loss_noise, speed_noise; /* standard deviation of what is reported */
-    ppm_t spikes;                  /* losses that are far off */
-    ppm_t slow, slow_speed;        /* part of the GPUs that are slow, and how fast those are */
-    usec_t mtbf, mttr;             /* of a node; mtbf 0 = never fails */
-    usec_t gpu_mtbf, gpu_mttr;     /* of one GPU */
-    char speed[WORLD_PATH_MAX];    /* file or directory, with an optional ":kind"; "" = none */
+    ppm_t stage_error;              /* predicted times to launch and to save are wrong by a factor up to 1 + this */
+    char estimator[WORLD_PATH_MAX]; /* a model that predicts what jobs need; "" = none */
+    int64_t retrain;                /* finished jobs between two trainings; 0 = never */
+    bool share_gpus;                /* requests for one GPU become shares, by predicted utilisation */
+    ppm_t u_max;                    /* utilisation that may be promised of a GPU */
+    usec_t heartbeat;               /* of a node, which is when the end of a job is told; 0 = at once */
+    usec_t idle_after;              /* a GPU must be idle so long until it is noticed */
+    usec_t reports;                 /* between two reports of a job, for policies that learn; 0 = none */
+    ppm_t loss_noise, speed_noise;  /* standard deviation of what is reported */
+    ppm_t spikes;                   /* losses that are far off */
+    usec_t mtbf, mttr;              /* of a node; mtbf 0 = never fails */
+    usec_t gpu_mtbf, gpu_mttr;      /* of one GPU */
+    char speed[WORLD_PATH_MAX];     /* file or directory, with an optional ":kind"; "" = none */
+    ppm_t slow, slow_speed;         /* part of the GPUs that are slow, and how fast those are */
     char pairs[WORLD_PATH_MAX];
     char faults[WORLD_PATH_MAX];  /* file with faults, instead of mtbf */
     char tensors[WORLD_PATH_MAX]; /* file with sizes of tensors or messages; "" = none */

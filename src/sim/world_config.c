@@ -19,6 +19,10 @@ const struct world_param world_params[] = {
     { "keep", "all|checkpoint|none", "all", "progress that survives a planned stop" },
     { "estimate-error", "ratio", "0", "users' run times are wrong by a factor up to 1 + this, either way" },
     { "stage-error", "ratio", "0", "predicted times to launch and to save are wrong by a factor up to 1 + this" },
+    { "estimator", "FILE", "", "a model of muster estimate that predicts what jobs need" },
+    { "retrain", "jobs", "0", "train it anew on finished jobs, each time so many more are over; 0: never" },
+    { "share-gpus", "on|off", "off", "requests for one GPU become shares of one, by utilisation and memory" },
+    { "u-max", "ratio", "1.3", "utilisation that may be promised of a shared GPU, below" },
     { "heartbeat", "time", "none", "the end of a job is told with the next heartbeat of its node; none: at once" },
     { "idle-after", "time", "2s", "until it is noticed that a job no longer uses its GPUs" },
     { "speed", "FILE|DIR[:kind]", "", "table of speeds by model, GPU type, count and placement" },
@@ -44,6 +48,7 @@ void world_config_init(struct world_config *config)
     *config = (struct world_config){ .mttr = USEC_HOUR,
                                      .gpu_mttr = 4 * USEC_HOUR,
                                      .idle_after = 2 * USEC_SEC,
+                                     .u_max = 13 * PPM_ONE / 10,
                                      .reports = 2 * USEC_MIN,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
@@ -183,6 +188,25 @@ static int set_choice(struct world_config *config, const char *key, const char *
     return 0;
 }
 
+static int set_count(const char *value, int64_t *ret_count, struct error *err)
+{
+    const char *end;
+    int64_t part;
+
+    if (parse_decimal(value, &end, ret_count, &part) < 0 || *end || part || *ret_count > 1000000000)
+        return error_set(err, -EINVAL, "'%s' is not a whole number", value);
+    return 0;
+}
+
+static int set_on(const char *value, bool *ret_on, struct error *err)
+{
+    static const char *const words[] = { "off", "on", NULL };
+    int index = 0, r = set_word(value, words, &index, err);
+
+    *ret_on = index == 1;
+    return r;
+}
+
 static int set_key(struct world_config *config, const char *key, const char *value, struct error *err)
 {
     const struct {
@@ -204,6 +228,7 @@ static int set_key(struct world_config *config, const char *key, const char *val
     } ratios[] = {
         { "estimate-error", &config->estimate_error },
         { "stage-error", &config->stage_error },
+        { "u-max", &config->u_max },
         { "loss-noise", &config->loss_noise },
         { "speed-noise", &config->speed_noise },
         { "spikes", &config->spikes },
@@ -230,6 +255,12 @@ static int set_key(struct world_config *config, const char *key, const char *val
         if (strcmp(key, ratios[i].name) == 0)
             return set_ratio(ratios[i].ratio, value, err);
     }
+    if (strcmp(key, "estimator") == 0)
+        return set_path(config->estimator, value, err);
+    if (strcmp(key, "retrain") == 0)
+        return set_count(value, &config->retrain, err);
+    if (strcmp(key, "share-gpus") == 0)
+        return set_on(value, &config->share_gpus, err);
     if (strcmp(key, "speed") == 0)
         return set_path(config->speed, value, err);
     if (strcmp(key, "pairs") == 0)

@@ -275,15 +275,21 @@ static double pair_rate(const struct world *world, uint32_t job, uint32_t other,
 static double neighbour_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
                              const struct world_neighbour *neighbours, size_t count)
 {
-    int64_t promised = world->trace->jobs[job].spec.share;
+    int64_t promised = world->trace->jobs[job].spec.share, used = world->trace->jobs[job].spec.utilisation;
     double rate = 1.0;
+    bool told = used > 0;
 
     for (size_t i = 0; i < count; i++) {
         assert(neighbours[i].job < world->trace->count);
         promised += neighbours[i].share;
+        used += world->trace->jobs[neighbours[i].job].spec.utilisation;
+        told &= world->trace->jobs[neighbours[i].job].spec.utilisation > 0;
         if (world->tables.pairs)
             rate *= pair_rate(world, job, neighbours[i].job, shape);
     }
+    /* Shares by utilisation: together they have one GPU, and beyond that each gets its part. */
+    if (!world->tables.pairs && world->config.share_gpus && told)
+        return used > 100 ? 100.0 / (double)used : 1.0;
     if (!world->tables.pairs && promised > MGPU_ONE)
         rate = (double)MGPU_ONE / (double)promised;
     return rate;

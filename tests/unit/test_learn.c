@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/rng_real.h"
+#include "learn/background.h"
 #include "learn/measure.h"
 #include "solve/demand.h"
 #include "wire/model_file.h"
@@ -354,6 +355,57 @@ static void test_measures(void **state)
     dataset_done(&set);
 }
 
+/* While a new estimator is trained the old one answers as before; then the new one is there whole, and the same as if
+ * it had been trained at once. */
+static void test_background(void **state)
+{
+    struct dataset set = { 0 }, same = { 0 }, few = { 0 };
+    struct estimator e = { 0 }, at_once = { 0 };
+    struct train_request q = request(2);
+    struct trainer *trainer;
+    struct error err = { 0 };
+    CLEANUP_BUF struct buf a = BUF_INIT(1 << 26), b = BUF_INIT(1 << 26);
+    uint32_t columns[FOREST_FEATURES_MAX];
+    struct feature f[FOREST_FEATURES_MAX];
+    struct forest_answer before, now;
+    int r;
+
+    (void)state;
+    read_table(&few, 50, 1);
+    read_table(&set, 3000, 2);
+    read_table(&same, 3000, 2);
+    train(&few, 1, &e);
+    train(&same, 2, &at_once);
+    assert_int_equal(estimator_bind(&e, &same, columns, NULL), 0);
+    estimator_row(&same, columns, 3, 7, f);
+    assert_int_equal(estimator_ask(&e, &e.forests[0], f, &before, NULL), 0);
+    assert_int_equal(trainer_new(&trainer, &err), 0);
+    assert_int_equal(trainer_start(trainer, &set, &q, &err), 0);
+    assert_null(set.cells);
+    assert_int_equal(trainer_start(trainer, &few, &q, &err), -EBUSY);
+    assert_non_null(few.cells);
+    while ((r = trainer_poll(trainer, &e, &err)) == 0) {
+        assert_int_equal(estimator_ask(&e, &e.forests[0], f, &now, NULL), 0);
+        assert_true(now.mean == before.mean);
+    }
+    assert_int_equal(r, 1);
+    model_file_write(&e, &a);
+    model_file_write(&at_once, &b);
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    /* A training that fails leaves the estimator alone. */
+    q.features = (const char *const[]){ "colour", "batch", "gpus" };
+    assert_int_equal(trainer_start(trainer, &few, &q, &err), 0);
+    while ((r = trainer_poll(trainer, &e, &err)) == 0)
+        ;
+    assert_int_equal(r, -ENOENT);
+    assert_int_equal(e.rows, 3000);
+    trainer_free(trainer);
+    estimator_done(&e);
+    estimator_done(&at_once);
+    dataset_done(&same);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_table_refusals),
         cmocka_unit_test(test_train_refusals),
         cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_background),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

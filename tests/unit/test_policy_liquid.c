@@ -410,12 +410,116 @@ static void buckets_are_enough(void **state)
     }
 }
 
+/* ---- predictions ---- */
+
+struct learned {
+    uint64_t digest;
+    double jct;
+    char warning[256];
+};
+
+/* 200 jobs of one GPU by four programs, each with its own utilisation and memory, on four GPUs of 16 GiB. */
+static struct learned run_learned(const struct setting *settings, size_t count)
+{
+    static const char *const models[] = { "bert", "vgg16", "dqn", "lstm" };
+    struct scenario_request request = { "liquid", settings, count };
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct scenario scenario;
+    struct run_result result = { 0 };
+    struct error err = { 0 };
+    struct learned learned;
+    struct rng rng;
+
+    rng_seed(&rng, 4);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint32_t m = (uint32_t)rng_below(&rng, 4);
+        struct trace_job job;
+
+        trace_job_init(&job);
+        job.spec.id = i;
+        job.spec.submit = (usec_t)i * 20 * USEC_SEC;
+        job.spec.batch = 16u << rng_below(&rng, 3);
+        job.spec.utilisation = (uint16_t)(20 + 20 * m);
+        job.spec.memory_mib = 2000 + 1500 * m;
+        job.truth.duration = (usec_t)(100 + rng_below(&rng, 200)) * USEC_SEC;
+        job.truth.launch = job.truth.save = 10 * USEC_SEC;
+        assert_int_equal(names_put(&trace.models, models[m], strlen(models[m]), &job.spec.model), 0);
+        assert_int_equal(trace_add(&trace, &job), 0);
+    }
+    trace_sort(&trace);
+    assert_int_equal(cluster_parse("1x4", &cluster, &err), 0);
+    cluster.skus[0].memory_mib = 16384;
+    if (scenario_init(&scenario, &cluster, &trace, &request, &err) < 0 || scenario_run(&scenario, 1, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(result.summary.finished, 200);
+    learned = (struct learned){ .digest = result.summary.digest, .jct = result.summary.avg_jct };
+    memcpy(learned.warning, result.warning, sizeof(learned.warning));
+    run_result_done(&result);
+    scenario_done(&scenario);
+    trace_done(&trace);
+    cluster_spec_done(&cluster);
+    return learned;
+}
+
+static void put_file(char *path, const void *data, size_t size)
+{
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, size), (ssize_t)size);
+    (void)close(fd);
+}
+
+/* A model that is missing, cut short, of an older version or about something else: a warning, and the very decisions
+ * that would have been taken without one. */
+static void bad_models_change_nothing(void **state)
+{
+    char none[] = "/tmp/muster-no-such-model", old[] = "/tmp/muster-model-XXXXXX", text[] = "/tmp/muster-model-XXXXXX";
+    const struct setting missing[] = { { "estimator", none } }, older[] = { { "estimator", old } };
+    const struct setting other[] = { { "estimator", text } };
+    struct learned plain = run_learned(NULL, 0), l;
+
+    (void)state;
+    put_file(old, "MUSTERFC\0\0\0\0aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb", 44);
+    put_file(text, "model,batch\nbert,32\n", 20);
+    assert_string_equal(plain.warning, "");
+    l = run_learned(missing, 1);
+    assert_int_equal(l.digest, plain.digest);
+    assert_non_null(strstr(l.warning, "requests are taken as stated"));
+    l = run_learned(older, 1);
+    assert_int_equal(l.digest, plain.digest);
+    assert_non_null(strstr(l.warning, "version 0; this program reads version 1"));
+    l = run_learned(other, 1);
+    assert_int_equal(l.digest, plain.digest);
+    assert_non_null(strstr(l.warning, "not a model"));
+    (void)unlink(old);
+    (void)unlink(text);
+}
+
+/* Shares by utilisation: more jobs at once, none beyond the memory of a GPU; learned while it runs, the same each time.
+ */
+static void shares_by_prediction(void **state)
+{
+    const struct setting share[] = { { "share-gpus", "on" }, { "retrain", "20" } };
+    struct learned whole = run_learned(NULL, 0), told = run_learned(share, 1), learned = run_learned(share, 2);
+
+    (void)state;
+    print_message("# mean completion: whole GPUs %.0f s, shared as told %.0f s, as learned %.0f s\n", whole.jct,
+                  told.jct, learned.jct);
+    assert_true(told.jct < whole.jct);
+    assert_true(learned.jct < whole.jct);
+    assert_int_equal(learned.digest, run_learned(share, 2).digest);
+    assert_string_equal(learned.warning, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_workload),       cmocka_unit_test(buckets_are_enough),
         cmocka_unit_test(prestart_closes_gaps),     cmocka_unit_test(batches_are_better),
-        cmocka_unit_test(bad_requests_are_refused), cmocka_unit_test(wrong_predictions_cost_nothing),
+        cmocka_unit_test(bad_requests_are_refused), cmocka_unit_test(bad_models_change_nothing),
+        cmocka_unit_test(shares_by_prediction),     cmocka_unit_test(wrong_predictions_cost_nothing),
         cmocka_unit_test(events_beat_heartbeats),
     };
 
