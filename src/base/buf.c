@@ -60,12 +60,17 @@ void buf_text(struct buf *buf, const char *text)
 
 void buf_printf(struct buf *buf, const char *format, ...)
 {
+    char small[128];
     va_list args;
     int length;
 
     va_start(args, format);
-    length = vsnprintf(NULL, 0, format, args);
+    length = vsnprintf(small, sizeof(small), format, args);
     va_end(args);
+    if (length >= 0 && (size_t)length < sizeof(small)) {
+        buf_put(buf, small, (size_t)length);
+        return;
+    }
     if (length < 0 || room(buf, (size_t)length) < 0)
         return;
     va_start(args, format);

@@ -58,19 +58,37 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
     return 0;
 }
 
+/* Times of one list are near each other: the part down to the second is kept from one to the next. */
 void put_time(struct json_write *json, const char *key, usec_t at)
 {
-    char space[64];
-    struct buf out = { .data = NULL, .max = 64 };
+    static char text[64];
+    static usec_t last = -1;
+    static size_t length;
+    usec_t micro = at % USEC_SEC;
 
     if (at <= 0) {
         json_write_null(json, key);
         return;
     }
-    instant_put(&out, at);
-    (void)snprintf(space, sizeof(space), "%.*s", (int)out.size, out.data ? out.data : "");
-    json_write_text(json, key, space);
-    buf_done(&out);
+    if (at / USEC_SEC != last) {
+        struct buf out = BUF_INIT(64);
+
+        instant_put(&out, at);
+        if (out.error || out.size < 27 || out.size > 60) {
+            buf_done(&out);
+            json_write_null(json, key);
+            return;
+        }
+        text[0] = '"';
+        memcpy(text + 1, out.data, out.size);
+        text[out.size + 1] = '"';
+        length = out.size + 2;
+        buf_done(&out);
+        last = at / USEC_SEC;
+    }
+    for (size_t i = 0; i < 6; i++, micro /= 10)
+        text[length - 3 - i] = (char)('0' + micro % 10);
+    json_write_raw(json, key, text, length);
 }
 
 const char *vc_name(const struct scene *scene, uint32_t vc)

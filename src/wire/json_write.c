@@ -166,8 +166,18 @@ void json_write_text(struct json_write *json, const char *key, const char *text)
 
 void json_write_i64(struct json_write *json, const char *key, int64_t value)
 {
+    char digits[24];
+    size_t at = sizeof(digits);
+    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
     begin(json, key);
-    buf_printf(json->out, "%lld", (long long)value);
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (value < 0)
+        digits[--at] = '-';
+    buf_put(json->out, digits + at, sizeof(digits) - at);
 }
 
 void json_write_u64(struct json_write *json, const char *key, uint64_t value)
