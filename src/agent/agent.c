@@ -372,6 +372,7 @@ static void agent_free(struct agent *agent)
         close(agent->dir);
     if (agent->lock >= 0)
         close(agent->lock);
+    mem_free(agent->cpus);
     mem_free(agent->strings);
     mem_free(agent);
 }
@@ -440,6 +441,8 @@ int agents_add(struct agents *agents, const struct agent_config *config, struct 
     }
     agent_health_load(agent);
     boot_read(agent);
+    if (!agent->gpus->fake && (agent->cpus = mem_zalloc(1, sizeof(*agent->cpus))))
+        cpus_read(agent->cpus);
     cgroup_open(agent);
     agents->list[agents->count++] = agent;
     tasks_recover(agent);

@@ -8,6 +8,7 @@
 
 #include "agent/cgroup.h"
 #include "agent/conn.h"
+#include "agent/cpus.h"
 #include "agent/embed.h"
 #include "agent/forker.h"
 #include "agent/journal.h"
@@ -39,13 +40,13 @@ struct task {
     bool holding;  /* its GPUs are counted as used */
     bool emulated; /* no process: a timer */
     bool clean;    /* its end need not be told: remove it then */
-    bool want_resume, starting_over;
+    bool want_resume;
     int64_t pid;
     usec_t started, emulated_end; /* since 1970 */
     usec_t suspended_at;
-    usec_t stop_until; /* emulated: the end of the grace; 0 */
-    char stop_kind[16];
     struct loop_timer *timer;
+    uint16_t *cpus; /* owned; its own */
+    uint32_t cpu_count;
 };
 
 struct agent {
@@ -75,6 +76,7 @@ struct agent {
     struct gpus *gpus;
     struct gpu_health health[AGENT_GPUS_MAX]; /* as told */
     mgpu_t gpu_used[AGENT_GPUS_MAX];
+    struct cpu_map *cpus; /* owned; NULL on emulated nodes: theirs are not there */
     struct task *tasks;
     struct ask *asks;
     char boot[40];
@@ -123,6 +125,8 @@ void task_news(struct task *task, json_t *news);                             /* 
 void task_set_state(struct task *task, enum task_state state, json_t *more); /* takes more; reports */
 void task_gpus_left(struct agent *agent);
 void task_hold(struct task *task); /* its GPUs are taken */
+void task_cpus_give(struct task *task);
+void task_cpus_keep(struct task *task, const json_t *plan); /* plan.c: those of a task that goes on */
 void task_free(struct task *task);
 bool task_over(const struct task *task);
 int task_dir(const struct task *task); /* a descriptor to be closed; -errno */

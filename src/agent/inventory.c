@@ -133,6 +133,20 @@ static json_t *sample_of(const struct agent *agent, uint32_t index)
     return gpu;
 }
 
+/* Without a group: the first process of the task and what is below it. */
+static void usage_by_hand(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids)
+{
+    pid_t pids[TASK_PIDS + 1];
+    int count = task->pid > 0 ? procs_below((pid_t)task->pid, 0, pids + 1, TASK_PIDS) + 1 : 0;
+
+    pids[0] = (pid_t)task->pid;
+    *ret_pids = count;
+    for (int i = 0; i < count && i <= TASK_PIDS; i++) {
+        *ret_cpu += procs_cpu(pids[i]);
+        *ret_memory += procs_memory(pids[i]);
+    }
+}
+
 void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids)
 {
     char cgroup[CGROUP_PATH_MAX];
@@ -142,8 +156,12 @@ void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, 
     *ret_cpu = *ret_memory = 0;
     *ret_pids = 0;
     task_cgroup(task, cgroup, sizeof(cgroup));
-    if (!cgroup[0] || task->emulated || task_over(task))
+    if (task->emulated || task_over(task))
         return;
+    if (!cgroup[0]) {
+        usage_by_hand(task, ret_cpu, ret_memory, ret_pids);
+        return;
+    }
     *ret_cpu = cgroup_number(cgroup, "cpu.stat", "usage_usec");
     *ret_memory = cgroup_number(cgroup, "memory.current", NULL);
     count = cgroup_pids(cgroup, pids, TASK_PIDS);

@@ -104,8 +104,54 @@ static int procs_add(const struct task *task, const char *dir, json_t *plan, str
     return 0;
 }
 
-/* CPUs of its own, near its GPUs where the machine has several memory nodes. */
-static void limits_add(const struct task *task, json_t *plan)
+void task_cpus_keep(struct task *task, const json_t *plan)
+{
+    const json_t *list = json_object_get(plan, "affinity"), *one;
+    size_t count = json_array_size(list), i;
+
+    if (!task->agent->cpus || count == 0 || task->cpus)
+        return;
+    task->cpus = mem_zalloc(count, sizeof(*task->cpus));
+    if (!task->cpus)
+        return;
+    json_array_foreach(list, i, one)
+    {
+        task->cpus[task->cpu_count++] = (uint16_t)json_integer_value(one);
+        cpus_mark(task->agent->cpus, (uint16_t)json_integer_value(one), true);
+    }
+}
+
+/* CPUs of its own, near its GPUs where the machine has several memory nodes. Without as many free ones it may use all,
+ * within what the group allows. */
+static void cpus_add(struct task *task, uint32_t want, json_t *plan)
+{
+    const struct launch_node *node = &task->launch.nodes[task->id.rank];
+    const struct gpus *gpus = task->agent->gpus;
+    CLEANUP_BUF struct buf list = BUF_INIT(16384);
+    uint16_t taken[CPUS_MAX];
+    json_t *affinity;
+    uint64_t numas = 0;
+    uint32_t count;
+
+    if (!task->agent->cpus || want == 0 || want > CPUS_MAX)
+        return;
+    for (uint32_t i = 0; i < node->gpu_count; i++)
+        if (gpus->info[node->gpus[i]].numa >= 0 && gpus->info[node->gpus[i]].numa < 64)
+            numas |= (uint64_t)1 << gpus->info[node->gpus[i]].numa;
+    count = cpus_take(task->agent->cpus, want, numas, taken);
+    affinity = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        (void)json_array_append_new(affinity, json_integer(taken[i]));
+        buf_printf(&list, "%s%u", i ? "," : "", taken[i]);
+        cpus_mark(task->agent->cpus, taken[i], false);
+    }
+    (void)json_object_set_new(plan, "affinity", affinity);
+    if (count)
+        (void)json_object_set_new(plan, "cpuset", json_string(list.data));
+    task_cpus_keep(task, plan);
+}
+
+static void limits_add(struct task *task, json_t *plan)
 {
     const struct submission *s = &task->launch.spec;
     const struct agent *agent = task->agent;
@@ -122,6 +168,7 @@ static void limits_add(const struct task *task, json_t *plan)
     (void)json_object_set_new(plan, "fences", json_integer(agent->cgroup.fences));
     (void)json_object_set_new(plan, "memory", json_integer((json_int_t)memory));
     (void)json_object_set_new(plan, "cpus", json_integer(cpus));
+    cpus_add(task, cpus, plan);
     for (uint32_t i = 0; i < node->gpu_count; i++)
         (void)json_array_append_new(minors, json_integer(agent->gpus->info[node->gpus[i]].minor));
     (void)json_object_set_new(plan, "gpu_minors", minors);
@@ -235,6 +282,8 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     (void)json_object_set_new(plan, "rank", json_integer(l->id.rank));
     (void)json_object_set_new(plan, "go", json_boolean(l->go));
     (void)json_object_set_new(plan, "durable", json_boolean(task->agent->config.durable));
+    if (l->spec.ckpt_cmd)
+        (void)json_object_set_new(plan, "ckpt_cmd", json_string(l->spec.ckpt_cmd));
     (void)json_object_set_new(plan, "no_kill", json_boolean(l->spec.no_kill));
     r = procs_add(task, dir, plan, err);
     user_add(task, &account, dir, plan);

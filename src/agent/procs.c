@@ -19,6 +19,7 @@ struct stat_line {
     char state;
     unsigned long long start; /* ticks since boot */
     long resident;            /* pages */
+    unsigned long long ticks; /* of CPU */
 };
 
 static int stat_read(pid_t pid, struct stat_line *ret)
@@ -45,6 +46,8 @@ static int stat_read(pid_t pid, struct stat_line *ret)
 
         if (field == 4)
             parent = (int)value;
+        else if (field == 14 || field == 15)
+            ret->ticks += value;
         else if (field == 22)
             ret->start = value;
         else if (field == 24)
@@ -75,6 +78,14 @@ int64_t procs_memory(pid_t pid)
     struct stat_line line;
 
     return stat_read(pid, &line) < 0 ? 0 : line.resident * sysconf(_SC_PAGESIZE);
+}
+
+usec_t procs_cpu(pid_t pid)
+{
+    struct stat_line line;
+    long ticks = sysconf(_SC_CLK_TCK);
+
+    return stat_read(pid, &line) < 0 ? 0 : muldiv_floor((int64_t)line.ticks, USEC_SEC, ticks > 0 ? ticks : 100);
 }
 
 bool procs_catches(pid_t pid, int number)

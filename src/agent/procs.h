@@ -17,5 +17,6 @@ int procs_marked(const char *mark, pid_t *ret_pids, int max);
 bool procs_maps(pid_t pid, const char *library);
 /* A variable of its environment at its start; 0, -ENOENT. */
 int procs_variable(pid_t pid, const char *name, char *value, size_t size);
+usec_t procs_cpu(pid_t pid); /* CPU time it has used */
 /* Resident bytes; 0 = gone. */
 int64_t procs_memory(pid_t pid);

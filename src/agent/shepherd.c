@@ -77,6 +77,8 @@ static void reap(struct shepherd *s)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == s->mover)
             shepherd_moved(s, status);
+        if (pid == s->saver)
+            shepherd_saved(s);
         for (uint32_t i = 0; i < s->proc_count; i++)
             if (s->procs[i].pid == pid && !s->procs[i].gone) {
                 s->procs[i].gone = true;

@@ -79,6 +79,7 @@ struct shepherd {
     int command_count;
     int stop_signal;
     const volatile int64_t *lease; /* mapped; NULL = none */
+    pid_t saver;                   /* the job's own command to save itself; 0 = none */
     pid_t mover;                   /* takes the task off its GPUs, or back; 0 = none */
     bool moving_back;
     bool hold, over, nudged;
@@ -117,7 +118,9 @@ void shepherd_nudge(struct shepherd *s);
 void shepherd_kill(struct shepherd *s, const char *cause); /* all of it, at once */
 void shepherd_suspend(struct shepherd *s, bool suspend);
 void shepherd_moved(struct shepherd *s, int status);
-void shepherd_sweep(struct shepherd *s); /* until nothing of the task is left */
+void shepherd_saved(struct shepherd *s);
+pid_t shepherd_save(struct shepherd *s, const char *command); /* shepherd_child.c */
+void shepherd_sweep(struct shepherd *s);                      /* until nothing of the task is left */
 int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline);
 
 /* shepherd_tell.c */

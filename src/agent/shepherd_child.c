@@ -202,3 +202,28 @@ void shepherd_child(const struct shepherd *s, const json_t *proc, const struct c
             (void)setenv("PATH", *e + 5, 1);
     child_exec(ends, argv, env);
 }
+
+/* In the task's group, as its user, with its environment; its output goes nowhere. */
+pid_t shepherd_save(struct shepherd *s, const char *command)
+{
+    pid_t pid = s->cgroup[0] ? cgroup_fork(s->cgroup) : -ENOSYS;
+    const char *dir = util_text(s->plan, "dir");
+    char shell[] = "/bin/sh", flag[] = "-c", *text, **env;
+
+    if (pid == -ENOSYS) {
+        pid = fork();
+        if (pid == 0 && s->cgroup[0] && cgroup_enter(s->cgroup) < 0)
+            _exit(126);
+    }
+    if (pid != 0)
+        return pid < 0 ? 0 : pid;
+    (void)setsid();
+    text = mem_strdup(command);
+    env = child_strings(json_object_get(s->plan, "env"), NULL);
+    if (!text || !env || child_become(s->plan) < 0 || (dir && chdir(dir) < 0))
+        _exit(126);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    child_signals();
+    execve(shell, (char *[]){ shell, flag, text, NULL }, env);
+    _exit(126);
+}

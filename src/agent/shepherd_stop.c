@@ -143,6 +143,12 @@ int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline)
     return r;
 }
 
+/* A job that is to run again saves itself first, if it has a command for that. */
+static bool saves(const struct shepherd *s)
+{
+    return util_text(s->plan, "ckpt_cmd") && strcmp(s->cause, "cancel") != 0 && strcmp(s->cause, "peer") != 0;
+}
+
 void shepherd_stop(struct shepherd *s, const json_t *order)
 {
     const char *kind = util_text(order, "kind");
@@ -167,6 +173,14 @@ void shepherd_stop(struct shepherd *s, const json_t *order)
     s->stop_signal = number > 0 && number < NSIG ? number : (int)util_i64(s->plan, "signal", SIGTERM);
     s->kill_at = until;
     shepherd_set_state(s, TASK_STOPPING);
+    s->saver = saves(s) ? shepherd_save(s, util_text(s->plan, "ckpt_cmd")) : 0;
+    if (s->saver <= 0)
+        shepherd_saved(s);
+}
+
+void shepherd_saved(struct shepherd *s)
+{
+    s->saver = 0;
     s->command_count = commands(s, s->commands, COMMANDS_MAX);
     signal_all(s, s->stop_signal, true);
     s->nudge_at = clock_boot() + NUDGE_EVERY;
@@ -179,6 +193,17 @@ void shepherd_kill(struct shepherd *s, const char *cause)
     if (strcmp(s->cause, "exit") == 0)
         s->cause[0] = '\0'; /* a neighbour failed: the task's own end */
     s->over = true;
+}
+
+/* Without groups, commands that were run inside the task are found by the mark in their environment. */
+static int marked_pids(const struct shepherd *s, pid_t *ret_pids, int max)
+{
+    const json_t *env = json_object_get(s->plan, "env"), *one;
+    size_t i;
+
+    json_array_foreach(env, i, one) if (strncmp(json_string_value(one), "MUSTER_TASK_KEY=", 16) ==
+                                        0) return procs_marked(json_string_value(one), ret_pids, max);
+    return 0;
 }
 
 /* Nothing of the task may outlive this: not a process that made its own session, not one that is being forked now. */
@@ -196,6 +221,9 @@ void shepherd_sweep(struct shepherd *s)
         int status, count = shepherd_pids(s, pids, TASK_PIDS_MAX);
         pid_t pid;
 
+        if (!s->cgroup[0] && count == 0)
+            count = marked_pids(s, pids, TASK_PIDS_MAX);
+
         if (count > 0 && (!s->cgroup[0] || cgroup_kill(s->cgroup) < 0))
             for (int i = 0; i < count && i < TASK_PIDS_MAX; i++)
                 (void)kill(pids[i], SIGKILL);
@@ -211,7 +239,7 @@ void shepherd_sweep(struct shepherd *s)
             for (int i = 0; i < count && i < TASK_PIDS_MAX; i++)
                 (void)kill(pids[i], SIGKILL);
         }
-        if (pid < 0 && errno == ECHILD && shepherd_pids(s, pids, 1) == 0 &&
+        if (pid < 0 && errno == ECHILD && count == 0 && shepherd_pids(s, pids, 1) == 0 &&
             (!s->cgroup[0] || cgroup_busy(s->cgroup) <= 0))
             break;
         (void)nanosleep(&nap, NULL);

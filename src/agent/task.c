@@ -53,6 +53,7 @@ void task_free(struct task *task)
         *at = task->next;
     shep_detach(task);
     loop_timer_free(task->timer);
+    task_cpus_give(task);
     json_decref(task->report);
     if (task->launch.order)
         launch_done(&task->launch);
@@ -102,6 +103,15 @@ static void gpus_hold(struct task *task, bool hold)
         task->agent->gpu_used[node->gpus[i]] += hold ? share_of(task) : -share_of(task);
 }
 
+void task_cpus_give(struct task *task)
+{
+    for (uint32_t i = 0; task->agent->cpus && i < task->cpu_count; i++)
+        cpus_mark(task->agent->cpus, task->cpus[i], false);
+    mem_free(task->cpus);
+    task->cpus = NULL;
+    task->cpu_count = 0;
+}
+
 void task_hold(struct task *task)
 {
     gpus_hold(task, true);
@@ -122,6 +132,8 @@ void task_set_state(struct task *task, enum task_state state, json_t *more)
         json_decref(report);
     else
         agent_report(task->agent, report);
+    if (task_over(task))
+        task_cpus_give(task);
     if (state == TASK_SUSPENDED || task_over(task)) {
         gpus_hold(task, false);
         task_gpus_left(task->agent);

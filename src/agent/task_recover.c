@@ -74,6 +74,7 @@ static void live_recover(struct task *task, int dir, json_t *order)
         json_decref(emulated);
         return;
     }
+    task_cpus_keep(task, plan);
     json_decref(plan);
     if (launch_read(order, &task->launch, &err) < 0)
         log_warn("a task without its order", "node", task->agent->config.node, "task", task->name, "why", err.text);

@@ -181,6 +181,18 @@ def a_stop_gives_notice_and_grace(c, a, d):
 
 
 @test()
+def a_command_saves_the_job(c, a, d):
+    c.connected()
+    spec = {'checkpoint': {'cmd': 'echo saved $MUSTER_JOB_ID >> %s/order' % d}}
+    c.launch(1, 'trap "echo told >> %s/order; exit 85" TERM; echo up > %s/up; while :; do sleep 0.02; done' % (d, d), spec=spec)
+    wait_for(lambda: content(d + '/up'), what='the shell')
+    c.order('stop', 1, kind='preempt', grace_ms=5000)
+    end = c.report(1, 'exited')
+    assert (end['exit'], end['cause']) == (85, 'preempt'), end
+    assert content(d + '/order') == 'saved 1\ntold\n', content(d + '/order')
+
+
+@test()
 def a_time_limit_is_kept_without_the_agent(c, a, d):
     c.connected()
     c.launch(1, 'trap "echo early >> %s/sig" USR1; trap "exit 9" TERM; echo up > %s/up; while :; do sleep 0.02; done' % (d, d),
@@ -563,9 +575,19 @@ def without_groups_it_is_done_by_hand(c, a, d):
     c.report(2, 'suspended')
     c.order('resume', 2)
     c.wait('running again', lambda: sum(r.get('job') == 2 and r['state'] == 'running' for r in c.reports) == 2)
+    stat = c.ask(1, 'stat', job=2, attempt=0, rank=0)[0]
+    assert stat['pids'] >= 1 and stat['memory'] > 0, stat
     os.kill(shepherds(a, 2)[0], signal.SIGKILL)
     assert c.report(2, 'exited')['cause'] == 'lost'
     assert gone(int(content(d + '/pid2')), 1)
+    # A command that was run inside ends with the task.
+    c.launch(3, 'sleep 1000')
+    c.report(3, 'running')
+    c.ask(2, 'exec', job=3, attempt=0, rank=0, argv=['sh', '-c', 'echo $$; exec sleep 1000'], done=False)
+    c.wait('its pid', lambda: b'\n' in c.text(2))
+    c.order('stop', 3, kind='cancel', grace_ms=0)
+    c.report(3, 'exited')
+    assert gone(int(c.text(2)), 1)
 
 
 def as_user(c, a, d):

@@ -16,6 +16,7 @@
 #include "agent/cgroup.h"
 #include "agent/cgroup_device.h"
 #include "agent/conn.h"
+#include "agent/cpus.h"
 #include "agent/journal.h"
 #include "agent/launch.h"
 #include "agent/procs.h"
@@ -443,6 +444,29 @@ static void spool_keeps_the_newest(void **state)
     assert_int_equal(spool_trim(dir, USEC_SEC, 1000, not_this, (char[]){ "" }), 2);
 }
 
+static void cpus_near_their_gpus(void **state)
+{
+    struct cpu_map map = { .count = 8 };
+    uint16_t got[8];
+
+    (void)state;
+    for (uint16_t i = 0; i < 8; i++) {
+        map.number[i] = (uint16_t)(10 + i);
+        map.numa[i] = i < 4 ? 0 : 1;
+    }
+    assert_int_equal(cpus_take(&map, 3, 1 << 1, got), 3);
+    assert_int_equal(got[0], 14);
+    assert_int_equal(got[2], 16);
+    assert_int_equal(cpus_take(&map, 2, 1 << 1, got), 2); /* one is left there, the other comes from elsewhere */
+    assert_int_equal(got[0], 17);
+    assert_int_equal(got[1], 10);
+    assert_int_equal(cpus_take(&map, 4, 0, got), 0); /* three are left */
+    cpus_mark(&map, 14, false);
+    assert_int_equal(cpus_take(&map, 4, 0, got), 4);
+    cpus_read(&map);
+    assert_true(map.count > 0);
+}
+
 static void gpus_that_are_not_there(void **state)
 {
     struct gpus *gpus = NULL;
@@ -576,6 +600,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_groups_are_said_to_be_none, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(devices_are_fenced, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(spool_keeps_the_newest, dir_open, dir_close),
+        cmocka_unit_test(cpus_near_their_gpus),
         cmocka_unit_test_setup_teardown(gpus_that_are_not_there, dir_open, dir_close),
         cmocka_unit_test(products_have_short_names),
         cmocka_unit_test(places_of_gpus),
