@@ -18,7 +18,9 @@
 #define HORIZON (90 * USEC_DAY)
 #define KEEP_FOR (USEC_SEC)
 
-enum { STEPS_MAX = 40000, STARTS_MAX = 20000 };
+/* Beyond LONG_LINE waiting jobs, questions about one of them are answered from the kept future and look at the present
+ * instant alone: everybody waits while we look. */
+enum { STEPS_MAX = 40000, STARTS_MAX = 20000, LONG_LINE = 1000 };
 
 struct forecast {
     struct server *server;
@@ -117,6 +119,8 @@ int future_of(const struct server *server, struct core *core, enum expect how, i
     struct error err;
     int r;
 
+    if (until && core_waiting(core) > LONG_LINE)
+        limits.horizon = from;
     r = foresee(core, &limits, left_expected, &expectation, ret, &err);
     if (ret_guessed)
         *ret_guessed = expectation.guessed;
@@ -245,8 +249,12 @@ const struct planned *forecast_planned(struct forecast *forecast, size_t *ret_co
 /* The range of one job's start: three futures. */
 bool eta_range(const struct server *server, int64_t job, struct eta *ret_eta)
 {
+    const struct core *now = ctl_core(drive_ctl(server->drive));
     usec_t at[EXPECT_COUNT] = { 0 };
     bool guessed = false;
+
+    if (now && core_waiting(now) > LONG_LINE)
+        return forecast_eta(server->forecast, job, ret_eta);
 
     for (int how = 0; how < EXPECT_COUNT; how++) {
         struct future future;

@@ -380,7 +380,7 @@ static void shape_put(const struct scene *scene, struct json_write *json, const 
         (void)snprintf(text, sizeof(text), "%s%.300s",
                        now     ? "starts now on "
                        : start ? "later, on "
-                               : "no: never",
+                               : "not now",
                        start ? nodes.data : "");
     json_write_object(json, NULL);
     json_write_text(json, "flags", shape->flags);
