@@ -70,6 +70,11 @@ error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_st
         push_seeds(args, arg, state);
         return 0;
     case ARGP_KEY_ARG:
+        /* More settings may follow one --set. */
+        if (args->setting_count && strchr(arg, '=')) {
+            push_setting(args, arg, state);
+            return 0;
+        }
         argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:

@@ -77,11 +77,19 @@ void mss_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const 
     int s;
 
     if (report->kind != MEASURE_PROFILE || report->value[0] < 1 || report->value[0] > size_at(MSS_SIZES - 1) ||
-        report->value[0] == view_job(ctx->view, job)->spec.gpus)
+        report->value[2] < 0 || report->value[2] > 1000 * PPM_ONE)
+        return;
+    if (report->value[0] == view_job(ctx->view, job)->spec.gpus) {
+        curve = report->value[1] == 2 && ctx->params[P_SPREAD] < PPM_ONE ? mss_curve(ctx, plan, job) : NULL;
+        if (curve)
+            curve->two_nodes = report->value[2];
+        return;
+    }
+    if (ctx->params[P_ELASTIC] == ELASTIC_OFF)
         return;
     s = index_of(report->value[0]);
     curve = mss_curve(ctx, plan, job);
-    if (curve && size_at(s) == report->value[0] && report->value[2] >= 0 && report->value[2] <= 1000 * PPM_ONE)
+    if (curve && size_at(s) == report->value[0])
         curve->rate[s] = report->value[2];
 }
 

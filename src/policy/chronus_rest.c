@@ -8,7 +8,10 @@
  */
 #include <errno.h>
 
-#include "policy/chronus.h"
+#include "policy/chronus_mss.h"
+
+/* Combinations of ways that are tried at a slot. */
+enum { SPLIT_TRIES = 243 };
 
 /* ---- the queue ---- */
 
@@ -51,26 +54,54 @@ static void waiting_pass(struct planner_ctx *ctx, uint32_t job)
 
 /* ---- placing ---- */
 
-/* The fewest nodes with holes, largest first. */
-static int spread(struct planner_ctx *ctx, uint32_t sku, uint32_t need, struct placement *ret)
+/* What the job is worth on one node, on two, and on more, as far as its profile allows it to be spread. */
+static struct split_job worth_of(struct planner_ctx *ctx, uint32_t job)
+{
+    const struct job *j = view_job(ctx->view, job);
+    const struct curve *curve = mss_curve(ctx, NULL, job);
+    struct split_job ret = { .gpus = j->spec.gpus, .worth = { (int64_t)j->spec.gpus * 1000 } };
+    ppm_t least = ctx->params[P_SPREAD], two = curve ? curve->two_nodes : 0;
+
+    if (least >= PPM_ONE || two < least || two <= 0 || chronus_status(j) == STATUS_PROMISED)
+        return ret;
+    ret.worth[1] = muldiv_floor(ret.worth[0], two, PPM_ONE);
+    /* Times of an iteration on one and on two nodes tell that on four. */
+    two = muldiv_floor(PPM_ONE, PPM_ONE, lease_iteration(PPM_ONE, muldiv_floor(PPM_ONE, PPM_ONE, two), 4));
+    ret.worth[2] = two >= least ? muldiv_floor(ret.worth[0], two, PPM_ONE) : 0;
+    return ret;
+}
+
+/* Nodes of a type with free GPUs, and how many each has. */
+static int32_t gather_holes(struct planner_ctx *ctx, uint32_t sku)
+{
+    struct chronus *c = ctx->state;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    int32_t count = 0;
+
+    for (uint32_t n = 0; n < topo->node_count && count < CHRONUS_NODES; n++)
+        if (topo->nodes[n].sku == sku && topo->nodes[n].up && topo->nodes[n].free > 0) {
+            c->hole_node[count] = n;
+            c->hole[count++] = topo->nodes[n].free;
+        }
+    return count;
+}
+
+static int start_split(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct split_place *to)
 {
     struct chronus *c = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
-    const struct topo *topo = &ledger->topo;
-    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
-    uint32_t got = 0;
+    uint32_t got = 0, most = sizeof(c->gpus) / sizeof(*c->gpus);
 
-    if (need > sizeof(c->gpus) / sizeof(*c->gpus) || pool->free < need)
-        return -EBUSY;
-    for (uint32_t free = pool->gpus_max; free > 0 && got < need; free--)
-        for (uint32_t n = pool_next(pool, (uint16_t)free, 0); n != BITS_NONE && got < need;
-             n = pool_next(pool, (uint16_t)free, n + 1))
-            for (uint32_t g = topo->nodes[n].first_gpu;
-                 g < topo->nodes[n].first_gpu + topo->nodes[n].gpus && got < need; g++)
-                if (ledger_whole(ledger, g))
-                    c->gpus[got++] = g;
-    if (got < need)
-        return -EBUSY;
+    for (int32_t i = 0; i < to->count; i++) {
+        const struct node *node = &ledger->topo.nodes[c->hole_node[to->parts[i].hole]];
+        int32_t left = to->parts[i].gpus;
+
+        for (uint32_t g = node->first_gpu; g < node->first_gpu + node->gpus && left > 0 && got < most; g++)
+            if (ledger_whole(ledger, g)) {
+                c->gpus[got++] = g;
+                left--;
+            }
+    }
     for (uint32_t i = 1; i < got; i++) {
         uint32_t gpu = c->gpus[i], k = i;
 
@@ -78,22 +109,46 @@ static int spread(struct planner_ctx *ctx, uint32_t sku, uint32_t need, struct p
             c->gpus[k] = c->gpus[k - 1];
         c->gpus[k] = gpu;
     }
-    *ret = (struct placement){ c->gpus, got };
-    return 0;
+    if ((int32_t)got != view_job(ctx->view, job)->spec.gpus)
+        return -EBUSY;
+    return plan_start(plan, job, &(struct placement){ c->gpus, got });
+}
+
+/* Several jobs of more than one GPU together, by local search; those that found no place are tried one by one. */
+static void start_together(struct planner_ctx *ctx, struct plan *plan, const uint32_t *jobs, uint32_t count)
+{
+    struct chronus *c = ctx->state;
+    int32_t holes = gather_holes(ctx, 0), chosen = 0;
+    uint32_t who[SPLIT_JOBS];
+
+    for (uint32_t i = 0; i < count && chosen < SPLIT_JOBS; i++)
+        if (view_job(ctx->view, jobs[i])->spec.gpus > 1 && view_job(ctx->view, jobs[i])->spec.gpus <= SPLIT_PARTS) {
+            who[chosen] = jobs[i];
+            c->split[chosen++] = worth_of(ctx, jobs[i]);
+        }
+    if (!chosen)
+        return;
+    (void)split_jobs(c->hole, holes, c->split, chosen, SPLIT_TRIES, c->node_held, c->split_to);
+    for (int32_t i = 0; i < chosen; i++)
+        if (c->split_to[i].count > 0)
+            (void)start_split(ctx, plan, who[i], &c->split_to[i]);
 }
 
 static int start(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     const struct job *j = view_job(ctx->view, job);
     struct placement to;
-    int r = plan_find(plan, plan_shape(plan, job), &to);
+    int r;
 
-    for (uint32_t sku = 0; r < 0 && r != -EDQUOT && ctx->params[P_SPREAD] && j->spec.share == MGPU_ONE &&
-                           chronus_status(j) != STATUS_PROMISED && sku < view_sku_count(ctx->view);
-         sku++)
-        if (ctx->vc->queue.shapes[j->shape].shape.sku_mask >> sku & 1)
-            r = spread(ctx, sku, (uint32_t)j->spec.gpus, &to);
-    return r < 0 ? r : plan_start(plan, job, &to);
+    if (j->planned)
+        return 0;
+    r = plan_find(plan, plan_shape(plan, job), &to);
+    if (r == 0)
+        return plan_start(plan, job, &to);
+    if (r != -EDQUOT && ctx->params[P_SPREAD] < PPM_ONE && view_sku_count(ctx->view) == 1 && !plan_borrows(plan) &&
+        j->spec.gpus > 1)
+        start_together(ctx, plan, &job, 1);
+    return j->planned ? 0 : r;
 }
 
 /* A promised job whose turn this lease is has been placed already, or cannot be. */
@@ -230,6 +285,8 @@ void rest_slot(struct planner_ctx *ctx, struct plan *plan)
     chosen = choose(ctx, running, room, &stops);
     for (uint32_t i = 0; i < stops; i++)
         (void)plan_stop(plan, c->list[i], STOP_CHECKPOINT);
+    if (ctx->params[P_SPREAD] < PPM_ONE && view_sku_count(ctx->view) == 1)
+        start_together(ctx, plan, c->other, chosen);
     for (uint32_t i = 0; i < chosen; i++)
         (void)start(ctx, plan, c->other[i]);
     /* Whose GPUs nobody took after all goes on. */

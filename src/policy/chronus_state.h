@@ -4,6 +4,7 @@
 #include "core/plan.h"
 #include "core/view.h"
 #include "solve/lease.h"
+#include "solve/split.h"
 
 enum { CHRONUS_TASKS = 4096, CHRONUS_LEASES = 1536, CHRONUS_WORDS = CHRONUS_LEASES / 64 };
 enum { CHRONUS_LINE = 4096, CHRONUS_ALIKE = 4096, CHRONUS_SENDERS = 1024 };
@@ -72,6 +73,7 @@ struct curve {
     int32_t now;    /* GPUs it is to have */
     int32_t fixed;  /* the size it was admitted with, where that is kept; 0 = not */
     usec_t due;
+    ppm_t two_nodes; /* how fast on two nodes, of what it is on one; 0 = not known */
     ppm_t rate[MSS_SIZES];
 };
 
@@ -130,6 +132,10 @@ struct chronus {
     struct stairs stairs;
     int64_t words[CHRONUS_SOLVE];
     bool careful; /* elastic: planning for admission */
+    int32_t hole[CHRONUS_NODES];
+    uint32_t hole_node[CHRONUS_NODES];
+    struct split_job split[SPLIT_JOBS];
+    struct split_place split_to[SPLIT_JOBS];
     int32_t node_held[CHRONUS_NODES];
     uint32_t list[CHRONUS_RUNNING], other[CHRONUS_RUNNING];
     struct rank rank[CHRONUS_RUNNING];

@@ -65,6 +65,15 @@ static void elastic_plan(struct planner_ctx *ctx, struct plan *plan)
         plan_wake(plan, view_now(ctx->view) + USEC_SEC);
 }
 
+/* The next slot, or the next lease where that is no multiple of slots. */
+static usec_t next_look(const struct planner_ctx *ctx)
+{
+    const struct chronus *c = ctx->state;
+    usec_t lease = (c->lease + 1) * ctx->params[P_LEASE];
+
+    return c->slot_at < lease ? c->slot_at : lease;
+}
+
 static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
@@ -97,7 +106,7 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
     if (!moved)
         rest_fill(ctx, plan);
     if (ctx->vc->running || ctx->vc->queue.waiting)
-        plan_wake(plan, moved || c->recount_at != USEC_NEVER ? now + 1 : c->slot_at);
+        plan_wake(plan, moved || c->recount_at != USEC_NEVER ? now + 1 : next_look(ctx));
 }
 
 static void admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
@@ -149,8 +158,7 @@ static void chronus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
 
 static void chronus_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report)
 {
-    if (ctx->params[P_ELASTIC] != ELASTIC_OFF)
-        mss_report(ctx, plan, job, report);
+    mss_report(ctx, plan, job, report);
 }
 
 static const char *const elastic_choices[] = { "off", "mss", "once", NULL };
@@ -167,7 +175,8 @@ static const struct param chronus_params[] = {
     [P_STAY] = { "stay", "how much less a running job without promise counts as having ahead of it", PARAM_RATIO,
                  200000, 0, PPM_ONE, NULL },
     [P_SEARCH] = { "search", "choices that may be tried inside a step", PARAM_COUNTER, 100000, 0, 100000000, NULL },
-    [P_SPREAD] = { "spread", "jobs without promise may be spread over nodes", PARAM_SWITCH, 0, 0, 1, NULL },
+    [P_SPREAD] = { "spread", "least speed at which a job without promise may be spread over nodes; 1 = never",
+                   PARAM_RATIO, PPM_ONE, 0, PPM_ONE, NULL },
     [P_SELECT] = { "select", "in overload, promise to jobs that need little before others", PARAM_SWITCH, 1, 0, 1,
                    NULL },
     [P_EXACT] = { "exact", "jobs up to which CBC is asked before a deadline is refused; 0 = never", PARAM_COUNTER, 32,

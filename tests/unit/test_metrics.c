@@ -297,9 +297,42 @@ static void failed_allocations_are_told(void **state)
     run_result_done(&result);
 }
 
+/* C9 of Chronus: kept values 10, 8, 0 and 10 of 10 miss 0, 0.2, 1 and 0. Promises, broken ones, and offers instead. */
+static void weighted_misses(void **state)
+{
+    static const int32_t kept[4] = { 10, 8, 0, 10 };
+    struct job_result jobs[4];
+    struct run_result result = { .jobs = jobs, .job_count = 4 };
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        jobs[i] = (struct job_result){ .id = i,
+                                       .start = 0,
+                                       .end = USEC_SEC,
+                                       .gpus = 1,
+                                       .share = MGPU_ONE,
+                                       .outcome = OUTCOME_DONE,
+                                       .deadlines = 2,
+                                       .deadline_met = (int8_t)(kept[i] == 10 ? 0
+                                                                : kept[i]     ? 1
+                                                                              : -1),
+                                       .worth = 10,
+                                       .kept = kept[i],
+                                       .promise = i < 3 ? USEC_SEC : 0,
+                                       .offer = i == 3 ? 5 * USEC_SEC : 0,
+                                       .breach = i == 2 ? 1 : 0 };
+    assert_int_equal(metrics_compute(&result), 0);
+    assert_true(result.summary.weighted_miss > 0.2999 && result.summary.weighted_miss < 0.3001);
+    assert_true(result.summary.deadline_miss == 0.5);
+    assert_int_equal(result.summary.admitted, 3);
+    assert_int_equal(result.summary.refused, 1);
+    assert_int_equal(result.summary.broken_promises, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weighted_misses),
         cmocka_unit_test(strict_fifo_by_hand),
         cmocka_unit_test(percentiles_are_elements),
         cmocka_unit_test(unfinished_jobs_count_apart),

@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "solve/lease.h"
+#include "solve/split.h"
 #include "work/lease_milp.h"
 
 enum { TASKS = 64, LEASES = 64, WORDS = 1 };
@@ -305,6 +306,56 @@ static void quick_ways_refuse_little(void **unused)
     assert_true(refused * 100 < feasible);
 }
 
+/* C7: rounded sizes in descending order always fit, whatever stands where: what larger ones leave is a multiple. */
+static void c7_rounded_sizes_fit(void **unused)
+{
+    struct rng rng;
+
+    (void)unused;
+    rng_seed(&rng, 3);
+    for (int round = 0; round < 20000; round++) {
+        int32_t nodes = 1 + (int32_t)rng_below(&rng, 6), left = nodes * 8, free[6], sizes[64], count = 0;
+
+        for (int32_t n = 0; n < nodes; n++)
+            free[n] = 8;
+        while (left > 0 && count < 64) {
+            int32_t size = lease_round_up(1 + (int32_t)rng_below(&rng, 8), 8), k = count;
+
+            size = size > left ? 1 : size;
+            for (; k > 0 && sizes[k - 1] < size; k--)
+                sizes[k] = sizes[k - 1];
+            sizes[k] = size;
+            count++;
+            left -= size;
+        }
+        for (int32_t i = 0; i < count; i++) {
+            int32_t node = (int32_t)rng_below(&rng, (uint64_t)nodes), tries = 0;
+
+            while (free[node] < sizes[i] && tries++ < nodes)
+                node = (node + 1) % nodes;
+            assert_true(free[node] >= sizes[i]);
+            free[node] -= sizes[i];
+        }
+    }
+}
+
+/* C8: holes of 4, 2 and 2; VGG-16 loses more by being spread than ResNet-101, so it has the 4. */
+static void c8_local_search(void **unused)
+{
+    const struct split_job jobs[2] = { { 4, { 4000, 3876, 3816 } }, { 4, { 4000, 2304, 1272 } } };
+    const int32_t holes[3] = { 4, 2, 2 };
+    struct split_place out[2];
+    int32_t room[3];
+
+    (void)unused;
+    for (int tries = 0; tries <= 10000; tries += 10000) {
+        assert_int_equal(split_jobs(holes, 3, jobs, 2, tries, room, out), 7876);
+        assert_int_equal(out[1].count, 1);
+        assert_int_equal(out[1].parts[0].hole, 0);
+        assert_int_equal(out[0].count, 2);
+    }
+}
+
 /* A request from outside is checked, word by word. */
 static void requests_are_checked(void **unused)
 {
@@ -342,6 +393,8 @@ int main(void)
         cmocka_unit_test(small_ones_exactly),
         cmocka_unit_test(quick_ways_refuse_little),
         cmocka_unit_test(requests_are_checked),
+        cmocka_unit_test(c7_rounded_sizes_fit),
+        cmocka_unit_test(c8_local_search),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
