@@ -128,7 +128,7 @@ static void start_together(struct planner_ctx *ctx, struct plan *plan, const uin
         }
     if (!chosen)
         return;
-    (void)split_jobs(c->hole, holes, c->split, chosen, SPLIT_TRIES, c->node_held, c->split_to);
+    (void)split_jobs(&(struct split_holes){ c->hole, c->node_held, holes }, c->split, chosen, SPLIT_TRIES, c->split_to);
     for (int32_t i = 0; i < chosen; i++)
         if (c->split_to[i].count > 0)
             (void)start_split(ctx, plan, who[i], &c->split_to[i]);

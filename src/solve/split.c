@@ -149,10 +149,12 @@ static bool next(struct search *s, int32_t count)
     return false;
 }
 
-int64_t split_jobs(const int32_t *holes, int32_t hole_count, const struct split_job *jobs, int32_t job_count,
-                   int64_t tries, int32_t *room, struct split_place *out)
+int64_t split_jobs(const struct split_holes *holes, const struct split_job *jobs, int32_t job_count, int64_t tries,
+                   struct split_place *out)
 {
-    struct search s = { .holes = holes, .room = room, .hole_count = hole_count, .job_count = job_count, .jobs = jobs };
+    struct search s = {
+        .holes = holes->free, .room = holes->room, .hole_count = holes->count, .job_count = job_count, .jobs = jobs
+    };
     int best_way[SPLIT_JOBS];
     int64_t best, product = 1;
     int32_t first = 0;

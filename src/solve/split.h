@@ -26,6 +26,12 @@ struct split_place {
     struct split_part parts[SPLIT_PARTS];
 };
 
-/* `holes`: free GPUs of each node, `room`: as many numbers to work with. At most SPLIT_JOBS jobs. Returns the total. */
-int64_t split_jobs(const int32_t *holes, int32_t hole_count, const struct split_job *jobs, int32_t job_count,
-                   int64_t tries, int32_t *room, struct split_place *out);
+struct split_holes {
+    const int32_t *free; /* GPUs of each node */
+    int32_t *room;       /* as many numbers to work with */
+    int32_t count;
+};
+
+/* Trying at most so many combinations. At most SPLIT_JOBS jobs. Returns the total. */
+int64_t split_jobs(const struct split_holes *holes, const struct split_job *jobs, int32_t job_count, int64_t tries,
+                   struct split_place *out);

@@ -349,7 +349,7 @@ static void c8_local_search(void **unused)
 
     (void)unused;
     for (int tries = 0; tries <= 10000; tries += 10000) {
-        assert_int_equal(split_jobs(holes, 3, jobs, 2, tries, room, out), 7876);
+        assert_int_equal(split_jobs(&(struct split_holes){ holes, room, 3 }, jobs, 2, tries, out), 7876);
         assert_int_equal(out[1].count, 1);
         assert_int_equal(out[1].parts[0].hole, 0);
         assert_int_equal(out[0].count, 2);
