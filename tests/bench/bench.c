@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - see bench.h. */
 #include "bench.h"
+#include "base/alloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "wire/cluster.h"
+#include "wire/cluster_cells.h"
 
 static double clock_now(clockid_t clock)
 {
@@ -66,6 +69,33 @@ static uint64_t peak_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+/* Divides the cluster among virtual clusters, and the jobs. */
+static void divide(const struct bench_run *run, struct cluster_spec *cluster, struct trace *trace)
+{
+    struct vc_spec *vcs = mem_zalloc((size_t)run->vcs, sizeof(*vcs));
+    int32_t gpus = 0;
+    uint32_t name;
+    char text[16];
+
+    for (uint32_t n = 0; n < cluster->node_count; n++)
+        gpus += cluster->nodes[n].gpus;
+    for (int v = 0; vcs && v < run->vcs; v++) {
+        vcs[v] = (struct vc_spec){ .policy = NAME_NONE, .borrow_max = 0, .quota = { gpus / run->vcs } };
+        (void)snprintf(text, sizeof(text), "v%d", v);
+        if (names_put(&cluster->names, text, strlen(text), &vcs[v].name) < 0 ||
+            names_put(&trace->vcs, text, strlen(text), &name) < 0)
+            bench_fail("no memory", NULL);
+    }
+    mem_free(cluster->vcs);
+    cluster->vcs = vcs;
+    cluster->vc_count = (uint32_t)run->vcs;
+    cluster->cells = run->cells ? mem_zalloc(1, sizeof(*cluster->cells)) : NULL;
+    if (!vcs || (run->cells && (!cluster->cells || cluster_cells(cluster, cluster->cells, NULL, NULL, NULL) < 0)))
+        bench_fail("no cells", NULL);
+    for (size_t i = 0; i < trace->count; i++)
+        trace->jobs[i].spec.vc = (uint32_t)(i % (size_t)run->vcs);
+}
+
 static void child(const struct bench_run *run, struct bench_figures *f)
 {
     struct cluster_spec cluster = { 0 };
@@ -80,6 +110,8 @@ static void child(const struct bench_run *run, struct bench_figures *f)
     if (cluster_parse(run->cluster, &cluster, &err) < 0)
         bench_fail(run->cluster, &err);
     run->load(run->load_arg, &trace);
+    if (run->vcs)
+        divide(run, &cluster, &trace);
     f->load_seconds = bench_cpu_now() - cpu;
     if (scenario_init(&scenario, &cluster, &trace, &request, &err) < 0)
         bench_fail(run->policy, &err);

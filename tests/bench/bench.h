@@ -19,6 +19,8 @@ struct bench_run {
     /* Fills the trace; exits the process with a message when it cannot. */
     void (*load)(const void *arg, struct trace *ret_trace);
     const void *load_arg;
+    int vcs;    /* the cluster is divided among so many; jobs go round. 0: one that owns all */
+    bool cells; /* in cells, not in counts */
 };
 
 struct bench_figures {

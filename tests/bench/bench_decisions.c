@@ -26,13 +26,24 @@ static const struct {
 
 static const struct {
     const char *policy, *place;
+    const char *shared; /* "quota", "cells": among four virtual clusters */
 } cases[] = {
-    { "fifo", "count" },          { "fifo", "consolidate" },
-    { "fifo", "topology" },       { "srsf", "count" },
-    { "srsf", "consolidate" },    { "srsf", "topology" },
-    { "fifo-skip", "count" },     { "fifo-skip", "consolidate" },
-    { "backfill-easy", "count" }, { "backfill-easy", "topology" },
-    { "yarn-cs", "levels" },
+    { "fifo", "count", "" },
+    { "fifo", "consolidate", "" },
+    { "fifo", "topology", "" },
+    { "srsf", "count", "" },
+    { "srsf", "consolidate", "" },
+    { "srsf", "topology", "" },
+    { "fifo-skip", "count", "" },
+    { "fifo-skip", "consolidate", "" },
+    { "backfill-easy", "count", "" },
+    { "backfill-easy", "topology", "" },
+    { "yarn-cs", "levels", "" },
+    { "fifo", "consolidate", "quota" },
+    { "fifo", "consolidate", "cells" },
+    { "srsf", "count", "quota" },
+    { "srsf", "count", "cells" },
+    { "yarn-cs", "levels", "cells" },
 };
 
 static int32_t draw_gpus(struct rng *rng)
@@ -74,7 +85,7 @@ int main(int argc, char **argv)
     char jobs[32];
 
     printf("Microseconds of CPU time a decision, %s jobs, load 0.97\n\n", bench_number(JOBS, jobs));
-    printf("%-14s %-12s", "policy", "placement");
+    printf("%-14s %-12s %-6s", "policy", "placement", "shared");
     for (int c = 0; c < CLUSTERS; c++) {
         char gpus[32];
 
@@ -84,16 +95,19 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         double first = 0, last = 0, wait = 0;
 
-        if ((argc > 1 && strcmp(argv[1], cases[i].policy) != 0) || (argc > 2 && strcmp(argv[2], cases[i].place) != 0))
+        if ((argc > 1 && strcmp(argv[1], cases[i].policy) != 0) || (argc > 2 && strcmp(argv[2], cases[i].place) != 0) ||
+            (argc > 3 && strcmp(argv[3], cases[i].shared) != 0))
             continue;
-        printf("%-14s %-12s", cases[i].policy, cases[i].place);
+        printf("%-14s %-12s %-6s", cases[i].policy, cases[i].place, cases[i].shared);
         for (int c = 0; c < CLUSTERS; c++) {
             struct bench_run run = { .cluster = clusters[c].name,
                                      .policy = cases[i].policy,
                                      .settings = { { "place", cases[i].place } },
                                      .setting_count = 1,
                                      .load = load,
-                                     .load_arg = &clusters[c].gpus };
+                                     .load_arg = &clusters[c].gpus,
+                                     .vcs = *cases[i].shared ? 4 : 0,
+                                     .cells = strcmp(cases[i].shared, "cells") == 0 };
             struct bench_figures f = bench_run(&run);
 
             last = f.cpu_seconds / (double)f.decisions * 1e6;
