@@ -71,8 +71,11 @@ static int sample_levels(struct driver *d)
     struct told *told = &d->result->told;
     bool any = false;
 
-    if (!told_due(told, d->now))
-        return 0;
+    for (uint32_t v = 0; v < core_vc_count(d->core); v++)
+        any |= core_vc(d->core, v)->policy.order->level != NULL;
+    if (!any || !told_due(told, d->now))
+        return 0; /* no ordering has queues: nobody is asked */
+    any = false;
     for (size_t i = 0; i < d->next_arrival; i++) {
         struct order_level level;
 
