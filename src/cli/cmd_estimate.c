@@ -30,13 +30,14 @@ enum {
     KEY_HOLDOUT,
     KEY_USER,
     KEY_REQUEST,
+    KEY_COMMAND,
     KEY_ROWS
 };
 enum { VALUES_MAX = FOREST_FEATURES_MAX };
 #define MODEL_BYTES_MAX ((size_t)1 << 30)
 
 struct arguments {
-    const char *data, *model, *output, *user;
+    const char *data, *model, *output, *user, *command;
     char *features, *targets; /* lists with commas, cut apart in place */
     const char *feature_list[FOREST_FEATURES_MAX], *target_list[FOREST_TARGETS_MAX];
     uint32_t feature_count, target_count;
@@ -116,6 +117,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_USER:
         args->user = arg;
         return 0;
+    case KEY_COMMAND:
+        args->command = arg;
+        return 0;
     case KEY_SKIP:
         args->skip_missing = true;
         return 0;
@@ -160,7 +164,8 @@ static int read_data(struct arguments *args, struct dataset *set, struct error *
         return error_set(err, -EINVAL, "--data is missing: a CSV file with one finished job a row");
     r = file_read(args->data, 0, &bytes, err);
     if (r == 0)
-        r = dataset_read(set, file_label(args->data), bytes.data, bytes.size, args->skip_missing, err);
+        r = dataset_read(set, file_label(args->data), bytes.data, bytes.size,
+                         &(struct dataset_options){ args->skip_missing, args->command }, err);
     if (r == 0 && set->skipped)
         fprintf(stderr, "muster: note: %llu rows were left out for want of a value\n",
                 (unsigned long long)set->skipped);
@@ -176,7 +181,7 @@ static int choose_columns(struct arguments *args, const struct dataset *set, str
         return error_set(err, -EINVAL, "--targets is missing: the columns to be predicted, with commas between");
     for (uint32_t c = 0; !args->features && c < set->columns.count && args->feature_count < FOREST_FEATURES_MAX; c++) {
         const char *name = names_get(&set->columns, c);
-        bool taken = false;
+        bool taken = args->command && strcmp(args->command, name) == 0;
 
         for (uint32_t t = 0; t < args->target_count && t < FOREST_TARGETS_MAX; t++)
             taken |= strcmp(args->target_list[t], name) == 0;
@@ -272,7 +277,8 @@ static int job_from_words(struct arguments *args, struct dataset *set, struct er
     }
     if (csv.error)
         return error_set(err, csv.error, "too many words");
-    return dataset_read(set, "command line", csv.data, csv.size, false, err);
+    return dataset_read(set, "command line", csv.data, csv.size, &(struct dataset_options){ false, args->command },
+                        err);
 }
 
 static int print_predictions(const struct estimator *e, const struct dataset *set, struct error *err)
@@ -316,7 +322,7 @@ static int run_predict(struct arguments *args, struct error *err)
 static int take_requests(struct arguments *args, struct measure_request *request, struct error *err)
 {
     for (int i = 0; i < FOREST_TARGETS_MAX; i++)
-        request->request_value[i] = NAN;
+        request->request_value[i] = (double)NAN;
     for (uint32_t i = 0; i < args->request_count; i++) {
         char *equals = strchr(args->requests[i], '='), *end;
         uint32_t t = 0;
@@ -399,6 +405,7 @@ static int run_show(struct arguments *args, struct error *err)
     { "data", 'd', "FILE", 0, "Finished jobs: CSV, a header line, gzipped or not; - is standard input", 0 },           \
         { "targets", 't', "COLUMNS", 0, "What is to be predicted, with commas between", 0 },                           \
         { "features", 'f', "COLUMNS", 0, "What is known before a job runs (all other columns)", 0 },                   \
+        { "command", KEY_COMMAND, "COLUMN", 0, "Command lines, whose words --key=value are features too", 0 },         \
         { "trees", KEY_TREES, "N", 0, "Trees of a forest (70)", 0 },                                                   \
         { "depth", KEY_DEPTH, "N", 0, "Levels of a tree (13)", 0 },                                                    \
         { "leaf", KEY_LEAF, "N", 0, "Jobs of a leaf, at least (5); twice as many of a node that is split", 0 },        \
@@ -418,6 +425,7 @@ static const struct argp_option train_options[] = {
 static const struct argp_option predict_options[] = {
     { "model", 'm', "FILE", 0, "What 'muster estimate train' has written", 0 },
     { "data", 'd', "FILE", 0, "Jobs to be asked about: CSV with the model's features", 0 },
+    { "command", KEY_COMMAND, "COLUMN", 0, "Command lines, whose words --key=value are features too", 0 },
     { NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0 },
     { 0 },
 };

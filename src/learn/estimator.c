@@ -89,7 +89,7 @@ static int make_words(struct training *t, struct target *target, uint32_t featur
 static int take_target(struct training *t, struct target *target, uint32_t column, struct error *err)
 {
     struct forest *forest = target->forest;
-    double low = INFINITY, high = -INFINITY, sum = 0;
+    double low = (double)INFINITY, high = -(double)INFINITY, sum = 0;
 
     if (t->set->text[column])
         return error_set(err, -EINVAL, "target '%s': a column of numbers is expected, this one has texts",
@@ -303,8 +303,14 @@ int estimator_bind(const struct estimator *estimator, const struct dataset *set,
                    struct error *err)
 {
     for (uint32_t i = 0; i < estimator->feature_count; i++) {
-        int r = dataset_column(set, estimator->features[i], &columns[i], err);
+        const char *name = estimator->features[i];
+        int r;
 
+        /* A word that no command line of this table has: as if each lacked it. */
+        columns[i] = names_find(&set->columns, name, strlen(name));
+        if (columns[i] == NAME_NONE && strncmp(name, "--", 2) == 0 && set->command != NAME_NONE)
+            continue;
+        r = dataset_column(set, name, &columns[i], err);
         if (r < 0)
             return error_prefix(err, r, "the model wants %u features", estimator->feature_count);
         if (!estimator->text[i] && set->text[columns[i]])
@@ -317,7 +323,7 @@ int estimator_bind(const struct estimator *estimator, const struct dataset *set,
 void estimator_row(const struct dataset *set, const uint32_t *columns, uint32_t count, size_t row, struct feature *ret)
 {
     for (uint32_t i = 0; i < count; i++)
-        ret[i] = *dataset_cell(set, row, columns[i]);
+        ret[i] = columns[i] == NAME_NONE ? (struct feature){ -1, 0 } : *dataset_cell(set, row, columns[i]);
 }
 
 const struct forest *estimator_find(const struct estimator *estimator, const char *target)

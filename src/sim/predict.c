@@ -140,7 +140,7 @@ uint64_t predictor_misses(const struct predictor *p)
 /* One prediction into the request, as the scheduler wants it: memory with a tenth to spare, whole units. */
 static void apply(const char *target, double value, struct jobspec *spec)
 {
-    struct demand_raw raw = { NAN, NAN, NAN, NAN, NAN };
+    struct demand_raw raw = { (double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN };
     struct demand d;
 
     if (strcmp(target, "memory_mib") == 0)

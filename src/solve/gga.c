@@ -338,7 +338,7 @@ double gga_objective(const struct gga_problem *p, const uint32_t *place, void *w
     draft_bind(p, (char *)work + aligned(draft_kit_bytes(p)), &plan);
     draft_clear(&kit, &plan);
     if (!valid(p, place, &plan))
-        return INFINITY;
+        return (double)INFINITY;
     for (uint32_t n = 0; n < p->map->nodes; n++) {
         nodes += plan.used[n] > p->used[n];
         plan.used[n] = p->used[n];

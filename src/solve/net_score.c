@@ -183,7 +183,7 @@ static double added(const struct net_fit *fit, const struct choice *c, uint32_t 
 static uint32_t choose(const struct net_fit *fit, const struct choice *c)
 {
     uint32_t best = UINT32_MAX, seen = 0;
-    double least = INFINITY, traffic = net_traffic(c->job, c->server);
+    double least = (double)INFINITY, traffic = net_traffic(c->job, c->server);
 
     for (uint32_t n = 0; n < fit->map->nodes; n++) {
         double score;

@@ -48,7 +48,7 @@ static void run_island(void *arg, uint32_t item, unsigned worker)
 
 static double best_of(const struct search *s, const uint32_t **ret_place)
 {
-    double best = INFINITY;
+    double best = (double)INFINITY;
 
     *ret_place = NULL;
     for (uint32_t i = 0; i < s->count; i++) {

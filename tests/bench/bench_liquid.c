@@ -68,7 +68,7 @@ static void bench_estimator(void)
 
     make_log(&csv);
     begin = wall();
-    if (dataset_read(&set, "log", csv.data, csv.size, false, &err) < 0)
+    if (dataset_read(&set, "log", csv.data, csv.size, &(struct dataset_options){ false, NULL }, &err) < 0)
         bench_fail("read", &err);
     read = wall() - begin;
     begin = wall();
@@ -217,7 +217,9 @@ static void watch(void *arg, uint32_t rounds, usec_t elapsed, double best)
 
 static bool bench_search(FILE *out, uint32_t nodes, uint32_t tasks)
 {
-    struct curve curve = { .out = out, .nodes = nodes, .tasks = tasks, .at = { NAN, NAN, NAN } };
+    struct curve curve = {
+        .out = out, .nodes = nodes, .tasks = tasks, .at = { (double)NAN, (double)NAN, (double)NAN }
+    };
     struct search_request q = {
         .params = gga_params_default(), .budget = 2 * USEC_SEC, .watch = watch, .watch_arg = &curve
     };

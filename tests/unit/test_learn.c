@@ -113,7 +113,7 @@ static void read_table(struct dataset *set, uint32_t rows, uint64_t seed)
     struct error err = { 0 };
 
     make_table(&csv, rows, seed);
-    assert_int_equal(dataset_read(set, "table", csv.data, csv.size, false, &err), 0);
+    assert_int_equal(dataset_read(set, "table", csv.data, csv.size, &(struct dataset_options){ false, NULL }, &err), 0);
     assert_int_equal(set->rows, rows);
 }
 
@@ -280,7 +280,7 @@ static void refuse_table(const char *text, const char *words)
     struct dataset set = { 0 };
     struct error err = { 0 };
 
-    assert_true(dataset_read(&set, "t.csv", text, strlen(text), false, &err) < 0);
+    assert_true(dataset_read(&set, "t.csv", text, strlen(text), &(struct dataset_options){ false, NULL }, &err) < 0);
     if (!strstr(err.text, words))
         fail_msg("'%s' does not say '%s'", err.text, words);
     dataset_done(&set);
@@ -296,12 +296,39 @@ static void test_table_refusals(void **state)
     refuse_table("a,b\n1\n", "t.csv:2");
     refuse_table("a,b\n1,\n", "t.csv:2:3: b: expected a value");
     refuse_table("a,a\n1,2\n", "comes twice");
-    assert_int_equal(dataset_read(&set, "t.csv", "a,b\n1,\n2,x\n", 11, true, &err), 0);
+    assert_int_equal(dataset_read(&set, "t.csv", "a,b\n1,\n2,x\n", 11, &(struct dataset_options){ true, NULL }, &err),
+                     0);
     assert_int_equal(set.rows, 1);
     assert_int_equal(set.skipped, 1);
     assert_true(set.text[1]);
     assert_false(set.text[0]);
     dataset_done(&set);
+}
+
+/* Words of command lines: numbers and texts; paths, hosts and the task's own name are not among them. */
+static void test_command_lines(void **state)
+{
+    static const char text[] = "user,command,memory\n"
+                               "a,train.py --lr=0.1 --opt=sgd --data=/data/x --task_index=3,10\n"
+                               "b,train.py --opt=adam --ps_hosts=h1 --batch=32 -v,20\n";
+    const struct dataset_options options = { .command = "command" }, wrong = { .command = "line" };
+    struct dataset set = { 0 }, other = { 0 };
+    struct error err = { 0 };
+
+    (void)state;
+    assert_int_equal(dataset_read(&set, "t.csv", text, strlen(text), &options, &err), 0);
+    assert_int_equal(set.columns.count, 6);
+    assert_string_equal(names_get(&set.columns, 3), "--lr");
+    assert_string_equal(names_get(&set.columns, 4), "--opt");
+    assert_string_equal(names_get(&set.columns, 5), "--batch");
+    assert_true(dataset_cell(&set, 0, 3)->number == 0.1);
+    assert_true(dataset_cell(&set, 1, 3)->number == -1);
+    assert_true(dataset_cell(&set, 1, 5)->number == 32);
+    assert_true(set.text[4] && !set.text[3] && !set.text[5]);
+    assert_int_equal(dataset_cell(&set, 1, 4)->hash, feature_hash("adam", 4));
+    assert_int_equal(dataset_read(&other, "t.csv", text, strlen(text), &wrong, &err), -ENOENT);
+    dataset_done(&set);
+    dataset_done(&other);
 }
 
 static void test_train_refusals(void **state)
@@ -423,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_train_refusals),
         cmocka_unit_test(test_measures),
         cmocka_unit_test(test_background),
+        cmocka_unit_test(test_command_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

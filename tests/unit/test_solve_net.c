@@ -250,7 +250,7 @@ static void test_cost_is_the_definition(void **state)
 static double optimum(const struct bed *bed)
 {
     uint32_t place[TASKS] = { 0 }, tasks = bed->problem.task_count, nodes = bed->map.nodes, at;
-    double best = INFINITY;
+    double best = (double)INFINITY;
 
     do {
         double value = gga_objective(&bed->problem, place, bed->work);
