@@ -130,6 +130,10 @@ static const struct opt drain_opts[] = {
     OPTS_END,
 };
 
+static const struct opt restore_opts[] = { { "state", 0, "DIR", "where musterd is to keep its state", "Restoring" },
+                                           OPTS_COMMON,
+                                           OPTS_END };
+
 static const struct command vc_verbs[] = {
     { .name = "set",
       .summary = "Changes the policy of a virtual cluster",
@@ -277,6 +281,20 @@ static const struct command cluster_verbs[] = {
       .usage = "[OPTION...]",
       .opts = show_opts,
       .run = cmd_cluster_status },
+    { .name = "backup",
+      .summary = "Copies the state of the controller into a file, while all goes on",
+      .usage = "FILE",
+      .opts = common_opts,
+      .least = 1,
+      .most = 1,
+      .run = cmd_cluster_store },
+    { .name = "restore",
+      .summary = "Makes the state of a new controller from such a file",
+      .usage = "FILE --state DIR",
+      .opts = restore_opts,
+      .least = 1,
+      .most = 1,
+      .run = cmd_cluster_store },
     { 0 },
 };
 

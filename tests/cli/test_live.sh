@@ -106,6 +106,8 @@ accepts 'paused' sh -c "'$muster' submit --wrap true 2>&1 | grep -q SchedulerPau
 accepts 'go on' "$muster" sched resume
 accepts 'another policy' "$muster" sched policy srsf
 exits 'a shell in a new job' 5 sh -c "echo 'exit 5' | '$muster' shell -G 1"
+accepts 'a backup' "$muster" cluster backup "$scratch/backup"
+accepts 'is restored' "$muster" cluster restore "$scratch/backup" --state "$scratch/second"
 token=$("$muster" token new --expires 1h 2>/dev/null)
 accepts 'login' sh -c "echo $token | '$muster' login $MUSTER_URL --name here"
 prints 'whose context is used' '*  here  '"$MUSTER_URL"'  yes' "$muster" context --no-header
