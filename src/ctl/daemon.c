@@ -113,9 +113,9 @@ static int conf_load(struct daemon *daemon, struct error *err)
 
     conf_init(conf);
     if (options->dev) {
-        conf->node_timeout = 3 * USEC_SEC;
+        conf->node_timeout = 10 * USEC_SEC; /* laptops are busy */
         conf->beat = USEC_SEC;
-        conf->lease = 30 * USEC_SEC;
+        conf->lease = 60 * USEC_SEC;
         conf->conns_address_max = conf->conns_max;
     }
     if (options->config)

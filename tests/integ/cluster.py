@@ -144,10 +144,10 @@ class Musterd:
     def post(self, path, body=None, **more):
         return self.ask("POST", path, body, **more)
 
-    def wait_nodes(self, count, seconds=30):
+    def wait_nodes(self, count, seconds=60):
         return self.until(lambda: sum(n["connected"] for n in self.get("/nodes").json["items"]) >= count, seconds)
 
-    def until(self, condition, seconds=20):
+    def until(self, condition, seconds=40):
         end = time.time() + seconds
         while time.time() < end:
             if condition():
@@ -158,7 +158,7 @@ class Musterd:
     def state(self, job):
         return self.get("/jobs/%d" % job).json["state"]
 
-    def wait_state(self, job, states, seconds=20):
+    def wait_state(self, job, states, seconds=40):
         states = (states,) if isinstance(states, str) else states
         return self.until(lambda: self.state(job) in states, seconds)
 

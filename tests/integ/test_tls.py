@@ -43,7 +43,7 @@ class Lab:
 
     def configure(self, more):
         with open(self.etc + "/conf.d/10-test.yaml", "w") as f:
-            f.write('listen: ["127.0.0.1:%d", %s]\nlease: {time: 10s, node_timeout: 2s, beat: 500ms}\n%s' %
+            f.write('listen: ["127.0.0.1:%d", %s]\nlease: {time: 30s, node_timeout: 10s, beat: 500ms}\n%s' %
                     (self.port, self.sock, more))
 
     def start(self):
