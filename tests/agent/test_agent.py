@@ -692,7 +692,10 @@ def run(function, flags, options):
         if agent.process.poll() is None:
             agent.kill()
         for pid in shepherds(agent):
-            os.kill(pid, signal.SIGKILL)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         remains(controller)
         controller.close()
         time.sleep(0.05)
