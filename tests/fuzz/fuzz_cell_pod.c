@@ -26,6 +26,16 @@ static uint32_t type_find(const void *context, const char *text, size_t length)
     return (uint32_t)length;
 }
 
+/* Cells instead of devices: this pod is in the tree, and parents come before children. */
+static void check_tree(const struct hived_spec *spec)
+{
+    CHECK(spec->tree_count <= HIVED_GROUPS_MAX && spec->tree_pod < spec->tree_count);
+    CHECK(spec->tree[spec->tree_pod].pods > 0 && spec->tree[spec->tree_pod].cells > 0);
+    CHECK(spec->tree[0].parent == CELL_NONE);
+    for (uint32_t i = 1; i < spec->tree_count; i++)
+        CHECK(spec->tree[i].parent < i);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct hived_namer namer = { NULL, name, name, node_find, type_find };
@@ -38,8 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (r < 0)
         fuzz_check_error(r, &err);
-    else
+    else if (spec.tree_count == 0)
         CHECK(spec.member_count > 0 && spec.leaves > 0);
+    else
+        check_tree(&spec);
     if (hived_bind_read(&namer, input.data, input.size, &places, &bind, &err) == 0) {
         uint32_t leaves = 0;
 
