@@ -2,6 +2,7 @@
 /* output_csv.c - one line a job. See output.h; columns: docs/report.md. */
 #include <inttypes.h>
 
+#include "model/promise.h"
 #include "model/trace.h"
 #include "sim/metrics.h"
 #include "sim/output.h"
@@ -38,7 +39,7 @@ static void put_header(FILE *out)
           out);
     for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         fprintf(out, ",wait_%s_seconds", reason_name((enum reason)reason));
-    fputc('\n', out);
+    fputs(",promise_seconds,offer_seconds,breach\n", out);
 }
 
 static void put_id(FILE *out, const struct trace *trace, int64_t id)
@@ -84,6 +85,8 @@ void output_jobs_csv(FILE *out, const struct run_result *run, const struct trace
         fprintf(out, ",%u,%u", job->nodes, job->locality);
         for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
             put_span(out, job->waited[reason]);
-        fputc('\n', out);
+        put_instant(out, job->promise ? job->promise : -1);
+        put_instant(out, job->offer && job->offer != USEC_NEVER ? job->offer : -1);
+        fprintf(out, ",%s\n", job->breach ? breach_name((enum breach)job->breach) : "");
     }
 }
