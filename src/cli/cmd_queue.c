@@ -132,6 +132,8 @@ static int scope_put(const struct command_args *args, struct client *client, str
 
 static int queue_once(const struct command_args *args, struct client *client)
 {
+    const char *form = args_value(args, "output");
+    bool whole = args_has(args, "json") || (form && (strcmp(form, "json") == 0 || strcmp(form, "yaml") == 0));
     CLEANUP_BUF struct buf path = BUF_INIT(4000);
     struct problem problem;
     struct listing table;
@@ -140,6 +142,12 @@ static int queue_once(const struct command_args *args, struct client *client)
 
     buf_printf(&path, "/jobs?eta=%d", args_has(args, "eta") ? 1 : 0);
     filters_put(args, &path);
+    if (!whole) /* what the columns show, and no more: ten thousand jobs are megabytes otherwise */
+        buf_printf(&path,
+                   "&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
+                   "limit_seconds,reason,nodelist,start_time%s%s",
+                   args_has(args, "eta") ? ",eta" : "",
+                   form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");
     r = scope_put(args, client, &path, &problem);
     if (r == 0)
         r = client_list(client, path.data, &items, &problem);
