@@ -91,6 +91,8 @@ void render_gpu(const struct scene *scene, struct json_write *json, const struct
 void render_gpu_summary(const struct scene *scene, struct json_write *json);
 void render_vc(const struct scene *scene, struct json_write *json, uint32_t vc, const char *kind);
 
+/* Policy of virtual clusters that name none. */
+const char *policy_now(const struct server *server);
 const char *vc_name(const struct scene *scene, uint32_t vc);
 const char *user_name(const struct scene *scene, uint32_t user);
 const char *node_name(const struct scene *scene, uint32_t node);

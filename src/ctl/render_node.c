@@ -244,6 +244,13 @@ static void put_by_sku(const struct scene *scene, struct json_write *json, const
     json_write_close(json);
 }
 
+const char *policy_now(const struct server *server)
+{
+    const char *name = json_string_value(json_object_get(ctl_settings(drive_ctl(server->drive)), "policy"));
+
+    return name ? name : server->conf->policy;
+}
+
 void render_vc(const struct scene *scene, struct json_write *json, uint32_t number, const char *kind)
 {
     const struct vc *vc = core_vc(scene->core, number);
@@ -273,7 +280,7 @@ void render_vc(const struct scene *scene, struct json_write *json, uint32_t numb
     }
     json_write_text(json, "name", vc_name(scene, number));
     json_write_text(json, "policy",
-                    spec->policy == NAME_NONE ? scene->server->conf->policy
+                    spec->policy == NAME_NONE ? policy_now(scene->server)
                                               : names_get(&scene->cluster->names, spec->policy));
     put_by_sku(scene, json, "guarantee", vc->quota);
     put_by_sku(scene, json, "used", vc->used);

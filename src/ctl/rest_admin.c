@@ -317,7 +317,7 @@ void rest_scheduler_get(struct request *request)
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Scheduler");
     json_write_bool(&json, "paused", scene.book->paused);
-    json_write_text(&json, "policy", server->conf->policy);
+    json_write_text(&json, "policy", policy_now(server));
     json_write_u64(&json, "seq", ctl_seq(ctl));
     json_write_i64(&json, "waiting", scene.core ? core_waiting(scene.core) : 0);
     json_write_i64(&json, "running", scene.core ? core_running(scene.core) : 0);
@@ -346,10 +346,28 @@ static void offered_scheduler(struct request *request, const struct entry_result
         rest_scheduler_get(request);
 }
 
+/* Another policy, of one virtual cluster or of those that name none. All else stays as it is configured. */
+static void policy_offer(struct request *request, const char *policy, const char *vc)
+{
+    struct server *server = request_server(request);
+    json_t *settings = json_deep_copy(ctl_settings(drive_ctl(server->drive)));
+    json_t *vcs = json_object_get(settings, "vcs"), *one = vc ? json_object_get(vcs, vc) : NULL;
+
+    if (!settings)
+        settings = json_object();
+    if (vc && !one && (json_object_size(vcs) > 0 || strcmp(vc, "default") != 0)) {
+        reply_problem(request, 404, "NoSuchVc", NULL, "no virtual cluster %.60s", vc);
+        json_decref(settings);
+        return;
+    }
+    (void)json_object_set_new(one ? one : settings, "policy", json_string(policy));
+    request_offer(request, ENTRY_CONFIG, settings, offered_scheduler);
+}
+
 void rest_scheduler_patch(struct request *request)
 {
     static const char *const keys[] = { "paused", "policy", "vc", NULL };
-    json_t *body = request_object(request, keys), *paused, *entry;
+    json_t *body = request_object(request, keys), *paused;
     const char *policy, *vc;
 
     if (!body)
@@ -362,10 +380,7 @@ void rest_scheduler_patch(struct request *request)
                       json_pack("{s:b, s:s}", "paused", json_is_true(paused), "by", request->who.user),
                       offered_scheduler);
     } else if (policy && policy_find(policy)) {
-        entry =
-            vc ? json_pack("{s:{s:{s:s}}, s:s, s:b}", "vcs", vc, "policy", policy, "by", request->who.user, "merge", 1)
-               : json_pack("{s:s, s:s, s:b}", "policy", policy, "by", request->who.user, "merge", 1);
-        request_offer(request, ENTRY_CONFIG, entry, offered_scheduler);
+        policy_offer(request, policy, vc);
     } else {
         reply_problem(request, 400, "BadRequest", "GET /api/v1/scheduler lists the policies",
                       policy ? "policy: there is no '%.40s'" : "expected paused or policy", policy ? policy : "");
@@ -407,7 +422,7 @@ void rest_config_get(struct request *request)
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Config");
     json_write_text(&json, "cluster", server->conf->cluster);
-    json_write_text(&json, "policy", server->conf->policy);
+    json_write_text(&json, "policy", policy_now(server));
     json_write_i64(&json, "lease_seconds", server->conf->lease / USEC_SEC);
     json_write_i64(&json, "node_timeout_seconds", server->conf->node_timeout / USEC_SEC);
     json_write_array(&json, "vcs");

@@ -168,7 +168,17 @@ def nodes(m):
     ok(m.get("/jobs/%d" % job).json["reason"]["code"] == "SchedulerPaused", "says so", m.get("/jobs/%d" % job))
     ok(m.ask("PATCH", "/scheduler", {"paused": False}).status == 200 and m.wait_state(job, "COMPLETED"), "and goes on")
     a = m.ask("PATCH", "/scheduler", {"policy": "srsf"})
-    ok(a.status == 200, "another policy while it runs", a)
+    ok(a.status == 200 and a.json["policy"] == "srsf", "another policy while it runs", a)
+    ok(m.get("/vcs/default").json["policy"] == "srsf", "which its virtual cluster has", m.get("/vcs/default"))
+    a = m.ask("PUT", "/config", {"vcs": {"a": {"quota": {"H100": 8}}, "b": {"quota": {"H100": 8}, "policy": "las"}}})
+    ok(a.status == 200 and [v["name"] for v in a.json["vcs"]] == ["a", "b"], "virtual clusters while it runs", a)
+    a = m.ask("PATCH", "/scheduler", {"policy": "fifo", "vc": "b"})
+    ok(a.status == 200 and m.get("/vcs/b").json["policy"] == "fifo" and len(m.get("/vcs").json["items"]) == 2,
+       "a policy of one of them", m.get("/vcs"))
+    ok(m.ask("PATCH", "/scheduler", {"policy": "fifo", "vc": "c"}).status == 404, "of one that there is not")
+    job = m.post("/jobs", {"run": "true", "gpus": 1, "vc": "b"})
+    ok(job.status == 201 and m.wait_state(job.json["id"], "COMPLETED"), "jobs run there", job)
+    ok(m.post("/jobs", {"run": "true", "gpus": 1, "vc": "c"}).status in (404, 422), "not where there is none")
     ok(m.ask("PATCH", "/scheduler", {"policy": "magic"}).status == 400, "one that there is not")
 
 
