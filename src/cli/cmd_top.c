@@ -29,10 +29,10 @@ struct top {
 
 static struct node_past *past_of(struct top *top, const char *name)
 {
-    for (size_t i = 0; i < top->past_count; i++)
+    for (size_t i = 0; top->past && i < top->past_count; i++)
         if (strcmp(top->past[i].name, name) == 0)
             return &top->past[i];
-    if (top->past_count == NODES_SHOWN)
+    if (!top->past || top->past_count == NODES_SHOWN)
         return NULL;
     (void)snprintf(top->past[top->past_count].name, sizeof(top->past[0].name), "%.60s", name);
     return &top->past[top->past_count++];

@@ -26,7 +26,7 @@ int client_array(struct client *client, int64_t id, json_t **ret_jobs, struct pr
 
         buf_text(&path, "/jobs?all=1&ids=");
         for (int64_t k = 1; k <= BATCH; k++)
-            buf_printf(&path, "%s%lld", k > 1 ? "," : "", (long long)(id + at + k));
+            buf_printf(&path, "%s%lld", k > 1 ? "," : "", (long long)id + at + k);
         r = client_list(client, path.data, &items, problem);
         more = json_array_size(items) > 0;
         json_array_foreach(items, i, job)

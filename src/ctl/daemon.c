@@ -48,7 +48,7 @@ void notify_send(const char *text)
 
     if (!path || !*path || strlen(path) >= sizeof(address.sun_path))
         return;
-    (void)strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     if (path[0] == '@')
         address.sun_path[0] = '\0';
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

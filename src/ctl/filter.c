@@ -16,7 +16,7 @@ int filter_state(struct job_filter *filter, const char *text)
 
     if (strlen(text) >= sizeof(copy))
         return -EINVAL;
-    (void)strcpy(copy, text);
+    memcpy(copy, text, strlen(text) + 1);
     for (char *save = NULL, *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
         int phase = phase_find(word);
 

@@ -8,8 +8,8 @@
  * level 1  up to it: anywhere, servers with the fewest free GPUs first, so that the emptier ones stay whole
  * level 2  no skew told: together if that is possible now, else anywhere
  *
- * Where the skew comes from (the job, the sizes of its tensors or messages, how it was measured to take being spread) is
- * the driver's affair. Left out: the refitting of the limit.
+ * Where the skew comes from (the job, the sizes of its tensors or messages, how it was measured to take being spread)
+ * is the driver's affair. Left out: the refitting of the limit.
  */
 #include <errno.h>
 

@@ -45,5 +45,11 @@ enum trace_column {
         COLUMN_COUNT
 };
 
-enum { FAIL_TIMES_ALL = 255, RETRIES_MAX = 255, MEMORY_MIB_MAX = 1 << 24, BATCH_MAX = 1 << 30, BANDWIDTH_MAX = 1 << 20 };
+enum {
+    FAIL_TIMES_ALL = 255,
+    RETRIES_MAX = 255,
+    MEMORY_MIB_MAX = 1 << 24,
+    BATCH_MAX = 1 << 30,
+    BANDWIDTH_MAX = 1 << 20
+};
 #define ITERATIONS_MAX ((int64_t)1000000000000000)

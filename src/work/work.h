@@ -3,8 +3,8 @@
 /* work.h - carries out what a core asks to have computed (model/solve.h): one solver a kind.
  *
  * Not pure: a solver may allocate, call libraries that do, and use threads where their number does not show. But it is
- * a function of its request: no clock, no chance, so that a simulation repeats itself and a daemon may compute an answer
- * anew that was lost. A driver may call it on any thread, one call at a time.
+ * a function of its request: no clock, no chance, so that a simulation repeats itself and a daemon may compute an
+ * answer anew that was lost. A driver may call it on any thread, one call at a time.
  */
 #include <stdint.h>
 

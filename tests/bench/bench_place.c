@@ -15,8 +15,9 @@
 enum { SIZES = 6, ROUNDS = 20000 };
 
 static const uint32_t nodes[SIZES] = { 16, 64, 256, 1024, 4096, 16384 };
-static const char *const places[] = { "count", "consolidate", "spread", "random", "topology", "yarn", "levels",
-                                      "liquid" };
+static const char *const places[] = {
+    "count", "consolidate", "spread", "random", "topology", "yarn", "levels", "liquid"
+};
 
 static struct core *core_of(uint32_t count, const char *place, struct cluster_spec *cluster)
 {

@@ -143,8 +143,8 @@ static void check_answer(const struct core *core, const struct place_ops *place,
 /* Those that wait for no shape find a place whenever enough GPUs are free, and only then. */
 static bool never_waits(const struct place_ops *place)
 {
-    return place == &place_count || place == &place_spread || place == &place_random ||
-           place == &place_topology || place == &place_pack || place == &place_liquid;
+    return place == &place_count || place == &place_spread || place == &place_random || place == &place_topology ||
+           place == &place_pack || place == &place_liquid;
 }
 
 static void answers_can_be_had(void **state)
@@ -174,7 +174,8 @@ static void answers_can_be_had(void **state)
             for (int32_t need = 1; need <= (int32_t)total; need++) {
                 struct place_request request = { .gpus = need,
                                                  .share = MGPU_ONE,
-                                                 .servers = (uint32_t)(need > 1 ? rng_below(&rng, 3) % (uint64_t)need : 0),
+                                                 .servers =
+                                                     (uint32_t)(need > 1 ? rng_below(&rng, 3) % (uint64_t)need : 0),
                                                  .level = (uint8_t)rng_below(&rng, 3) };
                 struct place_ctx ctx = core->vcs[0].place;
                 static const int64_t no_params[PARAMS_MAX];

@@ -221,7 +221,8 @@ static void files_refused(void **state)
             "c.yaml:2:18: quota: there are several GPU types; expected {SKU: GPUS, ...}\n  vcs: {a: {quota: 20}}\n"
             "                   ^");
     refused(YAML, "nodes: {gpus: 8}\nvcs: {a: {quota: 2, borrow: some}}\n",
-            "c.yaml:2:29: borrow: expected none, all, a number of GPUs, or a share such as 50%\n  vcs: {a: {quota: 2, borrow: some}}\n"
+            "c.yaml:2:29: borrow: expected none, all, a number of GPUs, or a share such as 50%\n  vcs: {a: {quota: 2, "
+            "borrow: some}}\n"
             "                              ^");
     refused(YAML, "racks:\n- {name: a, nodes: {gpus: 8}}\n- {name: a, nodes: {gpus: 8}}\n",
             "c.yaml:3:10: two racks are called 'a'\n  - {name: a, nodes: {gpus: 8}}\n           ^");
