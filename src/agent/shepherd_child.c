@@ -18,12 +18,15 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/child.h"
 #include "agent/shepherd.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+
+enum { GROUPS_MAX = 256 };
 
 static _Noreturn void child_fail(int status, char blame, const char *format, ...)
 {
@@ -37,17 +40,23 @@ static _Noreturn void child_fail(int status, char blame, const char *format, ...
     _exit(126);
 }
 
+/* By the bare system calls: the C library's would change all threads of the process, and after a bare clone it still
+ * believes in those of the parent and waits for them. */
 int child_become(const json_t *plan)
 {
     uid_t uid = (uid_t)util_i64(plan, "uid", 0);
-    gid_t gid = (gid_t)util_i64(plan, "gid", 0);
+    gid_t gid = (gid_t)util_i64(plan, "gid", 0), groups[GROUPS_MAX];
     const char *user = util_text(plan, "user");
+    int count = GROUPS_MAX;
 
     if (!util_flag(plan, "switch"))
         return 0;
-    if (user ? initgroups(user, gid) < 0 : setgroups(1, &gid) < 0)
-        return -errno;
-    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+    if (!user || getgrouplist(user, gid, groups, &count) < 0) {
+        groups[0] = gid;
+        count = 1;
+    }
+    if (syscall(SYS_setgroups, (size_t)count, groups) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+        syscall(SYS_setresuid, uid, uid, uid) < 0)
         return -errno;
     return 0;
 }
