@@ -234,10 +234,9 @@ void instant_put(struct buf *out, usec_t at)
     of_year = days - (365 * of_era + of_era / 4 - of_era / 100);
     month = (5 * of_year + 2) / 153;
     year = of_era + era * 400 + (month >= 10);
-    buf_printf(out, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld.%06lldZ", (long long)year,
-               (long long)(month < 10 ? month + 3 : month - 9), (long long)(of_year - (153 * month + 2) / 5 + 1),
-               (long long)(rest / USEC_HOUR), (long long)(rest / USEC_MIN % 60), (long long)(rest / USEC_SEC % 60),
-               (long long)(rest % USEC_SEC));
+    buf_printf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)(month < 10 ? month + 3 : month - 9),
+               (int)(of_year - (153 * month + 2) / 5 + 1), (int)(rest / USEC_HOUR), (int)(rest / USEC_MIN % 60),
+               (int)(rest / USEC_SEC % 60), (int)(rest % USEC_SEC));
 }
 
 int size_parse_bytes(const char *text, size_t length, uint64_t *ret_bytes)

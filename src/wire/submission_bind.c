@@ -270,6 +270,8 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
     if (r < 0)
         return r;
     sizes_find(&fit);
+    if (fit.node_gpus < 1)
+        return never(&fit, "Infeasible.Sku", "muster gpus tells what there is", "no node has %s", type_name(&fit));
     spec.sku_mask = s->gpu_selector ? fit.mask : 0;
     spec.time_limit = spec.estimate = s->time;
     spec.priority = (int16_t)s->priority;

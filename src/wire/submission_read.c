@@ -180,7 +180,7 @@ int reader_list(struct submission_reader *rd, json_t *value, size_t max, char **
 
 int read_text(struct submission_reader *rd, const struct submission_key *key, json_t *value)
 {
-    const char *text;
+    const char *text = "";
     char number[64], *copy;
     int r = reader_text(rd, value, key->max ? (size_t)key->max : SUBMISSION_TEXT_MAX, number, &text);
 
