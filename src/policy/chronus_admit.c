@@ -240,12 +240,12 @@ static bool try_promise(struct planner_ctx *ctx, struct plan *plan, uint32_t job
     const struct job *j = view_job(ctx->view, job);
 
     for (int p = 0; p < j->spec.deadline_count; p++)
-        for (uint16_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
+        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
             struct wish wish;
 
             if (!allowed(ctx, j, sku))
                 continue;
-            wish = wish_of(ctx, j, sku);
+            wish = wish_of(ctx, j, (uint16_t)sku);
             wish.due = j->spec.deadlines[p].at;
             spare(ctx, j, &wish);
             if (wish.due > view_now(ctx->view) && try_deadline(ctx, plan, job, &wish))

@@ -371,9 +371,9 @@ void mss_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
         chronus_become(plan, ctx, job, STATUS_BEST_EFFORT);
         return;
     }
-    for (uint16_t sku = 0; curve && sku < view_sku_count(ctx->view); sku++)
+    for (uint32_t sku = 0; curve && sku < view_sku_count(ctx->view); sku++)
         if (mask >> sku & 1) {
-            curve->sku = sku;
+            curve->sku = (uint16_t)sku;
             if (admit_on(ctx, plan, curve))
                 return;
         }

@@ -528,12 +528,13 @@ int32_t plan_problem(struct planner_ctx *ctx, const struct wish *wish, uint16_t 
             return -1; /* planned with parts of leases: not for a solver of whole ones */
         leases = last > leases ? (int32_t)last : leases;
         c->problem_task[count] = extra ? UINT32_MAX : i;
-        c->problem[count++] = (struct lease_task){ .id = count,
-                                                   .size = extra ? wish->size : t->size,
-                                                   .need = (int32_t)need,
-                                                   .steps = 1,
-                                                   .last = { (int32_t)last },
-                                                   .value = { 10 } };
+        c->problem[count] = (struct lease_task){ .id = count,
+                                                 .size = extra ? wish->size : t->size,
+                                                 .need = (int32_t)need,
+                                                 .steps = 1,
+                                                 .last = { (int32_t)last },
+                                                 .value = { 10 } };
+        count++;
     }
     for (int32_t l = 0; l < leases; l++)
         c->room[l] = c->capacity[sku];

@@ -258,9 +258,11 @@ int room_measure(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
     int r = -EBUSY;
 
     count_held(ctx);
-    for (uint16_t sku = 0; r < 0 && sku < view_sku_count(ctx->view); sku++)
+    for (uint32_t sku = 0; r < 0 && sku < view_sku_count(ctx->view); sku++)
         if (mask >> sku & 1) {
-            struct task task = { .job = job, .sku = sku, .size = lease_round_up(j->spec.gpus, (int32_t)c->unit[sku]) };
+            struct task task = { .job = job,
+                                 .sku = (uint16_t)sku,
+                                 .size = lease_round_up(j->spec.gpus, (int32_t)c->unit[sku]) };
 
             r = start(ctx, plan, &task);
         }
