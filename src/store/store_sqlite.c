@@ -24,8 +24,8 @@ static const char *const statements[S_COUNT] = {
     [S_BATCH] = "INSERT INTO log(seq, data) VALUES(?, ?)",
     [S_DROP] = "DELETE FROM log WHERE seq <= ?",
     [S_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot(one, seq, data) VALUES(1, ?, ?)",
-    [S_JOB] = "INSERT OR REPLACE INTO history(id, submit, ended, user, vc, state, name, gpu_seconds, json) "
-              "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_JOB] = ("INSERT OR REPLACE INTO history(id, submit, ended, user, vc, state, name, gpu_seconds, json) "
+               "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"),
     [S_GET] = "SELECT id, submit, ended, user, vc, state, name, gpu_seconds, json FROM history WHERE id = ?",
 };
 
