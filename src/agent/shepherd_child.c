@@ -28,6 +28,8 @@
 
 enum { GROUPS_MAX = 256 };
 
+static _Noreturn void child_fail(int status, char blame, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 static _Noreturn void child_fail(int status, char blame, const char *format, ...)
 {
     char text[CAUSE_MAX] = { blame };

@@ -348,10 +348,10 @@ static void print_measures(const struct arguments *args, const struct measure *m
     for (uint32_t t = 0; t < args->target_count; t++) {
         printf("%-16s %8llu", args->target_list[t], (unsigned long long)measures[t].rows);
         for (int g = 0; g < GUESS_COUNT; g++)
-            if (isnan(measures[t].mape[g]))
+            if (isnan(measures[t].error_mean[g]))
                 printf(" %10s", "-");
             else
-                printf(" %9.1f%%", 100 * measures[t].mape[g]);
+                printf(" %9.1f%%", 100 * measures[t].error_mean[g]);
         printf(" %8.1f%%\n", 100 * measures[t].covered);
     }
 }

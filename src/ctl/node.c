@@ -263,6 +263,7 @@ void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result 
 
     if (node_check(ctl, entry, ret) < 0)
         return;
+    assert(node || entry->kind == ENTRY_JOIN);
     switch ((int)entry->kind) {
     case ENTRY_JOIN:
         apply_join(ctl, entry->body, ret);
@@ -279,7 +280,8 @@ void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result 
         }
         break;
     case ENTRY_REPORT:
-        apply_report(ctl, node, entry->body);
+        if (node)
+            apply_report(ctl, node, entry->body);
         break;
     case ENTRY_DRAIN:
     case ENTRY_UNDRAIN:

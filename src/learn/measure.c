@@ -214,7 +214,7 @@ static void sum_up(struct run *run)
                     e[count++] = e[i];
                 }
             qsort(e, count, sizeof(*e), float_before);
-            m->mape[g] = count ? sum / count : (double)NAN;
+            m->error_mean[g] = count ? sum / count : (double)NAN;
             m->median_ape[g] = count ? (double)e[(count - 1) / 2] : (double)NAN;
         }
     }

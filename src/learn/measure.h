@@ -29,7 +29,7 @@ struct measure_request {
 };
 
 struct measure {
-    double mape[GUESS_COUNT]; /* mean of |guess - truth| / truth over rows whose truth is not 0; NAN: not told */
+    double error_mean[GUESS_COUNT]; /* mean of |guess - truth| / truth over rows whose truth is not 0; NAN: not told */
     double median_ape[GUESS_COUNT];
     double covered; /* truths inside the forest's 80 % interval */
     uint64_t rows;

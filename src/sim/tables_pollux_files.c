@@ -77,6 +77,7 @@ static int walk_model(const char *dir, struct pollux_file *file, pollux_file_fn 
         if (r > 0)
             r = fn(arg, file, err);
     }
+    file->path = file->type = NULL; /* ours, and gone with us */
     names_done(&files);
     return r;
 }

@@ -20,12 +20,15 @@ enum { SCHEMA_VERSION = 1, CHECKPOINT_PAGES = 4000, PATH_SIZE = 4096 };
 
 enum statement { S_BATCH, S_DROP, S_SNAPSHOT, S_JOB, S_GET, S_COUNT };
 
+static const char insert_job[] =
+    "INSERT OR REPLACE INTO history(id, submit, ended, user, vc, state, name, gpu_seconds, json) "
+    "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
 static const char *const statements[S_COUNT] = {
     [S_BATCH] = "INSERT INTO log(seq, data) VALUES(?, ?)",
     [S_DROP] = "DELETE FROM log WHERE seq <= ?",
     [S_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot(one, seq, data) VALUES(1, ?, ?)",
-    [S_JOB] = ("INSERT OR REPLACE INTO history(id, submit, ended, user, vc, state, name, gpu_seconds, json) "
-               "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+    [S_JOB] = insert_job,
     [S_GET] = "SELECT id, submit, ended, user, vc, state, name, gpu_seconds, json FROM history WHERE id = ?",
 };
 

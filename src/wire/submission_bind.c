@@ -141,7 +141,7 @@ static int shape_find(struct fit *fit, struct jobspec *spec)
         if (!fit->one_size)
             return invalid(fit, "name the type of GPU: its nodes are all alike", "exclusive: nodes differ in size");
         if (nodes == 0)
-            nodes = nodes_max = (int32_t)((gpus + fit->node_gpus - 1) / fit->node_gpus);
+            nodes = nodes_max = (int32_t)((gpus + fit->node_gpus - 1) / (fit->node_gpus ? fit->node_gpus : 1));
         gpus = gpus_max = fit->node_gpus;
         per_node = true;
     }
@@ -179,7 +179,7 @@ static int node_check(const struct fit *fit, const struct jobspec *spec)
     uint64_t memory = s->memory;
 
     if (fit->per_node > fit->node_gpus) {
-        int32_t nodes = (spec->gpus + fit->node_gpus - 1) / fit->node_gpus;
+        int32_t nodes = (spec->gpus + fit->node_gpus - 1) / (fit->node_gpus ? fit->node_gpus : 1);
 
         (void)snprintf(hint, sizeof(hint), "use -N%d --gpus-per-node=%s", nodes,
                        gpus_text(fit, (spec->gpus + nodes - 1) / nodes, text));

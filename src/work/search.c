@@ -108,7 +108,8 @@ static int run(struct search *s, uint32_t *ret_place, struct search_answer *answ
         return error_set(err, -ENOSPC, "no plan has a place for all of %u jobs", p->job_count);
     run_epochs(s, answer);
     (void)best_of(s, &place);
-    memcpy(ret_place, place, p->task_count * sizeof(*ret_place));
+    if (place)
+        memcpy(ret_place, place, p->task_count * sizeof(*ret_place));
     return 0;
 }
 

@@ -327,7 +327,7 @@ def main():
             ok(meter.count > 100 and not meter.bad, "an honest client is answered all the while", meter.bad[:3])
             too_many(m)
             job = m.post("/jobs", {"run": "echo fine", "gpus": 1})
-            ok(job.status == 201 and m.wait_state(job.json["id"], "COMPLETED"), "and jobs run", job)
+            ok(job.status == 201 and m.wait_state(job.json["id"], "COMPLETED", 120), "and jobs run", job)
             status = m.stop()
             ok(status == 0, "stops cleanly", (status, m.stderr()[-2000:]))
     done()

@@ -370,9 +370,9 @@ static void test_measures(void **state)
     read_table(&set, 400, 3);
     assert_int_equal(measure_run(&set, &q, m, &err), 0);
     assert_int_equal(m[0].rows, 400);
-    assert_true(m[0].mape[GUESS_FOREST] < m[0].mape[GUESS_REQUEST]);
-    assert_true(m[0].mape[GUESS_FOREST] < m[0].mape[GUESS_USER]);
-    assert_true(isnan(m[1].mape[GUESS_REQUEST]));
+    assert_true(m[0].error_mean[GUESS_FOREST] < m[0].error_mean[GUESS_REQUEST]);
+    assert_true(m[0].error_mean[GUESS_FOREST] < m[0].error_mean[GUESS_USER]);
+    assert_true(isnan(m[1].error_mean[GUESS_REQUEST]));
     q.folds = 0;
     q.holdout = 0.25;
     assert_int_equal(measure_run(&set, &q, m, &err), 0);
