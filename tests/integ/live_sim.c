@@ -105,7 +105,7 @@ static void host_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, c
 
 static void append(void **to, size_t *count, size_t *capacity, const void *from, size_t more, size_t size)
 {
-    if (mem_grow(to, capacity, *count + more, (size_t)1 << 28, size) < 0)
+    if (mem_grow(to, capacity, *count + more + 1, (size_t)1 << 28, size) < 0) /* never without memory */
         abort();
     if (more)
         memcpy((char *)*to + *count * size, from, more * size);

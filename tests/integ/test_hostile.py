@@ -181,7 +181,9 @@ def no_reader(m):
     after = rss(m)
     for s in conns:
         s.close()
-    ok(after - before < 200 << 10, "who reads nothing is cut off; memory grows by less than 200 MiB",
+    # Sanitizers keep what was given back for a while, to see who still uses it.
+    limit = 600 if os.environ.get("MUSTER_SANITIZED") else 200
+    ok(after - before < limit << 10, "who reads nothing is cut off; memory grows by less than %d MiB" % limit,
        (before, after))
 
 
