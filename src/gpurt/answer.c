@@ -47,7 +47,7 @@ static int32_t slowdown_of(const struct node *node, const struct client *c)
 {
     for (int i = 0; i < PAGE_GPUS; i++)
         if (c->arena[i] >= 0 && node->gpu[c->arena[i]].rg == c->pid)
-            return node->gpu[c->arena[i]].slowdown;
+            return node->gpu[c->arena[i]].loop.slowdown;
     return -1;
 }
 

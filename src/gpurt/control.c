@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.c - the loop that writes gates, slices and leases into the pages.
  *
- * A pair forms when a guaranteed and an opportunistic job hold contexts on one GPU. First the neighbours stay closed
- * while twenty steps of the guaranteed job are measured; then they harvest its gaps, and each period (500 ms or eight
- * steps, whichever is longer) the controller moves their share. The baseline is taken again every five minutes.
+ * A pair forms when a guaranteed and an opportunistic job hold contexts on one GPU. What its neighbours then have of
+ * the guaranteed job's gaps is decided in coord/pair.h, which is told its steps here; the simulator runs the same code.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -13,11 +12,8 @@
 #include "gpurt/node.h"
 #include "shim/admit.h"
 
+#define USEC 1000ULL
 #define MSEC 1000000ULL
-#define PERIOD_NS (500 * MSEC)
-#define PERIOD_STEPS 8u
-#define BASELINE_NS (10000 * MSEC)
-#define REBASELINE_NS (300000 * MSEC)
 #define SLICE_RG_US 10000u
 #define SLICE_OT_US 200u
 #define COMMAND_NS (2000 * MSEC)
@@ -100,52 +96,15 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg)
 
         if (r->tier >= TIER_TIME || r->wall_us == 0)
             continue;
-        if (gpu->baselining) {
-            if (baseline_add(&gpu->baseline, r->launches, r->wall_us))
-                gpu->baselining = false;
-        } else if (gpu->steps < BASELINE_PERIOD_STEPS) {
-            gpu->launches[gpu->steps] = r->launches;
-            gpu->wall_us[gpu->steps++] = r->wall_us;
-        }
+        pair_step(&gpu->loop, r->launches, r->wall_us);
     }
 }
 
-static void pair_begin(struct gpu_arena *gpu, struct client *rg, uint32_t eps, uint64_t now)
+static void pair_form(struct gpu_arena *gpu, struct client *rg, uint32_t eps, uint64_t now)
 {
     gpu->pair = rg->pid;
-    gpu->pair_since_ns = gpu->period_since_ns = gpu->baseline_at_ns = now;
-    gpu->baselining = true;
-    gpu->steps = 0;
-    gpu->slowdown = -1;
     rg->step_read = rg->page->step.seq;
-    baseline_reset(&gpu->baseline);
-    share_init(&gpu->share, rg->page->step.tier >= TIER_PERIOD ? 2 * eps : eps);
-}
-
-/* Returns the share neighbours have now; 0 = closed. */
-static uint32_t pair_turn(struct gpu_arena *gpu, struct client *rg, uint64_t now)
-{
-    steps_read(gpu, rg);
-    if (gpu->baselining) {
-        if (now - gpu->baseline_at_ns < BASELINE_NS)
-            return 0;
-        gpu->baselining = false; /* no steps to be seen: the gate's own rule has to do */
-    }
-    if (now - gpu->baseline_at_ns > REBASELINE_NS) {
-        gpu->baselining = true;
-        gpu->baseline_at_ns = now;
-        baseline_reset(&gpu->baseline);
-        return 0;
-    }
-    if (share_paused(&gpu->share, now / MSEC))
-        return 0;
-    if (now - gpu->period_since_ns < PERIOD_NS ||
-        (gpu->steps < PERIOD_STEPS && now - gpu->period_since_ns < 20 * PERIOD_NS))
-        return gpu->share.u;
-    gpu->period_since_ns = now;
-    gpu->slowdown = baseline_slowdown(&gpu->baseline, gpu->launches, gpu->wall_us, gpu->steps);
-    gpu->steps = 0;
-    return share_period(&gpu->share, gpu->slowdown < 0 ? 0 : (uint32_t)gpu->slowdown, now / MSEC);
+    pair_begin(&gpu->loop, PAIR_GAPS, rg->page->step.tier >= TIER_PERIOD ? 2 * eps : eps, (usec_t)(now / USEC));
 }
 
 static void neighbour_turn(struct client *ot, bool paired, uint32_t u)
@@ -222,10 +181,12 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
         if (!neighbours)
             gpu->pair = 0;
         else if (gpu->pair != rg->pid)
-            pair_begin(gpu, rg, node->eps, now);
+            pair_form(gpu, rg, node->eps, now);
         slice_tell(rg, neighbours ? SLICE_RG_US : 0);
-        if (neighbours)
-            u = pair_turn(gpu, rg, now);
+        if (neighbours) {
+            steps_read(gpu, rg);
+            u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
+        }
     }
     __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
     turns_rotate(node, index, rg ? neighbours : 0, now);

@@ -170,7 +170,7 @@ static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
     g->arena->size = sizeof(struct arena);
     memcpy(g->uuid, uuid, 16);
     g->total_bytes = total;
-    g->slowdown = -1;
+    g->loop.slowdown = -1;
     g->used = true;
     return at;
 }

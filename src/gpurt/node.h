@@ -10,8 +10,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "gpurt/baseline.h"
-#include "gpurt/share.h"
+#include "coord/pair.h"
 #include "shim/page.h"
 
 #define NODE_CLIENTS 512
@@ -66,12 +65,8 @@ struct gpu_arena {
     int fd, fd_readonly;
     struct arena *arena;
     pid_t rg, pair; /* the guaranteed job; the one the baseline is of */
-    struct baseline baseline;
-    struct share share;
-    uint64_t period_since_ns, pair_since_ns, baseline_at_ns, turn_since_ns;
-    uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
-    bool baselining;
-    int32_t slowdown; /* of the last period, -1 unknown */
+    struct pair loop;
+    uint64_t turn_since_ns;
 };
 
 /* A tool that waits for an order to be carried out. */

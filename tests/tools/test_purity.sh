@@ -28,6 +28,9 @@ END
 library cell <<'END'
 int cell_x;
 END
+library coord <<'END'
+int coord_x;
+END
 library solve <<'END'
 double exp(double); double fit(double x) { return exp(x); }
 END

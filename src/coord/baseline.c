@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* baseline.c - buckets of undisturbed steps and their medians. */
-#include "gpurt/baseline.h"
+#include "coord/baseline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static int by_value(const void *a, const void *b)
+/* A few dozen values at most, and no qsort: that one may allocate. */
+static void sort(int64_t *values, size_t count)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    for (size_t i = 1; i < count; i++) {
+        int64_t value = values[i];
+        size_t at = i;
 
-    return (x > y) - (x < y);
+        for (; at > 0 && values[at - 1] > value; at--)
+            values[at] = values[at - 1];
+        values[at] = value;
+    }
 }
 
 void baseline_reset(struct baseline *baseline)
@@ -29,18 +34,18 @@ static int bucket_find(const struct baseline *baseline, uint32_t launches)
     return -1;
 }
 
-bool baseline_add(struct baseline *baseline, uint32_t launches, uint32_t wall_us)
+uint32_t baseline_add(struct baseline *baseline, uint32_t launches, uint32_t wall_us)
 {
     int i = bucket_find(baseline, launches);
 
     if (i < 0) {
         if (baseline->buckets == BASELINE_BUCKETS)
-            return false;
+            return 0;
         i = (int)baseline->buckets++;
         baseline->bucket[i].launches = launches;
     }
     baseline->bucket[i].wall_us[baseline->bucket[i].count++ % BASELINE_SAMPLES] = wall_us;
-    return baseline->bucket[i].count >= BASELINE_SAMPLES;
+    return baseline->bucket[i].count;
 }
 
 uint32_t baseline_of(const struct baseline *baseline, uint32_t launches)
@@ -54,7 +59,7 @@ uint32_t baseline_of(const struct baseline *baseline, uint32_t launches)
     n = baseline->bucket[i].count < BASELINE_SAMPLES ? baseline->bucket[i].count : BASELINE_SAMPLES;
     for (uint32_t k = 0; k < n; k++)
         sorted[k] = baseline->bucket[i].wall_us[k];
-    qsort(sorted, n, sizeof(sorted[0]), by_value);
+    sort(sorted, n);
     return (uint32_t)sorted[n / 2];
 }
 
@@ -72,6 +77,6 @@ int32_t baseline_slowdown(const struct baseline *baseline, const uint32_t *launc
     }
     if (n == 0)
         return -1;
-    qsort(over, n, sizeof(over[0]), by_value);
+    sort(over, n);
     return over[n / 2] > 0 ? (int32_t)over[n / 2] : 0;
 }

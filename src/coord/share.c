@@ -5,7 +5,7 @@
  *
  * Below 25 after a cut the neighbour is paused, 30 s first and twice as long each time up to 600 s.
  */
-#include "gpurt/share.h"
+#include "coord/share.h"
 
 void share_init(struct share *share, uint32_t eps)
 {

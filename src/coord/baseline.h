@@ -5,7 +5,6 @@
  * Steps are put into buckets 2 % wide by their launches, so that batches of other lengths and evaluation phases do not
  * look like interference. Pure.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +22,8 @@ struct baseline {
 };
 
 void baseline_reset(struct baseline *baseline);
-/* A step measured without neighbours. True once its bucket is full. */
-bool baseline_add(struct baseline *baseline, uint32_t launches, uint32_t wall_us);
+/* A step measured without neighbours. Returns how many its bucket has now; 0 when there is no room for its kind. */
+uint32_t baseline_add(struct baseline *baseline, uint32_t launches, uint32_t wall_us);
 /* Median of the bucket; 0 when no bucket fits. */
 uint32_t baseline_of(const struct baseline *baseline, uint32_t launches);
 
