@@ -47,6 +47,9 @@ struct task {
     struct loop_timer *timer;
     uint16_t *cpus; /* owned; its own */
     uint32_t cpu_count;
+    int64_t cpu_was; /* processor time at the last beat */
+    usec_t cpu_at;
+    uint8_t busy; /* percent of a processor since the beat before */
 };
 
 struct agent {

@@ -115,6 +115,28 @@ static bool ours(const struct agent *agent, pid_t pid)
            strcmp(value + strlen(value) - length, tail) == 0;
 }
 
+/* An emulated GPU is as busy as the process that was given it keeps a processor, or wholly where that is emulated too.
+ */
+static void sample_emulate(const struct agent *agent, uint32_t index, struct gpu_sample *sample)
+{
+    uint8_t util = 0;
+
+    for (const struct task *task = agent->tasks; task; task = task->next) {
+        const struct launch_node *here = task->holding && task->state == TASK_RUNNING && task->launch.order &&
+                                                 task->id.rank < task->launch.node_count
+                                             ? &task->launch.nodes[task->id.rank]
+                                             : NULL;
+        uint8_t busy = task->emulated ? 97 : task->busy;
+
+        for (uint32_t i = 0; here && i < here->gpu_count; i++)
+            if (here->gpus[i] == index && busy > util)
+                util = busy;
+    }
+    sample->util = util;
+    sample->power_w += util * 6u;
+    sample->temp = (uint8_t)(sample->temp + util / 3);
+}
+
 static json_t *sample_of(const struct agent *agent, uint32_t index)
 {
     struct gpu_sample sample = { 0 };
@@ -123,6 +145,8 @@ static json_t *sample_of(const struct agent *agent, uint32_t index)
 
     if (agent->gpus->ops->sample(agent->gpus, index, &sample) < 0)
         return json_object();
+    if (agent->gpus->fake)
+        sample_emulate(agent, index, &sample);
     for (uint32_t i = 0; i < sample.pid_count && !foreign; i++)
         if (!ours(agent, sample.pids[i]))
             foreign = sample.pids[i];
@@ -175,24 +199,36 @@ void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, 
         *ret_memory += procs_memory(pids[i]);
 }
 
+/* How much of a processor it had since the last beat, in percent; 100 at most. */
+static void task_busy(struct task *task, int64_t cpu)
+{
+    usec_t now = clock_boot(), span = now - task->cpu_at;
+    int64_t percent = task->cpu_at && span > 0 && cpu > task->cpu_was ? (cpu - task->cpu_was) * 100 / span : 0;
+
+    task->busy = percent > 100 ? 100 : (uint8_t)percent;
+    task->cpu_was = cpu;
+    task->cpu_at = now;
+}
+
 json_t *agent_beat(struct agent *agent)
 {
     json_t *gpus = json_array(), *tasks = json_array();
     double load[1] = { 0 };
 
-    for (uint32_t i = 0; i < agent->gpus->count; i++)
-        (void)json_array_append_new(gpus, sample_of(agent, i));
-    for (const struct task *task = agent->tasks; task; task = task->next) {
+    for (struct task *task = agent->tasks; task; task = task->next) {
         int64_t cpu, memory;
         int pids;
 
         if (task_over(task) || task->waiting)
             continue;
         task_usage(task, &cpu, &memory, &pids);
+        task_busy(task, cpu);
         (void)json_array_append_new(tasks, json_pack("{sI,sI,sI,sI,sI}", "job", (json_int_t)task->id.job, "attempt",
                                                      (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank,
                                                      "cpu", (json_int_t)cpu, "memory", (json_int_t)memory));
     }
+    for (uint32_t i = 0; i < agent->gpus->count; i++)
+        (void)json_array_append_new(gpus, sample_of(agent, i));
     (void)getloadavg(load, 1);
     return json_pack("{ss,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "load", load[0], "gpus", gpus,
                      "tasks", tasks);

@@ -222,21 +222,32 @@ static const char *instant_arg(const struct command_args *args, const char *name
     return args_value(args, name);
 }
 
-/* Whatever columns the report has: texts to the left, numbers to the right. */
+/* Hours with as many decimals as tell something. */
+static void hours_add(struct listing *table, int64_t seconds)
+{
+    listing_addf(table, seconds < 36000 ? "%.2f" : "%.1f", (double)seconds / 3600.0);
+}
+
 int cmd_report(struct command_args *args)
 {
-    static struct column columns[TABLE_COLUMNS_MAX];
-    static char headers[TABLE_COLUMNS_MAX][48];
-    const char *kind = args->word_count ? args->words[0] : "users", *key;
+    static const struct column columns[] = {
+        { "KEY", false, false, false, false },        { "JOBS", true, false, false, false },
+        { "FAILED", true, false, false, false },      { "GPU-HOURS", true, false, false, false },
+        { "PREEMPTIONS", true, false, false, false }, { "LOST-GPU-HOURS", true, false, false, false },
+        { "MEAN-WAIT", true, false, false, false },
+    };
+    static const char *const kinds[] = { "users", "vcs", "accounts", "skus", "jobs", "nodes" };
+    const char *kind = args->word_count ? args->words[0] : "users";
     struct listing table;
-    json_t *items = NULL, *item, *value;
-    char path[512], *from = NULL, *to = NULL;
-    size_t i, count = 0;
+    json_t *items = NULL, *item;
+    char path[512], text[FMT_MAX], *from = NULL, *to = NULL;
+    size_t i = 0;
     int r;
 
-    if (strcmp(kind, "users") != 0 && strcmp(kind, "vcs") != 0 && strcmp(kind, "jobs") != 0 &&
-        strcmp(kind, "nodes") != 0)
-        return args_wrong(args, "'%.40s': expected users, vcs, jobs or nodes", kind);
+    while (i < 6 && strcmp(kinds[i], kind) != 0)
+        i++;
+    if (i == 6)
+        return args_wrong(args, "'%.40s': expected users, vcs, accounts, skus, jobs or nodes", kind);
     from = client_quote(instant_arg(args, "start") ? instant_arg(args, "start") : "");
     to = client_quote(instant_arg(args, "end") ? instant_arg(args, "end") : "");
     (void)snprintf(path, sizeof(path), "/reports/%s?%s%s%s%s", kind, from && *from ? "from=" : "", from ? from : "",
@@ -246,33 +257,18 @@ int cmd_report(struct command_args *args)
     r = list_get(args, path, &items);
     if (r)
         return r;
-    json_object_foreach(json_array_get(items, 0), key, value)
-    {
-        if (count == TABLE_COLUMNS_MAX || json_is_object(value) || json_is_array(value))
-            continue;
-        (void)snprintf(headers[count], sizeof(headers[0]), "%s", key);
-        for (char *c = headers[count]; *c; c++)
-            *c = (char)(*c == '_' ? '-' : *c >= 'a' && *c <= 'z' ? *c - 32 : *c);
-        columns[count] = (struct column){ headers[count], json_is_number(value), false, false, false };
-        count++;
-    }
-    listing_init(&table, columns, count);
+    listing_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     json_array_foreach(items, i, item)
     {
-        size_t c = 0;
+        json_t *wait = json_object_get(item, "mean_wait_seconds");
 
-        json_object_foreach(json_array_get(items, 0), key, value)
-        {
-            json_t *cell = json_object_get(item, key);
-
-            if (c == count || json_is_object(value) || json_is_array(value))
-                continue;
-            if (json_is_number(cell))
-                listing_addf(&table, "%.10g", json_number_value(cell));
-            else
-                listing_add(&table, json_string_value(cell));
-            c++;
-        }
+        listing_add(&table, *fmt_text(item, "key") ? fmt_text(item, "key") : "-");
+        listing_addf(&table, "%lld", (long long)fmt_i64(item, "jobs"));
+        listing_addf(&table, "%lld", (long long)fmt_i64(item, "failed"));
+        hours_add(&table, fmt_i64(item, "gpu_seconds"));
+        listing_addf(&table, "%lld", (long long)fmt_i64(item, "preemptions"));
+        hours_add(&table, fmt_i64(item, "lost_gpu_seconds"));
+        listing_add(&table, json_is_number(wait) ? fmt_seconds((int64_t)json_number_value(wait), text) : "-");
     }
     r = listing_show(&table, args, "Report", items);
     listing_done(&table);

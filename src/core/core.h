@@ -17,6 +17,7 @@
 #include "model/event.h"
 
 struct core;
+struct cells;
 
 struct core_limits {
     uint32_t jobs;   /* that wait or run at one time */
@@ -56,6 +57,8 @@ usec_t core_next_wake(const struct core *core);
 const struct job *core_job(const struct core *core, uint32_t index);
 uint32_t core_job_top(const struct core *core); /* jobs have numbers below it */
 const struct ledger *core_ledger(const struct core *core);
+/* What is owed, in shape; NULL: quotas are counts. */
+const struct cells *core_cells(const struct core *core);
 const struct vc *core_vc(const struct core *core, uint32_t index);
 uint32_t core_vc_count(const struct core *core);
 usec_t core_now(const struct core *core);

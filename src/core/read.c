@@ -20,6 +20,11 @@ const struct ledger *core_ledger(const struct core *core)
     return &core->ledger;
 }
 
+const struct cells *core_cells(const struct core *core)
+{
+    return core->cells;
+}
+
 const struct vc *core_vc(const struct core *core, uint32_t index)
 {
     assert(index < core->vc_count);

@@ -324,6 +324,25 @@ void attempt_close(struct ctl *ctl, struct book_job *job)
     job->gpu_usec += svc_of((int64_t)gpus * job->wants.share, attempt->ran);
 }
 
+/* Something outside of it ended the attempt: what that cost, and for whose sake. */
+void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause)
+{
+    const struct book_attempt *attempt = attempt_now(job);
+    usec_t kept = job->last_ckpt > attempt->started ? job->last_ckpt : attempt->started;
+    bool saved = attempt->exit == 85; /* it says so itself */
+    int64_t gpus = 0, lost;
+
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        gpus += attempt->tasks[t].gpu_count;
+    lost = attempt->started && !saved && attempt->ended > kept ? svc_of(gpus * job->wants.share, attempt->ended - kept)
+                                                               : 0;
+    job->lost_usec += lost;
+    ctl_event(ctl, "job.preempted", job, NULL,
+              json_pack("{s:s, s:o, s:f, s:s}", "cause", cause, "by",
+                        attempt->stop_by ? json_integer(attempt->stop_by) : json_null(), "lost_gpu_seconds",
+                        (double)lost / 1e6, "step", saved ? "checkpoint" : "requeue"));
+}
+
 /* Why it left: because it was told to, where some task says so (one that ended by itself while the order was on its way
  * did not), or because an agent kept its time limit before the order came. "" = by itself. */
 static const char *left_why(const struct book_attempt *attempt)
@@ -352,6 +371,8 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
     job->suspended_by_user = false;
+    if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0)
+        attempt_note_loss(ctl, job, kind);
     if (attempt->moves) {
         int r = attempt_new(ctl, job);
 

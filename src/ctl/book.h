@@ -113,7 +113,8 @@ struct book_job {
     usec_t said_progress; /* by the last report; PROGRESS_OWN */
     int64_t said_rate;    /* parts per million of its nominal speed */
     usec_t last_ckpt;
-    int64_t gpu_usec; /* GPU time used in all attempts */
+    int64_t gpu_usec;  /* GPU time used in all attempts */
+    int64_t lost_usec; /* of it, what a stop from outside threw away: since its start or last checkpoint */
     uint32_t preemptions, failures;
     int exit, signal;                 /* of the last attempt */
     char end_text[128];               /* why it ended, in words */

@@ -24,6 +24,7 @@
 #include "ctl/forecast.h"
 #include "ctl/links.h"
 #include "ctl/stats.h"
+#include "ctl/watch.h"
 #include "io/log.h"
 
 enum { QUEUE_BYTES_MAX = 32 << 20 };
@@ -186,7 +187,7 @@ static int parts_make(struct daemon *daemon, struct error *err)
     server->stats = mem_zalloc(1, sizeof(*server->stats));
     if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
-        http_server_new(server->loop, &http, &server->http) < 0)
+        watch_new(server, &server->watch) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -398,11 +399,13 @@ static void daemon_end(struct daemon *daemon)
     fake_free(daemon->fake);
     loop_timer_free(daemon->stop_timer);
     loop_timer_free(server->wake);
+    watch_stop(server->watch);
     drive_free(take(server->drive));
     feed_stop(server->feed);
     links_stop(server->links);
     loop_free(server->loop); /* connections close in here */
     forecast_free(server->forecast);
+    watch_free(server->watch);
     feed_free(server->feed);
     links_free(server->links);
     store_close(server->store);

@@ -61,6 +61,7 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
     if (attempt && !attempt->ended) {
         attempt_close(ctl, job);
         attempt->phase = PHASE_JOB_NODE_FAIL;
+        attempt_note_loss(ctl, job, "node");
         for (uint32_t t = 0; t < attempt->task_count; t++) {
             struct book_task *task = &attempt->tasks[t];
 
@@ -125,6 +126,23 @@ static void effect_solve(struct ctl *ctl, const struct effect *effect, const str
     mem_free(answer.words);
 }
 
+/* Who is to have the first of its GPUs that somebody else was given: the job it makes room for; 0 = nobody in
+ * particular (a drain, a turn that is over). */
+static int64_t taker_of(const struct ctl *ctl, const struct book_job *job)
+{
+    const struct ledger *ledger = ctl_ledger(ctl);
+
+    for (uint32_t s = core_job(ctl->core, job->slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        for (uint32_t o = ledger->gpus[ledger->shares[s].gpu].shares; o != SHARE_NONE;
+             o = ledger->shares[o].next_of_gpu) {
+            const struct share *other = &ledger->shares[o];
+
+            if (other->job != job->slot && !other->leaving && !other->off && other->role == ROLE_OWNER)
+                return core_job(ctl->core, other->job)->spec.id;
+        }
+    return 0;
+}
+
 /* Why it waits, as the decision has it; who made it leave. */
 static void note_decision(struct ctl *ctl, const struct decision *d)
 {
@@ -141,7 +159,7 @@ static void note_decision(struct ctl *ctl, const struct decision *d)
         job->version++;
     } else if (d->kind == DECISION_STOP || d->kind == DECISION_SUSPEND) {
         job->preemptions++;
-        job->stop_by = d->needs;
+        job->stop_by = taker_of(ctl, job);
     } else if (d->kind == DECISION_START) {
         job->reason = REASON_NONE;
     }

@@ -8,6 +8,7 @@
 #include "ctl/feed.h"
 #include "ctl/links.h"
 #include "ctl/stats.h"
+#include "ctl/watch.h"
 #include "io/log.h"
 
 static usec_t host_now(void *arg)
@@ -82,6 +83,8 @@ static void host_event(void *arg, const struct ctl_event *event)
         server->stats->events++;
         job_count(server, event);
     }
+    if (server->watch && server->drive)
+        watch_event(server->watch, event);
     if (server->feed)
         feed_event(server->feed, event);
     log_debug("event", "kind", event->kind, "job", LOG_I64(event->job), "node", event->node ? event->node : "");

@@ -79,6 +79,7 @@ void effect_all(struct ctl *ctl, const struct outbox *out);
 int attempt_new(struct ctl *ctl, struct book_job *job);
 void attempt_launch(struct ctl *ctl, struct book_job *job);
 void attempt_close(struct ctl *ctl, struct book_job *job);
+void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 void attempt_resume(struct ctl *ctl, struct book_job *job);
 void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64_t by, usec_t grace);
 void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);

@@ -55,6 +55,17 @@ json_t *record_attempt(const struct ctl *ctl, const struct book_attempt *attempt
                      attempt->stop_by ? json_integer(attempt->stop_by) : json_null(), "tasks", tasks);
 }
 
+/* Of the nodes it last ran on. */
+static json_t *record_type(const struct ctl *ctl, const struct book_job *job)
+{
+    const struct book_attempt *attempt = job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
+    const json_t *sku = NULL;
+
+    if (attempt && attempt->task_count && attempt->tasks[0].node < ctl->book.node_count)
+        sku = json_object_get(ctl->book.nodes[attempt->tasks[0].node].inventory, "sku");
+    return json_is_string(sku) ? json_string(json_string_value(sku)) : json_null();
+}
+
 json_t *record_job(const struct ctl *ctl, const struct book_job *job)
 {
     const char *vc =
@@ -72,6 +83,9 @@ json_t *record_job(const struct ctl *ctl, const struct book_job *job)
                                   ? json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index)
                                   : json_null());
     (void)json_object_set_new(out, "gpus", json_integer(job->wants.gpus));
+    (void)json_object_set_new(out, "gpu_share", json_integer(job->wants.share));
+    (void)json_object_set_new(out, "gpu_type", record_type(ctl, job));
+    (void)json_object_set_new(out, "lost_gpu_seconds", json_integer(job->lost_usec / USEC_SEC));
     (void)json_object_set_new(out, "submit_time", record_time(job->submit));
     (void)json_object_set_new(out, "eligible_time", record_time(job->eligible));
     (void)json_object_set_new(out, "start_time", record_time(job->last_start));

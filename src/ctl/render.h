@@ -66,6 +66,8 @@ struct scene {
 };
 
 void scene_fill(struct scene *scene, const struct request *request);
+/* The same for nobody in particular: who may see everything. */
+void scene_of(struct scene *scene, struct server *server);
 /* "a,b" to bits; -EINVAL, answered. */
 int scene_fields(struct scene *scene, struct request *request, uint64_t standard);
 
@@ -86,6 +88,24 @@ struct node_use {
 };
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret);
 const char *node_state(const struct book_node *node, const struct node_use *use);
+/* Number of its type; UINT32_MAX: none that is known. */
+uint32_t node_sku(const struct scene *scene, const struct book_node *node);
+/* Whether a job holds any part of the GPU. */
+bool gpu_in_use(const struct scene *scene, const struct book_node *node, uint32_t index);
+const char *gpu_state_text(const struct scene *scene, const struct book_node *node, uint32_t index);
+/* Whole GPUs of the type that nobody holds or keeps, on nodes that are up. */
+uint32_t largest_gang(const struct scene *scene, uint32_t sku);
+
+/* What a virtual cluster has, all types together, in thousandths. */
+struct vc_sum {
+    int64_t guaranteed, used, borrowed, lent, oppo;
+    int64_t limit; /* -1 = none */
+    int64_t pending_gpus, pending_jobs, running_jobs;
+};
+void vc_sum(const struct scene *scene, uint32_t vc, struct vc_sum *ret);
+/* What others use of its guarantee of one type: guests and borrowers use what nobody is owed first; the rest is lent by
+ * those that leave some of theirs idle, in proportion. */
+int64_t vc_lent(const struct scene *scene, uint32_t vc, uint32_t sku);
 void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole);
 void render_gpu(const struct scene *scene, struct json_write *json, const struct book_node *node, uint32_t index);
 void render_gpu_summary(const struct scene *scene, struct json_write *json);

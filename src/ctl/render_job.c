@@ -17,9 +17,9 @@ static const char *const field_names[JOB_FIELD_COUNT] = {
 #undef X
 };
 
-void scene_fill(struct scene *scene, const struct request *request)
+void scene_of(struct scene *scene, struct server *server)
 {
-    struct server *server = request_server(request);
+    static const struct principal everybody = { .role = ROLE_ADMIN, .via = "self" };
     struct ctl *ctl = drive_ctl(server->drive);
 
     *scene = (struct scene){
@@ -27,10 +27,16 @@ void scene_fill(struct scene *scene, const struct request *request)
         .book = ctl_book(ctl),
         .cluster = ctl_cluster(ctl),
         .core = ctl_core(ctl),
-        .who = &request->who,
+        .who = &everybody,
         .now = server->conf->virtual_time ? ctl_now(ctl) : clock_now(),
         .fields = JOB_FIELDS_ALL,
     };
+}
+
+void scene_fill(struct scene *scene, const struct request *request)
+{
+    scene_of(scene, request_server(request));
+    scene->who = &request->who;
 }
 
 int scene_fields(struct scene *scene, struct request *request, uint64_t standard)

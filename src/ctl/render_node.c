@@ -40,6 +40,36 @@ static enum gpu_state gpu_state_of(const struct scene *scene, const struct book_
     return in_core && in_core->reserved_for != JOB_NONE ? GPU_RESERVED : GPU_FREE;
 }
 
+bool gpu_in_use(const struct scene *scene, const struct book_node *node, uint32_t index)
+{
+    enum gpu_state state = gpu_state_of(scene, node, index);
+
+    return state == GPU_USED || state == GPU_SHARED;
+}
+
+const char *gpu_state_text(const struct scene *scene, const struct book_node *node, uint32_t index)
+{
+    return gpu_states[gpu_state_of(scene, node, index)];
+}
+
+uint32_t node_sku(const struct scene *scene, const struct book_node *node)
+{
+    const char *type = json_string_value(json_object_get(node->inventory, "sku"));
+
+    for (uint32_t s = 0; type && s < scene->cluster->sku_count; s++)
+        if (strcmp(type, names_get(&scene->cluster->names, scene->cluster->skus[s].name)) == 0)
+            return s;
+    return UINT32_MAX;
+}
+
+uint32_t largest_gang(const struct scene *scene, uint32_t sku)
+{
+    const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
+
+    return topo && sku < topo->sku_count && topo->sku_pools[sku] != POOL_NONE ? topo->pools[topo->sku_pools[sku]].free
+                                                                              : 0;
+}
+
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret)
 {
     *ret = (struct node_use){ .total = node->gpu_count };
@@ -218,7 +248,7 @@ void render_gpu_summary(const struct scene *scene, struct json_write *json)
         json_write_i64(json, "free", use.free);
         json_write_i64(json, "down", use.down);
         json_write_i64(json, "biggest_node", use.biggest_node);
-        json_write_i64(json, "biggest_gang", use.free);
+        json_write_i64(json, "biggest_gang", largest_gang(scene, sku));
         json_write_object(json, "vcs");
         for (uint32_t v = 0; scene->core && v < core_vc_count(scene->core); v++) {
             const struct vc *vc = core_vc(scene->core, v);
@@ -251,28 +281,61 @@ const char *policy_now(const struct server *server)
     return name ? name : server->conf->policy;
 }
 
-void render_vc(const struct scene *scene, struct json_write *json, uint32_t number, const char *kind)
+int64_t vc_lent(const struct scene *scene, uint32_t number, uint32_t sku)
+{
+    const struct ledger *ledger = core_ledger(scene->core);
+    int64_t owed = 0, idle = 0, taken = 0, own = 0, total = 0;
+
+    for (uint32_t v = 0; v < core_vc_count(scene->core); v++) {
+        const struct vc *vc = core_vc(scene->core, v);
+        int64_t left = vc->quota[sku] > vc->used[sku] ? vc->quota[sku] - vc->used[sku] : 0;
+
+        owed += vc->quota[sku];
+        idle += left;
+        taken += vc->guest[sku] + (vc->used[sku] > vc->quota[sku] ? vc->used[sku] - vc->quota[sku] : 0);
+        if (v == number)
+            own = left;
+    }
+    if (ledger->topo.sku_pools[sku] != POOL_NONE)
+        total = (int64_t)ledger->topo.pools[ledger->topo.sku_pools[sku]].total * MGPU_ONE;
+    taken -= total > owed ? total - owed : 0;
+    taken = taken < idle ? taken : idle;
+    return taken > 0 && idle > 0 ? muldiv_floor(taken, own, idle) : 0;
+}
+
+void vc_sum(const struct scene *scene, uint32_t number, struct vc_sum *ret)
 {
     const struct vc *vc = core_vc(scene->core, number);
-    const struct vc_spec *spec = &scene->cluster->vcs[number];
-    int64_t pending_gpus = 0, pending = 0, running = 0, quota = 0, used = 0;
 
+    *ret = (struct vc_sum){ .borrowed = vc->borrowed };
     for (size_t i = 0; i < scene->book->live_count; i++) {
         const struct book_job *job = scene->book->live[i];
 
         if (job->vc != number)
             continue;
         if (job->phase == PHASE_JOB_PENDING) {
-            pending++;
-            pending_gpus += job->wants.gpus;
+            ret->pending_jobs++;
+            ret->pending_gpus += job->wants.gpus;
         } else {
-            running++;
+            ret->running_jobs++;
         }
     }
     for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++) {
-        quota += vc->quota[sku];
-        used += vc->used[sku];
+        ret->guaranteed += vc->quota[sku];
+        ret->used += vc->used[sku];
+        ret->oppo += vc->guest[sku];
+        ret->lent += vc_lent(scene, number, sku);
     }
+    ret->limit = vc->borrow_max < 0 ? -1 : ret->guaranteed + vc->borrow_max;
+}
+
+void render_vc(const struct scene *scene, struct json_write *json, uint32_t number, const char *kind)
+{
+    const struct vc *vc = core_vc(scene->core, number);
+    const struct vc_spec *spec = &scene->cluster->vcs[number];
+    struct vc_sum sum;
+
+    vc_sum(scene, number, &sum);
     json_write_object(json, NULL);
     if (kind) {
         json_write_text(json, "apiVersion", "v1");
@@ -284,15 +347,21 @@ void render_vc(const struct scene *scene, struct json_write *json, uint32_t numb
                                               : names_get(&scene->cluster->names, spec->policy));
     put_by_sku(scene, json, "guarantee", vc->quota);
     put_by_sku(scene, json, "used", vc->used);
-    json_write_double(json, "borrowed", (double)vc->borrowed / MGPU_ONE);
-    json_write_double(json, "lent", used < quota ? (double)(quota - used) / MGPU_ONE : 0.0);
-    json_write_i64(json, "pending_gpus", pending_gpus);
-    json_write_i64(json, "pending_jobs", pending);
-    json_write_i64(json, "running_jobs", running);
+    put_by_sku(scene, json, "opportunistic", vc->guest);
+    json_write_double(json, "borrowed", (double)sum.borrowed / MGPU_ONE);
+    json_write_double(json, "lent", (double)sum.lent / MGPU_ONE);
+    json_write_i64(json, "pending_gpus", sum.pending_gpus);
+    json_write_i64(json, "pending_jobs", sum.pending_jobs);
+    json_write_i64(json, "running_jobs", sum.running_jobs);
     if (vc->borrow_max < 0)
         json_write_null(json, "borrow_max");
     else
         json_write_double(json, "borrow_max", (double)vc->borrow_max / MGPU_ONE);
-    json_write_double(json, "share", quota ? (double)used / (double)quota : 0.0);
+    if (vc->user_max == 0)
+        json_write_null(json, "user_max");
+    else
+        json_write_double(json, "user_max", (double)vc->user_max / MGPU_ONE);
+    json_write_i64(json, "min_runtime_seconds", spec->min_runtime / USEC_SEC);
+    json_write_double(json, "share", sum.guaranteed ? (double)sum.used / (double)sum.guaranteed : 0.0);
     json_write_close(json);
 }

@@ -17,6 +17,9 @@ bool match_check(struct request *request, const struct book_job *job);
 /* The job of the path if the caller may change it; answered otherwise. */
 const struct book_job *request_governed(struct request *request);
 
+/* {name} as a virtual cluster, and the scene; UINT32_MAX: answered. */
+uint32_t request_vc(struct request *request, struct scene *scene);
+
 /* The object of an array. */
 void array_reply(struct request *request, int status, int64_t id);
 /* The body as a submission and its canonical JSON; NULL, answered. */
@@ -64,6 +67,10 @@ void rest_gpus(struct request *request);
 void rest_vcs_list(struct request *request);
 void rest_vc_get(struct request *request);
 void rest_vc_usage(struct request *request);
+void rest_usage(struct request *request);
+void rest_overview(struct request *request);
+void rest_alerts(struct request *request);
+void rest_cells(struct request *request);
 void rest_queue(struct request *request);
 void rest_schedule(struct request *request);
 void rest_history(struct request *request);

@@ -9,6 +9,7 @@
 
 #include "ctl/feed.h"
 #include "ctl/rest.h"
+#include "ctl/watch.h"
 #include "wire/duration.h"
 
 static void etag_put(struct request *request, const struct book_job *job)
@@ -240,39 +241,82 @@ void rest_job_events(struct request *request)
 }
 
 /* What its GPUs do now, by rank. */
+/* What a GPU measured while the attempt had it, oldest first; every n-th look where there are too many. */
+static void looks_put(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt,
+                      const struct book_node *node, uint32_t gpu)
+{
+    const struct gpu_past *past = watch_gpu(scene->server->watch, node, gpu);
+    usec_t end = attempt->ended ? attempt->ended : scene->now;
+
+    json_write_array(json, "series");
+    for (uint32_t i = 0; past && past->looks && i < past->count; i++) {
+        const struct gpu_look *look = gpu_past_at(past, i);
+
+        if (look->at < attempt->started || look->at > end + WATCH_EVERY)
+            continue;
+        json_write_object(json, NULL);
+        put_time(json, "time", look->at);
+        json_write_i64(json, "util", look->util);
+        json_write_i64(json, "memory_used_mib", look->memory_mib);
+        json_write_i64(json, "power_watts", look->power);
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+static void metric_put(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt,
+                       uint32_t rank, uint32_t index)
+{
+    const struct book_task *task = &attempt->tasks[rank];
+    const struct book_node *node = &scene->book->nodes[task->node];
+    const struct book_gpu *gpu = &node->gpus[index];
+
+    json_write_object(json, NULL);
+    json_write_i64(json, "rank", rank);
+    json_write_text(json, "node", node_name(scene, task->node));
+    json_write_i64(json, "gpu", index);
+    if (attempt->ended) { /* others may be there now */
+        json_write_null(json, "util");
+        json_write_null(json, "memory_used_mib");
+        json_write_null(json, "power_watts");
+        json_write_null(json, "temperature_celsius");
+    } else {
+        json_write_i64(json, "util", gpu->util);
+        json_write_i64(json, "memory_used_mib", gpu->memory_mib);
+        json_write_i64(json, "power_watts", gpu->power);
+        json_write_i64(json, "temperature_celsius", gpu->temp);
+    }
+    put_time(json, "time", node->seen);
+    looks_put(scene, json, attempt, node, index);
+    json_write_close(json);
+}
+
 void rest_job_metrics(struct request *request)
 {
+    static const char *const known[] = { "attempt", NULL };
     const struct book_job *job = request_job(request);
     const struct book_attempt *attempt = job ? book_attempt(job) : NULL;
-    struct buf out = BUF_INIT((size_t)32 << 20);
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    int64_t number = attempt ? attempt->number : 0;
     struct json_write json;
     struct scene scene;
 
-    if (!job)
+    if (!job || !query_known(request, known) || query_i64(request, "attempt", 0, UINT32_MAX, &number) < 0)
         return;
-    scene_fill(&scene, request);
-    list_begin(&json, &out, "JobMetricList");
-    for (uint32_t t = 0; attempt && !attempt->ended && t < attempt->task_count; t++) {
-        const struct book_task *task = &attempt->tasks[t];
-        const struct book_node *node = &scene.book->nodes[task->node];
-
-        for (uint16_t g = 0; g < task->gpu_count; g++) {
-            const struct book_gpu *gpu = task->gpus[g] < node->gpu_count ? &node->gpus[task->gpus[g]] : NULL;
-
-            if (!gpu)
-                continue;
-            json_write_object(&json, NULL);
-            json_write_i64(&json, "rank", t);
-            json_write_text(&json, "node", node_name(&scene, task->node));
-            json_write_i64(&json, "gpu", task->gpus[g]);
-            json_write_i64(&json, "util", gpu->util);
-            json_write_i64(&json, "memory_used_mib", gpu->memory_mib);
-            json_write_i64(&json, "power_watts", gpu->power);
-            json_write_i64(&json, "temperature_celsius", gpu->temp);
-            put_time(&json, "time", node->seen);
-            json_write_close(&json);
-        }
+    if (attempt && number >= job->attempt_count) {
+        reply_problem(request, 404, "NotFound", NULL, "job %" PRId64 " has no attempt %" PRId64, job->id, number);
+        return;
     }
-    list_end(&json, NULL);
+    scene_fill(&scene, request);
+    attempt = attempt ? &job->attempts[number] : NULL;
+    list_begin(&json, &out, "JobMetricList");
+    for (uint32_t t = 0; attempt && t < attempt->task_count; t++)
+        for (uint16_t g = 0; g < attempt->tasks[t].gpu_count; g++)
+            if (attempt->tasks[t].gpus[g] < scene.book->nodes[attempt->tasks[t].node].gpu_count)
+                metric_put(&scene, &json, attempt, t, attempt->tasks[t].gpus[g]);
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_i64(&json, "step_seconds", WATCH_EVERY / USEC_SEC);
+    json_write_close(&json);
     reply_buf(request, 200, &out);
 }

@@ -197,7 +197,7 @@ void rest_vcs_list(struct request *request)
 }
 
 /* Number of the virtual cluster of the path; UINT32_MAX, answered. */
-static uint32_t request_vc(struct request *request, struct scene *scene)
+uint32_t request_vc(struct request *request, struct scene *scene)
 {
     scene_fill(scene, request);
     for (uint32_t i = 0; scene->core && i < core_vc_count(scene->core); i++)
@@ -218,43 +218,5 @@ void rest_vc_get(struct request *request)
         return;
     json_write_init(&json, &out, false);
     render_vc(&scene, &json, vc, "Vc");
-    reply_buf(request, 200, &out);
-}
-
-void rest_vc_usage(struct request *request)
-{
-    struct buf out = BUF_INIT((size_t)8 << 20);
-    struct json_write json;
-    struct scene scene;
-    uint32_t vc = request_vc(request, &scene);
-
-    if (vc == UINT32_MAX)
-        return;
-    list_begin(&json, &out, "VcUsageList");
-    for (uint32_t user = 0; user < scene.book->users.count; user++) {
-        int64_t gpus = 0, running = 0, pending = 0;
-
-        for (size_t i = 0; i < scene.book->live_count; i++) {
-            const struct book_job *job = scene.book->live[i];
-
-            if (job->vc != vc || job->user != user)
-                continue;
-            if (job->phase == PHASE_JOB_PENDING) {
-                pending++;
-            } else {
-                running++;
-                gpus += job->wants.gpus;
-            }
-        }
-        if (running + pending == 0)
-            continue;
-        json_write_object(&json, NULL);
-        json_write_text(&json, "user", user_name(&scene, user));
-        json_write_i64(&json, "gpus", gpus);
-        json_write_i64(&json, "running_jobs", running);
-        json_write_i64(&json, "pending_jobs", pending);
-        json_write_close(&json);
-    }
-    list_end(&json, NULL);
     reply_buf(request, 200, &out);
 }

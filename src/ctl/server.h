@@ -13,6 +13,7 @@ struct feed;
 struct links;
 struct stats;
 struct forecast;
+struct watch;
 
 enum { LISTENERS_MAX = 8 };
 
@@ -29,6 +30,7 @@ struct server {
     struct links *links; /* agents that are connected */
     struct stats *stats;
     struct forecast *forecast;
+    struct watch *watch; /* figures over time */
     struct loop_timer *wake;
     usec_t started;
     bool dev, stopping;

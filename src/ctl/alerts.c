@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alerts.c - see alerts.h. Each kind is a walk over what it speaks of; nothing is kept from one look to the next but
+ * what watch.c keeps. grafana/ has the same as rules over /metrics. */
+#include "ctl/alerts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/ledger.h"
+#include "ctl/links.h"
+#include "ctl/rest.h"
+#include "ctl/watch.h"
+
+enum severity { SEVERITY_CRITICAL, SEVERITY_WARNING, SEVERITY_INFO, SEVERITIES };
+
+static const char *const severities[SEVERITIES] = { "critical", "warning", "info" };
+
+struct alert {
+    enum severity severity;
+    const char *kind, *hint;
+    usec_t since; /* 0 = not known */
+    const char *node, *vc;
+    int gpu; /* -1 = none */
+    const struct book_job *job;
+    char text[256];
+};
+
+/* Alerts of one severity are written as they are found; so the worst come first. */
+struct finding {
+    const struct scene *scene;
+    struct json_write *json;
+    enum severity severity;
+    size_t count;
+};
+
+static void optional_text(struct json_write *json, const char *key, const char *text)
+{
+    if (text)
+        json_write_text(json, key, text);
+    else
+        json_write_null(json, key);
+}
+
+static void found(struct finding *finding, const struct alert *alert)
+{
+    struct json_write *json = finding->json;
+
+    if (alert->severity != finding->severity || finding->count >= ALERTS_MAX)
+        return;
+    finding->count++;
+    json_write_object(json, NULL);
+    json_write_text(json, "kind", alert->kind);
+    json_write_text(json, "severity", severities[alert->severity]);
+    put_time(json, "since", alert->since);
+    json_write_text(json, "text", alert->text);
+    optional_text(json, "hint", alert->hint);
+    optional_text(json, "node", alert->node);
+    if (alert->gpu >= 0)
+        json_write_i64(json, "gpu", alert->gpu);
+    else
+        json_write_null(json, "gpu");
+    optional_text(json, "vc", alert->vc);
+    if (alert->job)
+        json_write_i64(json, "job", alert->job->id);
+    else
+        json_write_null(json, "job");
+    optional_text(json, "user", alert->job ? user_name(finding->scene, alert->job->user) : NULL);
+    json_write_close(json);
+}
+
+static void find_scheduler(struct finding *finding)
+{
+    const struct scene *scene = finding->scene;
+    struct alert alert = { .severity = SEVERITY_WARNING, .kind = "SchedulerPaused", .gpu = -1 };
+
+    if (scene->book->paused) {
+        alert.hint = "muster sched resume";
+        (void)snprintf(alert.text, sizeof(alert.text), "an administrator has paused the scheduler: nothing starts");
+        found(finding, &alert);
+    }
+    if (scene->book->node_count == 0) {
+        alert.kind = "NoNodes";
+        alert.severity = SEVERITY_CRITICAL;
+        alert.hint = "muster-agent join URL TOKEN";
+        (void)snprintf(alert.text, sizeof(alert.text), "no node has joined yet");
+        found(finding, &alert);
+    }
+}
+
+/* The job that holds this GPU. */
+static const struct book_job *holder(const struct scene *scene, uint32_t node, uint32_t gpu)
+{
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_attempt *attempt = book_attempt(scene->book->live[i]);
+
+        for (uint32_t t = 0; attempt && !attempt->ended && t < attempt->task_count; t++)
+            for (uint16_t g = 0; attempt->tasks[t].node == node && g < attempt->tasks[t].gpu_count; g++)
+                if (attempt->tasks[t].gpus[g] == gpu)
+                    return scene->book->live[i];
+    }
+    return NULL;
+}
+
+static void find_gpu(struct finding *finding, const struct book_node *node, uint32_t g, const char *name)
+{
+    const struct book_gpu *gpu = &node->gpus[g];
+    const struct gpu_past *past = watch_gpu(finding->scene->server->watch, node, g);
+    struct alert alert = { .severity = SEVERITY_CRITICAL, .kind = "GpuUnhealthy", .node = name, .gpu = (int)g };
+
+    if (!gpu->ok) {
+        alert.hint = "muster node show NODE; repair it, then muster gpu resume NODE:INDEX";
+        (void)snprintf(alert.text, sizeof(alert.text), "GPU %u of %s is out of order: %s", g, name, gpu->reason);
+        found(finding, &alert);
+    }
+    alert.severity = SEVERITY_WARNING;
+    if (gpu->foreign) {
+        alert.kind = "ForeignUse";
+        alert.hint = "muster node show NODE names the process";
+        (void)snprintf(alert.text, sizeof(alert.text), "GPU %u of %s is used by a process that muster did not start", g,
+                       name);
+        found(finding, &alert);
+    }
+    if (!past || finding->severity != SEVERITY_WARNING)
+        return;
+    if (past->idle_since && finding->scene->now - past->idle_since >= IDLE_AFTER) {
+        alert.kind = "IdleAllocated";
+        alert.since = past->idle_since;
+        alert.job = holder(finding->scene, node->name, g);
+        alert.hint = "ask its owner, or muster cancel JOB";
+        (void)snprintf(alert.text, sizeof(alert.text), "GPU %u of %s is allocated and below 5 %% for %lld minutes", g,
+                       name, (long long)((finding->scene->now - past->idle_since) / USEC_MIN));
+        found(finding, &alert);
+    }
+    if (past->stall_since && finding->scene->now - past->stall_since >= STALL_AFTER) {
+        alert.kind = "Stalled";
+        alert.since = past->stall_since;
+        alert.job = holder(finding->scene, node->name, g);
+        alert.hint = "a collective may hang: muster exec JOB -- py-spy dump, or requeue it";
+        (void)snprintf(alert.text, sizeof(alert.text), "GPU %u of %s is busy and cold for %lld minutes", g, name,
+                       (long long)((finding->scene->now - past->stall_since) / USEC_MIN));
+        found(finding, &alert);
+    }
+}
+
+static void find_nodes(struct finding *finding)
+{
+    const struct book *book = finding->scene->book;
+
+    for (uint32_t n = 0; n < book->node_count; n++) {
+        const struct book_node *node = &book->nodes[n];
+        struct alert alert = { .severity = SEVERITY_CRITICAL, .kind = "NodeSilent", .gpu = -1 };
+
+        alert.node = names_get(&book->node_names, node->name);
+        if (node->forgotten || !node->joined)
+            continue;
+        if (node->lost || node->silent) {
+            alert.since = node->seen;
+            alert.hint = node->lost ? "bring it back, or muster node forget NODE" : "look at its muster-agent";
+            (void)snprintf(alert.text, sizeof(alert.text), "node %s %s", alert.node,
+                           node->lost ? "is lost: its lease ran out" : "is silent");
+            found(finding, &alert);
+        } else if (node->drained) {
+            alert.severity = SEVERITY_INFO;
+            alert.kind = "NodeDrained";
+            alert.hint = "muster node resume NODE";
+            (void)snprintf(alert.text, sizeof(alert.text), "node %s is drained: %s", alert.node, node->drain_reason);
+            found(finding, &alert);
+        }
+        for (uint32_t g = 0; g < node->gpu_count; g++)
+            find_gpu(finding, node, g, alert.node);
+    }
+}
+
+/* Owed and not had: somebody whose request is inside the guarantee has waited for GPUs for a minute. */
+static void find_vcs(struct finding *finding)
+{
+    const struct scene *scene = finding->scene;
+
+    for (uint32_t v = 0; scene->core && v < core_vc_count(scene->core); v++) {
+        struct alert alert = { .severity = SEVERITY_WARNING, .kind = "BelowGuarantee", .gpu = -1 };
+        struct vc_sum sum;
+        int64_t waiting = 0;
+
+        vc_sum(scene, v, &sum);
+        for (size_t i = 0; i < scene->book->live_count; i++) {
+            const struct book_job *job = scene->book->live[i];
+
+            if (job->vc == v && job->phase == PHASE_JOB_PENDING && job->gate == GATE_NONE && job->wants.priority >= 0 &&
+                sum.used + (int64_t)job->wants.gpus * job->wants.share <= sum.guaranteed &&
+                scene->now - job->reason_since >= USEC_MIN &&
+                (job->reason == REASON_INSUFFICIENT_GPUS || job->reason == REASON_FRAGMENTED ||
+                 job->reason == REASON_NODES_UNHEALTHY)) {
+                waiting++;
+                if (!alert.since || job->reason_since < alert.since)
+                    alert.since = job->reason_since;
+            }
+        }
+        if (!waiting)
+            continue;
+        alert.vc = vc_name(scene, v);
+        alert.hint = "muster why JOB says what stands in the way";
+        (void)snprintf(alert.text, sizeof(alert.text), "virtual cluster %s has %g of the %g GPUs it is owed; %lld wait",
+                       alert.vc, (double)sum.used / MGPU_ONE, (double)sum.guaranteed / MGPU_ONE, (long long)waiting);
+        found(finding, &alert);
+    }
+}
+
+void alerts_put(const struct scene *scene, struct json_write *json, const char *key)
+{
+    struct finding finding = { .scene = scene, .json = json };
+
+    json_write_array(json, key);
+    for (int s = 0; s < SEVERITIES; s++) {
+        finding.severity = (enum severity)s;
+        find_scheduler(&finding);
+        find_nodes(&finding);
+        find_vcs(&finding);
+    }
+    json_write_close(json);
+}
+
+void rest_alerts(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "AlertList");
+    alerts_put(&scene, &json, "items");
+    json_write_null(&json, "next");
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}

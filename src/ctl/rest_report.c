@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_report.c - GET /reports/{kind}: totals of a window of time by user, virtual cluster, account, GPU type, name of
+ * job, or node; as JSON or as CSV.
+ *
+ * GPU time is that of attempts, cut at the ends of the window, so that totals of neighbouring windows add up. Jobs that
+ * still run are counted as far as they are. Records of the store are read page by page on the worker.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/record.h"
+#include "ctl/rest.h"
+#include "wire/duration.h"
+
+enum { PAGE_JOBS = 5000, PAGES_MAX = 400, GROUPS_MAX = 100000 };
+
+#define REPORTS(X)                                                                                                     \
+    X(USERS, "users")                                                                                                  \
+    X(VCS, "vcs")                                                                                                      \
+    X(ACCOUNTS, "accounts")                                                                                            \
+    X(SKUS, "skus")                                                                                                    \
+    X(JOBS, "jobs")                                                                                                    \
+    X(NODES, "nodes")
+
+enum report_kind {
+#define X(code, name) REPORT_##code,
+    REPORTS(X)
+#undef X
+        REPORT_COUNT
+};
+
+static const char *const report_names[REPORT_COUNT] = {
+#define X(code, name) [REPORT_##code] = name,
+    REPORTS(X)
+#undef X
+};
+
+struct total {
+    int64_t jobs, failed, preemptions, waited;
+    int64_t gpu_usec, lost_usec, wait_usec;
+};
+
+struct tally {
+    struct request *request;
+    enum report_kind kind;
+    struct store_query query;
+    usec_t from, to;
+    char user[64], vc[64], state[32], name[128];
+    struct names keys;
+    struct total *totals; /* by key */
+    size_t capacity;
+    uint32_t pages;
+    int failure;
+    bool csv;
+};
+
+static void report_free(struct tally *report)
+{
+    names_done(&report->keys);
+    mem_free(report->totals);
+    request_drop(report->request);
+    mem_free(report);
+}
+
+static struct total *total_of(struct tally *report, const char *key)
+{
+    size_t had = report->capacity;
+    uint32_t index;
+    void *block = report->totals;
+    int r = names_put(&report->keys, key, strlen(key), &index);
+
+    if (r == 0)
+        r = mem_grow(&block, &report->capacity, (size_t)index + 1, GROUPS_MAX, sizeof(*report->totals));
+    report->totals = block;
+    if (r < 0) {
+        report->failure = r;
+        return NULL;
+    }
+    if (report->capacity > had)
+        memset(report->totals + had, 0, (report->capacity - had) * sizeof(*report->totals));
+    return &report->totals[index];
+}
+
+static const char *text_of(const json_t *item, const char *key)
+{
+    const char *text = json_string_value(json_object_get(item, key));
+
+    return text ? text : "";
+}
+
+static usec_t time_of(const json_t *item, const char *key)
+{
+    const char *text = text_of(item, key);
+    usec_t at = 0;
+
+    return *text && instant_parse(text, strlen(text), &at) == 0 ? at : 0;
+}
+
+/* GPU time of one task of an attempt inside the window. */
+static int64_t task_time(const struct tally *report, const json_t *item, const json_t *attempt, const json_t *task)
+{
+    usec_t start = time_of(attempt, "start_time"), end = time_of(attempt, "end_time");
+    int64_t share = json_integer_value(json_object_get(item, "gpu_share"));
+
+    end = end ? end : report->to;
+    start = start > report->from ? start : report->from;
+    end = end < report->to ? end : report->to;
+    if (!time_of(attempt, "start_time") || end <= start)
+        return 0;
+    return svc_of((int64_t)json_array_size(json_object_get(task, "gpus")) * (share ? share : MGPU_ONE), end - start);
+}
+
+static void job_add(struct total *total, const json_t *item)
+{
+    const char *state = text_of(item, "state");
+    usec_t first = time_of(json_array_get(json_object_get(item, "attempts"), 0), "start_time");
+
+    total->jobs++;
+    total->failed += strcmp(state, "FAILED") == 0 || strcmp(state, "OUT_OF_MEMORY") == 0 ||
+                     strcmp(state, "TIMEOUT") == 0 || strcmp(state, "NODE_FAIL") == 0;
+    total->preemptions += json_integer_value(json_object_get(item, "preemptions"));
+    total->lost_usec += json_integer_value(json_object_get(item, "lost_gpu_seconds")) * USEC_SEC;
+    if (first) {
+        total->waited++;
+        total->wait_usec += first - time_of(item, "submit_time");
+    }
+}
+
+static const char *item_key(const struct tally *report, const json_t *item)
+{
+    switch (report->kind) {
+    case REPORT_USERS:
+        return text_of(item, "user");
+    case REPORT_VCS:
+        return text_of(item, "vc");
+    case REPORT_ACCOUNTS:
+        return text_of(json_object_get(item, "spec"), "account");
+    case REPORT_SKUS:
+        return text_of(item, "gpu_type");
+    case REPORT_JOBS:
+        return text_of(item, "name");
+    case REPORT_NODES:
+    case REPORT_COUNT:
+        break;
+    }
+    return "";
+}
+
+/* By node: what its tasks had. The job itself counts once on each of its nodes. */
+static void nodes_add(struct tally *report, const json_t *item)
+{
+    const json_t *attempts = json_object_get(item, "attempts"), *attempt, *task;
+    const char *seen[64];
+    size_t a, t, count = 0;
+
+    json_array_foreach(attempts, a, attempt)
+    {
+        json_array_foreach(json_object_get(attempt, "tasks"), t, task)
+        {
+            struct total *total = total_of(report, text_of(task, "node"));
+            size_t s = 0;
+
+            if (!total)
+                return;
+            total->gpu_usec += task_time(report, item, attempt, task);
+            while (s < count && strcmp(seen[s], text_of(task, "node")) != 0)
+                s++;
+            if (s == count && count < 64) {
+                seen[count++] = text_of(task, "node");
+                job_add(total, item);
+            }
+        }
+    }
+}
+
+static void item_add(struct tally *report, const json_t *item)
+{
+    const json_t *attempts = json_object_get(item, "attempts"), *attempt, *task;
+    struct total *total;
+    size_t a, t;
+
+    if (report->kind == REPORT_NODES) {
+        nodes_add(report, item);
+        return;
+    }
+    total = total_of(report, item_key(report, item));
+    if (!total)
+        return;
+    job_add(total, item);
+    json_array_foreach(attempts, a, attempt)
+    {
+        json_array_foreach(json_object_get(attempt, "tasks"), t, task) total->gpu_usec +=
+            task_time(report, item, attempt, task);
+    }
+}
+
+/* Jobs that are not over are in no record yet. */
+static void live_add(struct tally *report, const struct scene *scene)
+{
+    for (size_t i = 0; i < scene->book->live_count && !report->failure; i++) {
+        const struct book_job *job = scene->book->live[i];
+        json_t *item;
+
+        if ((report->user[0] && strcmp(report->user, user_name(scene, job->user)) != 0) ||
+            (report->vc[0] && strcmp(report->vc, vc_name(scene, job->vc)) != 0) ||
+            (report->name[0] && (!job->spec->name || strcmp(report->name, job->spec->name) != 0)) ||
+            (report->state[0] && strcmp(report->state, phase_name(job->phase)) != 0) || !job->first_start ||
+            job->first_start > report->to)
+            continue;
+        item = record_job(drive_ctl(scene->server->drive), job);
+        item_add(report, item);
+        json_decref(item);
+    }
+}
+
+static int order_by_time(const void *a, const void *b, void *arg)
+{
+    const struct tally *report = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int64_t tx = report->totals[x].gpu_usec, ty = report->totals[y].gpu_usec;
+
+    return tx != ty ? (tx > ty ? -1 : 1) : strcmp(names_get(&report->keys, x), names_get(&report->keys, y));
+}
+
+static void csv_field(struct buf *out, const char *text)
+{
+    /* A spreadsheet takes what begins so for a formula. */
+    const char *guard = strchr("=+-@", text[0]) && text[0] ? "'" : "";
+
+    buf_printf(out, "\"%s", guard);
+    for (; *text; text++) {
+        if (*text == '"')
+            buf_char(out, '"');
+        buf_char(out, *text);
+    }
+    buf_char(out, '"');
+}
+
+static void reply_csv(struct tally *report, const uint32_t *order)
+{
+    struct buf out = BUF_INIT((size_t)64 << 20);
+
+    buf_text(&out, "key,jobs,failed,gpu_hours,preemptions,lost_gpu_hours,mean_wait_seconds\r\n");
+    for (uint32_t i = 0; i < report->keys.count; i++) {
+        const struct total *t = &report->totals[order[i]];
+
+        csv_field(&out, names_get(&report->keys, order[i]));
+        buf_printf(&out, ",%" PRId64 ",%" PRId64 ",%.4f,%" PRId64 ",%.4f,%.1f\r\n", t->jobs, t->failed,
+                   (double)t->gpu_usec / 3.6e9, t->preemptions, (double)t->lost_usec / 3.6e9,
+                   t->waited ? (double)t->wait_usec / 1e6 / (double)t->waited : 0.0);
+    }
+    if (out.error)
+        reply_problem(report->request, 500, "Internal", NULL, "too much to tell");
+    else
+        reply(report->request, 200, "text/csv; charset=utf-8", out.data, out.size);
+    buf_done(&out);
+}
+
+static void reply_json(struct tally *report, const uint32_t *order)
+{
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct json_write json;
+
+    list_begin(&json, &out, "ReportList");
+    for (uint32_t i = 0; i < report->keys.count; i++) {
+        const struct total *t = &report->totals[order[i]];
+
+        json_write_object(&json, NULL);
+        json_write_text(&json, "key", names_get(&report->keys, order[i]));
+        json_write_i64(&json, "jobs", t->jobs);
+        json_write_i64(&json, "failed", t->failed);
+        json_write_i64(&json, "gpu_seconds", t->gpu_usec / USEC_SEC);
+        json_write_i64(&json, "preemptions", t->preemptions);
+        json_write_i64(&json, "lost_gpu_seconds", t->lost_usec / USEC_SEC);
+        if (t->waited)
+            json_write_double(&json, "mean_wait_seconds", (double)t->wait_usec / 1e6 / (double)t->waited);
+        else
+            json_write_null(&json, "mean_wait_seconds");
+        json_write_close(&json);
+    }
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_text(&json, "by", report_names[report->kind]);
+    put_time(&json, "from", report->from);
+    put_time(&json, "to", report->to);
+    json_write_close(&json);
+    reply_buf(report->request, 200, &out);
+}
+
+static void report_end(struct tally *report)
+{
+    uint32_t *order;
+    struct scene scene;
+
+    scene_fill(&scene, report->request);
+    live_add(report, &scene);
+    order = mem_zalloc(report->keys.count + 1, sizeof(*order));
+    if (!order || report->failure) {
+        reply_problem(report->request, report->failure == -E2BIG ? 422 : 503,
+                      report->failure == -E2BIG ? "TooMuch" : "Busy", "ask for a shorter time",
+                      report->failure == -E2BIG ? "more groups than a report has room for" : "out of memory");
+    } else {
+        for (uint32_t i = 0; i < report->keys.count; i++)
+            order[i] = i;
+        qsort_r(order, report->keys.count, sizeof(*order), order_by_time, report);
+        if (report->csv)
+            reply_csv(report, order);
+        else
+            reply_json(report, order);
+    }
+    mem_free(order);
+    report_free(report);
+}
+
+static void page_ask(struct tally *report);
+
+static void on_page(void *arg, json_t *items)
+{
+    struct tally *report = arg;
+    size_t count = json_array_size(items), i;
+    const json_t *item;
+
+    if (!items) {
+        reply_problem(report->request, 500, "Internal", NULL, "the store could not be read");
+        report_free(report);
+        return;
+    }
+    json_array_foreach(items, i, item)
+    {
+        /* Ended in time, but it had begun after the window. */
+        if (!report->failure && time_of(item, "submit_time") <= report->to)
+            item_add(report, item);
+        report->query.before_id = json_integer_value(json_object_get(item, "id"));
+    }
+    if (count < PAGE_JOBS || report->failure || !request_conn(report->request)) {
+        report_end(report);
+    } else if (++report->pages == PAGES_MAX) {
+        reply_problem(report->request, 422, "TooMuch", "ask for a shorter time", "more than %d jobs",
+                      PAGE_JOBS * PAGES_MAX);
+        report_free(report);
+    } else {
+        page_ask(report);
+    }
+}
+
+static void page_ask(struct tally *report)
+{
+    if (drive_history(request_server(report->request)->drive, &report->query, on_page, report) == 0)
+        return;
+    reply_problem(report->request, 503, "Busy", NULL, "the store is busy");
+    report_free(report);
+}
+
+/* Window, filters, form; -EINVAL, answered. */
+static int report_read(struct request *request, struct tally *report)
+{
+    const char *accept = http_header(request->message, "accept");
+    char format[16] = "";
+
+    report->to = clock_now();
+    if (query_time(request, "from", &report->from) < 0 || query_time(request, "to", &report->to) < 0)
+        return -EINVAL;
+    report->csv = accept && http_list_has(accept, "text/csv");
+    if (query_text(request, "format", format, sizeof(format))) {
+        if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0) {
+            reply_problem(request, 400, "BadRequest", NULL, "format: expected json or csv");
+            return -EINVAL;
+        }
+        report->csv = strcmp(format, "csv") == 0;
+    }
+    report->query = (struct store_query){ .since = report->from, .limit = PAGE_JOBS };
+    if (query_text(request, "user", report->user, sizeof(report->user)))
+        report->query.user = report->user;
+    if (query_text(request, "vc", report->vc, sizeof(report->vc)))
+        report->query.vc = report->vc;
+    if (query_text(request, "state", report->state, sizeof(report->state)))
+        report->query.state = report->state;
+    if (query_text(request, "name", report->name, sizeof(report->name)))
+        report->query.name = report->name;
+    return 0;
+}
+
+void rest_reports(struct request *request)
+{
+    static const char *const known[] = { "from", "to", "user", "vc", "state", "name", "format", NULL };
+    struct tally *report;
+    int kind = 0;
+
+    while (kind < REPORT_COUNT && strcmp(report_names[kind], request->params[0]) != 0)
+        kind++;
+    if (kind == REPORT_COUNT) {
+        reply_problem(request, 404, "NotFound", "users, vcs, accounts, skus, jobs, nodes", "no report '%.40s'",
+                      request->params[0]);
+        return;
+    }
+    if (!query_known(request, known))
+        return;
+    report = mem_zalloc(1, sizeof(*report));
+    if (!report) {
+        reply_problem(request, 503, "Busy", NULL, "out of memory");
+        return;
+    }
+    report->kind = (enum report_kind)kind;
+    if (report_read(request, report) < 0) {
+        mem_free(report);
+        return;
+    }
+    report->request = request_hold(request);
+    page_ask(report);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_usage.c - how much is used, now and over time: virtual clusters, types, who waits for what and how long. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/alerts.h"
+#include "ctl/rest.h"
+#include "ctl/stats.h"
+#include "ctl/watch.h"
+
+enum { POINTS_MAX = 3000, REASON_CODES_MAX = 64, WAITS_MAX = 512 };
+
+/* A window of the past and the steps it is told in. */
+struct window {
+    usec_t from, to, step;
+    unsigned tier;
+};
+
+/* ?from ?to; an hour unless told. -EINVAL, answered. */
+static int window_read(struct request *request, const struct scene *scene, struct window *ret)
+{
+    ret->to = scene->now;
+    ret->from = scene->now - USEC_HOUR;
+    if (query_time(request, "from", &ret->from) < 0 || query_time(request, "to", &ret->to) < 0)
+        return -EINVAL;
+    if (ret->to > scene->now)
+        ret->to = scene->now;
+    if (ret->from >= ret->to || ret->from < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "from: must be before to");
+        return -EINVAL;
+    }
+    ret->tier = series_tier_for(ret->from, scene->now);
+    ret->step = series_tiers[ret->tier].step;
+    if ((ret->to - ret->from) / ret->step > POINTS_MAX)
+        ret->from = ret->to - POINTS_MAX * ret->step;
+    ret->from = ret->from / ret->step * ret->step;
+    return 0;
+}
+
+struct figure {
+    const char *line, *key; /* last part of the line's name; key in the answer */
+};
+
+/* One object an instant at which anything was measured. */
+static void series_put_json(const struct scene *scene, struct json_write *json, const char *base,
+                            const struct figure *figures, const struct window *window)
+{
+    const struct series *series = watch_series(scene->server->watch);
+    const struct series_line *lines[8] = { 0 };
+    size_t count = 0;
+
+    for (; figures[count].line; count++) {
+        char name[SERIES_NAME_MAX];
+
+        (void)snprintf(name, sizeof(name), "%s/%s", base, figures[count].line);
+        for (char *at = name; *at; at++)
+            *at = *at == ' ' ? '_' : *at;
+        lines[count] = series_find(series, name);
+    }
+    json_write_array(json, "series");
+    for (usec_t at = window->from; at <= window->to; at += window->step) {
+        int32_t value = lines[0] ? series_at(lines[0], window->tier, at) : SERIES_NONE;
+
+        if (value == SERIES_NONE)
+            continue;
+        json_write_object(json, NULL);
+        put_time(json, "time", at);
+        for (size_t i = 0; i < count; i++) {
+            value = lines[i] ? series_at(lines[i], window->tier, at) : SERIES_NONE;
+            if (value == SERIES_NONE)
+                json_write_null(json, figures[i].key);
+            else
+                json_write_double(json, figures[i].key, value / 1000.0);
+        }
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+/* GPUs and jobs of each user in a virtual cluster. */
+static void users_put(const struct scene *scene, struct json_write *json, uint32_t vc)
+{
+    struct use {
+        int64_t gpus, running, pending;
+    } *use = mem_zalloc(scene->book->users.count + 1, sizeof(*use));
+
+    for (size_t i = 0; use && i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+
+        if (job->vc != vc || job->user >= scene->book->users.count)
+            continue;
+        if (job->phase == PHASE_JOB_PENDING) {
+            use[job->user].pending++;
+        } else {
+            use[job->user].running++;
+            use[job->user].gpus += job->wants.gpus;
+        }
+    }
+    for (uint32_t u = 0; use && u < scene->book->users.count; u++) {
+        if (use[u].running + use[u].pending == 0)
+            continue;
+        json_write_object(json, NULL);
+        json_write_text(json, "user", user_name(scene, u));
+        json_write_i64(json, "gpus", use[u].gpus);
+        json_write_i64(json, "running_jobs", use[u].running);
+        json_write_i64(json, "pending_jobs", use[u].pending);
+        json_write_close(json);
+    }
+    mem_free(use);
+}
+
+void rest_vc_usage(struct request *request)
+{
+    static const char *const known[] = { "from", "to", NULL };
+    static const struct figure figures[] = { { "guaranteed", "guaranteed" },
+                                             { "used", "used" },
+                                             { "borrowed", "borrowed" },
+                                             { "lent", "lent" },
+                                             { "oppo", "opportunistic" },
+                                             { "pending", "pending_gpus" },
+                                             { NULL, NULL } };
+    struct buf out = BUF_INIT((size_t)16 << 20);
+    struct json_write json;
+    struct window window;
+    struct scene scene;
+    char base[SERIES_NAME_MAX];
+    uint32_t vc = request_vc(request, &scene);
+
+    if (vc == UINT32_MAX || !query_known(request, known) || window_read(request, &scene, &window) < 0)
+        return;
+    list_begin(&json, &out, "VcUsageList");
+    users_put(&scene, &json, vc);
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_i64(&json, "step_seconds", window.step / USEC_SEC);
+    (void)snprintf(base, sizeof(base), "vc/%s", vc_name(&scene, vc));
+    series_put_json(&scene, &json, base, figures, &window);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+void rest_usage(struct request *request)
+{
+    static const char *const known[] = { "from", "to", NULL };
+    static const struct figure figures[] = { { "used", "used" },
+                                             { "free", "free" },
+                                             { "down", "down" },
+                                             { "foreign", "foreign" },
+                                             { "busy", "busy" },
+                                             { "largest_gang", "largest_gang" },
+                                             { "fragmentation", "fragmentation" },
+                                             { NULL, NULL } };
+    struct buf out = BUF_INIT((size_t)32 << 20);
+    struct json_write json;
+    struct window window;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    if (!query_known(request, known) || window_read(request, &scene, &window) < 0)
+        return;
+    list_begin(&json, &out, "UsageList");
+    for (uint32_t sku = 0; sku < scene.cluster->sku_count; sku++) {
+        const char *name = names_get(&scene.cluster->names, scene.cluster->skus[sku].name);
+        char base[SERIES_NAME_MAX];
+
+        json_write_object(&json, NULL);
+        json_write_text(&json, "sku", name);
+        (void)snprintf(base, sizeof(base), "sku/%s", name);
+        series_put_json(&scene, &json, base, figures, &window);
+        json_write_close(&json);
+    }
+    json_write_close(&json);
+    json_write_null(&json, "next");
+    json_write_i64(&json, "step_seconds", window.step / USEC_SEC);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
+/* Who waits, counted. */
+struct waiting_sum {
+    const char *code;
+    int64_t jobs, gpus;
+    usec_t oldest;
+};
+
+static void waiting_add(struct waiting_sum *sum, const struct book_job *job)
+{
+    sum->jobs++;
+    sum->gpus += job->wants.gpus;
+    if (!sum->oldest || job->submit < sum->oldest)
+        sum->oldest = job->submit;
+}
+
+static void waiting_put(const struct scene *scene, struct json_write *json, const char *key,
+                        const struct waiting_sum *sum)
+{
+    json_write_object(json, NULL);
+    json_write_text(json, key, sum->code);
+    json_write_i64(json, "jobs", sum->jobs);
+    json_write_i64(json, "gpus", sum->gpus);
+    json_write_i64(json, "oldest_seconds", sum->oldest ? (scene->now - sum->oldest) / USEC_SEC : 0);
+    json_write_close(json);
+}
+
+static void waiting_summary(const struct scene *scene, struct json_write *json)
+{
+    struct waiting_sum reasons[REASON_CODES_MAX] = { 0 }, sizes[SIZE_CLASSES] = { 0 };
+    size_t count = 0;
+
+    for (int s = 0; s < SIZE_CLASSES; s++)
+        sizes[s].code = stats_sizes[s];
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+        const char *code;
+        char text[256];
+        size_t r = 0;
+
+        if (job->phase != PHASE_JOB_PENDING || !render_reason(scene, job, &code, text, sizeof(text)))
+            continue;
+        waiting_add(&sizes[size_class(job->wants.gpus)], job);
+        while (r < count && strcmp(reasons[r].code, code) != 0)
+            r++;
+        if (r == count && count < REASON_CODES_MAX)
+            reasons[count++].code = code;
+        if (r < count)
+            waiting_add(&reasons[r], job);
+    }
+    json_write_array(json, "waiting_by_reason");
+    for (size_t r = 0; r < count; r++)
+        waiting_put(scene, json, "code", &reasons[r]);
+    json_write_close(json);
+    json_write_array(json, "waiting_by_size");
+    for (int s = 0; s < SIZE_CLASSES; s++)
+        waiting_put(scene, json, "size", &sizes[s]);
+    json_write_close(json);
+}
+
+/* How long jobs that started lately had waited. */
+static void waits_put(const struct scene *scene, struct json_write *json)
+{
+    double waits[WAITS_MAX];
+
+    json_write_array(json, "wait_by_size");
+    for (unsigned s = 0; s < SIZE_CLASSES; s++) {
+        size_t n = watch_waits(scene->server->watch, s, waits, WAITS_MAX);
+
+        json_write_object(json, NULL);
+        json_write_text(json, "size", stats_sizes[s]);
+        json_write_i64(json, "jobs", (int64_t)n);
+        if (n) {
+            json_write_double(json, "p50_seconds", waits[n / 2]);
+            json_write_double(json, "p95_seconds", waits[n * 95 / 100]);
+        } else {
+            json_write_null(json, "p50_seconds");
+            json_write_null(json, "p95_seconds");
+        }
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+static void states_put(const struct scene *scene, struct json_write *json)
+{
+    int64_t all[PHASE_JOB_COUNT] = { 0 }, mine[PHASE_JOB_COUNT] = { 0 };
+
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+
+        all[job->phase]++;
+        mine[job->phase] += strcmp(user_name(scene, job->user), scene->who->user) == 0;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        json_write_object(json, turn ? "my_jobs" : "jobs");
+        for (int p = 0; p < PHASE_JOB_COMPLETED; p++)
+            json_write_i64(json, phase_name((enum phase_of_job)p), turn ? mine[p] : all[p]);
+        json_write_close(json);
+    }
+}
+
+void rest_overview(struct request *request)
+{
+    struct buf out = BUF_INIT((size_t)8 << 20);
+    struct json_write json;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Overview");
+    json_write_text(&json, "cluster", scene.server->conf->cluster);
+    put_time(&json, "time", scene.now);
+    json_write_bool(&json, "paused", scene.book->paused);
+    json_write_array(&json, "gpus");
+    render_gpu_summary(&scene, &json);
+    json_write_close(&json);
+    json_write_array(&json, "vcs");
+    for (uint32_t v = 0; scene.core && v < core_vc_count(scene.core); v++)
+        render_vc(&scene, &json, v, NULL);
+    json_write_close(&json);
+    states_put(&scene, &json);
+    waiting_summary(&scene, &json);
+    waits_put(&scene, &json);
+    alerts_put(&scene, &json, "alerts");
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
