@@ -162,3 +162,4 @@ void emulate_recover(struct task *task, int dir);
 /* ask.c: logs, commands inside tasks. */
 void ask_take(struct agent *agent, json_t *frame);
 void asks_close(struct agent *agent); /* the connection is gone */
+void asks_turn(struct agent *agent);  /* each looks whether there is more to answer */

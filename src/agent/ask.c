@@ -17,14 +17,19 @@ static struct ask *ask_find(struct agent *agent, int64_t id)
     return NULL;
 }
 
-static void on_ask_timer(void *arg)
+void asks_turn(struct agent *agent)
 {
-    struct agent *agent = arg;
-
     for (struct ask *ask = agent->asks, *next; ask; ask = next) {
         next = ask->next;
         ask->ops->turn(ask);
     }
+}
+
+static void on_ask_timer(void *arg)
+{
+    struct agent *agent = arg;
+
+    asks_turn(agent);
     if (!agent->asks)
         loop_timer_stop(agent->ask_timer);
 }

@@ -137,6 +137,7 @@ void task_set_state(struct task *task, enum task_state state, json_t *more)
     if (state == TASK_SUSPENDED || task_over(task)) {
         gpus_hold(task, false);
         task_gpus_left(task->agent);
+        asks_turn(task->agent); /* who follows its output need not wait for the next look */
     } else if (!task->waiting) {
         gpus_hold(task, true);
     }

@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c - see client.h. Bodies are limited, redirects are not followed, certificates are checked; MUSTER_CACERT
- * names an authority of the cluster's own. */
+ * names an authority of the cluster's own. One connection serves all requests of a command. */
 #include "cli/client.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/channel.h"
 #include "cli/context.h"
+#include "wire/http1.h"
 #include "wire/json_read.h"
 
-enum { BODY_MAX = 256 << 20, HEADERS_KEPT = 32 };
+/* An answer must be whole within ANSWER_MS. In a stream something comes every 15 seconds, if only a comment: silence
+ * for longer means that nobody is there. */
+enum { BODY_MAX = 256 << 20, READ_BYTES = 65536, ANSWER_MS = 120000, SILENCE_MS = 120000 };
 
 struct client {
-    CURL *curl;
     struct context context;
-    char base[512]; /* "http://host:port" */
-    char headers[HEADERS_KEPT][160];
-    size_t header_count;
-    struct buf body;
-    client_got_fn got;
+    struct channel *channel; /* NULL: not connected */
+    struct http_reader *reader;
+    client_got_fn got; /* of a stream */
     void *got_arg;
     int got_result;
-    bool stream;
+    bool used; /* a request was answered on this connection */
+    bool met;
+    char in[READ_BYTES];
 };
 
 void answer_done(struct answer *answer)
@@ -43,45 +47,16 @@ const char *client_url(const struct client *client)
     return client->context.url;
 }
 
-static size_t on_header(char *data, size_t size, size_t count, void *arg)
+bool client_met(const struct client *client)
 {
-    struct client *client = arg;
-    size_t length = size * count;
-
-    if (length > 5 && strncmp(data, "HTTP/", 5) == 0)
-        client->header_count = 0;
-    if (client->header_count < HEADERS_KEPT && memchr(data, ':', length))
-        (void)snprintf(client->headers[client->header_count++], sizeof(client->headers[0]), "%.*s",
-                       (int)strcspn(data, "\r\n"), data);
-    return length;
+    return client->met;
 }
 
 const char *client_header(const struct client *client, const char *name)
 {
-    size_t length = strlen(name);
+    const char *value = client->reader ? http_header(http_reader_message(client->reader), name) : NULL;
 
-    for (size_t i = 0; i < client->header_count; i++) {
-        const char *header = client->headers[i];
-
-        if (strncasecmp(header, name, length) == 0 && header[length] == ':')
-            return header + length + 1 + strspn(header + length + 1, " ");
-    }
-    return "";
-}
-
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
-{
-    struct client *client = arg;
-    size_t length = size * count;
-    long status = 0;
-
-    (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (client->stream && status < 400) {
-        client->got_result = client->got(client->got_arg, data, length);
-        return client->got_result ? 0 : length;
-    }
-    buf_put(&client->body, data, length);
-    return client->body.error ? 0 : length;
+    return value ? value : "";
 }
 
 int client_new(const struct command_args *args, struct client **ret_client, struct problem *problem)
@@ -92,24 +67,10 @@ int client_new(const struct command_args *args, struct client **ret_client, stru
 
     if (!client)
         return problem_set(problem, CODE_FAILED, "", "out of memory");
-    client->body = (struct buf)BUF_INIT(BODY_MAX);
     r = context_load(args_value(args, "url"), args_value(args, "context"), &client->context, &err);
     if (r < 0) {
         client_free(client);
         return problem_set(problem, cli_exit_of(r), "", "%s", err.text);
-    }
-    if (strncmp(client->context.url, "unix:", 5) == 0)
-        (void)snprintf(client->base, sizeof(client->base), "http://musterd");
-    else
-        (void)snprintf(
-            client->base, sizeof(client->base), "%.*s",
-            (int)(strlen(client->context.url) - (client->context.url[strlen(client->context.url) - 1] == '/')),
-            client->context.url);
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-    client->curl = curl_easy_init();
-    if (!client->curl) {
-        client_free(client);
-        return problem_set(problem, CODE_FAILED, "", "out of memory");
     }
     *ret_client = client;
     return 0;
@@ -119,9 +80,8 @@ void client_free(struct client *client)
 {
     if (!client)
         return;
-    if (client->curl)
-        curl_easy_cleanup(client->curl);
-    buf_done(&client->body);
+    channel_close(client->channel);
+    http_reader_free(client->reader);
     mem_free(client);
 }
 
@@ -142,15 +102,14 @@ char *client_quote(const char *text)
     return out;
 }
 
-static int unreachable(const struct client *client, CURLcode code, struct problem *problem)
+static int unreachable(const struct client *client, const struct error *err, struct problem *problem)
 {
     const char *url = client->context.url;
     bool local = strncmp(url, "unix:", 5) == 0 || strstr(url, "127.0.0.1") || strstr(url, "localhost");
-    bool tls = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
 
     (void)problem_set(problem, CODE_UNREACHABLE, "Unreachable", "no answer from the controller at %s: %s", url,
-                      curl_easy_strerror(code));
-    if (tls)
+                      err->text);
+    if (err->code == -EPROTO)
         problem_hint(problem,
                      "MUSTER_CACERT=/path/to/ca.pem names the authority of this cluster; musterd prints where it is");
     else if (local)
@@ -225,71 +184,180 @@ static int refused(const struct client *client, const struct answer *answer, str
     return problem->exit;
 }
 
-static struct curl_slist *headers_of(const struct client *client, const char *type, const char *const *more)
+static int64_t now_ms(void)
 {
-    struct curl_slist *list = NULL;
-    char line[600];
+    struct timespec now;
 
-    if (client->context.token[0]) {
-        (void)snprintf(line, sizeof(line), "Authorization: Bearer %s", client->context.token);
-        list = curl_slist_append(list, line);
-    }
-    if (type) {
-        (void)snprintf(line, sizeof(line), "Content-Type: %s", type);
-        list = curl_slist_append(list, line);
-    }
-    list = curl_slist_append(list, "Expect:");
-    for (; more && *more; more++)
-        list = curl_slist_append(list, *more);
-    return list;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void request_prepare(struct client *client, const char *path)
+static void disconnect(struct client *client)
 {
-    const char *ca = getenv("MUSTER_CACERT"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    char url[4096];
+    channel_close(client->channel);
+    client->channel = NULL;
+    client->used = false;
+}
 
-    curl_easy_reset(client->curl);
-    (void)snprintf(url, sizeof(url), "%s%s%s", client->base, path[1] == '/' ? "" : "/api/v1",
-                   path[1] == '/' ? path + 1 : path);
-    (void)curl_easy_setopt(client->curl, CURLOPT_URL, url);
-    if (strncmp(client->context.url, "unix:", 5) == 0)
-        (void)curl_easy_setopt(client->curl, CURLOPT_UNIX_SOCKET_PATH, client->context.url + 5);
-    (void)curl_easy_setopt(client->curl, CURLOPT_NOPROXY, "*");
-    (void)curl_easy_setopt(client->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    (void)curl_easy_setopt(client->curl, CURLOPT_CONNECTTIMEOUT, 10L);
-    (void)curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(client->curl, CURLOPT_USERAGENT, "muster/" MUSTER_VERSION);
-    if (client->context.ca[0] || ca)
-        (void)curl_easy_setopt(client->curl, CURLOPT_CAINFO, ca ? ca : client->context.ca);
-    (void)curl_easy_setopt(client->curl, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(client->curl, CURLOPT_HEADERDATA, client);
-    (void)curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, on_body);
-    (void)curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, client);
-    buf_clear(&client->body);
-    client->header_count = 0;
-    client->got_result = 0;
+/* A new connection has a reader of its own: the old one may have stopped anywhere. */
+static int connected(struct client *client, struct error *err)
+{
+    const struct http_limits limits = {
+        .target_max = 8192, .head_bytes_max = 65536, .head_count_max = 100, .body_max = BODY_MAX
+    };
+    const char *ca = getenv("MUSTER_CACERT"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    struct http_reader *reader = NULL;
+
+    if (client->channel)
+        return 0;
+    if (http_reader_new(HTTP_RESPONSES, &limits, &reader) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    http_reader_free(client->reader);
+    client->reader = reader;
+    return channel_open(client->context.url, ca ? ca : client->context.ca, &client->channel, err);
+}
+
+/* Waits for the connection; interrupts of a person end it as an error. */
+static int channel_wait(struct client *client, short events, int64_t until, struct error *err)
+{
+    struct pollfd wait = { .fd = channel_fd(client->channel), .events = events };
+    int64_t left = until - now_ms();
+    int n = left > 0 ? poll(&wait, 1, (int)left) : 0;
+
+    if (n < 0)
+        return error_set(err, -errno, "%s", strerror(errno));
+    return n ? 0 : error_set(err, -ETIMEDOUT, "Timeout was reached");
+}
+
+static void head_put(const struct client *client, const struct client_request *request, struct buf *out)
+{
+    const char *path = request->path;
+    const char *const *more = request->headers;
+
+    buf_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: muster/" MUSTER_VERSION "\r\n", request->method,
+               path[1] == '/' ? "" : "/api/v1", path[1] == '/' ? path + 1 : path, channel_host(client->channel));
+    if (client->context.token[0])
+        buf_printf(out, "Authorization: Bearer %s\r\n", client->context.token);
+    if (request->type)
+        buf_printf(out, "Content-Type: %s\r\n", request->type);
+    if (request->body || strcmp(request->method, "GET") != 0)
+        buf_printf(out, "Content-Length: %zu\r\n", request->body ? strlen(request->body) : 0);
+    for (; more && *more; more++)
+        buf_printf(out, "%s\r\n", *more);
+    buf_text(out, "\r\n");
+    buf_text(out, request->body ? request->body : "");
+}
+
+static int request_put(struct client *client, const struct client_request *request, int64_t until, struct error *err)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT(BODY_MAX);
+    size_t sent = 0;
+
+    head_put(client, request, &out);
+    if (out.error)
+        return error_set(err, -ENOMEM, "out of memory");
+    while (sent < out.size) {
+        ssize_t n = channel_send(client->channel, out.data + sent, out.size - sent);
+        int r = n == -EAGAIN ? channel_wait(client, POLLOUT, until, err) : 0;
+
+        if (r < 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
+            return r < 0 ? r : error_set(err, (int)n, "%s", strerror((int)-n));
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* What has come of a stream goes on; 1: its reader had enough. */
+static int stream_pass(struct client *client)
+{
+    const struct http_message *m = http_reader_message(client->reader);
+    const char *data;
+    size_t size;
+
+    if (!client->got || m->status == 0 || m->status >= 400)
+        return 0;
+    http_reader_drain(client->reader, &data, &size);
+    if (size)
+        client->got_result = client->got(client->got_arg, data, size);
+    return client->got_result ? 1 : 0;
+}
+
+/* Bytes until the answer is whole: 0; 1 when the reader of a stream had enough. */
+static int answer_read(struct client *client, int64_t until, struct error *err)
+{
+    for (;;) {
+        ssize_t n = channel_recv(client->channel, client->in, sizeof(client->in));
+        size_t used = 0;
+        int r;
+
+        if (n == -EAGAIN) {
+            r = channel_wait(client, POLLIN, until, err);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        if (n < 0)
+            return error_set(err, (int)n, "%s", strerror((int)-n));
+        if (client->got)
+            until = now_ms() + SILENCE_MS;
+        r = n > 0 ? http_reader_feed(client->reader, client->in, (size_t)n, &used, err)
+                  : http_reader_end(client->reader, err);
+        if (r < 0)
+            return r;
+        if (stream_pass(client))
+            return 1;
+        if (r == 1)
+            return 0;
+        if (n == 0)
+            return error_set(err, -EPIPE, "the connection was closed");
+    }
+}
+
+/* One request and its answer. A connection that was kept may have been closed meanwhile: then once more on a new one.
+ * What was asked for in vain was not begun, or carries a key that tells that it was. */
+static int exchange(struct client *client, const struct client_request *request, struct error *err)
+{
+    int64_t until = now_ms() + (client->got ? SILENCE_MS : ANSWER_MS);
+    bool kept, close;
+    int r;
+
+    do {
+        kept = client->used;
+        if (kept)
+            http_reader_next(client->reader);
+        client->got_result = 0;
+        r = connected(client, err);
+        if (r == 0)
+            r = request_put(client, request, until, err);
+        if (r == 0)
+            r = answer_read(client, until, err);
+        close = r != 0 || !http_reader_message(client->reader)->keep_alive;
+        if (r < 0 && !http_reader_idle(client->reader))
+            kept = false; /* the answer had begun */
+        client->used = r == 0;
+        client->met |= r == 0;
+        if (close)
+            disconnect(client);
+    } while (r < 0 && r != -ETIMEDOUT && r != -EINTR && kept);
+    return r;
 }
 
 /* Takes what was read over. */
 static int answer_take(struct client *client, struct answer *answer, struct problem *problem)
 {
-    struct bytes bytes = { 0 };
+    const struct http_message *m = http_reader_message(client->reader);
     struct error err = { 0 };
-    const char *type = client_header(client, "Content-Type");
-    long status = 0;
     int r;
 
-    (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
-    *answer = (struct answer){ .status = (int)status };
+    *answer = (struct answer){ .status = m->status, .size = m->body_size };
     (void)snprintf(answer->etag, sizeof(answer->etag), "%.60s", client_header(client, "ETag"));
-    r = buf_take(&client->body, &bytes, &err);
-    if (r < 0)
-        return problem_set(problem, CODE_FAILED, "", "the answer: %s", err.text);
-    if (bytes.size && strstr(type, "json") && json_read("answer", bytes.data, bytes.size, &answer->json, &err) < 0)
+    answer->text = mem_zalloc(m->body_size + 1, 1);
+    if (!answer->text)
+        return problem_set(problem, CODE_FAILED, "", "the answer: out of memory");
+    memcpy(answer->text, m->body ? m->body : "", m->body_size);
+    if (m->body_size && strstr(client_header(client, "Content-Type"), "json") &&
+        json_read("answer", answer->text, m->body_size, &answer->json, &err) < 0)
         answer->json = NULL;
-    answer->text = bytes.data;
-    answer->size = bytes.size;
     if (answer->status < 400)
         return 0;
     r = refused(client, answer, problem);
@@ -300,22 +368,11 @@ static int answer_take(struct client *client, struct answer *answer, struct prob
 int client_send(struct client *client, const struct client_request *request, struct answer *ret_answer,
                 struct problem *problem)
 {
-    struct curl_slist *list = headers_of(client, request->type, request->headers);
-    CURLcode code;
+    struct error err = { 0 };
 
-    request_prepare(client, request->path);
-    client->stream = false;
-    (void)curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, 120L);
-    (void)curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, list);
-    if (request->body) {
-        (void)curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(request->body));
-        (void)curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, request->body);
-    }
-    (void)curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, request->method);
-    code = curl_easy_perform(client->curl);
-    curl_slist_free_all(list);
-    if (code != CURLE_OK)
-        return unreachable(client, code, problem);
+    client->got = NULL;
+    if (exchange(client, request, &err) < 0)
+        return unreachable(client, &err, problem);
     return answer_take(client, ret_answer, problem);
 }
 
@@ -336,27 +393,19 @@ int client_call(struct client *client, const char *method, const char *path, jso
 int client_stream(struct client *client, const char *path, const char *const *headers, client_got_fn got, void *arg,
                   struct problem *problem)
 {
-    struct curl_slist *list = headers_of(client, NULL, headers);
+    const struct client_request request = { "GET", path, NULL, NULL, headers };
     struct answer answer = { 0 };
-    CURLcode code;
-    int r = 0;
+    struct error err = { 0 };
+    int r;
 
-    request_prepare(client, path);
-    client->stream = true;
     client->got = got;
     client->got_arg = arg;
-    (void)curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, list);
-    (void)curl_easy_setopt(client->curl, CURLOPT_TCP_KEEPALIVE, 1L);
-    /* Something comes every 15 seconds, if only a comment: silence for longer means that nobody is there. */
-    (void)curl_easy_setopt(client->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    (void)curl_easy_setopt(client->curl, CURLOPT_LOW_SPEED_TIME, 120L);
-    code = curl_easy_perform(client->curl);
-    curl_slist_free_all(list);
-    client->stream = false;
-    if (client->got_result)
+    r = exchange(client, &request, &err);
+    client->got = NULL;
+    if (r == 1)
         return 0; /* the reader had enough */
-    if (code != CURLE_OK)
-        return unreachable(client, code, problem);
+    if (r < 0)
+        return unreachable(client, &err, problem);
     r = answer_take(client, &answer, problem);
     answer_done(&answer);
     return r;
@@ -392,19 +441,14 @@ int client_list(struct client *client, const char *path, json_t **ret_items, str
     return 0;
 }
 
-int client_connect(struct client *client, void **ret_curl, const char **ret_host, const char **ret_token,
-                   struct problem *problem)
+int client_connect(struct client *client, struct channel **ret_channel, const char **ret_token, struct problem *problem)
 {
-    CURLcode code;
+    struct error err = { 0 };
 
-    request_prepare(client, "//");
-    (void)curl_easy_setopt(client->curl, CURLOPT_CONNECT_ONLY, 1L);
-    (void)curl_easy_setopt(client->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    code = curl_easy_perform(client->curl);
-    if (code != CURLE_OK)
-        return unreachable(client, code, problem);
-    *ret_curl = client->curl;
-    *ret_host = strstr(client->base, "://") + 3;
+    disconnect(client);
+    if (connected(client, &err) < 0)
+        return unreachable(client, &err, problem);
+    *ret_channel = client->channel;
     *ret_token = client->context.token;
     return 0;
 }

@@ -28,6 +28,7 @@ void answer_done(struct answer *answer);
 int client_new(const struct command_args *args, struct client **ret_client, struct problem *problem);
 void client_free(struct client *client);
 const char *client_url(const struct client *client);
+bool client_met(const struct client *client); /* it was answered at least once */
 
 /* One request below /api/v1 (a path from "/" goes there; "//x" is /x itself). Zero, or the exit code with *problem
  * filled: unreachable, or what the controller answered with a status of 400 and above. */
@@ -55,8 +56,9 @@ int client_list(struct client *client, const char *path, json_t **ret_items, str
 /* Text fit for a query or a path. Owned by the caller. */
 char *client_quote(const char *text);
 
-/* The socket of a connection that curl has made, for what curl does not speak; see cmd_exec.c. */
-int client_connect(struct client *client, void **ret_curl, const char **ret_host, const char **ret_token,
+/* A connection of its own that becomes something else; see cmd_exec.c. The client's, until it is freed. */
+struct channel;
+int client_connect(struct client *client, struct channel **ret_channel, const char **ret_token,
                    struct problem *problem);
 
 static inline void cleanup_client_free(struct client **client)

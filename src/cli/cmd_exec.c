@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_exec.c - muster exec, attach, shell, run --pty: a command inside a running job, through a WebSocket.
  *
- * curl makes the connection (TLS, socket, certificate); the upgrade is written by hand; wslay makes and reads frames.
+ * The channel makes the connection (TLS, socket, certificate); the upgrade is written by hand; wslay makes and reads
+ * frames.
  * Binary messages begin with a byte: to the job 0 input, 2 size of the terminal, 3 end of input; from it 1 output,
  * 2 error output, 3 the exit status (docs/rest.md).
  */
-#include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/channel.h"
 #include "cli/fmt.h"
 #include "cli/follow.h"
 #include "cli/live.h"
@@ -28,8 +29,8 @@
 enum { MESSAGE_MAX = 1 << 20, HEAD_MAX = 16384 };
 
 struct session {
-    CURL *curl;
-    curl_socket_t fd;
+    struct channel *channel;
+    int fd;
     wslay_event_context_ptr ws;
     struct buf early; /* bytes behind the answer to the upgrade */
     size_t early_taken;
@@ -48,36 +49,35 @@ static void on_resize(int number)
 static ssize_t on_receive(wslay_event_context_ptr ws, uint8_t *data, size_t size, int flags, void *arg)
 {
     struct session *session = arg;
-    size_t got = 0;
-    CURLcode code;
+    ssize_t n;
 
     (void)flags;
     if (session->early_taken < session->early.size) {
-        got = session->early.size - session->early_taken;
+        size_t got = session->early.size - session->early_taken;
+
         got = got < size ? got : size;
         memcpy(data, session->early.data + session->early_taken, got);
         session->early_taken += got;
         return (ssize_t)got;
     }
-    code = curl_easy_recv(session->curl, data, size, &got);
-    if (code == CURLE_OK && got > 0)
-        return (ssize_t)got;
-    wslay_event_set_error(ws, code == CURLE_AGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
-    session->broken = session->broken || code != CURLE_AGAIN;
+    n = channel_recv(session->channel, data, size);
+    if (n > 0)
+        return n;
+    wslay_event_set_error(ws, n == -EAGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
+    session->broken = session->broken || n != -EAGAIN;
     return -1;
 }
 
 static ssize_t on_send(wslay_event_context_ptr ws, const uint8_t *data, size_t size, int flags, void *arg)
 {
     struct session *session = arg;
-    size_t sent = 0;
-    CURLcode code = curl_easy_send(session->curl, data, size, &sent);
+    ssize_t n = channel_send(session->channel, data, size);
 
     (void)flags;
-    if (code == CURLE_OK)
-        return (ssize_t)sent;
-    wslay_event_set_error(ws, code == CURLE_AGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
-    session->broken = session->broken || code != CURLE_AGAIN;
+    if (n >= 0)
+        return n;
+    wslay_event_set_error(ws, n == -EAGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
+    session->broken = session->broken || n != -EAGAIN;
     return -1;
 }
 
@@ -143,19 +143,18 @@ static void size_send(struct session *session)
     message_send(session, 2, text, strlen(text));
 }
 
-static int curl_all(struct session *session, const char *data, size_t size)
+static int send_all(struct session *session, const char *data, size_t size)
 {
     while (size > 0) {
-        size_t sent = 0;
-        CURLcode code = curl_easy_send(session->curl, data, size, &sent);
+        ssize_t sent = channel_send(session->channel, data, size);
         struct pollfd wait = { .fd = session->fd, .events = POLLOUT };
 
-        if (code == CURLE_AGAIN)
+        if (sent == -EAGAIN)
             (void)poll(&wait, 1, 10000);
-        else if (code != CURLE_OK)
+        else if (sent < 0)
             return -EIO;
-        data += sent;
-        size -= sent;
+        data += sent > 0 ? sent : 0;
+        size -= sent > 0 ? (size_t)sent : 0;
     }
     return 0;
 }
@@ -167,18 +166,17 @@ static int head_read(struct session *session, struct buf *head)
 
     for (;;) {
         struct pollfd wait = { .fd = session->fd, .events = POLLIN };
-        size_t got = 0;
-        CURLcode code = curl_easy_recv(session->curl, data, sizeof(data), &got);
+        ssize_t got = channel_recv(session->channel, data, sizeof(data));
         const char *end;
 
-        if (code == CURLE_AGAIN) {
+        if (got == -EAGAIN) {
             if (poll(&wait, 1, 30000) <= 0)
                 return -ETIMEDOUT;
             continue;
         }
-        if (code != CURLE_OK || got == 0 || head->size + got > HEAD_MAX)
+        if (got <= 0 || head->size + (size_t)got > HEAD_MAX)
             return -EIO;
-        buf_put(head, data, got);
+        buf_put(head, data, (size_t)got);
         end = memmem(head->data, head->size, "\r\n\r\n", 4);
         if (end) {
             size_t length = (size_t)(end - head->data) + 4;
@@ -195,15 +193,13 @@ static int upgrade(struct session *session, struct client *client, const char *p
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     CLEANUP_BUF struct buf out = BUF_INIT(65536), head = BUF_INIT(HEAD_MAX + 8192);
     unsigned char random[22] = { 0 };
-    const char *host, *token;
+    const char *token;
     char key[25];
-    void *curl;
-    int r = client_connect(client, &curl, &host, &token, problem);
+    int r = client_connect(client, &session->channel, &token, problem);
 
     if (r)
         return r;
-    session->curl = curl;
-    (void)curl_easy_getinfo(session->curl, CURLINFO_ACTIVESOCKET, &session->fd);
+    session->fd = channel_fd(session->channel);
     (void)getrandom(random, sizeof(random), 0);
     for (int i = 0; i < 22; i++)
         key[i] = letters[i == 21 ? (random[i] & 3) << 4 : random[i] & 63]; /* 16 bytes: the last letter has two bits */
@@ -211,11 +207,11 @@ static int upgrade(struct session *session, struct client *client, const char *p
     buf_printf(&out,
                "GET /api/v1%s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
-               path, host, key);
+               path, channel_host(session->channel), key);
     if (*token)
         buf_printf(&out, "Authorization: Bearer %s\r\n", token);
     buf_text(&out, "\r\n");
-    if (out.error || curl_all(session, out.data, out.size) < 0 || head_read(session, &head) < 0)
+    if (out.error || send_all(session, out.data, out.size) < 0 || head_read(session, &head) < 0)
         return problem_set(problem, CODE_UNREACHABLE, "Unreachable",
                            "the connection ended while the session was set up");
     if (strncmp(head.data, "HTTP/1.1 101", 12) != 0) {
@@ -373,7 +369,7 @@ static int shell_in_job(struct command_args *args, char *const *words, int count
     if (request_post(client, "/jobs", json, &answer, &problem))
         return problem_print(&problem);
     id = fmt_i64(answer.json, "id");
-    if (job_wait(client, id, true, false, &job, &problem))
+    if (job_wait(client, id, JOB_STARTED, false, &job, &problem))
         return problem.text[0] ? problem_print(&problem) : JOB_MUSTER;
     (void)fprintf(stderr, "muster: job %lld on %s\n", (long long)id, fmt_text(job, "nodelist"));
     json_decref(job);

@@ -215,7 +215,7 @@ int cmd_logs(struct command_args *args)
 int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem)
 {
     json_t *job = NULL;
-    int r = job_wait(client, id, false, false, &job, problem);
+    int r = job_wait(client, id, JOB_OVER, false, &job, problem);
 
     if (r == 0) {
         *ret_code = job_exit_code(job);

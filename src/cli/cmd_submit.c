@@ -175,7 +175,7 @@ int cmd_run(struct command_args *args)
         return problem_print(&problem);
     if (json_object_get(answer.json, "jobs"))
         return wait_all(client, answer.json, &problem);
-    return job_follow_to_end(client, fmt_i64(answer.json, "id"), &problem);
+    return job_follow_to_end(client, answer.json, &problem);
 }
 
 int cmd_sweep(struct command_args *args)

@@ -2,6 +2,7 @@
 /* cmd_top.c - muster top: the cluster on a terminal, a picture a second. Bars of GPUs by type, spark-lines of how much
  * of each node was used over the last minutes, then jobs: one's own first. q ends it, a shows all jobs, m one's own. */
 #include <ncurses.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,29 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 #include "cli/live.h"
+#include "io/lib.h"
+
+#define CURSES_FILE "libncursesw.so.6"
+#define CURSES_CALLS(X)                                                                                                \
+    X(initscr)                                                                                                         \
+    X(endwin)                                                                                                          \
+    X(cbreak)                                                                                                          \
+    X(noecho)                                                                                                          \
+    X(curs_set)                                                                                                        \
+    X(wtimeout)                                                                                                        \
+    X(wgetch)                                                                                                          \
+    X(werase)                                                                                                          \
+    X(wrefresh)                                                                                                        \
+    X(wmove)                                                                                                           \
+    X(waddnstr)                                                                                                        \
+    X(wattr_on)                                                                                                        \
+    X(wattr_off)                                                                                                       \
+    X(vw_printw)
+
+static struct {
+    CURSES_CALLS(LIB_FIELD)
+} curses;
+static const char *const curses_names[] = { CURSES_CALLS(LIB_NAME) };
 
 enum { NODES_SHOWN = 256, HISTORY = 40 };
 
@@ -27,6 +51,29 @@ struct top {
     struct problem problem;
 };
 
+static WINDOW *screen;
+
+static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void put(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)curses.vw_printw(screen, format, args);
+    va_end(args);
+}
+
+static void bold(bool on)
+{
+    (void)(on ? curses.wattr_on(screen, A_BOLD, NULL) : curses.wattr_off(screen, A_BOLD, NULL));
+}
+
+static int lines(void)
+{
+    return getmaxy(screen);
+}
+
 static struct node_past *past_of(struct top *top, const char *name)
 {
     for (size_t i = 0; top->past && i < top->past_count; i++)
@@ -43,17 +90,17 @@ static void spark(const struct node_past *past)
     static const char *const steps[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 
     for (int i = 0; past && i < HISTORY; i++)
-        (void)addstr(steps[(past->used[i] * 8 + 99) / 100]);
+        put("%s", steps[(past->used[i] * 8 + 99) / 100]);
 }
 
 static void bar(int64_t used, int64_t total, int width)
 {
     int filled = total > 0 ? (int)(used * width / total) : 0;
 
-    (void)addch('[');
+    put("[");
     for (int i = 0; i < width; i++)
-        (void)addch(i < filled ? '#' : '.');
-    (void)addch(']');
+        put("%c", i < filled ? '#' : '.');
+    put("]");
 }
 
 static int gpus_draw(struct top *top, int row)
@@ -65,12 +112,12 @@ static int gpus_draw(struct top *top, int row)
         return -1;
     json_array_foreach(items, i, item)
     {
-        (void)move(row++, 0);
-        (void)printw("%-8.8s ", fmt_text(item, "sku"));
+        (void)curses.wmove(screen, row++, 0);
+        put("%-8.8s ", fmt_text(item, "sku"));
         bar(fmt_i64(item, "used"), fmt_i64(item, "total"), 32);
-        (void)printw(" %lld of %lld used, %lld free, %lld down; largest node %lld", (long long)fmt_i64(item, "used"),
-                     (long long)fmt_i64(item, "total"), (long long)fmt_i64(item, "free"),
-                     (long long)fmt_i64(item, "down"), (long long)fmt_i64(item, "biggest_node"));
+        put(" %lld of %lld used, %lld free, %lld down; largest node %lld", (long long)fmt_i64(item, "used"),
+            (long long)fmt_i64(item, "total"), (long long)fmt_i64(item, "free"), (long long)fmt_i64(item, "down"),
+            (long long)fmt_i64(item, "biggest_node"));
     }
     json_decref(items);
     return row + 1;
@@ -92,13 +139,13 @@ static int nodes_draw(struct top *top, int row)
             memmove(past->used, past->used + 1, HISTORY - 1);
             past->used[HISTORY - 1] = (uint8_t)(total ? used * 100 / total : 0);
         }
-        if (row >= LINES / 2)
+        if (row >= lines() / 2)
             continue;
-        (void)move(row++, 0);
-        (void)printw("%-14.14s %-8.8s %2lld/%-3lld ", fmt_text(node, "name"), fmt_text(node, "state"), (long long)used,
-                     (long long)total);
+        (void)curses.wmove(screen, row++, 0);
+        put("%-14.14s %-8.8s %2lld/%-3lld ", fmt_text(node, "name"), fmt_text(node, "state"), (long long)used,
+            (long long)total);
         spark(past);
-        (void)printw("  %.30s", fmt_text(node, "reason"));
+        put("  %.30s", fmt_text(node, "reason"));
     }
     json_decref(items);
     return row + 1;
@@ -116,22 +163,24 @@ static int jobs_draw(struct top *top, int row)
     r = client_list(top->client, path, &items, &top->problem);
     if (r)
         return -1;
-    (void)attron(A_BOLD);
-    (void)mvprintw(row++, 0, "%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE",
-                   "GPUS", "ELAPSED", "NODES/REASON");
-    (void)attroff(A_BOLD);
+    bold(true);
+    (void)curses.wmove(screen, row++, 0);
+    put("%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE", "GPUS", "ELAPSED",
+        "NODES/REASON");
+    bold(false);
     json_array_foreach(items, i, job)
     {
         json_t *reason = json_object_get(job, "reason");
         char id[FMT_MAX], gpus[FMT_MAX], elapsed[FMT_MAX];
 
-        if (row >= LINES - 1)
+        if (row >= lines() - 1)
             break;
-        (void)mvprintw(row++, 0, "%-12.12s %-16.16s %-10.10s %-10.10s %-9.9s %-12.12s %-12.12s %.40s", fmt_id(job, id),
-                       fmt_text(job, "name"), fmt_text(job, "user"), fmt_text(job, "vc"), fmt_text(job, "state"),
-                       fmt_gpus(job, gpus),
-                       fmt_null(job, "start_time") ? "-" : fmt_seconds(fmt_i64(job, "elapsed_seconds"), elapsed),
-                       json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job, "nodelist"));
+        (void)curses.wmove(screen, row++, 0);
+        put("%-12.12s %-16.16s %-10.10s %-10.10s %-9.9s %-12.12s %-12.12s %.40s", fmt_id(job, id),
+            fmt_text(job, "name"), fmt_text(job, "user"), fmt_text(job, "vc"), fmt_text(job, "state"),
+            fmt_gpus(job, gpus),
+            fmt_null(job, "start_time") ? "-" : fmt_seconds(fmt_i64(job, "elapsed_seconds"), elapsed),
+            json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job, "nodelist"));
     }
     json_decref(items);
     return row;
@@ -142,10 +191,11 @@ static int frame(struct top *top)
     char now[FMT_MAX];
     int row = 2;
 
-    (void)erase();
-    (void)attron(A_BOLD);
-    (void)mvprintw(0, 0, "muster top  %s  %s", client_url(top->client), fmt_stamp(fmt_now(), now));
-    (void)attroff(A_BOLD);
+    (void)curses.werase(screen);
+    bold(true);
+    (void)curses.wmove(screen, 0, 0);
+    put("muster top  %s  %s", client_url(top->client), fmt_stamp(fmt_now(), now));
+    bold(false);
     row = gpus_draw(top, row);
     if (row >= 0)
         row = nodes_draw(top, row);
@@ -153,8 +203,9 @@ static int frame(struct top *top)
         row = jobs_draw(top, row);
     if (row < 0)
         return -1;
-    (void)mvprintw(LINES - 1, 0, "q quit   %s", top->all ? "m my jobs" : "a all jobs");
-    (void)refresh();
+    (void)curses.wmove(screen, lines() - 1, 0);
+    put("q quit   %s", top->all ? "m my jobs" : "a all jobs");
+    (void)curses.wrefresh(screen);
     return 0;
 }
 
@@ -163,29 +214,32 @@ int cmd_top(struct command_args *args)
     CLEANUP(client_free) struct client *client = NULL;
     CLEANUP_ANSWER struct answer who = { 0 };
     struct top top = { .all = args_has(args, "all") };
+    struct error err = { 0 };
     int r = live_client(args, &client), key;
 
     if (r)
         return r;
     if (!isatty(STDOUT_FILENO))
         return args_wrong(args, "top needs a terminal; muster queue -A, muster nodes and muster gpus print the same");
+    if (lib_open(CURSES_FILE, curses_names, LIB_COUNT(curses_names), &curses, &err) < 0)
+        return cli_fail(err.code, &err);
     top.client = client;
     if (client_call(client, "GET", "/whoami", NULL, &who, &top.problem))
         return problem_print(&top.problem);
     (void)snprintf(top.user, sizeof(top.user), "%.60s", fmt_text(who.json, "user"));
     top.past = mem_zalloc(NODES_SHOWN, sizeof(*top.past));
-    if (!top.past || !initscr())
+    if (!top.past || !(screen = curses.initscr()))
         return problem_print(&(struct problem){ .exit = CODE_FAILED, .text = "the terminal cannot be used" });
-    (void)cbreak();
-    (void)noecho();
-    (void)curs_set(0);
-    timeout(1000);
+    (void)curses.cbreak();
+    (void)curses.noecho();
+    (void)curses.curs_set(0);
+    curses.wtimeout(screen, 1000);
     do {
         r = frame(&top);
-        key = r == 0 ? getch() : 'q';
+        key = r == 0 ? curses.wgetch(screen) : 'q';
         top.all = key == 'a' ? true : key == 'm' ? false : top.all;
     } while (key != 'q');
-    (void)endwin();
+    (void)curses.endwin();
     mem_free(top.past);
     return r < 0 ? problem_print(&top.problem) : CODE_DONE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follow.c - see follow.h. Asks again and again, at first quickly: a job of a moment is noticed at once, one of days
- * costs the controller two small requests a second. */
+/* follow.c - see follow.h. The controller answers when the job has come so far: a job of a moment is noticed at once,
+ * one of days costs a small request every few seconds. */
 #include "cli/follow.h"
 
 #include <errno.h>
@@ -89,23 +89,51 @@ static void status_say(json_t *job, char *last, size_t size)
     (void)fprintf(stderr, isatty(STDERR_FILENO) ? "\r\033[Kmuster: %s" : "muster: %s\n", text);
 }
 
-static bool has_started(json_t *job)
+/* How long the controller may keep the answer: at first a moment, then somebody is told what is waited for. */
+enum { LIMIT_FIRST = 1, LIMIT_MOST = 10 };
+
+static int ask_until(struct client *client, int64_t id, const char *until, int limit, json_t **ret_job,
+                     struct problem *problem)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    char path[96];
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld?until=%s&limit=%d", (long long)id, until, limit);
+    r = client_call(client, "GET", path, NULL, &answer, problem);
+    if (r == 0)
+        *ret_job = json_incref(answer.json);
+    return r;
+}
+
+static bool job_reached(json_t *job, enum job_until until)
 {
     const char *state = fmt_text(job, "state");
 
-    return strcmp(state, "PENDING") != 0 && strcmp(state, "STARTING") != 0;
+    if (job_over(job))
+        return true;
+    if (until == JOB_STARTED)
+        return strcmp(state, "PENDING") != 0 && strcmp(state, "STARTING") != 0;
+    return until == JOB_ENDED && strcmp(state, "PENDING") == 0;
 }
 
-int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json_t **ret_job, struct problem *problem)
+int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
+             struct problem *problem)
 {
+    static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
     char last[FMT_MAX] = "";
-    int ms = PAUSE_FIRST_MS, away = 0, r;
+    int ms = PAUSE_FIRST_MS, away = 0, limit = LIMIT_FIRST, r;
 
     for (;;) {
         json_t *job = NULL;
 
-        r = job_get(client, id, &job, problem);
-        if (r == CODE_UNREACHABLE && ms > PAUSE_FIRST_MS && ++away < AWAY_MOST && !interrupts) {
+        r = ask_until(client, id, words[until], limit, &job, problem);
+        if (interrupts) {
+            json_decref(job);
+            r = CODE_FAILED;
+            break;
+        }
+        if (r == CODE_UNREACHABLE && client_met(client) && ++away < AWAY_MOST) {
             if (away == 1 && !quiet)
                 (void)fprintf(stderr, "muster: %s; asking again for two minutes\n", problem->text);
             pause_ms(&ms); /* a controller that restarts has forgotten nothing */
@@ -114,18 +142,14 @@ int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json
         if (r)
             break;
         away = 0;
-        if (job_over(job) || (for_start && has_started(job))) {
+        if (job_reached(job, until)) {
             *ret_job = job;
             break;
         }
-        if (!quiet && ms >= PAUSE_MOST_MS) /* what is over in a moment need not be spoken of */
+        if (!quiet) /* what is over in a moment need not be spoken of */
             status_say(job, last, sizeof(last));
         json_decref(job);
-        if (interrupts) {
-            r = CODE_FAILED;
-            break;
-        }
-        pause_ms(&ms);
+        limit = LIMIT_MOST;
     }
     if (last[0] && isatty(STDERR_FILENO))
         (void)fputs("\r\033[K", stderr);
@@ -233,16 +257,51 @@ static int tasks_follow(struct client *client, int64_t id, struct reader *reader
     return r;
 }
 
-int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem)
+/* One task: its output as it comes, from one attempt to the next, until the job is over. *job: as it was last heard of;
+ * the last word about it afterwards. */
+static int task_follow(struct client *client, struct reader *reader, json_t **job, struct problem *problem)
 {
-    struct reader *readers;
-    json_t *job = NULL;
-    int count, r = how->follow ? job_wait(client, id, true, false, &job, problem) : job_get(client, id, &job, problem);
+    int64_t attempt = fmt_i64(*job, "attempt");
+    bool fixed = reader->attempt >= 0;
+    char path[256];
+    int r = 0;
 
-    if (r)
-        return r;
-    count = how->task >= 0 ? 1 : tasks_of(job);
-    json_decref(job);
+    while (!interrupts) {
+        json_t *next = NULL;
+
+        reader->attempt = fixed ? reader->attempt : (int)attempt;
+        path_of(reader, true, path, sizeof(path));
+        r = client_stream(client, path, NULL, on_text, reader, problem);
+        reader->lines = -1;
+        if (r && r != CODE_UNREACHABLE && r != CODE_NOT_FOUND && r != CODE_CONFLICT)
+            return r;
+        /* Broken off: its node or the controller is away for a moment; then on from where it was. */
+        r = job_wait(client, reader->id, r == CODE_UNREACHABLE ? JOB_STARTED : JOB_ENDED, false, &next, problem);
+        if (r == 0 && strcmp(fmt_text(next, "state"), "PENDING") == 0) {
+            json_decref(next);
+            next = NULL;
+            r = job_wait(client, reader->id, JOB_STARTED, false, &next, problem);
+        }
+        if (r)
+            return r;
+        json_decref(*job);
+        *job = next;
+        if (fixed || fmt_i64(next, "attempt") == attempt) {
+            if (job_over(next))
+                return 0;
+            continue;
+        }
+        attempt++; /* each has output of its own */
+        reader->offset = 0;
+    }
+    return r;
+}
+
+static int outputs(struct client *client, int64_t id, const struct follow *how, json_t **job, struct problem *problem)
+{
+    int count = how->task >= 0 ? 1 : tasks_of(*job), r = 0;
+    struct reader *readers;
+
     if (count == 0)
         count = 1; /* over: its first task has what there is */
     readers = mem_zalloc((size_t)count, sizeof(*readers));
@@ -255,7 +314,9 @@ int job_output(struct client *client, int64_t id, const struct follow *how, stru
                                       .err = how->err,
                                       .many = count > 1,
                                       .lines = how->lines };
-    if (how->follow) {
+    if (how->follow && count == 1) {
+        r = task_follow(client, readers, job, problem);
+    } else if (how->follow) {
         r = tasks_follow(client, id, readers, count, problem);
     } else {
         for (int i = 0; r == 0 && i < count; i++)
@@ -265,15 +326,36 @@ int job_output(struct client *client, int64_t id, const struct follow *how, stru
     return r;
 }
 
-int job_follow_to_end(struct client *client, int64_t id, struct problem *problem)
+int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem)
+{
+    json_t *job = NULL;
+    int r = how->follow ? job_wait(client, id, JOB_STARTED, false, &job, problem) : job_get(client, id, &job, problem);
+
+    if (r == 0)
+        r = outputs(client, id, how, &job, problem);
+    json_decref(job);
+    return r;
+}
+
+/* Its processes have a node: there will be output. */
+static bool job_placed(json_t *job)
+{
+    return strcmp(fmt_text(job, "state"), "PENDING") != 0 && json_array_size(json_object_get(job, "placement")) > 0;
+}
+
+int job_follow_to_end(struct client *client, json_t *submitted, struct problem *problem)
 {
     struct follow how = { .task = -1, .attempt = -1, .follow = true, .lines = -1 };
     struct sigaction action = { .sa_handler = on_interrupt }, before;
-    json_t *job = NULL;
-    int r, code = JOB_MUSTER;
+    int64_t id = fmt_i64(submitted, "id");
+    json_t *job = job_placed(submitted) ? json_incref(submitted) : NULL;
+    int r = 0, code = JOB_MUSTER;
 
     (void)sigaction(SIGINT, &action, &before);
-    r = job_output(client, id, &how, problem);
+    if (!job)
+        r = job_wait(client, id, JOB_STARTED, false, &job, problem);
+    if (r == 0)
+        r = outputs(client, id, &how, &job, problem);
     if (interrupts) {
         CLEANUP_ANSWER struct answer answer = { 0 };
         char path[64];
@@ -283,16 +365,20 @@ int job_follow_to_end(struct client *client, int64_t id, struct problem *problem
         (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)id);
         r = client_call(client, "DELETE", path, NULL, &answer, problem);
     }
-    if (r == 0)
-        r = job_wait(client, id, false, true, &job, problem);
+    if (r == 0 && !job_over(job)) {
+        json_decref(job);
+        job = NULL;
+        r = job_wait(client, id, JOB_OVER, true, &job, problem);
+    }
     (void)sigaction(SIGINT, &before, NULL);
     if (r == 0) {
         code = job_exit_code(job);
         if (code && *fmt_text(job, "end_text"))
             (void)fprintf(stderr, "muster: job %lld %s: %s\n", (long long)id, fmt_text(job, "state"),
                           fmt_text(job, "end_text"));
-        json_decref(job);
-        return code;
+    } else {
+        code = problem->text[0] ? problem_print(problem) : JOB_MUSTER;
     }
-    return problem->text[0] ? problem_print(problem) : JOB_MUSTER;
+    json_decref(job);
+    return code;
 }

@@ -17,8 +17,10 @@ int job_get(struct client *client, int64_t id, json_t **ret_job, struct problem 
 bool job_over(json_t *job);
 int job_exit_code(json_t *job);
 
-/* Blocks until it is over, or until it runs or is over; says what it waits for, where somebody looks. */
-int job_wait(struct client *client, int64_t id, bool for_start, bool quiet, json_t **ret_job, struct problem *problem);
+/* Blocks until it has come so far: its processes run, its attempt has ended, it is over. Says what it waits for. */
+enum job_until { JOB_STARTED, JOB_ENDED, JOB_OVER };
+int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
+             struct problem *problem);
 
 struct follow {
     int task, attempt; /* -1 = all, the present one */
@@ -29,5 +31,6 @@ struct follow {
 /* Output to standard output; with follow until the job is over. */
 int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem);
 
-/* Follows all of a job and returns its exit code, or an error of ours. An interrupt cancels the job. */
-int job_follow_to_end(struct client *client, int64_t id, struct problem *problem);
+/* Follows all of a job, as it was answered to its submission, and returns its exit code, or an error of ours. An
+ * interrupt cancels the job. */
+int job_follow_to_end(struct client *client, json_t *submitted, struct problem *problem);

@@ -24,6 +24,7 @@
 #include "ctl/forecast.h"
 #include "ctl/links.h"
 #include "ctl/stats.h"
+#include "ctl/waits.h"
 #include "ctl/watch.h"
 #include "io/log.h"
 
@@ -187,7 +188,8 @@ static int parts_make(struct daemon *daemon, struct error *err)
     server->stats = mem_zalloc(1, sizeof(*server->stats));
     if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
-        watch_new(server, &server->watch) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
+        watch_new(server, &server->watch) < 0 || waits_new(server, &server->waits) < 0 ||
+        http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -403,11 +405,13 @@ static void daemon_end(struct daemon *daemon)
     drive_free(take(server->drive));
     feed_stop(server->feed);
     links_stop(server->links);
+    waits_stop(server->waits);
     loop_free(server->loop); /* connections close in here */
     forecast_free(server->forecast);
     watch_free(server->watch);
     feed_free(server->feed);
     links_free(server->links);
+    waits_free(server->waits);
     store_close(server->store);
     tls_context_free(server->tls);
     mem_free(server->stats);

@@ -8,6 +8,7 @@
 #include "ctl/feed.h"
 #include "ctl/links.h"
 #include "ctl/stats.h"
+#include "ctl/waits.h"
 #include "ctl/watch.h"
 #include "io/log.h"
 
@@ -87,6 +88,8 @@ static void host_event(void *arg, const struct ctl_event *event)
         watch_event(server->watch, event);
     if (server->feed)
         feed_event(server->feed, event);
+    if (server->waits && event->job)
+        waits_event(server->waits, event->job);
     log_debug("event", "kind", event->kind, "job", LOG_I64(event->job), "node", event->node ? event->node : "");
 }
 

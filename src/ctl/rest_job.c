@@ -9,8 +9,11 @@
 
 #include "ctl/feed.h"
 #include "ctl/rest.h"
+#include "ctl/waits.h"
 #include "ctl/watch.h"
 #include "wire/duration.h"
+
+enum { WAIT_SECONDS = 30, WAIT_SECONDS_MAX = 300 };
 
 static void etag_put(struct request *request, const struct book_job *job)
 {
@@ -73,10 +76,17 @@ void rest_job_get(struct request *request)
 {
     const struct book_job *job = request_job(request);
     const char *none = http_header(request->message, "if-none-match");
+    int64_t limit = WAIT_SECONDS;
     struct scene scene;
+    char until[16];
+    int what = -1;
 
-    if (!job)
+    if (!job || query_i64(request, "limit", 1, WAIT_SECONDS_MAX, &limit) < 0)
         return;
+    if (query_text(request, "until", until, sizeof(until)) && (what = wait_for_find(until)) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "until: expected started, ended or over");
+        return;
+    }
     scene_fill(&scene, request);
     if (!render_shows(&scene, job)) {
         reply_problem(request, 404, "NotFound", NULL, "no job %" PRId64, job->id);
@@ -87,7 +97,10 @@ void rest_job_get(struct request *request)
         reply(request, 304, NULL, NULL, 0);
         return;
     }
-    job_reply(request, job);
+    if (what >= 0)
+        waits_hold(request_server(request)->waits, request, job, (enum wait_for)what, limit * USEC_SEC, job_reply);
+    else
+        job_reply(request, job);
 }
 
 void offered_job(struct request *request, const struct entry_result *result)

@@ -14,6 +14,7 @@ struct links;
 struct stats;
 struct forecast;
 struct watch;
+struct waits;
 
 enum { LISTENERS_MAX = 8 };
 
@@ -31,6 +32,7 @@ struct server {
     struct stats *stats;
     struct forecast *forecast;
     struct watch *watch; /* figures over time */
+    struct waits *waits; /* requests that wait for a job */
     struct loop_timer *wake;
     usec_t started;
     bool dev, stopping;

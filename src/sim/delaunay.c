@@ -194,6 +194,16 @@ bool delaunay_at(const struct delaunay *d, const double at[3], double ret_y[2])
 #include <libqhull_r/qhull_ra.h>
 #include <stdio.h>
 
+#include "io/lib.h"
+
+#define QHULL_FILE "libqhull_r.so.8.0"
+#define QHULL_CALLS(X) X(qh_new_qhull) X(qh_zero) X(qh_freeqhull) X(qh_memfreeshort) X(qh_pointid)
+
+static struct {
+    QHULL_CALLS(LIB_FIELD)
+} qhull;
+static const char *const qhull_names[] = { QHULL_CALLS(LIB_NAME) };
+
 /* Counts the cells and numbers them by the library's ids; the other half of the hull is left out. */
 static int number_cells(qhT *qh, struct delaunay *d, int32_t **ret_numbers)
 {
@@ -232,7 +242,7 @@ static int copy_cells(qhT *qh, struct delaunay *d)
         struct cell *cell = facet->upperdelaunay ? NULL : &d->cells[numbers[facet->id]];
 
         for (int i = 0; cell && i < CORNERS; i++) {
-            cell->corner[i] = qh_pointid(qh, ((vertexT *)facet->vertices->e[i].p)->point);
+            cell->corner[i] = qhull.qh_pointid(qh, ((vertexT *)facet->vertices->e[i].p)->point);
             cell->beside[i] = numbers[((facetT *)facet->neighbors->e[i].p)->id];
             cell->plane[i] = facet->normal[i];
         }
@@ -249,20 +259,25 @@ static int copy_cells(qhT *qh, struct delaunay *d)
 
 static int make_cells(struct delaunay *d, struct error *err)
 {
-    double *flat = mem_zalloc(d->count * D, sizeof(*flat));
-    FILE *silence = fopen("/dev/null", "w");
-    int curlong, totlong, r = -ENOMEM;
+    double *flat;
+    FILE *silence;
+    int curlong, totlong, r = lib_open(QHULL_FILE, qhull_names, LIB_COUNT(qhull_names), &qhull, err);
     qhT qh;
 
+    if (r < 0)
+        return r;
+    flat = mem_zalloc(d->count * D, sizeof(*flat));
+    silence = fopen("/dev/null", "w");
+    r = -ENOMEM;
     if (flat && silence) {
         for (size_t i = 0; i < d->count * D; i++)
             flat[i] = d->points[i / D].at[i % D];
-        qh_zero(&qh, silence);
-        r = qh_new_qhull(&qh, D, (int)d->count, flat, 0, (char[]){ "qhull d Qt Qbb Qc Qz Q12" }, NULL, silence)
+        qhull.qh_zero(&qh, silence);
+        r = qhull.qh_new_qhull(&qh, D, (int)d->count, flat, 0, (char[]){ "qhull d Qt Qbb Qc Qz Q12" }, NULL, silence)
                 ? -EINVAL
                 : copy_cells(&qh, d);
-        qh_freeqhull(&qh, !qh_ALL);
-        qh_memfreeshort(&qh, &curlong, &totlong);
+        qhull.qh_freeqhull(&qh, !qh_ALL);
+        qhull.qh_memfreeshort(&qh, &curlong, &totlong);
     }
     if (silence)
         (void)fclose(silence);

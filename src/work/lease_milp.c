@@ -19,6 +19,20 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/lib.h"
+
+/* Loading it costs more than most programs of ours run. */
+#define CBC_FILE "libCbcSolver.so.3"
+#define CBC_CALLS(X)                                                                                                   \
+    X(Cbc_setMIPStartI)                                                                                                \
+    X(Cbc_loadProblem) X(Cbc_setInteger) X(Cbc_setLogLevel) X(Cbc_setParameter) X(Cbc_solve) X(Cbc_getObjValue)        \
+        X(Cbc_getBestPossibleObjValue) X(Cbc_isProvenInfeasible) X(Cbc_isProvenOptimal) X(Cbc_getNodeCount)            \
+            X(Cbc_getColSolution) X(Cbc_newModel) X(Cbc_deleteModel)
+
+static struct {
+    CBC_CALLS(LIB_FIELD)
+} cbc;
+static const char *const cbc_names[] = { CBC_CALLS(LIB_NAME) };
 
 struct milp {
     struct lease_problem problem;
@@ -208,7 +222,7 @@ static void give_start(struct milp *m, Cbc_Model *model)
         values[m->column[i] + last + m->start.step[i]] = 1;
     }
     if (columns && values)
-        Cbc_setMIPStartI(model, m->columns, columns, values);
+        cbc.Cbc_setMIPStartI(model, m->columns, columns, values);
     mem_free(columns);
     mem_free(values);
 }
@@ -238,35 +252,35 @@ static void solve(struct milp *m, Cbc_Model *model, struct work_answer *answer)
     double best, bound;
 
     snprintf(nodes, sizeof(nodes), "%lld", (long long)m->nodes);
-    Cbc_loadProblem(model, m->columns, m->rows, m->starts, m->index, m->value, m->low, m->high, m->cost, m->row_low,
-                    m->row_high);
+    cbc.Cbc_loadProblem(model, m->columns, m->rows, m->starts, m->index, m->value, m->low, m->high, m->cost, m->row_low,
+                        m->row_high);
     for (int i = 0; i < m->columns; i++)
-        Cbc_setInteger(model, i);
-    Cbc_setLogLevel(model, 0);
-    Cbc_setParameter(model, "logLevel", "0");
-    Cbc_setParameter(model, "threads", "0");
-    Cbc_setParameter(model, "ratioGap", "0.0001");
+        cbc.Cbc_setInteger(model, i);
+    cbc.Cbc_setLogLevel(model, 0);
+    cbc.Cbc_setParameter(model, "logLevel", "0");
+    cbc.Cbc_setParameter(model, "threads", "0");
+    cbc.Cbc_setParameter(model, "ratioGap", "0.0001");
     if (m->nodes)
-        Cbc_setParameter(model, "maxNodes", nodes);
+        cbc.Cbc_setParameter(model, "maxNodes", nodes);
     if (m->has_start)
         give_start(m, model);
-    Cbc_solve(model);
-    best = Cbc_getObjValue(model);
-    bound = Cbc_getBestPossibleObjValue(model);
+    cbc.Cbc_solve(model);
+    best = cbc.Cbc_getObjValue(model);
+    bound = cbc.Cbc_getBestPossibleObjValue(model);
     out[0] = LEASE_UNKNOWN;
-    if (Cbc_isProvenInfeasible(model))
+    if (cbc.Cbc_isProvenInfeasible(model))
         out[0] = LEASE_NO_PLAN;
-    else if (Cbc_isProvenOptimal(model))
+    else if (cbc.Cbc_isProvenOptimal(model))
         out[0] = LEASE_OPTIMAL;
     else if (best < 1e40)
         out[0] = LEASE_LIMIT;
     out[1] = out[0] == LEASE_LIMIT ? llround(1e6 * fabs(best - bound) / fmax(1, fabs(best))) : 0;
     out[2] = out[0] == LEASE_OPTIMAL || out[0] == LEASE_LIMIT ? llround(-best * 1000) : 0;
-    out[3] = Cbc_getNodeCount(model);
+    out[3] = cbc.Cbc_getNodeCount(model);
     answer->count = LEASE_ANSWER_HEAD;
     if (out[0] != LEASE_OPTIMAL && out[0] != LEASE_LIMIT)
         return;
-    write_plan(m, Cbc_getColSolution(model), out + LEASE_ANSWER_HEAD);
+    write_plan(m, cbc.Cbc_getColSolution(model), out + LEASE_ANSWER_HEAD);
     answer->count = lease_answer_size(&m->problem);
 }
 
@@ -279,6 +293,8 @@ int lease_milp(const int64_t *words, uint32_t count, struct work_answer *answer,
     if (r == 0 && answer->capacity < lease_answer_size(&m.problem))
         r = error_set(err, -ENOSPC, "no room for a plan of %d tasks", m.problem.count);
     if (r == 0)
+        r = lib_open(CBC_FILE, cbc_names, LIB_COUNT(cbc_names), &cbc, err);
+    if (r == 0)
         r = shape(&m, err);
     if (r == 0) {
         fill(&m);
@@ -286,9 +302,9 @@ int lease_milp(const int64_t *words, uint32_t count, struct work_answer *answer,
                       lease_backward(&m.problem, &m.start, m.order, m.order + 2 * m.problem.count);
         if (m.has_start)
             lease_improve(&m.problem, &m.start);
-        model = Cbc_newModel();
+        model = cbc.Cbc_newModel();
         solve(&m, model, answer);
-        Cbc_deleteModel(model);
+        cbc.Cbc_deleteModel(model);
     }
     milp_done(&m);
     return r;

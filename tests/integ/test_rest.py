@@ -4,6 +4,7 @@
 import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from cluster import Musterd, done, drain, ok
 
@@ -94,6 +95,30 @@ def conditions(m):
     first = m.post("/jobs", {"run": "true", "gpus": 1}, headers={"Idempotency-Key": "k1"}).json["id"]
     again = m.post("/jobs", {"run": "true", "gpus": 1}, headers={"Idempotency-Key": "k1"}).json["id"]
     ok(first == again, "the same key is the same job", (first, again))
+
+
+def until(m):
+    """Questions that are answered when the job has come so far."""
+    job = m.post("/jobs", {"run": "sleep 0.5; exit 4", "gpus": 1}).json["id"]
+    ok(m.get("/jobs/%d?until=started" % job).json["state"] == "RUNNING", "until=started")
+    ok(m.get("/jobs/%d?until=ended" % job).json["exit_code"] == 4, "until=ended")
+    begin = time.time()
+    ok(m.get("/jobs/%d?until=over" % job).json["state"] == "FAILED" and time.time() - begin < 1, "until=over of what is over")
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": 1, "hold": True}).json["id"]
+    a = m.get("/jobs/%d?until=started&limit=1" % job)
+    ok(a.json["state"] == "PENDING" and 0.5 < time.time() - begin < 20, "the limit ends it, with the job as it is", a)
+    ok(m.get("/jobs/%d?until=tea" % job).status == 400, "until what is not there")
+    ok(m.get("/jobs/%d?until=over&limit=0" % job).status == 400, "a limit that is none")
+    m.post("/jobs/%d/release" % job)
+    ok(m.get("/jobs/%d?until=started" % job).json["state"] == "RUNNING", "it runs")
+    with ThreadPoolExecutor(8) as pool:
+        waits = [pool.submit(m.get, "/jobs/%d?until=%s" % (job, what)) for what in ("ended", "over") * 4]
+        time.sleep(0.2)
+        m.post("/jobs/%d/requeue" % job)
+        m.get("/jobs/%d?until=ended&limit=1" % job)
+        m.ask("DELETE", "/jobs/%d?now=1" % job)
+        states = [w.result().json["state"] for w in waits]
+    ok(all(s == "CANCELLED" for s in states[1::2]), "many wait for one", states)
 
 
 def lists(m):
@@ -318,7 +343,7 @@ def enter(m):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, lists, waiting, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, waiting, nodes, events, figures, pages, pipelines,
                      follow, enter):
             part(m)
         ok(m.alive(), "still alive")
