@@ -15,5 +15,6 @@ struct admit_ops {
     const char *summary;
     const struct param *params;
     size_t state_size, kept_size;
+    bool classes; /* tells guaranteed jobs from others */
     enum admit_verdict (*admit)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 };

@@ -28,7 +28,8 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(!gpu->bad);
         assert(share->leaving == (job->state == JOB_STOPPING));
         assert(share->off == (job->state == JOB_SUSPENDED));
-        blocked += share->role == ROLE_OWNER && gpu->leaving > 0;
+        assert((share->role == ROLE_PACKED) == job->packed);
+        blocked += share->role != ROLE_GUEST && gpu->leaving > 0;
         last = share->gpu;
         shares++;
     }
@@ -45,6 +46,7 @@ static void audit_job(const struct core *core, uint32_t index)
 
     assert(shares == (uint32_t)job->gpus); /* gangs are whole or absent */
     assert(!job->planned);
+    pair_audit(core, index);
     switch ((enum job_state)job->state) {
     case JOB_PENDING:
     case JOB_RESERVED:
@@ -103,10 +105,13 @@ static void audit_gpu(const struct core *core, uint32_t index)
             guests++;
             continue;
         }
-        *(share->leaving ? &leaving : &used) += share->amount;
+        if (share->leaving)
+            leaving += share->amount;
+        else if (share->role == ROLE_OWNER)
+            used += share->amount;
         memory += share->leaving ? 0 : share->memory;
         /* On the device at this moment: all but those that wait for others to leave. */
-        if (job->state != JOB_CLAIMING)
+        if (job->state != JOB_CLAIMING && share->role == ROLE_OWNER)
             here += share->amount;
     }
     assert(used == gpu->used);
@@ -207,10 +212,9 @@ static void audit_vc(const struct core *core, const struct vc *vc)
         assert(job->prev == previous);
         assert(job->last_start >= start);
         start = job->last_start;
-        *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) +=
-            (int64_t)job->gpus * job->spec.share;
+        *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) += job_amount(job);
         if (vc->own && !job_bound(job) && job->klass != CLASS_OPPORTUNISTIC)
-            lent[job->sku] += (int64_t)job->gpus * job->spec.share;
+            lent[job->sku] += job_amount(job);
         running++;
     }
     assert(previous == vc->run_last);
@@ -234,7 +238,7 @@ void core_audit(const struct core *core)
         audit_job(core, i);
         waiting += job_waits(job->state);
         running += job_holds(job->state);
-        held += job_holds(job->state) ? (int64_t)job->gpus * job->spec.share : 0;
+        held += job_holds(job->state) ? job_amount(job) : 0;
         shares += (uint32_t)job->gpus;
     }
     assert(waiting == core->waiting);

@@ -100,6 +100,9 @@ static void carry_job(struct carry *c, uint32_t index)
     else
         heap_set(&c->core->timers, timer_of(index, TIMER_PLANNER),
                  heap_at(&c->old->timers, timer_of(index, TIMER_PLANNER)));
+    for (uint32_t i = 0; same_planner(c, job->vc) && i < c->core->vcs[job->vc].policy.planner->words; i++)
+        c->core->words[(size_t)index * c->core->word_stride + i] =
+            c->old->words[(size_t)index * c->old->word_stride + i];
 }
 
 /* Each list from its end, so that it comes back in the same order. */
@@ -124,6 +127,50 @@ static int carry_shares(struct carry *c)
     return core_rejoin_shares(c->core);
 }
 
+/* Migrations under way go on; where nodes were numbered anew, only where they lead is known. */
+static void carry_movers(struct carry *c)
+{
+    struct core *core = c->core;
+
+    if (c->same_gpus)
+        memcpy(core->movers, c->old->movers, core->ledger.topo.node_count * sizeof(*core->movers));
+    for (uint32_t i = 0; i < core->job_top && !c->same_gpus; i++)
+        for (uint32_t s = core->jobs[i].moving ? core->jobs[i].shares : SHARE_NONE; s != SHARE_NONE;
+             s = core->ledger.shares[s].next_of_job)
+            core->movers[core->ledger.gpus[core->ledger.shares[s].gpu].node] =
+                (struct mover){ i, core->jobs[i].gen, true };
+}
+
+/* What a policy knows of nodes, where these are the same. */
+static void carry_nodes(const struct carry *c, const struct planner_ctx *to, const struct planner_ctx *from)
+{
+    if (to->node_words)
+        memcpy(to->nodes, from->nodes,
+               (size_t)c->core->ledger.topo.node_count * 2 * to->node_words * sizeof(*to->nodes));
+}
+
+/* A tuner that was there before keeps what it knows: of the virtual cluster, and of each job. */
+static void carry_tuner(struct carry *c, uint32_t v, uint32_t index)
+{
+    const struct vc *from = &c->old->vcs[v];
+    struct vc *to = &c->core->vcs[v];
+    const struct tune_ops *ops = to->policy.tune[index];
+
+    for (uint32_t i = 0; i < from->policy.tune_count; i++) {
+        if (from->policy.tune[i] != ops)
+            continue;
+        if (ops->kept_size)
+            memcpy(to->tune[index].state, from->tune[i].state, ops->kept_size);
+        for (uint32_t k = 0; k < c->old->job_top && ops->words; k++)
+            if (c->old->jobs[k].vc == v)
+                memcpy(&c->core->words[(size_t)k * c->core->word_stride + to->tune[index].word_first],
+                       &c->old->words[(size_t)k * c->old->word_stride + from->tune[i].word_first],
+                       ops->words * sizeof(*c->core->words));
+        carry_nodes(c, &to->tune[index], &from->tune[i]);
+        return;
+    }
+}
+
 static void carry_policies(struct carry *c)
 {
     for (uint32_t v = 0; v < c->old->vc_count; v++) {
@@ -137,13 +184,14 @@ static void carry_policies(struct carry *c)
             memcpy(to->place.state, from->place.state, from->policy.place->kept_size);
         if (same_planner(c, v)) {
             heap_set(&c->core->timers, c->core->job_capacity * TIMERS_A_JOB + v, heap_at(&c->old->timers, timer));
+            carry_nodes(c, &to->planner, &from->planner);
             if (from->policy.planner->kept_size)
                 memcpy(to->planner.state, from->planner.state, from->policy.planner->kept_size);
         }
         if (c->same_gpus && from->policy.admit && from->policy.admit == to->policy.admit)
             memcpy(to->admit.state, from->admit.state, from->policy.admit->kept_size);
-        if (c->same_gpus && from->policy.tune && from->policy.tune == to->policy.tune)
-            memcpy(to->tune.state, from->tune.state, from->policy.tune->kept_size);
+        for (uint32_t i = 0; c->same_gpus && i < to->policy.tune_count; i++)
+            carry_tuner(c, v, i);
         to->dirty = true;
     }
 }
@@ -207,6 +255,7 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
         core_free(core);
         return error_set(err, r, "jobs do not fit into the cluster as it would be");
     }
+    carry_movers(&c);
     own_carry(core, old, gpus);
     carry_policies(&c);
     for (uint32_t v = 0; v < old->vc_count; v++)

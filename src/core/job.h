@@ -89,6 +89,9 @@ struct job {
     uint8_t before;             /* state it was stopped in, while STOPPING */
     bool planned, listed;       /* changed by the pass under way; in its list */
     bool fresh;                 /* began to wait in the step under way */
+    bool packed;                /* beside its mate, whose GPUs they are: what it has counts for nothing */
+    bool unpacks;               /* STOPPING to end a packing */
+    bool moving;                /* STARTING elsewhere than it was */
     uint32_t vc;
     uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
     uint32_t run_class;                      /* class in the run list while it holds GPUs */
@@ -99,20 +102,23 @@ struct job {
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
     uint32_t user_prev, user_next;           /* waiting jobs of its user, where that has a limit */
     uint32_t prev, next;                     /* run list of its virtual cluster, by start */
+    uint32_t mate;                           /* the job it shares all its GPUs with; JOB_NONE */
     uint8_t breach;                          /* enum breach: its promise is broken, and why */
     usec_t promise;                          /* it was promised to end by then; 0 = not */
     usec_t offer;       /* no deadline was promised; the earliest that could have been, USEC_NEVER = none; 0 = not */
     uint32_t evictions; /* hardware that was lost under it, or that it was to start on */
     uint32_t preemptions, migrations, attempts, fails;
-    usec_t since;                     /* settled up to here */
-    usec_t state_since;               /* in this state, or set aside, since */
-    usec_t first_start, last_start;   /* -1 = never */
-    usec_t queued_at;                 /* when it last began to wait */
-    usec_t ran;                       /* time in RUNNING */
-    usec_t progress;                  /* nominal run time done and kept */
-    svc_t attained;                   /* GPU-time in RUNNING */
-    ppm_t rate;                       /* progress per unit of time, while RUNNING */
-    int64_t order_value, order_slope; /* its key; see order.h */
+    uint32_t packings, resizes, suspensions; /* resizes are among the migrations */
+    usec_t disturbed;                        /* when it was last stopped, moved, packed or unpacked; -1 = never */
+    usec_t since;                            /* settled up to here */
+    usec_t state_since;                      /* in this state, or set aside, since */
+    usec_t first_start, last_start;          /* -1 = never */
+    usec_t queued_at;                        /* when it last began to wait */
+    usec_t ran;                              /* time in RUNNING */
+    usec_t progress;                         /* nominal run time done and kept */
+    svc_t attained;                          /* GPU-time in RUNNING */
+    ppm_t rate;                              /* progress per unit of time, while RUNNING */
+    int64_t order_value, order_slope;        /* its key; see order.h */
     usec_t lane_base[WAIT_LANES];
     usec_t waited[REASON_COUNT];
     usec_t over_quota; /* waiting while its virtual cluster was over what it is owed (fair-share delay) */
@@ -137,6 +143,12 @@ void job_settle(struct job *job, usec_t now);
 static inline bool job_bound(const struct job *job)
 {
     return job->own_shares != UINT32_MAX;
+}
+
+/* What it holds of its GPUs, in thousandths, as its virtual cluster is charged for it: a pair pays once. */
+static inline int64_t job_amount(const struct job *job)
+{
+    return job->packed ? 0 : (int64_t)job->gpus * job->spec.share;
 }
 
 /* GPUs of the request, in thousandths. */

@@ -48,13 +48,13 @@ static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
     }
 }
 
-/* An owner's share begins (sign 1) or ceases (-1) to count. */
+/* The share of an owner, or of one packed beside it, begins (sign 1) or ceases (-1) to count. */
 static void count_share(struct ledger *ledger, const struct share *share, int sign)
 {
     uint32_t index = share->gpu;
     struct gpu *gpu = &ledger->gpus[index];
     bool was_free = is_free(gpu);
-    mgpu_t was = gpu->used, used = was + sign * share->amount;
+    mgpu_t was = gpu->used, used = was + (share->role == ROLE_OWNER ? sign * share->amount : 0);
 
     assert(used >= 0);
     assert(used <= MGPU_ONE);
@@ -101,7 +101,7 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, const 
                 return -EBUSY;
             continue;
         }
-        if (gpu->used + spec->share > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
+        if ((role == ROLE_OWNER && (gpu->used + spec->share > MGPU_ONE || gpu->reserved_for != JOB_NONE)) ||
             !ledger_memory_fits(ledger, to->gpus[i], spec->memory_mib))
             return -EBUSY;
     }
@@ -192,6 +192,23 @@ int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const 
     return 0;
 }
 
+void ledger_swap(struct ledger *ledger, const struct job *a, const struct job *b)
+{
+    uint32_t i = a->shares, k = b->shares;
+
+    /* Both count or both leave, and for as much: no sum changes. */
+    for (; i != SHARE_NONE; i = ledger->shares[i].next_of_job, k = ledger->shares[k].next_of_job) {
+        uint8_t role = ledger->shares[i].role;
+
+        assert(k != SHARE_NONE);
+        assert(ledger->shares[i].gpu == ledger->shares[k].gpu);
+        assert(ledger->shares[i].leaving == ledger->shares[k].leaving);
+        assert(ledger->shares[i].amount == ledger->shares[k].amount);
+        ledger->shares[i].role = ledger->shares[k].role;
+        ledger->shares[k].role = role;
+    }
+}
+
 void ledger_leave(struct ledger *ledger, const struct job *job)
 {
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -244,8 +261,9 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         const struct share *share = &ledger->shares[i];
         const struct gpu *gpu = &ledger->gpus[share->gpu];
 
-        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
-                                          !ledger_memory_fits(ledger, share->gpu, share->memory)))
+        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE))
+            return -EBUSY;
+        if (share->role != ROLE_GUEST && !ledger_memory_fits(ledger, share->gpu, share->memory))
             return -EBUSY;
     }
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -277,6 +295,7 @@ uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *
             gpu->guests--;
             continue;
         }
+        share->role = ROLE_OWNER; /* its next turn is its own */
         gpu->leaving -= share->amount;
         if (gpu->leaving == 0)
             count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
@@ -390,7 +409,7 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
         gpu->guests++;
     else if (share->leaving)
         gpu->leaving += share->amount;
-    else if (gpu->used + share->amount <= MGPU_ONE)
+    else if (share->role == ROLE_PACKED || gpu->used + share->amount <= MGPU_ONE)
         count_share(ledger, share, 1);
 }
 

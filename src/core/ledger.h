@@ -10,6 +10,10 @@
  * it to the next one in the same pass; but it is still there until it is reported gone, and until then whoever was
  * given its GPU is blocked. So nothing ever runs on a GPU that another has not left.
  *
+ * Two jobs may be packed: one of them owns the GPUs, the other is beside it on all of them. Its shares take nothing
+ * from the sum either, but its memory counts, it is waited for when it leaves, and it owns the GPUs as soon as the
+ * owner goes (ledger_swap, pair.c).
+ *
  * A reservation keeps free GPUs for one job without giving it a share.
  */
 #include "core/job.h"
@@ -19,7 +23,7 @@
 
 enum { GUESTS_MAX = 2 };
 
-enum share_role { ROLE_OWNER, ROLE_GUEST };
+enum share_role { ROLE_OWNER, ROLE_GUEST, ROLE_PACKED };
 
 struct share {
     uint32_t job, gpu;
@@ -85,6 +89,9 @@ void ledger_serve(struct ledger *ledger, const struct job *job, const uint32_t *
 
 /* Gives the job a place on these GPUs without anything of them. -EINVAL, -ENOSPC. */
 int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to);
+
+/* Of two jobs that are packed, the other one owns the GPUs now. */
+void ledger_swap(struct ledger *ledger, const struct job *a, const struct job *b);
 
 /* The job is told to leave: its shares no longer count. */
 void ledger_leave(struct ledger *ledger, const struct job *job);

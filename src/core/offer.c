@@ -114,6 +114,8 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
     }
     job = &core->jobs[event->job];
     event->gen = job->gen;
+    for (uint32_t i = 0; i < core->word_stride; i++)
+        core->words[(size_t)event->job * core->word_stride + i] = 0;
     core->borrowing |= spec->klass == CLASS_OPPORTUNISTIC;
     *job = (struct job){ .spec = *spec,
                          .gen = event->gen,
@@ -126,6 +128,8 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
                          .own_shares = SHARE_NONE,
                          .prev = JOB_NONE,
                          .next = JOB_NONE,
+                         .mate = JOB_NONE,
+                         .disturbed = -1,
                          .since = core->now,
                          .state_since = core->now,
                          .first_start = -1,

@@ -66,7 +66,7 @@ int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count)
                 const struct job *job = &core->jobs[share->job];
 
                 next = share->next_of_gpu;
-                if (share->role != ROLE_OWNER || share->leaving || share->off || job_bound(job))
+                if (share->role == ROLE_GUEST || share->leaving || share->off || job_bound(job))
                     continue;
                 if (job->planned)
                     return -EBUSY;

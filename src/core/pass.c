@@ -115,7 +115,7 @@ static bool has_work(const struct core *core, const struct vc *vc)
 static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 {
     struct vc *vc = &core->vcs[index];
-    struct plan plan = { .core = core, .phase = phase, .vc = index };
+    struct plan plan = { .core = core, .phase = phase, .vc = index, .tunes = vc->policy.planner->tunes };
 
     if ((phase == PHASE_BORROW && vc->borrow_max == 0) || (phase == PHASE_GUEST && !waits_as_guest(vc)))
         return;
@@ -138,17 +138,19 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 static void tune_vc(struct core *core, uint32_t index)
 {
     struct vc *vc = &core->vcs[index];
-    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index };
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index, .tunes = true };
 
-    if (!vc->policy.tune || !vc->dirty)
+    if (!vc->policy.tune_count || !vc->dirty)
         return;
     own_look(core, vc, false);
-    vc->policy.tune->tune(&vc->tune, &plan);
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        vc->policy.tune[i]->tune(&vc->tune[i], &plan);
     own_look(core, vc, true);
     if (!core->cells)
         return;
     plan.phase = PHASE_OWED;
-    vc->policy.tune->tune(&vc->tune, &plan);
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        vc->policy.tune[i]->tune(&vc->tune[i], &plan);
 }
 
 /* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
@@ -245,6 +247,19 @@ static void explain(struct core *core)
     }
 }
 
+/* Both of a new pair have been disturbed: one came, the other is no longer alone. */
+static void commit_pack(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    if (job->mate == JOB_NONE || core->jobs[job->mate].planned)
+        return; /* of two that start together the second one tells */
+    core_decide(core, DECISION_PACK, index, REASON_NONE)->needs = core->jobs[job->mate].spec.id;
+    job->packings++;
+    core->jobs[job->mate].packings++;
+    core->jobs[job->mate].disturbed = core->now;
+}
+
 /* Turns what the pass did to each job into effects and decisions, in the order it was done. */
 static void commit(struct core *core)
 {
@@ -258,18 +273,25 @@ static void commit(struct core *core)
         job->planned = false;
         if (job->state == JOB_STOPPING) {
             core_decide(core, job->parks ? DECISION_SUSPEND : DECISION_STOP, index, REASON_NONE);
+            if (job->unpacks)
+                core_decide(core, DECISION_UNPACK, index, REASON_NONE)->needs = core->jobs[job->mate].spec.id;
             core_emit(core, EFFECT_STOP, index);
             job->preemptions += !job->parks;
+            job->suspensions += job->parks;
+            job->disturbed = core->now;
         } else if (job->state == JOB_CLAIMING) {
             core_decide(core, job->parks ? DECISION_RESUME : DECISION_START, index,
                         job->blocked ? REASON_PREEMPTING : REASON_NONE);
             job->parks = false;
+            commit_pack(core, index);
             if (job->blocked == 0)
                 core_start_now(core, index);
         } else if (job->state == JOB_STARTING) {
             core_decide(core, DECISION_MIGRATE, index, REASON_NONE);
             core_emit(core, EFFECT_MIGRATE, index);
             job->migrations++;
+            job->disturbed = core->now;
+            commit_pack(core, index);
         }
     }
     core->touched_count = 0;
@@ -307,6 +329,7 @@ static uint32_t withdraw_claims(struct core *core)
         core_decide(core, DECISION_STOP, index, REASON_NONE);
         core_move(core, index, JOB_PENDING);
         count = hold_release(core, index);
+        pair_part(core, index);
         job->gpus = 0;
         job->blocked = 0;
         core_enqueue(core, index);

@@ -9,7 +9,7 @@
 
 /* A proposal that no correct policy makes: into the record, so that a test or a person sees it. One that makes
  * thousands in a step does not crowd out the decisions. */
-static int bad(struct plan *plan, uint32_t job, int code)
+int plan_bad(struct plan *plan, uint32_t job, int code)
 {
     if (plan->core->outbox.decision_count < plan->core->outbox.decision_capacity / 4)
         core_decide(plan->core, DECISION_BAD, job, REASON_NONE);
@@ -17,23 +17,23 @@ static int bad(struct plan *plan, uint32_t job, int code)
 }
 
 /* A policy rules over the jobs of its own virtual cluster and nobody else's. */
-static bool owns(const struct plan *plan, uint32_t job)
+bool plan_owns(const struct plan *plan, uint32_t job)
 {
     return plan->core->jobs[job].vc == plan->vc;
 }
 
 /* The type of the first GPU named, which ledger_check compares all others with. */
-static uint8_t sku_of(const struct ledger *ledger, const struct placement *to)
+uint8_t plan_sku(const struct ledger *ledger, const struct placement *to)
 {
     return ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku;
 }
 
-static bool sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
+bool plan_sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
 {
     return queue_shape(core, &job->spec, job->level, job->klass).sku_mask >> sku & 1;
 }
 
-static void touch(struct core *core, uint32_t index)
+void core_touch(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
@@ -69,8 +69,8 @@ struct shape_class *plan_shape(struct plan *plan, uint32_t job)
 {
     const struct job *j = &plan->core->jobs[job];
 
-    if (j->shape == UINT32_MAX || !owns(plan, job)) {
-        (void)bad(plan, job, -EINVAL);
+    if (j->shape == UINT32_MAX || !plan_owns(plan, job)) {
+        (void)plan_bad(plan, job, -EINVAL);
         return NULL;
     }
     return &plan->core->vcs[j->vc].queue.shapes[j->shape];
@@ -174,27 +174,27 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct job *job = &core->jobs[index];
     int r;
 
-    if (!job_waits(job->state) || !owns(plan, index) || job->planned || (int32_t)to->count < job->spec.gpus_min ||
+    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || (int32_t)to->count < job->spec.gpus_min ||
         (int32_t)to->count > job->spec.gpus_max)
-        return bad(plan, index, -EINVAL);
+        return plan_bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(ledger, to, &job->spec, role);
     if (r == 0)
         r = exact_check(ledger, to, job->spec.per_node);
-    if (r == 0 && !sku_allowed(core, job, sku_of(ledger, to)))
+    if (r == 0 && !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         r = -EINVAL;
     if (r == 0 && role == ROLE_OWNER && !plan_own(plan) && any_bound(core, to))
         r = -EBUSY;
     if (r < 0)
-        return bad(plan, index, r);
-    if (plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
+        return plan_bad(plan, index, r);
+    if (plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
     if (!users_allow(core, index, to->count))
         return -EDQUOT;
     if (plan_own(plan) && own_prepare(plan, to) < 0)
         return -EBUSY;
-    job->sku = sku_of(ledger, to);
+    job->sku = plan_sku(ledger, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_CLAIMING);
     job->borrowed = job->klass != CLASS_OPPORTUNISTIC && plan->phase == PHASE_BORROW;
@@ -203,7 +203,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, role);
     serve(plan, job, to);
     core_attach(core, index);
-    touch(core, index);
+    core_touch(core, index);
     return 0;
 }
 
@@ -215,13 +215,15 @@ int plan_start(struct plan *plan, uint32_t job, const struct placement *to)
 int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to)
 {
     if (plan->core->jobs[job].klass != CLASS_OPPORTUNISTIC)
-        return bad(plan, job, -EINVAL);
+        return plan_bad(plan, job, -EINVAL);
     return start(plan, job, to, ROLE_GUEST);
 }
 
 int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 {
-    return owns(plan, index) ? plan_stop_any(plan, index, step) : bad(plan, index, -EPERM);
+    int r = plan_owns(plan, index) ? rules_disturb(plan, index) : plan_bad(plan, index, -EPERM);
+
+    return r < 0 ? r : plan_stop_any(plan, index, step);
 }
 
 int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
@@ -231,7 +233,7 @@ int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
 
     /* A job that got its GPUs in this very pass has not begun to leave anything. */
     if (!job_holds(job->state) || job->planned || (unsigned)step >= STOP_STEP_COUNT)
-        return bad(plan, index, -EINVAL);
+        return plan_bad(plan, index, -EINVAL);
     job_settle(job, core->now);
     core_detach(core, index);
     job->stop = (uint8_t)step;
@@ -239,13 +241,13 @@ int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
     job->before = job->state;
     core_move(core, index, JOB_STOPPING);
     hold_leave(core, index);
-    touch(core, index);
+    core_touch(core, index);
     return 0;
 }
 
 int plan_keep(struct plan *plan, uint32_t index)
 {
-    return owns(plan, index) ? plan_keep_any(plan, index) : bad(plan, index, -EPERM);
+    return plan_owns(plan, index) ? plan_keep_any(plan, index) : plan_bad(plan, index, -EPERM);
 }
 
 int plan_keep_any(struct plan *plan, uint32_t index)
@@ -255,7 +257,8 @@ int plan_keep_any(struct plan *plan, uint32_t index)
     int r;
 
     if (job->state != JOB_STOPPING || !job->planned)
-        return bad(plan, index, -EINVAL);
+        return plan_bad(plan, index, -EINVAL);
+    pair_take_back(core, index);
     if (!users_allow(core, index, (uint32_t)job->gpus))
         return -EBUSY; /* another of its user's was started meanwhile */
     r = hold_stay(core, index);
@@ -263,7 +266,7 @@ int plan_keep_any(struct plan *plan, uint32_t index)
         return r;
     core_move(core, index, job->before);
     core_attach(core, index);
-    job->planned = false;
+    job->planned = job->unpacks = false;
     return 0;
 }
 
@@ -273,8 +276,10 @@ int plan_suspend(struct plan *plan, uint32_t index)
     int r;
 
     if (core->jobs[index].state != JOB_RUNNING)
-        return bad(plan, index, -EINVAL);
-    r = plan_stop(plan, index, STOP_SUSPEND);
+        return plan_bad(plan, index, -EINVAL);
+    r = rules_slice(plan, index);
+    if (r == 0)
+        r = plan_stop(plan, index, STOP_SUSPEND);
     core->jobs[index].parks = r == 0;
     return r;
 }
@@ -300,8 +305,8 @@ int plan_resume(struct plan *plan, uint32_t index)
     struct job *job = &core->jobs[index];
     int blocked;
 
-    if (!owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields)
-        return bad(plan, index, -EINVAL);
+    if (!plan_owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields)
+        return plan_bad(plan, index, -EINVAL);
     if (job_bound(job) != plan_own(plan) ||
         plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
         return -EDQUOT;
@@ -318,7 +323,7 @@ int plan_resume(struct plan *plan, uint32_t index)
     job->last_start = core->now;
     core_move(core, index, JOB_CLAIMING);
     core_attach(core, index);
-    touch(core, index);
+    core_touch(core, index);
     return 0;
 }
 
@@ -328,17 +333,17 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
 
-    if (job->state != JOB_PENDING || !owns(plan, index) || (int32_t)to->count < job->spec.gpus_min ||
+    if (job->state != JOB_PENDING || !plan_owns(plan, index) || (int32_t)to->count < job->spec.gpus_min ||
         (int32_t)to->count > job->spec.gpus_max || to->gpus[0] >= ledger->topo.gpu_count ||
-        !sku_allowed(core, job, sku_of(ledger, to)))
-        return bad(plan, index, -EINVAL);
+        !plan_sku_allowed(core, job, plan_sku(ledger, to)))
+        return plan_bad(plan, index, -EINVAL);
     if (hold_enlist(core, index, to, plan_own(plan)) < 0)
-        return bad(plan, index, -EINVAL);
+        return plan_bad(plan, index, -EINVAL);
     serve(plan, job, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);
     job->reason = REASON_SUSPENDED;
-    job->sku = sku_of(ledger, to);
+    job->sku = plan_sku(ledger, to);
     job->gpus = (int32_t)to->count;
     core->vcs[job->vc].suspended++;
     return 0;
@@ -346,9 +351,9 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
 
 int plan_give_up(struct plan *plan, uint32_t index)
 {
-    if (!owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned ||
+    if (!plan_owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned ||
         plan->core->jobs[index].yields)
-        return bad(plan, index, -EINVAL);
+        return plan_bad(plan, index, -EINVAL);
     core_unsuspend(plan->core, index);
     return 0;
 }
@@ -358,8 +363,8 @@ void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
     struct job *job = &plan->core->jobs[index];
 
     /* Only before it is queued: its class is part of its shape and of what its virtual cluster is charged. */
-    if (!owns(plan, index) || job->state != JOB_OFFERED || (unsigned)klass >= CLASS_COUNT) {
-        (void)bad(plan, index, -EINVAL);
+    if (!plan_owns(plan, index) || job->state != JOB_OFFERED || (unsigned)klass >= CLASS_COUNT) {
+        (void)plan_bad(plan, index, -EINVAL);
         return;
     }
     job->klass = (uint8_t)klass;
@@ -387,11 +392,11 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
         r = exact_check(ledger, to, job->spec.per_node);
     if (r < 0)
         return r;
-    if (!sku_allowed(core, job, sku_of(ledger, to)))
+    if (!plan_sku_allowed(core, job, plan_sku(ledger, to)))
         return -EINVAL;
     /* It may always move as it is; what it grows by must be within what the phase allows. */
-    if ((sku_of(ledger, to) != job->sku || (int32_t)to->count > job->gpus) &&
-        plan_budget(plan, sku_of(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
+    if ((plan_sku(ledger, to) != job->sku || (int32_t)to->count > job->gpus) &&
+        plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
     if ((int32_t)to->count > job->gpus && !users_allow(core, index, to->count))
         return -EDQUOT;
@@ -409,10 +414,14 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     bool deferring = core->deferring;
     int r;
 
-    if (!owns(plan, index) || job->state != JOB_RUNNING || job->planned || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max || core->ledger.shares[job->shares].role != ROLE_OWNER ||
-        (core->cells && job_bound(job) != plan_own(plan)))
-        return bad(plan, index, -EINVAL);
+    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned ||
+        (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
+        core->ledger.shares[job->shares].role == ROLE_GUEST || (core->cells && job_bound(job) != plan_own(plan)))
+        return plan_bad(plan, index, -EINVAL);
+    /* Inside cells GPU numbers are not the cluster's; what stands for them is known when it has moved. */
+    r = plan_own(plan) ? rules_disturb(plan, index) : rules_move(plan, index, to);
+    if (r < 0)
+        return r;
     core->deferring = false; /* it stays, or is elsewhere, at once */
     core_detach(core, index);
     hold_leave(core, index);
@@ -425,17 +434,21 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
         (void)stayed;
         core_attach(core, index);
         /* Others may stand where cells put it, which no planner sees. */
-        return r == -EDQUOT || (plan_own(plan) && r == -EBUSY) ? r : bad(plan, index, r);
+        return r == -EDQUOT || (plan_own(plan) && r == -EBUSY) ? r : plan_bad(plan, index, r);
     }
     core_move(core, index, JOB_STARTING);
+    if (!plan_own(plan))
+        rules_note_move(core, index, to);
+    job->resizes += (int32_t)to->count != job->gpus;
     (void)hold_release(core, index);
-    job->sku = sku_of(ledger, to);
+    pair_part(core, index);
+    job->sku = plan_sku(ledger, to);
     job->gpus = (int32_t)to->count;
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
     serve(plan, job, to);
     assert(job->blocked == 0);
     core_attach(core, index);
-    touch(core, index);
+    core_touch(core, index);
     return 0;
 }
 
@@ -464,12 +477,12 @@ void plan_unreserve(struct plan *plan, uint32_t index)
     struct ledger *ledger = keeping(core, job->vc);
     struct placement had = { core->scratch, 0 };
 
-    if (!owns(plan, index))
-        (void)bad(plan, index, -EPERM);
-    if (job->state != JOB_RESERVED || !owns(plan, index))
+    if (!plan_owns(plan, index))
+        (void)plan_bad(plan, index, -EPERM);
+    if (job->state != JOB_RESERVED || !plan_owns(plan, index))
         return;
     had.count = reserved_list(ledger, index, job, core->scratch);
-    core->vcs[job->vc].kept[sku_of(ledger, &had)] -= had.count;
+    core->vcs[job->vc].kept[plan_sku(ledger, &had)] -= had.count;
     ledger_unreserve(ledger, index, &had);
     job->reserved_count = 0;
     core_settle_waits(core, index);
@@ -484,8 +497,8 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
     uint32_t sku;
     int r;
 
-    if (!job_waits(job->state) || !owns(plan, index) || (int32_t)what->count > job->spec.gpus_max)
-        return bad(plan, index, -EINVAL);
+    if (!job_waits(job->state) || !plan_owns(plan, index) || (int32_t)what->count > job->spec.gpus_max)
+        return plan_bad(plan, index, -EINVAL);
     plan_unreserve(plan, index);
     if (what->count == 0)
         return 0;
@@ -494,9 +507,9 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
     /* What is kept is kept whole, whatever the job will use of it. */
     r = ledger_check(ledger, what, &(struct jobspec){ .share = MGPU_ONE, .memory_mib = job->spec.memory_mib },
                      ROLE_OWNER);
-    if (r < 0 || !sku_allowed(core, job, sku_of(ledger, what)))
-        return bad(plan, index, r < 0 ? r : -EINVAL);
-    sku = sku_of(ledger, what);
+    if (r < 0 || !plan_sku_allowed(core, job, plan_sku(ledger, what)))
+        return plan_bad(plan, index, r < 0 ? r : -EINVAL);
+    sku = plan_sku(ledger, what);
     /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
     if (((int64_t)core->vcs[plan->vc].kept[sku] + what->count) * MGPU_ONE >
         vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED))
@@ -515,8 +528,9 @@ void plan_relax(struct plan *plan, uint32_t index, uint8_t level)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    if (!owns(plan, index) || !job_waits(job->state) || (level && level >= core->vcs[plan->vc].policy.place->levels)) {
-        (void)bad(plan, index, -EINVAL);
+    if (!plan_owns(plan, index) || !job_waits(job->state) ||
+        (level && level >= core->vcs[plan->vc].policy.place->levels)) {
+        (void)plan_bad(plan, index, -EINVAL);
         return;
     }
     if (job->level == level)
@@ -537,9 +551,9 @@ void plan_set_aside(struct plan *plan, uint32_t index, enum reason reason)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    if (!owns(plan, index) || !job_waits(job->state) || job->shape == UINT32_MAX || reason == REASON_NONE ||
+    if (!plan_owns(plan, index) || !job_waits(job->state) || job->shape == UINT32_MAX || reason == REASON_NONE ||
         queue_lane(reason) >= 0) { /* a reason that a shape has, not a job */
-        (void)bad(plan, index, -EINVAL);
+        (void)plan_bad(plan, index, -EINVAL);
         return;
     }
     queue_remove(core, index);
@@ -553,8 +567,8 @@ void plan_put_back(struct plan *plan, uint32_t index)
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    if (!owns(plan, index) || !job_waits(job->state) || job->shape != UINT32_MAX) {
-        (void)bad(plan, index, -EINVAL);
+    if (!plan_owns(plan, index) || !job_waits(job->state) || job->shape != UINT32_MAX) {
+        (void)plan_bad(plan, index, -EINVAL);
         return;
     }
     job->waited[job->reason] += core->now - job->state_since;
@@ -566,17 +580,17 @@ void plan_put_back(struct plan *plan, uint32_t index)
 
 void plan_rekey(struct plan *plan, uint32_t job)
 {
-    if (owns(plan, job))
+    if (plan_owns(plan, job))
         queue_rekey(plan->core, job);
     else
-        (void)bad(plan, job, -EPERM);
+        (void)plan_bad(plan, job, -EPERM);
 }
 
 void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)
 {
-    if (!owns(plan, job) || plan->core->jobs[job].state == JOB_FREE ||
+    if (!plan_owns(plan, job) || plan->core->jobs[job].state == JOB_FREE ||
         !plan->core->vcs[plan->vc].policy.planner->timer) {
-        (void)bad(plan, job, -EINVAL);
+        (void)plan_bad(plan, job, -EINVAL);
         return;
     }
     heap_set(&plan->core->timers, timer_of(job, TIMER_PLANNER), at > plan->core->now ? at : plan->core->now + 1);
@@ -618,10 +632,22 @@ int plan_solve(struct plan *plan, enum solve_kind kind, const int64_t *words, ui
     return 0;
 }
 
+int64_t *plan_words(const struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    return &plan->core->words[(size_t)job * plan->core->word_stride + ctx->word_first];
+}
+
+int64_t *plan_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node)
+{
+    uint32_t first = plan_own(plan) ? plan->core->ledger.topo.node_count : 0;
+
+    return ctx->nodes + (size_t)(first + node) * ctx->node_words;
+}
+
 void plan_word(struct plan *plan, uint32_t job, int word, int64_t value)
 {
-    if (!owns(plan, job) || word < 0 || word >= POLICY_WORDS)
-        (void)bad(plan, job, -EINVAL);
+    if (!plan_owns(plan, job) || word < 0 || word >= POLICY_WORDS)
+        (void)plan_bad(plan, job, -EINVAL);
     else
         plan->core->jobs[job].word[word] = value;
 }

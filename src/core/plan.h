@@ -7,7 +7,7 @@
  *
  * The proposals grow with the policies that need them; each new one is a function here and an effect in model/effect.h,
  * checked in plan.c, and never a way around them. Today: start (as owner or guest), stop, keep, suspend, resume,
- * give up, move (and resize by it), reserve, reclaim, relax, set aside, classify, timers.
+ * give up, move (and resize by it), reserve, reclaim, relax, set aside, classify, pack and unpack, timers.
  */
 #include "core/place.h"
 #include "core/vc.h"
@@ -65,6 +65,23 @@ int plan_prepare(struct plan *plan, uint32_t job);
 /* A running job that no longer uses its GPUs (it saves its result) keeps its place on them until it ends, and they can
  * be given away. */
 int plan_yield(struct plan *plan, uint32_t job);
+
+/* The job (waiting, suspended or running, with as many GPUs as it asks for or has) goes beside another of its virtual
+ * cluster on exactly that one's GPUs: whole GPUs, equal width, memory for both. Nothing more is charged for it. -EBUSY,
+ * -EAGAIN (rules.c), -EOPNOTSUPP inside cells; -EINVAL, -EPERM (promised, guaranteed): recorded. */
+int plan_pack(struct plan *plan, uint32_t job, uint32_t host);
+
+/* One of a pair leaves the other alone: suspended, to take turns with it (STOP_SUSPEND), or back to the queue. */
+int plan_unpack(struct plan *plan, uint32_t job, enum stop_step step);
+
+/* Whether the last disturbance of the job lies long enough back for another, where the rules apply. */
+bool plan_rested(const struct plan *plan, uint32_t job);
+
+/* Words of the job that are the policy's own: as many as its ops->words says, 0 when the job comes. */
+int64_t *plan_words(const struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+
+/* The same of a node, as many as ops->node_words; of the virtual cluster's own, where it looks at that. */
+int64_t *plan_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node);
 
 /* A waiting job is given a place in turn on GPUs that others hold: it is suspended there until plan_resume. */
 int plan_enlist(struct plan *plan, uint32_t job, const struct placement *to);

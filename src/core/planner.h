@@ -20,6 +20,9 @@ struct planner_ctx {
     const struct vc *vc;
     const int64_t *params;
     void *state;
+    int64_t *nodes;      /* its own words of each node; see plan_node */
+    uint32_t node_words; /* how many a node */
+    uint32_t word_first; /* of its own words of a job; see plan_words */
 };
 
 struct planner_ops {
@@ -49,5 +52,9 @@ struct planner_ops {
     bool profiles; /* wants MEASURE_PROFILE reports of a job when it comes */
     /* Names of the numbers (int64_t) its state begins with, for reports; NULL-terminated. May be NULL. */
     const char *const *counters;
+    uint32_t words;       /* of each job, beyond job->word, for itself: plan_words */
+    uint32_t node_words;  /* of each node: plan_node */
+    bool tunes;           /* suspends and moves at its own discretion: held to the rules of rules.c */
+    bool classes;         /* tells guaranteed jobs from others, and protects them */
     uint32_t solve_words; /* the most that a request or its answer takes */
 };

@@ -248,7 +248,7 @@ void queue_run_add(struct core *core, uint32_t index)
         rank.key = ranked(job, (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now);
     }
     job->run_class = run_class_of(queue, slope, job->sku, core->cells && !job_bound(job));
-    core->tree[index] = (struct tree_node){ .rank = rank, .weight = (int64_t)job->gpus * job->spec.share };
+    core->tree[index] = (struct tree_node){ .rank = rank, .weight = job_amount(job) };
     tree_insert(core->tree, &queue->runs[job->run_class].root, index);
     queue->runs[job->run_class].count++;
 }
@@ -288,7 +288,7 @@ void queue_run_restore(struct core *core, uint32_t index, const struct rank *ran
         return;
     job->run_class = run_class_of(queue, queue->run_order == RUN_BY_KEY ? job->order_slope : 0, job->sku,
                                   core->cells && !job_bound(job));
-    core->tree[index] = (struct tree_node){ .rank = *rank, .weight = (int64_t)job->gpus * job->spec.share };
+    core->tree[index] = (struct tree_node){ .rank = *rank, .weight = job_amount(job) };
     tree_insert(core->tree, &queue->runs[job->run_class].root, index);
     queue->runs[job->run_class].count++;
 }

@@ -16,9 +16,10 @@ static bool job_sane(const struct core *core, const struct job *job)
         const struct share *share = &core->ledger.shares[s];
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
 
-        if (share->amount != spec->share || share->memory != spec->memory_mib ||
-            share->leaving != (job->state == JOB_STOPPING) || share->off != (job->state == JOB_SUSPENDED) ||
-            node->sku != job->sku || (!node->up && !node->closed) || core->ledger.gpus[share->gpu].bad)
+        if ((share->role == ROLE_PACKED) != job->packed || share->amount != spec->share ||
+            share->memory != spec->memory_mib || share->leaving != (job->state == JOB_STOPPING) ||
+            share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || (!node->up && !node->closed) ||
+            core->ledger.gpus[share->gpu].bad)
             return false;
         shares++;
     }
@@ -51,7 +52,7 @@ static void rejoin(struct core *core, struct ledger *ledger)
             uint32_t *list = ledger->imagined ? &job->own_shares : &job->shares;
 
             ledger->shares[s].next_of_job = *list;
-            ledger->shares[s].waits = job->state == JOB_CLAIMING && ledger->shares[s].role == ROLE_OWNER &&
+            ledger->shares[s].waits = job->state == JOB_CLAIMING && ledger->shares[s].role != ROLE_GUEST &&
                                       ledger->gpus[g].leaving > 0 && !ledger->imagined;
             *list = s;
         }

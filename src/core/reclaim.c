@@ -23,7 +23,7 @@ static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t
         return JOB_NONE;
     for (uint32_t i = vc->run_last; i != JOB_NONE; i = core->jobs[i].prev) {
         const struct job *job = &core->jobs[i];
-        int64_t amount = (int64_t)job->gpus * job->spec.share;
+        int64_t amount = job_amount(job);
 
         if (!may_stop(job) || job->sku != sku || (job->klass == CLASS_OPPORTUNISTIC) != guests)
             continue;

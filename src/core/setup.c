@@ -305,6 +305,29 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
             ledger->gpus[topo->nodes[n].first_gpu + g].node = n;
 }
 
+/* Its words of each node: of the cluster's, and of those that stand for the virtual cluster's own. */
+static void build_nodes(struct core *core, struct planner_ctx *ctx, uint32_t words, bool *failed)
+{
+    ctx->node_words = words;
+    ctx->nodes = core_block(core, failed, (size_t)core->ledger.topo.node_count * 2 * words, sizeof(*ctx->nodes));
+}
+
+/* Each has its state, and its words of a job behind those of the planner. */
+static void build_tuners(struct core *core, struct vc *vc, const struct policy_setup *policy, bool *failed)
+{
+    uint32_t words = policy->planner->words;
+
+    for (uint32_t i = 0; i < policy->tune_count; i++) {
+        vc->tune[i] = vc->planner;
+        vc->tune[i].params = vc->policy.tune_params[i];
+        vc->tune[i].state = core_block(core, failed, policy->tune[i]->state_size, 1);
+        build_nodes(core, &vc->tune[i], policy->tune[i]->node_words, failed);
+        vc->tune[i].word_first = words;
+        words += policy->tune[i]->words;
+    }
+    core->word_stride = words > core->word_stride ? words : core->word_stride;
+}
+
 static void build_vc(struct core *core, uint32_t index, const struct vc_spec *from, const struct policy_setup *policy,
                      bool *failed)
 {
@@ -343,13 +366,12 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                                         .vc = vc,
                                         .params = vc->policy.planner_params,
                                         .state = core_block(core, failed, policy->planner->state_size, 1) };
-    vc->admit = vc->tune = vc->planner;
+    build_nodes(core, &vc->planner, policy->planner->node_words, failed);
+    vc->admit = vc->planner;
     vc->admit.params = vc->policy.admit_params;
-    vc->tune.params = vc->policy.tune_params;
     if (policy->admit)
         vc->admit.state = core_block(core, failed, policy->admit->state_size, 1);
-    if (policy->tune)
-        vc->tune.state = core_block(core, failed, policy->tune->state_size, 1);
+    build_tuners(core, vc, policy, failed);
     if (policy->history_count && policy->order->learn && vc->order.state)
         policy->order->learn(&vc->order, policy->history, policy->history_count);
     core->vc_order[index] = index;
@@ -366,6 +388,8 @@ static void build_jobs(struct core *core, bool *failed)
 
     core->jobs = core_block(core, failed, jobs, sizeof(*core->jobs));
     core->tree = core_block(core, failed, jobs, sizeof(*core->tree));
+    core->words = core_block(core, failed, (size_t)jobs * core->word_stride, sizeof(*core->words));
+    core->movers = core_block(core, failed, core->ledger.topo.node_count, sizeof(*core->movers));
     core->inbox_capacity = jobs * 2 + 1024;
     core->inbox = core_block(core, failed, core->inbox_capacity, sizeof(*core->inbox));
     core->inbox_spare = core_block(core, failed, core->inbox_capacity, sizeof(*core->inbox_spare));

@@ -197,6 +197,10 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     flag(c, &j->prepared);
     flag(c, &j->yields);
     flag(c, &j->resumes);
+    flag(c, &j->packed);
+    flag(c, &j->unpacks);
+    flag(c, &j->moving);
+    ref(c, &j->mate, core->job_capacity);
     u32(c, &j->vc, core->vc_count - 1);
     ref(c, &j->shape, SHAPES_MAX);
     i32(c, &j->gpus);
@@ -212,6 +216,10 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u32(c, &j->migrations, UINT32_MAX);
     u32(c, &j->attempts, UINT32_MAX);
     u32(c, &j->fails, UINT32_MAX);
+    u32(c, &j->packings, UINT32_MAX);
+    u32(c, &j->resizes, UINT32_MAX);
+    u32(c, &j->suspensions, UINT32_MAX);
+    i64(c, &j->disturbed);
     i64(c, &j->since);
     i64(c, &j->state_since);
     i64(c, &j->first_start);
@@ -253,6 +261,8 @@ static void job_part(struct codec *c, struct core *core, uint32_t index)
     i64(c, &aux);
     for (int k = 0; k < TIMERS_A_JOB; k++)
         i64(c, &timers[k]);
+    for (uint32_t i = 0; i < core->word_stride; i++)
+        i64(c, &core->words[(size_t)index * core->word_stride + i]);
     if (c->write)
         return;
     core->jobs[index] = copy;
@@ -280,7 +290,7 @@ static void share_part(struct codec *c, struct core *core, struct ledger *ledger
     ref(c, &share->job, core->job_capacity);
     i32(c, &share->amount);
     u32(c, &share->memory, UINT32_MAX);
-    u8(c, &share->role, ROLE_GUEST);
+    u8(c, &share->role, ROLE_PACKED);
     flag(c, &share->leaving);
     flag(c, &share->off);
     flag(c, &share->server);
@@ -373,6 +383,14 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     queue->live[position] = (uint16_t)index;
 }
 
+static void nodes_part(struct codec *c, const struct core *core, const struct planner_ctx *ctx)
+{
+    size_t count = (size_t)core->ledger.topo.node_count * (core->cells ? 2 : 1) * ctx->node_words;
+
+    for (size_t i = 0; i < count; i++)
+        i64(c, &ctx->nodes[i]);
+}
+
 static void vc_part(struct codec *c, struct core *core, struct vc *vc)
 {
     usec_t wake = heap_at(&core->timers, core->job_capacity * TIMERS_A_JOB + (uint32_t)(vc - core->vcs));
@@ -394,10 +412,13 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     blob(c, vc->order.state, vc->policy.order->kept_size);
     blob(c, vc->place.state, vc->policy.place->kept_size);
     blob(c, vc->planner.state, vc->policy.planner->kept_size);
+    nodes_part(c, core, &vc->planner);
     if (vc->policy.admit)
         blob(c, vc->admit.state, vc->policy.admit->kept_size);
-    if (vc->policy.tune)
-        blob(c, vc->tune.state, vc->policy.tune->kept_size);
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++) {
+        blob(c, vc->tune[i].state, vc->policy.tune[i]->kept_size);
+        nodes_part(c, core, &vc->tune[i]);
+    }
     u32(c, &vc->queue.shape_top, SHAPES_MAX);
     u32(c, &live, SHAPES_MAX);
     for (uint32_t i = 0; i < live && !c->bad; i++)
@@ -417,6 +438,15 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
         return;
     vc->queue.live_count = live;
     heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + (uint32_t)(vc - core->vcs), wake);
+}
+
+static void mover_part(struct codec *c, const struct core *core, struct mover *mover)
+{
+    u32(c, &mover->job, core->job_capacity);
+    u32(c, &mover->gen, UINT32_MAX);
+    flag(c, &mover->set);
+    if (mover->set && mover->job >= core->job_top)
+        c->bad = true;
 }
 
 /* Jobs and GPUs first: the rest is linked from them. */
@@ -448,6 +478,7 @@ static void state(struct codec *c, struct core *core)
 
         flag(c, &up);
         flag(c, &closed);
+        mover_part(c, core, &core->movers[n]);
         if (!c->write) {
             topo_node_up(&core->ledger.topo, n, up);
             core->ledger.topo.nodes[n].closed = closed;

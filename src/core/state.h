@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "cell/lend.h"
 #include "core/core.h"
+#include "core/rules.h"
 #include "core/view.h"
 
 /* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over, at last to opportunistic
@@ -17,7 +18,11 @@ struct plan {
     uint32_t server_count;
     enum phase phase;
     uint32_t vc;
+    bool tunes; /* the rules of rules.c bind whoever plans */
 };
+
+/* Between two disturbances of one job. */
+#define RESIDENCY_MIN (60 * USEC_SEC)
 
 struct core {
     usec_t now, round, planned_at; /* planned_at: instant of the last pass, -1 */
@@ -64,8 +69,14 @@ struct core {
     } map;
     struct user *users; /* see users.c */
     uint32_t *user_buckets, *users_dirty, user_mask, user_free, users_dirty_count;
-    bool user_limits;        /* some virtual cluster has one */
-    bool deferring;          /* a policy plans inside its guarantee: jobs it stops keep their cells until it is done */
+    bool user_limits; /* some virtual cluster has one */
+    bool deferring;   /* a policy plans inside its guarantee: jobs it stops keep their cells until it is done */
+    struct mover {
+        uint32_t job, gen;
+        bool set;
+    } * movers;     /* by node: the migration that it last took part in */
+    int64_t *words; /* of policies that want more than a job has for everybody: word_stride a job */
+    uint32_t word_stride;
     uint64_t stamp, settled; /* goes up with every change of the cells; when they were last settled */
 };
 

@@ -155,7 +155,7 @@ void core_attach(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
     struct vc *vc = &core->vcs[job->vc];
-    int64_t amount = (int64_t)job->gpus * job->spec.share;
+    int64_t amount = job_amount(job);
 
     if (job->klass == CLASS_OPPORTUNISTIC)
         vc->guest[job->sku] += amount;
@@ -176,8 +176,10 @@ void core_detach(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
     struct vc *vc = &core->vcs[job->vc];
-    int64_t amount = (int64_t)job->gpus * job->spec.share;
+    int64_t amount;
 
+    pair_hand_over(core, index);
+    amount = job_amount(job);
     queue_run_remove(core, index);
     if (job->klass == CLASS_OPPORTUNISTIC)
         vc->guest[job->sku] -= amount;
@@ -219,6 +221,7 @@ static void release(struct core *core, uint32_t index)
     struct job *job = &core->jobs[index];
     uint32_t count = hold_release(core, index);
 
+    pair_part(core, index);
     job->gpus = 0;
     for (uint32_t i = 0; i < count; i++)
         core_start_now(core, core->ready[i]);
@@ -300,6 +303,7 @@ static void apply_stopped(struct core *core, const struct event *event)
     if (job->parks && !cancelled) {
         uint32_t count = hold_park(core, event->job);
 
+        pair_part(core, event->job);
         core_move(core, event->job, JOB_SUSPENDED);
         job->reason = REASON_SUSPENDED;
         core->vcs[job->vc].suspended++;
@@ -322,6 +326,7 @@ static void apply_started(struct core *core, const struct event *event)
 
     if (job->state != JOB_STARTING)
         return; /* it was told to leave while it started; the answer to that is on its way */
+    job->moving = false;
     core_move(core, event->job, JOB_RUNNING);
     job->rate = event->rate;
     if (job->first_start < 0)
@@ -505,8 +510,9 @@ static void apply_report(struct core *core, const struct event *event)
 
     if (vc->policy.planner->report)
         vc->policy.planner->report(&vc->planner, &plan, event->job, &event->report);
-    if (vc->policy.tune && vc->policy.tune->report)
-        vc->policy.tune->report(&vc->tune, &plan, event->job, &event->report);
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        if (vc->policy.tune[i]->report)
+            vc->policy.tune[i]->report(&vc->tune[i], &plan, event->job, &event->report);
 }
 
 static void apply_solved(struct core *core, const struct event *event)

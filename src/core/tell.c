@@ -33,6 +33,8 @@ void core_tell(const struct core *core, const struct decision *decision, const u
     }
     if (decision->breach)
         buf_printf(out, " %s", breach_name((enum breach)decision->breach));
+    if (decision->kind == DECISION_PACK || decision->kind == DECISION_UNPACK)
+        buf_printf(out, " with=%lld", (long long)decision->needs);
     for (uint32_t i = 0; i < decision->gpu_count; i++) {
         uint32_t here = ledger->gpus[gpus[i]].node;
 

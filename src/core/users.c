@@ -115,7 +115,7 @@ void users_hold(struct core *core, uint32_t index, int sign)
     if (!limited(core, job))
         return;
     i = sign > 0 ? enter(core, job) : find(core, job);
-    core->users[i].held += sign * (int64_t)job->gpus * job->spec.share;
+    core->users[i].held += sign * job_amount(job);
     mark(core, i);
     if (sign < 0)
         core->users[i].jobs--;

@@ -15,17 +15,20 @@ struct view {
     bool split; /* there are both: jobs inside the guarantee are seen here, those beyond it there */
 };
 
+enum { TUNERS_MAX = 4 };
+
 /* The components of one policy with their knobs; see policy/registry. */
 struct policy_setup {
     const struct order_ops *order;
     const struct place_ops *place;
     const struct planner_ops *planner;
-    const struct admit_ops *admit; /* NULL: everybody is admitted */
-    const struct tune_ops *tune;   /* NULL: running jobs are left alone */
+    const struct admit_ops *admit;           /* NULL: everybody is admitted */
+    const struct tune_ops *tune[TUNERS_MAX]; /* in the order they are called */
+    uint32_t tune_count;
     const svc_t *history; /* what earlier jobs needed in all, for order->learn; borrowed while there is a core */
     size_t history_count;
     int64_t order_params[PARAMS_MAX], place_params[PARAMS_MAX], planner_params[PARAMS_MAX];
-    int64_t admit_params[PARAMS_MAX], tune_params[PARAMS_MAX];
+    int64_t admit_params[PARAMS_MAX], tune_params[TUNERS_MAX][PARAMS_MAX];
 };
 
 struct vc {
@@ -41,7 +44,7 @@ struct vc {
     struct policy_setup policy;
     struct order_ctx order;
     struct place_ctx place;
-    struct planner_ctx planner, admit, tune;
+    struct planner_ctx planner, admit, tune[TUNERS_MAX];
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;

@@ -16,6 +16,11 @@ const struct job *view_job(const struct view *view, uint32_t index)
     return core_job(view->core, index);
 }
 
+uint32_t view_job_top(const struct view *view)
+{
+    return view->core->job_top;
+}
+
 const struct ledger *view_ledger(const struct view *view)
 {
     return view->own ? view->own->own : &view->core->ledger;

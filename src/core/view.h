@@ -8,6 +8,7 @@
 
 usec_t view_now(const struct view *view);
 const struct job *view_job(const struct view *view, uint32_t index);
+uint32_t view_job_top(const struct view *view); /* jobs have numbers below it; some may be JOB_FREE */
 const struct ledger *view_ledger(const struct view *view);
 
 /* Where virtual clusters are guaranteed cells, a policy looks twice: at its own virtual cluster, with the jobs inside

@@ -178,21 +178,22 @@ static int compose(const struct ctl *ctl, const json_t *settings, const struct c
                    struct policy_setup **ret, struct error *err)
 {
     const char *name = json_string_value(json_object_get(settings, "policy")), *key;
-    const struct policy *policy = policy_find(name ? name : ctl->config.policy);
     struct policy_setup common, *setups;
     json_t *value;
-    int r = 0;
+    int r = policy_parse(name ? name : ctl->config.policy, &common, err);
 
-    if (!policy)
+    if (r == -ENOENT)
         return error_set(err, -ENOENT, "policy: no policy '%s'; 'muster sim policies' lists them", name);
-    policy_setup(policy, &common);
+    if (r < 0)
+        return error_prefix(err, r, "policy");
     for (int turn = 0; turn < 3; turn++)
         json_object_foreach(json_object_get(settings, "set"), key, value)
         {
             if (policy_turn(key) == turn && r == 0)
                 r = policy_set(&common, key, json_string_value(value) ? json_string_value(value) : "", err);
             if (r == -ENOENT)
-                r = error_set(err, -EINVAL, "set: no setting '%s' of policy '%s'", key, policy->name);
+                r = error_set(err, -EINVAL, "set: no setting '%s' of policy '%s'", key,
+                              name ? name : ctl->config.policy);
         }
     if (r < 0)
         return r;

@@ -248,7 +248,7 @@ static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *con
 
     if (r < 0)
         return r;
-    if (!policy_find(text))
+    if (!policy_known(text))
         return yaml_fail(doc, node, err, "policy: there is no '%s'; `muster sim run --help` lists them", text);
     return text_set(&conf->policy, text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
 }

@@ -351,7 +351,7 @@ int ctl_new(const struct ctl_config *config, struct ctl **ret_ctl, struct error 
         ctl->free_index[ctl->free_count] = jobs - 1 - ctl->free_count;
         ctl->free_count++;
     }
-    if (!policy_find(ctl->config.policy)) {
+    if (!policy_known(ctl->config.policy)) {
         int r = error_set(err, -ENOENT, "no policy '%s'; 'muster sim policies' lists them", ctl->config.policy);
 
         ctl_free(ctl);

@@ -379,7 +379,7 @@ void rest_scheduler_patch(struct request *request)
         request_offer(request, ENTRY_PAUSE,
                       json_pack("{s:b, s:s}", "paused", json_is_true(paused), "by", request->who.user),
                       offered_scheduler);
-    } else if (policy && policy_find(policy)) {
+    } else if (policy && policy_known(policy)) {
         policy_offer(request, policy, vc);
     } else {
         reply_problem(request, 400, "BadRequest", "GET /api/v1/scheduler lists the policies",

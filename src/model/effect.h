@@ -50,7 +50,9 @@ struct effect {
     X(BREAK, "break")     /* what was promised will not be, or was not, kept; `breach`: why */                         \
     X(BAD, "bad")         /* a policy proposed something the core refused: a defect of the policy */                   \
     X(PREPARE, "prepare") /* launched up to its gate, behind the job that has its GPUs */                              \
-    X(YIELD, "yield")     /* saves its result and leaves its GPUs to others */
+    X(YIELD, "yield")     /* saves its result and leaves its GPUs to others */                                         \
+    X(PACK, "pack")       /* beside another on that one's GPUs; `needs`: whom */                                       \
+    X(UNPACK, "unpack")   /* leaves the one it was packed with; `needs`: whom */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,
@@ -68,7 +70,8 @@ struct decision {
     uint32_t vc;
     enum decision_kind kind;
     enum reason reason;
-    int64_t needs, free; /* thousandths of GPUs, where a reason speaks of them; level for RELAX; by whom for STOP */
+    int64_t needs, free; /* thousandths of GPUs, where a reason speaks of them; level for RELAX; by whom for STOP;
+                          * beside whom for PACK and UNPACK */
     usec_t until;        /* PROMISE, DECLINE (USEC_NEVER: none), BREAK */
     uint8_t breach;      /* BREAK: enum breach */
     uint32_t gpu_first, gpu_count; /* START: into outbox.gpus */

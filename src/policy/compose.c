@@ -9,7 +9,7 @@ enum { TURNS = 3 };
 
 int policy_turn(const char *key)
 {
-    return strcmp(key, "compat") == 0 ? 0 : strcmp(key, "place") == 0 ? 1 : 2;
+    return strcmp(key, "compat") == 0 ? 0 : strcmp(key, "place") == 0 || strcmp(key, "optimise") == 0 ? 1 : 2;
 }
 
 static int set_in_turn(const struct vc_spec *vc, const struct names *names, int turn, struct policy_setup *setup,
@@ -39,12 +39,13 @@ int policy_compose(const struct vc_spec *vc, const struct names *names, const st
     struct policy_setup setup = *common;
 
     if (vc->policy != NAME_NONE) {
-        const struct policy *policy = policy_find(names_get(names, vc->policy));
+        int r = policy_parse(names_get(names, vc->policy), &setup, err);
 
-        if (!policy)
+        if (r == -ENOENT)
             return error_set(err, -ENOENT, "vcs.%s: no policy '%s'; 'muster sim policies' lists them",
                              names_get(names, vc->name), names_get(names, vc->policy));
-        policy_setup(policy, &setup);
+        if (r < 0)
+            return error_prefix(err, r, "vcs.%s", names_get(names, vc->name));
     }
     for (int turn = 0; turn < TURNS; turn++) {
         int r = set_in_turn(vc, names, turn, &setup, err);

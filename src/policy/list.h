@@ -2,12 +2,13 @@
 #pragma once
 /* list.h - the register of policies: one line each. Look-up by name is in registry.h.
  *
- * ORDERS, PLACES and PLANNERS name the parts; POLICIES are compositions under the names people use. A composition fixes
- * some knobs of its parts; the rest can be set with --set or in the cluster file.
+ * ORDERS, PLACES, PLANNERS and TUNERS name the parts; POLICIES are compositions under the names people use. A
+ * composition fixes some knobs of its parts; the rest can be set with --set or in the cluster file.
  */
 #include "core/order.h"
 #include "core/place.h"
 #include "core/planner.h"
+#include "core/tune.h"
 
 #define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim) X(chronus) X(edf)
 
@@ -20,6 +21,9 @@
     X(backfill_easy)                                                                                                   \
     X(backfill_conservative)                                                                                           \
     X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)
+
+/*  What may be done to running jobs, whatever the ordering: `optimise`. */
+#define TUNERS(X) X(grow)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -59,6 +63,9 @@ ORDERS(X)
 #undef X
 #define X(name) extern const struct place_ops place_##name;
 PLACES(X)
+#undef X
+#define X(name) extern const struct tune_ops tune_##name;
+TUNERS(X)
 #undef X
 #define X(name) extern const struct planner_ops planner_##name;
 PLANNERS(X)

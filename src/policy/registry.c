@@ -21,6 +21,12 @@ static const struct place_ops *const places[] = {
 #undef X
 };
 
+static const struct tune_ops *const tuners[] = {
+#define X(name) &tune_##name,
+    TUNERS(X)
+#undef X
+};
+
 static const struct compat {
     const char *policy, *name, *fixed;
     const struct planner_ops *planner;
@@ -42,6 +48,25 @@ const struct policy *policy_find(const char *name)
         if (strcmp(policies[i].name, name) == 0)
             return &policies[i];
     return NULL;
+}
+
+int policy_parse(const char *text, struct policy_setup *ret_setup, struct error *err)
+{
+    size_t length = strcspn(text, "+");
+
+    for (size_t i = 0; policy_at(i); i++)
+        if (strlen(policies[i].name) == length && memcmp(policies[i].name, text, length) == 0) {
+            policy_setup(&policies[i], ret_setup);
+            return text[length] ? policy_set(ret_setup, "optimise", text + length + 1, err) : 0;
+        }
+    return -ENOENT;
+}
+
+bool policy_known(const char *text)
+{
+    struct policy_setup setup;
+
+    return policy_parse(text, &setup, NULL) == 0;
 }
 
 /* A decimal number with up to six digits after the point, times 1,000,000. */
@@ -244,6 +269,61 @@ static int set_place(struct policy_setup *setup, const char *value, struct error
         value);
 }
 
+const struct tune_ops *policy_tuner(size_t index)
+{
+    return index < sizeof(tuners) / sizeof(*tuners) ? tuners[index] : NULL;
+}
+
+static const struct tune_ops *tuner_find(const char *name, size_t length)
+{
+    for (size_t i = 0; policy_tuner(i); i++)
+        if (strlen(tuners[i]->name) == length && memcmp(tuners[i]->name, name, length) == 0)
+            return tuners[i];
+    return NULL;
+}
+
+static int no_tuner(const char *value, struct error *err)
+{
+    char known[128] = "";
+
+    for (size_t i = 0; policy_tuner(i); i++) {
+        size_t have = strlen(known), length = strlen(tuners[i]->name);
+
+        if (have + length + 3 > sizeof(known))
+            break;
+        memcpy(known + have, i ? ", " : "", i ? 3 : 1);
+        memcpy(known + strlen(known), tuners[i]->name, length + 1);
+    }
+    return error_set(err, -EINVAL, "optimise: expected none, or a list of %s, each once; got '%s'", known, value);
+}
+
+/* "pack,migrate,grow", in the order they are called; "none" for none. Also with '+' between them. */
+static int set_tuners(struct policy_setup *setup, const char *value, struct error *err)
+{
+    const struct tune_ops *found[TUNERS_MAX];
+    uint32_t count = 0;
+
+    for (const char *at = value; strcmp(value, "none") != 0;) {
+        size_t length = strcspn(at, ",+");
+        const struct tune_ops *ops = tuner_find(at, length);
+
+        for (uint32_t i = 0; i < count; i++)
+            ops = found[i] == ops ? NULL : ops;
+        if (!ops || count == TUNERS_MAX)
+            return no_tuner(value, err);
+        found[count++] = ops;
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    setup->tune_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        setup->tune[i] = found[i];
+        standards(found[i]->params, setup->tune_params[i]);
+    }
+    return 0;
+}
+
 static void set_fixed(struct policy_setup *setup, const char *at);
 
 static bool compat_of(const struct compat *compat, const struct policy_setup *setup)
@@ -299,6 +379,8 @@ int policy_set(struct policy_setup *setup, const char *key, const char *value, s
         return set_place(setup, value, err);
     if (strcmp(key, "compat") == 0)
         return set_compat(setup, value, err);
+    if (strcmp(key, "optimise") == 0)
+        return set_tuners(setup, value, err);
     r = set_in(setup->planner->params, setup->planner_params, key, value, err);
     found = r == -ENOENT ? found : r;
     if (found >= 0 || found == -ENOENT) {
@@ -307,6 +389,10 @@ int policy_set(struct policy_setup *setup, const char *key, const char *value, s
     }
     if (found >= 0 || found == -ENOENT) {
         r = set_in(setup->place->params, setup->place_params, key, value, err);
+        found = r == -ENOENT ? found : r;
+    }
+    for (uint32_t i = 0; i < setup->tune_count && (found >= 0 || found == -ENOENT); i++) {
+        r = set_in(setup->tune[i]->params, setup->tune_params[i], key, value, err);
         found = r == -ENOENT ? found : r;
     }
     return found;
@@ -356,10 +442,13 @@ static void keys_add(const struct param *params, char *out, size_t size)
 void policy_keys(const struct policy_setup *setup, char *out, size_t size)
 {
     assert(size > 8);
-    memcpy(out, "place", 6);
-    if (policy_compat(setup, 0) && size > 16)
-        memcpy(out, "place, compat", 14);
+    assert(size > 24);
+    memcpy(out, "place, optimise", 16);
+    if (policy_compat(setup, 0))
+        memcpy(out + 15, ", compat", 9);
     keys_add(setup->planner->params, out, size);
     keys_add(setup->order->params, out, size);
     keys_add(setup->place->params, out, size);
+    for (uint32_t i = 0; i < setup->tune_count; i++)
+        keys_add(setup->tune[i]->params, out, size);
 }

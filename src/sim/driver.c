@@ -234,6 +234,12 @@ static void finish(struct driver *d)
     }
 }
 
+/* Whether jobs that ask for whole GPUs may come to share them. */
+static bool tunes(const struct policy_setup *setup)
+{
+    return setup->tune_count > 0 || setup->planner->tunes;
+}
+
 static int prepare_jobs(struct driver *d)
 {
     size_t count = d->trace->count;
@@ -250,7 +256,8 @@ static int prepare_jobs(struct driver *d)
     for (uint32_t i = 0; i < count; i++) {
         const struct jobspec *spec = &d->trace->jobs[i].spec;
 
-        d->sharing |= spec->share < MGPU_ONE || spec->klass == CLASS_OPPORTUNISTIC;
+        d->sharing |= spec->share < MGPU_ONE || spec->klass == CLASS_OPPORTUNISTIC ||
+                      tunes(&d->config->policies[d->config->job_vcs[i]]);
         d->result->jobs[i] = (struct job_result){ .id = spec->id,
                                                   .submit = spec->submit,
                                                   .start = -1,

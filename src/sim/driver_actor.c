@@ -69,7 +69,7 @@ static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_
         for (uint32_t o = ledger->gpus[ledger->shares[s].gpu].shares; o != SHARE_NONE;
              o = ledger->shares[o].next_of_gpu) {
             uint32_t other = ledger->shares[o].job;
-            bool known = other == slot || core_job(d->core, other)->state != JOB_RUNNING;
+            bool known = other == slot || !d->actors[d->actor_of_slot[other]].running;
 
             for (size_t i = 0; i < count && !known; i++)
                 known = out[i].job == d->actor_of_slot[other];

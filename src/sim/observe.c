@@ -39,7 +39,10 @@ struct observer {
 
 static bool listens(const struct policy_setup *setup)
 {
-    return (setup->planner->report && !setup->planner->profiles) || (setup->tune && setup->tune->report);
+    for (uint32_t i = 0; i < setup->tune_count; i++)
+        if (setup->tune[i]->report)
+            return true;
+    return setup->planner->report && !setup->planner->profiles;
 }
 
 /* Whether the planner has a switch of that name, and it is on. */

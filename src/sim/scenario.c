@@ -136,7 +136,9 @@ static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *c
     const struct vc_spec *vc = &s->vcs[v];
     const char *own = vc->policy == NAME_NONE ? NULL : names_get(&s->cluster.names, vc->policy);
 
-    if (own && !policy_find(own))
+    struct policy_setup known;
+
+    if (own && policy_parse(own, &known, NULL) == -ENOENT)
         return unknown_policy(own, err);
     return policy_compose(vc, &s->cluster.names, common, &s->policies[v], err);
 }
@@ -223,14 +225,14 @@ static int allocate(struct scenario *s, const struct cluster_spec *cluster, cons
 int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace,
                   const struct scenario_request *request, struct error *err)
 {
-    const struct policy *found = policy_find(request->policy);
     struct policy_setup common;
-    int r;
+    int r = policy_parse(request->policy, &common, err);
 
     *s = (struct scenario){ .cluster = *cluster };
-    if (!found)
+    if (r == -ENOENT)
         return unknown_policy(request->policy, err);
-    policy_setup(found, &common);
+    if (r < 0)
+        return r;
     world_config_init(&s->driver.world);
     r = allocate(s, cluster, trace, err);
     for (int turn = 0; turn < 3; turn++)

@@ -3,6 +3,7 @@
  * limits.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,7 +12,7 @@
 #include "wire/decimal.h"
 #include "wire/guarantee.h"
 
-enum { VC_QUOTA, VC_GUARANTEE, VC_POLICY, VC_BORROW, VC_USER_MAX, VC_MIN_RUNTIME, VC_SET, VC_KEYS };
+enum { VC_QUOTA, VC_GUARANTEE, VC_POLICY, VC_OPTIMISE, VC_BORROW, VC_USER_MAX, VC_MIN_RUNTIME, VC_SET, VC_KEYS };
 
 static int quota_read(struct file_cluster *file, yaml_node_t *node, struct vc_spec *vc, struct error *err)
 {
@@ -149,6 +150,32 @@ static int text_keep(struct file_cluster *file, const yaml_node_t *node, const c
     return r;
 }
 
+/* [pack, migrate] or one word: the setting of the same name. */
+static int optimise_read(struct file_cluster *file, yaml_node_t *node, struct vc_spec *vc, struct error *err)
+{
+    struct param_text *param = &vc->params[vc->param_count++];
+    char text[256] = "";
+    yaml_node_t *item;
+    int r = names_put(&file->build.spec.names, "optimise", 8, &param->key) < 0 ? no_memory(file, err) : 0;
+
+    if (r < 0 || node->type != YAML_SEQUENCE_NODE)
+        return r < 0 ? r : text_keep(file, node, "optimise", &param->value, err);
+    for (size_t i = 0; yaml_item(&file->doc, node, i, &item); i++) {
+        const char *name;
+        size_t have = strlen(text);
+
+        r = yaml_name(&file->doc, item, "optimise", &name, err);
+        if (r < 0)
+            return r;
+        if (have + strlen(name) + 2 > sizeof(text))
+            return yaml_fail(&file->doc, node, err, "optimise: the list is too long");
+        (void)snprintf(text + have, sizeof(text) - have, "%s%s", have ? "," : "", name);
+    }
+    if (!text[0])
+        memcpy(text, "none", 5);
+    return names_put(&file->build.spec.names, text, strlen(text), &param->value) < 0 ? no_memory(file, err) : 0;
+}
+
 static int set_read(struct file_cluster *file, yaml_node_t *map, struct vc_spec *vc, struct error *err)
 {
     yaml_node_t *key, *value;
@@ -157,7 +184,7 @@ static int set_read(struct file_cluster *file, yaml_node_t *map, struct vc_spec 
     for (size_t i = 0; r == 0 && yaml_pair(&file->doc, map, i, &key, &value); i++) {
         struct param_text *param = &vc->params[vc->param_count];
 
-        if (i == PARAMS_MAX)
+        if (vc->param_count == PARAMS_MAX)
             return yaml_fail(&file->doc, key, err, "more than %d settings", PARAMS_MAX);
         r = text_keep(file, key, "set", &param->key, err);
         if (r == 0)
@@ -189,6 +216,7 @@ int cluster_yaml_vcs(struct file_cluster *file, yaml_node_t *map, struct error *
             [VC_QUOTA] = { .name = "quota" },
             [VC_GUARANTEE] = { .name = "guarantee" },
             [VC_POLICY] = { .name = "policy" },
+            [VC_OPTIMISE] = { .name = "optimise" },
             [VC_BORROW] = { .name = "borrow" },
             [VC_USER_MAX] = { .name = "max_user_gpus" },
             [VC_MIN_RUNTIME] = { .name = "min_runtime" },
@@ -204,6 +232,8 @@ int cluster_yaml_vcs(struct file_cluster *file, yaml_node_t *map, struct error *
             r = owed_read(file, keys, value, (uint32_t)i, err);
         if (r == 0 && keys[VC_POLICY].value)
             r = text_keep(file, keys[VC_POLICY].value, "policy", &vc->policy, err);
+        if (r == 0 && keys[VC_OPTIMISE].value)
+            r = optimise_read(file, keys[VC_OPTIMISE].value, vc, err);
         if (r == 0 && keys[VC_BORROW].value)
             r = borrow_read(file, keys[VC_BORROW].value, (uint32_t)i, err);
         if (r == 0)

@@ -176,7 +176,7 @@ static void shrinks(void **unused)
     trace_done(&trace);
 }
 
-/* A guest starts beside the owner of the only GPU; nothing of the owner's is taken. */
+/* A guest starts beside the owner of the only GPU. Without a table that says otherwise both are half as fast. */
 static void pairs(void **unused)
 {
     struct policy_setup setup = with(NULL);
@@ -185,12 +185,14 @@ static void pairs(void **unused)
     struct run_result result;
 
     (void)unused;
-    setup.tune = &tune_pairs;
+    setup.tune[0] = &tune_pairs;
+    setup.tune_count = 1;
     add(&trace, 0, 1, 100, CLASS_GUARANTEED);
     add(&trace, 10, 1, 30, CLASS_OPPORTUNISTIC);
     result = run_both("1x1", &trace, &setup, &seen);
     assert_int_equal(result.jobs[1].start / USEC_SEC, 10);
-    assert_int_equal(end_of(&result, 0), 100);
+    assert_int_equal(end_of(&result, 1), 70);
+    assert_int_equal(end_of(&result, 0), 130);
     assert_int_equal(seen.by_kind[DECISION_START], 2);
     run_result_done(&result);
     trace_done(&trace);

@@ -135,6 +135,9 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
             watch_wrong(watch, core, d->id, "ended without having run");
         give_up(watch, holder, true);
         break;
+    case DECISION_PACK:
+    case DECISION_UNPACK:
+        break; /* the start or stop that goes with it was told before */
     case DECISION_BAD:
         watch_wrong(watch, core, d->id, "the policy proposed what no policy may");
         break;
