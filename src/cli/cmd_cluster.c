@@ -156,7 +156,7 @@ static const struct column vc_columns[] = {
     { "VC", false, false, false, false },       { "SKU", false, false, false, false },
     { "GUARANTEE", true, false, false, false }, { "USED", true, false, false, false },
     { "BORROWED", true, false, false, false },  { "LENT", true, false, false, false },
-    { "PENDING", true, false, false, false },   { "SHARE", true, false, false, false },
+    { "PENDING", true, false, false, false },   { "SHARE-7D", true, false, false, false },
     { "POLICY", false, true, false, false },
 };
 
@@ -196,10 +196,11 @@ int cmd_vc(struct command_args *args)
             listing_add(&table, sku);
             amount_put(&table, vc, "guarantee", sku);
             amount_put(&table, vc, "used", sku);
-            amount_put(&table, vc, "borrowed", sku);
-            amount_put(&table, vc, "lent", sku);
+            amount_put(&table, vc, json_object_get(vc, "borrowed_by_sku") ? "borrowed_by_sku" : "borrowed", sku);
+            amount_put(&table, vc, json_object_get(vc, "lent_by_sku") ? "lent_by_sku" : "lent", sku);
             amount_put(&table, vc, "pending_gpus", sku);
-            listing_addf(&table, "%.2f", json_number_value(json_object_get(vc, "share")));
+            listing_addf(&table, "%.2f",
+                         json_number_value(json_object_get(vc, fmt_null(vc, "share_7d") ? "share" : "share_7d")));
             listing_add(&table, fmt_text(vc, "policy"));
         }
     }

@@ -253,7 +253,26 @@ static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *con
     return text_set(&conf->policy, text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-enum { K_CLUSTER, K_STATE, K_LOG, K_LISTEN, K_TLS, K_AUTH, K_POLICY, K_VCS, K_LEASE, K_LIMITS, K_COUNT };
+enum { K_CLUSTER, K_STATE, K_LOG, K_LISTEN, K_TLS, K_AUTH, K_POLICY, K_VCS, K_LEASE, K_LIMITS, K_METRICS, K_COUNT };
+
+/* Which figures without a bound are told as well. */
+static int metrics_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *conf, struct error *err)
+{
+    yaml_node_t *item = node;
+    const char *text;
+
+    conf->metrics_jobs = conf->metrics_users = false;
+    for (size_t i = 0; node->type == YAML_SEQUENCE_NODE ? yaml_item(doc, node, i, &item) : i == 0; i++) {
+        int r = yaml_name(doc, item, "metrics", &text, err);
+
+        if (r < 0)
+            return r;
+        if (strcmp(text, "jobs") != 0 && strcmp(text, "users") != 0)
+            return yaml_fail(doc, item, err, "metrics: expected jobs or users");
+        *(text[0] == 'j' ? &conf->metrics_jobs : &conf->metrics_users) = true;
+    }
+    return 0;
+}
 
 static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct conf *conf, struct error *err)
 {
@@ -292,6 +311,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
         r = policy_read(doc, keys[K_POLICY].value, conf, err);
     if (r == 0 && keys[K_VCS].value)
         r = vcs_read(doc, keys[K_VCS].value, conf, err);
+    if (r == 0 && keys[K_METRICS].value)
+        r = metrics_read(doc, keys[K_METRICS].value, conf, err);
     if (r == 0 && keys[K_LEASE].value)
         r = section_read(doc, keys[K_LEASE].value, lease, sizeof(lease) / sizeof(lease[0]), err);
     if (r == 0 && keys[K_LIMITS].value)
@@ -301,8 +322,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
 
 int conf_parse(const char *file, const char *text, size_t size, struct conf *conf, struct error *err)
 {
-    static const char *const names[K_COUNT] = { "cluster", "state",  "log", "listen", "tls",
-                                                "auth",    "policy", "vcs", "lease",  "limits" };
+    static const char *const names[K_COUNT] = { "cluster", "state", "log",   "listen", "tls",    "auth",
+                                                "policy",  "vcs",   "lease", "limits", "metrics" };
     const struct scalar top[] = { { "cluster", VALUE_TEXT, &conf->cluster, 0, 0 },
                                   { "state", VALUE_TEXT, &conf->state, 0, 0 },
                                   { "log", VALUE_TEXT, &conf->log, 0, 0 } };

@@ -18,7 +18,7 @@ struct conf {
     char *tls_cert, *tls_key, *tls_ca, *tls_ca_key;
     char *admins[CONF_ADMINS_MAX];
     size_t admin_count;
-    bool anonymous_read, virtual_time;
+    bool anonymous_read, virtual_time, metrics_jobs, metrics_users;
     enum privacy privacy;
     char *policy; /* default */
     json_t *vcs;  /* as in the file; NULL: not told */

@@ -260,7 +260,13 @@ static void land(struct flight *flight)
     } else {
         for (size_t i = 0; i < flight->count; i++)
             entries[i] = flight->offers[i].entry;
+        usec_t began = drive->host.applied ? drive->host.now(drive->host.arg) : 0, ended;
+
         ctl_apply(drive->ctl, flight->write.seq, flight->at, entries, flight->count, results);
+        if (drive->host.applied) {
+            ended = drive->host.now(drive->host.arg);
+            drive->host.applied(drive->host.arg, ended - flight->at, ended - began);
+        }
         answer_agents(drive, flight);
         for (size_t i = 0; i < flight->count; i++)
             if (flight->offers[i].done)

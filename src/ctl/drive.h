@@ -22,6 +22,7 @@ struct drive_host {
     void (*order)(void *arg, const char *node, json_t *frame);
     void (*event)(void *arg, const struct ctl_event *event);
     void (*decision)(void *arg, const char *line);
+    void (*applied)(void *arg, usec_t cycle, usec_t decide); /* a batch: since it was taken up; its decisions alone */
     /* In virtual time, both may be NULL: the outbox of each step; a computation whose answer will be offered. */
     void (*stepped)(void *arg, const struct outbox *out);
     void (*solve)(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);

@@ -69,6 +69,8 @@ static void job_count(struct server *server, const struct ctl_event *event)
     size = size_class(job->wants.gpus);
     if (strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
         histogram_add(&stats->wait[job->vc][size], job->first_start - job->submit);
+    if (strcmp(event->kind, "job.preempted") == 0)
+        stats_preempted(stats, job->vc, event->detail);
     if (strcmp(event->kind, "job.ended") == 0 && phase_over(job->phase)) {
         stats->finished[job->vc][job->phase]++;
         if (job->last_start && job->end > job->last_start)
@@ -91,6 +93,16 @@ static void host_event(void *arg, const struct ctl_event *event)
     if (server->waits && event->job)
         waits_event(server->waits, event->job);
     log_debug("event", "kind", event->kind, "job", LOG_I64(event->job), "node", event->node ? event->node : "");
+}
+
+static void host_applied(void *arg, usec_t cycle, usec_t decide)
+{
+    struct server *server = arg;
+
+    if (!server->stats)
+        return;
+    histogram_add(&server->stats->cycle, cycle);
+    histogram_add(&server->stats->decide, decide);
 }
 
 static void host_decision(void *arg, const char *line)
@@ -118,6 +130,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
         .order = host_order,
         .event = host_event,
         .decision = host_decision,
+        .applied = host_applied,
         .fatal = host_fatal,
         .arg = server,
     };

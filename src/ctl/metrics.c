@@ -9,16 +9,15 @@
 #include "core/ledger.h"
 #include "ctl/feed.h"
 #include "ctl/links.h"
-#include "ctl/rest.h"
-#include "ctl/stats.h"
+#include "ctl/metrics_part.h"
+#include "ctl/watch.h"
 
-static void family(struct buf *out, const char *name, const char *type, const char *help)
+void metrics_family(struct buf *out, const char *name, const char *type, const char *help)
 {
     buf_printf(out, "# TYPE %s %s\n# HELP %s %s\n", name, type, name, help);
 }
 
-/* A label value: backslash, quote and line break escaped. */
-static void label(struct buf *out, const char *text)
+void metrics_label(struct buf *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"')
@@ -30,44 +29,58 @@ static void label(struct buf *out, const char *text)
     }
 }
 
-static void sample(struct buf *out, const char *name, const char *key, const char *value, double number)
+/* {a="b",c="d"}, with le where it is told; nothing where there is none. */
+static void labels_put(struct buf *out, const char *const *labels, const char *le)
+{
+    const char *mark = "{";
+
+    for (; labels && labels[0]; labels += 2) {
+        buf_printf(out, "%s%s=\"", mark, labels[0]);
+        metrics_label(out, labels[1]);
+        buf_char(out, '"');
+        mark = ",";
+    }
+    if (le) {
+        buf_printf(out, "%sle=\"%s\"", mark, le);
+        mark = ",";
+    }
+    if (*mark == ',')
+        buf_char(out, '}');
+}
+
+void metrics_sample(struct buf *out, const char *name, const char *const *labels, double number)
 {
     buf_text(out, name);
-    if (key) {
-        buf_printf(out, "{%s=\"", key);
-        label(out, value);
-        buf_text(out, "\"}");
-    }
+    labels_put(out, labels, NULL);
     buf_printf(out, " %.12g\n", number);
 }
 
-static void sample_two(struct buf *out, const char *name, const char *const *keys, const char *const *values,
-                       double number)
+void metrics_histogram(struct buf *out, const char *name, const char *const *labels, const struct histogram *histogram)
 {
-    buf_printf(out, "%s{%s=\"", name, keys[0]);
-    label(out, values[0]);
-    buf_printf(out, "\",%s=\"", keys[1]);
-    label(out, values[1]);
-    buf_printf(out, "\"} %.12g\n", number);
-}
-
-/* labels: "a=\"b\",c=\"d\"", escaped already. */
-static void histogram_put(struct buf *out, const char *name, const char *labels, const struct histogram *histogram)
-{
-    const char *comma = *labels ? "," : "";
     uint64_t sum = 0;
+    char bound[32];
 
-    for (size_t i = 0; i < STATS_CLASSES; i++) {
+    for (size_t i = 0; i <= STATS_CLASSES; i++) {
         sum += histogram->count[i];
-        buf_printf(out, "%s_bucket{%s%sle=\"%.12g\"} %" PRIu64 "\n", name, labels, comma, stats_bounds[i], sum);
+        if (i < STATS_CLASSES)
+            (void)snprintf(bound, sizeof(bound), "%.12g", stats_bounds[i]);
+        else
+            (void)snprintf(bound, sizeof(bound), "+Inf");
+        /* A bound is a float, and is written as one. */
+        if (i < STATS_CLASSES && !strchr(bound, '.') && !strchr(bound, 'e'))
+            (void)strncat(bound, ".0", sizeof(bound) - strlen(bound) - 1);
+        buf_printf(out, "%s_bucket", name);
+        labels_put(out, labels, bound);
+        buf_printf(out, " %" PRIu64 "\n", sum);
     }
-    sum += histogram->count[STATS_CLASSES];
-    buf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, sum);
-    buf_printf(out, *labels ? "%s_count{%s} %" PRIu64 "\n" : "%s_count%s %" PRIu64 "\n", name, labels, sum);
-    buf_printf(out, *labels ? "%s_sum{%s} %.12g\n" : "%s_sum%s %.12g\n", name, labels, (double)histogram->sum / 1e6);
+    buf_printf(out, "%s_count", name);
+    labels_put(out, labels, NULL);
+    buf_printf(out, " %" PRIu64 "\n%s_sum", sum, name);
+    labels_put(out, labels, NULL);
+    buf_printf(out, " %.12g\n", (double)histogram->sum / 1e6);
 }
 
-static uint64_t histogram_all(const struct histogram *histogram)
+uint64_t histogram_all(const struct histogram *histogram)
 {
     uint64_t sum = 0;
 
@@ -90,19 +103,19 @@ static void put_nodes(const struct scene *scene, struct buf *out)
         for (size_t s = 0; s < 7; s++)
             count[s] += strcmp(states[s], node_state(&scene->book->nodes[i], &use)) == 0;
     }
-    family(out, "muster_nodes", "gauge", "Nodes by state.");
+    metrics_family(out, "muster_nodes", "gauge", "Nodes by state.");
     for (size_t s = 0; s < 7; s++)
-        sample(out, "muster_nodes", "state", states[s], count[s]);
-    family(out, "muster_node_up", "gauge", "1 while the node's agent is heard.");
+        metrics_sample(out, "muster_nodes", LABELS("state", states[s]), count[s]);
+    metrics_family(out, "muster_node_up", "gauge", "1 while the node's agent is heard.");
     for (size_t i = 0; i < scene->book->node_count; i++)
         if (!scene->book->nodes[i].forgotten)
-            sample(out, "muster_node_up", "node", node_name(scene, (uint32_t)i),
-                   scene->book->nodes[i].connected && !scene->book->nodes[i].silent);
-    family(out, "muster_node_heartbeat_age_seconds", "gauge", "Since the last beat of the node's agent.");
+            metrics_sample(out, "muster_node_up", LABELS("node", node_name(scene, (uint32_t)i)),
+                           scene->book->nodes[i].connected && !scene->book->nodes[i].silent);
+    metrics_family(out, "muster_node_heartbeat_age_seconds", "gauge", "Since the last beat of the node's agent.");
     for (size_t i = 0; i < scene->book->node_count; i++)
         if (!scene->book->nodes[i].forgotten && scene->book->nodes[i].seen)
-            sample(out, "muster_node_heartbeat_age_seconds", "node", node_name(scene, (uint32_t)i),
-                   (double)(scene->now - scene->book->nodes[i].seen) / 1e6);
+            metrics_sample(out, "muster_node_heartbeat_age_seconds", LABELS("node", node_name(scene, (uint32_t)i)),
+                           (double)(scene->now - scene->book->nodes[i].seen) / 1e6);
 }
 
 /* One figure of every GPU. */
@@ -155,162 +168,74 @@ static void put_gpus(const struct scene *scene, struct buf *out)
     };
 
     for (int f = 0; f < FIGURES; f++) {
-        family(out, names[f][0], "gauge", names[f][1]);
+        metrics_family(out, names[f][0], "gauge", names[f][1]);
         for (size_t i = 0; i < scene->book->node_count; i++) {
             const struct book_node *node = &scene->book->nodes[i];
             const char *sku = json_string_value(json_object_get(node->inventory, "sku"));
 
             for (uint32_t g = 0; !node->forgotten && g < node->gpu_count; g++) {
-                buf_printf(out, "%s{node=\"", names[f][0]);
-                label(out, node_name(scene, (uint32_t)i));
-                buf_printf(out, "\",gpu=\"%u\",sku=\"", g);
-                label(out, sku ? sku : "");
-                buf_printf(out, "\"} %.12g\n", figure_of(node, g, (enum gpu_figure)f));
+                char number[16];
+
+                (void)snprintf(number, sizeof(number), "%u", g);
+                metrics_sample(out, names[f][0],
+                               LABELS("node", node_name(scene, (uint32_t)i), "gpu", number, "sku", sku ? sku : ""),
+                               figure_of(node, g, (enum gpu_figure)f));
             }
         }
     }
+}
+
+static const char *sku_name(const struct scene *scene, uint32_t sku)
+{
+    return names_get(&scene->cluster->names, scene->cluster->skus[sku].name);
 }
 
 /* GPUs of each type by state, the largest hole, and how broken the free ones are. */
 static void put_types(const struct scene *scene, struct buf *out)
 {
-    static const char *const keys[] = { "sku", "state" }, *const states[] = { "used", "free", "down", "foreign" };
+    static const char *const states[] = { "used", "free", "down", "foreign" };
     double total[SKUS_MAX][4] = { 0 }, biggest[SKUS_MAX] = { 0 };
 
     for (size_t i = 0; i < scene->book->node_count; i++) {
         const struct book_node *node = &scene->book->nodes[i];
-        const char *type = json_string_value(json_object_get(node->inventory, "sku"));
+        uint32_t sku = node_sku(scene, node);
         struct node_use use;
 
-        for (uint32_t sku = 0; type && !node->forgotten && sku < scene->cluster->sku_count; sku++) {
-            if (strcmp(type, names_get(&scene->cluster->names, scene->cluster->skus[sku].name)) != 0)
-                continue;
-            node_use(scene, node, &use);
-            total[sku][0] += use.used;
-            total[sku][1] += use.free;
-            total[sku][2] += use.down;
-            total[sku][3] += use.foreign;
-            biggest[sku] = use.free > biggest[sku] ? use.free : biggest[sku];
-        }
+        if (node->forgotten || sku >= SKUS_MAX)
+            continue;
+        node_use(scene, node, &use);
+        total[sku][0] += use.used;
+        total[sku][1] += use.free;
+        total[sku][2] += use.down;
+        total[sku][3] += use.foreign;
+        biggest[sku] = use.free > biggest[sku] ? use.free : biggest[sku];
     }
-    family(out, "muster_gpus", "gauge", "GPUs by type and state.");
+    metrics_family(out, "muster_gpus", "gauge", "GPUs by type and state.");
     for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++)
         for (int s = 0; s < 4; s++)
-            sample_two(
-                out, "muster_gpus", keys,
-                (const char *const[]){ names_get(&scene->cluster->names, scene->cluster->skus[sku].name), states[s] },
-                total[sku][s]);
-    family(out, "muster_largest_gang_gpus", "gauge", "GPUs of the largest job that would start now.");
+            metrics_sample(out, "muster_gpus", LABELS("sku", sku_name(scene, sku), "state", states[s]), total[sku][s]);
+    metrics_family(out, "muster_largest_gang_gpus", "gauge", "GPUs that nobody holds or keeps, on nodes that are up.");
     for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++)
-        sample(out, "muster_largest_gang_gpus", "sku",
-               names_get(&scene->cluster->names, scene->cluster->skus[sku].name), total[sku][1]);
-    family(out, "muster_fragmentation_ratio", "gauge", "Part of the free GPUs outside the node that has most.");
+        metrics_sample(out, "muster_largest_gang_gpus", LABELS("sku", sku_name(scene, sku)), largest_gang(scene, sku));
+    metrics_family(out, "muster_fragmentation_ratio", "gauge", "Part of the free GPUs outside the node that has most.");
     for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++)
-        sample(out, "muster_fragmentation_ratio", "sku",
-               names_get(&scene->cluster->names, scene->cluster->skus[sku].name),
-               total[sku][1] > 0 ? 1 - biggest[sku] / total[sku][1] : 0);
+        metrics_sample(out, "muster_fragmentation_ratio", LABELS("sku", sku_name(scene, sku)),
+                       total[sku][1] > 0 ? 1 - biggest[sku] / total[sku][1] : 0);
 }
 
-static void put_vcs(const struct scene *scene, struct buf *out)
+static void put_faults(const struct scene *scene, struct buf *out)
 {
-    static const char *const keys[] = { "vc", "sku" };
-    static const char *const names[2] = { "muster_vc_gpus_guaranteed", "muster_vc_gpus_used" };
-    static const char *const help[2] = { "GPUs owed.", "GPUs held by guaranteed jobs." };
-    uint32_t count = scene->core ? core_vc_count(scene->core) : 0;
+    size_t count;
+    const struct gpu_fault *faults = watch_faults(scene->server->watch, &count);
 
-    for (int n = 0; n < 2; n++) {
-        family(out, names[n], "gauge", help[n]);
-        for (uint32_t v = 0; v < count; v++)
-            for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++)
-                sample_two(out, names[n], keys,
-                           (const char *const[]){ vc_name(scene, v),
-                                                  names_get(&scene->cluster->names, scene->cluster->skus[sku].name) },
-                           (double)(n ? core_vc(scene->core, v)->used[sku] : core_vc(scene->core, v)->quota[sku]) /
-                               MGPU_ONE);
-    }
-    family(out, "muster_vc_gpus_borrowed", "gauge", "GPUs used beyond what is owed.");
-    for (uint32_t v = 0; v < count; v++)
-        sample(out, "muster_vc_gpus_borrowed", "vc", vc_name(scene, v),
-               (double)core_vc(scene->core, v)->borrowed / MGPU_ONE);
-}
+    metrics_family(out, "muster_gpu_xid", "counter", "Times a GPU went out of order, by the error it told.");
+    for (size_t i = 0; i < count; i++) {
+        char number[16];
 
-/* Jobs by virtual cluster and state; those that wait also by reason. */
-static void put_jobs(const struct scene *scene, struct buf *out)
-{
-    static const char *const by_state[] = { "vc", "state" }, *const by_reason[] = { "vc", "reason" };
-    enum { REASONS_SEEN = REASON_COUNT + GATE_COUNT + 2 };
-    uint32_t vcs = scene->cluster->vc_count;
-    uint32_t(*state)[PHASE_JOB_COUNT] = mem_zalloc(vcs + 1, sizeof(*state));
-    struct wait_sum {
-        const char *code;
-        uint32_t vc, jobs;
-        int64_t gpus;
-    } *sums = mem_zalloc((size_t)(vcs + 1) * REASONS_SEEN, sizeof(*sums));
-    size_t sum_count = 0;
-
-    for (size_t i = 0; state && sums && i < scene->book->live_count; i++) {
-        const struct book_job *job = scene->book->live[i];
-        uint32_t vc = job->vc < vcs ? job->vc : vcs;
-        const char *code;
-        char text[256];
-        size_t s = 0;
-
-        state[vc][job->phase]++;
-        if (job->phase != PHASE_JOB_PENDING || !render_reason(scene, job, &code, text, sizeof(text)))
-            continue;
-        while (s < sum_count && (sums[s].vc != vc || strcmp(sums[s].code, code) != 0))
-            s++;
-        if (s == sum_count && sum_count < (size_t)(vcs + 1) * REASONS_SEEN)
-            sums[sum_count++] = (struct wait_sum){ code, vc, 0, 0 };
-        if (s < sum_count) {
-            sums[s].jobs++;
-            sums[s].gpus += job->wants.gpus;
-        }
-    }
-    family(out, "muster_jobs", "gauge", "Jobs that are not over, by state.");
-    for (uint32_t v = 0; state && v < vcs; v++)
-        for (int p = 0; p < PHASE_JOB_COMPLETED; p++)
-            sample_two(out, "muster_jobs", by_state,
-                       (const char *const[]){ vc_name(scene, v), phase_name((enum phase_of_job)p) }, state[v][p]);
-    family(out, "muster_jobs_pending", "gauge", "Jobs that wait, by reason.");
-    for (size_t s = 0; s < sum_count; s++)
-        sample_two(out, "muster_jobs_pending", by_reason,
-                   (const char *const[]){ vc_name(scene, sums[s].vc), sums[s].code }, sums[s].jobs);
-    family(out, "muster_gpus_pending", "gauge", "GPUs that waiting jobs ask for, by reason.");
-    for (size_t s = 0; s < sum_count; s++)
-        sample_two(out, "muster_gpus_pending", by_reason,
-                   (const char *const[]){ vc_name(scene, sums[s].vc), sums[s].code }, (double)sums[s].gpus);
-    mem_free(state);
-    mem_free(sums);
-}
-
-static void put_finished(const struct scene *scene, struct buf *out)
-{
-    const struct stats *stats = scene->server->stats;
-    static const char *const keys[] = { "vc", "result" };
-    uint32_t vcs = scene->cluster->vc_count < STATS_VCS_MAX ? scene->cluster->vc_count : STATS_VCS_MAX;
-
-    family(out, "muster_jobs_finished", "counter", "Jobs that ended since the controller started.");
-    for (uint32_t v = 0; v < vcs; v++)
-        for (int p = PHASE_JOB_COMPLETED; p < PHASE_JOB_COUNT; p++)
-            if (stats->finished[v][p])
-                sample_two(out, "muster_jobs_finished_total", keys,
-                           (const char *const[]){ vc_name(scene, v), phase_name((enum phase_of_job)p) },
-                           (double)stats->finished[v][p]);
-    for (int n = 0; n < 2; n++) {
-        const char *name = n ? "muster_job_run_seconds" : "muster_job_wait_seconds";
-
-        family(out, name, "histogram", n ? "From the last start to the end." : "From submission to the first start.");
-        for (uint32_t v = 0; v < vcs; v++)
-            for (int s = 0; s < SIZE_CLASSES; s++) {
-                const struct histogram *h = n ? &stats->run[v][s] : &stats->wait[v][s];
-                char labels[300];
-
-                if (histogram_all(h) == 0)
-                    continue;
-                (void)snprintf(labels, sizeof(labels), "vc=\"%s\",size=\"%s\"", vc_name(scene, v), stats_sizes[s]);
-                histogram_put(out, name, labels, h);
-            }
+        (void)snprintf(number, sizeof(number), "%u", faults[i].gpu);
+        metrics_sample(out, "muster_gpu_xid_total",
+                       LABELS("node", node_name(scene, faults[i].node), "gpu", number, "xid", faults[i].xid),
+                       faults[i].count);
     }
 }
 
@@ -319,39 +244,57 @@ static void put_self(const struct scene *scene, struct buf *out)
     const struct server *server = scene->server;
     const struct stats *stats = server->stats;
 
-    family(out, "muster_build_info", "gauge", "The version, as a label.");
-    sample(out, "muster_build_info", "version", MUSTER_VERSION, 1);
-    family(out, "muster_leader", "gauge", "1 on the controller that decides.");
-    sample(out, "muster_leader", NULL, NULL, 1);
-    family(out, "muster_sched_cycles", "counter", "Batches applied.");
-    sample(out, "muster_sched_cycles_total", NULL, NULL, (double)ctl_seq(drive_ctl(server->drive)));
-    family(out, "muster_sched_last_cycle_timestamp_seconds", "gauge", "When the last batch was applied.");
-    sample(out, "muster_sched_last_cycle_timestamp_seconds", NULL, NULL,
-           (double)ctl_now(drive_ctl(server->drive)) / 1e6);
-    family(out, "muster_sched_decisions", "counter", "Decisions of the core.");
-    sample(out, "muster_sched_decisions_total", NULL, NULL, scene->core ? (double)core_decisions(scene->core) : 0);
-    family(out, "muster_agents_connected", "gauge", "Agents with a connection.");
-    sample(out, "muster_agents_connected", NULL, NULL, (double)links_count(server->links));
-    family(out, "muster_agent_reports", "counter", "Reports taken from agents.");
-    sample(out, "muster_agent_reports_total", NULL, NULL, (double)stats->reports);
-    family(out, "muster_agent_frames_bad", "counter", "Connections of agents dropped for what they sent.");
-    sample(out, "muster_agent_frames_bad_total", NULL, NULL, (double)stats->frames_bad);
-    family(out, "muster_clients", "gauge", "Connections that speak HTTP.");
-    sample(out, "muster_clients", NULL, NULL, (double)http_server_clients(server->http));
-    family(out, "muster_event_streams", "gauge", "Who listens to events.");
-    sample(out, "muster_event_streams", NULL, NULL, (double)feed_listeners(server->feed));
-    family(out, "muster_submitted_jobs", "counter", "Jobs accepted.");
-    sample(out, "muster_submitted_jobs_total", NULL, NULL, (double)scene->book->submitted);
-    family(out, "muster_api_request_seconds", "histogram", "From the last byte of a request to its answer.");
+    metrics_family(out, "muster_build_info", "gauge", "The version, as a label.");
+    metrics_sample(out, "muster_build_info", LABELS("version", MUSTER_VERSION), 1);
+    metrics_family(out, "muster_leader", "gauge", "1 on the controller that decides.");
+    metrics_sample(out, "muster_leader", NULL, 1);
+    metrics_family(out, "muster_sched_cycles", "counter", "Batches applied.");
+    metrics_sample(out, "muster_sched_cycles_total", NULL, (double)ctl_seq(drive_ctl(server->drive)));
+    metrics_family(out, "muster_sched_last_cycle_timestamp_seconds", "gauge", "When the last batch was applied.");
+    metrics_sample(out, "muster_sched_last_cycle_timestamp_seconds", NULL,
+                   (double)ctl_now(drive_ctl(server->drive)) / 1e6);
+    metrics_family(out, "muster_sched_decisions", "counter", "Decisions of the core.");
+    metrics_sample(out, "muster_sched_decisions_total", NULL, scene->core ? (double)core_decisions(scene->core) : 0);
+    metrics_family(out, "muster_agents_connected", "gauge", "Agents with a connection.");
+    metrics_sample(out, "muster_agents_connected", NULL, (double)links_count(server->links));
+    metrics_family(out, "muster_agent_reports", "counter", "Reports taken from agents.");
+    metrics_sample(out, "muster_agent_reports_total", NULL, (double)stats->reports);
+    metrics_family(out, "muster_agent_frames_bad", "counter", "Connections of agents dropped for what they sent.");
+    metrics_sample(out, "muster_agent_frames_bad_total", NULL, (double)stats->frames_bad);
+    metrics_family(out, "muster_clients", "gauge", "Connections that speak HTTP.");
+    metrics_sample(out, "muster_clients", NULL, (double)http_server_clients(server->http));
+    metrics_family(out, "muster_event_streams", "gauge", "Who listens to events.");
+    metrics_sample(out, "muster_event_streams", NULL, (double)feed_listeners(server->feed));
+    metrics_family(out, "muster_submitted_jobs", "counter", "Jobs accepted.");
+    metrics_sample(out, "muster_submitted_jobs_total", NULL, (double)scene->book->submitted);
+    metrics_family(out, "muster_api_request_seconds", "histogram", "From the last byte of a request to its answer.");
     for (size_t r = 0; r < route_count && r < STATS_ROUTES_MAX; r++)
-        for (int c = 1; c < 6; c++)
-            if (histogram_all(&stats->routes[r].took[c])) {
-                char labels[300];
+        for (int c = 1; c < 6; c++) {
+            char code[8];
 
-                (void)snprintf(labels, sizeof(labels), "route=\"%s\",method=\"%s\",code=\"%dxx\"",
-                               routes[r].path + (strncmp(routes[r].path, "//", 2) == 0), routes[r].method, c);
-                histogram_put(out, "muster_api_request_seconds", labels, &stats->routes[r].took[c]);
-            }
+            if (histogram_all(&stats->routes[r].took[c]) == 0)
+                continue;
+            (void)snprintf(code, sizeof(code), "%dxx", c);
+            metrics_histogram(out, "muster_api_request_seconds",
+                              LABELS("route", routes[r].path + (strncmp(routes[r].path, "//", 2) == 0), "method",
+                                     routes[r].method, "code", code),
+                              &stats->routes[r].took[c]);
+        }
+    metrics_family(out, "muster_sched_cycle_seconds", "histogram",
+                   "From taking a batch up to its effects, with the commit.");
+    metrics_histogram(out, "muster_sched_cycle_seconds", NULL, &stats->cycle);
+    metrics_family(out, "muster_sched_decision_seconds", "histogram", "Applying a batch: the decisions alone.");
+    metrics_histogram(out, "muster_sched_decision_seconds", NULL, &stats->decide);
+}
+
+static void metrics_reply(struct request *request, struct buf *out)
+{
+    buf_text(out, "# EOF\n");
+    if (out->error)
+        reply_problem(request, 500, "Internal", NULL, "too many figures");
+    else
+        reply(request, 200, "application/openmetrics-text; version=1.0.0; charset=utf-8", out->data, out->size);
+    buf_done(out);
 }
 
 void rest_metrics(struct request *request)
@@ -363,14 +306,102 @@ void rest_metrics(struct request *request)
     put_self(&scene, &out);
     put_nodes(&scene, &out);
     put_types(&scene, &out);
-    put_vcs(&scene, &out);
-    put_jobs(&scene, &out);
-    put_finished(&scene, &out);
+    metrics_vcs(&scene, &out);
+    metrics_jobs(&scene, &out);
+    metrics_finished(&scene, &out);
+    metrics_lost(&scene, &out);
     put_gpus(&scene, &out);
-    buf_text(&out, "# EOF\n");
-    if (out.error)
-        reply_problem(request, 500, "Internal", NULL, "too many figures");
-    else
-        reply(request, 200, "application/openmetrics-text; version=1.0.0; charset=utf-8", out.data, out.size);
-    buf_done(&out);
+    put_faults(&scene, &out);
+    metrics_reply(request, &out);
+}
+
+static bool switched_on(struct request *request, bool on, const char *what)
+{
+    if (!on)
+        reply_problem(request, 404, "NotFound", "metrics: [jobs, users] in muster.yaml switches them on",
+                      "figures of each %s are not kept here: their number has no bound", what);
+    return on;
+}
+
+/* Mean of what the GPUs of a job measure now. */
+static double job_util(const struct scene *scene, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    double sum = 0, count = 0;
+
+    for (uint32_t t = 0; attempt && t < attempt->task_count; t++) {
+        const struct book_node *node = &scene->book->nodes[attempt->tasks[t].node];
+
+        for (uint16_t g = 0; g < attempt->tasks[t].gpu_count; g++)
+            if (attempt->tasks[t].gpus[g] < node->gpu_count) {
+                sum += node->gpus[attempt->tasks[t].gpus[g]].util / 100.0;
+                count++;
+            }
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+void rest_metrics_jobs(struct request *request)
+{
+    static const char *const names[3] = { "muster_job_gpus", "muster_job_gpu_utilization_ratio",
+                                          "muster_job_elapsed_seconds" };
+    static const char *const help[3] = { "GPUs it asks for.", "Mean of its GPUs.", "Since its attempt started." };
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct scene scene;
+
+    if (!switched_on(request, request_server(request)->conf->metrics_jobs, "job"))
+        return;
+    scene_fill(&scene, request);
+    for (int n = 0; n < 3; n++) {
+        metrics_family(&out, names[n], "gauge", help[n]);
+        for (size_t i = 0; i < scene.book->live_count; i++) {
+            const struct book_job *job = scene.book->live[i];
+            const struct book_attempt *attempt = book_attempt(job);
+            bool runs = job->phase == PHASE_JOB_RUNNING && attempt && attempt->started;
+            char id[24];
+
+            if ((n && !runs) || !render_shows(&scene, job))
+                continue;
+            (void)snprintf(id, sizeof(id), "%" PRId64, job->id);
+            metrics_sample(&out, names[n],
+                           LABELS("job", id, "user", user_name(&scene, job->user), "vc", vc_name(&scene, job->vc),
+                                  "state", phase_name(job->phase)),
+                           n == 0   ? job->wants.gpus
+                           : n == 1 ? job_util(&scene, job)
+                                    : (double)(scene.now - (attempt ? attempt->started : 0)) / 1e6);
+        }
+    }
+    metrics_reply(request, &out);
+}
+
+void rest_metrics_users(struct request *request)
+{
+    static const char *const names[3] = { "muster_user_gpus", "muster_user_jobs_running", "muster_user_jobs_pending" };
+    static const char *const help[3] = { "GPUs of jobs that are not waiting.", "Jobs that have GPUs.",
+                                         "Jobs that wait." };
+    struct buf out = BUF_INIT((size_t)64 << 20);
+    struct scene scene;
+    double(*sums)[3];
+
+    if (!switched_on(request, request_server(request)->conf->metrics_users, "user"))
+        return;
+    scene_fill(&scene, request);
+    sums = mem_zalloc(scene.book->users.count + 1, sizeof(*sums));
+    for (size_t i = 0; sums && i < scene.book->live_count; i++) {
+        const struct book_job *job = scene.book->live[i];
+
+        if (job->phase == PHASE_JOB_PENDING) {
+            sums[job->user][2]++;
+        } else {
+            sums[job->user][0] += (double)job->wants.gpus * job->wants.share / MGPU_ONE;
+            sums[job->user][1]++;
+        }
+    }
+    for (int n = 0; n < 3; n++) {
+        metrics_family(&out, names[n], "gauge", help[n]);
+        for (uint32_t u = 0; sums && u < scene.book->users.count; u++)
+            metrics_sample(&out, names[n], LABELS("user", user_name(&scene, u)), sums[u][n]);
+    }
+    mem_free(sums);
+    metrics_reply(request, &out);
 }

@@ -5,6 +5,7 @@
 
 #include "core/ledger.h"
 #include "ctl/render.h"
+#include "ctl/watch.h"
 
 enum gpu_state { GPU_FREE, GPU_USED, GPU_SHARED, GPU_RESERVED, GPU_DRAINED, GPU_UNHEALTHY, GPU_FOREIGN, GPU_STATES };
 
@@ -329,6 +330,20 @@ void vc_sum(const struct scene *scene, uint32_t number, struct vc_sum *ret)
     ret->limit = vc->borrow_max < 0 ? -1 : ret->guaranteed + vc->borrow_max;
 }
 
+/* What it has of others and others have of it, by type. */
+static void put_moved(const struct scene *scene, struct json_write *json, uint32_t number)
+{
+    const struct vc *vc = core_vc(scene->core, number);
+    int64_t borrowed[SKUS_MAX], lent[SKUS_MAX];
+
+    for (uint32_t sku = 0; sku < scene->cluster->sku_count; sku++) {
+        borrowed[sku] = vc->used[sku] > vc->quota[sku] ? vc->used[sku] - vc->quota[sku] : 0;
+        lent[sku] = vc_lent(scene, number, sku);
+    }
+    put_by_sku(scene, json, "borrowed_by_sku", borrowed);
+    put_by_sku(scene, json, "lent_by_sku", lent);
+}
+
 void render_vc(const struct scene *scene, struct json_write *json, uint32_t number, const char *kind)
 {
     const struct vc *vc = core_vc(scene->core, number);
@@ -350,6 +365,7 @@ void render_vc(const struct scene *scene, struct json_write *json, uint32_t numb
     put_by_sku(scene, json, "opportunistic", vc->guest);
     json_write_double(json, "borrowed", (double)sum.borrowed / MGPU_ONE);
     json_write_double(json, "lent", (double)sum.lent / MGPU_ONE);
+    put_moved(scene, json, number);
     json_write_i64(json, "pending_gpus", sum.pending_gpus);
     json_write_i64(json, "pending_jobs", sum.pending_jobs);
     json_write_i64(json, "running_jobs", sum.running_jobs);
@@ -363,5 +379,6 @@ void render_vc(const struct scene *scene, struct json_write *json, uint32_t numb
         json_write_double(json, "user_max", (double)vc->user_max / MGPU_ONE);
     json_write_i64(json, "min_runtime_seconds", spec->min_runtime / USEC_SEC);
     json_write_double(json, "share", sum.guaranteed ? (double)sum.used / (double)sum.guaranteed : 0.0);
+    json_write_double(json, "share_7d", watch_share(scene, number));
     json_write_close(json);
 }

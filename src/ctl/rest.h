@@ -93,5 +93,7 @@ void rest_events(struct request *request);
 void rest_backup(struct request *request);
 void rest_openapi(struct request *request);
 void rest_metrics(struct request *request);
+void rest_metrics_jobs(struct request *request);
+void rest_metrics_users(struct request *request);
 /* A file of the dashboard; false: there is none of that path. */
 bool rest_static(struct request *request);

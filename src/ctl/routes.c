@@ -8,6 +8,8 @@ const struct route routes[] = {
     { "GET", "//healthz", rest_health, ACCESS_OPEN, true },
     { "GET", "//readyz", rest_ready, ACCESS_OPEN, true },
     { "GET", "//metrics", rest_metrics, ACCESS_READ, false },
+    { "GET", "//metrics/jobs", rest_metrics_jobs, ACCESS_READ, false },
+    { "GET", "//metrics/users", rest_metrics_users, ACCESS_READ, false },
     { "GET", "//agent/v1", links_accept, ACCESS_AGENT, false },
     { "GET", "/version", rest_version, ACCESS_OPEN, true },
     { "GET", "/healthz", rest_health, ACCESS_OPEN, true },

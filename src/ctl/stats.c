@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/stats.h"
 
+#include <string.h>
+
 #include "ctl/server.h"
 
 const double stats_bounds[STATS_CLASSES] = { 0.001, 0.003, 0.01, 0.03, 0.1,   0.3,   1,     3,
                                              10,    60,    600,  3600, 21600, 86400, 604800 };
 const char *const stats_sizes[SIZE_CLASSES] = { "1", "2-8", "9-64", "65+" };
+const char *const stats_causes[STOP_CAUSES] = { "preempt", "drain", "migrate", "node" };
+const char *const stats_steps[STOP_STEPS] = { "suspend", "checkpoint", "requeue", "cancel" };
+
+static int text_find(const char *const *list, int count, const char *text)
+{
+    for (int i = 0; text && i < count; i++)
+        if (strcmp(list[i], text) == 0)
+            return i;
+    return -1;
+}
+
+void stats_preempted(struct stats *stats, uint32_t vc, const json_t *detail)
+{
+    int cause = text_find(stats_causes, STOP_CAUSES, json_string_value(json_object_get(detail, "cause")));
+    int step = text_find(stats_steps, STOP_STEPS, json_string_value(json_object_get(detail, "step")));
+
+    if (vc >= STATS_VCS_MAX || cause < 0 || step < 0)
+        return;
+    stats->preempted[vc][cause][step]++;
+    stats->lost[vc][cause] += json_number_value(json_object_get(detail, "lost_gpu_seconds"));
+}
 
 void histogram_add(struct histogram *histogram, usec_t value)
 {

@@ -9,12 +9,13 @@
 
 #include "base/alloc.h"
 #include "core/ledger.h"
+#include "ctl/forecast.h"
 #include "ctl/render.h"
 #include "ctl/stats.h"
 #include "io/file.h"
 #include "io/log.h"
 
-enum { WAITS_KEPT = 512, SERIES_BYTES_MAX = 64 << 20 };
+enum { WAITS_KEPT = 512, SERIES_BYTES_MAX = 64 << 20, FAULTS_MAX = 4096, FORESEEN = 1024, FORESEE_QUEUE_MAX = 500 };
 #define SAVE_EVERY (10 * 60 * USEC_SEC)
 
 struct node_past {
@@ -31,6 +32,12 @@ struct watch {
     int64_t used[STATS_VCS_MAX][SKUS_MAX][USE_CLASSES];
     float waits[SIZE_CLASSES][WAITS_KEPT];
     uint32_t wait_next[SIZE_CLASSES], wait_count[SIZE_CLASSES];
+    struct gpu_fault *faults;
+    size_t fault_count, fault_capacity;
+    struct {
+        int64_t job;
+        usec_t at;
+    } foreseen[FORESEEN]; /* the first start foreseen for a job, by its number modulo */
     usec_t looked, saved;
 };
 
@@ -244,6 +251,112 @@ static void series_read(struct watch *watch)
         log_warn("some figures of the past could not be read", "file", path, "error", err.text);
 }
 
+static void wait_note(struct watch *watch, const struct book_job *job)
+{
+    unsigned size = size_class(job->wants.gpus);
+
+    watch->waits[size][watch->wait_next[size]] = (float)((double)(job->first_start - job->submit) / 1e6);
+    watch->wait_next[size] = (watch->wait_next[size] + 1) % WAITS_KEPT;
+    if (watch->wait_count[size] < WAITS_KEPT)
+        watch->wait_count[size]++;
+}
+
+/* "XID 79" is 79; other words are not labels. */
+static void fault_note(struct watch *watch, uint32_t node, const json_t *detail)
+{
+    const char *reason = json_string_value(json_object_get(detail, "reason"));
+    struct gpu_fault fault = { .node = node, .gpu = (uint32_t)json_integer_value(json_object_get(detail, "gpu")) };
+    void *block = watch->faults;
+    int number;
+    size_t i = 0;
+
+    if (reason && sscanf(reason, "XID %d", &number) == 1 && number >= 0 && number < 10000)
+        (void)snprintf(fault.xid, sizeof(fault.xid), "%d", number);
+    else
+        (void)snprintf(fault.xid, sizeof(fault.xid), "other");
+    while (i < watch->fault_count && (watch->faults[i].node != node || watch->faults[i].gpu != fault.gpu ||
+                                      strcmp(watch->faults[i].xid, fault.xid) != 0))
+        i++;
+    if (i == watch->fault_count) {
+        int r = mem_grow(&block, &watch->fault_capacity, i + 1, FAULTS_MAX, sizeof(fault));
+
+        watch->faults = block;
+        if (r < 0)
+            return;
+        watch->faults[watch->fault_count++] = fault;
+    }
+    watch->faults[i].count++;
+}
+
+const struct gpu_fault *watch_faults(const struct watch *watch, size_t *ret_count)
+{
+    *ret_count = watch->fault_count;
+    return watch->faults;
+}
+
+double watch_share(const struct scene *scene, uint32_t v)
+{
+    const struct series *series = watch_series(scene->server->watch);
+    const unsigned tier = SERIES_TIERS - 1;
+    const struct series_line *used, *owed;
+    double sum_used = 0, sum_owed = 0;
+    char name[SERIES_NAME_MAX];
+    struct vc_sum now;
+
+    (void)snprintf(name, sizeof(name), "vc/%s/used", vc_name(scene, v));
+    used = series_find(series, name);
+    (void)snprintf(name, sizeof(name), "vc/%s/guaranteed", vc_name(scene, v));
+    owed = series_find(series, name);
+    for (usec_t at = scene->now - 7 * USEC_DAY; used && owed && at <= scene->now; at += series_tiers[tier].step)
+        if (series_at(used, tier, at) != SERIES_NONE && series_at(owed, tier, at) != SERIES_NONE) {
+            sum_used += series_at(used, tier, at);
+            sum_owed += series_at(owed, tier, at);
+        }
+    if (sum_owed > 0)
+        return sum_used / sum_owed;
+    vc_sum(scene, v, &now);
+    return now.guaranteed ? (double)now.used / (double)now.guaranteed : 0;
+}
+
+/* What is foreseen for jobs that wait is noted once, so that it can be held against what came. Only while the queue is
+ * short: foreseeing a long one is work that nobody asked for. */
+static void starts_foresee(struct watch *watch, const struct scene *scene)
+{
+    if (!scene->core || core_waiting(scene->core) > FORESEE_QUEUE_MAX)
+        return;
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+        struct eta eta;
+
+        if (job->phase != PHASE_JOB_PENDING || !job->in_core || job->attempt_count ||
+            watch->foreseen[job->id % FORESEEN].job == job->id || !forecast_eta(scene->server->forecast, job->id, &eta))
+            continue;
+        watch->foreseen[job->id % FORESEEN].job = job->id;
+        watch->foreseen[job->id % FORESEEN].at = eta.at;
+    }
+}
+
+void watch_event(struct watch *watch, const struct ctl_event *event)
+{
+    const struct book *book = server_book(watch->server);
+    const struct book_job *job = event->job ? book_find(book, event->job) : NULL;
+
+    if (job && strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
+        wait_note(watch, job);
+    if (job && strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->vc < STATS_VCS_MAX &&
+        watch->foreseen[job->id % FORESEEN].job == job->id) {
+        usec_t gap = job->first_start - watch->foreseen[job->id % FORESEEN].at;
+
+        histogram_add(&watch->server->stats->eta_error[job->vc], gap < 0 ? -gap : gap);
+    }
+    if (event->node && strcmp(event->kind, "gpu.bad") == 0) {
+        const struct book_node *node = book_node_find(book, event->node);
+
+        if (node)
+            fault_note(watch, node->name, event->detail);
+    }
+}
+
 static void on_look(void *arg)
 {
     struct watch *watch = arg;
@@ -264,35 +377,9 @@ static void on_look(void *arg)
     types_watch(watch, &scene);
     for (uint32_t v = 0; scene.core && v < core_vc_count(scene.core); v++)
         vc_watch(watch, &scene, v, span);
+    starts_foresee(watch, &scene);
     if (now - watch->saved >= SAVE_EVERY)
         series_write(watch);
-}
-
-static void wait_note(struct watch *watch, const struct book_job *job)
-{
-    unsigned size = size_class(job->wants.gpus);
-
-    watch->waits[size][watch->wait_next[size]] = (float)((double)(job->first_start - job->submit) / 1e6);
-    watch->wait_next[size] = (watch->wait_next[size] + 1) % WAITS_KEPT;
-    if (watch->wait_count[size] < WAITS_KEPT)
-        watch->wait_count[size]++;
-}
-
-void watch_event(struct watch *watch, const struct ctl_event *event)
-{
-    const struct book *book = server_book(watch->server);
-    const struct book_job *job = event->job ? book_find(book, event->job) : NULL;
-
-    if (job && strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
-        wait_note(watch, job);
-    if (event->node && strcmp(event->kind, "gpu.bad") == 0) {
-        const struct book_node *node = book_node_find(book, event->node);
-        int64_t index = json_integer_value(json_object_get(event->detail, "gpu"));
-        struct gpu_past *past = node && index >= 0 ? past_get(watch, node->name, (uint32_t)index) : NULL;
-
-        if (past)
-            past->faults++;
-    }
 }
 
 int watch_new(struct server *server, struct watch **ret_watch)
@@ -331,6 +418,7 @@ void watch_free(struct watch *watch)
         mem_free(watch->nodes[n].gpus);
     }
     mem_free(watch->nodes);
+    mem_free(watch->faults);
     series_free(watch->series);
     mem_free(watch);
 }

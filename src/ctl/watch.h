@@ -29,7 +29,6 @@ struct gpu_past {
     uint32_t next, count;
     usec_t idle_since, stall_since; /* 0 = it is not */
     uint16_t power_max;             /* most ever seen */
-    uint32_t faults;                /* times it went out of order */
 };
 
 enum { GPU_LOOKS = 720 };
@@ -50,6 +49,17 @@ void watch_event(struct watch *watch, const struct ctl_event *event);
 /* GPU time by virtual cluster, type and class of use since the controller started, in microseconds. */
 enum use_class { USE_GUARANTEED, USE_BORROWED, USE_OPPO, USE_CLASSES };
 int64_t watch_used(const struct watch *watch, uint32_t vc, uint32_t sku, enum use_class klass);
+
+/* Times a GPU went out of order, by the error it told ("79", or "other"). */
+struct gpu_fault {
+    uint32_t node, gpu, count;
+    char xid[12];
+};
+const struct gpu_fault *watch_faults(const struct watch *watch, size_t *ret_count);
+
+/* What a virtual cluster used over what it was owed, mean of the last seven days. */
+struct scene;
+double watch_share(const struct scene *scene, uint32_t vc);
 
 /* Waits of jobs that started lately, by size class: at most `max` of them, in seconds, ascending. */
 size_t watch_waits(const struct watch *watch, unsigned size_class, double *ret_waits, size_t max);
