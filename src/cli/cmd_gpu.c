@@ -30,7 +30,7 @@ static const char usage_text[] =
     "       muster gpu ls [--json]\n"
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore PID\n"
-    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=0|1\n"
+    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
     "\n"
@@ -298,15 +298,11 @@ static int word_translate(const char *word, char *out, size_t size)
 
     if (!equals)
         return misuse("set: '%s' is not key=value", word);
-    if (strncmp(word, "share=", 6) == 0) {
+    if (strncmp(word, "share=", 6) == 0 || strncmp(word, "pinned=", 7) == 0) {
         share = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end || !(share > 0) || share > 1)
-            return misuse("set: share is a fraction above 0 and up to 1, not '%s'", equals + 1);
-        (void)snprintf(out, size, " share=%u", (unsigned int)(share * 1000 + 0.5));
-        return 0;
-    }
-    if (strcmp(word, "pinned=0") == 0 || strcmp(word, "pinned=1") == 0) {
-        (void)snprintf(out, size, " %s", word);
+        if (end == equals + 1 || *end || !(share > 0 || (*word == 'p' && share == 0)) || share > 1)
+            return misuse("set: %.*s is a fraction up to 1, not '%s'", (int)(equals - word), word, equals + 1);
+        (void)snprintf(out, size, " %.*s=%u", (int)(equals - word), word, (unsigned int)(share * 1000 + 0.5));
         return 0;
     }
     if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)

@@ -143,7 +143,9 @@ static int assign(struct node *node, struct client *client, const char *word, bo
         return 0;
     }
     if (strncmp(word, "pinned=", 7) == 0) {
-        client->keep_pinned = value != 0;
+        if (value > PAGE_PERMILLE)
+            return error_set(err, -EINVAL, "pinned: %llu is above 1000 permille", value);
+        client->keep_pinned = (uint32_t)value;
         return 0;
     }
     return error_set(err, -EINVAL, "unknown key in '%s'; memory, share and prepare are known", word);

@@ -152,42 +152,61 @@ static void turns_rotate(struct node *node, int index, uint32_t neighbours, uint
     }
 }
 
-static void gpu_turn(struct node *node, int index, uint64_t now)
+/* The guaranteed job of a GPU, and how many share it. */
+static struct client *gpu_count(struct node *node, int index, uint32_t *ret_neighbours)
 {
-    struct gpu_arena *gpu = &node->gpu[index];
     struct client *rg = NULL;
-    uint32_t neighbours = 0, u = SHARE_MAX;
-    struct admit_knobs knobs;
 
+    *ret_neighbours = 0;
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 
-        if (c->fd < 0 || !on_gpu(c, index))
+        if (c->fd < 0 || c->state != CLIENT_RUNNING || !on_gpu(c, index))
             continue;
-        if (c->role == ROLE_GUARANTEED && c->state == CLIENT_RUNNING && !rg)
+        if (c->role == ROLE_GUARANTEED && !rg)
             rg = c;
-        neighbours += c->role == ROLE_OPPORTUNISTIC && c->state == CLIENT_RUNNING;
+        *ret_neighbours += c->role == ROLE_OPPORTUNISTIC;
     }
-    if (!rg) {
-        gpu->rg = gpu->pair = 0;
-        if (gpu->arena->rg_state != RG_ABSENT) {
-            __atomic_store_n(&gpu->arena->rg_state, RG_ABSENT, __ATOMIC_SEQ_CST);
-            (void)syscall(SYS_futex, &gpu->arena->rg_state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-        }
-    } else {
-        gpu->rg = rg->pid;
-        if (gpu->arena->rg_state == RG_ABSENT)
-            __atomic_store_n(&gpu->arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
-        if (!neighbours)
-            gpu->pair = 0;
-        else if (gpu->pair != rg->pid)
-            pair_form(gpu, rg, node->eps, now);
-        slice_tell(rg, neighbours ? SLICE_RG_US : 0);
-        if (neighbours) {
-            steps_read(gpu, rg);
-            u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
-        }
+    return rg;
+}
+
+static void gpu_free(struct gpu_arena *gpu)
+{
+    gpu->rg = gpu->pair = 0;
+    if (gpu->arena->rg_state == RG_ABSENT)
+        return;
+    __atomic_store_n(&gpu->arena->rg_state, RG_ABSENT, __ATOMIC_SEQ_CST);
+    (void)syscall(SYS_futex, &gpu->arena->rg_state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* There is a guaranteed job: what its neighbours may have. */
+static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct client *rg, bool neighbours, uint64_t now)
+{
+    gpu->rg = rg->pid;
+    if (gpu->arena->rg_state == RG_ABSENT)
+        __atomic_store_n(&gpu->arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
+    slice_tell(rg, neighbours ? SLICE_RG_US : 0);
+    if (!neighbours) {
+        gpu->pair = 0;
+        return SHARE_MAX;
     }
+    if (gpu->pair != rg->pid)
+        pair_form(gpu, rg, node->eps, now);
+    steps_read(gpu, rg);
+    return pair_turn(&gpu->loop, (usec_t)(now / USEC));
+}
+
+static void gpu_turn(struct node *node, int index, uint64_t now)
+{
+    struct gpu_arena *gpu = &node->gpu[index];
+    uint32_t neighbours, u = SHARE_MAX;
+    struct client *rg = gpu_count(node, index, &neighbours);
+    struct admit_knobs knobs;
+
+    if (rg)
+        u = gpu_paired(node, gpu, rg, neighbours != 0, now);
+    else
+        gpu_free(gpu);
     __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
     turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/channel.h"
 #include "shim/cuda_abi.h"
 
 #define LOCK_MS 10000u
@@ -85,26 +85,6 @@ int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret
     return error_set(err, -EPROTO, "%s:1: expected PID START STATE", path);
 }
 
-uint64_t guard_start_ticks(pid_t pid)
-{
-    char path[64], text[1024];
-    const char *p;
-    size_t n;
-    FILE *f;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    n = fread(text, 1, sizeof(text) - 1, f);
-    (void)fclose(f);
-    text[n] = '\0';
-    p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p ? strtoull(p, NULL, 10) : 0;
-}
-
 static int driver_open(struct driver *ret, struct error *err)
 {
     void *h = dlopen("libcuda.so.1", RTLD_NOW);
@@ -159,7 +139,7 @@ static int process_checkpoint(struct guard *guard)
     double start = seconds_now();
     CUresult r;
 
-    if (guard_start_ticks(guard->journal.pid) != guard->journal.start_ticks) {
+    if (channel_start_ticks(guard->journal.pid) != guard->journal.start_ticks) {
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the process is gone");
         return -ESRCH;
     }
@@ -270,7 +250,7 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
 {
     int r = 0;
 
-    while (r == 0 && guard_start_ticks(guard->journal.pid) == guard->journal.start_ticks) {
+    while (r == 0 && channel_start_ticks(guard->journal.pid) == guard->journal.start_ticks) {
         enum word word = wait_turn(guard, claim_s);
         bool released = guard->journal.state == GUARD_CHECKPOINTED;
 

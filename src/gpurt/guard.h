@@ -28,8 +28,5 @@ void guard_path(const char *run_dir, pid_t pid, char *path, size_t size);
 int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err);
 int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err);
 
-/* When did process `pid` start, in clock ticks since boot? 0 = there is none. */
-uint64_t guard_start_ticks(pid_t pid);
-
 /* Checkpoints the process, stays, and restores it when told to or when nobody has claimed it for `claim_s`. */
 int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err);

@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "gpurt/guard.h"
 #include "gpurt/node.h"
+#include "gpurt/tool.h"
+#include "shim/channel.h"
 
 #define SEC 1000000000ULL
 #define SYNC_NS (10 * SEC)
@@ -62,24 +63,35 @@ static void tell(struct node *node, const struct client *client, const char *how
     answer_tell(node, client->pid, text);
 }
 
-static void arrived(struct node *node, struct client *client)
+static void arrived(struct node *node, struct client *client, const char *how)
 {
     uint64_t cap = client->page->limit[client_gpu(client)].cap_bytes, used = client_used(client);
     double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
-    char text[256], over[96] = "";
+    char text[256], driver[32], over[96] = "";
 
     if (cap && used > cap)
         (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, it gets no more until it frees them",
                        (unsigned long long)(used - cap));
 
-    (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, driver %.3f s%s", client_state_name(client->state),
-                   seconds, (unsigned long long)client->step_bytes, client->driver_s, over);
+    (void)snprintf(driver, sizeof(driver), "driver %.3f s", client->driver_s);
+    (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, %s%s", client_state_name(client->state), seconds,
+                   (unsigned long long)client->step_bytes, how ? how : driver, over);
     client->driver_s = 0;
     tell(node, client, "ok", text);
     if (client->state == CLIENT_RUNNING && client->signal) {
         (void)kill(client->pid, client->signal);
         client->signal = 0;
     }
+}
+
+static void moved(struct node *node, struct client *client)
+{
+    const struct page_reply *r = &client->moved;
+    char text[96];
+
+    (void)snprintf(text, sizeof(text), "cache %.3f s, work in flight %.3f s, copies %.3f s", (double)r->trim_ns / 1e9,
+                   (double)r->wait_ns / 1e9, (double)r->copy_ns / 1e9);
+    arrived(node, client, text);
 }
 
 static void guardian_drop(struct client *client)
@@ -104,17 +116,12 @@ static void failed(struct node *node, struct client *client, const char *what)
 
 static int guardian_connect(struct node *node, const struct client *client)
 {
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    char path[TOOL_PATH_MAX];
+    int fd;
 
-    if (fd < 0)
-        return -1;
-    guard_path(node->run_dir, client->pid, addr.sun_path, sizeof(addr.sun_path));
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    guard_path(node->run_dir, client->pid, path, sizeof(path));
+    fd = channel_connect(path, SOCK_NONBLOCK);
+    return fd < 0 ? -1 : fd;
 }
 
 static int guardian_start(struct node *node, struct client *client)
@@ -191,6 +198,7 @@ static int reply_look(struct client *client)
     if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) != client->step_seq)
         return node_now() - client->step_since_ns > MOVE_NS ? -ETIMEDOUT : 0;
     client->step_bytes = reply->bytes ? reply->bytes : client->step_bytes;
+    client->moved = *reply;
     return reply->result < 0 ? (int)reply->result : 1;
 }
 
@@ -216,7 +224,7 @@ static void command_done(struct node *node, struct client *client, int r)
     else if (step == STEP_RELOAD)
         client->state = CLIENT_PAUSED;
     if (step == STEP_SPILL || step == STEP_PROMOTE)
-        arrived(node, client);
+        moved(node, client);
     else
         next_step(node, client);
 }
@@ -248,9 +256,9 @@ static void down(struct client *client)
         control_gate(client, GATE_CLOSED);
         step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS));
     } else if (client->state == CLIENT_PAUSED) {
-        step_begin(
-            client, STEP_EVICT,
-            control_command(client, OP_EVICT_ALL, 0, client->goal == CLIENT_RELEASED && !client->keep_pinned, MOVE_NS));
+        step_begin(client, STEP_EVICT,
+                   control_command(client, OP_EVICT_ALL, 0,
+                                   client->goal == CLIENT_RELEASED ? PAGE_PERMILLE - client->keep_pinned : 0, MOVE_NS));
     } else {
         step_begin(client, STEP_RELEASE, 0);
         client->guardian_told = false;
@@ -277,7 +285,7 @@ static void up(struct node *node, struct client *client)
 static void next_step(struct node *node, struct client *client)
 {
     if (client->state == client->goal)
-        arrived(node, client);
+        arrived(node, client, NULL);
     else if (client->state < client->goal)
         down(client);
     else
@@ -335,7 +343,7 @@ int ladder_memory(struct node *node, struct client *client, uint64_t bytes, stru
     client->order_since_ns = node_now();
     client->step_bytes = 0;
     if (client->mode != 2) {
-        arrived(node, client);
+        arrived(node, client, NULL);
         return 0;
     }
     if (lower)

@@ -12,15 +12,18 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "shim/channel.h"
 
 #define TURN_MS 10
 #define IDLE_MS 500
+/* Taking a registration back costs 20 ms a GiB, leaving it to the driver's checkpoint 13 and 19 on the way back, where
+ * registering again is hidden behind the copies up to about half. */
+#define KEEP_PINNED 500
 
 uint64_t node_now(void)
 {
@@ -36,43 +39,6 @@ struct client *node_find(struct node *node, pid_t pid)
         if (node->client[i].fd >= 0 && node->client[i].pid == pid)
             return &node->client[i];
     return NULL;
-}
-
-static bool send_with(int fd, const void *data, size_t size, int pass)
-{
-    struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
-    char control[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-    if (pass >= 0) {
-        struct cmsghdr *c;
-
-        msg.msg_control = control;
-        msg.msg_controllen = sizeof(control);
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &pass, sizeof(int));
-    }
-    return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
-}
-
-static ssize_t receive(int fd, void *data, size_t size, int *ret_fd)
-{
-    struct iovec iov = { .iov_base = data, .iov_len = size };
-    char control[CMSG_SPACE(sizeof(int))];
-    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c;
-
-    *ret_fd = -1;
-    if (n < 0)
-        return n;
-    c = CMSG_FIRSTHDR(&msg);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-    return n;
 }
 
 /* ---- processes */
@@ -119,6 +85,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->role = hello->role;
     c->mode = hello->mode;
     c->guardian = -1;
+    c->keep_pinned = KEEP_PINNED;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
     for (int i = 0; i < PAGE_GPUS; i++)
@@ -127,7 +94,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->page->control.self_pid = (uint32_t)c->pid;
     c->fd = fd;
     ladder_adopt(node, c);
-    (void)send_with(fd, &welcome, sizeof(welcome), -1); /* a failure shows as a closed connection */
+    (void)channel_send(fd, &welcome, sizeof(welcome), -1); /* a failure shows as a closed connection */
     return true;
 }
 
@@ -185,7 +152,7 @@ static void client_message(struct node *node, struct client *c)
     int passed, at;
     ssize_t n;
 
-    while ((n = receive(c->fd, &m, sizeof(m), &passed)) > 0) {
+    while ((n = channel_receive(c->fd, &m, sizeof(m), &passed)) > 0) {
         if (passed >= 0)
             close(passed);
         if ((size_t)n < sizeof(m.device) || m.device.gpu >= PAGE_GPUS)
@@ -196,8 +163,8 @@ static void client_message(struct node *node, struct client *c)
             continue;
         c->arena[m.device.gpu] = at;
         m.head.type = MSG_ARENA;
-        (void)send_with(c->fd, &m.device, sizeof(m.device),
-                        c->role == ROLE_GUARANTEED ? node->gpu[at].fd : node->gpu[at].fd_readonly);
+        (void)channel_send(c->fd, &m.device, sizeof(m.device),
+                           c->role == ROLE_GUARANTEED ? node->gpu[at].fd : node->gpu[at].fd_readonly);
     }
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
         client_gone(node, c);
@@ -214,7 +181,7 @@ static void pending_message(struct node *node, int slot)
     } m;
     static char answer[NODE_TEXT];
     int fd = node->pending[slot], passed, room = 2 * NODE_TEXT;
-    ssize_t n = receive(fd, &m, sizeof(m) - 1, &passed);
+    ssize_t n = channel_receive(fd, &m, sizeof(m) - 1, &passed);
     bool kept = false;
 
     node->pending[slot] = -1;
@@ -281,13 +248,12 @@ static void turn(struct node *node)
 
 static int listen_open(const char *path, struct error *err)
 {
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct sockaddr_un addr;
     int fd, r;
 
-    if (strlen(path) >= sizeof(addr.sun_path))
+    if (channel_address(path, &addr) < 0)
         return error_set(err, -ENAMETOOLONG, "%s: a socket's path has at most %zu characters", path,
                          sizeof(addr.sun_path) - 1);
-    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_set(err, -errno, "socket: %s", strerror(errno));

@@ -46,14 +46,16 @@ struct client {
     enum client_state state, goal;
     enum ladder_step step;
     uint64_t step_seq, step_since_ns, step_bytes;
+    struct page_reply moved; /* the last reply, for its times */
     uint64_t order_since_ns; /* when the tool asked */
     int guardian;            /* socket to it, -1 none */
     pid_t guardian_pid;
-    bool guardian_told, keep_pinned;
-    double driver_s;    /* what the driver itself took, for the answer */
-    uint64_t step_read; /* how many of its step records were read */
-    uint32_t slice_us;  /* what it was last told */
-    uint32_t duty;      /* 0 = no share asked */
+    bool guardian_told;
+    uint32_t keep_pinned; /* permille of the host area that stays registered over a release */
+    double driver_s;      /* what the driver itself took, for the answer */
+    uint64_t step_read;   /* how many of its step records were read */
+    uint32_t slice_us;    /* what it was last told */
+    uint32_t duty;        /* 0 = no share asked */
     bool slice_told;
     int signal; /* sent once it runs, 0 none */
 };

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/channel.h"
 #include "shim/page.h"
 
 #define START_TRIES 200
@@ -41,25 +41,6 @@ int tool_paths(char *run_dir, char *socket_path, struct error *err)
     return 0;
 }
 
-static int tool_connect(const char *socket_path)
-{
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
-    int fd, r;
-
-    if (strlen(socket_path) >= sizeof(addr.sun_path))
-        return -ENAMETOOLONG;
-    memcpy(addr.sun_path, socket_path, strlen(socket_path) + 1);
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        r = -errno;
-        close(fd);
-        return r;
-    }
-    return fd;
-}
-
 int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, char *text, size_t size, struct error *err)
 {
     struct {
@@ -73,7 +54,7 @@ int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, cha
     if (strlen(line) >= sizeof(m.line))
         return error_set(err, -E2BIG, "the order is longer than %zu characters", sizeof(m.line) - 1);
     memcpy(m.line, line, strlen(line) + 1);
-    fd = tool_connect(socket_path);
+    fd = channel_connect(socket_path, 0);
     if (fd < 0)
         return error_set(err, -ECONNREFUSED,
                          "%s: nobody answers; `muster gpu run` or `muster gpu agent` starts the node side",
@@ -95,7 +76,7 @@ int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, cha
 int tool_start(const char *socket_path, const char *program, struct error *err)
 {
     struct timespec nap = { 0, 10 * 1000 * 1000 };
-    int fd = tool_connect(socket_path), null;
+    int fd = channel_connect(socket_path, 0), null;
     pid_t pid;
 
     if (fd >= 0) {
@@ -116,7 +97,7 @@ int tool_start(const char *socket_path, const char *program, struct error *err)
         _exit(127);
     }
     for (int i = 0; i < START_TRIES; i++) {
-        fd = tool_connect(socket_path);
+        fd = channel_connect(socket_path, 0);
         if (fd >= 0) {
             close(fd);
             return 0;

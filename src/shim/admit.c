@@ -23,14 +23,23 @@ void admit_map(uint32_t share, struct admit_knobs *ret)
     ret->leak = u > 700 ? (u - 700) / 3 : 0;
 }
 
+uint32_t admit_window(uint32_t window_us, uint32_t share, uint32_t gap_pred_us, bool sliced)
+{
+    uint32_t wide = clamp(gap_pred_us / 8 * 3, ADMIT_WINDOW_MAX_US);
+
+    return sliced && share >= ADMIT_WIDE_SHARE && wide > window_us ? wide : window_us;
+}
+
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state)
 {
     uint64_t pred = state->gap_pred_us, cost = state->cost_us, left;
 
     if (state->rg_state == RG_ABSENT || state->rg_state >= RG_COUNT)
         return ADMIT_GO;
-    if (state->rg_state == RG_ACTIVE)
-        return knobs->leak == 0 || state->leak_empty ? ADMIT_WAIT_RG : ADMIT_GO_LEAK;
+    if (state->rg_state == RG_ACTIVE) /* late in a burst it queues up for the gap; early it would delay the burst */
+        return knobs->leak == 0 || state->leak_empty || state->elapsed_us < state->burst_pred_us / 4 * 3
+                   ? ADMIT_WAIT_RG
+                   : ADMIT_GO_LEAK;
     if (pred != 0 && state->elapsed_us > 2 * pred + knobs->guard_us)
         pred = 0;
     if (pred != 0 && pred < knobs->gap_min_us)

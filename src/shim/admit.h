@@ -14,6 +14,8 @@
 #define ADMIT_ORPHAN_NS 60000000000ULL      /* how long the old rules hold after the lease */
 #define ADMIT_CLOSED_PAST_NS 30000000000ULL /* the longest CLOSED outlives the lease */
 #define ADMIT_DUTY_BURST_US 2000
+#define ADMIT_WIDE_SHARE 900u
+#define ADMIT_WINDOW_MAX_US 3000u
 
 enum admit_verdict {
     ADMIT_GO,         /* launch now */
@@ -37,11 +39,16 @@ struct admit_state {
     uint64_t elapsed_us;  /* since the gap began */
     uint64_t inflight_us; /* estimated work not known to be complete */
     uint32_t cost_us;
+    uint32_t burst_pred_us; /* how long the guaranteed job will be active, 0 = never seen */
     bool leak_empty;
 };
 
 /* The controller's u (0..1000, clamped) as knobs. */
 void admit_map(uint32_t share, struct admit_knobs *ret);
+
+/* How much may be in flight when the gap will be `gap_pred_us` long. Where the hardware's time slice is at work a
+ * guaranteed job that begins early pushes the rest aside, so a neighbour that may have all may keep more in flight. */
+uint32_t admit_window(uint32_t window_us, uint32_t share, uint32_t gap_pred_us, bool sliced);
 
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state);
 

@@ -197,8 +197,9 @@ static void chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
     __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
 }
 
-/* Each block's chunks are released, and its memory unpinned, while the copies of the next ones run. */
-static bool copies_collect(int gpu, uint32_t count, CUevent *events, bool unpin)
+/* Each block's chunks are released while the copies of the next ones run. The first `keep` blocks stay registered, the
+ * rest are taken back; the driver waits for the copies before it does that. */
+static bool copies_collect(int gpu, uint32_t count, CUevent *events, uint32_t keep)
 {
     uint32_t i = 0, block = 0;
 
@@ -207,10 +208,8 @@ static bool copies_collect(int gpu, uint32_t count, CUevent *events, bool unpin)
             return false;
         for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * BLOCK; i++)
             chunk_release(gpu, moving[i].chunk, moving[i].at);
-        if (unpin && (i == count || moving[i].chunk->saved_at >= (block + 1) * BLOCK))
-            block_unpin(block);
     }
-    for (; unpin && block < blocks; block++)
+    for (block = keep; block < blocks; block++)
         block_unpin(block);
     return true;
 }
@@ -220,12 +219,12 @@ static void state_set(enum page_state state)
     __atomic_store_n(&shim.page->health.state, state, __ATOMIC_RELEASE);
 }
 
-int64_t evict_all(bool unpin, uint64_t deadline_ns)
+int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
     static CUevent events[BLOCKS];
     int gpu = first_gpu();
     uint64_t bytes;
-    uint32_t count;
+    uint32_t count, keep;
 
     if (shim.page->health.state == STATE_EVICTED)
         return 0;
@@ -242,7 +241,8 @@ int64_t evict_all(bool unpin, uint64_t deadline_ns)
             return -ENOMEM;
         }
     evicted_gpu = gpu;
-    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, unpin)) {
+    keep = blocks - (uint32_t)((uint64_t)blocks * (unpin < PAGE_PERMILLE ? unpin : PAGE_PERMILLE) / PAGE_PERMILLE);
+    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, keep)) {
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);
@@ -305,6 +305,7 @@ int64_t evict_reload(uint64_t deadline_ns)
         return -ENOMEM;
     }
     state_set(STATE_RUNNING);
+    brief_set(false); /* what found no room is in host memory */
     move_end();
     return (int64_t)bytes;
 }

@@ -20,12 +20,12 @@ static struct admit_bucket duty_bucket, leak_bucket;
 
 void gate_hold(void)
 {
-    atomic_store(&shim.hold, 1);
+    atomic_fetch_or(&shim.hold, HOLD_ALL);
 }
 
 void gate_release(void)
 {
-    atomic_store(&shim.hold, 0);
+    atomic_fetch_and(&shim.hold, ~HOLD_ALL);
     futex_wake(&shim.hold);
 }
 
@@ -76,7 +76,7 @@ static void fence_nap(CUstream stream)
     nap_us(30);
 }
 
-static void knobs_read(const struct admit_rule *rule, struct admit_knobs *ret)
+static void knobs_read(const struct admit_rule *rule, const struct arena *arena, struct admit_knobs *ret)
 {
     struct page_control *control = &shim.page->control;
 
@@ -86,6 +86,8 @@ static void knobs_read(const struct admit_rule *rule, struct admit_knobs *ret)
         ret->guard_us = control->guard_us;
         ret->gap_min_us = control->gap_min_us;
     }
+    ret->window_us = admit_window(ret->window_us, rule->share, __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
+                                  __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
 }
 
 static void state_read(const struct arena *arena, uint32_t leak, struct admit_state *ret)
@@ -97,6 +99,7 @@ static void state_read(const struct arena *arena, uint32_t leak, struct admit_st
     ret->elapsed_us = now > since ? (now - since) / NSEC_USEC : 0;
     if (ret->rg_state == RG_ACTIVE && now > arena->rg_beat_ns + 2 * NSEC_SEC && ret->elapsed_us > 2000000)
         ret->rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
+    ret->burst_pred_us = __atomic_load_n(&arena->burst_pred_us, __ATOMIC_RELAXED);
     ret->inflight_us = fence_inflight_us();
     ret->leak_empty = leak == 0 || !admit_bucket_ready(&leak_bucket, now, leak, ADMIT_DUTY_BURST_US);
 }
@@ -113,7 +116,7 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
         futex_wait((_Atomic uint32_t *)&arena->ot_turn_pid, turn, 2 * NSEC_MSEC);
         return false;
     }
-    knobs_read(rule, &knobs);
+    knobs_read(rule, arena, &knobs);
     state_read(arena, knobs.leak, &state);
     verdict = admit_harvest(&knobs, &state);
     if (verdict == ADMIT_WAIT_FENCE) { /* perhaps it is complete already: asking costs more than guessing */
@@ -200,15 +203,25 @@ void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CU
     submit->stream = stream;
     submit->probe = -1;
     submit->cost_us = 0;
-    submit->gated = false;
+    submit->gated = submit->brief = false;
     if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
         gate_wait(submit, kind);
     for (;;) {
+        uint32_t hold;
+
         __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
-        if (likely(!atomic_load(&shim.hold)) || shim_thread.capturing)
+        hold = atomic_load(&shim.hold);
+        if (likely(!hold) || shim_thread.capturing)
+            break;
+        if (!(hold & HOLD_ALL) && (submit->brief || kind == SUBMIT_COPY))
             break;
         __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
-        futex_wait(&shim.hold, 1, 50 * NSEC_MSEC);
+        if (hold & HOLD_ALL) {
+            futex_wait(&shim.hold, hold, 50 * NSEC_MSEC);
+        } else {
+            submit->brief = true;
+            brief_wait();
+        }
     }
     if (unlikely(submit->gated) && kind != SUBMIT_COPY && !shim_thread.capturing)
         submit->probe = fence_probe_begin(key, stream);
@@ -223,5 +236,7 @@ void submit_leave(struct submit *submit, CUresult result)
         if (submit->cost_us)
             fence_submitted(submit->stream, submit->cost_us);
     }
+    if (unlikely(submit->brief) && result == CUDA_SUCCESS)
+        brief_mark(submit->stream);
     __atomic_fetch_sub(&submit->stripe->inside, 1, __ATOMIC_RELEASE);
 }

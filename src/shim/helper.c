@@ -16,11 +16,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "shim/admit.h"
+#include "shim/channel.h"
 #include "shim/shim.h"
 
 #define HELLO_MS 50
@@ -35,71 +35,12 @@ static _Atomic int sock = -1;
 static _Atomic uint32_t running, stopped;
 static uint64_t command_done, arenas_asked;
 
-static uint64_t start_ticks(void)
-{
-    char text[1024];
-    unsigned long long ticks = 0;
-    const char *p;
-    size_t n;
-    FILE *f = fopen("/proc/self/stat", "re");
-
-    if (!f)
-        return 0;
-    n = fread(text, 1, sizeof(text) - 1, f);
-    (void)fclose(f);
-    text[n] = '\0';
-    p = strrchr(text, ')'); /* the name may hold blanks */
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    if (p)
-        ticks = strtoull(p, NULL, 10);
-    return ticks;
-}
-
 static void copy_text(char *to, const char *from)
 {
     size_t n = from ? strnlen(from, MESSAGE_NAME_MAX - 1) : 0;
 
     memcpy(to, from ? from : "", n);
     to[n] = '\0';
-}
-
-static bool send_fd(int fd, const void *data, size_t size, int pass)
-{
-    struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = size };
-    char control[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-    if (pass >= 0) {
-        struct cmsghdr *c;
-
-        msg.msg_control = control;
-        msg.msg_controllen = sizeof(control);
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &pass, sizeof(int));
-    }
-    return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
-}
-
-/* One message and the descriptor that came with it (-1 none). 0 = closed, <0 = nothing there. */
-static ssize_t receive(int fd, void *data, size_t size, int *ret_fd)
-{
-    struct iovec iov = { .iov_base = data, .iov_len = size };
-    char control[CMSG_SPACE(sizeof(int))];
-    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c;
-
-    *ret_fd = -1;
-    if (n < 0)
-        return n;
-    c = CMSG_FIRSTHDR(&msg);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-    return n;
 }
 
 static void hello_fill(struct message_hello *hello)
@@ -114,7 +55,7 @@ static void hello_fill(struct message_hello *hello)
     hello->role = shim.role;
     hello->mode = shim.mode;
     hello->pid = (uint32_t)getpid();
-    hello->start_ticks = start_ticks();
+    hello->start_ticks = channel_start_ticks(getpid());
     hello->memory_bytes = shim.memory_bytes;
     hello->host_bytes = shim.host_bytes;
     hello->pool_bytes = shim.pool_bytes;
@@ -127,7 +68,6 @@ static void hello_fill(struct message_hello *hello)
 int helper_register(void)
 {
     const char *path = getenv("MUSTER_GPU_SOCKET");
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     struct message_hello hello;
     union {
         struct message_head head;
@@ -136,17 +76,15 @@ int helper_register(void)
     struct pollfd p = { .events = POLLIN };
     int fd, passed;
 
-    if (!path || strlen(path) >= sizeof(addr.sun_path) || shim.page_fd < 0)
+    if (!path || shim.page_fd < 0)
         return -EINVAL;
-    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = channel_connect(path, SOCK_NONBLOCK);
     if (fd < 0)
-        return -errno;
+        return fd;
     hello_fill(&hello);
     p.fd = fd;
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || !send_fd(fd, &hello, sizeof(hello), shim.page_fd) ||
-        poll(&p, 1, HELLO_MS) != 1 ||
-        receive(fd, &answer, sizeof(answer), &passed) < (ssize_t)sizeof(struct message_welcome) ||
+    if (!channel_send(fd, &hello, sizeof(hello), shim.page_fd) || poll(&p, 1, HELLO_MS) != 1 ||
+        channel_receive(fd, &answer, sizeof(answer), &passed) < (ssize_t)sizeof(struct message_welcome) ||
         answer.head.type != MSG_WELCOME) {
         close(fd);
         return -ECONNREFUSED;
@@ -167,7 +105,7 @@ static void device_send(uint32_t type, int gpu, uint64_t bytes)
     if (fd < 0)
         return;
     memcpy(d.uuid, shim.page->memory[gpu].uuid, sizeof(d.uuid));
-    (void)send_fd(fd, &d, sizeof(d), -1);
+    (void)channel_send(fd, &d, sizeof(d), -1);
 }
 
 void helper_device(int gpu)
@@ -223,7 +161,7 @@ static void command_run(const struct page_command *c)
         r = python_trim(deadline) ? 0 : -ETIMEDOUT;
         break;
     case OP_EVICT_ALL:
-        r = evict_all(c->arg[0] != 0, deadline);
+        r = evict_all((uint32_t)(c->arg[0] < PAGE_PERMILLE ? c->arg[0] : PAGE_PERMILLE), deadline);
         break;
     case OP_RELOAD_ALL:
         r = evict_reload(deadline);
@@ -245,9 +183,12 @@ static void command_run(const struct page_command *c)
     reply->result = r < 0 ? r : 0;
     reply->bytes = r > 0 ? (uint64_t)r : 0;
     reply->ns = clock_ns() - start;
+    reply->trim_ns = move_times()->trim_ns;
+    reply->wait_ns = move_times()->wait_ns;
+    reply->copy_ns = move_times()->copy_ns;
     __atomic_store_n(&reply->seq, c->seq, __ATOMIC_RELEASE);
     if (fd >= 0)
-        (void)send_fd(fd, &done, sizeof(done), -1);
+        (void)channel_send(fd, &done, sizeof(done), -1);
 }
 
 static void commands_look(void)
@@ -275,7 +216,7 @@ static void socket_look(int fd)
     ssize_t n;
     int passed;
 
-    while ((n = receive(fd, &m, sizeof(m), &passed)) > 0) {
+    while ((n = channel_receive(fd, &m, sizeof(m), &passed)) > 0) {
         if (m.head.type == MSG_ARENA && (size_t)n >= sizeof(m.device))
             arena_take(&m.device, passed);
         if (passed >= 0)

@@ -40,7 +40,7 @@ enum page_op {
     OP_SPILL_TO,   /* gpu; arg0 = bytes to reach */
     OP_PROMOTE,    /* gpu; arg0 = most bytes to bring home, 0 = all the cap allows */
     OP_TRIM,       /* ask the framework to drop its cache */
-    OP_EVICT_ALL,  /* every movable chunk to host memory; arg0 = a release follows */
+    OP_EVICT_ALL,  /* every movable chunk to host memory; arg0 = permille to unpin, for a release */
     OP_RELOAD_ALL, /* and home again */
     OP_SET_SLICE,  /* arg0 = microseconds, 0 = what the driver had */
     OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
@@ -108,6 +108,7 @@ struct page_reply { /* writer: job */
     uint64_t seq;
     int64_t result; /* 0 or -errno */
     uint64_t bytes, ns;
+    uint64_t trim_ns, wait_ns, copy_ns; /* of a move: the framework's cache, work in flight, copies */
 };
 
 struct page_health { /* writer: job */

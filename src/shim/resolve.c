@@ -192,6 +192,13 @@ void *resolve_libc(const char *name)
     return search.found;
 }
 
+void *resolve_real(const char *name)
+{
+    int h = name_find(name);
+
+    return h < 0 ? NULL : shim.real[h];
+}
+
 static void names_build(void)
 {
     if (atomic_load_explicit(&names_ready, memory_order_acquire))

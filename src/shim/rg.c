@@ -25,8 +25,9 @@ static struct {
     _Atomic uint32_t slot;
     _Atomic uint64_t mark;
 } events[EVENTS];
-static struct gap_book book;
+static struct gap_book book, bursts;
 static _Atomic uint64_t burst_us, active_since;
+static _Atomic uint32_t going_idle;    /* one thread says so at a time */
 static _Atomic uint32_t polled_stream; /* the helper touches a stream just now */
 static _Atomic uint32_t waiters;       /* threads inside a wait: they will tell */
 static uint64_t warmed_since;          /* the gap that was warmed for */
@@ -57,6 +58,7 @@ static void go_active(struct arena *arena)
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
     arena->rg_bursts++;
     gap_learn(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
+    __atomic_store_n(&arena->burst_pred_us, gap_predict(&bursts), __ATOMIC_RELAXED);
 }
 
 static bool all_synced(void)
@@ -73,21 +75,24 @@ static bool all_synced(void)
 static void go_idle(void)
 {
     struct arena *arena = arena_mine();
-    uint64_t now, since;
+    uint64_t now, span, since;
+    uint32_t none = 0;
 
-    if (!arena || __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE || !all_synced())
+    if (!arena || __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE || !all_synced() ||
+        !atomic_compare_exchange_strong(&going_idle, &none, 1))
         return;
     now = clock_ns();
     since = atomic_load(&active_since);
-    atomic_fetch_add(&burst_us, now > since ? (now - since) / NSEC_USEC : 0);
+    span = now > since ? (now - since) / NSEC_USEC : 0;
+    atomic_fetch_add(&burst_us, span);
+    gap_learn(&bursts, (uint32_t)span);
     __atomic_store_n(&arena->gap_pred_us, gap_predict(&book), __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
-    if (!all_synced()) { /* a submission slipped in: it saw ACTIVE and did not store */
+    if (!all_synced()) /* a submission slipped in: it saw ACTIVE and did not store */
         __atomic_store_n(&arena->rg_state, RG_ACTIVE, __ATOMIC_SEQ_CST);
-        return;
-    }
+    atomic_store(&going_idle, 0);
     if (__atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED))
         futex_wake((_Atomic uint32_t *)&arena->rg_state);
 }
@@ -274,5 +279,6 @@ void rg_poll(void)
 uint32_t rg_burst_us_take(void)
 {
     gap_boundary(&book);
+    gap_boundary(&bursts);
     return (uint32_t)atomic_exchange(&burst_us, 0);
 }

@@ -54,7 +54,7 @@ enum shim_mode { MODE_COUNT_ONLY, MODE_CAP, MODE_SPILL };
 
 struct shim {
     _Atomic uint32_t on;       /* 0: inert, every wrapper is a jump; SHIM_NOT_STARTED before the first call */
-    _Atomic uint32_t hold;     /* the helper moves memory: submissions wait. A futex */
+    _Atomic uint32_t hold;     /* HOLD_ALL: submissions wait; HOLD_SHORT: little is kept in flight. A futex */
     _Atomic uint32_t captures; /* stream captures under way */
     _Atomic uint32_t stopping;
     uint32_t role, mode;
@@ -86,6 +86,7 @@ bool resolve_driver(bool load);
 void *resolve_libc(const char *name);
 void *resolve_any(const char *name);  /* a symbol of any loaded object, or NULL */
 void *resolve_next(const char *name); /* the object after us, for what we stand in front of */
+void *resolve_real(const char *name); /* the driver's, of a hooked name */
 uint32_t resolve_substitutions(void);
 bool resolve_differs(void);
 
@@ -113,6 +114,8 @@ static inline struct page_counters *counters_mine(void)
 #define COUNT_ADD(field, n) __atomic_fetch_add(&counters_mine()->field, (uint64_t)(n), __ATOMIC_RELAXED)
 
 #define SHIM_NOT_STARTED 2u
+#define HOLD_ALL 1u
+#define HOLD_SHORT 2u
 
 /* False: inert, pass the call on. The first call of all resolves the driver and registers. */
 static inline bool shim_ready(void)
@@ -134,7 +137,7 @@ struct submit {
     CUstream stream;
     uint32_t cost_us;
     int32_t probe; /* slot of a timing probe, -1 none */
-    bool gated;
+    bool gated, brief;
 };
 enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);
@@ -142,6 +145,11 @@ void submit_leave(struct submit *submit, CUresult result);
 bool gate_quiet(uint64_t deadline_ns); /* helper: nobody is between enter and leave */
 void gate_hold(void);
 void gate_release(void);
+
+/* --- brief.c: a short queue while memory is being moved or lies in host memory */
+void brief_set(bool moving);      /* helper: a move is coming, or over; host memory in use keeps it short as well */
+void brief_wait(void);            /* before a launch: at most a few are in flight */
+void brief_mark(CUstream stream); /* after it */
 
 /* --- fence.c: estimates and what is in flight (opportunistic side) */
 uint32_t fence_estimate(uint64_t key);

@@ -14,7 +14,7 @@
 #define BATCH 64u
 #define POOL_MAX 4096u
 #define POOL_SIZES 32u
-#define TRIM_NS (15 * NSEC_MSEC)
+#define TRIM_NS (150 * NSEC_MSEC) /* a program that waits for the GPU answers when its step is over */
 
 static struct {
     CUmemGenericAllocationHandle handle;
@@ -25,6 +25,7 @@ static _Atomic uint32_t pool_lock;
 static CUdeviceptr scratch;
 static bool scratch_stuck;
 static CUstream stream;
+static struct move_times times;
 
 struct pick {
     struct chunk *chunk;
@@ -39,18 +40,26 @@ CUstream move_stream(void)
     return stream;
 }
 
+const struct move_times *move_times(void)
+{
+    return &times;
+}
+
 bool move_begin(int gpu, uint64_t deadline_ns)
 {
+    uint64_t start = clock_ns();
+    bool quiet;
     CUcontext ctx = enter_context_of(gpu);
 
     /* While evicted, everything is held already, and must stay so. */
     if (!ctx || shim.page->health.state != STATE_RUNNING || REAL(cuCtxSetCurrent)(ctx) != CUDA_SUCCESS)
         return false;
     gate_hold();
-    if (gate_quiet(deadline_ns) && move_stream() && REAL(cuCtxSynchronize)() == CUDA_SUCCESS)
-        return true;
-    gate_release();
-    return false;
+    quiet = gate_quiet(deadline_ns) && move_stream() && REAL(cuCtxSynchronize)() == CUDA_SUCCESS;
+    times.wait_ns = clock_ns() - start;
+    if (!quiet)
+        gate_release();
+    return quiet;
 }
 
 void move_end(void)
@@ -291,13 +300,23 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     struct pick picks[BATCH];
     int64_t moved = 0, r;
 
+    uint64_t start = clock_ns();
+
+    times = (struct move_times){ 0 };
     if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
         return 0;
-    (void)python_trim(clock_ns() + TRIM_NS);
-    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
+    brief_set(true);
+    (void)python_trim(start + TRIM_NS);
+    times.trim_ns = clock_ns() - start;
+    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target) {
+        brief_set(false);
         return 0;
-    if (!move_begin(gpu, deadline_ns))
+    }
+    if (!move_begin(gpu, deadline_ns)) {
+        brief_set(false);
         return -EBUSY;
+    }
+    start = clock_ns();
     while (__atomic_load_n(&m->used, __ATOMIC_RELAXED) > target && clock_ns() < deadline_ns) {
         uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED);
         uint32_t n = picks_find(gpu, CHUNK_DEVICE, used - target, picks);
@@ -307,6 +326,8 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
             break;
         moved += r;
     }
+    times.copy_ns = clock_ns() - start;
+    brief_set(false);
     move_end();
     return moved;
 }
@@ -315,11 +336,14 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
 {
     struct pick picks[BATCH];
     int64_t moved = 0, r;
+    uint64_t start;
 
+    times = (struct move_times){ 0 };
     if (__atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED) == 0)
         return 0;
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
+    start = clock_ns();
     while ((most == 0 || (uint64_t)moved < most) && clock_ns() < deadline_ns) {
         uint32_t n = picks_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX, picks), fit = 0;
 
@@ -330,6 +354,8 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
             break;
         moved += r;
     }
+    times.copy_ns = clock_ns() - start;
+    brief_set(false);
     move_end();
     return moved;
 }

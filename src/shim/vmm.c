@@ -197,8 +197,10 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     __atomic_fetch_add(&m->movable, size, __ATOMIC_RELAXED);
-    if (host)
+    if (host) {
         __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
+        brief_set(false);
+    }
     *ret = base;
     return CUDA_SUCCESS;
 }
@@ -257,5 +259,7 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     chunks_tear(s.base, s.first);
     *ret = REAL(cuMemAddressFree)(s.base, s.size);
     __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
+    if (atomic_load(&shim.hold) & HOLD_SHORT)
+        brief_set(false);
     return true;
 }

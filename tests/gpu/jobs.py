@@ -88,32 +88,50 @@ def job_train(steps="200", batch="16", layers="4", width="512"):
             "last": losses[-1], "digest": repr(sum(losses))}
 
 
-def job_toggle(windows="24", steps="25"):
-    """The same job with the library switched active and inert in turns: what it costs, without the noise of starts."""
+def job_toggle(pairs="1200"):
+    """The same job with the library active and inert in turns, step by step, the order of each pair by chance: what it costs,
+    without the noise of starts. The median of the paired differences and its 95 % interval."""
     import ctypes
+    import random
 
     switch = ctypes.CDLL(None).muster_gpu_switch
     train(60)
     model = transformer()
     opt = torch.optim.AdamW(model.parameters(), lr=1e-4)
     x = torch.randint(0, 8192, (16, 129), device=DEV)
-    times = {0: [], 1: []}
-    for w in range(2 * int(windows)):
-        on = w % 2 if w // 2 % 2 else 1 - w % 2
-        switch(on)
-        for i in range(int(steps)):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            loss = torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
-            loss.backward()
-            opt.step()
-            opt.zero_grad(set_to_none=False)
-            torch.cuda.synchronize()
-            if i > 2:
-                times[on].append(time.perf_counter() - start)
+
+    def step():
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        loss = torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+        loss.backward()
+        opt.step()
+        opt.zero_grad(set_to_none=False)
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    import gc
+
+    draw = random.Random(7)
+    for _ in range(60):
+        step()
+    gc.disable()
+    before, inert, diff = stat("launches") + stat("copies") + stat("syncs"), [], []
+    for _ in range(int(pairs)):
+        first = draw.randrange(2)
+        t = {}
+        for on in (first, 1 - first):
+            switch(on)
+            t[on] = step()
+        inert.append(t[0])
+        diff.append(t[1] - t[0])
     switch(1)
-    on, off = percentile(times[1], 50), percentile(times[0], 50)
-    return {"active_ms": on * 1e3, "inert_ms": off * 1e3, "percent": (on / off - 1) * 100, "n": len(times[0])}
+    calls = (stat("launches") + stat("copies") + stat("syncs") - before) / int(pairs)
+    diff.sort()
+    n, base = len(diff), percentile(inert, 50)
+    half = int(0.98 * n**0.5)
+    return {"inert_ms": base * 1e3, "percent": diff[n // 2] / base * 100, "low": diff[n // 2 - half] / base * 100,
+            "high": diff[n // 2 + half] / base * 100, "n": n, "calls": calls}
 
 
 def job_cold(steps="400", gib="12"):

@@ -28,8 +28,9 @@ def sweep(name, args, cap_gib, low_mib=None):
 
 
 def main(what="both"):
-    sweep("memory-cold", ["cold", 900], 32)
-    if what == "both":
+    if what != "hot":
+        sweep("memory-cold", ["cold", 900], 32)
+    if what != "cold":
         sweep("memory-hot", ["train", 240, 64, 8, 1024], 16)
 
 

@@ -73,4 +73,5 @@ def main(gap_ms="8", seconds="20", skip=""):
             del os.environ[key]
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -13,9 +13,10 @@
 #include <cmocka.h>
 
 #include "coord/baseline.h"
-#include "gpurt/guard.h"
 #include "coord/share.h"
+#include "gpurt/guard.h"
 #include "shim/admit.h"
+#include "shim/channel.h"
 #include "shim/gap.h"
 #include "shim/period.h"
 
@@ -106,6 +107,19 @@ static void test_admit_gap(void **state)
     assert_int_equal(admitted(1000, 600), 1);
 }
 
+/* More may be in flight only with time slices, a share that is nearly all, and a gap that is known and long. */
+static void test_admit_window(void **state)
+{
+    (void)state;
+    assert_int_equal(admit_window(600, 1000, 8000, true), 3000);
+    assert_int_equal(admit_window(600, 1000, 4000, true), 1500);
+    assert_int_equal(admit_window(600, 1000, 1000, true), 600);
+    assert_int_equal(admit_window(600, 1000, 0, true), 600);
+    assert_int_equal(admit_window(550, 899, 8000, true), 550);
+    assert_int_equal(admit_window(600, 1000, 8000, false), 600);
+    assert_int_equal(admit_window(600, UINT32_MAX, UINT32_MAX, true), 3000);
+}
+
 static void test_admit_table(void **state)
 {
     static const struct {
@@ -118,6 +132,8 @@ static void test_admit_table(void **state)
         { { 600, 100, 200, 0 }, { .rg_state = RG_ACTIVE }, ADMIT_WAIT_RG },
         { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE }, ADMIT_GO_LEAK },
         { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .leak_empty = true }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 700 }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 750 }, ADMIT_GO_LEAK },
         { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .gap_pred_us = 150 }, ADMIT_WAIT_SHORT },
         { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .inflight_us = 500, .cost_us = 200 }, ADMIT_WAIT_FENCE },
         { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .cost_us = 5000 }, ADMIT_GO }, /* unknown gap, nothing there */
@@ -293,17 +309,18 @@ static void test_journal(void **state)
     (void)snprintf(path, sizeof(path), "%s/guard-4711.journal", dir);
     (void)unlink(path);
     (void)rmdir(dir);
-    assert_true(guard_start_ticks(getpid()) > 0);
-    assert_int_equal(guard_start_ticks(0x7ffffff0), 0);
+    assert_true(channel_start_ticks(getpid()) > 0);
+    assert_int_equal(channel_start_ticks(0x7ffffff0), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),  cmocka_unit_test(test_share_pause),
-        cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),
-        cmocka_unit_test(test_admit_orphan), cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),       cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window), cmocka_unit_test(test_admit_table),
+        cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan), cmocka_unit_test(test_admit_bucket),
+        cmocka_unit_test(test_gap),          cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),
+        cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,37 @@ static void test_spill_and_back(void **state)
     verify("at home again");
 }
 
+static void doze(const uint64_t *args)
+{
+    (void)args;
+}
+
+static uint64_t submit_ms(CUfunction f, int count)
+{
+    uint64_t start = now_ns();
+
+    for (int i = 0; i < count; i++)
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
+    return (now_ns() - start) / 1000000;
+}
+
+/* With memory in host memory a program may not run far ahead: a move would have to wait for all of it. */
+static void test_short_queue(void **state)
+{
+    CUfunction f = fake_kernel_register("doze", doze, 0, 5000);
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    assert_true(submit_ms(f, 24) < 60);
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    assert_true(submit_ms(f, 24) >= 70); /* all but the last eight or so are over */
+    assert_int_equal(command(OP_PROMOTE, 0), all / 2);
+    assert_true(submit_ms(f, 24) < 60);
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    verify("after a short queue");
+}
+
 /* Whatever the driver refuses, and wherever: the content stays (I2), the sums stay right, and it works the next time.
  */
 static void test_spill_failures(void **state)
@@ -309,11 +340,17 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_spill_failures), cmocka_unit_test(test_evict_and_back),
-        cmocka_unit_test(test_evict_failures), cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_short_queue),
+        cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_and_back),
+        cmocka_unit_test(test_evict_failures),
+        cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),
+        cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
