@@ -22,12 +22,13 @@
 #include "sim/output.h"
 #include "sim/report.h"
 
-enum { KEY_JSON = 256, KEY_REPORT, WORKERS_MAX = 64, RUNS_MAX = 4096 };
+enum { KEY_JSON = 256, KEY_REPORT, KEY_SERIES, WORKERS_MAX = 64, RUNS_MAX = 4096 };
 
 struct compare_args {
     struct sim_args sim;
     const char *report;
     int64_t jobs;
+    size_t series;
     int json;
 };
 
@@ -35,6 +36,7 @@ static const struct argp_option options[] = {
     SIM_OPTIONS,
     { "jobs", 'j', "N", 0, "Runs at a time (as many as there are cores)", 1 },
     { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
+    { "series", KEY_SERIES, "N", 0, "With --json: also over time, in at most N stretches, and percentiles", 1 },
     { "json", KEY_JSON, NULL, 0, "Print the results as JSON", 1 },
     { 0 },
 };
@@ -62,6 +64,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JSON:
         args->json = 1;
+        return 0;
+    case KEY_SERIES:
+        args->series = strtoul(arg, NULL, 10);
+        if (args->series < 1 || args->series > TIMEBINS)
+            argp_error(state, "--series: expected 1 to %d, got '%s'", TIMEBINS, arg);
         return 0;
     case 'j':
         args->jobs = strtol(arg, NULL, 10);
@@ -204,7 +211,7 @@ static int show(const struct compare *c, struct error *err)
         }
     }
     if (r == 0)
-        r = c->args->json ? output_json_list(stdout, runs, c->count)
+        r = c->args->json ? output_json_list(stdout, runs, c->count, c->args->series)
                           : output_table(stdout, runs, c->count, sim_args_colour());
     mem_free(runs);
     return r;

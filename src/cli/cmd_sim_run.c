@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -13,11 +14,12 @@
 #include "sim/report.h"
 #include "sim/scenario.h"
 
-enum { KEY_JSON = 256, KEY_JOBS_CSV, KEY_REPORT, KEY_LOG };
+enum { KEY_JSON = 256, KEY_JOBS_CSV, KEY_REPORT, KEY_LOG, KEY_SERIES };
 
 struct run_args {
     struct sim_args sim;
     const char *jobs_csv, *report, *log;
+    size_t series;
     int json;
 };
 
@@ -26,6 +28,7 @@ static const struct argp_option options[] = {
     { "jobs-csv", KEY_JOBS_CSV, "FILE", 0, "Write one line a job: when it ran, what it waited for", 1 },
     { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
     { "log", KEY_LOG, "FILE", 0, "Write every decision, one line each", 1 },
+    { "series", KEY_SERIES, "N", 0, "With --json: also over time, in at most N stretches, and percentiles", 1 },
     { "json", KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
     { 0 },
 };
@@ -46,6 +49,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JSON:
         args->json = 1;
+        return 0;
+    case KEY_SERIES:
+        args->series = strtoul(arg, NULL, 10);
+        if (args->series < 1 || args->series > TIMEBINS)
+            argp_error(state, "--series: expected 1 to %d, got '%s'", TIMEBINS, arg);
         return 0;
     case ARGP_KEY_END:
         if (args->sim.cluster_count != 1 || args->sim.trace_count != 1 || args->sim.policy_count != 1)
@@ -96,7 +104,8 @@ static int write_outputs(const struct run_args *args, const struct run_result *r
             fclose(out);
     }
     if (r == 0)
-        r = args->json ? output_json(stdout, result) : output_table(stdout, &result, 1, sim_args_colour());
+        r = args->json ? output_json(stdout, result, args->series)
+                       : output_table(stdout, &result, 1, sim_args_colour());
     return r;
 }
 

@@ -92,6 +92,19 @@ static const struct opt report_opts[] = {
     OPTS_COMMON,
     OPTS_END,
 };
+static const struct opt whatif_opts[] = {
+    { "policy", 'P', "LIST", "policies to compare; 'present' is what the cluster does now", "What if" },
+    { "set", 's', "KEY=VALUE", "a setting of all runs; may be given again", NULL },
+    { "since", 'S', "WHEN", "jobs that ended from then on; 7d is a week ago", NULL },
+    { "until", 'E', "WHEN", "jobs that ended before", NULL },
+    { "trace", 't', "FILE", "a native trace instead of the cluster's own history", NULL },
+    { "add", 0, "NxG:TYPE", "more nodes, such as 2x8:H100; may be given again", NULL },
+    { "remove", 0, "NODES", "without these nodes", NULL },
+    { "export", 0, "FOLDER", "keep what the runs read, and say how to run them again", NULL },
+    { "output", 'o', "FORM", "table, json, yaml, csv", "Listing" },
+    OPTS_COMMON,
+    OPTS_END,
+};
 static const struct opt events_opts[] = {
     { "follow", 'f', NULL, "go on as they come", "Events" },
     { "kinds", 0, "LIST", "kinds that begin so: job.,node.", NULL },
@@ -475,6 +488,16 @@ const struct command live_commands[] = {
       .opts = report_opts,
       .most = 1,
       .run = cmd_report },
+    { .name = "whatif",
+      .summary = "Replays the cluster's history under other policies, or on another cluster",
+      .usage = "[OPTION...]",
+      .about = "The controller simulates, beside its work and within bounds, what its finished jobs (or a trace) would "
+               "have\n"
+               "seen under each policy, with the same scheduling code that runs the cluster. Waiting is completion "
+               "time less\n"
+               "the run time alone; fairness is Jain's index over the mean slowdowns of users, 1 = all alike.",
+      .opts = whatif_opts,
+      .run = cmd_whatif },
     { .name = "prio",
       .summary = "Shows the order of waiting jobs",
       .usage = "[JOB]",

@@ -23,6 +23,7 @@ int cmd_nodes(struct command_args *args);
 int cmd_vc(struct command_args *args);
 int cmd_vc_set(struct command_args *args);
 int cmd_report(struct command_args *args);
+int cmd_whatif(struct command_args *args);
 int cmd_events(struct command_args *args);
 int cmd_top(struct command_args *args);
 int cmd_exec(struct command_args *args);

@@ -158,6 +158,16 @@ static struct sorted *sort_nodes(const struct ctl *ctl, size_t *ret_count)
     return nodes;
 }
 
+json_t *ctl_describe(const struct ctl *ctl)
+{
+    size_t count;
+    struct sorted *nodes = sort_nodes(ctl, &count);
+    json_t *out = nodes ? describe(ctl, ctl->settings, nodes, count) : NULL;
+
+    mem_free(nodes);
+    return out;
+}
+
 static int read_cluster(const struct ctl *ctl, const json_t *settings, const struct sorted *nodes, size_t count,
                         struct cluster_spec *ret, struct error *err)
 {

@@ -121,6 +121,9 @@ const struct cluster_spec *ctl_cluster(const struct ctl *ctl);
  */
 const json_t *ctl_settings(const struct ctl *ctl);
 const struct policy_setup *ctl_policies(const struct ctl *ctl);
+/* The cluster as a cluster file would describe it: nodes that have joined, virtual clusters as configured. The
+ * caller's; NULL without memory. */
+json_t *ctl_describe(const struct ctl *ctl);
 /* What is not in the log: connections, beats, what GPUs measure. */
 struct book *ctl_book_mut(struct ctl *ctl);
 /* Records of jobs that ended since the last call, for the store. The caller owns the array. */

@@ -26,6 +26,7 @@
 #include "ctl/stats.h"
 #include "ctl/waits.h"
 #include "ctl/watch.h"
+#include "ctl/whatif.h"
 #include "io/log.h"
 
 enum { QUEUE_BYTES_MAX = 32 << 20 };
@@ -189,7 +190,7 @@ static int parts_make(struct daemon *daemon, struct error *err)
     if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
         watch_new(server, &server->watch) < 0 || waits_new(server, &server->waits) < 0 ||
-        http_server_new(server->loop, &http, &server->http) < 0)
+        whatifs_new(server, &server->whatifs) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -399,6 +400,7 @@ static void daemon_end(struct daemon *daemon)
         log_err("no snapshot at the end", "error", err.text);
     http_server_stop(take(server->http));
     fake_free(daemon->fake);
+    whatifs_stop(server->whatifs);
     loop_timer_free(daemon->stop_timer);
     loop_timer_free(server->wake);
     watch_stop(server->watch);
@@ -409,6 +411,7 @@ static void daemon_end(struct daemon *daemon)
     loop_free(server->loop); /* connections close in here */
     forecast_free(server->forecast);
     watch_free(server->watch);
+    whatifs_free(server->whatifs);
     feed_free(server->feed);
     links_free(server->links);
     waits_free(server->waits);

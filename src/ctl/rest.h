@@ -95,5 +95,10 @@ void rest_openapi(struct request *request);
 void rest_metrics(struct request *request);
 void rest_metrics_jobs(struct request *request);
 void rest_metrics_users(struct request *request);
+void rest_sim_list(struct request *request);
+void rest_sim_add(struct request *request);
+void rest_sim_get(struct request *request);
+void rest_sim_delete(struct request *request);
+void rest_sim_file(struct request *request);
 /* A file of the dashboard; false: there is none of that path. */
 bool rest_static(struct request *request);

@@ -63,6 +63,11 @@ const struct route routes[] = {
     { "PATCH", "/scheduler", rest_scheduler_patch, ACCESS_ADMIN, false },
     { "GET", "/scheduler/trace/{id}", rest_scheduler_trace, ACCESS_READ, false },
     { "GET", "/events", rest_events, ACCESS_READ, false },
+    { "GET", "/sim", rest_sim_list, ACCESS_USER, false },
+    { "POST", "/sim", rest_sim_add, ACCESS_USER, false },
+    { "GET", "/sim/{id}", rest_sim_get, ACCESS_USER, false },
+    { "DELETE", "/sim/{id}", rest_sim_delete, ACCESS_USER, false },
+    { "GET", "/sim/{id}/{file}", rest_sim_file, ACCESS_USER, false },
 };
 
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);

@@ -15,6 +15,7 @@ struct stats;
 struct forecast;
 struct watch;
 struct waits;
+struct whatifs;
 
 enum { LISTENERS_MAX = 8 };
 
@@ -33,6 +34,7 @@ struct server {
     struct forecast *forecast;
     struct watch *watch; /* figures over time */
     struct waits *waits; /* requests that wait for a job */
+    struct whatifs *whatifs; /* comparisons of policies on the cluster's own history */
     struct loop_timer *wake;
     usec_t started;
     bool dev, stopping;

@@ -12,11 +12,12 @@
 
 struct trace;
 
-/* One run as one JSON object on several lines. -ENOMEM. */
-int output_json(FILE *out, const struct run_result *run);
+/* One run as one JSON object on several lines; with series > 0 also over time, in at most so many stretches, and its
+ * percentiles. -ENOMEM. */
+int output_json(FILE *out, const struct run_result *run, size_t series);
 
 /* Several: {"apiVersion":"v1","kind":"SimRunList","items":[...],"next":null}. -ENOMEM. */
-int output_json_list(FILE *out, const struct run_result *const *runs, size_t count);
+int output_json_list(FILE *out, const struct run_result *const *runs, size_t count, size_t series);
 
 /* One line a job, in the order of the trace, under a header. `trace` gives names and may be NULL. */
 void output_jobs_csv(FILE *out, const struct run_result *run, const struct trace *trace);

@@ -3,11 +3,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "sim/metrics.h"
+#include "model/trace.h"
+#include "sim/metrics_share.h"
 #include "sim/output.h"
 #include "wire/json_write.h"
 
-#define RUN_BYTES_MAX ((size_t)1 << 16) /* names are bounded, so this is far more than a run needs */
+#define RUN_BYTES_MAX ((size_t)1 << 18) /* names are bounded, so this is far more than a run needs */
+
+enum { VCS_SHOWN_MAX = 256 };
 
 /* Six decimals are microseconds; what lies behind them is noise of the division. */
 static void put_real(struct json_write *json, const char *key, double value)
@@ -96,8 +99,87 @@ static void put_told(struct json_write *json, const struct run_result *run)
     json_write_close(json);
 }
 
-static void put_run(struct json_write *json, const struct run_result *run, const struct wait_summary *waits)
+static void put_shares(struct json_write *json, const struct run_result *run, const struct shares *shares)
 {
+    put_real(json, "p50_queue_seconds", shares->p50_queue);
+    put_real(json, "p95_queue_seconds", shares->p95_queue);
+    put_real(json, "p99_queue_seconds", shares->p99_queue);
+    put_real(json, "fairness_ratio", shares->fairness);
+    json_write_object(json, "by_vc");
+    for (size_t i = 0; run->trace && i < shares->vc_count && i < VCS_SHOWN_MAX; i++) {
+        const struct share *share = &shares->vcs[i];
+
+        json_write_object(json, names_get(&run->trace->vcs, share->name));
+        json_write_u64(json, "jobs", share->jobs);
+        json_write_u64(json, "finished", share->finished);
+        put_real(json, "avg_queue_seconds", share->avg_queue);
+        put_real(json, "avg_jct_seconds", share->avg_jct);
+        put_real(json, "avg_slowdown_ratio", share->avg_slowdown);
+        put_real(json, "gpu_seconds", share->gpu_seconds);
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+/* The run over time in at most `most` stretches, and percentiles of waiting and completion. */
+static void put_series(struct json_write *json, const struct run_result *run, const struct curves *curves, size_t most)
+{
+    const struct timeline *line = &run->timeline;
+    size_t step = most ? (line->count + most - 1) / most : 1;
+
+    json_write_object(json, "series");
+    put_real(json, "start_seconds", (double)line->start / (double)USEC_SEC);
+    put_real(json, "step_seconds", (double)line->width * (double)(step ? step : 1) / (double)USEC_SEC);
+    json_write_array(json, "gpus_used_total_jobs_waiting");
+    for (size_t i = 0; i < line->count; i += step) {
+        double held = 0, total = 0, waiting = 0, span = 0;
+
+        for (size_t b = i; b < i + step && b < line->count; b++) {
+            held += line->bins[b].held;
+            total += line->bins[b].total;
+            waiting += line->bins[b].waiting;
+            span += (double)line->bins[b].span;
+        }
+        json_write_array(json, NULL);
+        put_real(json, NULL, span > 0 ? held / span / MGPU_ONE : 0);
+        put_real(json, NULL, span > 0 ? total / span / MGPU_ONE : 0);
+        put_real(json, NULL, span > 0 ? waiting / span : 0);
+        json_write_close(json);
+    }
+    json_write_close(json);
+    json_write_close(json);
+    json_write_array(json, "queue_seconds_by_percentile");
+    for (int p = 0; p < CURVE_POINTS; p++)
+        put_real(json, NULL, curves->queue[p]);
+    json_write_close(json);
+    json_write_array(json, "jct_seconds_by_percentile");
+    for (int p = 0; p < CURVE_POINTS; p++)
+        put_real(json, NULL, curves->jct[p]);
+    json_write_close(json);
+}
+
+/* Everything that is computed for the output alone. */
+struct extras {
+    struct wait_summary waits;
+    struct shares shares;
+    struct curves curves;
+    size_t series; /* stretches; 0 = none */
+};
+
+static int extras_init(struct extras *extras, const struct run_result *run, size_t series)
+{
+    int r = metrics_waits(run, &extras->waits);
+
+    extras->series = series;
+    if (r == 0)
+        r = curves_fill(&extras->curves, run);
+    return r < 0 ? r : shares_init(&extras->shares, run);
+}
+
+static void put_run(struct json_write *json, const struct run_result *run, const struct extras *extras)
+{
+    const struct wait_summary *waits = &extras->waits;
+
     json_write_object(json, NULL);
     json_write_text(json, "apiVersion", "v1");
     json_write_text(json, "kind", "SimRun");
@@ -125,27 +207,31 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     for (int bucket = 0; bucket < SIZE_COUNT; bucket++)
         put_size(json, size_bucket_name((enum size_bucket)bucket), &waits->by_size[bucket]);
     json_write_close(json);
+    put_shares(json, run, &extras->shares);
+    if (extras->series)
+        put_series(json, run, &extras->curves, extras->series);
     json_write_close(json);
 }
 
-int output_json(FILE *out, const struct run_result *run)
+int output_json(FILE *out, const struct run_result *run, size_t series)
 {
     CLEANUP_BUF struct buf buf = BUF_INIT(RUN_BYTES_MAX);
     struct json_write json;
-    struct wait_summary waits;
-    int r = metrics_waits(run, &waits);
+    struct extras extras;
+    int r = extras_init(&extras, run, series);
 
     if (r < 0)
         return r;
     json_write_init(&json, &buf, true);
-    put_run(&json, run, &waits);
+    put_run(&json, run, &extras);
+    shares_done(&extras.shares);
     if (buf.error < 0)
         return buf.error;
     (void)fwrite(buf.data, 1, buf.size, out);
     return 0;
 }
 
-int output_json_list(FILE *out, const struct run_result *const *runs, size_t count)
+int output_json_list(FILE *out, const struct run_result *const *runs, size_t count, size_t series)
 {
     CLEANUP_BUF struct buf buf = BUF_INIT(RUN_BYTES_MAX * (count + 1));
     struct json_write json;
@@ -156,12 +242,13 @@ int output_json_list(FILE *out, const struct run_result *const *runs, size_t cou
     json_write_text(&json, "kind", "SimRunList");
     json_write_array(&json, "items");
     for (size_t i = 0; i < count; i++) {
-        struct wait_summary waits;
-        int r = metrics_waits(runs[i], &waits);
+        struct extras extras;
+        int r = extras_init(&extras, runs[i], series);
 
         if (r < 0)
             return r;
-        put_run(&json, runs[i], &waits);
+        put_run(&json, runs[i], &extras);
+        shares_done(&extras.shares);
     }
     json_write_close(&json);
     json_write_null(&json, "next");

@@ -2,8 +2,8 @@
 #pragma once
 /* import.h - foreign traces, read as they are.
  *
- * Each format is a file import_<name>.c with one struct row_format. Nothing is left out or made up without a note:
- * the caller prints them.
+ * Each format is a file import_<name>.c with one struct row_format, or a reader of its own. Nothing is left out or made
+ * up without a note: the caller prints them.
  */
 #include "base/buf.h"
 #include "model/trace.h"
@@ -28,6 +28,9 @@ struct import_format {
     const char *summary; /* one line, for --help */
     const char *sample;  /* how the first line of such a file begins; NULL = cannot be told by it */
     const struct row_format *rows;
+    /* In place of rows, for what is not one job a line. *ret_trace is zero before and untouched on failure. */
+    int (*read)(const char *file, const struct bytes *bytes, struct trace *ret_trace, struct import_notes *ret_notes,
+                struct error *err);
 };
 
 /* The formats, ended by a NULL name. */

@@ -83,7 +83,7 @@ def main():
         m.ask("DELETE", "/jobs/%d" % over)
         array = m.post("/jobs", {"run": "true", "gpus": 1, "array": "0-2", "hold": True}).json["id"]
         m.wait_state(job, "RUNNING")
-        values = {"name": "gpu01", "index": "0", "kind": "users"}
+        values = {"name": "gpu01", "index": "0", "kind": "users", "file": "trace.csv"}
         for template, methods in doc["paths"].items():
             if "get" not in methods or template.endswith("/exec"):
                 continue
@@ -105,6 +105,15 @@ def main():
         check(doc, m, "PATCH", "/nodes/{name}/gpus/{index}", "/nodes/gpu02/gpus/1", {"drain": True, "reason": "x"})
         check(doc, m, "PATCH", "/nodes/{name}", "/nodes/gpu02", {"drain": False})
         check(doc, m, "PATCH", "/scheduler", "/scheduler", {"paused": True})
+        trace = "id,submit,duration,gpus,user\n1,0,10,8,a\n2,1,10,8,b\n3,2,10,8,b\n"
+        sim = check(doc, m, "POST", "/sim", "/sim", {"policies": ["present", "srsf"], "trace": trace}).json["id"]
+        m.until(lambda: m.get("/sim/%d" % sim).json["state"] == "done")
+        check(doc, m, "GET", "/sim", "/sim")
+        check(doc, m, "GET", "/sim/{id}", "/sim/%d" % sim)
+        check(doc, m, "GET", "/sim/{id}/{file}", "/sim/%d/trace.csv" % sim)
+        check(doc, m, "GET", "/sim/{id}/{file}", "/sim/%d/cluster.yaml" % sim)
+        check(doc, m, "POST", "/sim", "/sim", {"policies": ["nope"]})
+        check(doc, m, "DELETE", "/sim/{id}", "/sim/%d" % sim)
         check(doc, m, "PUT", "/config", "/config?validate=1", {"policy": "fifo"})
         token = check(doc, m, "POST", "/tokens", "/tokens", {"role": "viewer"})
         check(doc, m, "GET", "/tokens", "/tokens")

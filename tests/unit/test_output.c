@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "model/trace.h"
-#include "sim/metrics.h"
+#include "sim/metrics_share.h"
 #include "sim/output.h"
 #include "sim/output_text.h"
 
@@ -268,7 +268,58 @@ static const char *const promised[] = {
     "avg_fragmentation_seconds",
     "wait_seconds_by_reason",
     "by_size",
+    "p95_queue_seconds",
+    "by_vc",
 };
+
+/* Two users: one is slowed by 1 and 3 (mean 2), the other by 4. (2+4)^2 / (2 (4+16)) = 0.9. */
+static void shares_and_series(void **state)
+{
+    struct job_result jobs[] = {
+        { .id = 1, .submit = 0, .end = 10 * USEC_SEC, .alone = 10 * USEC_SEC, .user = 0, .vc = 0, .gpus = 1 },
+        { .id = 2, .submit = 0, .end = 30 * USEC_SEC, .alone = 10 * USEC_SEC, .user = 0, .vc = 1, .gpus = 1 },
+        { .id = 3, .submit = 0, .end = 40 * USEC_SEC, .alone = 10 * USEC_SEC, .user = 1, .vc = 1, .gpus = 1 },
+    };
+    struct run_result run = { .jobs = jobs, .job_count = 3 };
+    struct shares shares;
+    struct sink sink;
+    json_t *root, *list;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        jobs[i].outcome = OUTCOME_DONE;
+        jobs[i].share = MGPU_ONE;
+        jobs[i].run = 10 * USEC_SEC;
+    }
+    assert_int_equal(shares_init(&shares, &run), 0);
+    assert_true(fabs(shares.fairness - 0.9) < 1e-12);
+    assert_int_equal(shares.vc_count, 2);
+    assert_true(shares.vcs[1].avg_queue == 25 && shares.vcs[1].avg_slowdown == 3.5 && shares.vcs[1].gpu_seconds == 20);
+    assert_true(shares.p50_queue == 20 && shares.p95_queue == 30);
+    shares_done(&shares);
+    run.job_count = 2; /* one user: nothing to be fair between */
+    assert_int_equal(shares_init(&shares, &run), 0);
+    assert_true(isnan(shares.fairness));
+    shares_done(&shares);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(run_result_sample(&run, &(struct sample){ .at = i * USEC_SEC,
+                                                                   .mgpu_held = (int64_t)i * MGPU_ONE,
+                                                                   .mgpu_total = 8 * MGPU_ONE,
+                                                                   .waiting = 2 }),
+                         0);
+    sink_open(&sink);
+    assert_int_equal(output_json(sink.out, &run, 3), 0);
+    root = json_loads(sink_text(&sink), JSON_REJECT_DUPLICATES, NULL);
+    list = json_object_get(json_object_get(root, "series"), "gpus_used_total_jobs_waiting");
+    assert_in_range(json_array_size(list), 1, 3);
+    assert_true(json_number_value(json_array_get(json_array_get(list, 0), 1)) == 8);
+    assert_int_equal(json_array_size(json_object_get(root, "queue_seconds_by_percentile")), 101);
+    assert_true(json_number_value(json_array_get(json_object_get(root, "jct_seconds_by_percentile"), 100)) == 30);
+    json_decref(root);
+    free(sink.text);
+    run.jobs = NULL; /* not its own */
+    run_result_done(&run);
+}
 
 static void json_reads_back(void **state)
 {
@@ -281,7 +332,7 @@ static void json_reads_back(void **state)
     fixture(&run, &trace);
     snprintf(run.trace_name, sizeof(run.trace_name), "\"odd\"\n\xff.csv");
     sink_open(&sink);
-    assert_int_equal(output_json(sink.out, &run), 0);
+    assert_int_equal(output_json(sink.out, &run, 0), 0);
     root = json_loads(sink_text(&sink), JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
     for (size_t i = 0; i < sizeof(promised) / sizeof(promised[0]); i++)
@@ -312,7 +363,7 @@ static void json_list_holds_all(void **state)
     (void)state;
     fixture(&run, &trace);
     sink_open(&sink);
-    assert_int_equal(output_json_list(sink.out, (const struct run_result *const[]){ &run, &run }, 2), 0);
+    assert_int_equal(output_json_list(sink.out, (const struct run_result *const[]){ &run, &run }, 2, 0), 0);
     root = json_loads(sink_text(&sink), 0, NULL);
     assert_non_null(root);
     assert_int_equal(json_array_size(json_object_get(root, "items")), 2);
@@ -320,7 +371,7 @@ static void json_list_holds_all(void **state)
     free(sink.text);
     sink_open(&sink);
     mem_fail_at(1);
-    assert_int_equal(output_json(sink.out, &run), -ENOMEM);
+    assert_int_equal(output_json(sink.out, &run, 0), -ENOMEM);
     mem_fail_at(0);
     assert_string_equal(sink_text(&sink), ""); /* nothing half-written */
     free(sink.text);
@@ -332,7 +383,7 @@ static void json_list_of_none(void **state)
 {
     (void)state;
     WRITES("{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"SimRunList\",\n  \"items\": [],\n  \"next\": null\n}\n",
-           assert_int_equal(output_json_list(sink.out, NULL, 0), 0));
+           assert_int_equal(output_json_list(sink.out, NULL, 0, 0), 0));
 }
 
 static struct run_result row(const char *policy, uint64_t seed, double avg, double util, uint64_t preemptions)
@@ -480,6 +531,7 @@ int main(void)
         cmocka_unit_test(spans_read_well),
         cmocka_unit_test(csv_has_every_job),
         cmocka_unit_test(csv_gives_text_ids_back),
+        cmocka_unit_test(shares_and_series),
         cmocka_unit_test(json_reads_back),
         cmocka_unit_test(json_list_holds_all),
         cmocka_unit_test(json_list_of_none),

@@ -62,6 +62,43 @@ static void refused(const char *format, const char *text, const char *words)
     assert_null(trace.jobs);
 }
 
+#define ENDED(id, submit, gpus, attempts, spec)                                                                        \
+    "{\"id\":" id ",\"submit_usec\":" submit ",\"gpus\":" gpus ",\"priority\":100,\"user\":\"ann\",\"vc\":\"nlp\","    \
+    "\"attempts\":[" attempts "],\"spec\":" spec "}"
+#define RAN(seconds, code) "{\"ran_seconds\":" seconds ",\"exit_code\":" code "}"
+
+/* Finished jobs of a controller: work is what counted, times begin at the first. */
+static void history(void **state)
+{
+    (void)state;
+    becomes(
+        "muster",
+        "{\"items\":[" ENDED(
+            "9", "5000000", "2", RAN("10.5", "1") "," RAN("4", "85") "," RAN("30", "0"),
+            "{\"run\":\"x\",\"gpus\":\"H100|A100:2\",\"time\":\"1h\"}") "," ENDED("7", "3000000", "1", RAN("2", "1"),
+                                                                                  "null") "," ENDED("8", "4000000", "1",
+                                                                                                    "",
+                                                                                                    "null") "," ENDED("6",
+                                                                                                                      "4000000",
+                                                                                                                      "1",
+                                                                                                                      RAN("0",
+                                                                                                                          "0"),
+                                                                                                                      "null") "]}",
+        "id,submit,duration,gpus,user,vc,priority,estimate,limit,sku\n7,0,2,1,ann,nlp,100,,,\n"
+        "9,2,34,2,ann,nlp,100,3600,3600,A100|H100\n",
+        "1@2 request not shown: taken as rigid, of any GPU type and without a time limit\n2@3 left out: never ran\n");
+    refused("muster", "{\"items\":3}",
+            "f: items: expected a list of jobs, as `muster history --json` prints it, got a whole number");
+    refused("muster", "[{\"id\":\"x\"}]",
+            "f: items.0.id: expected a whole number from 0 to 9223372036854775807, got a string");
+    refused("muster", "[" ENDED("1", "1", "1", RAN("5", "0"), "{\"colour\":1}") "]",
+            "f: items.0.spec: colour: unknown key 'colour'");
+    refused("muster",
+            "[" ENDED("1", "1", "1", RAN("5", "0"), "null") "," ENDED("1", "1", "1", RAN("5", "0"), "null") "]",
+            "f: job 1 is there twice");
+    refused("muster", "[", "f:1:1: ']' expected near end of file");
+}
+
 static void tiresias(void **state)
 {
     (void)state;
@@ -361,19 +398,13 @@ static void public_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiresias),
-        cmocka_unit_test(philly),
-        cmocka_unit_test(arrivals),
-        cmocka_unit_test(openb),
-        cmocka_unit_test(chronus),
-        cmocka_unit_test(workloads),
-        cmocka_unit_test(gavel),
-        cmocka_unit_test(muri),
-        cmocka_unit_test(elasticflow),
-        cmocka_unit_test(rubick),
-        cmocka_unit_test(formats_are_known_and_guessed),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(public_traces),
+        cmocka_unit_test(tiresias),      cmocka_unit_test(history),
+        cmocka_unit_test(philly),        cmocka_unit_test(arrivals),
+        cmocka_unit_test(openb),         cmocka_unit_test(chronus),
+        cmocka_unit_test(workloads),     cmocka_unit_test(gavel),
+        cmocka_unit_test(muri),          cmocka_unit_test(elasticflow),
+        cmocka_unit_test(rubick),        cmocka_unit_test(formats_are_known_and_guessed),
+        cmocka_unit_test(out_of_memory), cmocka_unit_test(public_traces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
