@@ -132,6 +132,8 @@ static void put_shape(json_t *env, const struct launch *l, const struct launch_h
     put_names(env, l);
     put(env, "MUSTER_HOSTFILE=%s/job/hosts", host->dir);
     put(env, "MUSTER_NTASKS=%u", launch_world(l));
+    if (launch_splice(l) > 1)
+        put(env, "MUSTER_SPLICE=%u", launch_splice(l));
     put(env, "MUSTER_GPUS=%u", gpus_all(l));
     put(env, "MUSTER_GPUS_PER_NODE=%u", here->gpu_count);
     put(env, "MUSTER_GPU_SKU=%s", here->gpu_count ? or_empty(host->sku) : "");
@@ -190,7 +192,7 @@ static void put_torch(json_t *env, const struct launch *l)
         put(env, "PET_NNODES=%d:%d", l->spec.nodes, l->spec.nodes_max);
     else
         put(env, "PET_NNODES=%u", l->node_count);
-    put(env, "PET_NPROC_PER_NODE=%u", here->gpu_count ? here->gpu_count : 1);
+    put(env, "PET_NPROC_PER_NODE=%u", here->gpu_count ? here->gpu_count * launch_splice(l) : 1);
     put(env, "PET_NODE_RANK=%u", l->id.rank);
     put(env, "PET_MASTER_ADDR=%s", reach(first));
     put(env, "PET_MASTER_PORT=%u", l->port);

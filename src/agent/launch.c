@@ -126,7 +126,19 @@ uint32_t launch_procs(const struct launch *launch, uint32_t rank)
         return (uint32_t)s->tasks_per_node;
     if (s->tasks > 0) /* in blocks, the first nodes have one more */
         return (uint32_t)s->tasks / launch->node_count + (rank < (uint32_t)s->tasks % launch->node_count ? 1 : 0);
-    return gpus ? gpus : 1;
+    return gpus ? gpus * launch_splice(launch) : 1;
+}
+
+uint32_t launch_splice(const struct launch *launch)
+{
+    const struct submission *s = &launch->spec;
+    uint32_t all = 0;
+
+    for (uint32_t i = 0; i < launch->node_count; i++)
+        all += launch->nodes[i].gpu_count;
+    if (s->splice < 2 || s->gpus_per_node || s->nodes || !all || (uint32_t)s->gpus % all)
+        return 1;
+    return (uint32_t)s->gpus / all;
 }
 
 uint32_t launch_first(const struct launch *launch, uint32_t rank)

@@ -46,6 +46,9 @@ struct launch_host {
 
 /* How many processes the command is started as on the node of this rank; 0: it only holds its place. */
 uint32_t launch_procs(const struct launch *launch, uint32_t rank);
+
+/* Ranks that take turns on each GPU: more than one where it was given fewer GPUs than it has workers. */
+uint32_t launch_splice(const struct launch *launch);
 uint32_t launch_first(const struct launch *launch, uint32_t rank); /* number of its first among all */
 uint32_t launch_world(const struct launch *launch);
 

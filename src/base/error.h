@@ -7,7 +7,7 @@
  */
 #include <stdarg.h>
 
-#define ERROR_TEXT_MAX 512
+#define ERROR_TEXT_MAX 1024
 
 struct error {
     int code; /* -errno, 0 when nothing failed */

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "core/state.h"
+#include "model/splice.h"
 
 /* The shares of one job. Returns how many; *ret_blocked of them are on GPUs that others have not left. */
 static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *ret_blocked)
@@ -26,12 +27,12 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(core->ledger.topo.nodes[gpu->node].up ||
                core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
         assert(!gpu->bad);
-        assert(share->leaving == (job->state == JOB_STOPPING));
+        assert(job->sheds || share->leaving == (job->state == JOB_STOPPING));
         assert(share->off == (job->state == JOB_SUSPENDED));
         assert((share->role == ROLE_PACKED) == job->packed);
         blocked += share->role != ROLE_GUEST && gpu->leaving > 0;
         last = share->gpu;
-        shares++;
+        shares += !(job->sheds && share->leaving);
     }
     *ret_blocked = blocked;
     return shares;
@@ -66,8 +67,9 @@ static void audit_job(const struct core *core, uint32_t index)
     case JOB_STARTING:
     case JOB_RUNNING:
         assert(shares > 0);
-        assert(job->gpus >= job->spec.gpus_min);
         assert(job->gpus <= job->spec.gpus_max);
+        assert(job->gpus >= job->spec.gpus_min || splice_legal(&job->spec, job->gpus));
+        assert(!job->sheds || job->state == JOB_STARTING);
         /* Whoever leaves a part of its GPU now leaves a part that it does not need. */
         assert(job->blocked == 0);
         break;
@@ -240,6 +242,9 @@ void core_audit(const struct core *core)
         running += job_holds(job->state);
         held += job_holds(job->state) ? job_amount(job) : 0;
         shares += (uint32_t)job->gpus;
+        for (uint32_t s = job->sheds ? job->shares : SHARE_NONE; s != SHARE_NONE;
+             s = core->ledger.shares[s].next_of_job)
+            shares += core->ledger.shares[s].leaving;
     }
     assert(waiting == core->waiting);
     assert(running == core->running);

@@ -86,6 +86,8 @@ struct job {
     bool prepared;              /* SUSPENDED before its first start, launched up to its gate */
     bool yields;                /* SUSPENDED because it only saves its result; it ends from there */
     bool resumes;               /* has run before: its next start is a resume */
+    bool sheds;                 /* STARTING elsewhere, and has not left all that it had: those shares are leaving */
+    bool resized;               /* by the pass under way, to another size with the same world */
     uint8_t before;             /* state it was stopped in, while STOPPING */
     bool planned, listed;       /* changed by the pass under way; in its list */
     bool fresh;                 /* began to wait in the step under way */
@@ -107,7 +109,7 @@ struct job {
     usec_t promise;                          /* it was promised to end by then; 0 = not */
     usec_t offer;       /* no deadline was promised; the earliest that could have been, USEC_NEVER = none; 0 = not */
     uint32_t evictions; /* hardware that was lost under it, or that it was to start on */
-    uint32_t preemptions, migrations, attempts, fails;
+    uint32_t preemptions, migrations, splices, attempts, fails;
     uint32_t packings, resizes, suspensions; /* resizes are among the migrations */
     usec_t disturbed;                        /* when it was last stopped, moved, packed or unpacked; -1 = never */
     usec_t since;                            /* settled up to here */

@@ -362,6 +362,69 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
     return count;
 }
 
+/* One more share of a job, in front of *at in its list. */
+static void share_add(struct ledger *ledger, uint32_t index, const struct job *job, uint32_t gpu, uint32_t *at)
+{
+    uint32_t i = share_new(ledger);
+
+    ledger->shares[i] = (struct share){ .job = index,
+                                        .gpu = gpu,
+                                        .next_of_job = *at,
+                                        .next_of_gpu = ledger->gpus[gpu].shares,
+                                        .amount = job->spec.share,
+                                        .memory = job->spec.memory_mib };
+    ledger->gpus[gpu].shares = i;
+    count_share(ledger, &ledger->shares[i], 1);
+    *at = i;
+}
+
+/* Both lists ascend. */
+void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to)
+{
+    uint32_t *at = &job->shares, k = 0;
+
+    while (*at != SHARE_NONE || k < to->count) {
+        struct share *share = *at == SHARE_NONE ? NULL : &ledger->shares[*at];
+
+        if (!share || (k < to->count && to->gpus[k] < share->gpu)) {
+            share_add(ledger, index, job, to->gpus[k++], at);
+            share = &ledger->shares[*at];
+        } else if (k < to->count && to->gpus[k] == share->gpu) {
+            k++;
+        } else {
+            share->leaving = true;
+            ledger->gpus[share->gpu].leaving += share->amount;
+            count_share(ledger, share, -1);
+        }
+        at = &share->next_of_job;
+    }
+}
+
+uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t *at = &job->shares; *at != SHARE_NONE;) {
+        uint32_t i = *at;
+        struct share *share = &ledger->shares[i];
+        struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        if (!share->leaving) {
+            at = &share->next_of_job;
+            continue;
+        }
+        unlink_from_gpu(ledger, i);
+        *at = share->next_of_job;
+        gpu->leaving -= share->amount;
+        if (gpu->leaving == 0)
+            count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
+        share->next_of_job = ledger->share_free;
+        ledger->share_free = i;
+        ledger->share_count--;
+    }
+    return count;
+}
+
 bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
 {
     for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu)

@@ -110,6 +110,13 @@ int ledger_unpark(struct ledger *ledger, const struct job *job);
  * reach 0 are put into ready[], which has room for `max`. Returns how many. */
 uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max);
 
+/* The job keeps what it has of `to`, is given the rest of it, and begins to leave what is not in it. `ledger_check`
+ * must have said 0 for `to` while the job was leaving. */
+void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to);
+
+/* What the job was leaving of its GPUs is left. Fills ready[] as ledger_release does. */
+uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max);
+
 /* Whether nobody but this job is leaving the GPU. */
 bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job);
 

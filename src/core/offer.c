@@ -42,6 +42,9 @@ static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
     if (spec->gpus_min < 1 || spec->gpus_min > spec->gpus || spec->gpus_max < spec->gpus)
         return error_set(err, -EINVAL, "job %lld: elastic range %d..%d does not hold the %d GPUs asked for",
                          (long long)spec->id, spec->gpus_min, spec->gpus_max, spec->gpus);
+    if (spec->gpus % ((int64_t)(spec->tp ? spec->tp : 1) * (spec->pp ? spec->pp : 1)) != 0)
+        return error_set(err, -EINVAL, "job %lld: %d GPUs are no multiple of %u tensor-parallel ranks x %u stages",
+                         (long long)spec->id, spec->gpus, spec->tp ? spec->tp : 1, spec->pp ? spec->pp : 1);
     if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
         return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
     return deadlines_check(spec, now, err);

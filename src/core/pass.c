@@ -286,6 +286,12 @@ static void commit(struct core *core)
             commit_pack(core, index);
             if (job->blocked == 0)
                 core_start_now(core, index);
+        } else if (job->state == JOB_STARTING && job->resized) {
+            core_decide(core, DECISION_SPLICE, index, REASON_NONE);
+            core_emit(core, EFFECT_SPLICE, index);
+            job->resized = false;
+            job->splices++;
+            job->disturbed = core->now;
         } else if (job->state == JOB_STARTING) {
             core_decide(core, DECISION_MIGRATE, index, REASON_NONE);
             core_emit(core, EFFECT_MIGRATE, index);

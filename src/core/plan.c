@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "core/state.h"
+#include "model/splice.h"
 
 /* A proposal that no correct policy makes: into the record, so that a test or a person sees it. One that makes
  * thousands in a step does not crowd out the decisions. */
@@ -167,6 +168,14 @@ static void serve(struct plan *plan, const struct job *job, const struct placeme
     plan->server_count = 0;
 }
 
+/* Within its elastic range; as it is; or, of a planner that does so, fewer GPUs for the same world. */
+static bool size_allowed(const struct plan *plan, const struct job *job, uint32_t count)
+{
+    return ((int32_t)count >= job->spec.gpus_min && (int32_t)count <= job->spec.gpus_max) ||
+           (count > 0 && (int32_t)count == job->gpus) ||
+           (plan->core->vcs[plan->vc].policy.planner->splices && splice_legal(&job->spec, (int32_t)count));
+}
+
 static int start(struct plan *plan, uint32_t index, const struct placement *to, enum share_role role)
 {
     struct core *core = plan->core;
@@ -174,8 +183,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct job *job = &core->jobs[index];
     int r;
 
-    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max)
+    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || !size_allowed(plan, job, to->count))
         return plan_bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
@@ -232,7 +240,7 @@ int plan_stop_any(struct plan *plan, uint32_t index, enum stop_step step)
     struct job *job = &core->jobs[index];
 
     /* A job that got its GPUs in this very pass has not begun to leave anything. */
-    if (!job_holds(job->state) || job->planned || (unsigned)step >= STOP_STEP_COUNT)
+    if (!job_holds(job->state) || job->planned || job->sheds || (unsigned)step >= STOP_STEP_COUNT)
         return plan_bad(plan, index, -EINVAL);
     job_settle(job, core->now);
     core_detach(core, index);
@@ -414,8 +422,7 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     bool deferring = core->deferring;
     int r;
 
-    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned ||
-        (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
+    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned || !size_allowed(plan, job, to->count) ||
         core->ledger.shares[job->shares].role == ROLE_GUEST || (core->cells && job_bound(job) != plan_own(plan)))
         return plan_bad(plan, index, -EINVAL);
     /* Inside cells GPU numbers are not the cluster's; what stands for them is known when it has moved. */
@@ -447,6 +454,38 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
     serve(plan, job, to);
     assert(job->blocked == 0);
+    core_attach(core, index);
+    core_touch(core, index);
+    return 0;
+}
+
+/* Where others leave GPUs to jobs at once a move is one: see splice.c for moves that take their time to leave. */
+int plan_shift(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int r, stayed;
+
+    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned || job->mate != JOB_NONE ||
+        !size_allowed(plan, job, to->count) || core->ledger.shares[job->shares].role != ROLE_OWNER)
+        return plan_bad(plan, index, -EINVAL);
+    r = rules_move(plan, index, to);
+    if (r < 0)
+        return r;
+    core_detach(core, index);
+    hold_leave(core, index);
+    r = move_check(plan, index, to);
+    stayed = hold_stay(core, index);
+    assert(stayed == 0);
+    (void)stayed;
+    if (r < 0) {
+        core_attach(core, index);
+        return r == -EDQUOT ? r : plan_bad(plan, index, r);
+    }
+    rules_note_move(core, index, to);
+    core_move(core, index, JOB_STARTING);
+    ledger_shift(&core->ledger, index, job, to);
+    job->gpus = (int32_t)to->count;
     core_attach(core, index);
     core_touch(core, index);
     return 0;

@@ -92,6 +92,16 @@ void plan_classify(struct plan *plan, uint32_t job, enum job_class klass);
 /* A running job moves to other GPUs, as many as it likes within its elastic range. */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
 
+/* A running job goes on on these GPUs with its world as it is, at a size that splice.h allows. Unlike plan_move it
+ * leaves those it had, and no longer has, only when it has saved itself: whoever is given them waits for that. */
+int plan_splice(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* The job is treated as of another tier than it asked for, or as of its own again. */
+void plan_tier(struct plan *plan, uint32_t job, enum job_tier tier);
+
+/* A running job saves itself where it is, against a crash. */
+void plan_save(struct plan *plan, uint32_t job);
+
 /* The job will end by then: told to its owner, kept with the job, and watched by the core. Promising again replaces it.
  */
 void plan_promise(struct plan *plan, uint32_t job, usec_t by);

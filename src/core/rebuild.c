@@ -17,12 +17,14 @@ static bool job_sane(const struct core *core, const struct job *job)
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
 
         if ((share->role == ROLE_PACKED) != job->packed || share->amount != spec->share ||
-            share->memory != spec->memory_mib || share->leaving != (job->state == JOB_STOPPING) ||
+            share->memory != spec->memory_mib || (!job->sheds && share->leaving != (job->state == JOB_STOPPING)) ||
             share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || (!node->up && !node->closed) ||
             core->ledger.gpus[share->gpu].bad)
             return false;
-        shares++;
+        shares += !(job->sheds && share->leaving);
     }
+    if (job->sheds && (job->state != JOB_STARTING || core->cells))
+        return false;
     if (job->state == JOB_FREE)
         return shares == 0;
     return shares == job->gpus && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&

@@ -13,7 +13,7 @@
 
 static bool may_stop(const struct job *job)
 {
-    return (job->state == JOB_RUNNING || job->state == JOB_STARTING) && !job->planned;
+    return (job->state == JOB_RUNNING || job->state == JOB_STARTING) && !job->planned && !job->sheds;
 }
 
 /* The newest job of the virtual cluster that may go; guests or owners. */

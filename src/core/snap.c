@@ -166,6 +166,9 @@ static void spec(struct codec *c, struct jobspec *s)
     u16(c, &s->utilisation, UINT16_MAX);
     u16(c, &s->per_node, UINT16_MAX);
     u16(c, &s->skew_permille, UINT16_MAX);
+    u16(c, &s->tp, UINT16_MAX);
+    u16(c, &s->pp, UINT16_MAX);
+    u16(c, &s->splice_max, UINT16_MAX);
     i32(c, &wide);
     s->priority = (int16_t)wide;
     u8(c, &s->klass, CLASS_COUNT - 1);
@@ -201,6 +204,7 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     flag(c, &j->unpacks);
     flag(c, &j->moving);
     ref(c, &j->mate, core->job_capacity);
+    flag(c, &j->sheds);
     u32(c, &j->vc, core->vc_count - 1);
     ref(c, &j->shape, SHAPES_MAX);
     i32(c, &j->gpus);
@@ -214,6 +218,7 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u32(c, &j->evictions, UINT32_MAX);
     u32(c, &j->preemptions, UINT32_MAX);
     u32(c, &j->migrations, UINT32_MAX);
+    u32(c, &j->splices, UINT32_MAX);
     u32(c, &j->attempts, UINT32_MAX);
     u32(c, &j->fails, UINT32_MAX);
     u32(c, &j->packings, UINT32_MAX);

@@ -54,7 +54,8 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     digest_add(core, (uint64_t)d->at);
     digest_add(core, (uint64_t)d->id);
     digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
-    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE || kind == DECISION_PREPARE) {
+    if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE || kind == DECISION_PREPARE ||
+        kind == DECISION_SPLICE) {
         d->gpu_first = (uint32_t)out->gpu_count;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             if (core->ledger.shares[s].leaving)
@@ -223,6 +224,7 @@ static void release(struct core *core, uint32_t index)
 
     pair_part(core, index);
     job->gpus = 0;
+    job->sheds = false;
     for (uint32_t i = 0; i < count; i++)
         core_start_now(core, core->ready[i]);
 }
@@ -297,6 +299,10 @@ static void apply_stopped(struct core *core, const struct event *event)
     struct job *job = &core->jobs[event->job];
     bool cancelled = job->stop == STOP_CANCEL;
 
+    if (job->sheds) {
+        splice_left(core, event->job);
+        return;
+    }
     job_settle(job, core->now);
     if (event->progress != PROGRESS_OWN)
         job->progress = event->progress;
@@ -327,6 +333,8 @@ static void apply_started(struct core *core, const struct event *event)
     if (job->state != JOB_STARTING)
         return; /* it was told to leave while it started; the answer to that is on its way */
     job->moving = false;
+    if (job->sheds)
+        splice_left(core, event->job); /* it is elsewhere: so it has left */
     core_move(core, event->job, JOB_RUNNING);
     job->rate = event->rate;
     if (job->first_start < 0)
@@ -640,7 +648,7 @@ static bool still_true(const struct core *core, const struct event *event)
         return job->state == JOB_RUNNING || job->state == JOB_STARTING || job->state == JOB_STOPPING ||
                (job->state == JOB_SUSPENDED && job->yields);
     case EVENT_STOPPED:
-        return job->state == JOB_STOPPING;
+        return job->state == JOB_STOPPING || job->sheds;
     case EVENT_STARTED:
     case EVENT_RATE:
     case EVENT_REPORT:

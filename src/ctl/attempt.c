@@ -374,7 +374,12 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
     if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0)
         attempt_note_loss(ctl, job, kind);
     if (attempt->moves) {
-        int r = attempt_new(ctl, job);
+        int r;
+
+        /* It has left what it does not keep; others may be waiting for just that. */
+        if (core_job(ctl->core, job->slot)->sheds)
+            ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
+        r = attempt_new(ctl, job);
 
         assert(r == 0);
         (void)r;

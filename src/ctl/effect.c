@@ -51,6 +51,21 @@ static void effect_stop(struct ctl *ctl, struct book_job *job, enum stop_step st
     attempt_stop(ctl, job, "preempt", job->stop_by, job_grace(ctl, job));
 }
 
+/* It is to save itself and go on: by its signal, if it has one. A job without saves itself when it likes. */
+static void effect_save(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_of(job);
+
+    if (!attempt || attempt->ended || attempt->stopping || !job->spec->ckpt_signal)
+        return;
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        json_t *order = order_simple(job, attempt, ORDER_SIGNAL);
+
+        (void)json_object_set_new(order, "signal", json_integer(job->spec->ckpt_signal));
+        ctl_order(ctl, attempt->tasks[t].node, order);
+    }
+}
+
 /* Hardware is gone, or it was cancelled and has left already. Others of the gang are told to go at once. */
 static void effect_kill(struct ctl *ctl, struct book_job *job)
 {
@@ -202,8 +217,12 @@ void effect_all(struct ctl *ctl, const struct outbox *out)
             effect_stop(ctl, job, (enum stop_step)effect->step);
             break;
         case EFFECT_MIGRATE:
+        case EFFECT_SPLICE: /* launched anew with all its ranks, several on a GPU where it has fewer */
             attempt_now(job)->moves = true;
             attempt_stop(ctl, job, "migrate", 0, job_grace(ctl, job));
+            break;
+        case EFFECT_SAVE:
+            effect_save(ctl, job);
             break;
         case EFFECT_KILL:
             effect_kill(ctl, job);

@@ -118,6 +118,7 @@ static int effects_take(struct seer *seer, const struct outbox *out, usec_t now)
         case EFFECT_START:
         case EFFECT_RESUME:
         case EFFECT_MIGRATE:
+        case EFFECT_SPLICE:
             r = start_note(seer, effect->job, now, now + seer->left(seer->arg, core_job(seer->core, effect->job), now));
             due_set(seer, effect->job, DUE_STARTED, now);
             break;
@@ -134,6 +135,7 @@ static int effects_take(struct seer *seer, const struct outbox *out, usec_t now)
                              NULL, seer->err);
             break;
         case EFFECT_PREPARE:
+        case EFFECT_SAVE:
         case EFFECT_COUNT:
             break;
         }

@@ -22,6 +22,9 @@
     X(utilisation)                                                                                                     \
     X(per_node)                                                                                                        \
     X(skew_permille)                                                                                                   \
+    X(tp)                                                                                                              \
+    X(pp)                                                                                                              \
+    X(splice_max)                                                                                                      \
     X(priority)                                                                                                        \
     X(klass)                                                                                                           \
     X(tier)                                                                                                            \

@@ -19,6 +19,9 @@ enum effect_kind {
     EFFECT_KILL,    /* its hardware is gone or a person wants it; no answer expected */
     EFFECT_FORGET,  /* it is over and its slot is free again */
     EFFECT_PREPARE, /* launch it up to the gate before it first uses its GPUs; START or RESUME opens it, KILL ends it */
+    EFFECT_SPLICE,  /* it goes on elsewhere on more or fewer GPUs, its world as it is; answer STOPPED if it leaves some
+                       of those it had (when it has left them), and STARTED */
+    EFFECT_SAVE,    /* it is to save itself where it runs, against a crash; no answer expected */
     EFFECT_SOLVE,   /* compute something for virtual cluster `vc`; answer SOLVED */
     EFFECT_COUNT
 };
@@ -52,7 +55,10 @@ struct effect {
     X(PREPARE, "prepare") /* launched up to its gate, behind the job that has its GPUs */                              \
     X(YIELD, "yield")     /* saves its result and leaves its GPUs to others */                                         \
     X(PACK, "pack")       /* beside another on that one's GPUs; `needs`: whom */                                       \
-    X(UNPACK, "unpack")   /* leaves the one it was packed with; `needs`: whom */
+    X(UNPACK, "unpack")   /* leaves the one it was packed with; `needs`: whom */                                       \
+    X(SPLICE, "splice") /* another size with the same world: replicas take turns on fewer GPUs, or on fewer no more */ \
+    X(TIER, "tier")     /* treated as of another tier than it asks for; `needs`: which */                              \
+    X(SAVE, "save")     /* a checkpoint against crashes */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,

@@ -44,6 +44,8 @@ struct jobspec {
     uint16_t utilisation;     /* mean GPU utilisation in percent; 0 = not told */
     uint16_t per_node;        /* GPUs on each of its nodes, exactly; 0 = as the placement likes. Divides gpus */
     uint16_t skew_permille;   /* largest tensor / all parameters (Tiresias); 0 = not told */
+    uint16_t tp, pp;          /* ranks of a tensor- and stages of a pipeline-parallel group; 0 = 1. Divide gpus */
+    uint16_t splice_max;      /* replicas that may take turns on one GPU (see splice.h); 0 = as many as there are */
     int16_t priority;         /* PRIORITY_MIN..PRIORITY_MAX */
     uint8_t klass, tier, slo; /* enum job_class, job_tier, job_slo */
     uint8_t deadline_count;

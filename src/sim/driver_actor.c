@@ -35,6 +35,8 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         const struct gpu *gpu = &ledger->gpus[ledger->shares[s].gpu];
 
+        if (job->sheds && ledger->shares[s].leaving)
+            continue;
         if (gpu->node != node) {
             if (here)
                 add_part(&shape, here);
@@ -56,7 +58,19 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
         add_part(&shape, here);
     else
         shape.node_gpus_min = 0;
+    shape.spliced = job->gpus > 0 && job->gpus < job->spec.gpus_min;
     return shape;
+}
+
+uint32_t region_of(const struct driver *d, uint32_t slot)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    const struct job *job = core_job(d->core, slot);
+    uint32_t s = job->shares;
+
+    while (s != SHARE_NONE && job->sheds && ledger->shares[s].leaving)
+        s = ledger->shares[s].next_of_job;
+    return s == SHARE_NONE ? 0 : topo_above(&ledger->topo, ledger->gpus[ledger->shares[s].gpu].node, LEVEL_DOMAIN);
 }
 
 static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_neighbour *out)

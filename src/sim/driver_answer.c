@@ -90,7 +90,17 @@ static int offer_stopped(struct driver *d, uint32_t index)
     kept -= world_rework(d->world, index);
     d->result->jobs[index].lost += a->progress - kept;
     a->progress = a->saved = event.progress = kept;
+    a->left_at = d->now;
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    return offer(d, &event, index);
+}
+
+/* It has saved itself and left what it does not keep; it goes on when it is where it goes. */
+static int offer_left(struct driver *d, uint32_t index)
+{
+    struct event event = { .kind = EVENT_STOPPED, .progress = PROGRESS_OWN };
+
+    actor_due(d, index, DUE_STARTED, d->actors[index].restart_at);
     return offer(d, &event, index);
 }
 
@@ -153,6 +163,9 @@ int answer_due(struct driver *d)
             break;
         case DUE_IDLE:
             r = stage_idle(d, index);
+            break;
+        case DUE_LEFT:
+            r = offer_left(d, index);
             break;
         case DUE_NOTHING:
             heap_clear(&d->heap, index);
@@ -248,13 +261,15 @@ void answer_collect(struct driver *d, uint32_t index)
     else if (job->state == JOB_CLAIMING)
         out->waited[REASON_PREEMPTING] += now - job->state_since;
     out->run = a->used ? a->used : job->ran;
-    if (job->spec.gpus_min != job->spec.gpus_max)
+    if (job->spec.gpus_min != job->spec.gpus_max || job->splices ||
+        job->attained + USEC_SEC < svc_of(job_demand(job), job->ran))
         out->service = job->attained; /* its size may have changed */
     out->promise = job->promise;
     out->offer = job->offer;
     out->breach = job->breach;
     out->preemptions = job->preemptions;
     out->migrations = job->migrations;
+    out->splices = job->splices;
     out->attempts = job->attempts;
     out->fair_share = job->over_quota;
     out->fragmentation = job->waited_all + (waits ? now - job->queued_at : 0) - job->over_quota;
@@ -271,15 +286,76 @@ static void note_placement(struct driver *d, uint32_t index)
     out->locality = (uint8_t)(shape.racks > 1 ? 2 : shape.nodes > fewest ? 1 : 0);
 }
 
+/* What matters to the cost of saving a job and bringing it back, besides where it stands now. */
+static struct world_shape shape_from(const struct driver *d, uint32_t index)
+{
+    const struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_of(d, a->slot);
+
+    shape.dumped = a->dumps > 0;
+    shape.far = a->region != 0 && region_of(d, a->slot) != a->region;
+    shape.away = a->left_at > 0 ? d->now - a->left_at : 0;
+    return shape;
+}
+
+/* It goes on elsewhere, or on more or fewer GPUs; those that it does not keep it leaves when it has saved itself. */
+static int on_shift(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_from(d, index);
+    usec_t leave = world_cost(d->world, index, WORLD_STOP, &shape);
+    usec_t all = world_cost(d->world, index, WORLD_MIGRATE, &shape);
+
+    actor_settle(d, a);
+    a->running = false;
+    a->saved = a->progress;
+    a->dumps++;
+    a->region = region_of(d, a->slot);
+    note_placement(d, index);
+    d->result->jobs[index].overhead += all;
+    bars_close(d, index);
+    bars_open(d, a->slot, 1);
+    a->restart_at = d->now + all;
+    if (core_job(d->core, a->slot)->sheds && all > 0) {
+        actor_due(d, index, DUE_LEFT, d->now + (leave < all ? leave : all));
+        return 0;
+    }
+    if (all == 0)
+        return offer_started(d, index);
+    actor_due(d, index, DUE_STARTED, a->restart_at);
+    return 0;
+}
+
+/* A checkpoint where it runs: it stands still as long as that takes, which is booked as work to be done again. */
+static int on_save(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_from(d, index);
+    usec_t cost = world_cost(d->world, index, WORLD_CHECKPOINT, &shape);
+    struct event event = { .kind = EVENT_RATE, .rate = a->rate };
+
+    if (!a->running)
+        return 0;
+    actor_settle(d, a);
+    a->progress -= muldiv_floor(cost, a->rate, PPM_ONE);
+    a->saved = a->progress > a->saved ? a->progress : a->saved;
+    a->dumps++;
+    d->result->jobs[index].overhead += cost;
+    actor_plan_end(d, index);
+    event.progress = a->progress;
+    return offer(d, &event, index);
+}
+
 static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
 {
     struct actor *a = &d->actors[index];
-    struct world_shape shape = shape_of(d, a->slot);
+    struct world_shape shape = shape_from(d, index);
     usec_t cost = world_cost(d->world, index, kind, &shape) + (kind == WORLD_MIGRATE ? 0 : stage_launch(d, index));
 
     actor_settle(d, a);
     a->running = false;
     note_placement(d, index);
+    a->region = region_of(d, a->slot);
     d->result->jobs[index].overhead += cost;
     if (cost == 0)
         return offer_started(d, index);
@@ -291,13 +367,14 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
 static int on_stop(struct driver *d, uint32_t index)
 {
     struct actor *a = &d->actors[index];
-    struct world_shape shape = shape_of(d, a->slot);
+    struct world_shape shape = shape_from(d, index);
     usec_t cost = world_cost(d->world, index, WORLD_STOP, &shape), left = heap_at(&d->heap, index);
 
     /* A start that is cut short costs only what was spent of it. */
     if (a->due == DUE_STARTED && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     stage_idle_begin(d, a->slot);
+    a->dumps++;
     actor_settle(d, a);
     a->running = false;
     bars_close(d, index);
@@ -316,7 +393,9 @@ static int on_kill(struct driver *d, uint32_t index)
     struct event event = { .kind = EVENT_RATE };
     usec_t left = heap_at(&d->heap, index);
 
-    if ((a->due == DUE_STARTED || a->due == DUE_STOPPED) && left != USEC_NEVER)
+    if (a->due == DUE_LEFT)
+        left = a->restart_at;
+    if ((a->due == DUE_STARTED || a->due == DUE_STOPPED || a->due == DUE_LEFT) && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     a->prepared = a->told = false;
     actor_settle(d, a);
@@ -383,7 +462,7 @@ static bool taken_back(const struct outbox *out, size_t at)
 
 static bool launches(enum effect_kind kind)
 {
-    return kind == EFFECT_START || kind == EFFECT_RESUME || kind == EFFECT_MIGRATE;
+    return kind == EFFECT_START || kind == EFFECT_RESUME || kind == EFFECT_MIGRATE || kind == EFFECT_SPLICE;
 }
 
 int answer_outbox(struct driver *d, const struct outbox *out)
@@ -408,7 +487,13 @@ int answer_outbox(struct driver *d, const struct outbox *out)
             r = on_start(d, index, WORLD_RESUME);
             break;
         case EFFECT_MIGRATE:
-            r = on_start(d, index, WORLD_MIGRATE);
+            r = core_job(d->core, out->effects[i].job)->sheds ? on_shift(d, index) : on_start(d, index, WORLD_MIGRATE);
+            break;
+        case EFFECT_SPLICE:
+            r = on_shift(d, index);
+            break;
+        case EFFECT_SAVE:
+            r = on_save(d, index);
             break;
         case EFFECT_STOP:
             r = on_stop(d, index);

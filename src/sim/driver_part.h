@@ -9,7 +9,7 @@
 #include "sim/driver.h"
 #include "sim/predict.h"
 
-enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE };
+enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE, DUE_LEFT };
 
 /* One job of the trace as the world sees it. */
 struct actor {
@@ -22,9 +22,13 @@ struct actor {
     usec_t saved;    /* of it, what a crash cannot take */
     usec_t charged;  /* when an event last cost it something, or it began to run */
     usec_t prepared_at, save_end, true_end;
-    usec_t used;   /* time it used its GPUs, once that is over; 0: as the core counts it */
-    bool prepared; /* launched before its GPUs were free, since prepared_at */
-    bool told;     /* over at true_end, and the node's heartbeat is awaited */
+    usec_t restart_at; /* it goes on elsewhere then, once it has left */
+    usec_t left_at;    /* when it was last saved and gone from its GPUs */
+    uint32_t dumps;    /* times it was saved whole */
+    uint32_t region;   /* domain of its first GPU, when it last ran; 0 = never */
+    usec_t used;       /* time it used its GPUs, once that is over; 0: as the core counts it */
+    bool prepared;     /* launched before its GPUs were free, since prepared_at */
+    bool told;         /* over at true_end, and the node's heartbeat is awaited */
     ppm_t rate;
     struct world_pace pace; /* where the world counts progress so */
 };
@@ -67,6 +71,7 @@ int driver_offer(struct driver *d, const struct event *event, uint32_t index, st
 
 /* driver_actor.c */
 struct world_shape shape_of(const struct driver *d, uint32_t slot);
+uint32_t region_of(const struct driver *d, uint32_t slot); /* domain of its first GPU; 0 = it has none */
 ppm_t rate_of(const struct driver *d, uint32_t index);
 void actor_settle(struct driver *d, struct actor *a);
 void actor_due(struct driver *d, uint32_t index, enum due due, usec_t at);

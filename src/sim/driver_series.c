@@ -23,12 +23,15 @@ void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
 
     if (!d->open)
         return;
-    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        if (core_job(d->core, slot)->sheds && ledger->shares[s].leaving)
+            continue;
         d->open[ledger->shares[s].gpu] = (struct span){ .from = d->now,
                                                         .job = d->actor_of_slot[slot],
                                                         .gpu = ledger->shares[s].gpu,
                                                         .share = ledger->shares[s].amount,
                                                         .kind = kind };
+    }
 }
 
 void bars_close_all(struct driver *d)

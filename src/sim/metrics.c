@@ -114,6 +114,7 @@ static void sums_add(struct sums *sums, struct summary *summary, const struct jo
     summary->broken_promises += job->breach != 0;
     summary->preemptions += job->preemptions;
     summary->migrations += job->migrations;
+    summary->splices += job->splices;
     sums->busy += job->service ? (wide_t)job->service * MGPU_ONE : mgpu * job->run;
     sums->lost += mgpu * job->lost;
     sums->overhead += mgpu * job->overhead;

@@ -32,6 +32,8 @@ const struct metric metrics_list[] = {
     { "PREEMPT", "Preemptions", "Times a job was stopped to make room.", FIELD(preemptions), METRIC_COUNT,
       BETTER_NONE },
     { "MIGRATE", "Migrations", "Times a job was moved.", FIELD(migrations), METRIC_COUNT, BETTER_NONE },
+    { "SPLICE", "Splices", "Times a job went on with more or fewer GPUs and the same world.", FIELD(splices),
+      METRIC_COUNT, BETTER_NONE },
     { 0 },
 };
 

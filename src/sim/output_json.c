@@ -42,6 +42,7 @@ static void put_summary(struct json_write *json, const struct summary *summary)
     put_real(json, "fragmentation_ratio", summary->fragmentation);
     json_write_u64(json, "preemptions", summary->preemptions);
     json_write_u64(json, "migrations", summary->migrations);
+    json_write_u64(json, "splices", summary->splices);
     put_real(json, "deadline_miss_ratio", summary->deadline_miss);
     put_real(json, "weighted_miss_ratio", summary->weighted_miss);
     put_real(json, "best_effort_avg_jct_seconds", summary->best_effort_jct);

@@ -33,7 +33,7 @@ struct job_result {
     usec_t promise,
         offer;           /* promised to end by; no promise, but the earliest possible (USEC_NEVER none); 0 = neither */
     int32_t worth, kept; /* value of its first deadline, and of the one its end keeps */
-    uint32_t preemptions, migrations, attempts;
+    uint32_t preemptions, migrations, splices, attempts;
     uint16_t nodes;      /* nodes of its last placement */
     uint8_t locality;    /* 0 fewest nodes possible, 1 one rack, 2 across racks; of its last placement */
     uint8_t outcome;     /* enum outcome */
@@ -78,7 +78,7 @@ struct summary {
     double deadline_miss;   /* ratio of jobs that have one; NaN = none has */
     double lost_gpu_seconds, overhead_gpu_seconds;
     double avg_fair_share, avg_fragmentation_delay; /* seconds */
-    uint64_t preemptions, migrations, decisions, events;
+    uint64_t preemptions, migrations, splices, decisions, events;
     double decisions_per_second, wall_seconds;
     uint64_t peak_rss_bytes;
     uint64_t digest;

@@ -33,6 +33,10 @@ struct world_shape {
     uint16_t role_count; /* nodes of a job with such servers, more than there is room for too; else 0 */
     struct world_role roles[WORLD_ROLES_MAX];
     int32_t servers; /* parameter servers that hold no GPU; 0 = none */
+    bool spliced;    /* more workers than GPUs: they take turns */
+    bool dumped;     /* it was saved whole before: what its processes hold in host memory goes as a difference */
+    bool far;        /* it comes from another region */
+    usec_t away;     /* since it was saved; 0 where it has not left yet */
 };
 
 /* As it is kept in `parts`. */
@@ -64,6 +68,7 @@ enum world_costs {
     COSTS_POLLUX,
     COSTS_CHRONUS,
     COSTS_GANDIVA,
+    COSTS_SINGULARITY,
     COSTS_COUNT
 };
 enum world_slowdown { SLOWDOWN_NONE, SLOWDOWN_PHILLY, SLOWDOWN_COUNT };
@@ -100,6 +105,11 @@ struct world_config {
     usec_t reports;                 /* between two reports of a job, for policies that learn; 0 = none */
     ppm_t loss_noise, speed_noise;  /* standard deviation of what is reported */
     ppm_t spikes;                   /* losses that are far off */
+    ppm_t splice_loss;              /* of the speed of a job whose workers take turns */
+    usec_t barrier;                 /* until all workers of a job have stopped at one call */
+    ppm_t ckpt_shard, ckpt_host;    /* GiB: GPU memory of a shard; what a worker holds in host memory, the first time */
+    ppm_t ckpt_rate;                /* GiB a second, each node */
+    ppm_t region_factor;            /* how much slower between regions */
     usec_t mtbf, mttr;              /* of a node; mtbf 0 = never fails */
     usec_t gpu_mtbf, gpu_mttr;      /* of one GPU */
     char speed[WORLD_PATH_MAX];     /* file or directory, with an optional ":kind"; "" = none */

@@ -7,7 +7,7 @@
 #include "sim/world.h"
 
 const struct world_param world_params[] = {
-    { "costs", "none|lucid|muri|muri-sim|pollux|chronus|gandiva", "none",
+    { "costs", "none|lucid|muri|muri-sim|pollux|chronus|gandiva|singularity", "none",
       "costs of start, resume and migration as a peer has them" },
     { "start", "time", "0", "holding GPUs without progress at the first start" },
     { "restart", "time", "0", "the same at each resume" },
@@ -16,6 +16,12 @@ const struct world_param world_params[] = {
     { "migrate", "time", "stop + restart", "the same when moved" },
     { "checkpoint", "time", "none", "periodic checkpoint each so much progress; a crash loses what came after" },
     { "checkpoint-cost", "time", "0", "what one periodic checkpoint takes" },
+    { "barrier", "time", "1s", "costs=singularity: until all workers of a job have stopped at one call" },
+    { "ckpt-shard", "GiB", "4", "the same: GPU memory of one shard of a model, saved once for all its replicas" },
+    { "ckpt-host", "GiB", "2", "the same: host memory of a worker, at its first dump; a tenth of it later" },
+    { "ckpt-rate", "GiB/s", "1", "the same: of a node, to where checkpoints are kept and back" },
+    { "region-factor", "ratio", "4", "the same: how much slower that is between regions (domains)" },
+    { "splice-loss", "ratio", "0.03", "speed lost by workers that take turns on a GPU" },
     { "keep", "all|checkpoint|none", "all", "progress that survives a planned stop" },
     { "estimate-error", "ratio", "0", "users' run times are wrong by a factor up to 1 + this, either way" },
     { "stage-error", "ratio", "0", "predicted times to launch and to save are wrong by a factor up to 1 + this" },
@@ -53,7 +59,13 @@ void world_config_init(struct world_config *config)
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
                                      .spikes = 2 * PPM_ONE / 100,
-                                     .slow_speed = 4 * PPM_ONE / 10 };
+                                     .slow_speed = 4 * PPM_ONE / 10,
+                                     .splice_loss = 3 * PPM_ONE / 100,
+                                     .barrier = USEC_SEC,
+                                     .ckpt_shard = 4 * PPM_ONE,
+                                     .ckpt_host = 2 * PPM_ONE,
+                                     .ckpt_rate = PPM_ONE,
+                                     .region_factor = 4 * PPM_ONE };
 }
 
 /* Digits, perhaps a point and more digits, as a number of millionths of `unit` each; stops at the first other byte. */
@@ -170,7 +182,8 @@ static int set_cost(struct world_config *config, enum world_cost kind, const cha
 
 static int set_choice(struct world_config *config, const char *key, const char *value, struct error *err)
 {
-    static const char *const costs[] = { "none", "lucid", "muri", "muri-sim", "pollux", "chronus", "gandiva", NULL };
+    static const char *const costs[] = { "none",    "lucid",   "muri",        "muri-sim", "pollux",
+                                         "chronus", "gandiva", "singularity", NULL };
     static const char *const slowdowns[] = { "none", "philly", NULL };
     static const char *const keeps[] = { "all", "checkpoint", "none", NULL };
     const char *const *words = *key == 'c' ? costs : *key == 's' ? slowdowns : keeps;
@@ -219,6 +232,7 @@ static int set_key(struct world_config *config, const char *key, const char *val
         { "reports", &config->reports },
         { "heartbeat", &config->heartbeat },
         { "idle-after", &config->idle_after },
+        { "barrier", &config->barrier },
         { "gpu-mtbf", &config->gpu_mtbf },
         { "gpu-mttr", &config->gpu_mttr },
     };
@@ -234,6 +248,11 @@ static int set_key(struct world_config *config, const char *key, const char *val
         { "spikes", &config->spikes },
         { "slow", &config->slow },
         { "slow-speed", &config->slow_speed },
+        { "splice-loss", &config->splice_loss },
+        { "ckpt-shard", &config->ckpt_shard },
+        { "ckpt-host", &config->ckpt_host },
+        { "ckpt-rate", &config->ckpt_rate },
+        { "region-factor", &config->region_factor },
     };
     static const struct {
         const char *name;

@@ -11,6 +11,7 @@
 
 #include "sim/world_math.h"
 #include "sim/world_part.h"
+#include "solve/ckpt.h"
 
 /* Seconds to restart a model on 1, 2, 4, 8, 16 and 32 GPUs, as Muri's artifact measured them. */
 enum { MURI_SIZES = 6 };
@@ -59,6 +60,39 @@ static usec_t gandiva_migrate(int32_t gpus)
     return gpus > 9 ? 40 * USEC_SEC : (2 + 4 * gpus) * USEC_SEC;
 }
 
+/* Barrier and dump free the GPUs; what is dumped is sent away meanwhile, fetched and put back where the job goes on.
+ * Each node has a link of its own. */
+static usec_t singularity_cost(const struct world *world, uint32_t job, enum world_cost kind,
+                               const struct world_shape *shape)
+{
+    const struct world_config *config = &world->config;
+    const struct jobspec *spec = &world->trace->jobs[job].spec;
+    struct ckpt_job dumped = { .shards = (spec->tp ? spec->tp : 1) * (spec->pp ? spec->pp : 1),
+                               .workers = spec->gpus,
+                               .shard = muldiv_floor(config->ckpt_shard, CKPT_GIB, PPM_ONE),
+                               .host = muldiv_floor(config->ckpt_host, CKPT_GIB, PPM_ONE) };
+    int64_t bytes = ckpt_bytes(&dumped, shape && shape->dumped) / (shape && shape->nodes ? shape->nodes : 1);
+    int64_t rate = muldiv_floor(config->ckpt_rate, CKPT_GIB, PPM_ONE);
+    usec_t send, stop = config->barrier + 2 * USEC_SEC, restore = 2 * USEC_SEC;
+
+    if (shape && shape->far)
+        rate = muldiv_floor(rate, PPM_ONE, config->region_factor > 0 ? config->region_factor : PPM_ONE);
+    send = rate > 0 ? muldiv_ceil(bytes, USEC_SEC, rate) : 0;
+    switch (kind) {
+    case WORLD_STOP:
+    case WORLD_CHECKPOINT:
+        return stop;
+    case WORLD_RESUME:
+        return restore + send + (shape && shape->away < send ? send - shape->away : 0);
+    case WORLD_MIGRATE:
+        return stop + restore + 2 * send;
+    case WORLD_START:
+    case WORLD_COST_COUNT:
+        break;
+    }
+    return -1;
+}
+
 /* What the chosen peer charges; -1 = it does not say. */
 static usec_t preset_cost(const struct world *world, uint32_t job, enum world_cost kind, int32_t gpus)
 {
@@ -80,6 +114,8 @@ static usec_t preset_cost(const struct world *world, uint32_t job, enum world_co
         return moves ? chronus_resume(gpus) : -1;
     case COSTS_GANDIVA:
         return kind == WORLD_MIGRATE ? gandiva_migrate(gpus) : kind == WORLD_RESUME ? 200 * USEC_MSEC : -1;
+    case COSTS_SINGULARITY:
+        return -1; /* see singularity_cost() */
     case COSTS_COUNT:
         break;
     }
@@ -94,7 +130,10 @@ usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind,
     assert(kind < WORLD_COST_COUNT);
     if (world->config.cost_set[kind])
         return world->config.cost[kind];
-    cost = preset_cost(world, job, kind, gpus);
+    if (world->config.costs == COSTS_SINGULARITY)
+        cost = singularity_cost(world, job, kind, shape);
+    else
+        cost = preset_cost(world, job, kind, gpus);
     if (cost >= 0)
         return cost;
     if (kind == WORLD_MIGRATE)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/splice.h"
 #include "sim/world_math.h"
 #include "sim/world_part.h"
 
@@ -250,6 +251,9 @@ static double placement_rate(const struct world *world, uint32_t job, const stru
     const struct jobspec *spec = &world->trace->jobs[job].spec;
     struct table_place place;
 
+    /* Its workers take turns: whatever the table says of smaller worlds. */
+    if (shape->spliced)
+        return (double)splice_rate(spec, shape->gpus, world->config.splice_loss) / (double)PPM_ONE;
     if (!tables->speed)
         return shape->gpus == spec->gpus ? 1.0 : (double)shape->gpus / (double)spec->gpus;
     place = (struct table_place){ shape, tables->speed_type[shape->sku],

@@ -79,6 +79,8 @@ struct submission {
     int ckpt_signal;
     char *ckpt_dir, *ckpt_cmd;
     usec_t ckpt_every;
+    enum job_tier tier;
+    int32_t tensor, pipeline, splice; /* how it is parallel; replicas that may take turns on a GPU; 0 = not told */
     bool requeue, hold, exclusive, no_kill;
     uint8_t retries;
     int retry_on[16];

@@ -172,6 +172,19 @@ static int shape_find(struct fit *fit, struct jobspec *spec)
     return 0;
 }
 
+/* Groups that are parallel within the model divide the gang. */
+static int parallel_check(const struct fit *fit, const struct jobspec *spec)
+{
+    int64_t tensor = spec->tp ? spec->tp : 1, pipeline = spec->pp ? spec->pp : 1;
+    char words[128];
+
+    if (spec->gpus % (tensor * pipeline) == 0)
+        return 0;
+    (void)snprintf(words, sizeof(words), "%d GPUs are no multiple of %lld tensor-parallel ranks x %lld stages",
+                   spec->gpus, (long long)tensor, (long long)pipeline);
+    return invalid(fit, "ask for a multiple of parallel.tensor x parallel.pipeline GPUs", words);
+}
+
 static int node_check(const struct fit *fit, const struct jobspec *spec)
 {
     const struct submission *s = fit->s;
@@ -276,13 +289,19 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
     spec.time_limit = spec.estimate = s->time;
     spec.priority = (int16_t)s->priority;
     spec.klass = (uint8_t)(s->priority < 0 ? CLASS_OPPORTUNISTIC : CLASS_GUARANTEED);
-    spec.tier = TIER_STANDARD;
+    spec.tier = (uint8_t)s->tier;
+    spec.tp = (uint16_t)s->tensor;
+    spec.pp = (uint16_t)s->pipeline;
+    /* Nodes have no device proxy that would share a GPU among ranks unseen: a job that bears it says so. */
+    spec.splice_max = (uint16_t)(s->splice ? s->splice : 1);
     spec.retries = s->retries;
     if (s->deadline) {
         spec.deadlines[0] = (struct deadline){ s->deadline, 10 };
         spec.deadline_count = 1;
     }
     r = shape_find(&fit, &spec);
+    if (r == 0)
+        r = parallel_check(&fit, &spec);
     if (r == 0)
         r = node_check(&fit, &spec);
     if (r == 0)

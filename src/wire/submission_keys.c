@@ -22,6 +22,7 @@
 static const char *const launch_words[] = { "once", "node", "task", NULL };
 static const char *const preempt_words[] = { "suspend", "checkpoint", "requeue", "cancel", "never", NULL };
 static const char *const runtime_words[] = { "none", "runc", "podman", "docker", "enroot", "apptainer", NULL };
+static const char *const tier_words[] = { "premium", "standard", "basic", NULL };
 static const char *const compat_words[] = { "slurm", "pai", NULL };
 static const char *const no_roles[] = { "several roles in one job are not supported; submit one job a role" };
 static const char *const no_secrets[] = { "this cluster keeps no secrets; pass them in env, which others cannot read" };
@@ -258,6 +259,23 @@ static void write_checkpoint(struct json_write *out, const struct submission_key
     object_write(out, key->name, checkpoint_keys, COUNT(checkpoint_keys), s);
 }
 
+static const struct submission_key parallel_keys[] = {
+    { "pipeline", read_i32, write_i32, AT(pipeline), 1, UINT16_MAX, NULL },
+    { "splice", read_i32, write_i32, AT(splice), 1, UINT16_MAX, NULL },
+    { "tensor", read_i32, write_i32, AT(tensor), 1, UINT16_MAX, NULL },
+};
+
+static int read_parallel(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    (void)key;
+    return reader_object(rd, parallel_keys, COUNT(parallel_keys), value);
+}
+
+static void write_parallel(struct json_write *out, const struct submission_key *key, const struct submission *s)
+{
+    object_write(out, key->name, parallel_keys, COUNT(parallel_keys), s);
+}
+
 static const struct submission_key emulate_keys[] = {
     { "exit", read_i32, write_i32, AT(emulate_exit), 0, 255, NULL },
     { "run", read_span, write_span, AT(emulate_run), 0, 0, NULL },
@@ -466,6 +484,7 @@ static const struct submission_key keys[] = {
     { "nodes", read_nodes, write_nodes, 0, 0, 0, NULL },
     { "notify", read_notify, write_notify, 0, 0, 0, NULL },
     { "output", read_text, write_text, AT(output), 0, 0, NULL },
+    { "parallel", read_parallel, write_parallel, 0, 0, 0, NULL },
     { "per_node", read_node, write_node, 0, 0, 0, NULL },
     { "preempt", read_word, write_word, AT(preempt), 0, 0, preempt_words },
     { "priority", read_priority, write_priority, 0, 0, 0, NULL },
@@ -481,6 +500,7 @@ static const struct submission_key keys[] = {
     { "tags", read_tags, write_tags, 0, 0, 0, NULL },
     { "tasks", read_i32, write_i32, AT(tasks), 1, 1 << 20, NULL },
     { "tasks_per_node", read_i32, write_i32, AT(tasks_per_node), 1, 1 << 16, NULL },
+    { "tier", read_word, write_word, AT(tier), 0, 0, tier_words },
     { "time", read_span, write_span, AT(time), 0, 0, NULL },
     { "time_min", read_span, write_span, AT(time_min), 0, 0, NULL },
     { "topology", read_topology, write_topology, 0, 0, 0, NULL },

@@ -159,6 +159,9 @@ static int scalars_read(struct rows *rows, struct jobspec *spec, struct error *e
         { COLUMN_RETRIES, 0, RETRIES_MAX, 1 },
         { COLUMN_GPU_SERVERS, 0, GANG_GPUS_MAX, 1 },
         { COLUMN_BANDWIDTH, 0, BANDWIDTH_MAX, 1 },
+        { COLUMN_TP, 1, UINT16_MAX, 1 },
+        { COLUMN_PP, 1, UINT16_MAX, 1 },
+        { COLUMN_SPLICE_MAX, 1, UINT16_MAX, 1 },
     };
     enum { SCALARS = sizeof(table) / sizeof(table[0]) };
     int64_t values[SCALARS] = { 0 };
@@ -186,6 +189,12 @@ static int scalars_read(struct rows *rows, struct jobspec *spec, struct error *e
     spec->retries = (uint8_t)values[7];
     spec->gpu_servers = (int32_t)values[8];
     spec->bandwidth = (uint32_t)values[9];
+    spec->tp = (uint16_t)values[10];
+    spec->pp = (uint16_t)values[11];
+    spec->splice_max = (uint16_t)values[12];
+    if (spec->gpus % ((int64_t)(spec->tp ? spec->tp : 1) * (spec->pp ? spec->pp : 1)) != 0)
+        return csv_expected(&rows->csv, rows_at(rows, spec->tp ? COLUMN_TP : COLUMN_PP), err,
+                            "groups that divide its %d GPUs", spec->gpus);
     if (spec->gpu_servers > 0 && spec->gpu_servers >= spec->gpus)
         return csv_expected(&rows->csv, rows_at(rows, COLUMN_GPU_SERVERS), err, "fewer than its %d GPUs", spec->gpus);
     return 0;

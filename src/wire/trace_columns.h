@@ -30,6 +30,9 @@
     X(UTILISATION, "utilisation", false)                                                                               \
     X(BATCH, "batch", false)                                                                                           \
     X(SKEW, "skew", false)                                                                                             \
+    X(TP, "tp", false)                                                                                                 \
+    X(PP, "pp", false)                                                                                                 \
+    X(SPLICE_MAX, "splice_max", false)                                                                                 \
     X(ESTIMATE, "estimate", false)                                                                                     \
     X(LIMIT, "limit", false)                                                                                           \
     X(SKU, "sku", false)                                                                                               \

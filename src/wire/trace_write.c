@@ -81,6 +81,12 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
         return spec->batch != 0;
     case COLUMN_SKEW:
         return spec->skew_permille != 0;
+    case COLUMN_TP:
+        return spec->tp != 0;
+    case COLUMN_PP:
+        return spec->pp != 0;
+    case COLUMN_SPLICE_MAX:
+        return spec->splice_max != 0;
     case COLUMN_ESTIMATE:
         return spec->estimate != 0;
     case COLUMN_LIMIT:
@@ -196,6 +202,9 @@ static int64_t number_of(const struct trace_job *job, enum trace_column column, 
         [COLUMN_UTILISATION] = { spec->utilisation, 1 },
         [COLUMN_BATCH] = { spec->batch, 1 },
         [COLUMN_SKEW] = { spec->skew_permille, 1000 },
+        [COLUMN_TP] = { spec->tp, 1 },
+        [COLUMN_PP] = { spec->pp, 1 },
+        [COLUMN_SPLICE_MAX] = { spec->splice_max, 1 },
         [COLUMN_ESTIMATE] = { spec->estimate, USEC_SEC },
         [COLUMN_LIMIT] = { spec->time_limit, USEC_SEC },
         [COLUMN_RETRIES] = { spec->retries, 1 },

@@ -83,7 +83,8 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
     buf_printf(rec->out, " %s", job_name(rec->story, d->id));
     if (d->reason != REASON_NONE && d->kind != DECISION_START)
         buf_printf(rec->out, " %s", reason_name(d->reason));
-    if (d->kind == DECISION_START || d->kind == DECISION_MIGRATE || d->kind == DECISION_PREPARE)
+    if (d->kind == DECISION_START || d->kind == DECISION_MIGRATE || d->kind == DECISION_PREPARE ||
+        d->kind == DECISION_SPLICE)
         put_gpus(rec->out, rec->story, core, gpus, d->gpu_count);
     if (d->until && d->until != USEC_NEVER)
         buf_printf(rec->out, " until=%llds", (long long)(d->until / USEC_SEC));

@@ -457,7 +457,7 @@ int main(int argc, char **argv)
     struct error err = { 0 };
     struct gen_config gen = { .jobs = 400, .seed = 7, .gpus = 32, .load = 2 * PPM_ONE };
     size_t count = 0, failed = 0;
-    char why[600];
+    char why[1100];
 
     (void)argc;
     while (policy_at(count))

@@ -152,6 +152,9 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_RESUME:
     case DECISION_PREPARE:
     case DECISION_YIELD:
+    case DECISION_SPLICE:
+    case DECISION_TIER:
+    case DECISION_SAVE:
     case DECISION_COUNT:
         break;
     }

@@ -152,7 +152,8 @@ static void settings_are_checked(void **state)
     assert_int_equal(world_config_set(&config, "restart", "1 week", &err), -EINVAL);
     assert_string_equal(err.text, "restart: ' week' is not a unit of time: expected us, ms, s, m, h, d or w");
     assert_int_equal(world_config_set(&config, "costs", "borg", &err), -EINVAL);
-    assert_string_equal(err.text, "costs: 'borg' is not one of none, lucid, muri, muri-sim, pollux, chronus, gandiva");
+    assert_string_equal(
+        err.text, "costs: 'borg' is not one of none, lucid, muri, muri-sim, pollux, chronus, gandiva, singularity");
     assert_int_equal(world_config_set(&config, "estimate-error", "much", &err), -EINVAL);
     assert_int_equal(world_config_set(&config, "estimate-error", "30%", &err), 0);
     assert_int_equal(config.estimate_error, 300000);

@@ -74,10 +74,10 @@ static void world_counts_in_nominal_time(void **state)
 {
     const char *path = put("w.csv", "model,sku,gpus,nodes,iterations_per_second\nnet,V100,1,1,2\nnet,V100,2,1,4\n"
                                     "net,V100,2,2,3\nnet,K80,1,1,0.5\nnet,K80,2,1,1\n");
-    struct world_shape fast = { 2, 1, 1, 0, 2, 2, { 2 }, 0, { { 0, 0 } }, 0 },
-                       spread = { 2, 2, 1, 0, 1, 1, { 1, 1 }, 0, { { 0, 0 } }, 0 };
-    struct world_shape slow = { 2, 1, 1, 1, 2, 2, { 2 }, 0, { { 0, 0 } }, 0 };
-    struct world_shape single = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0 };
+    struct world_shape fast = { 2, 1, 1, 0, 2, 2, { 2 }, 0, { { 0, 0 } }, 0, false, false, false, 0 },
+                       spread = { 2, 2, 1, 0, 1, 1, { 1, 1 }, 0, { { 0, 0 } }, 0, false, false, false, 0 };
+    struct world_shape slow = { 2, 1, 1, 1, 2, 2, { 2 }, 0, { { 0, 0 } }, 0, false, false, false, 0 };
+    struct world_shape single = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0, false, false, false, 0 };
     struct scene scene;
     struct world *world;
 
@@ -188,7 +188,7 @@ static void steps_with_servers(void **state)
 static void pairs_slow_each_other(void **state)
 {
     const char *path = put("wp.csv", "model_a,model_b,rate_a,rate_b\na,b,0.5,0.8\na,c,0,0\n");
-    struct world_shape shape = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0 };
+    struct world_shape shape = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0, false, false, false, 0 };
     struct world_neighbour both[] = { { 1, 1000 }, { 1, 1000 } }, c = { 2, 1000 }, same = { 0, 1000 };
     struct scene scene;
     struct world *world;
