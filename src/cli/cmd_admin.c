@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_admin.c - muster node, gpu drain, config, sched, cluster, vc set: the cluster, changed. */
+/* cmd_admin.c - muster node, gpu drain, sched, cluster: the cluster, changed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,8 @@
 #include "cli/fmt.h"
 #include "cli/listing.h"
 #include "cli/live.h"
-#include "io/file.h"
 #include "wire/duration.h"
 #include "wire/hostlist.h"
-#include "wire/yaml_doc.h"
-#include "wire/yaml_json.h"
 
 static void line(const char *label, const char *text)
 {
@@ -217,104 +214,6 @@ static void yaml_print(const struct command_args *args, json_t *json)
 {
     (void)args;
     show_yaml(json, 0);
-}
-
-int cmd_config_show(struct command_args *args)
-{
-    return live_get(args, "/config", yaml_print);
-}
-
-/* A YAML file as JSON, for the controller to judge. */
-static int yaml_load(const char *path, json_t **ret_json)
-{
-    CLEANUP_BYTES struct bytes bytes = { 0 };
-    struct error err = { 0 };
-    int r = file_read(path, YAML_BYTES_MAX, &bytes, &err);
-
-    if (r == 0)
-        r = yaml_to_json(file_label(path), &bytes, ret_json, &err);
-    return r < 0 ? cli_fail(r, &err) : 0;
-}
-
-/* What differs, key by key. */
-static void diff_show(const char *path, json_t *now, json_t *wanted)
-{
-    const char *key;
-    json_t *value;
-    char *before, *after, deeper[512];
-
-    if (json_is_object(wanted)) {
-        json_object_foreach(wanted, key, value)
-        {
-            (void)snprintf(deeper, sizeof(deeper), "%s%s%s", path, *path ? "." : "", key);
-            diff_show(deeper, json_object_get(now, key), value);
-        }
-        return;
-    }
-    before = now ? json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    after = json_dumps(wanted, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (!before || !after || strcmp(before, after) != 0)
-        (void)printf("%s: %s -> %s\n", path, before ? before : "(not set)", after ? after : "");
-    mem_free(before);
-    mem_free(after);
-}
-
-/* Virtual clusters are a list in what the controller says and a mapping in files. */
-static json_t *vcs_by_name(json_t *config)
-{
-    json_t *map = json_object(), *vc;
-    size_t i;
-
-    json_array_foreach(json_object_get(config, "vcs"), i, vc)(void) json_object_set(map, fmt_text(vc, "name"), vc);
-    return map;
-}
-
-int cmd_config_put(struct command_args *args)
-{
-    CLEANUP(client_free) struct client *client = NULL;
-    CLEANUP_ANSWER struct answer answer = { 0 }, now = { 0 };
-    bool apply = strcmp(args->command->name, "apply") == 0, diff = strcmp(args->command->name, "diff") == 0;
-    struct problem problem;
-    json_t *config = NULL, *vcs;
-    int r = yaml_load(args->words[0], &config);
-
-    if (r)
-        return r;
-    r = live_client(args, &client);
-    if (r == 0 && diff)
-        r = client_call(client, "GET", "/config", NULL, &now, &problem) ? problem_print(&problem) : 0;
-    if (r == 0 && client_call(client, "PUT", apply ? "/config" : "/config?validate=1", config, &answer, &problem))
-        r = problem_print(&problem);
-    if (r == 0 && diff) {
-        vcs = vcs_by_name(now.json);
-        (void)json_object_set_new(now.json, "vcs", vcs);
-        diff_show("", now.json, config);
-    } else if (r == 0 && !show_object(args, answer.json)) {
-        (void)printf("%s: %s\n", args->words[0], apply ? "applied" : "valid");
-    }
-    json_decref(config);
-    return r;
-}
-
-/* NAME key=value...: policy, borrow, guarantee.SKU. */
-int cmd_vc_set(struct command_args *args)
-{
-    CLEANUP(client_free) struct client *client = NULL;
-    CLEANUP_ANSWER struct answer answer = { 0 };
-    struct problem problem;
-    json_t *body;
-    int r;
-
-    if (args->word_count != 2 || strncmp(args->words[1], "policy=", 7) != 0)
-        return args_wrong(args, "expected NAME policy=POLICY; guarantees are changed with `muster config apply`");
-    body = json_pack("{s:s, s:s}", "policy", args->words[1] + 7, "vc", args->words[0]);
-    r = live_client(args, &client);
-    if (r == 0 && client_call(client, "PATCH", "/scheduler", body, &answer, &problem))
-        r = problem_print(&problem);
-    json_decref(body);
-    if (r == 0 && !show_object(args, answer.json))
-        (void)printf("Virtual cluster %s now schedules by %s\n", args->words[0], args->words[1] + 7);
-    return r;
 }
 
 static void sched_print(const struct command_args *args, json_t *json)

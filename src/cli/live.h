@@ -21,7 +21,9 @@ int cmd_set(struct command_args *args);
 int cmd_gpus(struct command_args *args);
 int cmd_nodes(struct command_args *args);
 int cmd_vc(struct command_args *args);
-int cmd_vc_set(struct command_args *args);
+int cmd_vc_put(struct command_args *args); /* create set rm: by the name of the command */
+int cmd_user_ls(struct command_args *args);
+int cmd_user_limits(struct command_args *args);
 int cmd_report(struct command_args *args);
 int cmd_whatif(struct command_args *args);
 int cmd_events(struct command_args *args);
@@ -41,6 +43,8 @@ int cmd_node_forget(struct command_args *args);
 int cmd_gpu_drain(struct command_args *args);
 int cmd_gpu_resume(struct command_args *args);
 int cmd_config_show(struct command_args *args);
+int cmd_config_discover(struct command_args *args);
+int cmd_config_reload(struct command_args *args);
 int cmd_config_put(struct command_args *args); /* validate diff apply: by the name of the command */
 int cmd_sched_diag(struct command_args *args);
 int cmd_sched_pause(struct command_args *args);

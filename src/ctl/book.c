@@ -90,7 +90,8 @@ int book_init(struct book *book, const struct ctl_config *config)
     book->finished = mem_zalloc(book->finished_capacity, sizeof(*book->finished));
     book->outcomes = mem_zalloc(BOOK_OUTCOMES, sizeof(*book->outcomes));
     book->keys = mem_zalloc(BOOK_KEYS, sizeof(*book->keys));
-    return book->live && book->finished && book->outcomes && book->keys ? 0 : -ENOMEM;
+    book->limits = json_object();
+    return book->live && book->finished && book->outcomes && book->keys && book->limits ? 0 : -ENOMEM;
 }
 
 void book_done(struct book *book)
@@ -109,6 +110,7 @@ void book_done(struct book *book)
     mem_free(book->keys);
     mem_free(book->nodes);
     mem_free(book->tokens);
+    json_decref(book->limits);
     names_done(&book->users);
     names_done(&book->node_names);
 }

@@ -45,7 +45,7 @@ static inline bool phase_over(enum phase_of_job phase)
 enum { BOOK_OUTCOMES = 65536, BOOK_KEYS = 4096, BOOK_AFTER_MAX = 64 };
 
 /* Why a job is not in the core yet. In the order people are told. */
-enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_PAUSED, GATE_COUNT };
+enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_PAUSED, GATE_USER, GATE_COUNT };
 
 struct book_task {
     uint32_t node;  /* book.nodes */
@@ -179,6 +179,7 @@ struct book {
     size_t outcome_count, outcome_next;
     struct book_key *keys; /* ring */
     size_t key_count, key_next;
+    json_t *limits; /* {user or "*": {"max_gpus","max_jobs"}} */
     int64_t next_id;
     bool paused;
     uint64_t submitted, ended[PHASE_JOB_COUNT];
@@ -187,6 +188,8 @@ struct book {
 const struct book_job *book_find(const struct book *book, int64_t id); /* live or lately finished; NULL */
 /* Elements of an array, ascending by index; returns how many there are, fills at most `max`. */
 size_t book_array(const struct book *book, int64_t array_id, const struct book_job **out, size_t max);
+/* What a user may have of "max_gpus" or "max_jobs"; -1 = no limit. */
+int64_t limits_get(const struct book *book, const char *user, const char *key);
 const struct book_node *book_node_find(const struct book *book, const char *name);
 static inline const struct book_attempt *book_attempt(const struct book_job *job)
 {

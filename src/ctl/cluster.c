@@ -119,6 +119,16 @@ static json_t *skus_json(const struct ctl *ctl, const struct sorted *nodes, size
     return skus;
 }
 
+/* Virtual clusters as a cluster file has them; that one is closed is our own affair. */
+static json_t *vcs_json(const json_t *vcs)
+{
+    json_t *out = json_deep_copy(vcs), *vc;
+    const char *name;
+
+    json_object_foreach(out, name, vc)(void) json_object_del(vc, "closed");
+    return out;
+}
+
 static json_t *describe(const struct ctl *ctl, const json_t *settings, const struct sorted *nodes, size_t count)
 {
     json_t *racks = json_array(), *rack = NULL, *out, *vcs = json_object_get(settings, "vcs");
@@ -139,7 +149,7 @@ static json_t *describe(const struct ctl *ctl, const json_t *settings, const str
     }
     out = json_pack("{s:o, s:o}", "skus", skus_json(ctl, nodes, count), "racks", racks);
     if (json_object_size(vcs) > 0)
-        (void)json_object_set(out, "vcs", vcs);
+        (void)json_object_set_new(out, "vcs", vcs_json(vcs));
     return out;
 }
 
@@ -264,7 +274,7 @@ uint32_t cluster_vc(const struct ctl *ctl, const char *name)
 }
 
 /* New numbers of the old core's GPUs; and of the nodes, into the book. */
-static uint32_t *map_gpus(struct ctl *ctl, const struct sorted *nodes, size_t count)
+static uint32_t *map_gpus(const struct ctl *ctl, const struct sorted *nodes, size_t count)
 {
     const struct topo *old = ctl->core ? &ctl_ledger(ctl)->topo : NULL;
     uint32_t *map = mem_zalloc(old ? old->gpu_count + 1 : 1, sizeof(*map)), first = 0;
@@ -284,7 +294,7 @@ static uint32_t *map_gpus(struct ctl *ctl, const struct sorted *nodes, size_t co
     return map;
 }
 
-static int build_core(struct ctl *ctl, const struct cluster_spec *cluster, const struct policy_setup *policies,
+static int build_core(const struct ctl *ctl, const struct cluster_spec *cluster, const struct policy_setup *policies,
                       const uint32_t *map, struct core **ret, struct error *err)
 {
     struct core_config config = { .limits = { .jobs = ctl->config.jobs_max }, .seed = 1, .policies = policies };
@@ -292,6 +302,26 @@ static int build_core(struct ctl *ctl, const struct cluster_spec *cluster, const
     if (ctl->core)
         return core_carry(ctl->core, cluster, &config, map, ret, err);
     return core_new(cluster, &config, ret, err);
+}
+
+int cluster_carry(const struct ctl *ctl, const json_t *settings, struct cluster_spec *ret_cluster,
+                  struct policy_setup **ret_policies, struct core **ret_core, struct error *err)
+{
+    size_t count;
+    struct sorted *nodes = sort_nodes(ctl, &count);
+    uint32_t *map = NULL;
+    int r = nodes ? 0 : error_set(err, -ENOMEM, "no memory for the cluster");
+
+    if (r == 0)
+        r = read_cluster(ctl, settings, nodes, count, ret_cluster, err);
+    if (r == 0)
+        r = compose(ctl, settings, ret_cluster, ret_policies, err);
+    if (r == 0)
+        r = (map = map_gpus(ctl, nodes, count)) ? build_core(ctl, ret_cluster, *ret_policies, map, ret_core, err)
+                                                : error_set(err, -ENOMEM, "no memory for the cluster");
+    mem_free(map);
+    mem_free(nodes);
+    return r;
 }
 
 int cluster_rebuild(struct ctl *ctl, struct error *err)

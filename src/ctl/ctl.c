@@ -229,6 +229,10 @@ int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_res
         return node_check(ctl, entry, ret);
     case ENTRY_CONFIG:
         return ret->code = cluster_try(ctl, entry->body, &ret->text);
+    case ENTRY_VC:
+        return vc_check(ctl, entry->body, ret);
+    case ENTRY_LIMITS:
+        return limits_check(entry->body, ret);
     case ENTRY_TOKEN:
         return check_token(entry->body, ret);
     case ENTRY_UNTOKEN:
@@ -268,6 +272,12 @@ static void apply_entry(struct ctl *ctl, const struct entry *entry, struct entry
         break;
     case ENTRY_CONFIG:
         apply_config(ctl, entry->body, ret);
+        break;
+    case ENTRY_VC:
+        vc_apply(ctl, entry->body, ret);
+        break;
+    case ENTRY_LIMITS:
+        limits_apply(ctl, entry->body, ret);
         break;
     case ENTRY_TOKEN:
         apply_token(ctl, entry->body, ret);

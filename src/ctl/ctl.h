@@ -31,7 +31,9 @@
     X(UNDRAIN, "undrain") /* {"node","by","gpu"} */                                                                    \
     X(FORGET, "forget")   /* {"node"}: out of the cluster */                                                           \
     X(CONFIG, "config")   /* {"vcs":{...},"policy":...}: virtual clusters and policies, as in the file */              \
-    X(TOKEN, "token")     /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */        \
+    X(VC, "vc")         /* {"name","set":{key:value or null},"create":bool,"close":bool,"by"}: one virtual cluster */  \
+    X(LIMITS, "limits") /* {"user" or "*","max_gpus","max_jobs"}: null = no limit */                                   \
+    X(TOKEN, "token")   /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */          \
     X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
     X(SOLVED, "solved")   /* {"vc","ticket","words":[...]}: what a computation gave */                                 \
     X(PAUSE, "pause")     /* {"paused":bool,"by"}: no starts while paused */
@@ -124,6 +126,11 @@ const struct policy_setup *ctl_policies(const struct ctl *ctl);
 /* The cluster as a cluster file would describe it: nodes that have joined, virtual clusters as configured. The
  * caller's; NULL without memory. */
 json_t *ctl_describe(const struct ctl *ctl);
+/* The settings as a VC entry would leave them; the caller's. NULL: refused. */
+json_t *ctl_settings_with(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+/* Which jobs settings would stop, and start, at once: lists of {"job","user","vc","gpus","how"}, the caller's. Nothing
+ * changes. */
+int ctl_preview(const struct ctl *ctl, json_t *settings, json_t **ret_preempts, json_t **ret_starts, struct error *err);
 /* What is not in the log: connections, beats, what GPUs measure. */
 struct book *ctl_book_mut(struct ctl *ctl);
 /* Records of jobs that ended since the last call, for the store. The caller owns the array. */

@@ -290,23 +290,23 @@ static void on_stop(void *arg)
 }
 
 /* SIGHUP: virtual clusters, admins, log level and certificates anew. What needs a restart is said. */
-static void on_reload(void *arg)
+static int reload(void *arg, struct error *ret_err)
 {
     struct daemon *daemon = arg;
     struct tls_context *tls = NULL;
     struct conf fresh;
-    struct error err;
-    int r;
+    struct error err = { 0 };
+    int r, result;
 
-    if (!daemon->options->config)
-        return;
     notify_send("RELOADING=1");
     conf_init(&fresh);
     r = conf_read(daemon->options->config, &fresh, &err);
     if (r == 0 && fresh.tls_cert && daemon->server.tls)
         r = tls_server_new(&(struct tls_files){ fresh.tls_cert, fresh.tls_key, fresh.tls_ca }, &tls, &err);
+    result = r;
     if (r < 0) {
         log_err("not reloaded", "error", err.text);
+        *ret_err = err;
     } else {
         json_t *vcs = daemon->conf.vcs;
 
@@ -321,6 +321,8 @@ static void on_reload(void *arg)
         r = (int)daemon->conf.admin_count;
         daemon->conf.admin_count = fresh.admin_count;
         fresh.admin_count = (size_t)r;
+        daemon->conf.metrics_jobs = fresh.metrics_jobs;
+        daemon->conf.metrics_users = fresh.metrics_users;
         if (fresh.log)
             log_level_set((enum log_level)log_level_find(fresh.log));
         /* The old context stays for the connections that use it. */
@@ -332,6 +334,16 @@ static void on_reload(void *arg)
     }
     conf_done(&fresh);
     notify_send("READY=1");
+    return result;
+}
+
+static void on_reload(void *arg)
+{
+    struct daemon *daemon = arg;
+    struct error err = { 0 };
+
+    if (daemon->options->config)
+        (void)reload(daemon, &err); /* it has said what was wrong */
 }
 
 static void greet(const struct daemon *daemon)
@@ -370,6 +382,10 @@ static int daemon_start(struct daemon *daemon, struct error *err)
     (void)loop_signal(server->loop, SIGTERM, on_stop, daemon);
     (void)loop_signal(server->loop, SIGINT, on_stop, daemon);
     (void)loop_signal(server->loop, SIGHUP, on_reload, daemon);
+    if (daemon->options->config) {
+        server->reload = reload;
+        server->reload_arg = daemon;
+    }
     vcs_offer(daemon);
     if (daemon->options->fake)
         r = fake_start(server, daemon->options->fake, daemon->url, &daemon->fake, err);

@@ -32,6 +32,12 @@ static enum gate gate_of(const struct ctl *ctl, const struct book_job *job)
         return GATE_ARRAY;
     if (ctl->book.paused)
         return GATE_PAUSED;
+    if (json_object_size(ctl->book.limits) > 0) {
+        int64_t most = limits_get(&ctl->book, names_get(&ctl->book.users, job->user), "max_gpus");
+
+        if (most >= 0 && limits_held(ctl, job->user) + (int64_t)job->wants.gpus * job->wants.share > most * MGPU_ONE)
+            return GATE_USER;
+    }
     return GATE_NONE;
 }
 
@@ -112,7 +118,8 @@ void gate_ended(struct ctl *ctl, struct book_job *ended)
         from = job->id;
         if (job->in_core || job->gate == GATE_NONE)
             continue;
-        if ((job->spec->after_count && settle_after(ctl, job, ended)) ||
+        if ((job->gate == GATE_USER && job->user == ended->user) ||
+            (job->spec->after_count && settle_after(ctl, job, ended)) ||
             (turns && job->gate == GATE_ARRAY && job->array_id == ended->array_id &&
              job->source->inside < s->array_parallel))
             gate_look(ctl, job);

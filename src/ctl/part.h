@@ -54,12 +54,23 @@ int cluster_rebuild(struct ctl *ctl, struct error *err);
 int cluster_restore(struct ctl *ctl, const void *data, size_t size, struct error *err);
 /* What the settings would mean; nothing changes. */
 int cluster_try(const struct ctl *ctl, json_t *settings, struct error *err);
+/* The core as it would be under other settings; all three are the caller's, also after a failure. There is one now. */
+int cluster_carry(const struct ctl *ctl, const json_t *settings, struct cluster_spec *ret_cluster,
+                  struct policy_setup **ret_policies, struct core **ret_core, struct error *err);
 uint32_t cluster_vc(const struct ctl *ctl, const char *name); /* UINT32_MAX */
 void node_tell(struct ctl *ctl, struct book_node *node);      /* its health, to the core */
 
 /* submit.c */
 int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
 void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+
+/* settings.c */
+int vc_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void vc_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+bool settings_closed(const json_t *settings, const char *vc);
+int limits_check(const json_t *body, struct entry_result *ret);
+void limits_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+int64_t limits_held(const struct ctl *ctl, uint32_t user);
 
 /* gate.c */
 void gate_look(struct ctl *ctl, struct book_job *job);  /* lets it into the core if nothing keeps it out */

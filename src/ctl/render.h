@@ -109,6 +109,8 @@ int64_t vc_lent(const struct scene *scene, uint32_t vc, uint32_t sku);
 void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole);
 void render_gpu(const struct scene *scene, struct json_write *json, const struct book_node *node, uint32_t index);
 void render_gpu_summary(const struct scene *scene, struct json_write *json);
+/* Whether it takes jobs: one that was removed is not shown. */
+bool vc_open(const struct scene *scene, uint32_t vc);
 void render_vc(const struct scene *scene, struct json_write *json, uint32_t vc, const char *kind);
 
 /* Policy of virtual clusters that name none. */

@@ -121,13 +121,15 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
                    size_t size)
 {
     static const char *const codes[GATE_COUNT] = { "",           "Held",       "BeginTime",
-                                                   "Dependency", "ArrayLimit", "SchedulerPaused" };
+                                                   "Dependency", "ArrayLimit", "SchedulerPaused",
+                                                   "UserLimit" };
     static const char *const words[GATE_COUNT] = { "",
                                                    "held by a person",
                                                    "waits for the time it asked for",
                                                    "waits for other jobs to end",
                                                    "its array runs as many as it may",
-                                                   "an administrator has paused the scheduler" };
+                                                   "an administrator has paused the scheduler",
+                                                   "its user has as many GPUs as one may have" };
 
     text[0] = '\0';
     if (job->phase != PHASE_JOB_PENDING && job->phase != PHASE_JOB_SUSPENDED)

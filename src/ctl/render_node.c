@@ -330,6 +330,13 @@ void vc_sum(const struct scene *scene, uint32_t number, struct vc_sum *ret)
     ret->limit = vc->borrow_max < 0 ? -1 : ret->guaranteed + vc->borrow_max;
 }
 
+bool vc_open(const struct scene *scene, uint32_t vc)
+{
+    const json_t *vcs = json_object_get(ctl_settings(drive_ctl(scene->server->drive)), "vcs");
+
+    return !json_is_true(json_object_get(json_object_get(vcs, vc_name(scene, vc)), "closed"));
+}
+
 /* What it has of others and others have of it, by type. */
 static void put_moved(const struct scene *scene, struct json_write *json, uint32_t number)
 {

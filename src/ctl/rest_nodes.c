@@ -191,7 +191,8 @@ void rest_vcs_list(struct request *request)
     scene_fill(&scene, request);
     list_begin(&json, &out, "VcList");
     for (uint32_t i = 0; scene.core && i < core_vc_count(scene.core); i++)
-        render_vc(&scene, &json, i, NULL);
+        if (vc_open(&scene, i))
+            render_vc(&scene, &json, i, NULL);
     list_end(&json, NULL);
     reply_buf(request, 200, &out);
 }

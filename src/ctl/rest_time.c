@@ -318,6 +318,14 @@ void rest_history(struct request *request)
         looking_start(looking);
 }
 
+static void limit_put(struct json_write *json, const char *key, int64_t value)
+{
+    if (value < 0)
+        json_write_null(json, key);
+    else
+        json_write_i64(json, key, value);
+}
+
 void rest_users(struct request *request)
 {
     struct buf out = BUF_INIT((size_t)64 << 20);
@@ -352,6 +360,8 @@ void rest_users(struct request *request)
         json_write_i64(&json, "gpus", use[i].gpus);
         json_write_i64(&json, "running_jobs", use[i].running);
         json_write_i64(&json, "pending_jobs", use[i].pending);
+        limit_put(&json, "max_gpus", limits_get(scene.book, user_name(&scene, i), "max_gpus"));
+        limit_put(&json, "max_jobs", limits_get(scene.book, user_name(&scene, i), "max_jobs"));
         json_write_close(&json);
     }
     list_end(&json, NULL);

@@ -298,7 +298,8 @@ void rest_overview(struct request *request)
     json_write_close(&json);
     json_write_array(&json, "vcs");
     for (uint32_t v = 0; scene.core && v < core_vc_count(scene.core); v++)
-        render_vc(&scene, &json, v, NULL);
+        if (vc_open(&scene, v))
+            render_vc(&scene, &json, v, NULL);
     json_write_close(&json);
     states_put(&scene, &json);
     waiting_summary(&scene, &json);

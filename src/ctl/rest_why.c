@@ -23,8 +23,8 @@ static int tier_of(const struct book_job *job, const char *code)
     static const char *const third[] = { "VcLimit", "UserLimit", "AccountBudget", "BorrowLimit", "LicenseLimit" };
     static const char *const fifth[] = { "Preempting", "Defragmenting", "Scheduling", "Acquiring", "Profiling" };
 
-    if (job->gate != GATE_NONE || strcmp(code, "Backoff") == 0 || strcmp(code, "Held") == 0 ||
-        strcmp(code, "SchedulerPaused") == 0)
+    if ((job->gate != GATE_NONE && job->gate != GATE_USER) || strcmp(code, "Backoff") == 0 ||
+        strcmp(code, "Held") == 0 || strcmp(code, "SchedulerPaused") == 0)
         return 2;
     for (size_t i = 0; i < 5; i++) {
         if (strcmp(code, third[i]) == 0)

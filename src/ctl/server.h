@@ -36,6 +36,8 @@ struct server {
     struct waits *waits; /* requests that wait for a job */
     struct whatifs *whatifs; /* comparisons of policies on the cluster's own history */
     struct loop_timer *wake;
+    int (*reload)(void *arg, struct error *err); /* the configuration anew; NULL: there is no file */
+    void *reload_arg;
     usec_t started;
     bool dev, stopping;
     uid_t uid; /* musterd's own */

@@ -94,6 +94,11 @@ static int bind_spec(const struct ctl *ctl, const struct submission *s, struct j
         (void)snprintf(ret->hint, sizeof(ret->hint), "'muster vc' lists them");
         return refuse(ret, -ERANGE, "NoSuchVc");
     }
+    if (settings_closed(ctl->settings, vc_name(ctl, s))) {
+        (void)error_set(&ret->text, -ERANGE, "virtual cluster '%s' is closed", vc_name(ctl, s));
+        (void)snprintf(ret->hint, sizeof(ret->hint), "'muster vc' lists those that take jobs");
+        return refuse(ret, -ERANGE, "NoSuchVc");
+    }
     r = submission_bind(s, &ctl->cluster, wants, &why, &ret->text);
     if (r < 0) {
         (void)snprintf(ret->hint, sizeof(ret->hint), "%s", why.hint);
@@ -102,6 +107,31 @@ static int bind_spec(const struct ctl *ctl, const struct submission *s, struct j
     wants->vc = *ret_vc;
     /* Whether a failure is worth another attempt is decided here (attempt.c); the core does as it is told. */
     wants->retries = UINT8_MAX;
+    return 0;
+}
+
+/* What one user may have in the queue, and whether the job could ever start. */
+static int check_user(const struct ctl *ctl, const char *user, const struct submission *s, const struct jobspec *wants,
+                      struct entry_result *ret)
+{
+    int64_t jobs = limits_get(&ctl->book, user, "max_jobs"), gpus = limits_get(&ctl->book, user, "max_gpus");
+    uint32_t who = names_find(&ctl->book.users, user, strlen(user));
+    int64_t count = (int64_t)(s->array_count ? s->array_count : 1);
+
+    if (jobs < 0 && gpus < 0)
+        return 0;
+    if (gpus >= 0 && (int64_t)wants->gpus * wants->share > gpus * MGPU_ONE) {
+        (void)error_set(&ret->text, -ERANGE, "%d GPUs are more than user %s may have: %lld", wants->gpus, user,
+                        (long long)gpus);
+        return refuse(ret, -ERANGE, "UserLimit");
+    }
+    for (size_t i = 0; jobs >= 0 && i < ctl->book.live_count; i++)
+        count += ctl->book.live[i]->user == who;
+    if (jobs >= 0 && count > jobs) {
+        (void)error_set(&ret->text, -ERANGE, "user %s may have %lld jobs that wait or run; these would be %lld", user,
+                        (long long)jobs, (long long)count);
+        return refuse(ret, -ERANGE, "UserLimit");
+    }
     return 0;
 }
 
@@ -125,6 +155,8 @@ int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result 
     if (!spec)
         return refuse(ret, -EINVAL, "InvalidSpec");
     r = bind_spec(ctl, &spec->s, &wants, &vc, ret);
+    if (r == 0)
+        r = check_user(ctl, user, &spec->s, &wants, ret);
     if (r == 0)
         r = check_after(ctl, &spec->s, ret);
     if (r == 0 && ctl->book.live_count + (spec->s.array_count ? spec->s.array_count : 1) > ctl->book.live_capacity) {

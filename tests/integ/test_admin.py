@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What administrators change while jobs run: virtual clusters made, changed, closed; what a change would preempt, told
+before and done after; limits of users; the configuration read again; all of it there after a restart."""
+import os
+import tempfile
+
+from cluster import Musterd, done, ok
+
+CONFIG = """
+cluster: admin
+listen: [127.0.0.1:0]
+state: %s
+auth: {anonymous: read}
+policy: srtf
+vcs:
+  prod: {quota: {H100: 16}}
+  lab: {quota: {}, borrow: 8}
+"""
+
+
+def vcs(m):
+    a = m.post("/vcs", {"name": "nlp"})
+    ok(a.status == 400 and "quota" in str(a.json["hints"]), "the first beside default says what it takes", a)
+    a = m.post("/vcs?diff=1", {"name": "nlp", "quota": {"H100": 8}})
+    ok(a.status == 200 and a.json["after"]["vcs"]["default"]["quota"]["H100"] == 8 and a.json["preempts"] == [],
+       "what it would do", a)
+    ok(len(m.get("/vcs").json["items"]) == 1, "and nothing was done")
+    a = m.post("/vcs", {"name": "nlp", "quota": {"H100": 8}})
+    ok(a.status == 200 and a.json["guarantee"]["H100"] == 8, "made", a)
+    ok(m.get("/vcs/default").json["guarantee"]["H100"] == 8, "the rest stays with default")
+    ok(m.post("/vcs", {"name": "nlp", "quota": {"H100": 1}}).status == 409, "not twice")
+    ok(m.post("/vcs", {"name": "a b", "quota": {}}).status == 400, "names have no blanks")
+    ok(m.post("/vcs", {"name": "x", "colour": 1}).status == 400, "unknown keys are refused")
+    a = m.ask("PUT", "/vcs/nlp", {"borrow": 4, "max_user_gpus": 6, "policy": "las"})
+    ok(a.status == 200 and a.json["borrow_max"] == 4 and a.json["user_max"] == 6 and a.json["policy"] == "las",
+       "borrowing, users' share and policy changed", a)
+    ok(m.ask("PUT", "/vcs/nlp", {"borrow": None}).json["borrow_max"] is None, "null takes a key away")
+    a = m.ask("PUT", "/vcs/nlp", {"quota": {"H100": 99}})
+    ok(a.status == 400 and "99" in a.json["detail"] or "107" in a.json["detail"], "more than there is is refused", a)
+    ok(m.ask("PUT", "/vcs/none", {"borrow": 1}).status == 404, "one there is not")
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:2", "vc": "nlp"}).json["id"]
+    ok(m.ask("DELETE", "/vcs/nlp").status == 409, "not closed while it has jobs")
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    m.wait_state(job, "CANCELLED")
+    ok(m.ask("DELETE", "/vcs/nlp").status == 204, "closed when it has none")
+    ok([v["name"] for v in m.get("/vcs").json["items"]] == ["default"], "and not shown any more")
+    a = m.post("/jobs", {"run": "true", "gpus": 1, "vc": "nlp"})
+    ok(a.status == 422 and a.json["code"] == "NoSuchVc", "it takes no jobs", a)
+    ok(m.post("/vcs", {"name": "nlp", "quota": {"H100": 4}}).status == 200, "it can be opened again")
+
+
+def limits(m):
+    me = m.get("/whoami").json["user"]
+    path = "/users/%s/limits" % me
+    ok(m.get(path).json["max_gpus"] is None, "no limits unless told")
+    ok(m.ask("PUT", path, {"max_gpus": 4, "max_jobs": 3}).json["max_jobs"] == 3, "limits of a user")
+    ok(m.ask("PUT", path, {"max_gpus": -1}).status == 400, "not below zero")
+    a = m.post("/jobs", {"run": "true", "gpus": "H100:5"})
+    ok(a.status == 422 and a.json["code"] == "UserLimit", "a job that could never start is refused", a)
+    jobs = [m.post("/jobs", {"run": "sleep 60", "gpus": "H100:3"}).json["id"] for _ in range(2)]
+    ok(m.wait_state(jobs[0], "RUNNING"), "the first runs")
+    why = m.get("/jobs/%d/why" % jobs[1]).json
+    ok(why["code"] == "UserLimit" and why["tier"] == 3, "the second waits, and is told why", why)
+    a = m.post("/jobs", {"run": "true", "gpus": 1, "array": "0-3"})
+    ok(a.status == 422 and a.json["code"] == "UserLimit", "too many jobs are refused", a)
+    m.ask("DELETE", "/jobs/%d?now=1" % jobs[0])
+    ok(m.wait_state(jobs[1], "RUNNING"), "it starts when the first has ended")
+    third = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:3"}).json["id"]
+    ok(m.get("/jobs/%d" % third).json["reason"]["code"] == "UserLimit", "a third waits")
+    m.ask("PUT", path, {"max_gpus": None})
+    ok(m.wait_state(third, "RUNNING"), "and starts when the limit is taken away")
+    ok(m.ask("PUT", "/users/*/limits", {"max_jobs": 50}).status == 200 and
+       m.get("/users/somebody/limits").json["max_jobs"] == 50, "limits of everybody else")
+    for job in jobs[1:] + [third]:
+        m.ask("DELETE", "/jobs/%d?now=1" % job)
+
+
+def preview(m):
+    """A change that takes GPUs from running jobs says which, and then stops just those."""
+    full = [m.post("/jobs", {"run": "sleep 90", "gpus": "H100:8", "time": "%dm" % t, "vc": "prod"}).json["id"]
+            for t in (30, 60)]
+    ok(all(m.wait_state(j, "RUNNING") for j in full), "prod has everything")
+    lab = m.post("/jobs", {"run": "sleep 90", "gpus": "H100:8", "time": "5m", "vc": "lab"}).json["id"]
+    ok(m.state(lab) == "PENDING", "lab has nothing",
+       m.get("/jobs/%d" % lab))
+    wanted = {"policy": "srtf", "vcs": {"prod": {"quota": {"H100": 8}}, "lab": {"quota": {"H100": 8}, "borrow": 8}}}
+    a = m.ask("PUT", "/config?diff=1", wanted)
+    ok(a.status == 200 and len(a.json["preempts"]) == 1 and a.json["preempts"][0]["job"] in full and
+       [s["job"] for s in a.json["starts"]] == [lab], "whom it would preempt, and who would start", a)
+    ok(all(m.state(j) == "RUNNING" for j in full), "nobody was")
+    victim = a.json["preempts"][0]["job"]
+    ok(m.ask("PUT", "/config", wanted).status == 200, "applied")
+    ok(m.wait_state(lab, "RUNNING"), "lab runs")
+    ok(m.state(victim) == "PENDING" and m.get("/jobs/%d/why" % victim).json["receipt"]["by"] == lab,
+       "the one that was named was preempted, for the one that runs", m.get("/jobs/%d/why" % victim))
+    ok(m.ask("PUT", "/config?diff=1", {"vcs": {"prod": {"quota": {"H100": 99}}}}).status == 400, "a wrong one is refused")
+
+
+def reload(m, path):
+    with open(path) as f:
+        text = f.read()
+    with open(path, "w") as f:
+        f.write(text.replace("lab: {quota: {}", "lab: {quota: {H100: 3}").replace("16", "13"))
+    ok(m.post("/config/reload").status == 200, "the file is read again")
+    ok(m.until(lambda: m.get("/vcs/lab").json["guarantee"]["H100"] == 3), "and in force", m.get("/vcs/lab"))
+    with open(path, "w") as f:
+        f.write(text + "colour: red\n")
+    a = m.post("/config/reload")
+    ok(a.status == 400 and "colour" in a.json["detail"], "what is wrong in it is told, with the line", a)
+    found = m.get("/config/discover").json["file"]
+    ok([n["name"] for n in found["racks"][0]["nodes"]] == ["gpu01", "gpu02"] and "prod" in found["vcs"],
+       "what agents report, as a cluster file", found)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        with Musterd("2x8:H100", state=os.path.join(folder, "s")) as m:
+            m.wait_nodes(2)
+            vcs(m)
+            limits(m)
+            m.stop()
+            m.start()
+            m.wait_nodes(2)
+            ok(m.get("/users/x/limits").json["max_jobs"] == 50 and m.get("/vcs/nlp").json["guarantee"]["H100"] == 4,
+               "all of it is there after a restart")
+        path = os.path.join(folder, "muster.yaml")
+        with open(path, "w") as f:
+            f.write(CONFIG % os.path.join(folder, "t"))
+        with Musterd("2x8:H100", args=["--config", path]) as m:
+            m.wait_nodes(2)
+            preview(m)
+            reload(m, path)
+    done()
+
+
+main()
