@@ -141,7 +141,7 @@ static void on_log(void *arg, json_t *answer, bool last)
 
         log->sizing = false;
         log->offset = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
-        log->limit = TAIL_BYTES;
+        log->limit = log->follow ? LOG_LIMIT : TAIL_BYTES;
         if (log_ask(log) < 0)
             log_refuse(log, NULL);
         return;
