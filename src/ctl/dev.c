@@ -14,7 +14,7 @@ enum { FAKE_NODES_MAX = 2000, FAKE_GPUS_MAX = 64 };
 
 struct fake_group {
     long nodes, gpus;
-    char sku[64];
+    char sku[64], rack[64]; /* rack: empty = none */
 };
 
 struct fake_nodes {
@@ -25,7 +25,7 @@ struct fake_nodes {
     int width;   /* digits of a number */
 };
 
-/* One "4x8:H100"; *at moves behind it. */
+/* One "4x8:H100" or, in a rack, "4x8:H100@r1"; *at moves behind it. */
 static int group_read(const char **at, struct fake_group *ret, struct error *err)
 {
     const char *text = *at;
@@ -33,9 +33,15 @@ static int group_read(const char **at, struct fake_group *ret, struct error *err
     int used = 0;
 
     *ret = (struct fake_group){ 0 };
-    if (length >= 100 || sscanf(text, "%4ldx%3ld:%63[A-Za-z0-9_-]%n", &ret->nodes, &ret->gpus, ret->sku, &used) != 3 ||
-        (size_t)used != length)
-        return error_set(err, -EINVAL, "--fake: expected NODESxGPUS:TYPE like 4x8:H100, got '%.60s'", text);
+    if (length < 100 && sscanf(text, "%4ldx%3ld:%63[A-Za-z0-9_-]%n", &ret->nodes, &ret->gpus, ret->sku, &used) == 3 &&
+        text[used] == '@') {
+        int more = 0;
+
+        (void)sscanf(text + used + 1, "%63[A-Za-z0-9_-]%n", ret->rack, &more);
+        used = more ? used + 1 + more : 0;
+    }
+    if (used == 0 || (size_t)used != length)
+        return error_set(err, -EINVAL, "--fake: expected NODESxGPUS:TYPE[@RACK] like 4x8:H100, got '%.60s'", text);
     if (ret->nodes < 1 || ret->nodes > FAKE_NODES_MAX || ret->gpus < 1 || ret->gpus > FAKE_GPUS_MAX)
         return error_set(err, -EINVAL, "--fake: from 1 to %d nodes with 1 to %d GPUs", FAKE_NODES_MAX, FAKE_GPUS_MAX);
     *at = text + length + (text[length] == ',');
@@ -59,8 +65,10 @@ int fake_check(const char *text, struct error *err)
 
 static int group_start(struct fake_nodes *nodes, const struct fake_group *group, struct error *err)
 {
-    char name[64], state[4096], fake[96];
+    char name[64], state[4096], fake[96], labels[80];
     int r = 0;
+
+    (void)snprintf(labels, sizeof(labels), "rack=%s", group->rack);
 
     for (long i = 0; r == 0 && i < group->nodes; i++) {
         struct agent_config config = { .url = nodes->url,
@@ -68,6 +76,7 @@ static int group_start(struct fake_nodes *nodes, const struct fake_group *group,
                                        .state = state,
                                        .fake = fake,
                                        .address = "127.0.0.1",
+                                       .labels = group->rack[0] ? labels : NULL,
                                        .cgroup = NULL,
                                        .allow_root = true,
                                        .private_tmp = 0 };

@@ -15,7 +15,7 @@ enum { KEY_DEV = 0x100, KEY_FAKE, KEY_STATE, KEY_LOG, KEY_CHECK, KEY_DIR, KEY_HO
 static const struct argp_option run_options[] = {
     { "config", 'c', "FILE", 0, "read FILE (muster.yaml(5)) and conf.d beside it", 0 },
     { "dev", KEY_DEV, NULL, 0, "a cluster on this machine alone: loopback, no TLS, everybody here is you", 0 },
-    { "fake", KEY_FAKE, "NxG:TYPE", 0, "with --dev: emulate N nodes with G GPUs each, like 4x8:H100", 0 },
+    { "fake", KEY_FAKE, "NxG:TYPE[@RACK]", 0, "with --dev: emulate N nodes with G GPUs each, like 4x8:H100", 0 },
     { "listen", 'l', "ADDR:PORT", 0, "where to listen, in place of what the file says", 0 },
     { "state", KEY_STATE, "DIR", 0, "where the state is kept; with --dev a folder that goes with musterd", 0 },
     { "log", KEY_LOG, "LEVEL", 0, "err, warn, info or debug", 0 },
