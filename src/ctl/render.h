@@ -73,6 +73,8 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
 
 /* key NULL: an item of a list. With kind: {"apiVersion","kind",...}. */
 void render_job(const struct scene *scene, struct json_write *json, const struct book_job *job, const char *kind);
+/* An item of a list that is left open: the caller adds keys and closes it. */
+void render_job_begin(const struct scene *scene, struct json_write *json, const struct book_job *job);
 void render_attempt(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt, bool tasks);
 void render_tasks(const struct scene *scene, struct json_write *json, const char *key,
                   const struct book_attempt *attempt);

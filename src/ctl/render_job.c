@@ -429,6 +429,22 @@ static void put_rest(const struct scene *scene, struct json_write *json, const s
     }
 }
 
+static void put_fields(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    for (int field = 0; field < JOB_FIELD_COUNT; field++)
+        if (scene->fields & FIELD_BIT(field)) {
+            put_request(scene, json, job, field);
+            put_life(scene, json, job, field);
+            put_rest(scene, json, job, field);
+        }
+}
+
+void render_job_begin(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    json_write_object(json, NULL);
+    put_fields(scene, json, job);
+}
+
 void render_job(const struct scene *scene, struct json_write *json, const struct book_job *job, const char *kind)
 {
     json_write_object(json, NULL);
@@ -436,12 +452,7 @@ void render_job(const struct scene *scene, struct json_write *json, const struct
         json_write_text(json, "apiVersion", "v1");
         json_write_text(json, "kind", kind);
     }
-    for (int field = 0; field < JOB_FIELD_COUNT; field++)
-        if (scene->fields & FIELD_BIT(field)) {
-            put_request(scene, json, job, field);
-            put_life(scene, json, job, field);
-            put_rest(scene, json, job, field);
-        }
+    put_fields(scene, json, job);
     json_write_close(json);
 }
 

@@ -71,6 +71,7 @@ void rest_usage(struct request *request);
 void rest_overview(struct request *request);
 void rest_alerts(struct request *request);
 void rest_cells(struct request *request);
+void rest_topology(struct request *request);
 void rest_queue(struct request *request);
 void rest_schedule(struct request *request);
 void rest_history(struct request *request);

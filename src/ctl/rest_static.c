@@ -27,7 +27,7 @@ bool rest_static(struct request *request)
         return false;
     asset = asset_find(path);
     /* Views of the dashboard have addresses of their own, and are the same page. */
-    if (!asset && strncmp(path, "/api", 4) != 0 && strncmp(path, "/agent", 6) != 0 && !strchr(path, '.') &&
+    if (!asset && strncmp(path, "/api", 4) != 0 && strncmp(path, "/agent", 6) != 0 &&
         http_list_has(http_header(m, "accept"), "text/html"))
         asset = asset_find("/index.html");
     if (!asset && strcmp(path, "/") == 0)

@@ -54,6 +54,7 @@ const struct route routes[] = {
     { "GET", "/overview", rest_overview, ACCESS_READ, false },
     { "GET", "/alerts", rest_alerts, ACCESS_READ, false },
     { "GET", "/cells", rest_cells, ACCESS_READ, false },
+    { "GET", "/topology", rest_topology, ACCESS_READ, false },
     { "GET", "/queue", rest_queue, ACCESS_READ, false },
     { "GET", "/schedule", rest_schedule, ACCESS_READ, false },
     { "GET", "/history", rest_history, ACCESS_READ, false },
