@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 
+#include "core/guest.h"
 #include "core/state.h"
 #include "model/splice.h"
 
@@ -231,8 +232,8 @@ static void audit_vc(const struct core *core, const struct vc *vc)
 
 void core_audit(const struct core *core)
 {
-    uint32_t waiting = 0, running = 0, shares = 0;
-    int64_t held = 0;
+    uint32_t waiting = 0, running = 0, shares = 0, lone = 0;
+    int64_t held = 0, guests = 0;
 
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
@@ -241,6 +242,7 @@ void core_audit(const struct core *core)
         waiting += job_waits(job->state);
         running += job_holds(job->state);
         held += job_holds(job->state) ? job_amount(job) : 0;
+        guests += job_holds(job->state) && guest_is(core, job) ? job_amount(job) : 0;
         shares += (uint32_t)job->gpus;
         for (uint32_t s = job->sheds ? job->shares : SHARE_NONE; s != SHARE_NONE;
              s = core->ledger.shares[s].next_of_job)
@@ -249,9 +251,13 @@ void core_audit(const struct core *core)
     assert(waiting == core->waiting);
     assert(running == core->running);
     assert(held == core->mgpu_held);
+    assert(guests == core->mgpu_guests);
     assert(shares == core->ledger.share_count);
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
         audit_gpu(core, g);
+    for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
+        lone += core->ledger.gpus[g].used == 0 && core->ledger.gpus[g].guests > 0;
+    assert(lone == core->ledger.lone);
     audit_topo(core);
     for (uint32_t v = 0; v < core->vc_count; v++)
         audit_vc(core, &core->vcs[v]);

@@ -112,6 +112,11 @@ struct job {
     uint32_t preemptions, migrations, splices, attempts, fails;
     uint32_t packings, resizes, suspensions; /* resizes are among the migrations */
     usec_t disturbed;                        /* when it was last stopped, moved, packed or unpacked; -1 = never */
+    uint32_t limit_mib;                      /* of each GPU it has so much; 0 = no cap */
+    uint8_t limit_percent;                   /* of the time; 100 = no limit */
+    bool measured;                           /* its GPUs' use is known: */
+    uint16_t used_percent;                   /* in hundredths, mean of the last seconds */
+    uint32_t used_mib;                       /* memory, at its peak there */
     usec_t since;                            /* settled up to here */
     usec_t state_since;                      /* in this state, or set aside, since */
     usec_t first_start, last_start;          /* -1 = never */

@@ -48,18 +48,35 @@ static void open_update(struct ledger *ledger, uint32_t index, mgpu_t was)
     }
 }
 
+/* Nobody owns any of it, but guests are there. */
+static bool is_lone(const struct gpu *gpu)
+{
+    return gpu->used == 0 && gpu->guests > 0;
+}
+
+/* A guest more (sign 1) or less (-1). */
+static void count_guest(struct ledger *ledger, uint32_t index, int sign)
+{
+    struct gpu *gpu = &ledger->gpus[index];
+    bool was = is_lone(gpu);
+
+    gpu->guests = (uint8_t)(gpu->guests + sign);
+    ledger->lone += (uint32_t)is_lone(gpu) - (uint32_t)was;
+}
+
 /* The share of an owner, or of one packed beside it, begins (sign 1) or ceases (-1) to count. */
 static void count_share(struct ledger *ledger, const struct share *share, int sign)
 {
     uint32_t index = share->gpu;
     struct gpu *gpu = &ledger->gpus[index];
-    bool was_free = is_free(gpu);
+    bool was_free = is_free(gpu), was_lone = is_lone(gpu);
     mgpu_t was = gpu->used, used = was + (share->role == ROLE_OWNER ? sign * share->amount : 0);
 
     assert(used >= 0);
     assert(used <= MGPU_ONE);
     assert(sign > 0 || gpu->memory >= share->memory);
     gpu->used = used;
+    ledger->lone += (uint32_t)is_lone(gpu) - (uint32_t)was_lone;
     gpu->memory = sign > 0 ? gpu->memory + share->memory : gpu->memory - share->memory;
     open_update(ledger, index, was);
     if (used == 0)
@@ -148,7 +165,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
         job->shares = i;
         gpu->shares = i;
         if (role == ROLE_GUEST) {
-            gpu->guests++;
+            count_guest(ledger, to->gpus[k], 1);
             continue;
         }
         ledger->shares[i].waits = gpu->leaving > 0 && !ledger->imagined;
@@ -292,7 +309,7 @@ uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *
         share->leaving = false;
         share->off = true;
         if (share->role == ROLE_GUEST) {
-            gpu->guests--;
+            count_guest(ledger, share->gpu, -1);
             continue;
         }
         share->role = ROLE_OWNER; /* its next turn is its own */
@@ -322,7 +339,7 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
 
         share->off = false;
         if (share->role == ROLE_GUEST) {
-            gpu->guests++;
+            count_guest(ledger, share->gpu, 1);
             continue;
         }
         share->waits = gpu->leaving > 0 && !ledger->imagined;
@@ -330,6 +347,29 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
         count_share(ledger, share, 1);
     }
     return blocked;
+}
+
+int ledger_own_check(const struct ledger *ledger, const struct job *job)
+{
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        const struct share *share = &ledger->shares[i];
+        const struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        assert(share->role == ROLE_GUEST);
+        if (gpu->used + share->amount > MGPU_ONE || gpu->leaving > 0 || gpu->reserved_for != JOB_NONE ||
+            !ledger_memory_fits(ledger, share->gpu, share->memory))
+            return -EBUSY;
+    }
+    return 0;
+}
+
+void ledger_own(struct ledger *ledger, const struct job *job)
+{
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        count_guest(ledger, ledger->shares[i].gpu, -1);
+        ledger->shares[i].role = ROLE_OWNER;
+        count_share(ledger, &ledger->shares[i], 1);
+    }
 }
 
 uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
@@ -345,7 +385,7 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
         if (share->off) {
             ledger->releases++;
         } else if (share->role == ROLE_GUEST) {
-            gpu->guests--;
+            count_guest(ledger, share->gpu, -1);
             ledger->releases++;
         } else if (!share->leaving) {
             count_share(ledger, share, -1);
@@ -469,7 +509,7 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
     if (share->off)
         return;
     if (share->role == ROLE_GUEST)
-        gpu->guests++;
+        count_guest(ledger, share->gpu, 1);
     else if (share->leaving)
         gpu->leaving += share->amount;
     else if (share->role == ROLE_PACKED || gpu->used + share->amount <= MGPU_ONE)

@@ -59,6 +59,7 @@ struct ledger {
     struct tree_node *open_nodes; /* GPUs with part of them given away, by what is left */
     uint32_t open_trees[SKUS_MAX];
     uint32_t reserved[SKUS_MAX]; /* GPUs kept for somebody */
+    uint32_t lone;               /* GPUs that only guests are on */
     bool imagined;               /* a virtual cluster's own: nobody waits here for another to leave */
     uint64_t releases;           /* goes up whenever something became free: a "does not fit" is true until then */
 };
@@ -105,6 +106,11 @@ uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *
 
 /* A suspended job counts again. -EBUSY if a GPU has no room for it. Else how many others have not left yet. */
 int ledger_unpark(struct ledger *ledger, const struct job *job);
+
+/* A guest becomes the owner of the GPUs it is on. -EBUSY if somebody else owns, leaves or keeps one of them, or its
+ * memory does not fit. */
+int ledger_own_check(const struct ledger *ledger, const struct job *job);
+void ledger_own(struct ledger *ledger, const struct job *job);
 
 /* The job is gone: its shares are free. Jobs that waited for one of these GPUs have their `blocked` lowered; those that
  * reach 0 are put into ready[], which has room for `max`. Returns how many. */

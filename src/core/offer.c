@@ -125,6 +125,7 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
                          .state = JOB_OFFERED,
                          .klass = spec->klass,
                          .tier = spec->tier,
+                         .limit_percent = 100,
                          .vc = vc,
                          .shape = UINT32_MAX,
                          .shares = SHARE_NONE,

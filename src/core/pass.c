@@ -153,6 +153,20 @@ static void tune_vc(struct core *core, uint32_t index)
         vc->policy.tune[i]->tune(&vc->tune[i], &plan);
 }
 
+/* Guests have less beside an owner than alone. */
+static void limit_vc(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_GUEST, .vc = index };
+    int64_t guests = sum(core, vc->guest);
+
+    if (!vc->policy.planner->limit || guests == 0)
+        return;
+    own_look(core, vc, false);
+    vc->policy.planner->limit(&vc->planner, &plan);
+    own_look(core, vc, true);
+}
+
 /* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
 static enum reason reason_own(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
 {
@@ -460,6 +474,8 @@ void pass_run(struct core *core)
             plan_vc(core, core->vc_order[i], (enum phase)phase);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_vc(core, core->vc_order[i]);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        limit_vc(core, i);
     withdrawn = withdraw_claims(core);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {

@@ -89,6 +89,18 @@ int plan_enlist(struct plan *plan, uint32_t job, const struct placement *to);
 /* From admission: the job is treated as of another class. */
 void plan_classify(struct plan *plan, uint32_t job, enum job_class klass);
 
+/* A waiting job is of another class from now on. -ENOSPC: there is no room for one more shape in its queue. */
+int plan_reclass(struct plan *plan, uint32_t job, enum job_class klass);
+
+/* A guest becomes the guaranteed owner of the GPUs it is on, without being stopped. -EBUSY: they are not free for it;
+ * -EDQUOT: beyond what the phase allows. */
+int plan_upgrade(struct plan *plan, uint32_t job);
+
+/* A job that holds GPUs is to have at most so much memory (MiB, 0 = as it likes) of each, and so much of their time
+ * (percent; 0 = paused, 100 = as it likes). Where something controls it from one mini-batch to the next, that is where
+ * it starts from. */
+void plan_limit(struct plan *plan, uint32_t job, uint32_t memory_mib, uint32_t percent);
+
 /* A running job moves to other GPUs, as many as it likes within its elastic range. */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
 

@@ -111,7 +111,7 @@ uint32_t core_running(const struct core *core)
 
 int64_t core_mgpu_held(const struct core *core)
 {
-    return core->mgpu_held;
+    return core->mgpu_held - core->mgpu_guests + (int64_t)core->ledger.lone * MGPU_ONE;
 }
 
 uint64_t core_decisions(const struct core *core)

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/guest.h"
 #include "core/plan.h"
 #include "core/state.h"
 
@@ -25,7 +26,7 @@ static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t
         const struct job *job = &core->jobs[i];
         int64_t amount = job_amount(job);
 
-        if (!may_stop(job) || job->sku != sku || (job->klass == CLASS_OPPORTUNISTIC) != guests)
+        if (!may_stop(job) || guest_is(core, job) || job->sku != sku || (job->klass == CLASS_OPPORTUNISTIC) != guests)
             continue;
         if (guests || vc->used[sku] - amount >= vc->quota[sku])
             return i;

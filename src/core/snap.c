@@ -225,6 +225,11 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     u32(c, &j->resizes, UINT32_MAX);
     u32(c, &j->suspensions, UINT32_MAX);
     i64(c, &j->disturbed);
+    u32(c, &j->limit_mib, UINT32_MAX);
+    u8(c, &j->limit_percent, 100);
+    flag(c, &j->measured);
+    u16(c, &j->used_percent, 10000);
+    u32(c, &j->used_mib, UINT32_MAX);
     i64(c, &j->since);
     i64(c, &j->state_since);
     i64(c, &j->first_start);

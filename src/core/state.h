@@ -51,8 +51,9 @@ struct core {
     void *blocks;                        /* all memory, chained; see setup.c */
     uint32_t waiting, running;
     int64_t mgpu_held, mgpu_up;
-    int64_t mgpu_down; /* on nodes that are down */
-    bool borrowing;    /* some virtual cluster may go beyond its quota */
+    int64_t mgpu_down;   /* on nodes that are down */
+    int64_t mgpu_guests; /* of what is held, by guests */
+    bool borrowing;      /* some virtual cluster may go beyond its quota */
     struct rng rng;
     uint64_t decisions, digest;
     struct cells *cells; /* what is owed, in shape; NULL: quotas are counts */
@@ -188,7 +189,6 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
 /* splice.c */
 /* It has left what it was leaving when it went elsewhere; whoever waited for that is launched. */
 void splice_left(struct core *core, uint32_t job);
-
 /* exact.c */
 /* Nodes that give per_node GPUs each, in as few racks as can be. 0 and ctx->out filled, ascending; -EBUSY. */
 int exact_find(struct place_ctx *ctx, const struct place_request *request);

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/guest.h"
 #include "core/plan.h"
 #include "core/state.h"
+#include "model/measure.h"
 #include "model/solve.h"
 
 static void digest_add(struct core *core, uint64_t value)
@@ -77,6 +79,9 @@ void core_enqueue(struct core *core, uint32_t index)
     assert(job->state == JOB_PENDING);
     job->reason = REASON_NONE;
     job->queued_at = core->now;
+    job->limit_mib = 0; /* what it has and uses elsewhere is another matter */
+    job->limit_percent = 100;
+    job->measured = false;
     core->waiting++;
     queue_add(core, index);
     users_wait(core, index, true);
@@ -166,6 +171,7 @@ void core_attach(struct core *core, uint32_t index)
         vc->lent[job->sku] += amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held += amount;
+    core->mgpu_guests += guest_is(core, job) ? amount : 0;
     users_hold(core, index, 1);
     core->running++;
     vc->running++;
@@ -190,6 +196,7 @@ void core_detach(struct core *core, uint32_t index)
         vc->lent[job->sku] -= amount;
     count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held -= amount;
+    core->mgpu_guests -= guest_is(core, job) ? amount : 0;
     users_hold(core, index, -1);
     core->running--;
     vc->running--;
@@ -516,6 +523,8 @@ static void apply_report(struct core *core, const struct event *event)
     struct vc *vc = &core->vcs[core->jobs[event->job].vc];
     struct plan plan = { .core = core, .vc = core->jobs[event->job].vc };
 
+    if (event->report.kind == MEASURE_USE)
+        guest_measured(core, event->job, &event->report);
     if (vc->policy.planner->report)
         vc->policy.planner->report(&vc->planner, &plan, event->job, &event->report);
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)

@@ -232,6 +232,8 @@ void effect_all(struct ctl *ctl, const struct outbox *out)
             break;
         case EFFECT_PREPARE: /* agents have no gate yet: the job is launched whole when its GPU is free */
             break;
+        case EFFECT_LIMIT:
+            break;
         case EFFECT_SOLVE:
             effect_solve(ctl, effect, out);
             break;

@@ -136,6 +136,7 @@ static int effects_take(struct seer *seer, const struct outbox *out, usec_t now)
             break;
         case EFFECT_PREPARE:
         case EFFECT_SAVE:
+        case EFFECT_LIMIT:
         case EFFECT_COUNT:
             break;
         }

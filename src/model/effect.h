@@ -23,6 +23,7 @@ enum effect_kind {
                        of those it had (when it has left them), and STARTED */
     EFFECT_SAVE,    /* it is to save itself where it runs, against a crash; no answer expected */
     EFFECT_SOLVE,   /* compute something for virtual cluster `vc`; answer SOLVED */
+    EFFECT_LIMIT,   /* from now on it has `memory_mib` of each of its GPUs and `percent` of their time; no answer */
     EFFECT_COUNT
 };
 
@@ -32,6 +33,7 @@ struct effect {
     uint8_t step;                    /* enum stop_step */
     uint32_t vc, ticket, solve;      /* SOLVE: for whom, which request, enum solve_kind */
     uint32_t word_first, word_count; /* SOLVE: into outbox.words */
+    uint32_t memory_mib, percent;    /* LIMIT: 0 MiB = no cap; 0 % = paused, 100 % = no limit */
 };
 
 #define DECISIONS(X)                                                                                                   \
@@ -58,7 +60,9 @@ struct effect {
     X(UNPACK, "unpack")   /* leaves the one it was packed with; `needs`: whom */                                       \
     X(SPLICE, "splice") /* another size with the same world: replicas take turns on fewer GPUs, or on fewer no more */ \
     X(TIER, "tier")     /* treated as of another tier than it asks for; `needs`: which */                              \
-    X(SAVE, "save")     /* a checkpoint against crashes */
+    X(SAVE, "save")     /* a checkpoint against crashes */                                                             \
+    X(LIMIT, "limit")   /* may have `needs` MiB of each GPU (0: all it likes) and `free` percent of its time */        \
+    X(CLASS, "class")   /* is of class `needs` from now on */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,

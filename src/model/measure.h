@@ -16,5 +16,7 @@ enum measure {
     /* Of simulations that are compared with Pollux', to its planner only. */
     MEASURE_STEP, /* value: GPUs; time of a step with so many, in femtoseconds */
     MEASURE_LEFT, /* value: steps left, in millionths */
+    MEASURE_USE, /* value: utilisation of its GPUs over the last seconds, in hundredths of a percent; their memory, MiB;
+                    what it keeps in host memory because there was no room, MiB */
     MEASURE_IDLE, /* it no longer uses its GPUs: its utilisation was below a tenth, twice in a row */
 };

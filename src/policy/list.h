@@ -20,7 +20,9 @@
     X(list_preempt)                                                                                                    \
     X(backfill_easy)                                                                                                   \
     X(backfill_conservative)                                                                                           \
-    X(yarn) X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)
+    X(yarn)                                                                                                            \
+    X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)       \
+        X(antman)
 
 /*  What may be done to running jobs, whatever the ordering: `optimise`. */
 #define TUNERS(X) X(grow)
@@ -48,6 +50,8 @@
       "the same, for deadlines that were possible when the job came")                                                  \
     X("liquid-batch", liquid_batch, fifo, liquid, "",                                                                  \
       "arrivals gathered and placed together by a grouping genetic search (Liquid)")                                   \
+    X("antman", antman, fifo, consolidate, "",                                                                         \
+      "opportunistic jobs on the GPUs of guaranteed ones, which they do not slow down (AntMan)")                       \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

@@ -24,6 +24,8 @@ static usec_t next_instant(const struct driver *d)
 
     if (wake < at)
         at = wake;
+    if (use_next(d) < at)
+        at = use_next(d);
     if (observer_next(d->observer) < at)
         at = observer_next(d->observer);
     if (d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit < at)
@@ -82,6 +84,8 @@ static int instant(struct driver *d)
         r = answer_event_costs(d);
     if (r == 0)
         r = answer_reports(d);
+    if (r == 0)
+        r = answer_uses(d);
     if (r == 0)
         r = answer_faults(d);
     while (r == 0 && d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit <= d->now)
@@ -160,8 +164,8 @@ static int loop(struct driver *d)
 
     while (r == 0 && d->ended < d->trace->count && idle < IDLE_MAX) {
         usec_t at = next_instant(d);
-        bool others = heap_next(&d->heap) != USEC_NEVER || d->next_arrival < d->trace->count || d->has_fault ||
-                      d->next_script < d->config->script_count;
+        bool others = heap_next(&d->heap) != USEC_NEVER || use_next(d) != USEC_NEVER ||
+                      d->next_arrival < d->trace->count || d->has_fault || d->next_script < d->config->script_count;
 
         if (d->config->until && at > d->config->until) {
             d->now = d->config->until; /* nothing happens there, but waits and samples last until then */
@@ -300,6 +304,8 @@ static int prepare(struct driver *d)
     r = prepare_jobs(d);
     if (r < 0)
         return error_set(d->err, r, "no memory for %zu jobs", config->trace->count);
+    if (use_init(d) < 0)
+        return error_set(d->err, -ENOMEM, "no memory for %zu jobs", config->trace->count);
     d->result->trace = config->trace;
     d->result->cluster = config->cluster;
     d->result->gpu_count = core_ledger(d->core)->topo.gpu_count;
@@ -361,6 +367,7 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
     mem_free(d.actors);
     mem_free(d.actor_of_slot);
     mem_free(d.heap_memory);
+    mem_free(d.window_memory);
     mem_free(d.touched);
     mem_free(d.open);
     mem_free(d.answer);

@@ -73,6 +73,14 @@ uint32_t region_of(const struct driver *d, uint32_t slot)
     return s == SHARE_NONE ? 0 : topo_above(&ledger->topo, ledger->gpus[ledger->shares[s].gpu].node, LEVEL_DOMAIN);
 }
 
+/* What the job of share `o` is to that of share `s`. */
+static int beside(const struct ledger *ledger, uint32_t s, uint32_t o)
+{
+    if ((ledger->shares[s].role == ROLE_GUEST) == (ledger->shares[o].role == ROLE_GUEST))
+        return BESIDE_PEER;
+    return ledger->shares[s].role == ROLE_GUEST ? BESIDE_OWNER : BESIDE_GUEST;
+}
+
 static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_neighbour *out)
 {
     const struct ledger *ledger = core_ledger(d->core);
@@ -88,7 +96,8 @@ static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_
             for (size_t i = 0; i < count && !known; i++)
                 known = out[i].job == d->actor_of_slot[other];
             if (!known && count < NEIGHBOURS_MAX)
-                out[count++] = (struct world_neighbour){ d->actor_of_slot[other], ledger->shares[o].amount };
+                out[count++] =
+                    (struct world_neighbour){ d->actor_of_slot[other], ledger->shares[o].amount, beside(ledger, s, o) };
         }
     return count;
 }
@@ -115,7 +124,11 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
     struct world_shape shape = shape_of(d, slot);
     size_t count = neighbours_of(d, slot, neighbours);
 
-    return muldiv_ceil(world_rate(d->world, index, &shape, neighbours, count), slowest_of(d, slot), PPM_ONE);
+    ppm_t rate = core_job(d->core, slot)->limit_percent ? world_rate(d->world, index, &shape, neighbours, count) : 0;
+
+    if (rate == 0 && count && neighbours[0].is == BESIDE_OWNER)
+        return 1; /* a guest that has nothing for now; told, 0 would mean "as before" */
+    return muldiv_ceil(rate, slowest_of(d, slot), PPM_ONE);
 }
 
 void actor_settle(struct driver *d, struct actor *a)
@@ -165,6 +178,13 @@ void actor_plan_end(struct driver *d, uint32_t index)
               : truth->save > 0 ? DUE_SAVE
                                 : DUE_END,
               d->now + (goal > a->progress ? muldiv_ceil(goal - a->progress, PPM_ONE, a->rate) : 0));
+}
+
+/* Notes that its speed has to be looked at again after the step. */
+void actor_touch(struct driver *d, uint32_t index)
+{
+    if (d->touched_count < TOUCHED_MAX)
+        d->touched[d->touched_count++] = index;
 }
 
 /* Notes that the speeds of those beside the job have to be looked at again after the step. */

@@ -76,6 +76,7 @@ static int offer_started(struct driver *d, uint32_t index)
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
     observer_started(d->observer, index, d->now);
+    use_changed(d, index);
     return offer(d, &event, index);
 }
 
@@ -507,6 +508,9 @@ int answer_outbox(struct driver *d, const struct outbox *out)
         case EFFECT_PREPARE:
             stage_prepare(d, index);
             break;
+        case EFFECT_LIMIT: /* the world's own coordinator goes on from there */
+            actor_touch(d, index);
+            break;
         case EFFECT_SOLVE:
             r = on_solve(d, out, &out->effects[i]);
             break;
@@ -533,6 +537,7 @@ int answer_rates(struct driver *d)
             continue;
         actor_settle(d, a);
         a->rate = event.rate;
+        use_changed(d, index);
         actor_plan_end(d, index);
         r = offer(d, &event, index);
     }

@@ -57,6 +57,8 @@ struct driver {
     struct predictor *predictor; /* NULL: requests are taken as stated */
     usec_t *idle_since;          /* by GPU: last use of it; 0: in use, or never used */
     int64_t *answer;             /* room for what a computation gives; taken when the first is asked for */
+    void *window_memory;         /* NULL: nobody asks for the use of GPUs */
+    struct heap windows;         /* by job: when the use of its GPUs is told */
     uint64_t ended, events;
     usec_t now;
 };
@@ -76,6 +78,7 @@ ppm_t rate_of(const struct driver *d, uint32_t index);
 void actor_settle(struct driver *d, struct actor *a);
 void actor_due(struct driver *d, uint32_t index, enum due due, usec_t at);
 void actor_plan_end(struct driver *d, uint32_t index);
+void actor_touch(struct driver *d, uint32_t index);
 void actor_touch_neighbours(struct driver *d, uint32_t slot);
 
 /* driver_stage.c */
@@ -99,6 +102,12 @@ int answer_arrival(struct driver *d, uint32_t index);
 int answer_outbox(struct driver *d, const struct outbox *out);
 int answer_rates(struct driver *d);
 void answer_collect(struct driver *d, uint32_t index);
+
+/* driver_use.c */
+int use_init(struct driver *d);
+void use_changed(struct driver *d, uint32_t index);
+usec_t use_next(const struct driver *d);
+int answer_uses(struct driver *d);
 
 /* observe_drive.c */
 int answer_reports(struct driver *d);

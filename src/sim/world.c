@@ -88,6 +88,11 @@ struct world *world_new(const struct trace *trace, const struct cluster_spec *cl
     world->trace = trace;
     world->cluster = cluster;
     world->config = *config;
+    world->harms = mem_zalloc(WORLD_HARMS, sizeof(*world->harms));
+    if (!world->harms) {
+        error_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
     measure_nodes(world);
     if (world_cost_check(world, err) < 0 || world_fault_init(world, err) < 0 || world_speed_init(world, err) < 0 ||
         world_skew_init(world, err) < 0)
@@ -102,6 +107,7 @@ void world_free(struct world *world)
     world_fault_done(world);
     world_speed_done(world);
     world_skew_done(world);
+    mem_free(world->harms);
     mem_free(world);
 }
 

@@ -49,6 +49,11 @@ static inline uint8_t world_part(int32_t gpus)
 struct world_neighbour {
     uint32_t job; /* index into the trace */
     mgpu_t share;
+    enum {
+        BESIDE_PEER,
+        BESIDE_GUEST,
+        BESIDE_OWNER
+    } is; /* to the one asked about: its guest, or the one it is guest of */
 };
 
 enum world_cost {
@@ -113,6 +118,8 @@ struct world_config {
     usec_t mtbf, mttr;              /* of a node; mtbf 0 = never fails */
     usec_t gpu_mtbf, gpu_mttr;      /* of one GPU */
     char speed[WORLD_PATH_MAX];     /* file or directory, with an optional ":kind"; "" = none */
+    usec_t window;                  /* over which nodes measure the use of a GPU */
+    ppm_t tolerance;                /* by which a guaranteed job may be slowed by opportunistic ones */
     ppm_t slow, slow_speed;         /* part of the GPUs that are slow, and how fast those are */
     char pairs[WORLD_PATH_MAX];
     char faults[WORLD_PATH_MAX];  /* file with faults, instead of mtbf */

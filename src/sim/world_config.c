@@ -38,6 +38,8 @@ const struct world_param world_params[] = {
     { "loss-noise", "ratio", "0.01", "standard deviation of a reported loss" },
     { "speed-noise", "ratio", "0.03", "standard deviation of a reported speed" },
     { "spikes", "ratio", "0.02", "reported losses that are 1.5 to 2.5 times what they are" },
+    { "window", "time", "10s", "over which nodes measure how much of a GPU is used" },
+    { "tolerance", "ratio", "0.02", "by which opportunistic jobs may slow the owner of their GPU" },
     { "slow", "ratio", "0", "part of the GPUs that are slow for no reason anybody sees" },
     { "slow-speed", "ratio", "0.4", "how fast those are" },
     { "mtbf", "time", "none", "mean time between failures of a node" },
@@ -56,6 +58,8 @@ void world_config_init(struct world_config *config)
                                      .idle_after = 2 * USEC_SEC,
                                      .u_max = 13 * PPM_ONE / 10,
                                      .reports = 2 * USEC_MIN,
+                                     .window = 10 * USEC_SEC,
+                                     .tolerance = 2 * PPM_ONE / 100,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
                                      .spikes = 2 * PPM_ONE / 100,
@@ -226,14 +230,9 @@ static int set_key(struct world_config *config, const char *key, const char *val
         const char *name;
         usec_t *span;
     } spans[] = {
-        { "checkpoint", &config->checkpoint },
-        { "mtbf", &config->mtbf },
-        { "mttr", &config->mttr },
-        { "reports", &config->reports },
-        { "heartbeat", &config->heartbeat },
-        { "idle-after", &config->idle_after },
-        { "barrier", &config->barrier },
-        { "gpu-mtbf", &config->gpu_mtbf },
+        { "checkpoint", &config->checkpoint }, { "mtbf", &config->mtbf },       { "mttr", &config->mttr },
+        { "reports", &config->reports },       { "window", &config->window },   { "heartbeat", &config->heartbeat },
+        { "idle-after", &config->idle_after }, { "barrier", &config->barrier }, { "gpu-mtbf", &config->gpu_mtbf },
         { "gpu-mttr", &config->gpu_mttr },
     };
     const struct {
@@ -243,6 +242,7 @@ static int set_key(struct world_config *config, const char *key, const char *val
         { "estimate-error", &config->estimate_error },
         { "stage-error", &config->stage_error },
         { "u-max", &config->u_max },
+        { "tolerance", &config->tolerance },
         { "loss-noise", &config->loss_noise },
         { "speed-noise", &config->speed_noise },
         { "spikes", &config->spikes },

@@ -8,12 +8,22 @@ enum { WORLD_LABEL_MAX = 96 };
 
 struct fault_clock; /* world_fault.c */
 
+enum { WORLD_HARMS = 401 };
+
+/* What a coordinator makes of a pair whose owner would suffer so much; see world_coord.c. */
+struct world_harm {
+    bool known;
+    ppm_t owner; /* its rate */
+    ppm_t found; /* of its idle time, by the guest */
+};
+
 struct world {
     const struct trace *trace;
     const struct cluster_spec *cluster;
     struct world_config config;
     struct fault_clock *faults;      /* NULL = nothing breaks */
     struct world_tables tables;      /* world_speed.c */
+    struct world_harm *harms;        /* [WORLD_HARMS]; world_coord.c */
     uint16_t *skews;                 /* by model of the trace, thousandths; world_skew.c. NULL = no file */
     int32_t node_gpus_max[SKUS_MAX]; /* of the largest node of each SKU; 0 = none has it */
     int32_t node_gpus_largest;

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "model/splice.h"
+#include "sim/world_coord.h"
 #include "sim/world_math.h"
 #include "sim/world_part.h"
 
@@ -275,6 +276,29 @@ static double pair_rate(const struct world *world, uint32_t job, uint32_t other,
     return rates[0] > 0 && rates[1] > 0 ? rates[0] : 0.0;
 }
 
+/* A job and those that share its GPUs with a coordinator between them: the owner has what the guest that hurts it most
+ * leaves, a guest what it finds with the busiest of its owners, in turns with the other guests. PPM_ONE: no such. */
+static double coordinated_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
+                               const struct world_neighbour *neighbours, size_t count)
+{
+    ppm_t least = PPM_ONE;
+    size_t guests = 1;
+
+    for (size_t i = 0; i < count; i++)
+        guests += neighbours[i].is == BESIDE_PEER;
+    for (size_t i = 0; i < count; i++) {
+        bool owner = neighbours[i].is == BESIDE_GUEST;
+        uint32_t jobs[2] = { owner ? job : neighbours[i].job, owner ? neighbours[i].job : job };
+        ppm_t rates[2];
+
+        if (neighbours[i].is == BESIDE_PEER)
+            continue;
+        world_beside(world, jobs, shape, owner ? 1 : guests, rates);
+        least = rates[!owner] < least ? rates[!owner] : least;
+    }
+    return (double)least / (double)PPM_ONE;
+}
+
 /* Beside others: the measured pairs, one factor each; without a table only what is promised twice slows down. */
 static double neighbour_rate(const struct world *world, uint32_t job, const struct world_shape *shape,
                              const struct world_neighbour *neighbours, size_t count)
@@ -283,6 +307,9 @@ static double neighbour_rate(const struct world *world, uint32_t job, const stru
     double rate = 1.0;
     bool told = used > 0;
 
+    for (size_t i = 0; i < count; i++)
+        if (neighbours[i].is != BESIDE_PEER)
+            return coordinated_rate(world, job, shape, neighbours, count);
     for (size_t i = 0; i < count; i++) {
         assert(neighbours[i].job < world->trace->count);
         promised += neighbours[i].share;

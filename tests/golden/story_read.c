@@ -290,6 +290,11 @@ static int job_size(const struct line *line, struct trace_job *job, const char *
         job->spec.memory_mib = (uint32_t)number;
         return r;
     }
+    if ((value = value_of(word, "use"))) {
+        r = read_number(line, value, &number);
+        job->spec.utilisation = (uint16_t)number;
+        return r;
+    }
     if ((value = value_of(word, "per-node"))) {
         r = read_number(line, value, &number);
         job->spec.per_node = (uint16_t)number;

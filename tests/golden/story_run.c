@@ -75,6 +75,8 @@ static void put_gpus(struct buf *out, const struct story *story, const struct co
     }
 }
 
+static const char *const classes[CLASS_COUNT] = { "guaranteed", "opportunistic", "auto" };
+
 static void on_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
 {
     const struct recorder *rec = arg;
@@ -92,6 +94,13 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
         buf_printf(rec->out, " %s", breach_name((enum breach)d->breach));
     if (d->kind == DECISION_RELAX)
         buf_printf(rec->out, " level=%lld", (long long)d->needs);
+    if (d->kind == DECISION_CLASS)
+        buf_printf(rec->out, " %s", classes[d->needs]);
+    if (d->kind == DECISION_LIMIT) {
+        if (d->needs)
+            buf_printf(rec->out, " memory=%lldM", (long long)d->needs);
+        buf_printf(rec->out, " time=%lld%%", (long long)d->free);
+    }
     if (d->kind == DECISION_WAIT) {
         put_mgpu(rec->out, "needs", d->needs);
         put_mgpu(rec->out, "free", d->free);

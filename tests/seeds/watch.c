@@ -155,6 +155,8 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_SPLICE:
     case DECISION_TIER:
     case DECISION_SAVE:
+    case DECISION_LIMIT:
+    case DECISION_CLASS:
     case DECISION_COUNT:
         break;
     }
@@ -173,7 +175,8 @@ static void check_devices(struct watch *watch, const struct core *core)
 
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             count++;
-            if (job->state == JOB_CLAIMING || core->ledger.shares[s].gpu >= 4096)
+            if (job->state == JOB_CLAIMING || core->ledger.shares[s].gpu >= 4096 ||
+                core->ledger.shares[s].role == ROLE_GUEST)
                 continue;
             here[core->ledger.shares[s].gpu] += job->spec.share;
             if (here[core->ledger.shares[s].gpu] > MGPU_ONE)

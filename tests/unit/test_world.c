@@ -312,7 +312,7 @@ static void rates_without_tables(void **state)
     struct world_shape two = { .gpus = 4, .nodes = 2, .racks = 1, .node_gpus_max = 2, .node_gpus_min = 2 };
     struct world_shape wide = { .gpus = 16, .nodes = 2, .racks = 1, .node_gpus_max = 8, .node_gpus_min = 8 };
     struct world_shape half = { .gpus = 2, .nodes = 1, .racks = 1, .node_gpus_max = 2, .node_gpus_min = 2 };
-    struct world_neighbour fits = { 1, 0 }, more = { 1, 500 };
+    struct world_neighbour fits = { .job = 1 }, more = { .job = 1, .share = 500 };
     struct world *world;
 
     (void)state;

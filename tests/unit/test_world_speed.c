@@ -189,7 +189,8 @@ static void pairs_slow_each_other(void **state)
 {
     const char *path = put("wp.csv", "model_a,model_b,rate_a,rate_b\na,b,0.5,0.8\na,c,0,0\n");
     struct world_shape shape = { 1, 1, 1, 0, 1, 1, { 1 }, 0, { { 0, 0 } }, 0, false, false, false, 0 };
-    struct world_neighbour both[] = { { 1, 1000 }, { 1, 1000 } }, c = { 2, 1000 }, same = { 0, 1000 };
+    struct world_neighbour both[] = { { .job = 1, .share = 1000 }, { .job = 1, .share = 1000 } };
+    struct world_neighbour c = { .job = 2, .share = 1000 }, same = { .job = 0, .share = 1000 };
     struct scene scene;
     struct world *world;
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_use.c - what nodes measure of their GPUs: the mean over a window, told when it has changed.
+ *
+ * Speeds change at instants, so the mean over the window is what it is now once the last change lies a window back:
+ * that is when a report is due.
+ */
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "core/vc.h"
+#include "model/measure.h"
+#include "sim/driver_part.h"
+#include "sim/world_coord.h"
+
+int use_init(struct driver *d)
+{
+    bool wanted = false;
+
+    for (uint32_t v = 0; v < core_vc_count(d->core); v++)
+        wanted |= core_vc(d->core, v)->policy.planner->limit != NULL;
+    if (!wanted)
+        return 0;
+    d->window_memory = mem_zalloc(heap_size((uint32_t)d->trace->count), 1);
+    if (!d->window_memory)
+        return -ENOMEM;
+    heap_init(&d->windows, d->window_memory, (uint32_t)d->trace->count);
+    d->sharing = true;
+    return 0;
+}
+
+/* The job has begun to run, or runs at another speed. */
+void use_changed(struct driver *d, uint32_t index)
+{
+    if (d->window_memory && world_use(d->world, index))
+        heap_set(&d->windows, index, d->now + d->config->world.window);
+}
+
+usec_t use_next(const struct driver *d)
+{
+    return d->window_memory ? heap_next(&d->windows) : USEC_NEVER;
+}
+
+int answer_uses(struct driver *d)
+{
+    int r = 0;
+
+    while (r == 0 && use_next(d) <= d->now) {
+        uint32_t index = heap_first(&d->windows);
+        const struct actor *a = &d->actors[index];
+        const struct jobspec *spec = &d->trace->jobs[index].spec;
+        uint32_t memory = spec->memory_peak_mib ? spec->memory_peak_mib : spec->memory_mib;
+        int64_t use = muldiv_floor(world_use(d->world, index) * 100, a->rate < PPM_ONE ? a->rate : PPM_ONE, PPM_ONE);
+        struct event event = {
+            .kind = EVENT_REPORT, .job = a->slot, .gen = a->gen, .report = { MEASURE_USE, { use, memory, 0 } }
+        };
+        const struct job *job = core_job(d->core, a->slot);
+
+        heap_clear(&d->windows, index);
+        if (a->running && a->in_core && !(job->measured && job->used_percent == use))
+            r = driver_offer(d, &event, index, NULL);
+    }
+    return r;
+}
