@@ -49,7 +49,13 @@ struct task {
     uint32_t cpu_count;
     int64_t cpu_was; /* processor time at the last beat */
     usec_t cpu_at;
-    uint8_t busy; /* percent of a processor since the beat before */
+    uint8_t busy;                     /* percent of a processor since the beat before */
+    int64_t memory;                   /* bytes at the last beat */
+    struct {                          /* what its GPUs did, sampled with every beat: told with its end */
+        uint32_t samples, memory_mib; /* the most */
+        uint64_t util, util_square;   /* sums of percent over samples and GPUs */
+        uint64_t since;               /* number of the first beat it ran in, which is not counted: it began within */
+    } used;
 };
 
 struct agent {
@@ -112,6 +118,8 @@ json_t *agent_hello(struct agent *agent);
 json_t *agent_beat(struct agent *agent);
 void agent_health(struct agent *agent);
 void agent_health_load(struct agent *agent);
+/* What its GPUs did while it ran; NULL: it was too short to be seen. */
+json_t *task_used(const struct task *task);
 void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids);
 
 /* task.c */

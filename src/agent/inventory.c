@@ -115,10 +115,11 @@ static bool ours(const struct agent *agent, pid_t pid)
            strcmp(value + strlen(value) - length, tail) == 0;
 }
 
-/* An emulated GPU is as busy as the process that was given it keeps a processor, or wholly where that is emulated too.
- */
+/* An emulated GPU is as busy as the process that was given it keeps a processor, or wholly where that is emulated too;
+ * and as full as the process is large. */
 static void sample_emulate(const struct agent *agent, uint32_t index, struct gpu_sample *sample)
 {
+    uint32_t memory = 0;
     uint8_t util = 0;
 
     for (const struct task *task = agent->tasks; task; task = task->next) {
@@ -129,12 +130,49 @@ static void sample_emulate(const struct agent *agent, uint32_t index, struct gpu
         uint8_t busy = task->emulated ? 97 : task->busy;
 
         for (uint32_t i = 0; here && i < here->gpu_count; i++)
-            if (here->gpus[i] == index && busy > util)
-                util = busy;
+            if (here->gpus[i] == index) {
+                util = busy > util ? busy : util;
+                memory += (uint32_t)(task->memory / here->gpu_count >> 20);
+            }
     }
     sample->util = util;
+    sample->memory_mib = memory;
     sample->power_w += util * 6u;
     sample->temp = (uint8_t)(sample->temp + util / 3);
+}
+
+/* What a GPU did since the last beat, to the account of those that run on it. */
+static void sample_charge(const struct agent *agent, uint32_t index, const struct gpu_sample *sample)
+{
+    for (struct task *task = agent->tasks; task; task = task->next) {
+        const struct launch_node *here = task->holding && task->state == TASK_RUNNING && task->launch.order &&
+                                                 task->id.rank < task->launch.node_count
+                                             ? &task->launch.nodes[task->id.rank]
+                                             : NULL;
+
+        if (here && !task->used.since)
+            task->used.since = agent->beat_n;
+        for (uint32_t i = 0; here && task->used.since < agent->beat_n && i < here->gpu_count; i++)
+            if (here->gpus[i] == index) {
+                task->used.samples++;
+                task->used.util += sample->util;
+                task->used.util_square += (uint64_t)sample->util * sample->util;
+                if (sample->memory_mib > task->used.memory_mib)
+                    task->used.memory_mib = sample->memory_mib;
+            }
+    }
+}
+
+json_t *task_used(const struct task *task)
+{
+    double n = task->used.samples, mean, variance;
+
+    if (task->used.samples == 0)
+        return NULL;
+    mean = (double)task->used.util / n;
+    variance = (double)task->used.util_square / n - mean * mean;
+    return json_pack("{si,sf,sf,si}", "samples", (int)task->used.samples, "util", mean, "util_dev",
+                     variance > 0 ? sqrt(variance) : 0.0, "memory_mib", (int)task->used.memory_mib);
 }
 
 static json_t *sample_of(const struct agent *agent, uint32_t index)
@@ -147,6 +185,7 @@ static json_t *sample_of(const struct agent *agent, uint32_t index)
         return json_object();
     if (agent->gpus->fake)
         sample_emulate(agent, index, &sample);
+    sample_charge(agent, index, &sample);
     for (uint32_t i = 0; i < sample.pid_count && !foreign; i++)
         if (!ours(agent, sample.pids[i]))
             foreign = sample.pids[i];
@@ -223,6 +262,7 @@ json_t *agent_beat(struct agent *agent)
             continue;
         task_usage(task, &cpu, &memory, &pids);
         task_busy(task, cpu);
+        task->memory = memory;
         (void)json_array_append_new(tasks, json_pack("{sI,sI,sI,sI,sI}", "job", (json_int_t)task->id.job, "attempt",
                                                      (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank,
                                                      "cpu", (json_int_t)cpu, "memory", (json_int_t)memory));

@@ -119,13 +119,16 @@ void task_hold(struct task *task)
 
 void task_set_state(struct task *task, enum task_state state, json_t *more)
 {
-    json_t *report = more ? more : json_object();
+    json_t *report = more ? more : json_object(), *used;
 
     task->state = state;
     (void)json_object_set_new(report, "job", json_integer(task->id.job));
     (void)json_object_set_new(report, "attempt", json_integer(task->id.attempt));
     (void)json_object_set_new(report, "rank", json_integer(task->id.rank));
     (void)json_object_set_new(report, "state", json_string(task_state_name(state)));
+    used = state == TASK_EXITED ? task_used(task) : NULL;
+    if (used)
+        (void)json_object_set_new(report, "used", used);
     json_decref(task->report);
     task->report = json_deep_copy(report);
     if (task->clean)

@@ -16,6 +16,7 @@
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "learn/measure.h"
+#include "solve/demand.h"
 #include "wire/csv.h"
 #include "wire/decimal.h"
 #include "wire/model_file.h"
@@ -31,9 +32,10 @@ enum {
     KEY_USER,
     KEY_REQUEST,
     KEY_COMMAND,
-    KEY_ROWS
+    KEY_ROWS,
+    KEY_PAYS
 };
-enum { VALUES_MAX = FOREST_FEATURES_MAX };
+enum { VALUES_MAX = FOREST_FEATURES_MAX, COUNTS_MAX = 32 };
 #define MODEL_BYTES_MAX ((size_t)1 << 30)
 
 struct arguments {
@@ -47,6 +49,9 @@ struct arguments {
     uint32_t folds, rows, threads;
     double holdout;
     bool skip_missing;
+    char *pays; /* FEATURE of --pays, cut off its counts */
+    int32_t counts[COUNTS_MAX];
+    uint32_t count_count;
 };
 
 static uint32_t number(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high)
@@ -94,6 +99,26 @@ static error_t parse_number(struct arguments *args, int key, const char *arg, st
     }
 }
 
+/* "gpus=1,2,4,8" */
+static void parse_pays(struct arguments *args, char *arg, struct argp_state *state)
+{
+    char *counts = strchr(arg, '='), *rest = NULL;
+    int32_t last = 0;
+
+    if (!counts || counts == arg)
+        argp_error(state, "--pays: expected FEATURE=COUNTS such as gpus=1,2,4,8, got '%s'", arg);
+    *counts++ = '\0';
+    args->pays = arg;
+    for (char *word = strtok_r(counts, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (args->count_count == COUNTS_MAX)
+            argp_error(state, "--pays: at most %d counts", COUNTS_MAX);
+        args->counts[args->count_count] = (int32_t)number(state, "pays", word, (int64_t)last + 1, 1 << 20);
+        last = args->counts[args->count_count++];
+    }
+    if (args->count_count < 2)
+        argp_error(state, "--pays: expected at least two counts, ascending");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct arguments *args = state->input;
@@ -122,6 +147,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SKIP:
         args->skip_missing = true;
+        return 0;
+    case KEY_PAYS:
+        parse_pays(args, arg, state);
         return 0;
     case KEY_REQUEST:
         if (args->request_count == FOREST_TARGETS_MAX || !strchr(arg, '='))
@@ -281,7 +309,33 @@ static int job_from_words(struct arguments *args, struct dataset *set, struct er
                         err);
 }
 
-static int print_predictions(const struct estimator *e, const struct dataset *set, struct error *err)
+/* How many of a feature pay, by the run times expected with each: those of the first target. */
+static int print_pays(const struct estimator *e, const struct arguments *args, struct feature *features, size_t row,
+                      struct error *err)
+{
+    double expected[COUNTS_MAX];
+    uint32_t f = 0;
+
+    while (f < e->feature_count && strcmp(e->features[f], args->pays) != 0)
+        f++;
+    if (f == e->feature_count || e->text[f])
+        return error_set(err, -EINVAL, "--pays: the model has no feature '%s' of numbers", args->pays);
+    for (uint32_t i = 0; i < args->count_count; i++) {
+        struct forest_answer answer;
+        int r;
+
+        features[f].number = args->counts[i];
+        r = estimator_ask(e, &e->forests[0], features, &answer, err);
+        if (r < 0)
+            return r;
+        expected[i] = answer.mean;
+    }
+    printf("%zu,%s_pay,%d,,\n", row, args->pays, demand_gpus_pay(args->counts, expected, args->count_count));
+    return 0;
+}
+
+static int print_predictions(const struct estimator *e, const struct arguments *args, const struct dataset *set,
+                             struct error *err)
 {
     uint32_t columns[FOREST_FEATURES_MAX];
     struct feature features[FOREST_FEATURES_MAX];
@@ -298,6 +352,8 @@ static int print_predictions(const struct estimator *e, const struct dataset *se
             if (r == 0)
                 printf("%zu,%s,%.6g,%.6g,%.6g\n", row, e->forests[t].name, answer.mean, answer.low, answer.high);
         }
+        if (r == 0 && args->pays)
+            r = print_pays(e, args, features, row, err);
     }
     return r;
 }
@@ -311,7 +367,7 @@ static int run_predict(struct arguments *args, struct error *err)
     if (r == 0)
         r = args->value_count ? job_from_words(args, &set, err) : read_data(args, &set, err);
     if (r == 0)
-        r = print_predictions(&estimator, &set, err);
+        r = print_predictions(&estimator, args, &set, err);
     estimator_done(&estimator);
     dataset_done(&set);
     return r;
@@ -425,6 +481,7 @@ static const struct argp_option train_options[] = {
 static const struct argp_option predict_options[] = {
     { "model", 'm', "FILE", 0, "What 'muster estimate train' has written", 0 },
     { "data", 'd', "FILE", 0, "Jobs to be asked about: CSV with the model's features", 0 },
+    { "pays", KEY_PAYS, "FEATURE=COUNTS", 0, "Also how many are worth their time, such as gpus=1,2,4,8", 0 },
     { "command", KEY_COMMAND, "COLUMN", 0, "Command lines, whose words --key=value are features too", 0 },
     { NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0 },
     { 0 },

@@ -484,6 +484,23 @@ static void rank_suspended(struct ctl *ctl, struct book_job *job)
         job->suspended_by_user = true;
 }
 
+/* A node may say anything: what cannot be is not noted. */
+static void used_note(struct book_task *task, const json_t *used)
+{
+    int64_t samples = json_integer_value(json_object_get(used, "samples"));
+    int64_t memory = json_integer_value(json_object_get(used, "memory_mib"));
+    double util = json_number_value(json_object_get(used, "util"));
+    double dev = json_number_value(json_object_get(used, "util_dev"));
+
+    if (samples <= 0 || samples > UINT32_MAX || memory < 0 || memory > UINT32_MAX || !(util >= 0 && util <= 100) ||
+        !(dev >= 0 && dev <= 100))
+        return;
+    task->used_samples = (uint32_t)samples;
+    task->used_memory_mib = (uint32_t)memory;
+    task->used_util = (uint16_t)(util * 100 + 0.5);
+    task->used_util_dev = (uint16_t)(dev * 100 + 0.5);
+}
+
 static void task_gone_note(struct ctl *ctl, struct book_task *task, const json_t *report)
 {
     const char *cause = json_string_value(json_object_get(report, "cause"));
@@ -495,6 +512,7 @@ static void task_gone_note(struct ctl *ctl, struct book_task *task, const json_t
     task->blame = blame && strcmp(blame, "user") == 0 ? FAIL_USER : FAIL_SYSTEM;
     (void)snprintf(task->cause, sizeof(task->cause), "%s", cause ? cause : "exit");
     task->ended = ctl->now;
+    used_note(task, json_object_get(report, "used"));
 }
 
 /* A task of an attempt that is closed already: when the last of them is gone, the next attempt may start. */

@@ -7,40 +7,10 @@
 #include <jansson.h>
 
 #include "base/names.h"
+#include "ctl/phase.h"
 #include "model/reason.h"
 #include "wire/agent_msg.h"
 #include "wire/submission.h"
-
-/* States people see (muster-states in the manual), with Slurm's letters. */
-#define PHASES(X)                                                                                                      \
-    X(PENDING, "PENDING", "PD")                                                                                        \
-    X(STARTING, "STARTING", "ST")                                                                                      \
-    X(RUNNING, "RUNNING", "R")                                                                                         \
-    X(SUSPENDED, "SUSPENDED", "S")                                                                                     \
-    X(COMPLETING, "COMPLETING", "CG")                                                                                  \
-    X(COMPLETED, "COMPLETED", "CD")                                                                                    \
-    X(FAILED, "FAILED", "F")                                                                                           \
-    X(CANCELLED, "CANCELLED", "CA")                                                                                    \
-    X(TIMEOUT, "TIMEOUT", "TO")                                                                                        \
-    X(PREEMPTED, "PREEMPTED", "PR")                                                                                    \
-    X(NODE_FAIL, "NODE_FAIL", "NF")                                                                                    \
-    X(OUT_OF_MEMORY, "OUT_OF_MEMORY", "OOM")                                                                           \
-    X(DEADLINE, "DEADLINE", "DL")
-
-enum phase_of_job {
-#define X(code, name, letters) PHASE_JOB_##code,
-    PHASES(X)
-#undef X
-        PHASE_JOB_COUNT
-};
-
-const char *phase_name(enum phase_of_job phase);
-const char *phase_letters(enum phase_of_job phase);
-int phase_find(const char *name); /* name or letters, any case; -ENOENT */
-static inline bool phase_over(enum phase_of_job phase)
-{
-    return phase >= PHASE_JOB_COMPLETED;
-}
 
 enum { BOOK_OUTCOMES = 65536, BOOK_KEYS = 4096, BOOK_AFTER_MAX = 64 };
 
@@ -57,6 +27,9 @@ struct book_task {
     uint16_t *gpus; /* owned; indices on the node */
     char cause[16];
     usec_t started, ended; /* 0 = not yet */
+    /* What its GPUs did, as its node has told with its end. */
+    uint32_t used_samples, used_memory_mib;
+    uint16_t used_util, used_util_dev; /* hundredths of a percent */
 };
 
 struct book_attempt {
@@ -82,6 +55,14 @@ struct book_spec {
     struct submission s;
     json_t *json;    /* canonical */
     uint32_t inside; /* jobs of it that are in the core */
+};
+
+/* What was expected of a job when it came; 0 = not told (estimates.h). */
+struct book_predicted {
+    usec_t run;
+    uint32_t memory_mib;
+    uint16_t util, util_dev; /* hundredths of a percent */
+    int32_t gpus_pay;        /* more would not be worth their time */
 };
 
 struct book_job {
@@ -120,6 +101,7 @@ struct book_job {
     char end_text[128];               /* why it ended, in words */
     uint64_t version;                 /* goes up with every change: the ETag */
     uint64_t after_met, after_failed; /* by number of the dependency */
+    struct book_predicted predicted;
 };
 
 struct book_gpu {

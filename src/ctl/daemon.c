@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "ctl/estimates.h"
 #include "ctl/feed.h"
 #include "ctl/forecast.h"
 #include "ctl/links.h"
@@ -190,7 +191,8 @@ static int parts_make(struct daemon *daemon, struct error *err)
     if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
         watch_new(server, &server->watch) < 0 || waits_new(server, &server->waits) < 0 ||
-        whatifs_new(server, &server->whatifs) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
+        whatifs_new(server, &server->whatifs) < 0 || estimates_new(server, &server->estimates) < 0 ||
+        http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -417,6 +419,7 @@ static void daemon_end(struct daemon *daemon)
     http_server_stop(take(server->http));
     fake_free(daemon->fake);
     whatifs_stop(server->whatifs);
+    estimates_free(take(server->estimates));
     loop_timer_free(daemon->stop_timer);
     loop_timer_free(server->wake);
     watch_stop(server->watch);

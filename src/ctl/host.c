@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "ctl/daemon.h"
+#include "ctl/estimates.h"
 #include "ctl/feed.h"
 #include "ctl/links.h"
 #include "ctl/stats.h"
@@ -72,6 +73,8 @@ static void job_count(struct server *server, const struct ctl_event *event)
     if (strcmp(event->kind, "job.preempted") == 0)
         stats_preempted(stats, job->vc, event->detail);
     if (strcmp(event->kind, "job.ended") == 0 && phase_over(job->phase)) {
+        if (server->estimates)
+            estimates_ended(server->estimates, job);
         stats->finished[job->vc][job->phase]++;
         if (job->last_start && job->end > job->last_start)
             histogram_add(&stats->run[job->vc][size], job->end - job->last_start);
@@ -174,5 +177,6 @@ int drive_open(struct server *server, struct error *err)
     if (r < 0)
         return r;
     server->drive = drive;
+    estimates_start(server->estimates);
     return loop_each_turn(server->loop, on_turn, server);
 }

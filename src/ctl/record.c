@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c - a job as it is kept and shown: docs/rest.md, Job with its attempts and tasks. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -66,6 +67,43 @@ static json_t *record_type(const struct ctl *ctl, const struct book_job *job)
     return json_is_string(sku) ? json_string(json_string_value(sku)) : json_null();
 }
 
+json_t *record_used(const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    double samples = 0, sum = 0, squares = 0, mean, variance;
+    uint32_t memory = 0;
+
+    for (uint32_t t = 0; attempt && t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+        double n = task->used_samples, util = task->used_util / 100.0, dev = task->used_util_dev / 100.0;
+
+        samples += n;
+        sum += n * util;
+        squares += n * (dev * dev + util * util);
+        memory = task->used_memory_mib > memory ? task->used_memory_mib : memory;
+    }
+    if (samples == 0)
+        return json_null();
+    mean = sum / samples;
+    variance = squares / samples - mean * mean;
+    return json_pack("{s:f, s:f, s:I}", "utilisation", mean, "utilisation_dev", variance > 0 ? sqrt(variance) : 0.0,
+                     "memory_mib", (json_int_t)memory);
+}
+
+json_t *record_predicted(const struct book_job *job)
+{
+    const struct book_predicted *p = &job->predicted;
+
+    if (!p->run && !p->memory_mib && !p->util)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "run_seconds",
+                     p->run ? json_real((double)p->run / (double)USEC_SEC) : json_null(), "memory_mib",
+                     p->memory_mib ? json_integer(p->memory_mib) : json_null(), "utilisation",
+                     p->util ? json_real(p->util / 100.0) : json_null(), "utilisation_dev",
+                     p->util_dev ? json_real(p->util_dev / 100.0) : json_null(), "gpus_pay",
+                     p->gpus_pay ? json_integer(p->gpus_pay) : json_null());
+}
+
 json_t *record_job(const struct ctl *ctl, const struct book_job *job)
 {
     const char *vc =
@@ -102,6 +140,8 @@ json_t *record_job(const struct ctl *ctl, const struct book_job *job)
     (void)json_object_set_new(out, "gid", json_integer(job->gid));
     (void)json_object_set_new(out, "submit_usec", json_integer(job->submit));
     (void)json_object_set_new(out, "end_usec", json_integer(job->end));
+    (void)json_object_set_new(out, "used", record_used(job));
+    (void)json_object_set_new(out, "predicted", record_predicted(job));
     (void)json_object_set_new(out, "attempts", attempts);
     return out;
 }

@@ -7,3 +7,6 @@
 json_t *record_time(usec_t at); /* ISO 8601 in UTC, or null */
 json_t *record_attempt(const struct ctl *ctl, const struct book_attempt *attempt);
 json_t *record_job(const struct ctl *ctl, const struct book_job *job);
+/* What its GPUs did in its last attempt, and what was expected of it; null where nobody knows. */
+json_t *record_used(const struct book_job *job);
+json_t *record_predicted(const struct book_job *job);

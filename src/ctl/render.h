@@ -40,7 +40,9 @@
     X(SPEC, "spec")                                                                                                    \
     X(UID, "uid")                                                                                                      \
     X(GID, "gid")                                                                                                      \
-    X(HELD, "held")
+    X(HELD, "held")                                                                                                    \
+    X(PREDICTED, "predicted")                                                                                          \
+    X(USED, "used")
 
 enum job_field {
 #define X(code, name) FIELD_##code,

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ctl/forecast.h"
+#include "ctl/record.h"
 #include "ctl/render.h"
 #include "wire/duration.h"
 #include "wire/hostlist.h"
@@ -257,6 +259,19 @@ static void put_eta(const struct scene *scene, struct json_write *json, const st
     json_write_close(json);
 }
 
+/* Takes the tree. */
+static void put_tree(struct json_write *json, const char *key, json_t *tree)
+{
+    char *text = json_dumps(tree, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+
+    json_decref(tree);
+    if (text)
+        json_write_raw(json, key, text, strlen(text));
+    else
+        json_write_null(json, key);
+    free(text); /* jansson's */
+}
+
 static void put_spec(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     CLEANUP_BUF struct buf text = BUF_INIT((size_t)4 << 20);
@@ -420,6 +435,12 @@ static void put_rest(const struct scene *scene, struct json_write *json, const s
         break;
     case FIELD_GID:
         json_write_i64(json, "gid", job->gid);
+        break;
+    case FIELD_PREDICTED:
+        put_tree(json, "predicted", record_predicted(job));
+        break;
+    case FIELD_USED:
+        put_tree(json, "used", record_used(job));
         break;
     case FIELD_HELD:
         json_write_bool(json, "held", job->held);

@@ -103,6 +103,7 @@ void rest_openapi(struct request *request);
 void rest_metrics(struct request *request);
 void rest_metrics_jobs(struct request *request);
 void rest_metrics_users(struct request *request);
+void rest_estimator(struct request *request);
 void rest_sim_list(struct request *request);
 void rest_sim_add(struct request *request);
 void rest_sim_get(struct request *request);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "ctl/estimates.h"
 #include "ctl/rest.h"
 #include "wire/decimal.h"
 #include "wire/json_read.h"
@@ -381,7 +382,7 @@ void rest_jobs_submit(struct request *request)
     static const char *const known[] = { NULL };
     const char *key = http_header(request->message, "idempotency-key");
     struct submission spec;
-    json_t *tree, *body;
+    json_t *tree, *body, *predicted;
 
     if (!query_known(request, known))
         return;
@@ -396,10 +397,13 @@ void rest_jobs_submit(struct request *request)
     tree = request_submission(request, &spec);
     if (!tree)
         return;
+    predicted = estimates_ask(request_server(request)->estimates, request->who.user, &spec);
     submission_done(&spec);
     body = json_pack("{s:s, s:I, s:I, s:o}", "user", request->who.user, "uid", (json_int_t)request->who.uid, "gid",
                      (json_int_t)request->who.gid, "spec", tree);
     if (body && key)
         (void)json_object_set_new(body, "key", json_string(key));
+    if (predicted)
+        (void)json_object_set_new(body, "predicted", predicted);
     request_offer(request, ENTRY_SUBMIT, body, on_submitted);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest_sim.c - /sim: comparisons of policies on the cluster's own history, or on a trace. */
+/* rest_sim.c - what the past says: /sim, comparisons of policies on the cluster's own history or on a trace; and
+ * /estimator, what was learned from it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ctl/estimates.h"
 #include "ctl/record.h"
 #include "ctl/rest.h"
 #include "ctl/whatif.h"
@@ -75,6 +77,11 @@ static const struct whatif *request_whatif(struct request *request)
     reply_problem(request, 404, "NotFound", "the newest 16 are kept, until the controller ends", "no comparison %.40s",
                   text);
     return NULL;
+}
+
+void rest_estimator(struct request *request)
+{
+    reply_tree(request, 200, estimates_json(request_server(request)->estimates));
 }
 
 void rest_sim_list(struct request *request)

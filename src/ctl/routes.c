@@ -71,6 +71,7 @@ const struct route routes[] = {
     { "PATCH", "/scheduler", rest_scheduler_patch, ACCESS_ADMIN, false },
     { "GET", "/scheduler/trace/{id}", rest_scheduler_trace, ACCESS_READ, false },
     { "GET", "/events", rest_events, ACCESS_READ, false },
+    { "GET", "/estimator", rest_estimator, ACCESS_READ, false },
     { "GET", "/sim", rest_sim_list, ACCESS_USER, false },
     { "POST", "/sim", rest_sim_add, ACCESS_USER, false },
     { "GET", "/sim/{id}", rest_sim_get, ACCESS_USER, false },

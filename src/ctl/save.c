@@ -33,11 +33,20 @@ struct field {
     }
 
 static const struct field task_fields[] = {
-    F(book_task, node, U32),   F(book_task, state, U32),
-    F(book_task, exit, INT),   F(book_task, signal, INT),
-    F(book_task, oom, FLAG),   F(book_task, blame, U8),
-    F(book_task, cause, TEXT), F(book_task, started, I64),
-    F(book_task, ended, I64),  END,
+    F(book_task, node, U32),
+    F(book_task, state, U32),
+    F(book_task, exit, INT),
+    F(book_task, signal, INT),
+    F(book_task, oom, FLAG),
+    F(book_task, blame, U8),
+    F(book_task, cause, TEXT),
+    F(book_task, started, I64),
+    F(book_task, ended, I64),
+    F(book_task, used_samples, U32),
+    F(book_task, used_memory_mib, U32),
+    F(book_task, used_util, U16),
+    F(book_task, used_util_dev, U16),
+    END,
 };
 static const struct field attempt_fields[] = {
     F(book_attempt, number, U32),
@@ -103,6 +112,11 @@ static const struct field job_fields[] = {
     F(book_job, end_text, TEXT),
     F(book_job, version, U64),
     F(book_job, lost_usec, I64),
+    F(book_job, predicted.run, I64),
+    F(book_job, predicted.memory_mib, U32),
+    F(book_job, predicted.util, U16),
+    F(book_job, predicted.util_dev, U16),
+    F(book_job, predicted.gpus_pay, INT),
     END,
 };
 static const struct field node_fields[] = {

@@ -16,6 +16,7 @@ struct forecast;
 struct watch;
 struct waits;
 struct whatifs;
+struct estimates;
 
 enum { LISTENERS_MAX = 8 };
 
@@ -32,9 +33,10 @@ struct server {
     struct links *links; /* agents that are connected */
     struct stats *stats;
     struct forecast *forecast;
-    struct watch *watch; /* figures over time */
-    struct waits *waits; /* requests that wait for a job */
-    struct whatifs *whatifs; /* comparisons of policies on the cluster's own history */
+    struct watch *watch;         /* figures over time */
+    struct waits *waits;         /* requests that wait for a job */
+    struct estimates *estimates; /* what new jobs will need */
+    struct whatifs *whatifs;     /* comparisons of policies on the cluster's own history */
     struct loop_timer *wake;
     int (*reload)(void *arg, struct error *err); /* the configuration anew; NULL: there is no file */
     void *reload_arg;

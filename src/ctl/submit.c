@@ -168,6 +168,37 @@ int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result 
     return r;
 }
 
+static int64_t predicted_number(const json_t *from, const char *key, double unit, int64_t most)
+{
+    double value = json_number_value(json_object_get(from, key)) * unit;
+
+    return value > 0 && value < (double)most ? (int64_t)(value + 0.5) : 0;
+}
+
+/* What an estimator expected when the job came. It is part of the entry, so that all replays see the same. What the
+ * user said stands; an elastic job begins with as many GPUs as pay. */
+static void predicted_read(const json_t *from, const struct submission *s, struct book_predicted *ret,
+                           struct jobspec *wants)
+{
+    *ret = (struct book_predicted){
+        .run = predicted_number(from, "run_seconds", (double)USEC_SEC, INT64_MAX / 4),
+        .memory_mib = (uint32_t)predicted_number(from, "memory_mib", 1, 1 << 24),
+        .util = (uint16_t)predicted_number(from, "utilisation", 100, 10001),
+        .util_dev = (uint16_t)predicted_number(from, "utilisation_dev", 100, 10001),
+        .gpus_pay = (int32_t)predicted_number(from, "gpus_pay", 1, GANG_GPUS_MAX),
+    };
+    if (!s->time && ret->run)
+        wants->estimate = ret->run;
+    if (!wants->memory_mib)
+        wants->memory_mib = ret->memory_mib;
+    if (!wants->utilisation)
+        wants->utilisation = (uint16_t)((ret->util + 50) / 100);
+    if (ret->gpus_pay && wants->gpus_max > wants->gpus_min && !wants->per_node)
+        wants->gpus = ret->gpus_pay < wants->gpus_min   ? wants->gpus_min
+                      : ret->gpus_pay > wants->gpus_max ? wants->gpus_max
+                                                        : ret->gpus_pay;
+}
+
 static struct book_job *job_new(struct ctl *ctl, const json_t *body, struct book_spec *spec,
                                 const struct jobspec *wants)
 {
@@ -225,6 +256,7 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
     const char *key = json_string_value(json_object_get(body, "key"));
     struct book_spec *spec;
     struct jobspec wants = { 0 };
+    struct book_predicted predicted;
     size_t count;
     uint32_t vc;
 
@@ -240,6 +272,7 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
     }
     if (ctl->config.virtual_time && json_object_get(body, "wants"))
         wants_read(json_object_get(body, "wants"), &wants); /* emulation: a job as a trace describes it */
+    predicted_read(json_object_get(body, "predicted"), &spec->s, &predicted, &wants);
     count = spec->s.array_count ? spec->s.array_count : 1;
     if (spec->s.array_count)
         ret->id = ctl->book.next_id++; /* its own, so that the first element can be spoken of alone */
@@ -256,6 +289,7 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
             job->array_id = ret->id;
             job->array_index = spec->s.array[i];
         }
+        job->predicted = predicted;
         look_back(ctl, job);
         ctl_event(ctl, "job.submitted", job, NULL, json_pack("{s:s}", "user", user));
         gate_look(ctl, job);

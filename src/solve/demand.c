@@ -37,6 +37,18 @@ uint32_t demand_memory(uint32_t predicted_mib, uint32_t requested_mib, bool ran_
     return ran_out && requested_mib ? requested_mib : predicted_mib + (predicted_mib + 9) / 10;
 }
 
+int32_t demand_gpus_pay(const int32_t *counts, const double *seconds, uint32_t n)
+{
+    uint32_t i = 0;
+
+    if (n < 2)
+        return 0;
+    while (i + 1 < n && seconds[i + 1] > 0 &&
+           seconds[i] / seconds[i + 1] >= 1 + 0.5 * ((double)counts[i + 1] / counts[i] - 1))
+        i++;
+    return counts[i];
+}
+
 struct demand_stages demand_stages(usec_t launch, usec_t save, usec_t total)
 {
     if (launch + save >= total) {

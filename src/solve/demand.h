@@ -30,6 +30,10 @@ struct demand demand_round(const struct demand_raw *raw);
 /* Predicted memory with a tenth to spare; the user's own request after the job ran out of it. */
 uint32_t demand_memory(uint32_t predicted_mib, uint32_t requested_mib, bool ran_out);
 
+/* How many GPUs pay: the largest of ascending counts such that every step up to it gains at least half of what it could
+ * (twice the GPUs, 1.5 times the speed). `seconds`: run time with each. 0 with fewer than two counts. */
+int32_t demand_gpus_pay(const int32_t *counts, const double *seconds, uint32_t n);
+
 /* Launch, train and save. When both ends together are not shorter than the whole, both are halved. */
 struct demand_stages {
     usec_t launch, save, total;

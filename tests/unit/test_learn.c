@@ -29,6 +29,12 @@ static void test_rounding(void **state)
     assert_int_equal(d.utilisation, 40);
     assert_int_equal(d.memory_mib, 6144);
     assert_int_equal(d.bandwidth, 3);
+    /* Twice the GPUs must give 1.5 times the speed: 100 -> 60 does (1.67), 60 -> 45 does not (1.33). */
+    assert_int_equal(demand_gpus_pay((int32_t[]){ 1, 2, 4, 8 }, (double[]){ 100, 60, 45, 20 }, 4), 2);
+    assert_int_equal(demand_gpus_pay((int32_t[]){ 1, 2, 4, 8 }, (double[]){ 80, 40, 20, 10 }, 4), 8);
+    assert_int_equal(demand_gpus_pay((int32_t[]){ 1, 3 }, (double[]){ 100, 50 }, 2), 3); /* three times: 2 is enough */
+    assert_int_equal(demand_gpus_pay((int32_t[]){ 2, 4 }, (double[]){ 100, 100 }, 2), 2);
+    assert_int_equal(demand_gpus_pay((int32_t[]){ 1 }, (double[]){ 100 }, 1), 0);
     d = demand_round(&(struct demand_raw){ (double)NAN, -1, 101, 1e300, (double)INFINITY });
     assert_int_equal(d.cpus, 4);
     assert_int_equal(d.ram_mib, 4096);
