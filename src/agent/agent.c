@@ -278,6 +278,7 @@ static int dirs_open(struct agent *agent, struct error *err)
 {
     char path[PATH_MAX];
     const char *state = agent->config.state;
+    int r;
 
     for (const char *p = state; (p = strchr(p + 1, '/'));) {
         (void)snprintf(path, sizeof(path), "%.*s", (int)(p - state), state);
@@ -292,9 +293,13 @@ static int dirs_open(struct agent *agent, struct error *err)
     agent->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (agent->dir < 0)
         return error_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (util_dir_make(agent->dir, "tasks", 0711) < 0 || util_dir_make(agent->dir, "logs", 0700) < 0)
+    if (util_dir_make(agent->dir, "tmp", 0711) < 0 || util_dir_make(agent->dir, "logs", 0700) < 0)
         return error_set(err, -errno, "%s: %s", path, strerror(errno));
-    return state_lock(agent, err);
+    r = state_lock(agent, err);
+    if (r < 0)
+        return r;
+    r = place_open(agent);
+    return r < 0 ? error_set(err, r, "%s/tasks: %s", path, strerror(-r)) : 0;
 }
 
 static void boot_read(struct agent *agent)
@@ -368,8 +373,11 @@ static void agent_free(struct agent *agent)
         (void)rmdir(agent->cgroup.path);
     if (agent->lease_until)
         (void)munmap((void *)(uintptr_t)agent->lease_until, sizeof(int64_t));
-    if (agent->dir >= 0)
+    if (agent->dir >= 0) {
+        if (agent->lock >= 0)
+            place_leave(agent);
         close(agent->dir);
+    }
     if (agent->lock >= 0)
         close(agent->lock);
     mem_free(agent->cpus);

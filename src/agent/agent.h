@@ -169,5 +169,9 @@ void emulate_recover(struct task *task, int dir);
 
 /* ask.c: logs, commands inside tasks. */
 void ask_take(struct agent *agent, json_t *frame);
+/* place.c: STATE/tasks. */
+int place_open(struct agent *agent);
+void place_leave(struct agent *agent);
+
 void asks_close(struct agent *agent); /* the connection is gone */
 void asks_turn(struct agent *agent);  /* each looks whether there is more to answer */

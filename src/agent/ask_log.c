@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/ask.h"
+#include "agent/spool.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 
@@ -96,6 +97,17 @@ static void log_turn(struct ask *ask)
 
 static const struct ask_ops log_ops = { .name = "log", .turn = log_turn, .close = log_close };
 
+/* It ran here and never wrote anything: there is no file, and nothing is missing. */
+static bool was_silent(const struct agent *agent, const json_t *frame, int64_t job)
+{
+    int dir = openat(agent->dir, "logs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool silent = dir >= 0 && util_flag(frame, "ran") && job > spool_trimmed(dir);
+
+    if (dir >= 0)
+        close(dir);
+    return silent;
+}
+
 void ask_log(struct agent *agent, json_t *frame)
 {
     const char *stream = util_text(frame, "stream");
@@ -121,7 +133,8 @@ void ask_log(struct agent *agent, json_t *frame)
     log->follow = util_flag(frame, "follow");
     (void)snprintf(log->file, sizeof(log->file), "logs/%lld.%u.%u.%s", (long long)log->task.job, log->task.attempt,
                    log->task.rank, stream ? stream : "out");
-    if (!task_find(agent, &log->task) && fstatat(agent->dir, log->file, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (!task_find(agent, &log->task) && fstatat(agent->dir, log->file, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        !was_silent(agent, frame, log->task.job)) {
         mem_free(log);
         ask_refuse(agent, id, "NotFound", "this node has no output of that task");
         return;

@@ -174,10 +174,16 @@ void cgroup_find(const char *parent, const char *name, struct cgroup_tree *ret_t
 int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limits *limits, struct error *err)
 {
     char value[64];
-    int r = 0;
+    int r = mkdir(path, 0755) < 0 ? -errno : 0;
 
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
-        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (r == -EEXIST) {
+        /* One of an attempt that never was may be left. */
+        (void)cgroup_kill(path);
+        (void)cgroup_remove(path);
+        r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+    }
+    if (r < 0)
+        return error_set(err, r, "%s: %s", path, strerror(-r));
     if (limits->memory && (fences & FENCE_MEMORY)) {
         (void)snprintf(value, sizeof(value), "%llu", (unsigned long long)limits->memory);
         r = value_write(path, "memory.max", value);
@@ -244,9 +250,12 @@ int cgroup_freeze(const char *path, bool frozen)
 /* Groups the job made inside its own go first. */
 int cgroup_remove(const char *path)
 {
-    DIR *dir = opendir(path);
     const struct dirent *entry;
+    DIR *dir;
 
+    if (rmdir(path) == 0 || errno == ENOENT)
+        return 0;
+    dir = opendir(path);
     if (!dir)
         return errno == ENOENT ? 0 : -errno;
     while ((entry = readdir(dir))) {

@@ -81,7 +81,7 @@ static bool user_reaches(const struct task *task, const char *path)
     return true;
 }
 
-static int mounts_make(const struct task *task, const char *dir, json_t *mounts, struct error *err)
+static int mounts_make(const struct task *task, const char *dir, const char *tmp, json_t *mounts, struct error *err)
 {
     const struct submission *s = &task->launch.spec;
     static const struct {
@@ -112,6 +112,7 @@ static int mounts_make(const struct task *task, const char *dir, json_t *mounts,
                                     json_sprintf("size=%llu", (unsigned long long)s->shm));
     (void)json_array_append_new(mounts, shm);
     mount_add(mounts, dir, dir, false);
+    mount_add(mounts, tmp, tmp, false);
     for (size_t i = 0; i < s->mount_count; i++) {
         if (mount_parse(s->mounts[i], source, target, sizeof(source), &readonly) < 0)
             return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[i]);
@@ -162,7 +163,7 @@ static json_t *bundle_make(const struct task *task, const char *dir, const json_
     const struct submission *s = &task->launch.spec;
     json_t *mounts = json_array(), *env = json_deep_copy(json_object_get(plan, "env")), *bundle;
     char group[CGROUP_PATH_MAX];
-    int r = mounts_make(task, dir, mounts, err);
+    int r = mounts_make(task, dir, util_text(plan, "tmp_real"), mounts, err);
 
     devices_add(task, mounts);
     (void)json_array_extend(env, json_object_get(proc, "env"));
@@ -245,8 +246,10 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
             (void)json_object_set_new(plan, "container", json_string(id));
         }
         (void)json_array_append_new(argv, json_string("--volume"));
-
         (void)json_array_append_new(argv, json_sprintf("%s:%s", dir, dir));
+        (void)json_array_append_new(argv, json_string("--volume"));
+        (void)json_array_append_new(argv,
+                                    json_sprintf("%s:%s", util_text(plan, "tmp_real"), util_text(plan, "tmp_real")));
         json_array_foreach(json_object_get(plan, "env"), k, value)
         {
             (void)json_array_append_new(argv, json_string("--env"));

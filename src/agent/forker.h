@@ -3,14 +3,19 @@
 /* forker.h - the small process that shepherds are forked from.
  *
  * An agent inside a controller may be a large process with threads; forking it for every task would be slow and unsafe.
- * So the program starts itself once in another mode, with nothing loaded but the code, and has that one fork. It ends
- * with its agent; what it forked does not. When it dies it is started again.
+ * So another program is started once and forks: muster-shepherd, which has the code of shepherds and no library but the
+ * C library, because each mapping of a process is copied at every fork; where it is not found, the agent's own program
+ * in another mode. It ends with its agent; what it forked does not. When it dies it is started again.
  */
 #include <jansson.h>
 #include <stdbool.h>
 #include <uv.h>
 
 #include "base/error.h"
+
+#define FORKER_PROGRAM "muster-shepherd"
+#define FORKER_MODE "--muster-forker"
+enum { FORKER_FD = 3 };
 
 struct forker {
     uv_loop_t *loop;
@@ -32,7 +37,7 @@ int forker_task(struct forker *forker, int dir, int listener);
  * and a pipe for how it ended. `plan` is written to the task's directory by the caller and named here. */
 int forker_exec(struct forker *forker, const int fds[5], const char *plan);
 
-/* The other side; argv[2] is the descriptor. */
+/* The other side. */
 int forker_main(int fd);
 /* exec_child.c: runs the command of a plan; returns the status of the process. */
 int exec_run(const int fds[5], const char *plan);

@@ -59,6 +59,27 @@ static int set_strings(json_t *argv, const char *first, char *const *rest, size_
     return r ? -ENOMEM : 0;
 }
 
+/* "#!/usr/bin/env -S python3 -u": the program, and what follows as one word, as the kernel reads it. Read here, because
+ * the directory of tasks may be where nothing may be executed. */
+static int shebang_add(const char *text, json_t *argv)
+{
+    size_t line = strcspn(text, "\n"), blank = strspn(text, " \t"), name, rest;
+    int r;
+
+    if (blank >= line)
+        return json_array_append_new(argv, json_string("/bin/sh"));
+    name = strcspn(text + blank, " \t\n");
+    r = json_array_append_new(argv, json_stringn(text + blank, name));
+    text += blank + name;
+    line -= blank + name;
+    rest = strspn(text, " \t");
+    while (line > rest && strchr(" \t\r", text[line - 1]))
+        line--;
+    if (line > rest)
+        r |= json_array_append_new(argv, json_stringn(text + rest, line - rest));
+    return r;
+}
+
 /* A script keeps its first line; a line without one is the shell's. */
 static int argv_make(const struct task *task, const char *dir, json_t *argv)
 {
@@ -68,7 +89,7 @@ static int argv_make(const struct task *task, const char *dir, json_t *argv)
     if (!s->run)
         return set_strings(argv, NULL, s->args, s->arg_count);
     (void)snprintf(script, sizeof(script), "%s/job/script", dir);
-    if (strncmp(s->run, "#!", 2) != 0 && json_array_append_new(argv, json_string("/bin/sh")) < 0)
+    if (shebang_add(strncmp(s->run, "#!", 2) == 0 ? s->run + 2 : "", argv) < 0)
         return -ENOMEM;
     return set_strings(argv, script, s->args, s->arg_count);
 }
@@ -209,7 +230,9 @@ static void files_add(const struct task *task, const char *dir, json_t *plan)
     (void)snprintf(path, sizeof(path), "%s/lease", agent->state_path);
     (void)json_object_set_new(plan, "lease", json_string(path));
     (void)snprintf(path, sizeof(path), "%s/job/tmp", dir);
-    (void)json_object_set_new(plan, "tmp", json_string(path));
+    (void)json_object_set_new(plan, "tmp", json_string(path)); /* a link to this: */
+    (void)snprintf(path, sizeof(path), "%s/tmp/%s", agent->state_path, task->name);
+    (void)json_object_set_new(plan, "tmp_real", json_string(path));
     if (environ_hosts(&task->launch, &hosts) == 0 && hosts.data)
         (void)json_object_set_new(plan, "hosts", json_string(hosts.data));
 }
@@ -293,8 +316,10 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     environ_add(task, &account, dir, plan);
     if (r == 0 && l->spec.image)
         r = container_wrap(task, dir, plan, err);
+    /* One that begins at once has its order here and nowhere else. */
+    (void)json_object_set(plan, "order", l->order);
     if (r == 0) {
-        r = util_json_put(dir_fd, "plan.json", plan, false);
+        r = util_json_write(dir_fd, "plan.json", plan, false);
         if (r < 0)
             (void)error_set(err, r, "plan of the task: %s", strerror(-r));
     }

@@ -148,15 +148,18 @@ int shep_start(struct task *task, struct error *err)
             fchmodat(dir, "ctl", 0600, 0) < 0 || listen(listener, 8) < 0)
             r = error_set(err, -errno, "socket of the task: %s", strerror(errno));
     }
-    if (r == 0) {
-        r = forker_task(&task->agent->set->forker, dir, listener);
-        if (r < 0)
-            (void)error_set(err, r, "cannot fork: %s", strerror(-r));
-    }
+    /* Connected before there is a shepherd: one whose task lasts a moment finds somebody to tell of its end. */
     if (r == 0) {
         r = link_open(task, dir);
         if (r < 0)
             (void)error_set(err, r, "socket of the task: %s", strerror(-r));
+    }
+    if (r == 0) {
+        r = forker_task(&task->agent->set->forker, dir, listener);
+        if (r < 0) {
+            (void)error_set(err, r, "cannot fork: %s", strerror(-r));
+            shep_detach(task);
+        }
     }
     if (listener >= 0)
         close(listener);

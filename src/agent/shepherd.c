@@ -317,6 +317,7 @@ int shepherd_run(int dir, int listener)
     shepherd_sweep(&s);
     drain(&s);
     (void)util_tree_remove(s.dir, "job");
+    shepherd_tmp_leave(&s);
     if (s.cgroup[0])
         (void)cgroup_remove(s.cgroup);
     r = shepherd_record(&s);

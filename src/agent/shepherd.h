@@ -34,6 +34,7 @@ enum {
 struct sink {
     char *path; /* owned; what it was opened as */
     int fd;     /* -1 = none */
+    bool late;  /* opened when there is something to write */
     uint64_t size, max, dropped;
 };
 
@@ -94,6 +95,7 @@ int shepherd_run(int dir, int listener);
 /* shepherd_start.c: from the plan to processes at their gate. Failure: blame and words are set. */
 int shepherd_prepare(struct shepherd *s);
 void shepherd_open_gate(struct shepherd *s);
+void shepherd_tmp_leave(struct shepherd *s); /* the temporary directory goes */
 int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

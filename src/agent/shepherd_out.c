@@ -32,6 +32,10 @@ static void sink_write(struct sink *sink, const char *data, size_t size)
 {
     size_t room = sink->size < sink->max ? (size_t)(sink->max - sink->size) : 0, part = size < room ? size : room;
 
+    if (sink->late) { /* most tasks of a moment say nothing: their file is not made */
+        sink->late = false;
+        sink->fd = open(sink->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
+    }
     if (sink->fd < 0)
         return;
     if (part > 0 && util_write_all(sink->fd, data, part) < 0) {
@@ -102,18 +106,18 @@ static void attempt_header(const struct shepherd *s, int fd)
     (void)util_write_all(fd, line, (size_t)n);
 }
 
-static int sink_open(const struct shepherd *s, const char *path, bool user)
+static int sink_open(const struct shepherd *s, const char *path)
 {
     /* The first attempt begins the file anew; ranks share it, so only one of them does. */
     bool fresh = s->id.attempt == 0 && s->id.rank == 0;
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | (user && fresh ? O_TRUNC : 0);
-    int fd, r = user ? as_user(s, true) : 0;
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | (fresh ? O_TRUNC : 0);
+    int fd, r = as_user(s, true);
 
     if (r < 0)
         return r;
-    fd = open(path, flags | (user ? 0 : O_NOFOLLOW), user ? 0644 : 0600);
+    fd = open(path, flags, 0644);
     r = fd < 0 ? -errno : 0;
-    if (user && as_user(s, false) < 0)
+    if (as_user(s, false) < 0)
         _exit(1); /* neither user nor root: nothing may follow */
     return r < 0 ? r : fd;
 }
@@ -128,15 +132,15 @@ uint32_t shepherd_sink(struct shepherd *s, const char *path, uint64_t max, bool 
     for (uint32_t i = 0; i < s->sink_count; i++)
         if (strcmp(s->sinks[i].path, path) == 0)
             return i;
-    fd = sink_open(s, path, user);
-    if (fd < 0) {
-        (void)shepherd_fail(s, fd, user ? "user" : "system", "output %s: %s", path, strerror(-fd));
+    fd = user ? sink_open(s, path) : -1;
+    if (user && fd < 0) {
+        (void)shepherd_fail(s, fd, "user", "output %s: %s", path, strerror(-fd));
         return UINT32_MAX;
     }
     if (user && s->id.attempt > 0)
         attempt_header(s, fd);
     sink = &s->sinks[s->sink_count];
-    *sink = (struct sink){ .path = mem_strdup(path), .fd = fd, .max = max };
+    *sink = (struct sink){ .path = mem_strdup(path), .fd = fd, .late = !user, .max = max };
     return s->sink_count++;
 }
 

@@ -2,6 +2,7 @@
 /* shepherd_start.c - from the plan of a task to processes that wait at their gate. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,9 +54,6 @@ static int group_make(struct shepherd *s)
         limits.gpu_count++;
     }
     limits.gpu_minors = list;
-    /* One of an attempt that never was may be left. */
-    (void)cgroup_kill(s->cgroup);
-    (void)cgroup_remove(s->cgroup);
     r = cgroup_make(s->cgroup, (unsigned int)util_i64(s->plan, "fences", 0), &limits, &err);
     return r < 0 ? shepherd_fail(s, r, "system", "%s", err.text) : 0;
 }
@@ -100,6 +98,45 @@ static int ear_open(struct shepherd *s, int dir)
     return 0;
 }
 
+enum { SPARES = 16 };
+
+/* STATE/tmp/.spare-UID-N: a directory that a task of the same user has left empty. To make and remove one for each task
+ * costs a disk more than the task. */
+static void spare_name(const struct shepherd *s, const char *real, char *out, size_t size)
+{
+    const char *name = strrchr(real, '/');
+
+    (void)snprintf(out, size, "%.*s/.spare-%lld-%d", name ? (int)(name - real) : 0, real,
+                   (long long)util_i64(s->plan, "uid", 0), (int)(s->id.job % SPARES));
+}
+
+static int tmp_make(struct shepherd *s, uid_t uid, gid_t gid, bool owner)
+{
+    const char *real = util_text(s->plan, "tmp_real");
+    char spare[PATH_MAX];
+
+    if (!real)
+        return -EINVAL;
+    spare_name(s, real, spare, sizeof(spare));
+    if (rename(spare, real) < 0 && mkdir(real, 0700) < 0 && (errno != EEXIST || util_tree_empty(real) < 0))
+        return -errno;
+    if (chmod(real, 0700) < 0 || (owner && chown(real, uid, gid) < 0) || symlinkat(real, s->dir, "job/tmp") < 0)
+        return -errno;
+    return 0;
+}
+
+void shepherd_tmp_leave(struct shepherd *s)
+{
+    const char *real = util_text(s->plan, "tmp_real");
+    char spare[PATH_MAX];
+
+    if (!real || util_tree_empty(real) < 0)
+        return; /* the agent tries again */
+    spare_name(s, real, spare, sizeof(spare));
+    if (renameat2(AT_FDCWD, real, AT_FDCWD, spare, RENAME_NOREPLACE) < 0)
+        (void)rmdir(real);
+}
+
 static int job_dir(struct shepherd *s)
 {
     bool owner = util_flag(s->plan, "switch");
@@ -108,10 +145,11 @@ static int job_dir(struct shepherd *s)
     int dir, r;
 
     (void)util_tree_remove(s->dir, "job");
-    if (mkdirat(s->dir, "job", 0700) < 0 || mkdirat(s->dir, "job/tmp", 0700) < 0 ||
-        (owner && (fchownat(s->dir, "job/tmp", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-                   fchownat(s->dir, "job", uid, gid, AT_SYMLINK_NOFOLLOW) < 0)))
+    if (mkdirat(s->dir, "job", 0700) < 0 || (owner && fchownat(s->dir, "job", uid, gid, AT_SYMLINK_NOFOLLOW) < 0))
         return shepherd_fail(s, -errno, "system", "directory of the job: %s", strerror(errno));
+    r = tmp_make(s, uid, gid, owner);
+    if (r < 0)
+        return shepherd_fail(s, r, "system", "temporary directory of the job: %s", strerror(-r));
     dir = openat(s->dir, "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return shepherd_fail(s, -errno, "system", "directory of the job: %s", strerror(errno));

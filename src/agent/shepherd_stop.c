@@ -218,7 +218,8 @@ void shepherd_sweep(struct shepherd *s)
     if (s->mover)
         (void)kill(s->mover, SIGKILL);
     for (;;) {
-        int status, count = shepherd_pids(s, pids, TASK_PIDS_MAX);
+        bool empty = s->cgroup[0] && cgroup_busy(s->cgroup) == 0; /* asked first: it is cheaper than to look for them */
+        int status, count = empty ? 0 : shepherd_pids(s, pids, TASK_PIDS_MAX);
         pid_t pid;
 
         if (!s->cgroup[0] && count == 0)
@@ -239,8 +240,8 @@ void shepherd_sweep(struct shepherd *s)
             for (int i = 0; i < count && i < TASK_PIDS_MAX; i++)
                 (void)kill(pids[i], SIGKILL);
         }
-        if (pid < 0 && errno == ECHILD && count == 0 && shepherd_pids(s, pids, 1) == 0 &&
-            (!s->cgroup[0] || cgroup_busy(s->cgroup) <= 0))
+        if (pid < 0 && errno == ECHILD && count == 0 &&
+            (s->cgroup[0] ? cgroup_busy(s->cgroup) <= 0 : shepherd_pids(s, pids, 1) == 0))
             break;
         (void)nanosleep(&nap, NULL);
         for (uint32_t i = 0; i < s->proc_count; i++) {

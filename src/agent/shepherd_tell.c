@@ -261,7 +261,7 @@ int shepherd_record(struct shepherd *s)
 
     s->state = s->blame[0] && !s->started ? TASK_REFUSED : TASK_EXITED;
     news = shepherd_news(s);
-    r = util_json_put(s->dir, "exit.json", news, util_flag(s->plan, "durable"));
+    r = util_json_write(s->dir, "exit.json", news, util_flag(s->plan, "durable"));
     json_decref(news);
     return r;
 }

@@ -14,6 +14,8 @@
 #include "agent/util.h"
 #include "base/alloc.h"
 
+#define MARK ".trimmed" /* the newest job whose output is gone */
+
 enum { NAME_BYTES = 96, FILES_MAX = 1 << 20 };
 
 struct spooled {
@@ -59,11 +61,32 @@ static struct spooled *spool_list(int dir, size_t *ret_count, uint64_t *ret_byte
     return list;
 }
 
+static int64_t job_of(const char *name)
+{
+    return strtoll(name, NULL, 10);
+}
+
+int64_t spool_trimmed(int dir)
+{
+    CLEANUP_BYTES struct bytes text = { 0 };
+
+    return util_file_get(dir, MARK, 64, &text, NULL) == 0 ? strtoll(text.data, NULL, 10) : 0;
+}
+
+static void mark_put(int dir, int64_t job)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%lld\n", (long long)job);
+
+    (void)util_file_put(dir, MARK, text, (size_t)n, false);
+}
+
 int spool_trim(int dir, usec_t age, uint64_t bytes, bool (*busy)(void *arg, const char *name), void *arg)
 {
     size_t count;
     uint64_t all;
     struct spooled *list = spool_list(dir, &count, &all);
+    int64_t before = spool_trimmed(dir), last = before;
     usec_t now = clock_real();
     int gone = 0;
 
@@ -73,8 +96,11 @@ int spool_trim(int dir, usec_t age, uint64_t bytes, bool (*busy)(void *arg, cons
         if (busy(arg, list[i].name) || unlinkat(dir, list[i].name, 0) < 0)
             continue;
         all -= list[i].size;
+        last = job_of(list[i].name) > last ? job_of(list[i].name) : last;
         gone++;
     }
+    if (last > before)
+        mark_put(dir, last);
     mem_free(list);
     return gone;
 }

@@ -12,3 +12,5 @@
 /* Removes files of the directory, the oldest first, until none is older than `age` and all together are at most
  * `bytes`. Those `busy` says yes to stay. Returns how many went. */
 int spool_trim(int dir, usec_t age, uint64_t bytes, bool (*busy)(void *arg, const char *name), void *arg);
+/* The newest job of which output was removed: what is missing of newer ones was never written. */
+int64_t spool_trimmed(int dir);

@@ -205,19 +205,22 @@ static void task_begin(struct task *task)
     }
 }
 
-static int order_save(struct task *task, json_t *order)
+static int dir_make(struct task *task)
 {
     char path[TASK_NAME_MAX + 8];
-    int dir, r;
 
     (void)snprintf(path, sizeof(path), "tasks/%s", task->name);
-    r = util_dir_make(task->agent->dir, path, 0711);
-    if (r < 0)
-        return r;
-    dir = task_dir(task);
+    return util_dir_make(task->agent->dir, path, 0711);
+}
+
+/* For one that does not begin now: what is to be done must be found after a restart. */
+static int order_save(struct task *task, json_t *order)
+{
+    int dir = task_dir(task), r;
+
     if (dir < 0)
         return dir;
-    r = util_json_put(dir, "order.json", order, false);
+    r = util_json_write(dir, "order.json", order, false);
     close(dir);
     return r;
 }
@@ -238,10 +241,12 @@ void task_accept(struct task *task, json_t *order)
         return;
     }
     task->emulated = task->launch.spec.emulate_run > 0 && task->agent->gpus->fake;
-    if (!gpus_free(task)) {
-        task->waiting = true;
+    task->waiting = !gpus_free(task);
+    r = task->waiting || task->emulated ? order_save(task, order) : 0;
+    if (r < 0)
+        task_refuse(task, "system", strerror(-r));
+    if (r < 0 || task->waiting)
         return;
-    }
     task_begin(task);
 }
 
@@ -269,7 +274,7 @@ void task_launch(struct agent *agent, json_t *order)
         log_err("no memory for a task", "node", agent->config.node);
         return;
     }
-    r = order_save(task, order);
+    r = dir_make(task);
     if (r < 0) {
         task_refuse(task, "system", strerror(-r));
         return;
@@ -391,6 +396,9 @@ void task_clean(struct task *task)
     r = util_tree_remove(agent->dir, path);
     if (r < 0)
         log_warn("cannot remove", "node", agent->config.node, "task", task->name, "why", strerror(-r));
+    /* Its shepherd has done that, unless it died. */
+    (void)snprintf(path, sizeof(path), "tmp/%s", task->name);
+    (void)util_tree_remove(agent->dir, path);
     task_free(task);
 }
 

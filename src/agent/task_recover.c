@@ -83,6 +83,19 @@ static void live_recover(struct task *task, int dir, json_t *order)
         shep_lost(task);
 }
 
+/* By itself, while it had not begun; later in the plan. */
+static json_t *order_kept(int dir)
+{
+    json_t *order = util_json_get(dir, "order.json"), *plan;
+
+    if (order)
+        return order;
+    plan = util_json_get(dir, "plan.json");
+    order = json_incref(json_object_get(plan, "order"));
+    json_decref(plan);
+    return order;
+}
+
 static void one_recover(struct agent *agent, const char *name)
 {
     struct task_id id;
@@ -96,7 +109,7 @@ static void one_recover(struct agent *agent, const char *name)
     if (!task)
         return;
     dir = task_dir(task);
-    order = dir >= 0 ? util_json_get(dir, "order.json") : NULL;
+    order = dir >= 0 ? order_kept(dir) : NULL;
     end = dir >= 0 ? util_json_get(dir, "exit.json") : NULL;
     if (!order) {
         /* Cut off before its order was whole: nothing can have begun. */

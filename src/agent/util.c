@@ -124,6 +124,23 @@ int util_file_put(int dir, const char *name, const void *data, size_t size, bool
     return r;
 }
 
+int util_json_write(int dir, const char *name, json_t *json, bool sync)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    int fd, r;
+
+    if (!text)
+        return -ENOMEM;
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    r = fd < 0 ? -errno : util_write_all(fd, text, strlen(text));
+    if (r == 0 && sync && (fsync(fd) < 0 || fsync(dir) < 0))
+        r = -errno;
+    if (fd >= 0)
+        close(fd);
+    mem_free(text);
+    return r;
+}
+
 int util_json_put(int dir, const char *name, json_t *json, bool sync)
 {
     char *text = json_dumps(json, JSON_COMPACT);
@@ -205,6 +222,20 @@ int util_tree_remove(int dir, const char *name)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : -errno;
     return entry_remove(dir, name, st.st_dev, 0);
+}
+
+int util_tree_empty(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) == 0)
+        return tree_empty(fd, st.st_dev, 0);
+    r = -errno;
+    close(fd);
+    return r;
 }
 
 int util_dir_make(int dir, const char *name, unsigned int mode)

@@ -24,11 +24,14 @@ int util_write_all(int fd, const void *data, size_t size);
 int util_file_get(int dir, const char *name, size_t max, struct bytes *ret_bytes, struct error *err);
 /* Written beside it, then renamed; with `sync` on the disk, name and all, before it returns. Never follows a link. */
 int util_file_put(int dir, const char *name, const void *data, size_t size, bool sync);
+/* Without the rename: for a file that whoever finds it broken takes for missing. */
+int util_json_write(int dir, const char *name, json_t *json, bool sync);
 int util_json_put(int dir, const char *name, json_t *json, bool sync);
 json_t *util_json_get(int dir, const char *name); /* NULL when it is not there or not whole */
 
 /* Removes a directory and all in it, never leaving its file system or following a link. */
 int util_tree_remove(int dir, const char *name);
+int util_tree_empty(const char *path);                           /* it stays */
 int util_dir_make(int dir, const char *name, unsigned int mode); /* 0 when it is there */
 
 /* Base64 as in RFC 4648. */

@@ -86,10 +86,10 @@ static void on_log(void *arg, json_t *answer, bool last);
 
 static int log_ask(struct log_read *log)
 {
-    json_t *body =
-        json_pack("{s:s, s:I, s:i, s:i, s:s, s:I, s:I, s:b}", "do", "log", "job", (json_int_t)log->job, "attempt",
-                  (int)log->attempt, "rank", (int)log->rank, "stream", log->stream, "offset", (json_int_t)log->offset,
-                  "limit", (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing);
+    json_t *body = json_pack("{s:s, s:b, s:I, s:i, s:i, s:s, s:I, s:I, s:b}", "do", "log", "ran", 1, "job",
+                             (json_int_t)log->job, "attempt", (int)log->attempt, "rank", (int)log->rank, "stream",
+                             log->stream, "offset", (json_int_t)log->offset, "limit",
+                             (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing);
     int64_t r = links_ask(log->server->links, log->node, body, on_log, log);
 
     log->ask = r > 0 ? r : 0;

@@ -60,7 +60,7 @@ def content(path):
 
 def shepherds(agent, job=''):
     """pids of the shepherds of this agent, or of one of its jobs"""
-    place = os.path.realpath(agent.state) + '/tasks/%s' % (job and '%d.' % job)
+    place = os.path.realpath(agent.state + '/tasks') + '/%s' % (job and '%d.' % job)
     found = []
     for name in os.listdir('/proc'):
         if name.isdigit():

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.c - where the directories of tasks are: in memory, where the machine has a place for that.
+ *
+ * A task is a dozen files that live as long as it: its plan, sockets, script. None of them means anything after the
+ * machine has been started anew, and making and removing them on a disk costs more than everything else a launch does.
+ * So STATE/tasks is a link to a directory below /run or /dev/shm; without one it is a directory like any other. What
+ * must outlast the machine (journal, output) and what may be large (the task's temporary directory) stays in STATE.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/util.h"
+
+enum { TARGET_MAX = 256, OLD_SECONDS = 600 };
+
+/* One that nobody's state leads to any more: its agent was killed and its state removed. */
+static void orphan_remove(int place, const char *place_path, const char *name)
+{
+    char owner[PATH_MAX], link[PATH_MAX + 8], target[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    ssize_t n;
+
+    if (fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        clock_real() / USEC_SEC - st.st_mtim.tv_sec < OLD_SECONDS)
+        return;
+    (void)snprintf(path, sizeof(path), "%s/owner", name);
+    n = readlinkat(place, path, owner, sizeof(owner) - 1);
+    if (n <= 0)
+        return;
+    owner[n] = '\0';
+    (void)snprintf(link, sizeof(link), "%s/tasks", owner);
+    n = readlink(link, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    (void)snprintf(path, sizeof(path), "%s/%s/tasks", place_path, name);
+    if (strcmp(target, path) != 0)
+        (void)util_tree_remove(place, name);
+}
+
+static void orphans_remove(const char *place)
+{
+    DIR *stream = opendir(place);
+    const struct dirent *entry;
+
+    while (stream && (entry = readdir(stream)))
+        if (strncmp(entry->d_name, "muster-", 7) == 0)
+            orphan_remove(dirfd(stream), place, entry->d_name);
+    if (stream)
+        (void)closedir(stream);
+}
+
+/* PLACE/muster-XXXXXX with `owner`, a link to the state it belongs to, and `tasks`. */
+static int base_make(const char *base, const char *owner, char *target, size_t size)
+{
+    char path[TARGET_MAX];
+
+    (void)snprintf(target, size, "%s/tasks", base);
+    (void)snprintf(path, sizeof(path), "%s/owner", base);
+    if (mkdir(base, 0711) < 0 && errno != EEXIST)
+        return -errno;
+    if ((symlink(owner, path) < 0 && errno != EEXIST) || (mkdir(target, 0711) < 0 && errno != EEXIST))
+        return -errno;
+    return 0;
+}
+
+/* A new one. Only root's outlive the session of who made them. */
+static int memory_dir(const struct agent *agent, char *target, size_t size)
+{
+    static const char *const places[] = { "/run", "/dev/shm" };
+    char base[TARGET_MAX];
+    struct statfs st;
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && geteuid() == 0; i++) {
+        if (statfs(places[i], &st) < 0 || (unsigned long)st.f_type != TMPFS_MAGIC)
+            continue;
+        orphans_remove(places[i]);
+        (void)snprintf(base, sizeof(base), "%s/muster-XXXXXX", places[i]);
+        if (mkdtemp(base) && chmod(base, 0711) == 0 && base_make(base, agent->state_path, target, size) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+/* Where the link leads; "" when it is none. */
+static void link_read(const struct agent *agent, char *target, size_t size)
+{
+    ssize_t n = readlinkat(agent->dir, "tasks", target, size - 1);
+
+    target[n > 0 ? n : 0] = '\0';
+}
+
+static void base_of(char *target)
+{
+    char *slash = strrchr(target, '/');
+
+    if (slash)
+        *slash = '\0';
+}
+
+int place_open(struct agent *agent)
+{
+    char target[TARGET_MAX], base[TARGET_MAX];
+    struct stat st;
+    int r;
+
+    if (fstatat(agent->dir, "tasks", &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(st.st_mode))
+        return 0;
+    link_read(agent, base, sizeof(base));
+    if (base[0]) {
+        /* After a start of the machine what it leads to is gone with all its tasks, and is made again empty. */
+        base_of(base);
+        return base_make(base, agent->state_path, target, sizeof(target));
+    }
+    if (memory_dir(agent, target, sizeof(target)) < 0)
+        return util_dir_make(agent->dir, "tasks", 0711);
+    r = symlinkat(target, agent->dir, "tasks") < 0 ? -errno : 0;
+    if (r < 0)
+        (void)rmdir(target);
+    return r;
+}
+
+/* Nothing is left behind by an agent that has nothing to come back to. */
+void place_leave(struct agent *agent)
+{
+    char target[TARGET_MAX];
+
+    link_read(agent, target, sizeof(target));
+    if (!target[0] || rmdir(target) < 0)
+        return;
+    (void)unlinkat(agent->dir, "tasks", 0);
+    base_of(target);
+    (void)util_tree_remove(AT_FDCWD, target);
+}
