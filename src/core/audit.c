@@ -31,12 +31,57 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(job->sheds || share->leaving == (job->state == JOB_STOPPING));
         assert(share->off == (job->state == JOB_SUSPENDED));
         assert((share->role == ROLE_PACKED) == job->packed);
-        blocked += share->role != ROLE_GUEST && gpu->leaving > 0;
+        blocked += share->waits;
+        assert(share->waits || share->role == ROLE_GUEST || gpu->leaving == 0 || job->state != JOB_CLAIMING);
         last = share->gpu;
         shares += !(job->sheds && share->leaving);
     }
     *ret_blocked = blocked;
     return shares;
+}
+
+/* A job without GPUs: all its tasks are somewhere, or none. */
+static void audit_tasks(const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    uint32_t tasks = 0;
+    bool holds = job_holds(job->state) || job->state == JOB_STOPPING;
+
+    for (uint32_t h = job->holds; h != HOLD_NONE; h = core->holds[h].next_of_job) {
+        assert(core->holds[h].job == index);
+        assert(core->holds[h].leaving == (job->state == JOB_STOPPING));
+        assert(core->ledger.topo.nodes[core->holds[h].node].up || core->ledger.topo.nodes[core->holds[h].node].closed);
+        tasks += core->holds[h].tasks;
+    }
+    assert(job->shares == SHARE_NONE);
+    assert(job->state != JOB_CLAIMING);
+    assert(tasks == (holds ? (uint32_t)job->spec.tasks : 0));
+    assert(!job_waits(job->state) || job->reason != REASON_NONE);
+}
+
+/* CPUs and memory: what jobs and holds come to, and what jobs without GPUs may hold. Nodes may have shrunk under them;
+ * what they are given never exceeds what there is. */
+static void audit_hosts(const struct core *core, const struct ledger *ledger)
+{
+    for (uint32_t n = 0; ledger->hosts && n < ledger->topo.node_count; n++) {
+        const struct host *host = &ledger->hosts[n];
+        const struct node *node = &ledger->topo.nodes[n];
+        uint64_t used = 0, leaving = 0, held = 0;
+
+        for (uint32_t g = node->first_gpu; g < node->first_gpu + node->gpus; g++)
+            for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
+                if (!ledger->shares[s].off)
+                    *(ledger->shares[s].leaving ? &leaving : &used) += core->jobs[ledger->shares[s].job].spec.mcpus;
+        for (uint32_t h = ledger->imagined ? HOLD_NONE : host->first; h != HOLD_NONE; h = core->holds[h].next_of_node) {
+            uint64_t here = (uint64_t)core->holds[h].tasks * core->jobs[core->holds[h].job].spec.mcpus;
+
+            *(core->holds[h].leaving ? &leaving : &used) += here;
+            held += core->holds[h].leaving ? 0 : here;
+        }
+        assert(used == host->used.mcpus);
+        assert(leaving == host->leaving.mcpus);
+        assert(held == host->held.mcpus);
+    }
 }
 
 /* The parts of one job: its shares, its place in lists and trees, its counters. */
@@ -46,6 +91,10 @@ static void audit_job(const struct core *core, uint32_t index)
     const struct vc *vc = &core->vcs[job->vc];
     uint32_t blocked, shares = audit_shares(core, index, &blocked);
 
+    if (job_gpuless(job) && job->state != JOB_FREE) {
+        audit_tasks(core, index);
+        return;
+    }
     assert(shares == (uint32_t)job->gpus); /* gangs are whole or absent */
     assert(!job->planned);
     pair_audit(core, index);
@@ -261,5 +310,8 @@ void core_audit(const struct core *core)
     audit_topo(core);
     for (uint32_t v = 0; v < core->vc_count; v++)
         audit_vc(core, &core->vcs[v]);
+    audit_hosts(core, &core->ledger);
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        audit_hosts(core, core->vcs[v].own);
     own_audit(core);
 }

@@ -42,6 +42,8 @@ static int map_check(struct carry *c, struct error *err)
         uint32_t new = c->gpus[g];
 
         c->same_gpus &= new == g;
+        if (new == UINT32_MAX && from->hosts && from->hosts[from->gpus[g].node].first != HOLD_NONE)
+            return error_set(err, -EBUSY, "node %u has tasks and would be gone", from->gpus[g].node);
         if (new == UINT32_MAX && from->gpus[g].shares != SHARE_NONE)
             return error_set(err, -EBUSY, "GPU %u is in use and would be gone", g);
         if (new == UINT32_MAX)
@@ -87,6 +89,7 @@ static void carry_job(struct carry *c, uint32_t index)
     if (job->state == JOB_RESERVED)
         job->state = JOB_PENDING;
     job->shares = job->own_shares = SHARE_NONE;
+    job->holds = HOLD_NONE;
     job->run_class = UINT32_MAX;
     job->reserved_first = job->reserved_count = 0;
     job->prev = JOB_NONE;
@@ -103,6 +106,26 @@ static void carry_job(struct carry *c, uint32_t index)
     for (uint32_t i = 0; same_planner(c, job->vc) && i < c->core->vcs[job->vc].policy.planner->words; i++)
         c->core->words[(size_t)index * c->core->word_stride + i] =
             c->old->words[(size_t)index * c->old->word_stride + i];
+}
+
+/* Tasks of jobs without GPUs stay on their nodes. */
+static int carry_holds(struct carry *c)
+{
+    const struct core *old = c->old;
+
+    for (uint32_t i = 0; i < old->job_top; i++) {
+        for (uint32_t h = old->jobs[i].state == JOB_FREE ? HOLD_NONE : old->jobs[i].holds; h != HOLD_NONE;
+             h = old->holds[h].next_of_job) {
+            uint32_t gpu = c->gpus[old->ledger.topo.nodes[old->holds[h].node].first_gpu];
+
+            if (!c->core->ledger.hosts || c->core->hold_free == HOLD_NONE)
+                return -ENOSPC;
+            tasks_hold(c->core, i, c->core->ledger.gpus[gpu].node, old->holds[h].tasks);
+        }
+        tasks_turn(c->core, i);
+    }
+    c->core->tasks_dirty = true;
+    return 0;
 }
 
 /* Each list from its end, so that it comes back in the same order. */
@@ -124,7 +147,7 @@ static int carry_shares(struct carry *c)
             ledger_restore(&c->core->ledger, &share);
         }
     }
-    return core_rejoin_shares(c->core);
+    return carry_holds(c) < 0 ? -ENOSPC : core_rejoin_shares(c->core);
 }
 
 /* Migrations under way go on; where nodes were numbered anew, only where they lead is known. */
@@ -204,6 +227,10 @@ static void carry_waiting(struct carry *c, uint32_t index)
     bool aside = job->shape == UINT32_MAX;
 
     core->waiting++;
+    if (job_gpuless(job)) {
+        tasks_add(core, index);
+        return;
+    }
     users_wait(core, index, true);
     if (aside && same_planner(c, job->vc))
         return; /* its planner will call it back */
@@ -264,6 +291,8 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
                 core_attach(core, i);
     for (uint32_t i = 0; i < core->job_top; i++) {
         core->vcs[core->jobs[i].vc].suspended += core->jobs[i].state == JOB_SUSPENDED;
+        if (job_gpuless(&core->jobs[i]) && job_holds(core->jobs[i].state))
+            tasks_attach(core, i);
         if (job_waits(core->jobs[i].state))
             carry_waiting(&c, i);
     }

@@ -76,6 +76,12 @@ void core_tell(const struct core *core, const struct decision *decision, const u
 /* Why a job waits: the reason of its shape, or its own. */
 enum reason core_reason(const struct core *core, uint32_t index);
 
+/* Where the tasks of a job without GPUs are; fills at most `max`. Returns on how many nodes. */
+struct core_task {
+    uint32_t node, tasks;
+};
+uint32_t core_tasks(const struct core *core, uint32_t index, struct core_task *ret_tasks, uint32_t max);
+
 /* Parameter servers the job runs with: as its policy says, else as it asks. */
 int32_t core_servers(const struct core *core, uint32_t index);
 

@@ -31,7 +31,7 @@ static void own_end(struct job *job)
 }
 
 /* Ascending, as a placement must be; wide gangs come nearly so. */
-static void sort_gpus(uint32_t *gpus, uint32_t count)
+void gpus_sort(uint32_t *gpus, uint32_t count)
 {
     for (uint32_t gap = count / 2; gap; gap /= 2)
         for (uint32_t i = gap; i < count; i++) {
@@ -124,7 +124,7 @@ uint32_t hold_take_own(struct core *core, uint32_t index, const struct placement
         core->scratch[i] = map->gpus[i];
         ledger_bind(&core->ledger, map->gpus[i]);
     }
-    sort_gpus(core->scratch, map->count);
+    gpus_sort(core->scratch, map->count);
     assert(ledger_check(&core->ledger, &here, &job->spec, ROLE_OWNER) == 0);
     return ledger_take(&core->ledger, index, job, &here, ROLE_OWNER);
 }
@@ -165,7 +165,7 @@ int hold_enlist(struct core *core, uint32_t index, const struct placement *to, b
     note_on(own, job, &core->map);
     for (uint32_t i = 0; i < to->count; i++)
         core->scratch[i] = core->map.gpus[i];
-    sort_gpus(core->scratch, to->count);
+    gpus_sort(core->scratch, to->count);
     r = ledger_enlist(&core->ledger, index, job, &here);
     if (r < 0) {
         (void)own_begin(core, job);
@@ -181,6 +181,10 @@ void hold_leave(struct core *core, uint32_t index)
     struct placement had;
     uint32_t count;
 
+    if (job_gpuless(job)) {
+        tasks_leave(core, index, true);
+        return;
+    }
     ledger_leave(&core->ledger, job);
     if (!core->cells)
         return;
@@ -234,6 +238,10 @@ int hold_stay(struct core *core, uint32_t index)
     uint32_t count;
     int r;
 
+    if (job_gpuless(job)) {
+        tasks_leave(core, index, false);
+        return 0;
+    }
     if (!core->cells)
         return ledger_stay(&core->ledger, core->jobs, job);
     if (job_bound(job))
@@ -250,6 +258,7 @@ uint32_t hold_park(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
+    core->tasks_dirty |= core->ledger.hosts && host_asks(&job->spec);
     if (core->cells && job_bound(job)) {
         (void)ledger_park(own_begin(core, job), core->jobs, job, core->ready, 0);
         own_end(job);
@@ -312,6 +321,9 @@ uint32_t hold_release(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
+    if (job_gpuless(job))
+        return tasks_release(core, index);
+    core->tasks_dirty |= core->ledger.hosts && host_asks(&job->spec);
     if (core->cells && job->shares != SHARE_NONE) {
         const struct share *first = &core->ledger.shares[job->shares];
 

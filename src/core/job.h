@@ -69,7 +69,7 @@ struct job_ref {
 };
 
 /* Causes of waiting that a whole shape class shares; the core integrates time in each of them once a class. */
-enum { WAIT_LANES = 9 };
+enum { WAIT_LANES = 11 };
 
 enum { POLICY_WORDS = 4, ORDER_WORDS = 3 };
 
@@ -100,9 +100,10 @@ struct job {
     int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
     uint32_t shares;                         /* first of its shares in the ledger */
     uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */
+    uint32_t holds;                          /* first of its holds, of a job without GPUs; see host.h */
     uint32_t blocked;                        /* GPUs of its claim that others have not left yet */
     uint32_t reserved_first, reserved_count; /* GPUs kept for it: lowest number, how many */
-    uint32_t user_prev, user_next;           /* waiting jobs of its user, where that has a limit */
+    uint32_t user_prev, user_next;           /* waiting jobs of its user, where that has a limit; or without GPUs */
     uint32_t prev, next;                     /* run list of its virtual cluster, by start */
     uint32_t mate;                           /* the job it shares all its GPUs with; JOB_NONE */
     uint8_t breach;                          /* enum breach: its promise is broken, and why */
@@ -156,6 +157,21 @@ static inline bool job_bound(const struct job *job)
 static inline int64_t job_amount(const struct job *job)
 {
     return job->packed ? 0 : (int64_t)job->gpus * job->spec.share;
+}
+
+/* Whether it asks for CPUs and memory only: nothing of a policy's. */
+static inline bool job_gpuless(const struct job *job)
+{
+    return job->spec.gpus == 0;
+}
+
+/* Whether any GPUs will do for it. Others are placed by plan_find alone: a planner that chooses GPUs itself does not
+ * know what they want of them. */
+static inline bool job_plain(const struct job *job)
+{
+    const struct jobspec *spec = &job->spec;
+
+    return !(spec->per_node | spec->unit | spec->mcpus | spec->host_mib) && !(spec->within && spec->within_must);
 }
 
 /* GPUs of the request, in thousandths. */

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/host.h"
+
 static bool is_free(const struct gpu *gpu)
 {
     return gpu->used == 0 && !gpu->bad && gpu->reserved_for == JOB_NONE;
@@ -144,6 +146,30 @@ void ledger_serve(struct ledger *ledger, const struct job *job, const uint32_t *
     }
 }
 
+/* Whether CPUs or memory count here and the job asks for some. */
+static bool asks(const struct ledger *ledger, const struct job *job)
+{
+    return ledger->hosts && host_asks(&job->spec);
+}
+
+/* It counts on its nodes; where others have not left yet it waits for them. Returns how many GPUs more are waited for.
+ */
+static uint32_t take_hosts(struct ledger *ledger, const struct job *job)
+{
+    uint32_t blocked = 0;
+
+    host_change(ledger, job, HOST_TAKE);
+    for (uint32_t i = job->shares; i != SHARE_NONE && !ledger->imagined; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+
+        if (share->waits || !host_over(ledger, ledger->gpus[share->gpu].node))
+            continue;
+        share->waits = true;
+        blocked++;
+    }
+    return blocked;
+}
+
 uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to,
                      enum share_role role)
 {
@@ -172,7 +198,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
         blocked += ledger->shares[i].waits;
         count_share(ledger, &ledger->shares[i], 1);
     }
-    return blocked;
+    return asks(ledger, job) ? blocked + take_hosts(ledger, job) : blocked;
 }
 
 int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to)
@@ -238,6 +264,8 @@ void ledger_leave(struct ledger *ledger, const struct job *job)
         ledger->gpus[share->gpu].leaving += share->amount;
         count_share(ledger, share, -1);
     }
+    if (asks(ledger, job))
+        host_change(ledger, job, HOST_LEAVE);
 }
 
 static void unlink_from_gpu(struct ledger *ledger, uint32_t i)
@@ -262,12 +290,40 @@ static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, u
 
         if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || !ledger->shares[i].waits)
             continue;
+        if (asks(ledger, other) && host_over(ledger, ledger->gpus[gpu].node))
+            continue;
         assert(other->blocked > 0);
         ledger->shares[i].waits = false;
         if (--other->blocked == 0 && ready) {
             assert(count < max);
             ready[count++] = ledger->shares[i].job;
         }
+    }
+    return count;
+}
+
+uint32_t ledger_unblock(struct ledger *ledger, struct job *jobs, uint32_t node, uint32_t *ready, uint32_t max)
+{
+    uint32_t count = 0, first = ledger->topo.nodes[node].first_gpu;
+
+    for (uint32_t g = first; g < first + ledger->topo.nodes[node].gpus && !host_over(ledger, node); g++)
+        if (ledger->gpus[g].leaving == 0)
+            count += unblock(ledger, jobs, g, ready ? ready + count : NULL, max - count);
+    return count;
+}
+
+/* What the job had on its nodes is no longer there, or no longer leaving. */
+static uint32_t unblock_hosts(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready,
+                              uint32_t max)
+{
+    uint32_t count = 0, last = UINT32_MAX;
+
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        uint32_t node = ledger->gpus[ledger->shares[i].gpu].node;
+
+        if (node != last)
+            count += ledger_unblock(ledger, jobs, node, ready ? ready + count : NULL, max - count);
+        last = node;
     }
     return count;
 }
@@ -283,6 +339,10 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         if (share->role != ROLE_GUEST && !ledger_memory_fits(ledger, share->gpu, share->memory))
             return -EBUSY;
     }
+    if (asks(ledger, job) && !host_has_room(ledger, job))
+        return -EBUSY;
+    if (asks(ledger, job))
+        host_change(ledger, job, HOST_STAY);
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         struct share *share = &ledger->shares[i];
 
@@ -294,6 +354,8 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         if (ledger->gpus[share->gpu].leaving == 0)
             (void)unblock(ledger, jobs, share->gpu, NULL, 0);
     }
+    if (asks(ledger, job))
+        (void)unblock_hosts(ledger, jobs, job, NULL, 0);
     return 0;
 }
 
@@ -301,6 +363,8 @@ uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *
 {
     uint32_t count = 0;
 
+    if (asks(ledger, job))
+        host_change(ledger, job, HOST_GO);
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         struct share *share = &ledger->shares[i];
         struct gpu *gpu = &ledger->gpus[share->gpu];
@@ -317,7 +381,7 @@ uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *
         if (gpu->leaving == 0)
             count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
     }
-    return count;
+    return asks(ledger, job) ? count + unblock_hosts(ledger, jobs, job, ready + count, max - count) : count;
 }
 
 int ledger_unpark(struct ledger *ledger, const struct job *job)
@@ -333,6 +397,8 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
                                             !ledger_memory_fits(ledger, share->gpu, share->memory))
             return -EBUSY;
     }
+    if (asks(ledger, job) && !host_has_room(ledger, job))
+        return -EBUSY;
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         struct share *share = &ledger->shares[i];
         struct gpu *gpu = &ledger->gpus[share->gpu];
@@ -346,7 +412,17 @@ int ledger_unpark(struct ledger *ledger, const struct job *job)
         blocked += share->waits;
         count_share(ledger, share, 1);
     }
-    return blocked;
+    return asks(ledger, job) ? blocked + (int)take_hosts(ledger, job) : blocked;
+}
+
+/* Nobody waits for this job's CPUs any more. Of its own GPUs, those it is leaving are still in the way. */
+static uint32_t release_hosts(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready,
+                              uint32_t max)
+{
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job)
+        host_share(ledger, job, &ledger->shares[i], -1);
+    ledger->releases++;
+    return unblock_hosts(ledger, jobs, job, ready, max);
 }
 
 int ledger_own_check(const struct ledger *ledger, const struct job *job)
@@ -376,6 +452,8 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
 {
     uint32_t count = 0;
 
+    if (asks(ledger, job) && job->shares != SHARE_NONE)
+        count = release_hosts(ledger, jobs, job, ready, max);
     for (uint32_t i = job->shares, next; i != SHARE_NONE; i = next) {
         struct share *share = &ledger->shares[i];
         struct gpu *gpu = &ledger->gpus[share->gpu];
@@ -429,10 +507,13 @@ void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const 
         if (!share || (k < to->count && to->gpus[k] < share->gpu)) {
             share_add(ledger, index, job, to->gpus[k++], at);
             share = &ledger->shares[*at];
+            host_share(ledger, job, share, 1);
         } else if (k < to->count && to->gpus[k] == share->gpu) {
             k++;
         } else {
+            host_share(ledger, job, share, -1);
             share->leaving = true;
+            host_share(ledger, job, share, 1);
             ledger->gpus[share->gpu].leaving += share->amount;
             count_share(ledger, share, -1);
         }
@@ -456,8 +537,11 @@ uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, u
         unlink_from_gpu(ledger, i);
         *at = share->next_of_job;
         gpu->leaving -= share->amount;
+        host_share(ledger, job, share, -1);
         if (gpu->leaving == 0)
             count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
+        if (asks(ledger, job))
+            count += ledger_unblock(ledger, jobs, gpu->node, ready + count, max - count);
         share->next_of_job = ledger->share_free;
         ledger->share_free = i;
         ledger->share_count--;
@@ -471,6 +555,16 @@ bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
         if (ledger->shares[i].leaving && ledger->shares[i].job != job)
             return false;
     return true;
+}
+
+void ledger_hide(struct ledger *ledger, uint32_t index, uint32_t job)
+{
+    uint64_t releases = ledger->releases;
+    struct gpu *gpu = &ledger->gpus[index];
+
+    gpu->reserved_for = job;
+    count_free(ledger, gpu, job == JOB_NONE);
+    ledger->releases = releases;
 }
 
 void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what)

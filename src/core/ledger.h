@@ -58,10 +58,12 @@ struct ledger {
     uint32_t share_free, share_capacity, share_count;
     struct tree_node *open_nodes; /* GPUs with part of them given away, by what is left */
     uint32_t open_trees[SKUS_MAX];
-    uint32_t reserved[SKUS_MAX]; /* GPUs kept for somebody */
-    uint32_t lone;               /* GPUs that only guests are on */
-    bool imagined;               /* a virtual cluster's own: nobody waits here for another to leave */
-    uint64_t releases;           /* goes up whenever something became free: a "does not fit" is true until then */
+    uint32_t reserved[SKUS_MAX];   /* GPUs kept for somebody */
+    uint32_t lone;                 /* GPUs that only guests are on */
+    bool imagined;                 /* a virtual cluster's own: nobody waits here for another to leave */
+    bool loose_rack, loose_domain; /* of such: its first rack, its first domain are nodes granted one by one */
+    struct host *hosts;            /* by node; NULL: no node tells its CPUs or memory. See host.h */
+    uint64_t releases;             /* goes up whenever something became free: a "does not fit" is true until then */
 };
 
 /* Where a job is to run: GPU numbers, all of one type. Borrowed until the next call that fills a placement. */
@@ -129,6 +131,13 @@ bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
 /* Keeps whole free GPUs for a job, or gives all that were kept for it back. */
 void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what);
 void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placement *what);
+
+/* Hides a whole free GPU from placements, as if it were kept for `job`; JOB_NONE shows it again. Nothing was released
+ * by that. */
+void ledger_hide(struct ledger *ledger, uint32_t gpu, uint32_t job);
+
+/* Jobs that waited for CPUs or memory of the node have their `blocked` lowered, as ledger_release does. */
+uint32_t ledger_unblock(struct ledger *ledger, struct job *jobs, uint32_t node, uint32_t *ready, uint32_t max);
 
 /* Puts a share of a snapshot at the front of its GPU's list; the job's own list is joined later. */
 void ledger_restore(struct ledger *ledger, const struct share *share);

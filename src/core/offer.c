@@ -16,9 +16,44 @@ static uint32_t largest_pool(const struct core *core, uint32_t mask)
     return most;
 }
 
+/* A job without GPUs: nothing else of it counts. */
+static int tasks_check(const struct jobspec *spec, struct error *err)
+{
+    if (spec->tasks < 1 || spec->tasks > TASKS_MAX || spec->mcpus == 0)
+        return error_set(err, -EINVAL, "job %lld has no GPUs: expected 1 to %d tasks with CPUs, got %d of %u/1000",
+                         (long long)spec->id, TASKS_MAX, spec->tasks, spec->mcpus);
+    if (spec->gpus_min || spec->gpus_max || spec->per_node || spec->within || spec->unit || spec->gpu_servers)
+        return error_set(err, -EINVAL, "job %lld: a job without GPUs has no shape of them", (long long)spec->id);
+    if (spec->estimate < 0 || spec->time_limit < 0 || spec->launch < 0 || spec->save < 0)
+        return error_set(err, -EINVAL, "job %lld: a time below 0", (long long)spec->id);
+    if (spec->priority < PRIORITY_MIN || spec->priority > PRIORITY_MAX)
+        return error_set(err, -EINVAL, "job %lld: priority: expected %d to %d, got %d", (long long)spec->id,
+                         PRIORITY_MIN, PRIORITY_MAX, spec->priority);
+    if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
+        return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
+    return 0;
+}
+
+/* How its GPUs are to lie. */
+static int shape_check(const struct jobspec *spec, struct error *err)
+{
+    if (spec->within >= WITHIN_COUNT || spec->unit > WITHIN_NODE || (spec->per_unit != 0) != (spec->unit != 0))
+        return error_set(err, -EINVAL, "job %lld: no such part of a cluster", (long long)spec->id);
+    if (spec->unit && (spec->share < MGPU_ONE || spec->gpus % spec->per_unit || spec->gpus_min != spec->gpus_max ||
+                       (spec->per_node && spec->per_node % spec->per_unit)))
+        return error_set(err, -EINVAL, "job %lld: %d GPUs cannot be had in whole cells of %u", (long long)spec->id,
+                         spec->gpus, spec->per_unit);
+    return 0;
+}
+
 /* Ranges that hold on every cluster. */
 static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
 {
+    if (spec->gpus == 0)
+        return tasks_check(spec, err);
+    if (spec->tasks)
+        return error_set(err, -EINVAL, "job %lld: tasks are told of jobs without GPUs; this one has %d GPUs",
+                         (long long)spec->id, spec->gpus);
     if (spec->gpus < 1 || spec->gpus > GANG_GPUS_MAX)
         return error_set(err, -EINVAL, "job %lld: gpus: expected 1 to %d, got %d", (long long)spec->id, GANG_GPUS_MAX,
                          spec->gpus);
@@ -47,7 +82,48 @@ static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
                          (long long)spec->id, spec->gpus, spec->tp ? spec->tp : 1, spec->pp ? spec->pp : 1);
     if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
         return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
-    return deadlines_check(spec, now, err);
+    return shape_check(spec, err) < 0 ? -EINVAL : deadlines_check(spec, now, err);
+}
+
+/* GPUs with so many CPUs and so much memory each, of one type, on an empty cluster. */
+static bool hosts_possible(const struct ledger *ledger, const struct jobspec *spec, uint32_t mask)
+{
+    uint64_t have[SKUS_MAX] = { 0 };
+
+    for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
+        const struct node *node = &ledger->topo.nodes[n];
+        const struct host_room *most = &ledger->hosts[n].most;
+        uint64_t here = node->gpus;
+
+        if (most->mcpus && spec->mcpus && most->mcpus / spec->mcpus < here)
+            here = most->mcpus / spec->mcpus;
+        if (most->mib && spec->host_mib && most->mib / spec->host_mib < here)
+            here = most->mib / spec->host_mib;
+        if (spec->per_node)
+            here = here >= spec->per_node ? spec->per_node : 0;
+        have[node->sku] += here;
+        if (mask >> node->sku & 1 && have[node->sku] >= (uint64_t)spec->gpus)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a virtual cluster uses its own cells only. */
+static bool own_only(const struct vc *vc, const struct jobspec *spec)
+{
+    return vc->own && vc->borrow_max == 0 && spec->klass != CLASS_OPPORTUNISTIC;
+}
+
+static bool room_possible(const struct core *core, const struct vc *vc, const struct jobspec *spec, uint32_t mask)
+{
+    const struct ledger *ledger = own_only(vc, spec) ? vc->own : &core->ledger;
+
+    return !host_asks(spec) || !ledger->hosts || hosts_possible(ledger, spec, mask);
+}
+
+static bool near_possible(const struct core *core, const struct vc *vc, const struct jobspec *spec, uint32_t mask)
+{
+    return within_possible(own_only(vc, spec) ? vc->own : &core->ledger, spec, mask);
 }
 
 /* Whether the job could run on this cluster if it were empty and whole. */
@@ -72,6 +148,14 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
                          "job %lld asks for %d GPUs, more than one user may have in its virtual cluster "
                          "[Infeasible.UserLimit]",
                          (long long)spec->id, spec->gpus);
+    if (!room_possible(core, v, spec, mask))
+        return error_set(err, -ERANGE,
+                         "job %lld asks for more CPUs or memory with its GPUs than nodes have [Infeasible.NodeSize]",
+                         (long long)spec->id);
+    if ((spec->unit || (spec->within && spec->within_must)) && !near_possible(core, v, spec, mask))
+        return error_set(err, -ERANGE,
+                         "job %lld asks for its GPUs nearer to each other than they ever lie [Infeasible.Topology]",
+                         (long long)spec->id);
     if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0)
         return 0;
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
@@ -95,15 +179,20 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
     if (r < 0)
         return r;
     shape = queue_shape(core, spec, 0, spec->klass);
-    r = feasible(core, spec, vc, shape.sku_mask, err);
+    if (spec->gpus == 0 && !tasks_possible(core, spec))
+        return error_set(err, -ERANGE,
+                         "job %lld asks for %d tasks with %u.%03u CPUs and %u MiB; nodes that take jobs without GPUs "
+                         "have less (cpu_jobs) [Infeasible.NodeSize]",
+                         (long long)spec->id, spec->tasks, spec->mcpus / 1000, spec->mcpus % 1000, spec->host_mib);
+    r = spec->gpus ? feasible(core, spec, vc, shape.sku_mask, err) : 0;
     if (r < 0)
         return r;
-    if (core->vcs[vc].policy.planner->check) {
+    if (spec->gpus && core->vcs[vc].policy.planner->check) {
         r = core->vcs[vc].policy.planner->check(&core->vcs[vc].planner, spec, err);
         if (r < 0)
             return r;
     }
-    if (!queue_has_room(&core->vcs[vc].queue, &shape))
+    if (spec->gpus && !queue_has_room(&core->vcs[vc].queue, &shape))
         return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
                          SHAPES_OFFERED_MAX);
     if (core->job_free == JOB_NONE && core->job_top == core->job_capacity)
@@ -130,6 +219,7 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
                          .shape = UINT32_MAX,
                          .shares = SHARE_NONE,
                          .own_shares = SHARE_NONE,
+                         .holds = HOLD_NONE,
                          .prev = JOB_NONE,
                          .next = JOB_NONE,
                          .mate = JOB_NONE,

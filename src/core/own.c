@@ -97,14 +97,63 @@ int own_lend(struct core *core, const struct ledger *own)
     return cells_lend(core->cells, cells, leaves, count);
 }
 
+/* The newest job on the node that is not owed its place there; JOB_NONE. */
+static uint32_t lent_on(const struct core *core, uint32_t node)
+{
+    const struct ledger *ledger = &core->ledger;
+    uint32_t first = ledger->topo.nodes[node].first_gpu, best = JOB_NONE;
+
+    for (uint32_t g = first; g < first + ledger->topo.nodes[node].gpus; g++)
+        for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+            const struct job *job = &core->jobs[ledger->shares[s].job];
+
+            if (ledger->shares[s].leaving || ledger->shares[s].off || job_bound(job) || job->planned ||
+                !host_asks(&job->spec))
+                continue;
+            if (best == JOB_NONE || job->last_start > core->jobs[best].last_start)
+                best = ledger->shares[s].job;
+        }
+    return best;
+}
+
+/* What cells come with of CPUs and memory is had too: whoever has it without being owed it leaves. */
+static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
+{
+    struct core *core = plan->core;
+    struct host_room each = { spec->mcpus, spec->host_mib };
+    uint32_t here = 0, last = UINT32_MAX;
+
+    if (!core->ledger.hosts || !host_asks(spec))
+        return 0;
+    for (uint32_t i = 0; i < core->map.count; i++)
+        core->scratch[i] = core->map.gpus[i];
+    gpus_sort(core->scratch, core->map.count);
+    for (uint32_t i = 0; i < core->map.count; i++) {
+        uint32_t node = core->ledger.gpus[core->scratch[i]].node;
+
+        here = node == last ? here + 1 : 1;
+        last = node;
+        while (host_times(&core->ledger, node, &each) < here) {
+            uint32_t victim = lent_on(core, node);
+
+            if (victim == JOB_NONE)
+                return -EBUSY;
+            (void)plan_stop_any(plan, victim, STOP_REQUEUE);
+        }
+    }
+    return 0;
+}
+
 /* Before a job is given GPUs of its virtual cluster: those that stand for them are found, freed and taken. */
-int own_prepare(struct plan *plan, const struct placement *to)
+int own_prepare(struct plan *plan, const struct placement *to, uint32_t index)
 {
     struct core *core = plan->core;
     int r = own_map(core, plan->vc, to);
 
     if (r == 0)
         r = own_evict(plan, core->map.gpus, core->map.count);
+    if (r == 0)
+        r = own_evict_hosts(plan, &core->jobs[index].spec);
     return r < 0 ? r : own_lend(core, core->vcs[plan->vc].own);
 }
 
@@ -127,6 +176,15 @@ static bool map_idle(const struct core *core, uint32_t index)
             return false;
     }
     return true;
+}
+
+/* The same of CPUs and memory. */
+static bool own_lands(struct core *core, uint32_t index)
+{
+    for (uint32_t i = 0; i < core->map.count; i++)
+        core->scratch[i] = core->map.gpus[i];
+    gpus_sort(core->scratch, core->map.count);
+    return host_lands(&core->ledger, &core->jobs[index], &(struct placement){ core->scratch, core->map.count });
 }
 
 /* A job that has left its GPUs, for the moment, is to have others of its virtual cluster. What it keeps there it keeps
@@ -155,7 +213,7 @@ int own_move(struct plan *plan, uint32_t index, const struct placement *to)
     map->count = r == 0 ? to->count : 0;
     for (uint32_t i = 0; i < map->count; i++)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
-    if (r == 0 && !map_idle(core, index))
+    if (r == 0 && (!map_idle(core, index) || !own_lands(core, index)))
         r = -EBUSY;
     if (r == 0)
         r = cells_lend(core->cells, map->cells + kept, map->leaves + kept, to->count - kept);

@@ -18,8 +18,10 @@ struct builder {
     uint16_t *sku_of_type; /* of the devices a type is made of */
     bool *failed;
     struct error *err;
-    uint32_t vc, cells_vc; /* the one under way, by its number here and there */
+    struct host_room slices[CELL_CHAINS_MAX]; /* what each GPU of a chain's nodes comes with, at least */
+    uint32_t vc, cells_vc;                    /* the one under way, by its number here and there */
     struct cluster_spec own;
+    bool loose_rack, loose_domain; /* of it: the first ones are no cells */
     uint32_t gpus;
 };
 
@@ -72,6 +74,23 @@ static uint32_t node_find(const struct builder *b, const uint32_t *by_name, cons
     return CELL_NONE;
 }
 
+/* CPUs and memory of a node, but for what jobs without GPUs may have, go with its GPUs in equal parts. A virtual cell
+ * may be bound to any node of its chain, so the least of them counts. */
+static void slice_note(struct builder *b, uint32_t chain, const struct node_spec *node)
+{
+    struct host_room *slice = &b->slices[chain];
+    uint32_t part = node->cpu_jobs < node->cpus ? node->cpu_jobs : node->cpus;
+    uint32_t mcpus = (node->cpus - part) * 1000 / node->gpus, mib = node->memory_mib;
+
+    if (node->cpus)
+        mib -= (uint32_t)((uint64_t)node->memory_mib * part / node->cpus);
+    mib /= node->gpus;
+    if (node->cpus && (slice->mcpus == 0 || mcpus < slice->mcpus))
+        slice->mcpus = mcpus ? mcpus : 1;
+    if (node->memory_mib && (slice->mib == 0 || mib < slice->mib))
+        slice->mib = mib ? mib : 1;
+}
+
 static int link_node(struct builder *b, const uint32_t *by_name, const struct cell_info *info, uint32_t first)
 {
     struct core *core = b->core;
@@ -81,6 +100,7 @@ static int link_node(struct builder *b, const uint32_t *by_name, const struct ce
         return error_set(b->err, -EINVAL, "cells: no node '%s' with %u GPUs of type '%s' in the cluster",
                          cells_node_name(core->cells, info->node), info->leaves,
                          names_get(&b->cells->names, b->cells->types[leaf_type(b->cells, info->type)].name));
+    slice_note(b, info->chain, &b->spec->nodes[n]);
     for (uint32_t i = 0; i < info->leaves; i++) {
         core->leaf_of[core->ledger.topo.nodes[n].first_gpu + i] = first + i;
         core->gpu_of[first + i] = core->ledger.topo.nodes[n].first_gpu + i;
@@ -124,6 +144,11 @@ static int link_nodes(struct builder *b)
     return r;
 }
 
+static uint32_t at_least_one(uint32_t number)
+{
+    return number ? number : 1;
+}
+
 /* A virtual node, or a part of one that was granted alone. */
 static void add_node(struct builder *b, uint32_t cell, const struct cell_info *info)
 {
@@ -137,7 +162,10 @@ static void add_node(struct builder *b, uint32_t cell, const struct cell_info *i
                                 .sku = b->sku_of_type[type],
                                 .gpus = (uint16_t)info->leaves,
                                 .sockets = 1,
-                                .groups = 1 };
+                                .groups = 1,
+                                .memory_mib = b->slices[info->chain].mib * info->leaves };
+    if (b->slices[info->chain].mcpus)
+        node->cpus = at_least_one(b->slices[info->chain].mcpus * info->leaves / 1000);
     for (uint32_t t = type; types[t].child != CELL_NONE; t = types[t].child)
         depth++;
     if (depth >= 3) {
@@ -193,6 +221,8 @@ static void add_granted(struct builder *b)
     const struct cells *cells = b->core->cells;
 
     b->own.domain_count = b->own.rack_count = 1;
+    b->loose_rack = false;
+    b->loose_domain = true;
     for (uint32_t kind = 0; kind < 3; kind++)
         for (uint32_t c = cells_virtual_first(cells); c < cells_count(cells); c++) {
             struct cell_info info;
@@ -204,10 +234,13 @@ static void add_granted(struct builder *b)
                 continue;
             if (kind == 1 && b->own.rack_count == 1 && b->own.node_count == 0)
                 b->own.rack_count = 0; /* no loose nodes, so no rack for them */
-            if (kind == 2 && b->own.node_count)
+            b->loose_rack |= kind == 0;
+            if (kind == 2 && b->own.node_count) {
                 b->own.domain_count++;
-            else if (kind == 2)
+            } else if (kind == 2) {
                 b->own.rack_count = 0;
+                b->loose_domain = false;
+            }
             add_tree(b, c);
         }
 }
@@ -245,6 +278,8 @@ static int build_one(struct builder *b, uint32_t v)
     }
     add_granted(b);
     vc->own->imagined = true;
+    vc->own->loose_rack = b->loose_rack;
+    vc->own->loose_domain = b->loose_domain;
     core_build_ledger(core, vc->own, &b->own, b->failed);
     mem_free(b->own.nodes);
     for (uint32_t s = 0; s < b->spec->sku_count; s++)

@@ -69,7 +69,8 @@ static int adopt(struct core *core, const struct ledger *was, const struct vc *v
         map->cells[map->count] = vc->own_cells[own];
         map->leaves[map->count++] = core->leaf_of[gpu];
     }
-    return ledger_check(vc->own, &(struct placement){ map->own, map->count }, &from->spec, ROLE_OWNER) < 0
+    return ledger_check(vc->own, &(struct placement){ map->own, map->count }, &from->spec, ROLE_OWNER) < 0 ||
+                   host_fits(vc->own, &(struct placement){ map->own, map->count }, &from->spec) < 0
                ? -EBUSY
                : own_lend(core, vc->own);
 }

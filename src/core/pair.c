@@ -168,6 +168,8 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
     r = exact_check(&core->ledger, &to, job->spec.per_node);
     if (r == 0)
         r = ledger_check(&core->ledger, &to, &job->spec, ROLE_PACKED);
+    if (r == 0 && !host_lands(&core->ledger, job, &to))
+        r = -EBUSY; /* not the CPUs or the memory for two */
     if (r == 0)
         r = rules_disturb(plan, other);
     if (r == 0 && job->state == JOB_RUNNING)

@@ -167,6 +167,22 @@ static void limit_vc(struct core *core, uint32_t index)
     own_look(core, vc, true);
 }
 
+/* What is asked for beside GPUs and stands in the way; REASON_NONE. */
+static enum reason reason_apart(struct plan *plan, struct shape_class *cls, uint32_t sku)
+{
+    struct plan wonders = *plan;
+    struct placement found;
+    enum reason reason = REASON_NONE;
+
+    wonders.any_host = true;
+    if ((cls->shape.mcpus | cls->shape.host_mib) && plan_find_on(&wonders, cls, sku, &found) == 0)
+        return REASON_CPU_MEM;
+    wonders.any_place = true;
+    if (cls->shape.within && cls->shape.must && plan_find_on(&wonders, cls, sku, &found) == 0)
+        reason = REASON_TOPOLOGY;
+    return reason;
+}
+
 /* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
 static enum reason reason_own(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
 {
@@ -185,6 +201,8 @@ static enum reason reason_own(struct core *core, struct vc *vc, struct shape_cla
     }
     if (plan_find_on(&plan, cls, sku, &found) == 0)
         return REASON_PRIORITY;
+    if (reason_apart(&plan, cls, sku) != REASON_NONE)
+        return reason_apart(&plan, cls, sku);
     /* What was found and has no place in the cluster is kept from it by hardware. */
     if (cls->no_fit_own[sku] != vc->own->releases + 1)
         return REASON_NODES_UNHEALTHY;
@@ -209,14 +227,16 @@ static enum reason reason_on(struct core *core, struct vc *vc, struct shape_clas
     }
     if (plan_find_on(&plan, cls, sku, &found) == 0)
         return REASON_PRIORITY;
+    if (reason_apart(&plan, cls, sku) != REASON_NONE)
+        return reason_apart(&plan, cls, sku);
     return cls->shape.share == MGPU_ONE ? REASON_FRAGMENTED : REASON_INSUFFICIENT_GPUS;
 }
 
 static int closeness(enum reason reason)
 {
     static const enum reason far_to_near[] = { REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS,
-                                               REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_FRAGMENTED,
-                                               REASON_PRIORITY };
+                                               REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_TOPOLOGY,
+                                               REASON_CPU_MEM,         REASON_FRAGMENTED,   REASON_PRIORITY };
 
     for (int i = 0; i < (int)(sizeof(far_to_near) / sizeof(*far_to_near)); i++)
         if (far_to_near[i] == reason)
@@ -431,6 +451,8 @@ void pass_late(struct core *core)
     }
     look_again(core, core->fresh, core->fresh_count);
     record_waits(core);
+    if (core->tasks_dirty)
+        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
     for (uint32_t v = 0; core->late && v < core->vc_count; v++)
         if (core->vcs[v].own ? core->vcs[v].late && late_work(core, &core->vcs[v]) : has_work(core, &core->vcs[v]))
             pass_again(core, &core->vcs[v]);
@@ -438,6 +460,8 @@ void pass_late(struct core *core)
 
 static bool any_work(const struct core *core)
 {
+    if (core->tasks_dirty)
+        return true;
     for (uint32_t v = 0; v < core->vc_count; v++)
         if (has_work(core, &core->vcs[v]))
             return true;
@@ -476,6 +500,7 @@ void pass_run(struct core *core)
         tune_vc(core, core->vc_order[i]);
     for (uint32_t i = 0; i < core->vc_count; i++)
         limit_vc(core, i);
+    tasks_pass(core);
     withdrawn = withdraw_claims(core);
     explain(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {

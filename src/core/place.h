@@ -26,7 +26,10 @@ struct place_request {
     uint32_t servers, bandwidth; /* of a gang with parameter servers, and its traffic; see jobspec.h */
     uint16_t sku;
     uint16_t per_node; /* never asked of a policy: the core places such gangs itself, see exact.c */
-    uint8_t level;     /* locality: 0 strictest; see the policy */
+    uint16_t per_unit; /* the same, see within.c */
+    uint8_t unit, within;
+    bool must;
+    uint8_t level; /* locality: 0 strictest; see the policy */
 };
 
 struct place_ops {

@@ -17,10 +17,10 @@ int plan_bad(struct plan *plan, uint32_t job, int code)
     return code;
 }
 
-/* A policy rules over the jobs of its own virtual cluster and nobody else's. */
+/* A policy rules over the jobs of its own virtual cluster and nobody else's; those without GPUs are the core's. */
 bool plan_owns(const struct plan *plan, uint32_t job)
 {
-    return plan->core->jobs[job].vc == plan->vc;
+    return plan->core->jobs[job].vc == plan->vc && !job_gpuless(&plan->core->jobs[job]);
 }
 
 /* The type of the first GPU named, which ledger_check compares all others with. */
@@ -77,6 +77,20 @@ struct shape_class *plan_shape(struct plan *plan, uint32_t job)
     return &plan->core->vcs[j->vc].queue.shapes[j->shape];
 }
 
+/* Gangs that say how they want to lie are placed by the core; a wish that cannot be granted leaves the rest to the
+ * policy.
+ */
+static int place_find(struct vc *vc, const struct place_request *request)
+{
+    int r = -EBUSY;
+
+    if (request->within || request->unit)
+        r = within_find(&vc->place, request);
+    if (r == 0 || request->unit || (request->within && request->must))
+        return r;
+    return request->per_node ? exact_find(&vc->place, request) : vc->policy.place->find(&vc->place, request);
+}
+
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret)
 {
     struct core *core = plan->core;
@@ -88,20 +102,28 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
                                      .servers = cls->shape.servers,
                                      .bandwidth = cls->shape.bandwidth,
                                      .per_node = cls->shape.per_node,
+                                     .per_unit = cls->shape.per_unit,
+                                     .unit = cls->shape.unit,
+                                     .within = plan->any_place ? 0 : cls->shape.within,
+                                     .must = cls->shape.must,
                                      .level = cls->shape.level };
-    bool own = plan_own(plan), looked = vc->view.own != NULL;
+    struct host_room each = { cls->shape.mcpus, cls->shape.host_mib };
+    bool own = plan_own(plan), looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
+    uint32_t hidden;
     uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
     int r;
 
     /* What did not fit still does not, unless something was released since. */
-    if (*refused == releases + 1)
+    if (*refused == releases + 1 && !wonders)
         return -EBUSY;
     vc->place.server_count = 0;
     own_look(core, vc, own);
-    r = request.per_node ? exact_find(&vc->place, &request) : vc->policy.place->find(&vc->place, &request);
+    hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &each, sku, core->hidden);
+    r = place_find(vc, &request);
+    host_show(plan_ledger(plan), core->hidden, hidden);
     own_look(core, vc, looked);
     if (r < 0) {
-        *refused = releases + 1;
+        *refused = wonders ? *refused : releases + 1;
         return -EBUSY;
     }
     *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
@@ -176,6 +198,15 @@ static bool size_allowed(const struct plan *plan, const struct job *job, uint32_
            (plan->core->vcs[plan->vc].policy.planner->splices && splice_legal(&job->spec, (int32_t)count));
 }
 
+/* Whether the placement is as the job wants it. A policy that places for itself may not know; that is no defect of it.
+ */
+static int apart_check(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
+{
+    if (exact_check(ledger, to, spec->per_node) < 0 || within_check(ledger, to, spec) < 0)
+        return -EBUSY;
+    return host_fits(ledger, to, spec);
+}
+
 static int start(struct plan *plan, uint32_t index, const struct placement *to, enum share_role role)
 {
     struct core *core = plan->core;
@@ -188,19 +219,19 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(ledger, to, &job->spec, role);
-    if (r == 0)
-        r = exact_check(ledger, to, job->spec.per_node);
     if (r == 0 && !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         r = -EINVAL;
     if (r == 0 && role == ROLE_OWNER && !plan_own(plan) && any_bound(core, to))
         r = -EBUSY;
     if (r < 0)
         return plan_bad(plan, index, r);
+    if (apart_check(ledger, to, &job->spec) < 0)
+        return -EBUSY;
     if (plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
     if (!users_allow(core, index, to->count))
         return -EDQUOT;
-    if (plan_own(plan) && own_prepare(plan, to) < 0)
+    if (plan_own(plan) && own_prepare(plan, to, index) < 0)
         return -EBUSY;
     job->sku = plan_sku(ledger, to);
     core_dequeue(core, index);
@@ -396,8 +427,6 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
     const struct job *job = &core->jobs[index];
     int r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
 
-    if (r == 0)
-        r = exact_check(ledger, to, job->spec.per_node);
     if (r < 0)
         return r;
     if (!plan_sku_allowed(core, job, plan_sku(ledger, to)))
@@ -408,9 +437,13 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
         return -EDQUOT;
     if ((int32_t)to->count > job->gpus && !users_allow(core, index, to->count))
         return -EDQUOT;
+    if (apart_check(ledger, to, &job->spec) < 0)
+        return -ENOMEM;
     if (plan_own(plan))
         return own_move(plan, index, to);
     /* A move lands on free GPUs or on its own, never behind another that leaves. */
+    if (!host_lands(&core->ledger, job, to))
+        return -ENOMEM;
     return lands_free(core, to, index) && !any_bound(core, to) ? 0 : -EBUSY;
 }
 
@@ -441,7 +474,7 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
         (void)stayed;
         core_attach(core, index);
         /* Others may stand where cells put it, which no planner sees. */
-        return r == -EDQUOT || (plan_own(plan) && r == -EBUSY) ? r : plan_bad(plan, index, r);
+        return r == -EDQUOT || r == -ENOMEM || (plan_own(plan) && r == -EBUSY) ? r : plan_bad(plan, index, r);
     }
     core_move(core, index, JOB_STARTING);
     if (!plan_own(plan))
@@ -480,7 +513,7 @@ int plan_shift(struct plan *plan, uint32_t index, const struct placement *to)
     (void)stayed;
     if (r < 0) {
         core_attach(core, index);
-        return r == -EDQUOT ? r : plan_bad(plan, index, r);
+        return r == -EDQUOT || r == -ENOMEM ? r : plan_bad(plan, index, r);
     }
     rules_note_move(core, index, to);
     core_move(core, index, JOB_STARTING);

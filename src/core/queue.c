@@ -10,8 +10,8 @@
 enum { LANE_OVER_QUOTA = WAIT_LANES - 1 };
 
 static const enum reason lane_reasons[LANE_OVER_QUOTA] = {
-    REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS, REASON_FRAGMENTED,
-    REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_PRIORITY,          REASON_SCHEDULING,
+    REASON_VC_LIMIT, REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS, REASON_FRAGMENTED, REASON_NODES_UNHEALTHY,
+    REASON_RESERVED, REASON_PRIORITY,     REASON_SCHEDULING,        REASON_CPU_MEM,    REASON_TOPOLOGY,
 };
 
 int queue_lane(enum reason reason)
@@ -30,6 +30,12 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
                            .memory_mib = spec->share < MGPU_ONE ? spec->memory_mib : 0,
                            .sku_mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku,
                            .per_node = spec->per_node,
+                           .per_unit = spec->per_unit,
+                           .unit = spec->unit,
+                           .within = spec->within,
+                           .must = spec->within_must,
+                           .mcpus = spec->mcpus,
+                           .host_mib = spec->host_mib,
                            .servers = (uint32_t)spec->gpu_servers,
                            .bandwidth = spec->bandwidth,
                            .level = level,
@@ -44,8 +50,9 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
     return a->gpus == b->gpus && a->share == b->share && a->memory_mib == b->memory_mib && a->sku_mask == b->sku_mask &&
-           a->per_node == b->per_node && a->servers == b->servers && a->bandwidth == b->bandwidth &&
-           a->level == b->level && a->klass == b->klass;
+           a->per_node == b->per_node && a->mcpus == b->mcpus && a->host_mib == b->host_mib && a->within == b->within &&
+           a->must == b->must && a->unit == b->unit && a->per_unit == b->per_unit && a->servers == b->servers &&
+           a->bandwidth == b->bandwidth && a->level == b->level && a->klass == b->klass;
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)
@@ -297,7 +304,12 @@ void queue_rekey(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
-    if (job_waits(job->state) && job->shape != UINT32_MAX) {
+    if (job_gpuless(job)) {
+        if (!job_waits(job->state))
+            return;
+        tasks_remove(core, index); /* its priority may be another */
+        tasks_add(core, index);
+    } else if (job_waits(job->state) && job->shape != UINT32_MAX) {
         struct queue *queue = &core->vcs[job->vc].queue;
 
         tree_remove(core->tree, &queue->shapes[job->shape].root, index);

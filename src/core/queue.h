@@ -23,6 +23,10 @@ struct shape {
     uint32_t memory_mib;         /* of a share of a GPU; 0 for whole ones */
     uint32_t sku_mask;           /* never 0: "any" is all bits of the cluster */
     uint16_t per_node;           /* GPUs on each node, exactly; 0 = free */
+    uint16_t per_unit;           /* in whole cells of so many */
+    uint8_t unit, within;        /* enum job_level */
+    bool must;                   /* within, or not at all */
+    uint32_t mcpus, host_mib;    /* beside each GPU */
     uint32_t servers, bandwidth; /* parameter servers among the GPUs, and what a worker sends */
     uint8_t level, klass;
 };

@@ -36,6 +36,17 @@ uint32_t core_vc_count(const struct core *core)
     return core->vc_count;
 }
 
+uint32_t core_tasks(const struct core *core, uint32_t index, struct core_task *ret_tasks, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t h = core->jobs[index].holds; core->jobs[index].state != JOB_FREE && h != HOLD_NONE;
+         h = core->holds[h].next_of_job, count++)
+        if (count < max)
+            ret_tasks[count] = (struct core_task){ core->holds[h].node, core->holds[h].tasks };
+    return count;
+}
+
 int32_t core_servers(const struct core *core, uint32_t index)
 {
     const struct vc *vc = &core->vcs[core->jobs[index].vc];

@@ -5,6 +5,19 @@
 
 #include "core/state.h"
 
+/* Whether a job without GPUs has all its tasks somewhere, or none. */
+static bool tasks_sane(const struct core *core, const struct job *job)
+{
+    uint32_t tasks = 0;
+
+    for (uint32_t h = job->holds; h != HOLD_NONE; h = core->holds[h].next_of_job)
+        tasks += core->holds[h].tasks;
+    return job->spec.tasks >= 1 && job->spec.tasks <= TASKS_MAX && job->state != JOB_OFFERED &&
+           job->state != JOB_CLAIMING && job->state != JOB_SUSPENDED && job->state < JOB_DONE &&
+           job->since <= core->now && job->rate >= 0 &&
+           tasks == (job_holds(job->state) || job->state == JOB_STOPPING ? (uint32_t)job->spec.tasks : 0);
+}
+
 /* Whether the job's numbers agree with each other and with the shares it has. */
 static bool job_sane(const struct core *core, const struct job *job)
 {
@@ -26,7 +39,9 @@ static bool job_sane(const struct core *core, const struct job *job)
     if (job->sheds && (job->state != JOB_STARTING || core->cells))
         return false;
     if (job->state == JOB_FREE)
-        return shares == 0;
+        return shares == 0 && job->holds == HOLD_NONE;
+    if (job_gpuless(job))
+        return shares == 0 && job->gpus == 0 && tasks_sane(core, job);
     return shares == job->gpus && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
            job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX && spec->share >= 1 &&
            spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 && job->rate >= 0 &&
@@ -54,8 +69,7 @@ static void rejoin(struct core *core, struct ledger *ledger)
             uint32_t *list = ledger->imagined ? &job->own_shares : &job->shares;
 
             ledger->shares[s].next_of_job = *list;
-            ledger->shares[s].waits = job->state == JOB_CLAIMING && ledger->shares[s].role != ROLE_GUEST &&
-                                      ledger->gpus[g].leaving > 0 && !ledger->imagined;
+            ledger->shares[s].waits &= job->state == JOB_CLAIMING && !ledger->imagined;
             *list = s;
         }
 }
@@ -93,6 +107,10 @@ int core_rejoin_shares(struct core *core)
     for (uint32_t i = 0; i < core->job_top; i++)
         if (!job_sane(core, &core->jobs[i]) || !own_sane(core, &core->jobs[i]))
             return -EBADMSG;
+    for (uint32_t i = 0; i < core->job_top; i++)
+        for (uint32_t h = core->jobs[i].holds; h != HOLD_NONE; h = core->holds[h].next_of_job)
+            core->holds[h].leaving = core->jobs[i].state == JOB_STOPPING;
+    host_recount(core);
     return free_sane(core) ? 0 : -EBADMSG;
 }
 
@@ -128,9 +146,18 @@ int core_requeue(struct core *core)
         struct queue *queue = &core->vcs[job->vc].queue;
 
         core->vcs[job->vc].suspended += job->state == JOB_SUSPENDED;
+        if (job_gpuless(job) && job_holds(job->state))
+            tasks_attach(core, i);
         if (!job_waits(job->state))
             continue;
         core->waiting++;
+        if (job_gpuless(job)) {
+            bool dirty = core->tasks_dirty;
+
+            tasks_add(core, i);
+            core->tasks_dirty = dirty;
+            continue;
+        }
         users_wait(core, i, true);
         if (job->shape == UINT32_MAX)
             continue;

@@ -269,6 +269,28 @@ static void build_pools(struct core *core, struct topo *topo, const struct clust
         build_zones(core, topo, spec, (enum zone_kind)kind, failed);
 }
 
+/* CPUs and memory, where some node tells them. */
+static void build_hosts(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed)
+{
+    bool told = false;
+
+    for (uint32_t n = 0; n < spec->node_count; n++)
+        told |= spec->nodes[n].cpus || spec->nodes[n].memory_mib;
+    if (!told)
+        return;
+    ledger->hosts = core_block(core, failed, spec->node_count, sizeof(*ledger->hosts));
+    for (uint32_t n = 0; n < spec->node_count && !*failed; n++) {
+        const struct node_spec *node = &spec->nodes[n];
+        uint32_t part = node->cpu_jobs < node->cpus ? node->cpu_jobs : node->cpus;
+
+        ledger->hosts[n] = (struct host){ .most = { node->cpus * 1000, node->memory_mib },
+                                          .tasks = { part * 1000, 0 },
+                                          .first = HOLD_NONE };
+        if (node->cpus)
+            ledger->hosts[n].tasks.mib = (uint32_t)((uint64_t)node->memory_mib * part / node->cpus);
+    }
+}
+
 void core_build_ledger(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed)
 {
     struct topo *topo = &ledger->topo;
@@ -278,6 +300,8 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
     build_cells(core, topo, spec, failed);
     if (!*failed)
         build_pools(core, topo, spec, failed);
+    if (!*failed)
+        build_hosts(core, ledger, spec, failed);
     if (*failed)
         return;
     /* A job on a part of a GPU has one share; whole GPUs have an owner, one that leaves, and guests. */
@@ -339,6 +363,11 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                        .run_last = JOB_NONE,
                        .again = -1,
                        .planned_at = -1,
+                       .task_first = JOB_NONE,
+                       .task_last = JOB_NONE,
+                       .task_run_first = JOB_NONE,
+                       .task_run_last = JOB_NONE,
+                       .task_quota = (int64_t)from->cpus * 1000,
                        .user_max = (int64_t)from->user_max * MGPU_ONE,
                        .borrow_max = from->borrow_max < 0 ? -1 : (int64_t)from->borrow_max * MGPU_ONE };
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
@@ -435,6 +464,7 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     rng_seed(&core->rng, config->seed);
     core->ledger.share_capacity = config->limits.shares;
     core_build_ledger(core, &core->ledger, spec, &failed);
+    core->hidden = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->hidden));
     core->scratch = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->scratch));
     core->vcs = core_block(core, &failed, spec->vc_count, sizeof(*core->vcs));
     core->vc_order = core_block(core, &failed, spec->vc_count, sizeof(*core->vc_order));
@@ -445,6 +475,8 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
         build_jobs(core, &failed);
     if (!failed)
         users_build(core, &failed);
+    if (!failed)
+        tasks_build(core, &failed);
     if (r < 0) {
         core_free(core);
         return r;

@@ -151,6 +151,9 @@ static void spec(struct codec *c, struct jobspec *s)
     u32(c, &s->vc, UINT32_MAX);
     u32(c, &s->model, UINT32_MAX);
     i32(c, &s->gpus);
+    i32(c, &s->tasks);
+    u32(c, &s->mcpus, UINT32_MAX);
+    u32(c, &s->host_mib, UINT32_MAX);
     i32(c, &s->share);
     i32(c, &s->gpus_min);
     i32(c, &s->gpus_max);
@@ -165,6 +168,10 @@ static void spec(struct codec *c, struct jobspec *s)
     u32(c, &s->sku_mask, UINT32_MAX);
     u16(c, &s->utilisation, UINT16_MAX);
     u16(c, &s->per_node, UINT16_MAX);
+    u16(c, &s->per_unit, UINT16_MAX);
+    u8(c, &s->unit, WITHIN_COUNT - 1);
+    u8(c, &s->within, WITHIN_COUNT - 1);
+    flag(c, &s->within_must);
     u16(c, &s->skew_permille, UINT16_MAX);
     u16(c, &s->tp, UINT16_MAX);
     u16(c, &s->pp, UINT16_MAX);
@@ -277,6 +284,7 @@ static void job_part(struct codec *c, struct core *core, uint32_t index)
         return;
     core->jobs[index] = copy;
     core->jobs[index].shares = core->jobs[index].own_shares = SHARE_NONE;
+    core->jobs[index].holds = HOLD_NONE;
     core->jobs[index].run_class = UINT32_MAX;
     core->tree[index].rank = (struct rank){ .key = (__int128)((unsigned __int128)(uint64_t)high << 64 | (uint64_t)low),
                                             .time = copy.spec.submit,
@@ -304,6 +312,7 @@ static void share_part(struct codec *c, struct core *core, struct ledger *ledger
     flag(c, &share->leaving);
     flag(c, &share->off);
     flag(c, &share->server);
+    flag(c, &share->waits);
     if (ledger->imagined)
         u32(c, &share->on, core->ledger.topo.gpu_count - 1);
     if (!c->write && (share->job >= core->job_top || ledger->share_free == SHARE_NONE || share->amount < 1 ||
@@ -344,6 +353,31 @@ static void gpu_part(struct codec *c, struct core *core, struct ledger *ledger, 
     ledger_gpu_bad(ledger, index, bad);
 }
 
+/* Where tasks of jobs without GPUs are, job by job. */
+static void hold_parts(struct codec *c, struct core *core)
+{
+    flag(c, &core->tasks_dirty);
+    for (uint32_t i = 0; i < core->job_top && core->ledger.hosts && !c->bad; i++) {
+        uint32_t count = 0, at = core->jobs[i].holds;
+
+        for (uint32_t h = core->jobs[i].holds; c->write && h != HOLD_NONE; h = core->holds[h].next_of_job)
+            count++;
+        u32(c, &count, core->hold_capacity - core->hold_count);
+        for (uint32_t k = 0; k < count && !c->bad; k++) {
+            uint32_t node = c->write ? core->holds[at].node : 0, tasks = c->write ? core->holds[at].tasks : 0;
+
+            u32(c, &node, core->ledger.topo.node_count - 1);
+            u32(c, &tasks, TASKS_MAX);
+            if (c->write)
+                at = core->holds[at].next_of_job;
+            else if (core->hold_free != HOLD_NONE)
+                tasks_hold(core, i, node, tasks);
+        }
+        if (!c->write && count)
+            tasks_turn(core, i);
+    }
+}
+
 /* Virtual clusters' own ledgers, and what the cells were. */
 static void own_parts(struct codec *c, struct core *core)
 {
@@ -375,6 +409,12 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     u32(c, &cls->shape.memory_mib, UINT32_MAX);
     u32(c, &cls->shape.sku_mask, UINT32_MAX);
     u16(c, &cls->shape.per_node, UINT16_MAX);
+    u16(c, &cls->shape.per_unit, UINT16_MAX);
+    u8(c, &cls->shape.unit, WITHIN_COUNT - 1);
+    u8(c, &cls->shape.within, WITHIN_COUNT - 1);
+    flag(c, &cls->shape.must);
+    u32(c, &cls->shape.mcpus, UINT32_MAX);
+    u32(c, &cls->shape.host_mib, UINT32_MAX);
     u32(c, &cls->shape.servers, UINT32_MAX);
     u32(c, &cls->shape.bandwidth, UINT32_MAX);
     u8(c, &cls->shape.level, UINT8_MAX);
@@ -496,6 +536,7 @@ static void state(struct codec *c, struct core *core)
     }
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count && !c->bad; g++)
         gpu_part(c, core, &core->ledger, g);
+    hold_parts(c, core);
     own_parts(c, core);
     if (!c->write && !c->bad && (core_rejoin_shares(core) < 0 || own_restore(core) < 0))
         c->bad = true;

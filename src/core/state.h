@@ -5,8 +5,11 @@
 #include "base/rng.h"
 #include "cell/lend.h"
 #include "core/core.h"
+#include "core/own.h"
 #include "core/rules.h"
+#include "core/tasks.h"
 #include "core/view.h"
+#include "core/within.h"
 
 /* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over, at last to opportunistic
  * jobs. */
@@ -18,7 +21,8 @@ struct plan {
     uint32_t server_count;
     enum phase phase;
     uint32_t vc;
-    bool tunes; /* the rules of rules.c bind whoever plans */
+    bool tunes;               /* the rules of rules.c bind whoever plans */
+    bool any_host, any_place; /* only to explain: CPUs and memory, or nearness, are no object */
 };
 
 /* Between two disturbances of one job. */
@@ -68,6 +72,10 @@ struct core {
         uint32_t *own, *gpus, *cells, *leaves;
         uint32_t *idle_cells, *idle_leaves; /* those of them that are to be taken, or given back */
     } map;
+    uint32_t *hidden;        /* GPUs, see host.h */
+    struct host_hold *holds; /* pool; free ones are chained by next_of_job */
+    uint32_t hold_free, hold_capacity, hold_count;
+    bool tasks_dirty;   /* something happened to jobs without GPUs, or to what they may have */
     struct user *users; /* see users.c */
     uint32_t *user_buckets, *users_dirty, user_mask, user_free, users_dirty_count;
     bool user_limits; /* some virtual cluster has one */
@@ -120,6 +128,7 @@ void core_attach(struct core *core, uint32_t index);
 void core_detach(struct core *core, uint32_t index);
 void core_start_now(struct core *core, uint32_t index);
 void core_unsuspend(struct core *core, uint32_t index);
+void core_touch(struct core *core, uint32_t index);
 
 /* promise.c */
 /* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
@@ -140,25 +149,6 @@ int core_requeue(struct core *core);
 void *core_block(struct core *core, bool *failed, size_t count, size_t size);
 void core_build_ledger(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed);
 
-/* own_build.c */
-int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, struct error *err);
-
-/* own.c */
-void own_look(struct core *core, struct vc *vc, bool own);
-int own_map(struct core *core, uint32_t vc, const struct placement *to);
-int own_prepare(struct plan *plan, const struct placement *to);
-int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);
-int own_move(struct plan *plan, uint32_t job, const struct placement *to);
-void own_health(struct core *core, uint32_t gpu);
-void own_settle(struct core *core);
-int own_lend(struct core *core, const struct ledger *own);
-bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
-
-/* own_check.c */
-int own_restore(struct core *core);
-void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
-void own_audit(const struct core *core);
-
 /* users.c */
 void users_build(struct core *core, bool *failed);
 void users_hold(struct core *core, uint32_t job, int sign);
@@ -178,6 +168,7 @@ uint32_t hold_park(struct core *core, uint32_t job);
 int hold_unpark(struct core *core, uint32_t job);
 uint32_t hold_release(struct core *core, uint32_t job);
 void hold_flush(struct core *core, uint32_t first);
+void gpus_sort(uint32_t *gpus, uint32_t count);
 
 /* plan.c */
 /* Stops and keeps whose owner was checked by the caller. */

@@ -56,6 +56,8 @@ struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_
     digest_add(core, (uint64_t)d->at);
     digest_add(core, (uint64_t)d->id);
     digest_add(core, (uint64_t)kind << 32 | (uint64_t)reason);
+    for (uint32_t h = job->holds; kind == DECISION_START && h != HOLD_NONE; h = core->holds[h].next_of_job)
+        digest_add(core, (uint64_t)core->holds[h].node << 32 | core->holds[h].tasks);
     if (kind == DECISION_START || kind == DECISION_RESUME || kind == DECISION_MIGRATE || kind == DECISION_PREPARE ||
         kind == DECISION_SPLICE) {
         d->gpu_first = (uint32_t)out->gpu_count;
@@ -83,15 +85,20 @@ void core_enqueue(struct core *core, uint32_t index)
     job->limit_percent = 100;
     job->measured = false;
     core->waiting++;
-    queue_add(core, index);
-    users_wait(core, index, true);
-    vc->dirty = true;
+    if (job_gpuless(job)) {
+        job->reason = REASON_SCHEDULING;
+        tasks_add(core, index);
+    } else {
+        queue_add(core, index);
+        users_wait(core, index, true);
+        vc->dirty = true;
+    }
     if (!job->fresh) {
         assert(core->fresh_count < core->job_capacity);
         core->fresh[core->fresh_count++] = index;
         job->fresh = true;
     }
-    if (vc->policy.planner->queued) {
+    if (vc->policy.planner->queued && !job_gpuless(job)) {
         struct plan plan = { .core = core, .vc = job->vc };
 
         vc->policy.planner->queued(&vc->planner, &plan, index);
@@ -105,6 +112,8 @@ void core_dequeue(struct core *core, uint32_t index)
     assert(job_waits(job->state));
     core->waiting--;
     users_wait(core, index, false);
+    if (job_gpuless(job))
+        tasks_remove(core, index);
     if (job->shape != UINT32_MAX)
         queue_remove(core, index);
     else
@@ -163,6 +172,10 @@ void core_attach(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[job->vc];
     int64_t amount = job_amount(job);
 
+    if (job_gpuless(job)) {
+        tasks_attach(core, index);
+        return;
+    }
     if (job->klass == CLASS_OPPORTUNISTIC)
         vc->guest[job->sku] += amount;
     else
@@ -185,6 +198,10 @@ void core_detach(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[job->vc];
     int64_t amount;
 
+    if (job_gpuless(job)) {
+        tasks_detach(core, index);
+        return;
+    }
     pair_hand_over(core, index);
     amount = job_amount(job);
     queue_run_remove(core, index);
@@ -260,9 +277,9 @@ static void forget(struct core *core, uint32_t index)
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
     heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
     promise_settle(core, index);
-    if (vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
+    if (!job_gpuless(job) && vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
         vc->dirty = vc->stale = true;
-    if (vc->policy.planner->ended)
+    if (!job_gpuless(job) && vc->policy.planner->ended)
         vc->policy.planner->ended(&vc->planner, &(struct plan){ .core = core, .vc = job->vc }, index);
     core_emit(core, EFFECT_FORGET, index);
     core_move(core, index, JOB_FREE);
@@ -434,7 +451,10 @@ static void apply_node(struct core *core, const struct event *event)
         evict_claims(core, node->first_gpu + i);
     for (uint32_t i = 0; !event->up && !drained && i < node->gpus; i++)
         evict_gpu(core, node->first_gpu + i);
+    for (uint32_t job; !event->up && !drained && (job = tasks_first(core, event->target)) != JOB_NONE;)
+        evict(core, job);
     topo_node_up(&core->ledger.topo, event->target, event->up);
+    core->tasks_dirty = true;
     node->closed = drained;
     for (uint32_t i = 0; i < node->gpus; i++)
         own_health(core, node->first_gpu + i);
@@ -523,6 +543,8 @@ static void apply_report(struct core *core, const struct event *event)
     struct vc *vc = &core->vcs[core->jobs[event->job].vc];
     struct plan plan = { .core = core, .vc = core->jobs[event->job].vc };
 
+    if (job_gpuless(&core->jobs[event->job]))
+        return;
     if (event->report.kind == MEASURE_USE)
         guest_measured(core, event->job, &event->report);
     if (vc->policy.planner->report)
@@ -551,9 +573,9 @@ static void apply_submit(struct core *core, uint32_t index)
     struct plan plan = { .core = core, .vc = job->vc };
 
     job->since = core->now;
-    if (vc->policy.place->level)
+    if (vc->policy.place->level && !job_gpuless(job))
         job->level = vc->policy.place->level(&vc->place, &job->spec);
-    if (vc->policy.admit && vc->policy.admit->admit(&vc->admit, &plan, index) == ADMIT_REFUSE) {
+    if (vc->policy.admit && !job_gpuless(job) && vc->policy.admit->admit(&vc->admit, &plan, index) == ADMIT_REFUSE) {
         core_decide(core, DECISION_REFUSE, index, REASON_NONE);
         core_move(core, index, JOB_KILLED);
         forget(core, index);

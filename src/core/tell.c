@@ -21,6 +21,7 @@ static void put_seconds(struct buf *out, usec_t at)
 void core_tell(const struct core *core, const struct decision *decision, const uint32_t *gpus, struct buf *out)
 {
     const struct ledger *ledger = &core->ledger;
+    const struct job *job = &core->jobs[decision->job];
     uint32_t node = UINT32_MAX;
 
     put_seconds(out, decision->at);
@@ -43,5 +44,8 @@ void core_tell(const struct core *core, const struct decision *decision, const u
         buf_printf(out, "%s%u", here == node ? "," : "", gpus[i] - ledger->topo.nodes[here].first_gpu);
         node = here;
     }
+    for (uint32_t h = job->holds; decision->kind == DECISION_START && job_gpuless(job) && h != HOLD_NONE;
+         h = core->holds[h].next_of_job)
+        buf_printf(out, " n%u*%u", core->holds[h].node, core->holds[h].tasks);
     buf_char(out, '\n');
 }

@@ -42,7 +42,7 @@ void users_build(struct core *core, bool *failed)
 
 static bool limited(const struct core *core, const struct job *job)
 {
-    return core->vcs[job->vc].user_max > 0 && job->spec.user != NAME_NONE;
+    return core->vcs[job->vc].user_max > 0 && job->spec.user != NAME_NONE && !job_gpuless(job);
 }
 
 static uint32_t *bucket_of(const struct core *core, uint32_t vc, uint32_t user)

@@ -40,6 +40,8 @@ struct vc {
     uint32_t kept[SKUS_MAX]; /* GPUs reserved for its waiting jobs */
     int64_t borrow_max;      /* beyond the quota, all types together; -1 = no limit */
     int64_t user_max;        /* what one user may hold here, in thousandths; 0 = no limit */
+    int64_t task_quota;      /* thousandths of CPUs that its jobs without GPUs are owed */
+    int64_t task_used;       /* that they hold, opportunistic ones aside */
     int64_t borrowed;        /* sum over types of what is beyond the quota */
     struct policy_setup policy;
     struct order_ctx order;
@@ -48,9 +50,12 @@ struct vc {
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
-    struct ledger *own;  /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
-    uint32_t *own_cells; /* by GPU of that: the allocator's virtual device */
-    struct view view;    /* what its policy sees */
+    uint32_t task_first, task_last; /* jobs without GPUs that wait, in order; those that run, by start */
+    uint32_t task_run_first, task_run_last;
+    bool task_claims, task_done; /* in a pass: the first of them waits for others to leave; had its turn */
+    struct ledger *own;          /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
+    uint32_t *own_cells;         /* by GPU of that: the allocator's virtual device */
+    struct view view;            /* what its policy sees */
     bool dirty;
     bool stale;             /* all keys changed */
     bool solving;           /* a request to solve is open */

@@ -36,6 +36,7 @@ struct node_spec {
     uint16_t groups;  /* PCIe switches or NVLink groups a socket, >= 1; sockets * groups divides gpus */
     uint32_t cpus;    /* 0 = not told */
     uint32_t memory_mib;
+    uint32_t cpu_jobs; /* of its CPUs, those that jobs without GPUs may hold; memory likewise in proportion */
 };
 
 /* One `key=value`, as written; whoever owns the key checks the value. */
@@ -49,6 +50,7 @@ struct vc_spec {
     int32_t quota[SKUS_MAX]; /* whole GPUs of each SKU it is owed */
     int32_t borrow_max;      /* whole GPUs beyond the quota; -1 = as many as are idle */
     int32_t user_max;        /* GPUs that one user may have here at a time; 0 = no limit */
+    int32_t cpus;            /* that its jobs without GPUs are owed; more of them run while CPUs are idle */
     usec_t min_runtime;      /* a job is not stopped for another's sake before; 0 = no such promise */
     uint32_t param_count;
     struct param_text params[PARAMS_MAX];

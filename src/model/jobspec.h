@@ -17,7 +17,10 @@ enum job_slo { SLO_BEST_EFFORT, SLO_SOFT, SLO_STRICT, SLO_COUNT };
 /* Who is to blame when an attempt fails: decides whether another one is worth its GPUs (Philly, ATC'19). */
 enum fail_class { FAIL_NONE, FAIL_USER, FAIL_SYSTEM, FAIL_UNKNOWN, FAIL_COUNT };
 
-enum { DEADLINES_MAX = 4, GANG_GPUS_MAX = 1 << 16, PRIORITY_MIN = -1, PRIORITY_MAX = 1000 };
+/* Parts of a cluster, from the smallest; files call them group (nvlink), socket (numa), node, rack, domain (pod). */
+enum job_level { WITHIN_ANY, WITHIN_GROUP, WITHIN_SOCKET, WITHIN_NODE, WITHIN_RACK, WITHIN_DOMAIN, WITHIN_COUNT };
+
+enum { DEADLINES_MAX = 4, GANG_GPUS_MAX = 1 << 16, TASKS_MAX = 1 << 12, PRIORITY_MIN = -1, PRIORITY_MAX = 1000 };
 
 struct deadline {
     usec_t at;     /* absolute */
@@ -30,7 +33,9 @@ struct jobspec {
     usec_t estimate;            /* expected run time on the requested GPUs at nominal speed; 0 = none given */
     usec_t time_limit;          /* 0 = none */
     uint32_t user, vc, model;   /* names of the trace or daemon; NAME_NONE = not told */
-    int32_t gpus;               /* workers that hold a GPU each; >= 1 */
+    int32_t gpus;               /* workers that hold a GPU each; 0: a job without GPUs, of `tasks` tasks */
+    int32_t tasks;              /* of a job without GPUs, each on one node; 0 for all others */
+    uint32_t mcpus, host_mib;   /* thousandths of CPUs, host memory, of each GPU or such task; 0 = not told */
     mgpu_t share;               /* of each GPU; MGPU_ONE = whole. Below it gpus is 1 */
     int32_t gpus_min, gpus_max; /* elastic range; both equal gpus for a rigid job */
     int32_t servers;            /* parameter servers without a GPU (Optimus); 0 = all-reduce */
@@ -43,6 +48,10 @@ struct jobspec {
     uint32_t sku_mask;        /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
     uint16_t utilisation;     /* mean GPU utilisation in percent; 0 = not told */
     uint16_t per_node;        /* GPUs on each of its nodes, exactly; 0 = as the placement likes. Divides gpus */
+    uint16_t per_unit;        /* GPUs come in whole cells of this many; 0 = one by one. Divides gpus and per_node */
+    uint8_t unit;             /* enum job_level of those cells, at or below the node */
+    uint8_t within;           /* enum job_level: all of it in one such cell */
+    bool within_must;         /* or not at all; else as near as can be */
     uint16_t skew_permille;   /* largest tensor / all parameters (Tiresias); 0 = not told */
     uint16_t tp, pp;          /* ranks of a tensor- and stages of a pipeline-parallel group; 0 = 1. Divide gpus */
     uint16_t splice_max;      /* replicas that may take turns on one GPU (see splice.h); 0 = as many as there are */

@@ -21,7 +21,9 @@
     X(PREEMPTING, "Preempting", "waits for others to leave the GPUs it was given")                                     \
     X(ACQUIRING, "Acquiring", "holds part of its gang and waits for the rest")                                         \
     X(SCHEDULING, "Scheduling", "not looked at yet")                                                                   \
-    X(USER_LIMIT, "UserLimit", "its user holds as many GPUs as one may have in this virtual cluster")
+    X(USER_LIMIT, "UserLimit", "its user holds as many GPUs as one may have in this virtual cluster")                  \
+    X(CPU_MEM, "InsufficientCpuMem", "enough GPUs are free, but not with the CPUs or the memory it asks for")          \
+    X(TOPOLOGY, "TopologyUnsatisfied", "enough GPUs are free, but not near each other as it asks")
 
 enum reason {
 #define X(code, name, text) REASON_##code,

@@ -551,6 +551,9 @@ static bool apply(struct planner_ctx *ctx, struct plan *plan, struct curve *v)
         return false;
     if (v->now == 0)
         return plan_stop(plan, v->job, STOP_CHECKPOINT) < 0;
+    if (!job_plain(job) && job_waits(job->state)) /* as the core finds it, or not at all */
+        return job->shape == UINT32_MAX || plan_find(plan, plan_shape(plan, v->job), &to) < 0 ||
+               plan_start(plan, v->job, &to) < 0;
     if (v->now > holds)
         make_room(ctx, plan, v->sku, (uint32_t)(v->now - holds));
     if (pick(ctx, v, &to) < 0)

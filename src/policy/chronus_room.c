@@ -229,7 +229,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
     const struct job *job = view_job(ctx->view, task->job);
     uint32_t nodes = choose_nodes(ctx, task->sku, task->size), got = 0, need = (uint32_t)job->spec.gpus;
 
-    if (!nodes || need > sizeof(c->gpus) / sizeof(*c->gpus))
+    if (!nodes || need > sizeof(c->gpus) / sizeof(*c->gpus) || !job_plain(job))
         return -EBUSY;
     for (uint32_t i = 0; i < nodes && need > 0; i++) {
         int32_t room = healthy(ctx, c->other[i]) - c->node_held[c->other[i]];
@@ -255,8 +255,13 @@ int room_measure(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
     struct chronus *c = ctx->state;
     const struct job *j = view_job(ctx->view, job);
     uint32_t mask = ctx->vc->queue.shapes[j->shape].shape.sku_mask;
+    struct placement to;
     int r = -EBUSY;
 
+    if (!job_plain(j)) {
+        r = plan_find(plan, plan_shape(plan, job), &to);
+        return r < 0 ? r : plan_start(plan, job, &to);
+    }
     count_held(ctx);
     for (uint32_t sku = 0; r < 0 && sku < view_sku_count(ctx->view); sku++)
         if (mask >> sku & 1) {

@@ -117,6 +117,11 @@ static ppm_t slowest_of(const struct driver *d, uint32_t slot)
     return least;
 }
 
+static bool gpuless(const struct driver *d, uint32_t index)
+{
+    return d->trace->jobs[index].spec.gpus == 0;
+}
+
 ppm_t rate_of(const struct driver *d, uint32_t index)
 {
     struct world_neighbour neighbours[NEIGHBOURS_MAX];
@@ -126,6 +131,8 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
 
     ppm_t rate = core_job(d->core, slot)->limit_percent ? world_rate(d->world, index, &shape, neighbours, count) : 0;
 
+    if (gpuless(d, index))
+        return PPM_ONE;
     if (rate == 0 && count && neighbours[0].is == BESIDE_OWNER)
         return 1; /* a guest that has nothing for now; told, 0 would mean "as before" */
     return muldiv_ceil(rate, slowest_of(d, slot), PPM_ONE);
@@ -135,7 +142,7 @@ void actor_settle(struct driver *d, struct actor *a)
 {
     usec_t done;
 
-    if (a->running && world_paces(d->world) && d->now > a->since)
+    if (a->running && world_paces(d->world) && !gpuless(d, (uint32_t)(a - d->actors)) && d->now > a->since)
         (void)world_pace_run(d->world, (uint32_t)(a - d->actors), &a->pace, (const usec_t[2]){ a->since, d->now },
                              &done);
     if (a->running)
@@ -165,7 +172,7 @@ void actor_plan_end(struct driver *d, uint32_t index)
         actor_due(d, index, DUE_NOTHING, USEC_NEVER);
         return;
     }
-    if (world_paces(d->world) && !fails) {
+    if (world_paces(d->world) && !fails && !gpuless(d, index)) {
         struct world_pace ahead = a->pace;
         usec_t done = USEC_NEVER;
 

@@ -36,8 +36,10 @@ int answer_arrival(struct driver *d, uint32_t index)
     spec.launch = world_stage(d->world, index, from->truth.launch, false);
     spec.save = world_stage(d->world, index, from->truth.save, true);
     spec.skew_permille = world_skew(d->world, index);
-    predictor_ask(d->predictor, index, &spec);
-    stage_share(d, &spec);
+    if (spec.gpus) {
+        predictor_ask(d->predictor, index, &spec);
+        stage_share(d, &spec);
+    }
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {
@@ -48,8 +50,8 @@ int answer_arrival(struct driver *d, uint32_t index)
     if (r < 0)
         return r;
     answer_settled(d, index, &ref);
-    r = answer_profile(d, index);
-    return r < 0 ? r : answer_told(d, index);
+    r = spec.gpus ? answer_profile(d, index) : 0;
+    return r < 0 || spec.gpus == 0 ? r : answer_told(d, index);
 }
 
 static int offer_started(struct driver *d, uint32_t index)
@@ -75,7 +77,8 @@ static int offer_started(struct driver *d, uint32_t index)
     a->save_end = a->used = 0;
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
-    observer_started(d->observer, index, d->now);
+    if (d->trace->jobs[index].spec.gpus)
+        observer_started(d->observer, index, d->now);
     use_changed(d, index);
     return offer(d, &event, index);
 }
@@ -283,7 +286,7 @@ static void note_placement(struct driver *d, uint32_t index)
     uint32_t size = core_ledger(d->core)->topo.node_gpus_max[shape.sku];
     uint32_t fewest = ((uint32_t)shape.gpus + size - 1) / size;
 
-    out->nodes = shape.nodes;
+    out->nodes = shape.gpus ? shape.nodes : (uint16_t)core_tasks(d->core, d->actors[index].slot, NULL, 0);
     out->locality = (uint8_t)(shape.racks > 1 ? 2 : shape.nodes > fewest ? 1 : 0);
 }
 

@@ -127,6 +127,7 @@ usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind,
     int32_t gpus = shape && shape->gpus > 0 ? shape->gpus : world->trace->jobs[job].spec.gpus;
     usec_t cost;
 
+    gpus = gpus ? gpus : 1; /* one without GPUs comes and goes like one of a single GPU */
     assert(kind < WORLD_COST_COUNT);
     if (world->config.cost_set[kind])
         return world->config.cost[kind];

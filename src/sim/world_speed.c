@@ -45,7 +45,7 @@ static int bind_jobs(const struct world *world, struct table *table, uint32_t **
     for (size_t i = 0; i < trace->count; i++) {
         const struct jobspec *spec = &trace->jobs[i].spec;
         struct table_job job = { names_get(&trace->models, spec->model), spec->batch, spec->gpus };
-        int r = table->ops->find(table, &job, &entries[i], err);
+        int r = spec->gpus ? table->ops->find(table, &job, &entries[i], err) : 0; /* no table knows of CPUs */
 
         if (r == -ENOENT)
             return error_set(err, -EINVAL, "%s: the %s table knows no model '%s' (known: %s)",
@@ -122,8 +122,16 @@ static int resolve_work(struct world *world, uint32_t job, struct error *err)
     int64_t iterations = record->truth.iterations;
     char label[WORLD_LABEL_MAX];
     double speed = 0, work;
-    int r = nominal_speed(world, job, &speed, err);
+    int r;
 
+    if (record->spec.gpus == 0) {
+        tables->nominal[job] = 1;
+        tables->work[job] = record->truth.duration;
+        return record->truth.duration > 0
+                   ? 0
+                   : error_set(err, -EINVAL, "%s: has no duration", world_job_label(world, job, label));
+    }
+    r = nominal_speed(world, job, &speed, err);
     if (r < 0)
         return r;
     tables->nominal[job] = speed;

@@ -20,17 +20,17 @@
 
 #define SKU_DEFAULT "gpu"
 
-enum key { DOMAINS, RACKS, NODES, GPUS, SOCKETS, GROUPS, CPUS, SKU, MEMORY, GPU_MEMORY, PREFIX, KEY_COUNT };
+enum key { DOMAINS, RACKS, NODES, GPUS, SOCKETS, GROUPS, CPUS, CPU_JOBS, SKU, MEMORY, GPU_MEMORY, PREFIX, KEY_COUNT };
 
 static const char *const key_names[KEY_COUNT] = {
     [DOMAINS] = "domains", [RACKS] = "racks",   [NODES] = "nodes",           [GPUS] = "gpus",
     [SOCKETS] = "sockets", [CPUS] = "cpus",     [GROUPS] = "groups",         [SKU] = "sku",
-    [MEMORY] = "memory",   [PREFIX] = "prefix", [GPU_MEMORY] = "gpu_memory",
+    [MEMORY] = "memory",   [PREFIX] = "prefix", [GPU_MEMORY] = "gpu_memory", [CPU_JOBS] = "cpu_jobs",
 };
 
 static const int64_t key_max[KEY_COUNT] = {
     [DOMAINS] = COUNT_MAX,     [RACKS] = COUNT_MAX,      [NODES] = COUNT_MAX, [GPUS] = NODE_GPUS_MAX,
-    [SOCKETS] = NODE_GPUS_MAX, [GROUPS] = NODE_GPUS_MAX, [CPUS] = CPUS_MAX,
+    [SOCKETS] = NODE_GPUS_MAX, [GROUPS] = NODE_GPUS_MAX, [CPUS] = CPUS_MAX,   [CPU_JOBS] = CPUS_MAX,
 };
 
 struct text_cluster {
@@ -193,6 +193,8 @@ static int group_build(struct text_cluster *cluster, const struct text_group *gr
     nodes.sockets = or_one(group->numbers[SOCKETS]);
     nodes.groups = or_one(group->numbers[GROUPS]);
     nodes.cpus = group->numbers[CPUS];
+    if (group->numbers[CPU_JOBS])
+        nodes.cpu_jobs = group->numbers[CPU_JOBS];
     nodes.memory_mib = group->memory_mib;
     if (*group->prefix)
         nodes.prefix = group->prefix;

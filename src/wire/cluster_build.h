@@ -15,12 +15,13 @@ struct node_group {
     const char *name;   /* of a single node, instead; or NULL */
     uint16_t sku;
     int64_t gpus, sockets, groups, cpus;
+    int64_t cpu_jobs; /* of the CPUs, for jobs without GPUs; -1 = not told: a quarter */
     uint32_t memory_mib;
 };
 
 #define NODE_GROUP_INIT                                                                                                \
     {                                                                                                                  \
-        .count = 1, .prefix = "n", .sockets = 1, .groups = 1                                                           \
+        .count = 1, .prefix = "n", .sockets = 1, .groups = 1, .cpu_jobs = -1                                           \
     }
 
 struct cluster_build {

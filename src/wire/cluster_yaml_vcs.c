@@ -12,7 +12,18 @@
 #include "wire/decimal.h"
 #include "wire/guarantee.h"
 
-enum { VC_QUOTA, VC_GUARANTEE, VC_POLICY, VC_OPTIMISE, VC_BORROW, VC_USER_MAX, VC_MIN_RUNTIME, VC_SET, VC_KEYS };
+enum {
+    VC_QUOTA,
+    VC_GUARANTEE,
+    VC_POLICY,
+    VC_OPTIMISE,
+    VC_BORROW,
+    VC_USER_MAX,
+    VC_MIN_RUNTIME,
+    VC_CPUS,
+    VC_SET,
+    VC_KEYS
+};
 
 static int quota_read(struct file_cluster *file, yaml_node_t *node, struct vc_spec *vc, struct error *err)
 {
@@ -130,6 +141,11 @@ static int limits_read(struct file_cluster *file, const struct yaml_key *keys, s
         if (r == 0)
             vc->user_max = (int32_t)gpus;
     }
+    if (r == 0 && keys[VC_CPUS].value) {
+        r = yaml_i64(&file->doc, keys[VC_CPUS].value, 0, 1 << 30, &gpus, err);
+        if (r == 0)
+            vc->cpus = (int32_t)gpus;
+    }
     if (r == 0 && node &&
         (node->type != YAML_SCALAR_NODE ||
          span_parse((const char *)node->data.scalar.value, node->data.scalar.length, &vc->min_runtime) < 0))
@@ -220,6 +236,7 @@ int cluster_yaml_vcs(struct file_cluster *file, yaml_node_t *map, struct error *
             [VC_BORROW] = { .name = "borrow" },
             [VC_USER_MAX] = { .name = "max_user_gpus" },
             [VC_MIN_RUNTIME] = { .name = "min_runtime" },
+            [VC_CPUS] = { .name = "cpus" },
             [VC_SET] = { .name = "set" },
         };
         struct vc_spec *vc;

@@ -8,6 +8,7 @@
 #include "model/cluster.h"
 #include "wire/decimal.h"
 #include "wire/rows.h"
+#include "wire/topology.h"
 #include "wire/trace_columns.h"
 
 const char *const trace_classes[CLASS_COUNT] = { "guaranteed", "opportunistic", "auto" };
@@ -64,6 +65,67 @@ static int deadlines_read(struct rows *rows, struct jobspec *spec, struct error 
     return 0;
 }
 
+/* A job that has no GPUs has tasks, and CPUs with each. */
+static int tasks_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int64_t value;
+    int r = 0;
+
+    if (rows_has(rows, COLUMN_CPUS)) {
+        r = csv_scaled(&rows->csv, rows_at(rows, COLUMN_CPUS), 1000, (int64_t)1000 << 16, &value, err);
+        spec->mcpus = r < 0 ? 0 : (uint32_t)value;
+    }
+    if (r == 0 && rows_has(rows, COLUMN_HOST_MEMORY)) {
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_HOST_MEMORY), 0, 1 << 30, &value, err);
+        spec->host_mib = r < 0 ? 0 : (uint32_t)value;
+    }
+    if (r < 0)
+        return r;
+    if (rows_has(rows, COLUMN_TASKS)) {
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_TASKS), 1, TASKS_MAX, &value, err);
+        if (r == 0 && spec->gpus)
+            r = csv_fail(&rows->csv, rows_at(rows, COLUMN_TASKS), -EINVAL, err,
+                         "tasks are told of jobs without GPUs; this one has %d", spec->gpus);
+        spec->tasks = r < 0 ? 0 : (int32_t)value;
+    } else if (spec->gpus == 0) {
+        spec->tasks = 1;
+    }
+    if (r == 0 && spec->gpus == 0 && spec->mcpus == 0)
+        r = csv_fail(&rows->csv, rows_at(rows, COLUMN_GPUS), -EINVAL, err, "a job without GPUs needs 'cpus'");
+    return r;
+}
+
+/* How its GPUs are to lie. */
+static int shape_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    const struct csv_field *field;
+    int64_t value;
+    int r = 0;
+
+    if (spec->gpus == 0)
+        return 0;
+    if (rows_has(rows, COLUMN_PER_NODE)) {
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_PER_NODE), 1, NODE_GPUS_MAX, &value, err);
+        if (r == 0 && spec->gpus % value)
+            r = csv_expected(&rows->csv, rows_at(rows, COLUMN_PER_NODE), err, "a number that divides its %d GPUs",
+                             spec->gpus);
+        spec->per_node = r < 0 ? 0 : (uint16_t)value;
+    }
+    if (r == 0 && rows_has(rows, COLUMN_TOPOLOGY)) {
+        field = csv_get(&rows->csv, rows_at(rows, COLUMN_TOPOLOGY));
+        if (topology_parse(field->text, field->length, &spec->within, &spec->within_must) < 0)
+            r = csv_expected(&rows->csv, rows_at(rows, COLUMN_TOPOLOGY), err, TOPOLOGY_WORDS);
+    }
+    if (r == 0 && rows_has(rows, COLUMN_CELLS)) {
+        field = csv_get(&rows->csv, rows_at(rows, COLUMN_CELLS));
+        if (cells_parse(field->text, field->length, &spec->unit, &spec->per_unit) < 0)
+            r = csv_expected(&rows->csv, rows_at(rows, COLUMN_CELLS), err, "LEVEL:GPUS such as socket:4");
+        else if (spec->gpus % spec->per_unit)
+            r = csv_expected(&rows->csv, rows_at(rows, COLUMN_CELLS), err, "cells that divide its %d GPUs", spec->gpus);
+    }
+    return r;
+}
+
 static int sizes_read(struct rows *rows, struct jobspec *spec, struct error *err)
 {
     int64_t value;
@@ -81,7 +143,7 @@ static int sizes_read(struct rows *rows, struct jobspec *spec, struct error *err
         spec->share = (mgpu_t)value;
     }
     if (rows_has(rows, COLUMN_GPUS_MIN)) {
-        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_GPUS_MIN), 1, spec->gpus, &value, err);
+        r = csv_i64(&rows->csv, rows_at(rows, COLUMN_GPUS_MIN), spec->gpus ? 1 : 0, spec->gpus, &value, err);
         if (r < 0)
             return r;
         spec->gpus_min = (int32_t)value;
@@ -231,6 +293,15 @@ static int names_read(struct rows *rows, struct jobspec *spec, struct error *err
     return r;
 }
 
+static int gpus_read(struct rows *rows, struct trace_job *job, struct error *err)
+{
+    int64_t gpus = 0;
+    int r = csv_i64(&rows->csv, rows_at(rows, COLUMN_GPUS), 0, GANG_GPUS_MAX, &gpus, err);
+
+    job->spec.gpus = job->spec.gpus_min = job->spec.gpus_max = (int32_t)gpus;
+    return r;
+}
+
 static int native_row(struct rows *rows, struct trace_job *job, struct error *err)
 {
     struct jobspec *spec = &job->spec;
@@ -238,9 +309,13 @@ static int native_row(struct rows *rows, struct trace_job *job, struct error *er
 
     r = rows_time(rows, COLUMN_SUBMIT, USEC_SEC, &spec->submit, err);
     if (r == 0)
-        r = rows_gpus(rows, COLUMN_GPUS, job, err);
+        r = gpus_read(rows, job, err);
     if (r == 0)
         r = sizes_read(rows, spec, err);
+    if (r == 0)
+        r = tasks_read(rows, spec, err);
+    if (r == 0)
+        r = shape_read(rows, spec, err);
     if (r == 0)
         r = work_read(rows, job, err);
     if (r == 0)

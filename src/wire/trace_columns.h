@@ -10,6 +10,12 @@
     X(ITERATIONS, "iterations", false)                                                                                 \
     X(GPUS, "gpus", true)                                                                                              \
     X(SHARE, "share", false)                                                                                           \
+    X(PER_NODE, "per_node", false)                                                                                     \
+    X(CELLS, "cells", false)                                                                                           \
+    X(TOPOLOGY, "topology", false)                                                                                     \
+    X(TASKS, "tasks", false)                                                                                           \
+    X(CPUS, "cpus", false)                                                                                             \
+    X(HOST_MEMORY, "host_memory_mib", false)                                                                           \
     X(GPUS_MIN, "gpus_min", false)                                                                                     \
     X(GPUS_MAX, "gpus_max", false)                                                                                     \
     X(SERVERS, "servers", false)                                                                                       \

@@ -8,6 +8,7 @@
 #include "model/cluster.h"
 #include "wire/csv.h"
 #include "wire/decimal.h"
+#include "wire/topology.h"
 #include "wire/trace.h"
 #include "wire/trace_columns.h"
 
@@ -23,6 +24,46 @@ static uint8_t slo_implied(const struct jobspec *spec)
     if (spec->deadline_count == 0)
         return SLO_BEST_EFFORT;
     return spec->deadline_count == 1 ? SLO_STRICT : SLO_SOFT;
+}
+
+/* The same of what it asks for beside a number of GPUs. */
+static bool asks_beside(enum trace_column column, const struct jobspec *spec)
+{
+    if (column == COLUMN_PER_NODE)
+        return spec->per_node != 0;
+    if (column == COLUMN_CELLS)
+        return spec->unit != 0;
+    if (column == COLUMN_TOPOLOGY)
+        return spec->within != 0;
+    if (column == COLUMN_TASKS)
+        return spec->tasks > 1;
+    return column == COLUMN_CPUS ? spec->mcpus != 0 : spec->host_mib != 0;
+}
+
+/* What is known of how it uses its GPUs. */
+static bool tells(enum trace_column column, const struct jobspec *spec)
+{
+    const struct {
+        enum trace_column column;
+        int64_t value;
+    } told[] = {
+        { COLUMN_SERVERS, spec->servers },
+        { COLUMN_GPU_SERVERS, spec->gpu_servers },
+        { COLUMN_BANDWIDTH, spec->bandwidth },
+        { COLUMN_MEMORY, spec->memory_mib },
+        { COLUMN_MEMORY_PEAK, spec->memory_peak_mib },
+        { COLUMN_UTILISATION, spec->utilisation },
+        { COLUMN_BATCH, spec->batch },
+        { COLUMN_SKEW, spec->skew_permille },
+        { COLUMN_TP, spec->tp },
+        { COLUMN_PP, spec->pp },
+        { COLUMN_SPLICE_MAX, spec->splice_max },
+    };
+
+    for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+        if (told[i].column == column)
+            return told[i].value != 0;
+    return false;
 }
 
 /* Does the job say something in this column? */
@@ -45,12 +86,13 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
         return spec->gpus_min != spec->gpus;
     case COLUMN_GPUS_MAX:
         return spec->gpus_max != spec->gpus;
-    case COLUMN_SERVERS:
-        return spec->servers != 0;
-    case COLUMN_GPU_SERVERS:
-        return spec->gpu_servers != 0;
-    case COLUMN_BANDWIDTH:
-        return spec->bandwidth != 0;
+    case COLUMN_PER_NODE:
+    case COLUMN_CELLS:
+    case COLUMN_TOPOLOGY:
+    case COLUMN_TASKS:
+    case COLUMN_CPUS:
+    case COLUMN_HOST_MEMORY:
+        return asks_beside(column, spec);
     case COLUMN_LAUNCH:
         return job->truth.launch != 0;
     case COLUMN_SAVE:
@@ -71,22 +113,18 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
         return spec->slo != slo_implied(spec);
     case COLUMN_DEADLINES:
         return spec->deadline_count > 0;
+    case COLUMN_SERVERS:
+    case COLUMN_GPU_SERVERS:
+    case COLUMN_BANDWIDTH:
     case COLUMN_MEMORY:
-        return spec->memory_mib != 0;
     case COLUMN_MEMORY_PEAK:
-        return spec->memory_peak_mib != 0;
     case COLUMN_UTILISATION:
-        return spec->utilisation != 0;
     case COLUMN_BATCH:
-        return spec->batch != 0;
     case COLUMN_SKEW:
-        return spec->skew_permille != 0;
     case COLUMN_TP:
-        return spec->tp != 0;
     case COLUMN_PP:
-        return spec->pp != 0;
     case COLUMN_SPLICE_MAX:
-        return spec->splice_max != 0;
+        return tells(column, spec);
     case COLUMN_ESTIMATE:
         return spec->estimate != 0;
     case COLUMN_LIMIT:
@@ -169,6 +207,10 @@ static bool text_put(struct buf *out, const struct trace *trace, const struct tr
         buf_text(out, trace_slos[spec->slo]);
     else if (column == COLUMN_DEADLINES)
         deadlines_put(out, spec);
+    else if (column == COLUMN_TOPOLOGY)
+        buf_printf(out, "%s%s", topology_level(spec->within), spec->within_must ? ":must" : "");
+    else if (column == COLUMN_CELLS)
+        buf_printf(out, "%s:%u", topology_level(spec->unit), spec->per_unit);
     else if (column == COLUMN_SKU)
         skus_put(out, trace, spec->sku_mask);
     else if (column == COLUMN_FAIL)
@@ -191,6 +233,10 @@ static int64_t number_of(const struct trace_job *job, enum trace_column column, 
         [COLUMN_SHARE] = { spec->share, MGPU_ONE },
         [COLUMN_GPUS_MIN] = { spec->gpus_min, 1 },
         [COLUMN_GPUS_MAX] = { spec->gpus_max, 1 },
+        [COLUMN_PER_NODE] = { spec->per_node, 1 },
+        [COLUMN_TASKS] = { spec->tasks, 1 },
+        [COLUMN_CPUS] = { spec->mcpus, 1000 },
+        [COLUMN_HOST_MEMORY] = { spec->host_mib, 1 },
         [COLUMN_SERVERS] = { spec->servers, 1 },
         [COLUMN_GPU_SERVERS] = { spec->gpu_servers, 1 },
         [COLUMN_BANDWIDTH] = { spec->bandwidth, 1 },

@@ -7,6 +7,7 @@
  *   vc       NAME quota=4 borrow=none|all|N [policy=P] [key=value]...     quota.SKU=N where there are several types
  *   policy   fifo-skip place=consolidate restart=60s seed=7               as in --policy and --set
  *   @0s      submit a gpus=4 run=60s [vc= user= share= class= priority= estimate= limit= sku= retries= min= max=
+ *            cpus= host-memory= tasks= (without GPUs) per-node= topology=rack:must cells=socket:4
  *            skew= servers= bandwidth= memory= launch= save=]
  *                     [deadline=] [fail=user|system|unknown after=30s times=1|all]
  *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; rank a 5; quota VC 6 [SKU]

@@ -11,6 +11,7 @@
 #include "wire/cluster.h"
 #include "wire/cluster_cells.h"
 #include "wire/guarantee.h"
+#include "wire/topology.h"
 
 enum { WORDS_MAX = 40 };
 
@@ -150,6 +151,8 @@ static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
             return wrong(line, "no such GPU type", word + 10);
         return read_guarantee(line, word + length + 1, sku_of(story, word + 10));
     }
+    if (value_of(word, "cpus"))
+        return read_number(line, value, &vc->cpus);
     if (value_of(word, "user_max"))
         return read_number(line, value, &vc->user_max);
     if (value_of(word, "borrow")) {
@@ -258,6 +261,37 @@ static int job_fate(const struct line *line, struct trace_job *job, const char *
     return -ENOENT;
 }
 
+/* CPUs and memory of the node, and how near the GPUs must lie. */
+static int job_room(const struct line *line, struct trace_job *job, const char *word)
+{
+    const char *value;
+    int32_t number = 0;
+    int r;
+
+    if ((value = value_of(word, "cpus"))) {
+        job->spec.mcpus = (uint32_t)(strtod(value, NULL) * 1000 + 0.5);
+        return 0;
+    }
+    if ((value = value_of(word, "host-memory"))) {
+        r = read_number(line, value, &number);
+        job->spec.host_mib = (uint32_t)number;
+        return r;
+    }
+    if ((value = value_of(word, "tasks"))) {
+        job->spec.gpus = 0;
+        return read_number(line, value, &job->spec.tasks);
+    }
+    if ((value = value_of(word, "topology")))
+        return topology_parse(value, strlen(value), &job->spec.within, &job->spec.within_must) < 0
+                   ? wrong(line, "expected a level", value)
+                   : 0;
+    if ((value = value_of(word, "cells")))
+        return cells_parse(value, strlen(value), &job->spec.unit, &job->spec.per_unit) < 0
+                   ? wrong(line, "expected LEVEL:GPUS", value)
+                   : 0;
+    return -ENOENT;
+}
+
 static int job_size(const struct line *line, struct trace_job *job, const char *word)
 {
     const char *value;
@@ -333,6 +367,8 @@ static int job_word(const struct line *line, struct trace_job *job, const char *
         r = job_fate(line, job, word);
     if (r == -ENOENT)
         r = job_size(line, job, word);
+    if (r == -ENOENT)
+        r = job_room(line, job, word);
     return r == -ENOENT ? wrong(line, "unknown word", word) : r;
 }
 

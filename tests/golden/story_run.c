@@ -76,6 +76,16 @@ static void put_gpus(struct buf *out, const struct story *story, const struct co
 }
 
 static const char *const classes[CLASS_COUNT] = { "guaranteed", "opportunistic", "auto" };
+/* " n0*3": so many tasks of a job without GPUs */
+static void put_tasks(struct buf *out, const struct story *story, const struct core *core, uint32_t job)
+{
+    struct core_task tasks[16];
+    uint32_t count = core_tasks(core, job, tasks, 16);
+
+    for (uint32_t i = 0; i < count && i < 16; i++)
+        buf_printf(out, " %s*%u", names_get(&story->cluster.names, story->cluster.nodes[tasks[i].node].name),
+                   tasks[i].tasks);
+}
 
 static void on_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
 {
@@ -88,6 +98,8 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
     if (d->kind == DECISION_START || d->kind == DECISION_MIGRATE || d->kind == DECISION_PREPARE ||
         d->kind == DECISION_SPLICE)
         put_gpus(rec->out, rec->story, core, gpus, d->gpu_count);
+    if (d->kind == DECISION_START)
+        put_tasks(rec->out, rec->story, core, d->job);
     if (d->until && d->until != USEC_NEVER)
         buf_printf(rec->out, " until=%llds", (long long)(d->until / USEC_SEC));
     if (d->breach)

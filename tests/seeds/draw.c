@@ -331,6 +331,58 @@ static void draw_script(struct rng *rng, struct life *life)
     }
 }
 
+/* ---- CPUs, memory, nearness ---- */
+
+static void draw_wish(struct rng *rng, struct jobspec *spec)
+{
+    if (chance(rng, 25)) {
+        spec->within = (uint8_t)(1 + below(rng, WITHIN_COUNT - 1));
+        spec->within_must = chance(rng, 50);
+    }
+    if (chance(rng, 10) && spec->gpus % 2 == 0 && spec->gpus_min == spec->gpus_max) {
+        spec->unit = (uint8_t)(1 + below(rng, WITHIN_NODE));
+        spec->per_unit = (uint16_t)(spec->gpus % 4 ? 2 : 4);
+    } else if (chance(rng, 10) && spec->gpus_min == spec->gpus_max) {
+        spec->per_node = (uint16_t)(spec->gpus % 2 ? 1 : 2);
+    }
+}
+
+/* From a stream of its own, so that all else is as it would be without. */
+static void draw_hosts(uint64_t seed, struct life *life)
+{
+    struct rng rng;
+
+    rng_seed(&rng, rng_mix(seed + 77));
+    if (!chance(&rng, 40))
+        return;
+    for (uint32_t n = 0; n < life->cluster.node_count; n++) {
+        struct node_spec *node = &life->cluster.nodes[n];
+
+        node->cpus = node->gpus * (1 + below(&rng, 4)) + below(&rng, 3);
+        node->cpu_jobs = below(&rng, node->cpus + 1);
+        node->memory_mib = chance(&rng, 70) ? node->gpus * 1000 : 0;
+    }
+    for (uint32_t v = 0; v < life->cluster.vc_count; v++)
+        life->cluster.vcs[v].cpus = (int32_t)below(&rng, 6);
+    for (size_t i = 0; i < life->trace.count; i++) {
+        struct jobspec *spec = &life->trace.jobs[i].spec;
+
+        if (chance(&rng, 60))
+            spec->mcpus = 1 + below(&rng, 3000);
+        if (chance(&rng, 30))
+            spec->host_mib = 1 + below(&rng, 1500);
+        if (spec->share == MGPU_ONE && chance(&rng, 20)) {
+            spec->tasks = (int32_t)(1 + below(&rng, 4));
+            spec->gpus = spec->gpus_min = spec->gpus_max = 0;
+            spec->mcpus += 100;
+            spec->deadline_count = 0;
+            spec->slo = SLO_BEST_EFFORT;
+        } else if (spec->share == MGPU_ONE) {
+            draw_wish(&rng, spec);
+        }
+    }
+}
+
 int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *err)
 {
     struct rng rng;
@@ -348,6 +400,7 @@ int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *er
     if (r < 0)
         return r;
     trace_sort(&ret_life->trace);
+    draw_hosts(seed, ret_life);
     draw_settings(&rng, ret_life);
     draw_script(&rng, ret_life);
     return 0;

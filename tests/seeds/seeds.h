@@ -31,6 +31,7 @@ struct holder {
     uint32_t *gpus;
     uint32_t count;
     mgpu_t share;
+    bool runs; /* without GPUs */
     bool leaving, cancelled;
 };
 

@@ -75,6 +75,7 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
     struct holder *holder = &watch->holders[d->id];
     uint32_t mask = spec->sku_mask ? spec->sku_mask : UINT32_MAX;
 
+    holder->runs = spec->gpus == 0;
     if (holder->count && !holder->leaving)
         watch_wrong(watch, core, d->id, "started while it runs");
     give_up(watch, holder, true);
@@ -84,6 +85,9 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
     holder->count = d->gpu_count;
     holder->share = spec->share;
     holder->leaving = false;
+    if (spec->within && spec->within_must && d->gpu_count &&
+        within_check(core_ledger(core), &(struct placement){ gpus, d->gpu_count }, spec) < 0)
+        watch_wrong(watch, core, d->id, "started on GPUs that are not near each other");
     for (uint32_t i = 0; i < d->gpu_count; i++) {
         const struct node *node = &topo->nodes[core_ledger(core)->gpus[gpus[i]].node];
 
@@ -113,7 +117,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
         hand_over(watch, core, d, gpus);
         break;
     case DECISION_STOP:
-        if (holder->count == 0 || holder->leaving)
+        if (!holder->runs && (holder->count == 0 || holder->leaving))
             watch_wrong(watch, core, d->id, "stopped although it holds nothing");
         give_up(watch, holder, false);
         break;
@@ -131,7 +135,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_END:
     case DECISION_FAIL:
     case DECISION_RETRY:
-        if (holder->count == 0)
+        if (holder->count == 0 && !holder->runs)
             watch_wrong(watch, core, d->id, "ended without having run");
         give_up(watch, holder, true);
         break;
@@ -184,8 +188,43 @@ static void check_devices(struct watch *watch, const struct core *core)
         }
         if (job->state != JOB_FREE && count && (count < job->spec.gpus_min || count > job->spec.gpus_max))
             watch_wrong(watch, core, job->spec.id, "holds %d of %d GPUs", count, job->spec.gpus);
-        if ((job->state == JOB_RUNNING || job->state == JOB_STARTING) && count == 0)
+        if ((job->state == JOB_RUNNING || job->state == JOB_STARTING) && count == 0 && !job_gpuless(job))
             watch_wrong(watch, core, job->spec.id, "runs on nothing");
+    }
+}
+
+/* On each node now: everybody's CPUs and memory, but for those who wait for others to leave; and jobs without GPUs within
+ * what they may have. */
+static void check_hosts(struct watch *watch, const struct core *core)
+{
+    uint64_t cpus[256] = { 0 }, mib[256] = { 0 }, tasks[256] = { 0 };
+
+    if (!core->ledger.hosts || core->ledger.topo.node_count > 256)
+        return;
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+
+        for (uint32_t s = job->state == JOB_CLAIMING ? SHARE_NONE : job->shares; s != SHARE_NONE;
+             s = core->ledger.shares[s].next_of_job) {
+            cpus[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.mcpus;
+            mib[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.host_mib;
+        }
+        for (uint32_t h = job->state == JOB_FREE ? HOLD_NONE : job->holds; h != HOLD_NONE;
+             h = core->holds[h].next_of_job) {
+            cpus[core->holds[h].node] += (uint64_t)core->holds[h].tasks * job->spec.mcpus;
+            mib[core->holds[h].node] += (uint64_t)core->holds[h].tasks * job->spec.host_mib;
+            tasks[core->holds[h].node] += (uint64_t)core->holds[h].tasks * job->spec.mcpus;
+        }
+    }
+    for (uint32_t n = 0; n < core->ledger.topo.node_count; n++) {
+        const struct node_spec *node = &watch->life->cluster.nodes[n];
+
+        if (cpus[n] > node->cpus * 1000ULL || (node->memory_mib && mib[n] > node->memory_mib))
+            watch_wrong(watch, core, -1, "node %u has %llu/1000 CPUs and %llu MiB in use", n,
+                        (unsigned long long)cpus[n], (unsigned long long)mib[n]);
+        if (tasks[n] > node->cpu_jobs * 1000ULL)
+            watch_wrong(watch, core, -1, "node %u: jobs without GPUs hold %llu/1000 CPUs", n,
+                        (unsigned long long)tasks[n]);
     }
 }
 
@@ -233,6 +272,7 @@ void watch_instant(void *arg, const struct core *core)
 
     core_audit(core);
     check_devices(watch, core);
+    check_hosts(watch, core);
     check_quotas(watch, core);
     check_users(watch, core);
     for (uint32_t i = 0; i < core->job_top; i++)

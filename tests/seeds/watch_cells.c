@@ -97,6 +97,10 @@ const char *watch_untrue_cells(const struct core *core, uint32_t index, enum rea
         return s.own_reserved ? NULL : "nothing is kept that it needs";
     case REASON_PRIORITY:
         return s.own_enough || s.lent_enough ? NULL : "has no room";
+    case REASON_CPU_MEM:
+        return s.own_enough || s.lent_enough ? NULL : "has no room anyhow";
+    case REASON_TOPOLOGY:
+        return core->jobs[index].spec.within_must ? NULL : "may lie anywhere";
     default: /* not looked at yet: somebody will */
         return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
     }

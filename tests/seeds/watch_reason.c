@@ -133,6 +133,9 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
     case REASON_PRIORITY:
         if (!t.enough)
             return "has no room";
+        /* One that leases ahead and chooses GPUs itself has a plainer view of who fits where than the core. */
+        if (!job_plain(job) && core->vcs[job->vc].policy.planner->solved)
+            return NULL;
         return somebody_ahead(core, index) ? NULL : "nobody is ahead of it";
     case REASON_PREEMPTING:
         return job->state == JOB_CLAIMING && job->blocked ? NULL : "waits for nobody to leave";
@@ -140,6 +143,10 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
         return job->state == JOB_RESERVED && job->reserved_count ? NULL : "keeps nothing";
     case REASON_SCHEDULING:
         return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
+    case REASON_CPU_MEM:
+        return t.enough ? NULL : "too few GPUs are free anyhow";
+    case REASON_TOPOLOGY:
+        return t.enough && job->spec.within_must ? NULL : "it may lie anywhere";
     case REASON_NONE:
     case REASON_PROFILING:
     case REASON_SUSPENDED:
@@ -157,6 +164,11 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
 
     if (!job_waits(job->state) && job->state != JOB_HELD && job->state != JOB_CLAIMING)
         return;
+    if (job_gpuless(job) && job->state != JOB_HELD) {
+        if (core_reason(core, index) == REASON_NONE)
+            watch_wrong(watch, core, job->spec.id, "waits for CPUs for no reason");
+        return;
+    }
     /* Between two rounds what was said at the last one stands. */
     if (core->round && core->planned_at != core->now)
         return;

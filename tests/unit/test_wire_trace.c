@@ -180,11 +180,11 @@ static void what_is_not_a_trace(void **state)
 static void wrong_numbers(void **state)
 {
     (void)state;
-    refused("id,submit,gpus,duration\n1,0,0,5\n", "t.csv:2:5: gpus: expected a whole number from 1 to 65536, got '0'");
+    refused("id,submit,gpus,duration\n1,0,0,5\n", "t.csv:2:5: gpus: a job without GPUs needs 'cpus'");
     refused("id,submit,gpus,duration\n1,0,-2,5\n",
-            "t.csv:2:5: gpus: expected a whole number from 1 to 65536, got '-2'");
+            "t.csv:2:5: gpus: expected a whole number from 0 to 65536, got '-2'");
     refused("id,submit,gpus,duration\n1,0,70000,5\n",
-            "t.csv:2:5: gpus: expected a whole number from 1 to 65536, got '70000'");
+            "t.csv:2:5: gpus: expected a whole number from 0 to 65536, got '70000'");
     refused("id,submit,gpus,duration\n1,-1,1,5\n", "t.csv:2:3: submit: expected seconds, not negative, got '-1'");
     refused("id,submit,gpus,duration\n1,x,1,5\n", "t.csv:2:3: submit: expected seconds, not negative, got 'x'");
     refused("id,submit,gpus,duration\n1,,1,5\n", "t.csv:2:3: submit: expected seconds, not negative, got ''");

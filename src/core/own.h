@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* own.h - what a virtual cluster is guaranteed in cells, as a cluster of its own; see own.c. */
+#include "core/ledger.h"
+#include "model/cluster.h"
+
+struct core;
+struct plan;
+struct vc;
+struct error;
+
+/* own_build.c */
+int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, struct error *err);
+
+/* own.c */
+void own_look(struct core *core, struct vc *vc, bool own);
+int own_map(struct core *core, uint32_t vc, const struct placement *to);
+int own_prepare(struct plan *plan, const struct placement *to, uint32_t job);
+int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);
+int own_move(struct plan *plan, uint32_t job, const struct placement *to);
+void own_health(struct core *core, uint32_t gpu);
+void own_settle(struct core *core);
+int own_lend(struct core *core, const struct ledger *own);
+bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
+
+/* own_check.c */
+int own_restore(struct core *core);
+void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
+void own_audit(const struct core *core);

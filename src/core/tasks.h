@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* tasks.h - jobs without GPUs; see tasks.c. */
+#include "core/host.h"
+
+void tasks_build(struct core *core, bool *failed);
+bool tasks_possible(const struct core *core, const struct jobspec *spec);
+void tasks_add(struct core *core, uint32_t job);
+void tasks_remove(struct core *core, uint32_t job);
+void tasks_attach(struct core *core, uint32_t job);
+void tasks_detach(struct core *core, uint32_t job);
+void tasks_hold(struct core *core, uint32_t job, uint32_t node, uint32_t tasks);
+void tasks_leave(struct core *core, uint32_t job, bool leaving);
+uint32_t tasks_release(struct core *core, uint32_t job);
+void tasks_pass(struct core *core);
+void tasks_turn(struct core *core, uint32_t job);
+uint32_t tasks_first(const struct core *core, uint32_t node);
+void tasks_recount(struct core *core);
