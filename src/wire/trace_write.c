@@ -29,6 +29,10 @@ static uint8_t slo_implied(const struct jobspec *spec)
 /* The same of what it asks for beside a number of GPUs. */
 static bool asks_beside(enum trace_column column, const struct jobspec *spec)
 {
+    if (column == COLUMN_GPUS_MIN)
+        return spec->gpus_min != spec->gpus;
+    if (column == COLUMN_GPUS_MAX)
+        return spec->gpus_max != spec->gpus;
     if (column == COLUMN_PER_NODE)
         return spec->per_node != 0;
     if (column == COLUMN_CELLS)
@@ -83,9 +87,7 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
     case COLUMN_SHARE:
         return spec->share != MGPU_ONE;
     case COLUMN_GPUS_MIN:
-        return spec->gpus_min != spec->gpus;
     case COLUMN_GPUS_MAX:
-        return spec->gpus_max != spec->gpus;
     case COLUMN_PER_NODE:
     case COLUMN_CELLS:
     case COLUMN_TOPOLOGY:
