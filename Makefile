@@ -34,6 +34,7 @@ bench-live: ## a running cluster beside Slurm; LIVE_SCALE=0.1 for a tenth of the
 	@tools/configure $(BUILD) $(MESON_ARGS)
 	@tools/ninja $(BUILD)
 	@MUSTER_BUILD=$(BUILD) tests/bench/live.py
+	@MUSTER_BUILD=$(BUILD) python3 tests/bench/whatif.py
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/setup build test fuzz
