@@ -211,6 +211,14 @@ int enter_device(void)
     return dev;
 }
 
+static int context_device(CUcontext ctx)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (ctx && atomic_load(&contexts[i]) == (uintptr_t)ctx)
+            return i;
+    return -1;
+}
+
 void enter_context(CUcontext ctx, CUdevice dev)
 {
     struct page_memory *m;
@@ -286,13 +294,23 @@ CONTEXT_END(cuCtxDestroy)
 CONTEXT_END(cuCtxDestroy_v2)
 CONTEXT_END(cuCtxDetach)
 
-#define PEER(name, params, args)                                                                                       \
+/* The calling thread's context may read memory of the peer's GPU, or no longer. */
+#define PEER(name, params, args, on_)                                                                                  \
     CUresult name params                                                                                               \
     {                                                                                                                  \
-        if (shim_ready())                                                                                              \
-            vmm_native_from_now(); /* peers get no access to segments of ours: plain memory from here on */            \
+        struct submit submit;                                                                                          \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
         NO_DRIVER(name);                                                                                               \
-        return REAL(name) args;                                                                                        \
+        if (!on)                                                                                                       \
+            return REAL(name) args;                                                                                    \
+        submit_enter(&submit, SUBMIT_COPY, 0, NULL);                                                                   \
+        r = REAL(name) args;                                                                                           \
+        if (r == CUDA_SUCCESS)                                                                                         \
+            vmm_peer(context_device(peer), enter_device(), on_);                                                       \
+        submit_leave(&submit, r);                                                                                      \
+        return r;                                                                                                      \
     }
-PEER(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))
-PEER(cuCtxDisablePeerAccess, (CUcontext peer), (peer))
+PEER(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags), true)
+PEER(cuCtxDisablePeerAccess, (CUcontext peer), (peer), false)

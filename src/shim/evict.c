@@ -135,6 +135,7 @@ static CUresult chunk_copy(CUdeviceptr at, uint64_t size, uint64_t where, bool o
 struct moving {
     struct chunk *chunk;
     CUdeviceptr at;
+    uint32_t peers;
 };
 static struct moving moving[MOVING];
 
@@ -147,13 +148,13 @@ static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes
         struct segment *s = vmm_segment(i);
         CUdeviceptr at = s->base;
 
-        if (!s->live || s->gpu != gpu)
+        if (!s->live || s->fixed || s->gpu != gpu)
             continue;
         for (uint32_t k = s->first; k != VMM_NONE && n < MOVING; k = vmm_chunk(k)->next) {
             struct chunk *c = vmm_chunk(k);
 
             if (c->where == (uint32_t)where) {
-                moving[n++] = (struct moving){ c, at };
+                moving[n++] = (struct moving){ c, at, s->peers };
                 *ret_bytes += c->size;
             }
             at += c->size;
@@ -254,20 +255,23 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 }
 
 /* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
-static bool chunk_load(int gpu, struct chunk *c, CUdeviceptr at)
+static bool chunk_load(int gpu, const struct moving *m)
 {
+    struct chunk *c = m->chunk;
+    CUdeviceptr at = m->at;
     bool host = false;
 
-    if (vmm_create(gpu, c->size, false, &c->handle) != CUDA_SUCCESS) {
+    if (vmm_create(gpu, c->size, false, c->types, &c->handle) != CUDA_SUCCESS) {
         host = true;
-        if (vmm_create(gpu, c->size, true, &c->handle) != CUDA_SUCCESS)
+        if (vmm_create(gpu, c->size, true, c->types, &c->handle) != CUDA_SUCCESS)
             return false;
     }
     if (REAL(cuMemMap)(at, c->size, 0, c->handle, 0) != CUDA_SUCCESS) {
         (void)REAL(cuMemRelease)(c->handle);
         return false;
     }
-    if (vmm_access(gpu, at, c->size) != CUDA_SUCCESS || chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
+    if (vmm_access(gpu, m->peers, at, c->size) != CUDA_SUCCESS ||
+        chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
         if (REAL(cuStreamSynchronize)(move_stream()) == CUDA_SUCCESS) {
             (void)REAL(cuMemUnmap)(at, c->size);
             (void)REAL(cuMemRelease)(c->handle);
@@ -297,7 +301,7 @@ int64_t evict_reload(uint64_t deadline_ns)
     state_set(STATE_RELOADING);
     count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
     for (i = 0; i < count && all; i++)
-        all = chunk_load(evicted_gpu, moving[i].chunk, moving[i].at);
+        all = chunk_load(evicted_gpu, &moving[i]);
     if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
         all = false;
     if (!all) { /* still held; the helper tries again */

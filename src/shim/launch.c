@@ -43,6 +43,8 @@ static void kernel_enter(struct submit *submit, CUfunction f, uint64_t key, CUst
             return REAL(name)(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);                               \
         }                                                                                                              \
         kernel_enter(&submit, f, key_of(f, gx, gy, gz), stream);                                                       \
+        if (unlikely(atomic_load_explicit(&touch_on, memory_order_relaxed)))                                           \
+            touch_scan(f, params, extra);                                                                              \
         r = REAL(name)(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);                                      \
         submit_leave(&submit, r);                                                                                      \
         return r;                                                                                                      \
@@ -61,6 +63,8 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz)
             return REAL(name)(config, f, params, extra);                                                               \
         }                                                                                                              \
         kernel_enter(&submit, f, key_of(f, config->grid_x, config->grid_y, config->grid_z), config->stream);           \
+        if (unlikely(atomic_load_explicit(&touch_on, memory_order_relaxed)))                                           \
+            touch_scan(f, params, extra);                                                                              \
         r = REAL(name)(config, f, params, extra);                                                                      \
         submit_leave(&submit, r);                                                                                      \
         return r;                                                                                                      \
@@ -80,6 +84,8 @@ LAUNCH_EX(cuLaunchKernelEx_ptsz)
             return REAL(name)(f, gx, gy, gz, bx, by, bz, shared, stream, params);                                      \
         }                                                                                                              \
         kernel_enter(&submit, f, key_of(f, gx, gy, gz), stream);                                                       \
+        if (unlikely(atomic_load_explicit(&touch_on, memory_order_relaxed)))                                           \
+            touch_scan(f, params, NULL);                                                                               \
         r = REAL(name)(f, gx, gy, gz, bx, by, bz, shared, stream, params);                                             \
         submit_leave(&submit, r);                                                                                      \
         return r;                                                                                                      \

@@ -37,26 +37,43 @@ struct chunk {
     CUmemGenericAllocationHandle handle;
     uint64_t size, saved_at;
     uint32_t next;
-    uint32_t where; /* enum chunk_where */
+    uint16_t where; /* enum chunk_where */
+    uint16_t types; /* how its handle may be shared: new memory for it is made alike */
 };
+enum segment_kind { SEGMENT_FREE, SEGMENT_OURS, SEGMENT_PIECE }; /* a piece is the program's own mapping: mem_vmm.c */
 struct segment {
     CUdeviceptr base;
     uint64_t size, born;
-    uint32_t first; /* chunk */
+    uint32_t first;   /* chunk */
+    uint32_t touches; /* launches that had its address, in the step that was looked at */
     int16_t gpu;
-    uint16_t live;
+    uint16_t live;  /* enum segment_kind */
+    uint16_t peers; /* a bit for each other GPU that has access */
+    uint16_t fixed; /* somebody else holds its memory: it may not move */
 };
 bool vmm_eligible(int gpu, uint64_t bytes);
 CUresult vmm_alloc(int gpu, uint64_t bytes, bool host, CUdeviceptr *ret);
 bool vmm_free(CUdeviceptr ptr, CUresult *ret); /* false: not ours */
 bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size);
 void vmm_native_from_now(void);
-CUresult vmm_create(int gpu, uint64_t size, bool host, CUmemGenericAllocationHandle *ret);
-CUresult vmm_access(int gpu, CUdeviceptr at, uint64_t size);
+CUresult vmm_create(int gpu, uint64_t size, bool host, uint32_t types, CUmemGenericAllocationHandle *ret);
+CUresult vmm_access(int gpu, uint32_t peers, CUdeviceptr at, uint64_t size);
+void vmm_peer(int owner, int peer, bool access); /* memory of `owner` is readable from `peer`, or no longer */
+void vmm_fix(CUdeviceptr ptr);                   /* the segment there may not move from now on */
+bool vmm_piece_put(const struct segment *piece, const struct chunk *chunk);
+bool vmm_piece_take(CUdeviceptr base, struct chunk *ret); /* no longer movable; where its memory is now */
+bool vmm_piece_peers(CUdeviceptr base, uint32_t peers);
 /* For the helper while everything is held: segments by number, their chunks by link. */
 uint32_t vmm_segments(void);
 struct segment *vmm_segment(uint32_t index);
 struct chunk *vmm_chunk(uint32_t index);
+
+/* --- touch.c: which segments does a step use? */
+extern _Atomic uint32_t touch_on;
+void touch_step(uint64_t seq);                                /* a step is over */
+void touch_scan(CUfunction f, void **params, void **extra);   /* a launch of the step that is looked at */
+uint32_t touch_order(int gpu, bool hottest, uint32_t *order); /* segments, coldest first; returns how many */
+#define TOUCH_SEGMENTS 16384u
 
 /* --- spill.c, evict.c: run by the helper */
 bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device */
@@ -68,9 +85,9 @@ const struct move_times *move_times(void); /* of the last spill or promotion */
 CUstream move_stream(void);
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size); /* a HOST chunk made ahead, 0 none */
-bool spill_fill_pool(int gpu);                               /* one chunk more; true: more to do */
-int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille of the area to register no longer */
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size, uint32_t types); /* a HOST chunk made ahead, 0 none */
+bool spill_fill_pool(int gpu);                                               /* one chunk more; true: more to do */
+int64_t evict_all(uint32_t unpin, uint64_t deadline_ns); /* unpin: permille of the area to register no longer */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);

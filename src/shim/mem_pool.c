@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mem_pool.c - memory the driver manages for the program: pools, graphs, handles, device heaps.
+/* mem_pool.c - memory the driver manages for the program: pools, graphs, device heaps.
  *
  * A pool is charged for what it has reserved, which the driver tells; before it grows, the growth is reserved by
- * estimate and corrected afterwards. A VMM handle is charged until it is released *and* no longer mapped, in either
- * order.
+ * estimate and corrected afterwards.
  */
 #include <errno.h>
 
 #include "shim/shim.h"
 
 #define POOLS 32
-#define MAPS 16384u
 #define POOL_USED_CURRENT 7
 
 #define NO_DRIVER(name)                                                                                                \
@@ -21,13 +19,6 @@ static struct {
     _Atomic uintptr_t pool;
     _Atomic int gpu;
 } pools[POOLS];
-
-static struct {
-    CUdeviceptr at;
-    uint64_t size, key;
-} maps[MAPS];
-static uint32_t maps_high;
-static _Atomic uint32_t maps_lock;
 
 static void pool_remember(CUmemoryPool pool, int gpu)
 {
@@ -216,121 +207,4 @@ CUresult cuCtxSetLimit(int limit, size_t value)
     mem_give_back(gpu, CLASS_NATIVE, atomic_exchange(&heap[gpu][limit == CU_LIMIT_MALLOC_HEAP_SIZE], value));
     mem_force(gpu, CLASS_NATIVE, value);
     return r;
-}
-
-/* ---- the program's own VMM handles */
-
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
-                     unsigned long long flags)
-{
-    bool on = shim_ready();
-    CUresult r;
-    int gpu;
-
-    NO_DRIVER(cuMemCreate);
-    if (!on || !handle || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->location.id < 0 ||
-        prop->location.id >= PAGE_GPUS)
-        return REAL(cuMemCreate)(handle, size, prop, flags);
-    gpu = prop->location.id;
-    if (mem_reserve(gpu, CLASS_VMM, size) < 0) {
-        (void)mem_soft_refuse(gpu, size);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    r = REAL(cuMemCreate)(handle, size, prop, flags);
-    if (r != CUDA_SUCCESS || !table_put(*handle ^ TABLE_HANDLE, size, gpu, CLASS_VMM))
-        mem_give_back(gpu, CLASS_VMM, size);
-    return r;
-}
-
-static void handle_dropped(uint64_t key)
-{
-    enum page_class class;
-    uint64_t bytes;
-    int32_t refs;
-    int gpu;
-
-    if (table_ref(key, -1, &refs) && refs <= 0 && table_take(key, &bytes, &gpu, &class))
-        mem_give_back(gpu, class, bytes);
-}
-
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
-{
-    bool on = shim_ready();
-    CUresult r;
-
-    NO_DRIVER(cuMemRelease);
-    r = REAL(cuMemRelease)(handle);
-    if (on && r == CUDA_SUCCESS)
-        handle_dropped(handle ^ TABLE_HANDLE);
-    return r;
-}
-
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
-    bool on = shim_ready();
-    int32_t refs;
-    CUresult r;
-
-    NO_DRIVER(cuMemRetainAllocationHandle);
-    r = REAL(cuMemRetainAllocationHandle)(handle, addr);
-    if (on && r == CUDA_SUCCESS)
-        (void)table_ref(*handle ^ TABLE_HANDLE, 1, &refs);
-    return r;
-}
-
-static void map_remember(CUdeviceptr at, uint64_t size, uint64_t key)
-{
-    uint32_t i;
-
-    spin_lock(&maps_lock);
-    for (i = 0; i < MAPS && maps[i].size; i++)
-        ;
-    if (i < MAPS) {
-        maps[i].at = at;
-        maps[i].size = size;
-        maps[i].key = key;
-        maps_high = i >= maps_high ? i + 1 : maps_high;
-    }
-    spin_unlock(&maps_lock);
-    if (i == MAPS)
-        COUNT_ADD(unknown, 1);
-}
-
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags)
-{
-    bool on = shim_ready();
-    int32_t refs;
-    CUresult r;
-
-    NO_DRIVER(cuMemMap);
-    r = REAL(cuMemMap)(ptr, size, offset, handle, flags);
-    if (on && r == CUDA_SUCCESS && table_ref(handle ^ TABLE_HANDLE, 1, &refs))
-        map_remember(ptr, size, handle ^ TABLE_HANDLE);
-    return r;
-}
-
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
-{
-    bool on = shim_ready();
-    CUresult r;
-
-    NO_DRIVER(cuMemUnmap);
-    r = REAL(cuMemUnmap)(ptr, size);
-    if (!on || r != CUDA_SUCCESS)
-        return r;
-    for (;;) {
-        uint64_t key = 0;
-
-        spin_lock(&maps_lock);
-        for (uint32_t i = 0; i < maps_high && !key; i++)
-            if (maps[i].size && maps[i].at >= ptr && maps[i].at < ptr + size) {
-                key = maps[i].key;
-                maps[i].size = 0;
-            }
-        spin_unlock(&maps_lock);
-        if (!key)
-            return r;
-        handle_dropped(key);
-    }
 }

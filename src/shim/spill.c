@@ -19,6 +19,7 @@
 static struct {
     CUmemGenericAllocationHandle handle;
     uint64_t size;
+    uint32_t types;
 } pool[POOL_MAX];
 static uint32_t pool_count;
 static _Atomic uint32_t pool_lock;
@@ -30,6 +31,7 @@ static struct move_times times;
 struct pick {
     struct chunk *chunk;
     CUdeviceptr at;
+    uint32_t peers;
     CUmemGenericAllocationHandle fresh;
 };
 
@@ -67,13 +69,13 @@ void move_end(void)
     gate_release();
 }
 
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size, uint32_t types)
 {
     CUmemGenericAllocationHandle handle = 0;
 
     spin_lock(&pool_lock);
     for (uint32_t i = pool_count; i-- > 0 && !handle;)
-        if (pool[i].size == size) {
+        if (pool[i].size == size && pool[i].types == types) {
             handle = pool[i].handle;
             pool[i] = pool[--pool_count];
         }
@@ -84,13 +86,14 @@ CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
 }
 
 /* Kept for the next spill: making one takes twenty times as long as filling it. */
-static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
+static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size, uint32_t types)
 {
     bool kept = false;
 
     spin_lock(&pool_lock);
     if (pool_count < POOL_MAX) {
         pool[pool_count].handle = handle;
+        pool[pool_count].types = types;
         pool[pool_count++].size = size;
         kept = true;
     }
@@ -100,24 +103,24 @@ static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
     return kept;
 }
 
-static uint32_t pool_have(uint64_t size)
+static uint32_t pool_have(uint64_t size, uint32_t types)
 {
     uint32_t n = 0;
 
     spin_lock(&pool_lock);
     for (uint32_t i = 0; i < pool_count; i++)
-        n += pool[i].size == size;
+        n += pool[i].size == size && pool[i].types == types;
     spin_unlock(&pool_lock);
     return n;
 }
 
 /* The sizes of the chunks that would go first, up to the pool's bytes; the first size of which there are too few. Only
  * the program's threads change the lists, so a torn read here costs a chunk of the wrong size and nothing else. */
-static uint64_t pool_missing(int gpu, uint64_t want)
+static uint64_t pool_missing(int gpu, uint64_t want, uint32_t *ret_types)
 {
     struct {
         uint64_t size;
-        uint32_t count;
+        uint32_t count, types;
     } sizes[POOL_SIZES] = { 0 };
     uint64_t sum = 0;
 
@@ -125,26 +128,29 @@ static uint64_t pool_missing(int gpu, uint64_t want)
         struct segment *s = vmm_segment(i);
         uint32_t steps = 0;
 
-        if (!s->live || s->gpu != gpu)
+        if (!s->live || s->fixed || s->gpu != gpu)
             continue;
         for (uint32_t k = s->first; vmm_chunk(k) && sum < want && steps++ < POOL_MAX; k = vmm_chunk(k)->next) {
             uint64_t size = vmm_chunk(k)->size;
-            uint32_t j;
+            uint32_t j, types = vmm_chunk(k)->types;
 
             if (vmm_chunk(k)->where != CHUNK_DEVICE || size == 0 || size > VMM_CHUNK)
                 continue;
-            for (j = 0; j < POOL_SIZES && sizes[j].count && sizes[j].size != size; j++)
+            for (j = 0; j < POOL_SIZES && sizes[j].count && (sizes[j].size != size || sizes[j].types != types); j++)
                 ;
             if (j == POOL_SIZES)
                 return 0;
             sizes[j].size = size;
+            sizes[j].types = types;
             sizes[j].count++;
             sum += size;
         }
     }
     for (uint32_t j = 0; j < POOL_SIZES && sizes[j].count; j++)
-        if (pool_have(sizes[j].size) < sizes[j].count)
+        if (pool_have(sizes[j].size, sizes[j].types) < sizes[j].count) {
+            *ret_types = sizes[j].types;
             return sizes[j].size;
+        }
     return 0;
 }
 
@@ -153,18 +159,19 @@ bool spill_fill_pool(int gpu)
     static uint64_t looked;
     uint64_t want = shim.page->limit[gpu].host_pool_bytes, size, now = clock_ns();
     CUmemGenericAllocationHandle handle;
+    uint32_t types = 0;
 
     if (shim.mode != MODE_SPILL || pool_count >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
-    size = pool_missing(gpu, want);
+    size = pool_missing(gpu, want, &types);
     if (size == 0) {
         looked = now;
         return false;
     }
     if (REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
-        vmm_create(gpu, size, true, &handle) != CUDA_SUCCESS)
+        vmm_create(gpu, size, true, types, &handle) != CUDA_SUCCESS)
         return false;
-    if (!pool_put(handle, size))
+    if (!pool_put(handle, size, types))
         (void)REAL(cuMemRelease)(handle);
     return true;
 }
@@ -190,14 +197,14 @@ static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_
         struct pick *p = &picks[n];
         CUdeviceptr at = scratch + n * VMM_CHUNK;
 
-        p->fresh = to_host ? spill_pool_take(p->chunk->size) : 0;
-        if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, &p->fresh) != CUDA_SUCCESS)
+        p->fresh = to_host ? spill_pool_take(p->chunk->size, p->chunk->types) : 0;
+        if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
             break;
         if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
             (void)REAL(cuMemRelease)(p->fresh);
             break;
         }
-        if (vmm_access(gpu, at, p->chunk->size) != CUDA_SUCCESS ||
+        if (vmm_access(gpu, 0, at, p->chunk->size) != CUDA_SUCCESS ||
             REAL(cuMemcpyDtoDAsync_v2)(at, p->at, p->chunk->size, stream) != CUDA_SUCCESS) {
             scratch_unmap(at, p->chunk->size);
             (void)REAL(cuMemRelease)(p->fresh);
@@ -215,14 +222,14 @@ static bool pick_switch(int gpu, struct pick *p, bool to_host)
     if (REAL(cuMemUnmap)(p->at, c->size) != CUDA_SUCCESS)
         return false;
     if (REAL(cuMemMap)(p->at, c->size, 0, p->fresh, 0) != CUDA_SUCCESS ||
-        vmm_access(gpu, p->at, c->size) != CUDA_SUCCESS) {
+        vmm_access(gpu, p->peers, p->at, c->size) != CUDA_SUCCESS) {
         (void)REAL(cuMemUnmap)(p->at, c->size);
         if (REAL(cuMemMap)(p->at, c->size, 0, c->handle, 0) != CUDA_SUCCESS ||
-            vmm_access(gpu, p->at, c->size) != CUDA_SUCCESS)
+            vmm_access(gpu, p->peers, p->at, c->size) != CUDA_SUCCESS)
             shim_note("a chunk of %llu bytes could not be mapped back", (unsigned long long)c->size);
         return false;
     }
-    if (!to_host && pool_put(c->handle, c->size))
+    if (!to_host && pool_put(c->handle, c->size, c->types))
         ; /* kept for the next spill */
     else
         (void)REAL(cuMemRelease)(c->handle);
@@ -269,23 +276,23 @@ static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_h
     return moved;
 }
 
-/* The next chunks of that kind, oldest segment first, worth at most `most` bytes (the last one may go over). */
+/* The next chunks of that kind, worth at most `most` bytes (the last one may go over): what the last step did not use
+ * is the first to leave, and the last to come home. */
 static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struct pick *picks)
 {
-    uint32_t n = 0;
+    static uint32_t order[TOUCH_SEGMENTS];
+    uint32_t n = 0, count = touch_order(gpu, where == CHUNK_HOST, order);
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < vmm_segments() && n < BATCH && sum < most; i++) {
-        struct segment *s = vmm_segment(i);
+    for (uint32_t i = 0; i < count && n < BATCH && sum < most; i++) {
+        struct segment *s = vmm_segment(order[i]);
         CUdeviceptr at = s->base;
 
-        if (!s->live || s->gpu != gpu)
-            continue;
         for (uint32_t k = s->first; k != VMM_NONE && n < BATCH && sum < most; k = vmm_chunk(k)->next) {
             struct chunk *c = vmm_chunk(k);
 
             if (c->where == (uint32_t)where) {
-                picks[n++] = (struct pick){ c, at, 0 };
+                picks[n++] = (struct pick){ c, at, s->peers, 0 };
                 sum += c->size;
             }
             at += c->size;

@@ -67,6 +67,7 @@ static void record_write(enum page_tier tier, uint64_t now)
     step->tier = tier;
     step->confidence = tier <= TIER_OPTIMIZER ? 1000 : (tier == TIER_KERNEL ? 900 : (tier == TIER_PERIOD ? 600 : 100));
     __atomic_store_n(&step->seq, step->seq + 1, __ATOMIC_RELEASE);
+    touch_step(step->seq);
 }
 
 void step_boundary(enum page_tier tier)

@@ -9,7 +9,7 @@
 
 #include "shim/shim.h"
 
-#define SEGMENTS 16384u
+#define SEGMENTS TOUCH_SEGMENTS
 #define CHUNKS 65536u
 
 static struct segment segments[SEGMENTS];
@@ -17,6 +17,7 @@ static struct chunk chunks[CHUNKS];
 static uint32_t segments_high, chunks_high, chunk_free = VMM_NONE;
 static _Atomic uint32_t lock, native_only;
 static _Atomic uint64_t births;
+static _Atomic uint32_t peers_of[PAGE_GPUS]; /* a bit for each GPU that may read the memory of this one */
 
 bool vmm_eligible(int gpu, uint64_t bytes)
 {
@@ -82,9 +83,10 @@ static bool rdma_capable(int gpu)
     return atomic_load(&known[gpu]) == 2;
 }
 
-CUresult vmm_create(int gpu, uint64_t size, bool host, CUmemGenericAllocationHandle *ret)
+CUresult vmm_create(int gpu, uint64_t size, bool host, uint32_t types, CUmemGenericAllocationHandle *ret)
 {
     struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .handle_types = (int)types,
                                   .location = { host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
                                                 host ? 0 : gpu } };
 
@@ -93,11 +95,42 @@ CUresult vmm_create(int gpu, uint64_t size, bool host, CUmemGenericAllocationHan
     return REAL(cuMemCreate)(ret, size, &prop, 0);
 }
 
-CUresult vmm_access(int gpu, CUdeviceptr at, uint64_t size)
+CUresult vmm_access(int gpu, uint32_t peers, CUdeviceptr at, uint64_t size)
 {
-    struct cuda_access access = { { CU_MEM_LOCATION_TYPE_DEVICE, gpu }, CU_MEM_ACCESS_READWRITE };
+    struct cuda_access access[PAGE_GPUS] = { { { CU_MEM_LOCATION_TYPE_DEVICE, gpu }, CU_MEM_ACCESS_READWRITE } };
+    size_t n = 1;
 
-    return REAL(cuMemSetAccess)(at, size, &access, 1);
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (i != gpu && peers >> i & 1)
+            access[n++] = (struct cuda_access){ { CU_MEM_LOCATION_TYPE_DEVICE, i }, CU_MEM_ACCESS_READWRITE };
+    return REAL(cuMemSetAccess)(at, size, access, n);
+}
+
+/* Plain memory becomes readable from a peer as a whole; segments have to be told one by one. Nothing moves meanwhile.
+ */
+void vmm_peer(int owner, int peer, bool on)
+{
+    struct cuda_access access = { { CU_MEM_LOCATION_TYPE_DEVICE, peer }, on ? CU_MEM_ACCESS_READWRITE : 0 };
+    uint32_t bit;
+
+    if (owner < 0 || owner >= PAGE_GPUS || peer < 0 || peer >= PAGE_GPUS || owner == peer)
+        return;
+    bit = 1u << peer;
+    if (on)
+        atomic_fetch_or(&peers_of[owner], bit);
+    else
+        atomic_fetch_and(&peers_of[owner], ~bit);
+    for (uint32_t i = 0; i < segments_high; i++) {
+        struct segment *s = &segments[i];
+
+        if (s->live != SEGMENT_OURS || s->gpu != owner)
+            continue;
+        s->peers = (uint16_t)(on ? s->peers | bit : s->peers & ~bit);
+        if (REAL(cuMemSetAccess)(s->base, s->size, &access, 1) != CUDA_SUCCESS) {
+            shim_note("GPU %d got no access to memory of GPU %d; new allocations are native", peer, owner);
+            vmm_native_from_now();
+        }
+    }
 }
 
 /* Unmaps and releases every chunk of the list and drops it. */
@@ -132,13 +165,14 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
             break;
         }
         if (host)
-            handle = spill_pool_take(part);
+            handle = spill_pool_take(part, 0);
         if (!handle)
-            r = vmm_create(gpu, part, host, &handle);
+            r = vmm_create(gpu, part, host, 0, &handle);
         if (r == CUDA_SUCCESS && (r = REAL(cuMemMap)(base + at, part, 0, handle, 0)) != CUDA_SUCCESS)
             (void)REAL(cuMemRelease)(handle);
-        chunks[i] = (struct chunk){ handle, part, 0, VMM_NONE,
-                                    r != CUDA_SUCCESS ? CHUNK_NONE : (host ? CHUNK_HOST : CHUNK_DEVICE) };
+        chunks[i] = (struct chunk){
+            handle, part, 0, VMM_NONE, r != CUDA_SUCCESS ? CHUNK_NONE : (host ? CHUNK_HOST : CHUNK_DEVICE), 0
+        };
         if (last == VMM_NONE)
             first = i;
         else
@@ -146,7 +180,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
         last = i;
     }
     if (r == CUDA_SUCCESS)
-        r = vmm_access(gpu, base, size);
+        r = vmm_access(gpu, atomic_load(&peers_of[gpu]), base, size);
     if (r != CUDA_SUCCESS) {
         chunks_tear(base, first);
         return r;
@@ -155,7 +189,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
     return CUDA_SUCCESS;
 }
 
-static bool segment_publish(CUdeviceptr base, uint64_t size, int gpu, uint32_t first)
+static bool segment_publish(const struct segment *segment)
 {
     uint32_t i;
 
@@ -166,8 +200,10 @@ static bool segment_publish(CUdeviceptr base, uint64_t size, int gpu, uint32_t f
         segments_high++;
     else if (i == segments_high)
         i = SEGMENTS;
-    if (i < SEGMENTS)
-        segments[i] = (struct segment){ base, size, atomic_fetch_add(&births, 1), first, (int16_t)gpu, 1 };
+    if (i < SEGMENTS) {
+        segments[i] = *segment;
+        segments[i].born = atomic_fetch_add(&births, 1);
+    }
     spin_unlock(&lock);
     return i < SEGMENTS;
 }
@@ -176,6 +212,7 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
 {
     struct page_memory *m = &shim.page->memory[gpu];
     uint64_t host_cap = shim.page->limit[gpu].host_cap_bytes;
+    struct segment segment;
     CUdeviceptr base = 0;
     uint32_t first;
     CUresult r;
@@ -190,7 +227,13 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
         (void)REAL(cuMemAddressFree)(base, size);
         return r;
     }
-    if (!segment_publish(base, size, gpu, first)) {
+    segment = (struct segment){ .base = base,
+                                .size = size,
+                                .first = first,
+                                .gpu = (int16_t)gpu,
+                                .live = SEGMENT_OURS,
+                                .peers = (uint16_t)atomic_load(&peers_of[gpu]) };
+    if (!segment_publish(&segment)) {
         chunks_tear(base, first);
         (void)REAL(cuMemAddressFree)(base, size);
         COUNT_ADD(unknown, 1);
@@ -205,7 +248,7 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
     return CUDA_SUCCESS;
 }
 
-static bool segment_find(CUdeviceptr ptr, bool exact, bool take, struct segment *ret)
+static bool segment_find(CUdeviceptr ptr, enum segment_kind kind, bool exact, bool take, struct segment *ret)
 {
     bool found = false;
 
@@ -213,12 +256,12 @@ static bool segment_find(CUdeviceptr ptr, bool exact, bool take, struct segment 
     for (uint32_t i = 0; i < segments_high && !found; i++) {
         struct segment *s = &segments[i];
 
-        if (!s->live || ptr < s->base || ptr >= s->base + s->size || (exact && ptr != s->base))
+        if (s->live != (uint16_t)kind || ptr < s->base || ptr >= s->base + s->size || (exact && ptr != s->base))
             continue;
         found = true;
         *ret = *s;
         if (take)
-            s->live = 0;
+            s->live = SEGMENT_FREE;
     }
     spin_unlock(&lock);
     return found;
@@ -228,7 +271,7 @@ bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size)
 {
     struct segment s;
 
-    if (segments_high == 0 || !segment_find(ptr, false, false, &s))
+    if (segments_high == 0 || !segment_find(ptr, SEGMENT_OURS, false, false, &s))
         return false;
     if (base)
         *base = s.base;
@@ -243,7 +286,7 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     struct page_memory *m;
     struct segment s;
 
-    if (!segment_find(ptr, true, true, &s))
+    if (!segment_find(ptr, SEGMENT_OURS, true, true, &s))
         return false;
     m = &shim.page->memory[s.gpu];
     if (HAVE(cuCtxSynchronize) && atomic_load(&shim.captures) == 0)
@@ -262,4 +305,59 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     if (atomic_load(&shim.hold) & HOLD_SHORT)
         brief_set(false);
     return true;
+}
+
+void vmm_fix(CUdeviceptr ptr)
+{
+    spin_lock(&lock);
+    for (uint32_t i = 0; i < segments_high; i++)
+        if (segments[i].live && ptr >= segments[i].base && ptr < segments[i].base + segments[i].size)
+            segments[i].fixed = 1;
+    spin_unlock(&lock);
+}
+
+/* ---- pieces: mappings the program made itself, one chunk each */
+
+bool vmm_piece_put(const struct segment *piece, const struct chunk *chunk)
+{
+    struct segment segment = *piece;
+    uint32_t i = chunk_new();
+
+    if (i == VMM_NONE)
+        return false;
+    chunks[i] = *chunk;
+    segment.first = i;
+    segment.live = SEGMENT_PIECE;
+    if (!segment_publish(&segment)) {
+        chunk_drop(i);
+        return false;
+    }
+    __atomic_fetch_add(&shim.page->memory[piece->gpu].movable, piece->size, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool vmm_piece_take(CUdeviceptr base, struct chunk *ret)
+{
+    struct segment s;
+
+    if (!segment_find(base, SEGMENT_PIECE, true, true, &s))
+        return false;
+    *ret = chunks[s.first];
+    chunk_drop(s.first);
+    __atomic_fetch_sub(&shim.page->memory[s.gpu].movable, s.size, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool vmm_piece_peers(CUdeviceptr base, uint32_t peers)
+{
+    bool found = false;
+
+    spin_lock(&lock);
+    for (uint32_t i = 0; i < segments_high && !found; i++)
+        if (segments[i].live == SEGMENT_PIECE && segments[i].base == base) {
+            segments[i].peers = (uint16_t)peers;
+            found = true;
+        }
+    spin_unlock(&lock);
+    return found;
 }

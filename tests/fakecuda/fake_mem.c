@@ -311,6 +311,50 @@ FAKE_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return 0;
 }
 
+static struct extent *extent_at(CUdeviceptr ptr)
+{
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && ptr >= (uintptr_t)maps[i].at && ptr < (uintptr_t)maps[i].at + maps[i].size)
+            return maps[i].extent;
+    return NULL;
+}
+
+FAKE_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    struct extent *e;
+
+    FAKE_ENTER(cuMemRetainAllocationHandle);
+    pthread_mutex_lock(&lock);
+    e = extent_at((CUdeviceptr)(uintptr_t)addr);
+    if (e)
+        e->refs++;
+    pthread_mutex_unlock(&lock);
+    *handle = (CUmemGenericAllocationHandle)(uintptr_t)e;
+    return e ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_API CUresult cuMemGetAllocationPropertiesFromHandle(struct cuda_mem_prop *prop,
+                                                         CUmemGenericAllocationHandle handle)
+{
+    struct extent *e = (struct extent *)(uintptr_t)handle;
+
+    FAKE_ENTER(cuMemGetAllocationPropertiesFromHandle);
+    *prop = (struct cuda_mem_prop){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .location = { e->dev < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                                                  e->dev < 0 ? 0 : e->dev } };
+    return 0;
+}
+
+FAKE_API bool fake_is_host(CUdeviceptr ptr)
+{
+    struct extent *e;
+
+    pthread_mutex_lock(&lock);
+    e = extent_at(ptr);
+    pthread_mutex_unlock(&lock);
+    return e && e->dev < 0;
+}
+
 FAKE_API CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f)
 {
     void *p;
@@ -368,10 +412,19 @@ FAKE_API CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     return r;
 }
 
+static uint64_t grants[DEVICES];
+
+FAKE_API uint64_t fake_grants(int dev)
+{
+    return grants[dev];
+}
+
 FAKE_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda_access *desc, size_t count)
 {
-    (void)desc, (void)count;
     FAKE_ENTER(cuMemSetAccess);
+    for (size_t i = 0; i < count; i++)
+        if (desc[i].flags == CU_MEM_ACCESS_READWRITE && desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+            grants[desc[i].location.id % DEVICES]++;
     return mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 

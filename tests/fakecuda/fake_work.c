@@ -202,6 +202,15 @@ FAKE_API CUresult cuFuncGetName(const char **name, CUfunction f)
     return 0;
 }
 
+FAKE_API CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *size)
+{
+    if (index >= f->args)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = 8 * index;
+    *size = 8;
+    return 0;
+}
+
 /* ---- streams and events */
 
 FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)

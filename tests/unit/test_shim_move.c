@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Movable memory without a node side: this test plays it, writing the process page by hand. A byte that moved is read
  * by an ordinary load at the address it always had, with the driver failing at every step in turn. */
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "fake.h"
-#include "shim/page.h"
+#include "unit/shim_play.h"
 
 #define MIB (1ull << 20)
 #define SEGMENTS 6
@@ -33,50 +27,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
                         unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
                         void **extra);
 
-static uint64_t (*stat_of)(const char *);
-static struct page *page;
 static CUdeviceptr at[SEGMENTS];
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
-
-/* The page is a sealed memfd of this process: find it among the open files. */
-static struct page *page_find(void)
-{
-    for (int fd = 3; fd < 64; fd++) {
-        char path[64], name[128] = "";
-
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        if (readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, "muster-gpu")) {
-            void *p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-            return p == MAP_FAILED ? NULL : p;
-        }
-    }
-    return NULL;
-}
-
-static int64_t command(enum page_op op, uint64_t arg)
-{
-    uint64_t seq = page->control.command_seq + 1;
-    struct page_reply *reply = &page->reply[seq % PAGE_RING];
-
-    page->command[seq % PAGE_RING] =
-        (struct page_command){ .seq = seq, .op = op, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL };
-    __atomic_store_n(&page->control.command_seq, seq, __ATOMIC_RELEASE);
-    for (int i = 0; i < 10000; i++) {
-        if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) == seq)
-            return reply->result < 0 ? reply->result : (int64_t)reply->bytes;
-        usleep(1000);
-    }
-    fail_msg("command %d was not answered", (int)op);
-    return -1;
-}
 
 static uint64_t word(int segment, uint64_t k)
 {
@@ -103,12 +54,12 @@ static int setup(void **state)
     CUcontext ctx;
 
     (void)state;
-    *(void **)&stat_of = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
-    page = page_find();
+    if (play_begin())
+        return 1;
     for (int s = 0; s < SEGMENTS; s++)
-        if (!page || cuMemAlloc_v2(&at[s], SEGMENT))
+        if (cuMemAlloc_v2(&at[s], SEGMENT))
             return 1;
     fill();
     return 0;

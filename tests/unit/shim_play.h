@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* shim_play.h - a test plays the node side: it finds the process page of its own process and writes commands into it.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/page.h"
+
+static uint64_t (*stat_of)(const char *);
+static struct page *page;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* The page is a sealed memfd of this process: find it among the open files. */
+static struct page *page_find(void)
+{
+    for (int fd = 3; fd < 64; fd++) {
+        char path[64], name[128] = "";
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, "muster-gpu")) {
+            void *p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+            return p == MAP_FAILED ? NULL : p;
+        }
+    }
+    return NULL;
+}
+
+static int64_t command(enum page_op op, uint64_t arg)
+{
+    uint64_t seq = page->control.command_seq + 1;
+    struct page_reply *reply = &page->reply[seq % PAGE_RING];
+
+    page->command[seq % PAGE_RING] =
+        (struct page_command){ .seq = seq, .op = op, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL };
+    __atomic_store_n(&page->control.command_seq, seq, __ATOMIC_RELEASE);
+    for (int i = 0; i < 10000; i++) {
+        if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) == seq)
+            return reply->result < 0 ? reply->result : (int64_t)reply->bytes;
+        usleep(1000);
+    }
+    fail_msg("command %d was not answered", (int)op);
+    return -1;
+}
+
+static inline int play_begin(void)
+{
+    *(void **)&stat_of = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    page = page_find();
+    return !stat_of || !page;
+}

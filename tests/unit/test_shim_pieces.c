@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory the program maps itself, as PyTorch's expandable segments are; memory peers read; which segment is cold. This
+ * test plays the node side. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "fake.h"
+#include "unit/shim_play.h"
+
+#define MIB (1ull << 20)
+#define PIECES 6
+#define PIECE (4 * MIB)
+#define ALL (PIECES * PIECE)
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
+CUresult cuCtxDisablePeerAccess(CUcontext peer);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
+                     unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f);
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda_access *desc, size_t count);
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+CUresult cuMemExportToShareableHandle(void *share, CUmemGenericAllocationHandle handle, int type,
+                                      unsigned long long flags);
+CUresult cuMemGetAllocationPropertiesFromHandle(struct cuda_mem_prop *prop, CUmemGenericAllocationHandle handle);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+                        void **extra);
+void muster_step(void) __attribute__((weak)); /* the library's */
+
+static const struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                           .handle_types = 1,
+                                           .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+static const struct cuda_access own = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, CU_MEM_ACCESS_READWRITE };
+static CUcontext ctx[2];
+static CUdeviceptr base;
+static CUmemGenericAllocationHandle handle[PIECES];
+
+static void write_all(CUdeviceptr at, uint64_t size, uint64_t seed)
+{
+    for (uint64_t k = 0; k < size / 4096; k++)
+        ((uint64_t *)(uintptr_t)at)[k * 512] = seed + k;
+}
+
+static void expect_all(CUdeviceptr at, uint64_t size, uint64_t seed)
+{
+    for (uint64_t k = 0; k < size / 4096; k++)
+        assert_int_equal(((uint64_t *)(uintptr_t)at)[k * 512], seed + k);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx[0], 0) || cuDevicePrimaryCtxRetain(&ctx[1], 1) ||
+        cuCtxSetCurrent(ctx[0]))
+        return 1;
+    return play_begin();
+}
+
+static void pieces_map(void)
+{
+    assert_int_equal(cuMemAddressReserve(&base, 2 * ALL, 0, 0, 0), 0);
+    for (int i = 0; i < PIECES; i++) {
+        assert_int_equal(cuMemCreate(&handle[i], PIECE, &prop, 0), 0);
+        assert_int_equal(cuMemMap(base + (CUdeviceptr)i * PIECE, PIECE, 0, handle[i], 0), 0);
+    }
+}
+
+static void pieces_unmap(void)
+{
+    assert_int_equal(cuMemUnmap(base, ALL), 0);
+    for (int i = 0; i < PIECES; i++)
+        assert_int_equal(cuMemRelease(handle[i]), 0);
+    assert_int_equal(cuMemAddressFree(base, 2 * ALL), 0);
+    assert_int_equal(stat_of("used"), 0);
+    assert_int_equal(stat_of("host_backed"), 0);
+    assert_int_equal(stat_of("movable"), 0);
+    assert_int_equal(fake_device_used(0), 0);
+}
+
+static void closed(bool is)
+{
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, is ? GATE_CLOSED : GATE_OPEN, __ATOMIC_SEQ_CST);
+}
+
+static void test_pieces_move(void **state)
+{
+    struct cuda_mem_prop seen;
+
+    (void)state;
+    pieces_map();
+    assert_int_equal(stat_of("used"), ALL);
+    assert_int_equal(stat_of("movable"), 0); /* nobody may touch them yet */
+    assert_int_equal(cuMemSetAccess(base, ALL, &own, 1), 0);
+    assert_int_equal(stat_of("movable"), ALL);
+    write_all(base, ALL, 7);
+    assert_int_equal(command(OP_SPILL_TO, ALL / 2), ALL / 2);
+    assert_int_equal(fake_device_used(0), ALL / 2);
+    expect_all(base, ALL, 7);
+    assert_int_equal(cuMemGetAllocationPropertiesFromHandle(&seen, handle[0]), 0);
+    assert_int_equal(seen.location.type, CU_MEM_LOCATION_TYPE_DEVICE); /* what the program asked for */
+    assert_int_equal(command(OP_PROMOTE, 0), ALL / 2);
+    expect_all(base, ALL, 7);
+    closed(true);
+    assert_int_equal(command(OP_EVICT_ALL, 0), ALL);
+    assert_int_equal(fake_device_used(0), 0);
+    assert_int_equal(command(OP_RELOAD_ALL, 0), ALL);
+    closed(false);
+    expect_all(base, ALL, 7);
+    assert_int_equal(command(OP_SPILL_TO, ALL / 2), ALL / 2); /* half of them go while they lie in host memory */
+    pieces_unmap();
+}
+
+/* What somebody else may hold stays: exported, mapped twice. */
+static void test_pieces_shared(void **state)
+{
+    CUmemGenericAllocationHandle again = 0;
+    int fd = -1;
+
+    (void)state;
+    pieces_map();
+    assert_int_equal(cuMemSetAccess(base, ALL, &own, 1), 0);
+    write_all(base, ALL, 9);
+    assert_int_equal(cuMemExportToShareableHandle(&fd, handle[0], 1, 0), 0);
+    assert_int_equal(cuMemMap(base + ALL, PIECE, 0, handle[1], 0), 0);
+    assert_int_equal(stat_of("movable"), ALL - 2 * PIECE);
+    assert_int_equal(command(OP_SPILL_TO, 1), ALL - 2 * PIECE);
+    assert_int_equal(stat_of("used"), 2 * PIECE);
+    expect_all(base, ALL, 9);
+    assert_int_equal(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(base + 3 * PIECE + 100)), 0);
+    assert_int_equal(again, handle[3]);
+    assert_int_equal(cuMemRelease(again), 0);
+    assert_int_equal(command(OP_PROMOTE, 0), ALL - 2 * PIECE);
+    assert_int_equal(cuMemUnmap(base + ALL, PIECE), 0);
+    pieces_unmap();
+}
+
+/* Above the limit: refused once, so that the framework drops its cache; then from host memory. */
+static void test_pieces_capped(void **state)
+{
+    CUmemGenericAllocationHandle more = 0;
+
+    (void)state;
+    pieces_map();
+    page->limit[0].cap_bytes = ALL;
+    assert_int_equal(cuMemCreate(&more, PIECE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemCreate(&more, PIECE, &prop, 0), 0);
+    assert_int_equal(cuMemMap(base + ALL, PIECE, 0, more, 0), 0);
+    assert_int_equal(cuMemSetAccess(base, ALL + PIECE, &own, 1), 0);
+    assert_int_equal(stat_of("host_backed"), PIECE);
+    assert_true(fake_is_host(base + ALL));
+    write_all(base, ALL + PIECE, 3);
+    page->limit[0].cap_bytes = 2 * ALL;
+    assert_int_equal(command(OP_PROMOTE, 0), PIECE);
+    assert_false(fake_is_host(base + ALL));
+    expect_all(base, ALL + PIECE, 3);
+    page->limit[0].cap_bytes = 0;
+    assert_int_equal(cuMemUnmap(base + ALL, PIECE), 0);
+    assert_int_equal(cuMemRelease(more), 0);
+    pieces_unmap();
+}
+
+/* A peer that got access has it on memory that is there, on new memory, and on moved memory. */
+static void test_peers(void **state)
+{
+    CUdeviceptr a, b;
+    uint64_t before;
+
+    (void)state;
+    assert_int_equal(cuMemAlloc_v2(&a, PIECE), 0);
+    before = fake_grants(1);
+    assert_int_equal(cuCtxSetCurrent(ctx[1]), 0);
+    assert_int_equal(cuCtxEnablePeerAccess(ctx[0], 0), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
+    assert_int_equal(fake_grants(1), before + 1);
+    assert_int_equal(cuMemAlloc_v2(&b, PIECE), 0);
+    assert_int_equal(fake_grants(1), before + 2);
+    assert_int_equal(stat_of("movable"), 2 * PIECE);
+    assert_int_equal(command(OP_SPILL_TO, 1), 2 * PIECE);
+    assert_int_equal(fake_grants(1), before + 4);
+    assert_int_equal(command(OP_PROMOTE, 0), 2 * PIECE);
+    assert_int_equal(cuCtxSetCurrent(ctx[1]), 0);
+    assert_int_equal(cuCtxDisablePeerAccess(ctx[0]), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
+    before = fake_grants(1);
+    assert_int_equal(command(OP_SPILL_TO, 1), 2 * PIECE);
+    assert_int_equal(command(OP_PROMOTE, 0), 2 * PIECE);
+    assert_int_equal(fake_grants(1), before);
+    assert_int_equal(cuMemFree_v2(a), 0);
+    assert_int_equal(cuMemFree_v2(b), 0);
+}
+
+static void nothing(const uint64_t *args)
+{
+    (void)args;
+}
+
+/* Of three segments the step uses the first and the last: the one between goes first, and comes home last. */
+static void test_cold(void **state)
+{
+    CUfunction f = fake_kernel_register("uses", nothing, 2, 0);
+    CUdeviceptr at[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cuMemAlloc_v2(&at[i], PIECE), 0);
+    while (stat_of("steps") % 256 != 4)
+        muster_step();
+    for (int i = 0; i < 4; i++) {
+        uint64_t x = at[0] + 4096, y = i ? at[0] : at[2];
+        void *params[2] = { &x, &y };
+
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    }
+    muster_step();
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_int_equal(command(OP_SPILL_TO, 2 * PIECE), PIECE);
+    assert_true(fake_is_host(at[1]));
+    assert_int_equal(command(OP_SPILL_TO, PIECE), PIECE);
+    assert_true(fake_is_host(at[2]) && !fake_is_host(at[0]));
+    assert_int_equal(command(OP_PROMOTE, PIECE), PIECE);
+    assert_true(fake_is_host(at[1]) && !fake_is_host(at[2]));
+    assert_int_equal(command(OP_PROMOTE, 0), PIECE);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cuMemFree_v2(at[i]), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move), cmocka_unit_test(test_pieces_shared),
+                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_peers),
+                                        cmocka_unit_test(test_cold) };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
