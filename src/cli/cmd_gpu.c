@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "gpurt/check.h"
 #include "gpurt/guard.h"
 #include "gpurt/node.h"
 #include "gpurt/tool.h"
@@ -29,9 +30,11 @@ static const char usage_text[] =
     "                      [--host-memory SIZE] [--host-pool SIZE] [--required] -- COMMAND...\n"
     "       muster gpu ls [--json]\n"
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
-    "       muster gpu pause|resume|evict|release|restore PID\n"
+    "       muster gpu pause|resume|evict|release|restore [--at-boundary] [--gpu UUID] PID | --job ID\n"
     "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
+    "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
+    "       muster gpu check\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
     "\n"
     "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"
@@ -259,13 +262,51 @@ static bool pid_valid(const char *text)
     return end != text && !*end && value > 0 && value <= INT_MAX;
 }
 
+/* GPU-2a8d5603-f56d-..., or the same without the prefix: 32 digits. */
+static int uuid_parse(const char *text, char *ret)
+{
+    size_t n = 0;
+
+    if (strncmp(text, "GPU-", 4) == 0)
+        text += 4;
+    for (; *text; text++) {
+        if (*text == '-')
+            continue;
+        if (!strchr("0123456789abcdefABCDEF", *text) || n == 32)
+            return -EINVAL;
+        ret[n++] = *text;
+    }
+    ret[n] = '\0';
+    return n == 32 ? 0 : -EINVAL;
+}
+
+/* VERB [--at-boundary] [--gpu UUID] PID | --job ID */
 static int gpu_order(int argc, char **argv)
 {
-    char line[128];
+    static const struct option options[] = { { "at-boundary", no_argument, NULL, 'b' },
+                                             { "job", required_argument, NULL, 'j' },
+                                             { "gpu", required_argument, NULL, 'g' },
+                                             { NULL, 0, NULL, 0 } };
+    const char *job = NULL;
+    char line[200], uuid[33] = "";
+    bool boundary = false;
+    int c;
 
-    if (argc != 2 || !pid_valid(argv[1]))
-        return misuse("%s: expected one process id", argv[0]);
-    (void)snprintf(line, sizeof(line), "%s %s", argv[0], argv[1]);
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        if (c == 'b')
+            boundary = true;
+        else if (c == 'j')
+            job = optarg;
+        else if (c != 'g')
+            return misuse("%s: unknown option", argv[0]);
+        else if (strcmp(argv[0], "restore") != 0 || uuid_parse(optarg, uuid) < 0)
+            return misuse("%s: --gpu is for restore, and takes a GPU's UUID, as nvidia-smi -L shows it", argv[0]);
+    }
+    if (job ? optind != argc || strpbrk(job, " =") || strlen(job) > 63 : optind + 1 != argc || !pid_valid(argv[optind]))
+        return misuse("%s: expected one process id, or --job ID", argv[0]);
+    (void)snprintf(line, sizeof(line), "%s %s%s%s%s%s", argv[0], job ? "job=" : "", job ? job : argv[optind],
+                   boundary ? " boundary" : "", *uuid ? " gpu=" : "", uuid);
     return ask(line, ORDER_WAIT_S);
 }
 
@@ -276,16 +317,25 @@ static int gpu_signal(int argc, char **argv)
         const char *name;
         int number;
     } signals[] = { { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "INT", SIGINT }, { "TERM", SIGTERM } };
+    bool save = strcmp(argv[0], "checkpoint") == 0;
+    unsigned long grace = 30;
     char line[128];
 
-    if (argc < 2 || argc > 3 || !pid_valid(argv[1]))
-        return misuse("%s", "signal: expected PID [USR1|USR2|INT|TERM]");
+    if (save && argc > 3 && strcmp(argv[1], "--grace") == 0) {
+        grace = strtoul(argv[2], NULL, 10);
+        argc -= 2;
+        argv += 2;
+    }
+    if (argc < 2 || argc > 3 || !pid_valid(argv[1]) || grace < 1 || grace > ORDER_WAIT_S - 10)
+        return misuse("%s", save ? "checkpoint: expected [--grace 1..290] PID [USR1|USR2|INT|TERM]"
+                                 : "signal: expected PID [USR1|USR2|INT|TERM]");
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
-            (void)snprintf(line, sizeof(line), "signal %s %d", argv[1], signals[i].number);
+            (void)snprintf(line, sizeof(line), "%s %s %d %lu", save ? "save" : "signal", argv[1], signals[i].number,
+                           save ? grace : 0);
             return ask(line, ORDER_WAIT_S);
         }
-    return misuse("signal: '%s' is none of USR1, USR2, INT and TERM", argv[2]);
+    return misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
 }
 
 /* share=0.5 is permille on the wire; sizes are bytes. */
@@ -331,6 +381,14 @@ static int gpu_set(int argc, char **argv)
     return ask(line, ORDER_WAIT_S);
 }
 
+static int gpu_check(int argc, char **argv)
+{
+    (void)argv;
+    if (argc != 1)
+        return misuse("%s", "check: takes no arguments");
+    return check_print(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 static int gpu_agent(int argc, char **argv)
 {
     char program[PATH_MAX], run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
@@ -365,9 +423,12 @@ int cmd_gpu(int argc, char **argv)
     static const struct {
         const char *name;
         int (*fn)(int argc, char **argv);
-    } verbs[] = { { "run", gpu_run },      { "ls", gpu_ls },         { "top", gpu_top },       { "pause", gpu_order },
-                  { "resume", gpu_order }, { "evict", gpu_order },   { "release", gpu_order }, { "restore", gpu_order },
-                  { "set", gpu_set },      { "signal", gpu_signal }, { "agent", gpu_agent },   { "guard", gpu_guard } };
+    } verbs[] = {
+        { "run", gpu_run },      { "ls", gpu_ls },         { "top", gpu_top },           { "pause", gpu_order },
+        { "resume", gpu_order }, { "evict", gpu_order },   { "release", gpu_order },     { "restore", gpu_order },
+        { "set", gpu_set },      { "signal", gpu_signal }, { "checkpoint", gpu_signal }, { "check", gpu_check },
+        { "agent", gpu_agent },  { "guard", gpu_guard }
+    };
 
     if (argc < 2)
         return misuse("%s", "a verb is missing");

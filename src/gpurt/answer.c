@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - one line from a tool, one text back.
  *
- * Lines: `ls`, `json`, `stop`, `pause PID`, `resume PID`, `evict PID`, `release PID`, `restore PID`, `signal PID
- * NUMBER`, `set PID memory=BYTES share=PERMILLE prepare=BYTES`. An answer begins with "ok" or "error"; listings are the
- * text itself.
+ * Lines: `ls`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
+ * perhaps `boundary`, `gpu=HEX`; `signal PID NUMBER`, `save PID NUMBER SECONDS`; `set PID memory=BYTES share=PERMILLE
+ * prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +16,8 @@
 #include "gpurt/node.h"
 
 #define GIB (1024.0 * 1024 * 1024)
+#define BOUNDARY_NS 1000000000ULL      /* a step that ends later than this is not waited for */
+#define JOB_BOUNDARY_NS 60000000000ULL /* ranks that have agreed on a step get there */
 
 static const char *role_name(uint32_t role)
 {
@@ -24,7 +26,7 @@ static const char *role_name(uint32_t role)
 
 static const char *gate_name(uint32_t gate)
 {
-    static const char *const names[GATE_COUNT] = { "open", "harvest", "duty", "closed" };
+    static const char *const names[GATE_COUNT] = { "open", "harvest", "duty", "closed", "closing" };
 
     return gate < GATE_COUNT ? names[gate] : "?";
 }
@@ -66,17 +68,32 @@ static int row_text(const struct node *node, const struct client *c, char *text,
                     (unsigned long long)c->page->step.seq, over, c->exe);
 }
 
+/* What a process wrote, fit for a string of JSON. */
+static void plain_text(const char *from, char *to, size_t size)
+{
+    size_t i;
+
+    for (i = 0; i + 1 < size && from[i]; i++)
+        to[i] = from[i] < ' ' || from[i] == '"' || from[i] == '\\' ? ' ' : from[i];
+    to[i] = '\0';
+}
+
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
+    char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX];
 
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
+    plain_text(c->page->health.error, note, sizeof(note));
+    plain_text(c->job, job, sizeof(job));
     return snprintf(
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
         "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
         "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
         "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
-        "\"spills\":%llu,\"slowdown_permille\":%d}",
+        "\"spills\":%llu,\"slowdown_permille\":%d,\"job\":\"%s\",\"gpu\":\"%s\",\"note\":\"%s\"}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
@@ -84,7 +101,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
         SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
         c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
-        slowdown_of(node, c));
+        slowdown_of(node, c), job, uuid, note);
 }
 
 static void list_text(const struct node *node, char *text)
@@ -104,7 +121,7 @@ static void list_json(const struct node *node, char *text)
     bool any = false;
     int i;
 
-    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1000; i++)
+    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1400; i++)
         if (node->client[i].fd >= 0) {
             if (any)
                 text[n++] = ',';
@@ -151,7 +168,28 @@ static int assign(struct node *node, struct client *client, const char *word, bo
     return error_set(err, -EINVAL, "unknown key in '%s'; memory, share and prepare are known", word);
 }
 
-static int order(struct node *node, char *line, pid_t *ret_pid, bool *ret_later, struct error *err)
+/* `boundary`: the pause waits for the end of a step. `gpu=HEX`: the restore is on another GPU. */
+static int order_words(struct client *client, char **save, struct error *err)
+{
+    const char *word;
+
+    while ((word = strtok_r(NULL, " ", save))) {
+        if (strcmp(word, "boundary") == 0) {
+            client->close_step = client->page->step.seq + 1;
+            client->close_ns = BOUNDARY_NS;
+        } else if (strncmp(word, "gpu=", 4) == 0 && strlen(word) == 36) {
+            for (int i = 0; i < 16; i++)
+                if (sscanf(word + 4 + (size_t)2 * (size_t)i, "%2hhx", &client->move_to[i]) != 1)
+                    return error_set(err, -EINVAL, "'%s' is no GPU's UUID", word + 4);
+            client->moving = true;
+        } else {
+            return error_set(err, -EINVAL, "unknown word '%s'", word);
+        }
+    }
+    return 0;
+}
+
+static bool goal_of(const char *verb, enum client_state *ret)
 {
     static const struct {
         const char *verb;
@@ -161,14 +199,25 @@ static int order(struct node *node, char *line, pid_t *ret_pid, bool *ret_later,
                   { "evict", CLIENT_EVICTED },
                   { "release", CLIENT_RELEASED },
                   { "restore", CLIENT_RUNNING } };
+
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(verb, verbs[i].verb) == 0) {
+            *ret = verbs[i].goal;
+            return true;
+        }
+    return false;
+}
+
+static int order(struct node *node, char *line, bool *ret_later, struct error *err)
+{
     char *save = NULL, *verb = strtok_r(line, " ", &save), *pid_text = strtok_r(NULL, " ", &save), *word;
+    enum client_state goal;
     struct client *client;
     int r = 0;
 
     if (!verb || !pid_text)
         return error_set(err, -EINVAL, "expected VERB PID");
-    *ret_pid = (pid_t)strtol(pid_text, NULL, 10);
-    client = node_find(node, *ret_pid);
+    client = node_find(node, (pid_t)strtol(pid_text, NULL, 10));
     if (!client)
         return error_set(err, -ESRCH, "no process %s is registered; `muster gpu ls` shows those that are", pid_text);
     if (strcmp(verb, "set") == 0) {
@@ -176,17 +225,64 @@ static int order(struct node *node, char *line, pid_t *ret_pid, bool *ret_later,
             r = assign(node, client, word, ret_later, err);
         return r;
     }
-    if (strcmp(verb, "signal") == 0) {
-        word = strtok_r(NULL, " ", &save);
-        *ret_later = true;
-        return ladder_signal(node, client, word ? (int)strtol(word, NULL, 10) : SIGUSR1, err);
+    *ret_later = true;
+    if (strcmp(verb, "signal") == 0 || strcmp(verb, "save") == 0) {
+        char *number = strtok_r(NULL, " ", &save), *seconds = strtok_r(NULL, " ", &save);
+
+        return ladder_signal(node, client, number ? (int)strtol(number, NULL, 10) : SIGUSR1,
+                             seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0, err);
     }
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (strcmp(verb, verbs[i].verb) == 0) {
-            *ret_later = true;
-            return ladder_order(node, client, verbs[i].goal, err);
+    if (!goal_of(verb, &goal))
+        return error_set(err, -EINVAL, "unknown order '%s'", verb);
+    r = order_words(client, &save, err);
+    return r < 0 ? r : ladder_order(node, client, goal, err);
+}
+
+/* Every process of a job at once. Ranks wait for one another inside a step, so they stop after the same one: two beyond
+ * the furthest, which all of them can still reach. */
+static int order_job(struct node *node, const char *line, uint32_t slot, struct error *err)
+{
+    char verb[16] = "", job[MESSAGE_NAME_MAX] = "", word[16] = "";
+    struct ask *ask = &node->ask[slot];
+    enum client_state goal;
+    uint64_t furthest = 0;
+
+    if (sscanf(line, "%15s job=%63s %15s", verb, job, word) < 2 || !goal_of(verb, &goal))
+        return error_set(err, -EINVAL, "'%s' is no order to a job", line);
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        if (node->client[i].fd >= 0 && strcmp(node->client[i].job, job) == 0) {
+            ask->left++;
+            node->client[i].group = slot + 1;
+            if (node->client[i].page->step.seq > furthest)
+                furthest = node->client[i].page->step.seq;
         }
-    return error_set(err, -EINVAL, "unknown order '%s'", verb);
+    if (!ask->left)
+        return error_set(err, -ESRCH, "no process of job %s is registered", job);
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        struct client *c = &node->client[i];
+
+        if (c->fd < 0 || c->group != slot + 1)
+            continue;
+        if (strcmp(word, "boundary") == 0) {
+            c->close_step = furthest + 2;
+            c->close_ns = JOB_BOUNDARY_NS;
+        }
+        if (ladder_order(node, c, goal, err) < 0) {
+            char text[NODE_LINE];
+
+            (void)snprintf(text, sizeof(text), "error: %.480s", err->text);
+            answer_tell(node, c->pid, text);
+        }
+    }
+    return 0;
+}
+
+static pid_t pid_of(const char *line)
+{
+    const char *blank = strchr(line, ' ');
+    long value = blank ? strtol(blank, NULL, 10) : 0;
+
+    return value > 0 && value <= INT32_MAX ? (pid_t)value : INT32_MAX; /* one that nobody has */
 }
 
 bool answer_line(struct node *node, int fd, const char *line, char *text)
@@ -194,8 +290,7 @@ bool answer_line(struct node *node, int fd, const char *line, char *text)
     char copy[256];
     struct error err = { 0 };
     bool later = false;
-    pid_t pid = 0;
-    int slot = -1;
+    int slot = -1, r;
 
     if (strcmp(line, "ls") == 0) {
         list_text(node, text);
@@ -219,25 +314,49 @@ bool answer_line(struct node *node, int fd, const char *line, char *text)
         return false;
     }
     /* The order may be carried out at once: whoever asked must be known before. */
-    node->ask[slot] = (struct ask){ fd, (pid_t)strtol(strchr(line, ' ') ? strchr(line, ' ') : "0", NULL, 10) };
-    if (order(node, copy, &pid, &later, &err) < 0) {
-        node->ask[slot].pid = 0;
-        (void)snprintf(text, NODE_TEXT, "error: %s", err.text);
-        return false;
+    node->ask[slot] = (struct ask){ .fd = fd, .pid = strstr(line, " job=") ? -1 : pid_of(line) };
+    if (node->ask[slot].pid < 0) {
+        r = order_job(node, copy, (uint32_t)slot, &err);
+        later = true;
+    } else {
+        r = order(node, copy, &later, &err);
     }
-    if (!later) {
-        node->ask[slot].pid = 0;
-        (void)snprintf(text, NODE_TEXT, "ok");
-    }
-    return later;
+    if (r == 0 && later)
+        return true;
+    node->ask[slot].pid = 0;
+    (void)snprintf(text, NODE_TEXT, r < 0 ? "error: %s" : "ok", err.text);
+    return false;
+}
+
+static void ask_end(struct ask *ask, const char *text)
+{
+    (void)send(ask->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(ask->fd);
+    ask->pid = 0;
+}
+
+/* One process of a job has arrived, or cannot. */
+static void group_tell(struct node *node, struct client *client, const char *text)
+{
+    struct ask *ask = &node->ask[client->group - 1];
+    char all[NODE_LINE];
+
+    client->group = 0;
+    if (strncmp(text, "error", 5) == 0)
+        (void)snprintf(ask->error, sizeof(ask->error), "%s", text);
+    if (--ask->left > 0)
+        return;
+    (void)snprintf(all, sizeof(all), "ok: all processes of job %.63s", client->job);
+    ask_end(ask, *ask->error ? ask->error : all);
 }
 
 void answer_tell(struct node *node, pid_t pid, const char *text)
 {
+    struct client *client = node_find(node, pid);
+
     for (int i = 0; i < NODE_ASKS; i++)
-        if (node->ask[i].pid == pid) {
-            (void)send(node->ask[i].fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
-            close(node->ask[i].fd);
-            node->ask[i].pid = 0;
-        }
+        if (node->ask[i].pid == pid)
+            ask_end(&node->ask[i], text);
+    if (client && client->group)
+        group_tell(node, client, text);
 }

@@ -24,6 +24,7 @@
 
 #define LOCK_MS 10000u
 #define CLIENTS 8
+#define PAIRS 16u
 
 static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored" };
 
@@ -110,6 +111,7 @@ struct guard {
     int listener, client[CLIENTS];
     time_t claimed;
     char status[160]; /* what a new connection is told */
+    char pairs[1100]; /* which GPU shall stand for which */
 };
 
 static double seconds_now(void)
@@ -160,10 +162,44 @@ static int process_checkpoint(struct guard *guard)
     return 0;
 }
 
+static bool hex_read(const char *text, struct cuda_uuid *ret)
+{
+    for (int i = 0; i < 16; i++) {
+        unsigned int value;
+
+        if (sscanf(text + (size_t)2 * (size_t)i, "%2x", &value) != 1)
+            return false;
+        ret->bytes[i] = (char)value;
+    }
+    return true;
+}
+
+/* "FROM TO FROM TO ...", 32 hexadecimal digits each. */
+static unsigned int pairs_read(const char *text, struct cuda_ckpt_pair *pairs)
+{
+    unsigned int n = 0;
+
+    while (n < PAIRS && strlen(text) >= 66 && text[0] == ' ' && hex_read(text + 1, &pairs[n].from) &&
+           hex_read(text + 34, &pairs[n].to)) {
+        n++;
+        text += 66;
+    }
+    return n;
+}
+
 static int process_restore(struct guard *guard)
 {
+    struct cuda_ckpt_pair pairs[PAIRS];
+    struct cuda_ckpt_restore args = { .pairs = pairs, .pair_count = pairs_read(guard->pairs, pairs) };
     double start = seconds_now();
-    CUresult r = guard->driver.restore((int)guard->journal.pid, NULL);
+    CUresult r = guard->driver.restore((int)guard->journal.pid, args.pair_count ? &args : NULL);
+
+    if (r && args.pair_count) {
+        (void)snprintf(guard->status, sizeof(guard->status),
+                       "failed: the driver does not restore it on that GPU (error %d); restore without --gpu", r);
+        guard->pairs[0] = '\0';
+        return -EIO;
+    }
 
     if (r) {
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's restore gave error %d", r);
@@ -224,7 +260,7 @@ static enum word wait_turn(struct guard *guard, unsigned int claim_s)
         if (p[0].revents)
             client_new(guard);
         for (int i = 0; i < CLIENTS; i++) {
-            char text[32] = "";
+            char text[1100] = "";
             ssize_t n;
 
             if (!p[i + 1].revents)
@@ -236,9 +272,11 @@ static enum word wait_turn(struct guard *guard, unsigned int claim_s)
                 continue;
             }
             guard->claimed = time(NULL);
-            if (strcmp(text, "restore") == 0)
+            if (strncmp(text, "restore", 7) == 0) {
+                (void)snprintf(guard->pairs, sizeof(guard->pairs), "%s", text + 7);
                 word = WORD_RESTORE;
-            else if (strcmp(text, "checkpoint") == 0)
+            }
+            if (strcmp(text, "checkpoint") == 0)
                 word = WORD_CHECKPOINT;
         }
     }
@@ -264,6 +302,7 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
             status_send(guard);
             if (r == 0)
                 return 0;
+            (void)snprintf(guard->status, sizeof(guard->status), "released 0"); /* what whoever comes next is told */
             guard->claimed = time(NULL); /* perhaps no room yet: again when told, or after another claim's time */
             r = 0;
         }

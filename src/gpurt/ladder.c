@@ -77,11 +77,34 @@ static void arrived(struct node *node, struct client *client, const char *how)
     (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, %s%s", client_state_name(client->state), seconds,
                    (unsigned long long)client->step_bytes, how ? how : driver, over);
     client->driver_s = 0;
-    tell(node, client, "ok", text);
-    if (client->state == CLIENT_RUNNING && client->signal) {
-        (void)kill(client->pid, client->signal);
-        client->signal = 0;
+    if (client->state == CLIENT_RUNNING && client->signal && client->save_s) {
+        step_begin(client, STEP_SAVE, control_command(client, OP_CHECKPOINT, 0, 0, client->save_s * SEC));
+        return;
     }
+    if (client->state == CLIENT_RUNNING && client->signal)
+        (void)kill(client->pid, client->signal);
+    client->signal = 0;
+    tell(node, client, "ok", text);
+}
+
+/* The program saved itself; or it cannot, or raised, and is told by the signal. */
+static void saved(struct node *node, struct client *client, int r)
+{
+    char text[192];
+
+    client->step = STEP_NONE;
+    if (r >= 0) {
+        (void)snprintf(text, sizeof(text), "saved by its own muster_on_checkpoint() in %.3f s",
+                       (double)client->moved.ns / 1e9);
+    } else {
+        (void)kill(client->pid, client->signal);
+        (void)snprintf(text, sizeof(text), "signal %d sent; %s", client->signal,
+                       r == -ENOSYS ? "it defines no muster_on_checkpoint()"
+                       : r == -EIO  ? "its muster_on_checkpoint() raised an exception"
+                                    : "no step of it ended in time");
+    }
+    client->signal = 0;
+    tell(node, client, "ok", text);
 }
 
 static void moved(struct node *node, struct client *client)
@@ -105,6 +128,8 @@ static void failed(struct node *node, struct client *client, const char *what)
 {
     client->step = STEP_NONE;
     client->goal = client->state;
+    client->signal = 0;
+    client->close_step = 0;
     if (client->state != CLIENT_RELEASED)
         guardian_drop(client); /* one that was never told to checkpoint ends by itself */
     if (client->state == CLIENT_RUNNING)
@@ -207,8 +232,12 @@ static void command_done(struct node *node, struct client *client, int r)
     enum ladder_step step = client->step;
     char text[160];
 
+    if (step == STEP_SAVE) {
+        saved(node, client, r);
+        return;
+    }
     if (r < 0) {
-        (void)snprintf(text, sizeof(text), "%s: %s %s",
+        (void)snprintf(text, sizeof(text), "%s: %s; %s",
                        step == STEP_EVICT    ? "evict"
                        : step == STEP_RELOAD ? "reload"
                                              : "command",
@@ -217,9 +246,10 @@ static void command_done(struct node *node, struct client *client, int r)
         return;
     }
     client->step = STEP_NONE;
-    if (step == STEP_SYNC)
+    if (step == STEP_SYNC) {
         client->state = CLIENT_PAUSED;
-    else if (step == STEP_EVICT)
+        control_gate(client, GATE_CLOSED); /* it closed by itself at the boundary; now it stays so */
+    } else if (step == STEP_EVICT)
         client->state = CLIENT_EVICTED;
     else if (step == STEP_RELOAD)
         client->state = CLIENT_PAUSED;
@@ -250,11 +280,27 @@ static void guardian_done(struct node *node, struct client *client)
     next_step(node, client);
 }
 
+/* At once, or when the step that was named is over. */
+static void close_begin(struct client *client)
+{
+    struct page_control *control = &client->page->control;
+
+    if (!client->close_step) {
+        control_gate(client, GATE_CLOSED);
+        return;
+    }
+    control->close_from = control->gate;
+    control->close_step = client->close_step;
+    control->close_by_ns = node_now() + client->close_ns;
+    control_gate(client, GATE_CLOSING);
+    client->close_step = 0;
+}
+
 static void down(struct client *client)
 {
     if (client->state == CLIENT_RUNNING) {
-        control_gate(client, GATE_CLOSED);
-        step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS));
+        close_begin(client);
+        step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS + client->close_ns));
     } else if (client->state == CLIENT_PAUSED) {
         step_begin(client, STEP_EVICT,
                    control_command(client, OP_EVICT_ALL, 0,
@@ -265,13 +311,45 @@ static void down(struct client *client)
     }
 }
 
+static size_t hex_write(const uint8_t *uuid, char *text)
+{
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", uuid[i]);
+    return 32;
+}
+
+/* "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants all of them named. */
+static void restore_text(struct client *client, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "restore");
+    bool first = true;
+
+    for (uint32_t i = 0; i < PAGE_GPUS && client->moving && n + 70 < size; i++) {
+        const struct page_memory *m = &client->page->memory[i];
+        const uint8_t *to = first ? client->move_to : m->uuid;
+
+        if (!m->present)
+            continue;
+        first = false;
+        text[n++] = ' ';
+        n += hex_write(m->uuid, text + n);
+        text[n++] = ' ';
+        n += hex_write(to, text + n);
+        text[n] = '\0';
+    }
+    client->moving = false;
+}
+
 static void up(struct node *node, struct client *client)
 {
+    char text[1100];
+
     if (client->state == CLIENT_RELEASED) {
         step_begin(client, STEP_RESTORE, 0);
         if (client->guardian < 0)
             client->guardian = guardian_connect(node, client);
-        if (client->guardian < 0 || send(client->guardian, "restore", 7, MSG_NOSIGNAL) < 0)
+        restore_text(client, text, sizeof(text));
+        if (client->guardian < 0 || send(client->guardian, text, strlen(text), MSG_NOSIGNAL) < 0)
             failed(node, client, "no guardian answers");
     } else if (client->state == CLIENT_EVICTED) {
         step_begin(client, STEP_RELOAD, control_command(client, OP_RELOAD_ALL, 0, 0, MOVE_NS));
@@ -297,6 +375,10 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (client->step != STEP_NONE)
         return error_set(err, -EBUSY, "process %d: %s is not finished; wait for it", (int)client->pid,
                          client_state_name(client->goal));
+    if (goal == CLIENT_EVICTED && (client->page->health.flags & HEALTH_NO_MOVE))
+        return error_set(err, -EOPNOTSUPP,
+                         "process %d: its driver cannot map memory (CUDA 10.2 and later can), so it can only be paused",
+                         (int)client->pid);
     if (goal == CLIENT_EVICTED && client->mode != 2)
         return error_set(err, -EOPNOTSUPP, "process %d holds its memory natively; start it with --movable to evict it",
                          (int)client->pid);
@@ -315,13 +397,14 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
 }
 
 /* A handler of the program's runs only when its launch has returned, so the gate opens first. */
-int ladder_signal(struct node *node, struct client *client, int number, struct error *err)
+int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err)
 {
     int r;
 
     if (number != SIGUSR1 && number != SIGUSR2 && number != SIGTERM && number != SIGINT)
         return error_set(err, -EINVAL, "signal %d is none of USR1, USR2, INT and TERM", number);
     client->signal = number;
+    client->save_s = save_s;
     r = ladder_order(node, client, CLIENT_RUNNING, err);
     if (r < 0)
         client->signal = 0;
@@ -392,6 +475,7 @@ void ladder_turn(struct node *node, struct client *client)
     case STEP_RELOAD:
     case STEP_SPILL:
     case STEP_PROMOTE:
+    case STEP_SAVE:
         r = reply_look(client);
         if (r != 0)
             command_done(node, client, r);

@@ -32,6 +32,7 @@ enum ladder_step {
     STEP_RELOAD,  /* its own copies, home */
     STEP_SPILL,
     STEP_PROMOTE,
+    STEP_SAVE, /* the program's own checkpoint */
     LADDER_STEP_COUNT
 };
 
@@ -57,7 +58,13 @@ struct client {
     uint32_t slice_us;    /* what it was last told */
     uint32_t duty;        /* 0 = no share asked */
     bool slice_told;
-    int signal; /* sent once it runs, 0 none */
+    int signal;          /* sent once it runs, 0 none */
+    uint32_t save_s;     /* how long it has to save itself before the signal; 0 = the signal at once */
+    uint64_t close_step; /* pause when it has made so many steps; 0 = at once */
+    uint64_t close_ns;   /* but no later than this from the order */
+    uint8_t move_to[16]; /* restore on this GPU */
+    bool moving;
+    uint32_t group; /* 1 + the ask that waits for all processes of its job, 0 none */
 };
 
 struct gpu_arena {
@@ -74,7 +81,9 @@ struct gpu_arena {
 /* A tool that waits for an order to be carried out. */
 struct ask {
     int fd;
-    pid_t pid; /* the client; 0 = free */
+    pid_t pid;     /* the client; 0 = free, -1 = all of a job */
+    uint32_t left; /* how many of them have not arrived */
+    char error[NODE_LINE];
 };
 
 struct node {
@@ -106,8 +115,9 @@ uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, u
 
 /* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
-/* Application checkpoint, the last rung: resumes the process, then sends it the signal. */
-int ladder_signal(struct node *node, struct client *client, int number, struct error *err);
+/* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
+ * the end of a step within `save_s`, else (or with 0) it is sent the signal. */
+int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err);
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
 void ladder_turn(struct node *node, struct client *client);
 void ladder_need(struct node *node, const struct client *client, uint64_t bytes);

@@ -56,9 +56,23 @@ enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct a
     return ADMIT_WAIT_FENCE;
 }
 
-struct admit_rule admit_effective(const struct page_control *control, uint64_t now_ns)
+/* A gate that closes at a boundary: has it? */
+static uint32_t gate_now(const struct page_control *control, uint64_t steps, uint64_t now_ns)
 {
     uint32_t gate = __atomic_load_n(&control->gate, __ATOMIC_ACQUIRE);
+
+    if (gate != GATE_CLOSING)
+        return gate;
+    if (steps >= __atomic_load_n(&control->close_step, __ATOMIC_RELAXED) ||
+        now_ns >= __atomic_load_n(&control->close_by_ns, __ATOMIC_RELAXED))
+        return GATE_CLOSED;
+    gate = __atomic_load_n(&control->close_from, __ATOMIC_RELAXED);
+    return gate == GATE_HARVEST || gate == GATE_DUTY ? gate : GATE_OPEN;
+}
+
+struct admit_rule admit_effective(const struct page_control *control, uint64_t steps, uint64_t now_ns)
+{
+    uint32_t gate = gate_now(control, steps, now_ns);
     uint64_t until = __atomic_load_n(&control->gate_until_ns, __ATOMIC_RELAXED);
     uint64_t lease = __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED);
     struct admit_rule rule = { GATE_OPEN, clamp(control->share, PAGE_PERMILLE), clamp(control->duty, PAGE_PERMILLE) };

@@ -58,7 +58,7 @@ struct admit_rule {
 };
 
 /* What holds now, the lease and its end taken into account: a dead node side never stops a job for good. */
-struct admit_rule admit_effective(const struct page_control *control, uint64_t now_ns);
+struct admit_rule admit_effective(const struct page_control *control, uint64_t steps, uint64_t now_ns);
 
 /* A bucket filled with wall time; what DUTY and the leak spend. */
 struct admit_bucket {

@@ -169,6 +169,11 @@ static void start_once(void)
         shim.page->limit[i].host_cap_bytes = shim.host_bytes;
         shim.page->limit[i].host_pool_bytes = shim.pool_bytes ? shim.pool_bytes : shim.memory_bytes / 8;
     }
+    if (shim.mode == MODE_SPILL &&
+        !(HAVE(cuMemCreate) && HAVE(cuMemMap) && HAVE(cuMemSetAccess) && HAVE(cuMemAddressReserve))) {
+        shim.page->health.flags |= HEALTH_NO_MOVE;
+        shim_note("this driver cannot map memory (CUDA 10.2 and later can): it is counted and limited, not moved");
+    }
     if (resolve_differs())
         shim.page->health.flags |= HEALTH_LOOKUP_DIFFERS;
     (void)pthread_atfork(NULL, NULL, child_inert);
@@ -237,6 +242,18 @@ void enter_context(CUcontext ctx, CUdevice dev)
     helper_start();
     helper_device(dev);
     python_try();
+}
+
+void enter_uuids(void)
+{
+    struct cuda_uuid uuid;
+
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (enter_context_of(i) && HAVE(cuDeviceGetUuid_v2) && REAL(cuDeviceGetUuid_v2)(&uuid, i) == CUDA_SUCCESS &&
+            memcmp(&uuid, shim.page->memory[i].uuid, sizeof(uuid)) != 0) {
+            memcpy(shim.page->memory[i].uuid, &uuid, sizeof(uuid));
+            helper_device(i);
+        }
 }
 
 void enter_context_gone(CUcontext ctx)

@@ -294,6 +294,7 @@ int64_t evict_reload(uint64_t deadline_ns)
     bool all = true;
 
     (void)deadline_ns;
+    enter_uuids(); /* it may have been restored on another GPU */
     if (shim.page->health.state != STATE_EVICTED || evicted_gpu < 0)
         return 0;
     if (REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) != CUDA_SUCCESS)

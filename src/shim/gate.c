@@ -46,6 +46,11 @@ bool gate_quiet(uint64_t deadline_ns)
     }
 }
 
+struct admit_rule gate_rule(void)
+{
+    return admit_effective(&shim.page->control, __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE), clock_ns());
+}
+
 static struct arena *gate_arena(void)
 {
     for (int i = 0; i < PAGE_GPUS; i++)
@@ -146,15 +151,17 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
 
 static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit_rule *rule)
 {
+    uint32_t word = __atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED);
     struct arena *arena;
 
-    *rule = admit_effective(&shim.page->control, clock_ns());
+    *rule = gate_rule();
     switch (rule->gate) {
     case GATE_OPEN:
+    case GATE_CLOSING:
     case GATE_COUNT:
         return true;
     case GATE_CLOSED:
-        futex_wait((_Atomic uint32_t *)&shim.page->control.gate, GATE_CLOSED, 50 * NSEC_MSEC);
+        futex_wait((_Atomic uint32_t *)&shim.page->control.gate, word, 50 * NSEC_MSEC);
         return false;
     case GATE_DUTY:
         if (kind == SUBMIT_COPY || admit_bucket_ready(&duty_bucket, clock_ns(), rule->duty, ADMIT_DUTY_BURST_US)) {

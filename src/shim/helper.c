@@ -139,12 +139,55 @@ static void arena_take(const struct message_device *d, int fd)
     __atomic_store_n(&shim.arena[d->gpu], (struct arena *)p, __ATOMIC_RELEASE);
 }
 
+/* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
+static int64_t quiet_wait(uint64_t deadline_ns)
+{
+    struct timespec nap = { 0, 200 * 1000 };
+
+    while (__atomic_load_n(&shim.page->control.gate, __ATOMIC_ACQUIRE) == GATE_CLOSING &&
+           gate_rule().gate != GATE_CLOSED && clock_ns() < deadline_ns)
+        nanosleep(&nap, NULL);
+    if (!gate_quiet(deadline_ns))
+        return -ETIMEDOUT;
+    return device_wait() ? 0 : -EIO;
+}
+
+static void reply_write(uint64_t seq, int64_t r, uint64_t start)
+{
+    struct page_reply *reply = &shim.page->reply[seq % PAGE_RING];
+    struct message_head done = { MSG_DONE, sizeof(done) };
+    int fd = atomic_load(&sock);
+
+    reply->result = r < 0 ? r : 0;
+    reply->bytes = r > 0 ? (uint64_t)r : 0;
+    reply->ns = clock_ns() - start;
+    reply->trim_ns = move_times()->trim_ns;
+    reply->wait_ns = move_times()->wait_ns;
+    reply->copy_ns = move_times()->copy_ns;
+    __atomic_store_n(&reply->seq, seq, __ATOMIC_RELEASE);
+    if (fd >= 0)
+        (void)channel_send(fd, &done, sizeof(done), -1);
+}
+
+/* A checkpoint of the program's own runs when its step ends; the answer comes then. */
+static struct {
+    uint64_t seq, start, deadline;
+} saving;
+
+static void saving_look(void)
+{
+    int64_t r = saving.seq ? python_saved() : 0;
+
+    if (!saving.seq || (r == -EAGAIN && clock_ns() < saving.deadline))
+        return;
+    reply_write(saving.seq, r == -EAGAIN ? -ETIMEDOUT : r, saving.start);
+    saving.seq = 0;
+}
+
 static void command_run(const struct page_command *c)
 {
-    struct page_reply *reply = &shim.page->reply[c->seq % PAGE_RING];
     uint64_t start = clock_ns(), deadline = c->deadline_ns > start ? c->deadline_ns : start + NSEC_SEC;
-    struct message_head done = { MSG_DONE, sizeof(done) };
-    int gpu = c->gpu < PAGE_GPUS ? (int)c->gpu : 0, fd = atomic_load(&sock);
+    int gpu = c->gpu < PAGE_GPUS ? (int)c->gpu : 0;
     int64_t r = -EINVAL;
 
     switch (c->op) {
@@ -170,25 +213,26 @@ static void command_run(const struct page_command *c)
         r = slice_set((uint32_t)(c->arg[0] < 1000000 ? c->arg[0] : 1000000));
         break;
     case OP_SYNC:
-        r = gate_quiet(deadline) && REAL(cuCtxSynchronize)() == CUDA_SUCCESS ? 0 : -ETIMEDOUT;
+        r = quiet_wait(deadline);
         break;
     case OP_PREPARE:
         evict_want(c->arg[0]);
         r = 0;
         break;
+    case OP_CHECKPOINT:
+        r = python_save();
+        if (r == 0) {
+            saving.seq = c->seq;
+            saving.start = start;
+            saving.deadline = deadline;
+            return;
+        }
+        break;
     default:
         COUNT_ADD(unknown, 1);
         break;
     }
-    reply->result = r < 0 ? r : 0;
-    reply->bytes = r > 0 ? (uint64_t)r : 0;
-    reply->ns = clock_ns() - start;
-    reply->trim_ns = move_times()->trim_ns;
-    reply->wait_ns = move_times()->wait_ns;
-    reply->copy_ns = move_times()->copy_ns;
-    __atomic_store_n(&reply->seq, c->seq, __ATOMIC_RELEASE);
-    if (fd >= 0)
-        (void)channel_send(fd, &done, sizeof(done), -1);
+    reply_write(c->seq, r, start);
 }
 
 static void commands_look(void)
@@ -247,8 +291,7 @@ static void reconnect(void)
 /* Evicted, and nobody keeps us so any more: come home. */
 static void orphan_look(void)
 {
-    if (shim.page->health.state == STATE_EVICTED &&
-        admit_effective(&shim.page->control, clock_ns()).gate != GATE_CLOSED)
+    if (shim.page->health.state == STATE_EVICTED && gate_rule().gate != GATE_CLOSED)
         (void)evict_reload(clock_ns() + 10 * NSEC_SEC);
 }
 
@@ -292,6 +335,7 @@ static void turn(void)
         reconnect();
     }
     commands_look();
+    saving_look();
     orphan_look();
     step_poll();
     if (now - arenas_asked > NSEC_SEC) {

@@ -78,6 +78,7 @@ uint32_t touch_order(int gpu, bool hottest, uint32_t *order); /* segments, colde
 /* --- spill.c, evict.c: run by the helper */
 bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device */
 void move_end(void);
+bool device_wait(void);
 struct move_times {
     uint64_t trim_ns, wait_ns, copy_ns;
 };

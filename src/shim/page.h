@@ -20,7 +20,8 @@
 #define PAGE_ERROR_MAX 128
 #define PAGE_PERMILLE 1000u
 
-enum page_gate { GATE_OPEN, GATE_HARVEST, GATE_DUTY, GATE_CLOSED, GATE_COUNT };
+/* CLOSING: closed once the job has made `close_step` steps, or at `close_by_ns`; until then what `close_from` says. */
+enum page_gate { GATE_OPEN, GATE_HARVEST, GATE_DUTY, GATE_CLOSED, GATE_CLOSING, GATE_COUNT };
 enum page_role { ROLE_NONE, ROLE_GUARANTEED, ROLE_OPPORTUNISTIC, ROLE_COUNT };
 enum page_tier { TIER_CALL, TIER_OPTIMIZER, TIER_KERNEL, TIER_PERIOD, TIER_TIME, TIER_COUNT };
 enum page_class {
@@ -44,7 +45,8 @@ enum page_op {
     OP_RELOAD_ALL, /* and home again */
     OP_SET_SLICE,  /* arg0 = microseconds, 0 = what the driver had */
     OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
-    OP_SYNC,       /* answer when nothing is in flight */
+    OP_SYNC,       /* answer when the gate is closed and nothing is in flight */
+    OP_CHECKPOINT, /* the program saves itself at the end of a step, where it can */
     OP_COUNT
 };
 enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };
@@ -59,6 +61,8 @@ struct page_control { /* writer: node side */
     uint32_t window_us, guard_us, gap_min_us, slice_us;
     uint64_t command_seq; /* the newest command in the ring */
     uint32_t self_pid;    /* the process as the node side numbers it, in whatever namespace it thinks it is */
+    uint32_t close_from;
+    uint64_t close_step, close_by_ns;
 } __attribute__((aligned(64)));
 
 struct page_limit { /* writer: node side */
@@ -119,7 +123,13 @@ struct page_health { /* writer: job */
     char error[PAGE_ERROR_MAX];
 } __attribute__((aligned(64)));
 
-enum page_health_flag { HEALTH_NO_CHECKPOINT = 1, HEALTH_SHARED = 2, HEALTH_LOOKUP_DIFFERS = 4, HEALTH_TABLE_FULL = 8 };
+enum page_health_flag {
+    HEALTH_NO_CHECKPOINT = 1,
+    HEALTH_SHARED = 2,
+    HEALTH_LOOKUP_DIFFERS = 4,
+    HEALTH_TABLE_FULL = 8,
+    HEALTH_NO_MOVE = 16
+};
 
 struct page {
     uint64_t magic;

@@ -5,6 +5,7 @@
  * has a Python interpreter, a pending call is queued; it runs in the main thread under the interpreter's lock and, if
  * torch.optim is there, registers a C function of ours as a post-step hook. Every exception is swallowed.
  */
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,12 +32,31 @@ static void (*inc_ref)(void *);
 static void (*dec_ref)(void *);
 static void *none;
 static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_done;
+static _Atomic uint32_t save_asked, saving_now;
+static _Atomic int save_result; /* as python_saved() */
+
+static void code_run(const char *code, bool with_hook);
+
+/* The program's own checkpoint, between two steps, in its own thread: never inside a signal handler. */
+static const char save_code[] = "import sys\n"
+                                "f = getattr(sys.modules.get('__main__'), 'muster_on_checkpoint', None)\n"
+                                "if f is not None:\n"
+                                "    f()\n"
+                                "    saved()\n"
+                                "else:\n"
+                                "    cannot()\n";
 
 static void *hook_call(void *self, void *args)
 {
     (void)self;
     (void)args;
     step_boundary(TIER_OPTIMIZER);
+    if (unlikely(atomic_exchange(&save_asked, 0))) {
+        atomic_store(&saving_now, 1);
+        atomic_store(&save_result, -EIO);
+        code_run(save_code, true);
+        atomic_store(&saving_now, 0);
+    }
     inc_ref(none);
     return none;
 }
@@ -50,8 +70,28 @@ static void *done_call(void *self, void *args)
     return none;
 }
 
+static void *saved_call(void *self, void *args)
+{
+    (void)self;
+    (void)args;
+    atomic_store(&save_result, 0);
+    inc_ref(none);
+    return none;
+}
+
+static void *cannot_call(void *self, void *args)
+{
+    (void)self;
+    (void)args;
+    atomic_store(&save_result, -ENOSYS);
+    inc_ref(none);
+    return none;
+}
+
 static struct py_method hook_def = { "muster_step_hook", hook_call, 1, NULL }; /* 1: METH_VARARGS */
 static struct py_method done_def = { "muster_done", done_call, 1, NULL };
+static struct py_method saved_def = { "muster_saved", saved_call, 1, NULL };
+static struct py_method cannot_def = { "muster_cannot", cannot_call, 1, NULL };
 
 static const char hook_code[] = "import sys\n"
                                 "m = sys.modules.get('torch.optim.optimizer')\n"
@@ -88,6 +128,10 @@ static bool python_find(void)
 /* Runs with the interpreter's lock. */
 static void code_run(const char *code, bool with_hook)
 {
+    static const struct {
+        const char *name;
+        struct py_method *def;
+    } names[] = { { "hook", &hook_def }, { "done", &done_def }, { "saved", &saved_def }, { "cannot", &cannot_def } };
     void *dict = dict_new(), *f, *result;
 
     if (!dict) {
@@ -95,16 +139,11 @@ static void code_run(const char *code, bool with_hook)
         return;
     }
     (void)dict_set(dict, "__builtins__", get_builtins());
-    if (with_hook) {
-        if ((f = cfunction_new(&hook_def, NULL, NULL)) != NULL) {
-            (void)dict_set(dict, "hook", f);
+    for (size_t i = 0; with_hook && i < sizeof(names) / sizeof(names[0]); i++)
+        if ((f = cfunction_new(names[i].def, NULL, NULL)) != NULL) {
+            (void)dict_set(dict, names[i].name, f);
             dec_ref(f);
         }
-        if ((f = cfunction_new(&done_def, NULL, NULL)) != NULL) {
-            (void)dict_set(dict, "done", f);
-            dec_ref(f);
-        }
-    }
     result = run_string(code, PY_FILE_INPUT, dict, dict, NULL);
     if (result)
         dec_ref(result);
@@ -159,4 +198,22 @@ bool python_trim(uint64_t deadline_ns)
     while (!atomic_load(&trim_done) && clock_ns() < deadline_ns)
         nanosleep(&nap, NULL);
     return atomic_load(&trim_done) != 0;
+}
+
+/* Asked for at the next end of a step; a step that takes no end is the caller's deadline. */
+int python_save(void)
+{
+    if (!none || !atomic_load(&hooked))
+        return -ENOSYS;
+    atomic_store(&save_result, -EAGAIN);
+    atomic_store(&save_asked, 1);
+    return 0;
+}
+
+int python_saved(void)
+{
+    int r = atomic_load(&save_result);
+
+    /* While it runs it is neither done nor failed; the flag is down and the result not yet final. */
+    return r == -EIO && atomic_load(&saving_now) ? -EAGAIN : r;
 }

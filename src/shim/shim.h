@@ -95,6 +95,7 @@ bool resolve_differs(void);
 void enter_start(void);
 void enter_context(CUcontext ctx, CUdevice dev); /* a context came to be */
 void enter_context_gone(CUcontext ctx);
+void enter_uuids(void); /* which GPUs are these now? */
 CUcontext enter_context_of(int gpu);
 int enter_device(void); /* GPU of the calling thread's context; -1 none */
 uint64_t clock_ns(void);
@@ -143,6 +144,7 @@ enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);
 void submit_leave(struct submit *submit, CUresult result);
 bool gate_quiet(uint64_t deadline_ns); /* helper: nobody is between enter and leave */
+struct admit_rule gate_rule(void);     /* what holds now: admit.h */
 void gate_hold(void);
 void gate_release(void);
 
@@ -182,6 +184,8 @@ void step_boundary(enum page_tier tier);
 void step_poll(void); /* helper: tier 4 */
 void python_try(void);
 bool python_trim(uint64_t deadline_ns);
+int python_save(void);  /* 0: asked for; -ENOSYS: the program cannot */
+int python_saved(void); /* 0, -EAGAIN: not yet, -ENOSYS, -EIO: it raised */
 
 /* --- slice.c */
 int slice_set(uint32_t us); /* 0, or -errno: time slices are off */

@@ -221,6 +221,7 @@ int slice_set(uint32_t us)
         return -EOPNOTSUPP;
     if (!branch_allowed()) {
         atomic_store(&off, 1);
+        shim_note("time slices are off: this driver's branch was never tried; MUSTER_GPU_SLICE=1 tries it");
         return -EOPNOTSUPP;
     }
     atomic_store(&current_us, us);

@@ -47,6 +47,16 @@ const struct move_times *move_times(void)
     return &times;
 }
 
+/* Until all is complete. The driver's error is the program's as well; it says what to do. */
+bool device_wait(void)
+{
+    CUresult r = REAL(cuCtxSynchronize)();
+
+    if (r != CUDA_SUCCESS)
+        shim_note("the GPU does not answer: driver error %d, which the program sees too; end it", r);
+    return r == CUDA_SUCCESS;
+}
+
 bool move_begin(int gpu, uint64_t deadline_ns)
 {
     uint64_t start = clock_ns();
@@ -54,10 +64,11 @@ bool move_begin(int gpu, uint64_t deadline_ns)
     CUcontext ctx = enter_context_of(gpu);
 
     /* While evicted, everything is held already, and must stay so. */
-    if (!ctx || shim.page->health.state != STATE_RUNNING || REAL(cuCtxSetCurrent)(ctx) != CUDA_SUCCESS)
+    if (!ctx || shim.page->health.state != STATE_RUNNING)
         return false;
+    (void)REAL(cuCtxSetCurrent)(ctx); /* where that fails the wait below tells */
     gate_hold();
-    quiet = gate_quiet(deadline_ns) && move_stream() && REAL(cuCtxSynchronize)() == CUDA_SUCCESS;
+    quiet = gate_quiet(deadline_ns) && device_wait() && move_stream();
     times.wait_ns = clock_ns() - start;
     if (!quiet)
         gate_release();

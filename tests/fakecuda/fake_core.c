@@ -53,12 +53,15 @@ FAKE_API void fake_fail(const char *name, unsigned int nth, int code)
 
 /* A driver that is checkpointed blocks its program's calls: see the states below. */
 static void checkpoint_wait(void);
+static _Atomic uint32_t *checkpoint_mine(void);
 
 int fake_enter(const char *name)
 {
     int code = 0, i;
 
     checkpoint_wait();
+    if (getenv("FAKE_CUDA_GONE") && access(getenv("FAKE_CUDA_GONE"), F_OK) == 0)
+        return 46; /* the device is unavailable */
     pthread_mutex_lock(&lock);
     if (!fail_read)
         fail_from_env();
@@ -134,13 +137,17 @@ FAKE_API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 FAKE_API CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
 {
     (void)dev;
-    *value = attr == CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM;
+    *value = attr == CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM || attr == 145; /* and host memory can be mapped */
     return 0;
 }
 
 FAKE_API CUresult cuDeviceGetUuid_v2(struct cuda_uuid *uuid, CUdevice dev)
 {
+    _Atomic uint32_t *page = checkpoint_mine();
+
     memset(uuid, 0x40 + dev, sizeof(*uuid));
+    if (page && page[1]) /* restored elsewhere */
+        memcpy(uuid, (const char *)(uintptr_t)page + 64, sizeof(*uuid));
     return 0;
 }
 
@@ -282,7 +289,7 @@ static _Atomic uint32_t *checkpoint_page(int pid, bool create)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void checkpoint_wait(void)
+static _Atomic uint32_t *checkpoint_mine(void)
 {
     static _Atomic uint32_t *mine;
     static bool looked;
@@ -291,6 +298,13 @@ static void checkpoint_wait(void)
         looked = true;
         mine = checkpoint_page((int)getpid(), true);
     }
+    return mine;
+}
+
+static void checkpoint_wait(void)
+{
+    _Atomic uint32_t *mine = checkpoint_mine();
+
     while (mine && *mine != 0)
         usleep(200);
 }
@@ -323,9 +337,24 @@ FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
 
 FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *args)
 {
-    (void)args;
+    _Atomic uint32_t *page = checkpoint_page(pid, false);
+    CUresult r = CUDA_SUCCESS;
+
     FAKE_ENTER(cuCheckpointProcessRestore);
-    return checkpoint_move(pid, 2, 1);
+    if (page && args && args->pair_count) {
+        /* The process' one GPU must be named, and the other one must be of this machine (0x40, 0x41, ...). */
+        unsigned char to = (unsigned char)args->pairs[0].to.bytes[0];
+
+        r = args->pairs[0].from.bytes[0] >= 0x40 && to >= 0x40 && to < 0x40 + device_count() ? 0
+                                                                                             : CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS) {
+            memcpy((char *)(uintptr_t)page + 64, &args->pairs[0].to, 16);
+            page[1] = 1;
+        }
+    }
+    if (page)
+        munmap((void *)(uintptr_t)page, 4096);
+    return r ? r : checkpoint_move(pid, 2, 1);
 }
 
 FAKE_API CUresult cuCheckpointProcessUnlock(int pid, void *args)

@@ -3,12 +3,15 @@
  * changes each of them by ordinary loads and stores. Any byte lost while memory was moved shows as a wrong sum.
  *
  * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, what it found at the end.
- * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU.
+ * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU. JOB_RANKS processes with
+ * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do.
  */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,6 +59,29 @@ static void launch(CUfunction f, void **params)
     }
 }
 
+/* Every rank adds one; a step is over when all have. */
+static void barrier(uint64_t step)
+{
+    static _Atomic uint64_t *counter;
+    uint64_t ranks;
+
+    if (!getenv("JOB_BARRIER") || !getenv("JOB_RANKS"))
+        return;
+    ranks = strtoull(getenv("JOB_RANKS"), NULL, 10);
+    if (!counter) {
+        int fd = open(getenv("JOB_BARRIER"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+        if (fd < 0 || ftruncate(fd, 4096) < 0)
+            exit(1);
+        counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (counter == MAP_FAILED)
+            exit(1);
+    }
+    ++*counter;
+    while (*counter < (step + 1) * ranks)
+        (void)usleep(100);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
@@ -90,6 +116,7 @@ int main(int argc, char **argv)
             return 1;
         if (bad)
             return 4;
+        barrier(step);
         if (muster_step)
             muster_step();
         if (getenv("JOB_GAP_US"))

@@ -35,6 +35,20 @@ check "where a node side is required, memory is refused" \
 check "but launches are not" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" launch)" = 0 ]'
 check "an older driver works" '[ "$(with FAKE_CUDA_VERSION=11040 MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
 
+# A driver that lacks most functions, and one that answers no more.
+if command -v python3 >/dev/null; then
+    old="LD_LIBRARY_PATH=$(dirname "$job")/old"
+    small='import ctypes; c = ctypes.CDLL("libcuda.so.1"); x = ctypes.c_void_p(); c.cuInit(0)
+c.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0); p = ctypes.c_uint64(); print(c.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4 << 20)))'
+    check "a driver without most functions still allocates" '[ "$(with $old MUSTER_GPU_ROLE=opportunistic python3 -c "$small")" = 0 ]'
+    check "what is missing is said, with what to do" \
+        'with $old MUSTER_GPU_ROLE=opportunistic MUSTER_GPU_DEBUG=1 python3 -c "$small" 2>&1 | grep -q "cannot map memory"'
+    check "check says what an old driver cannot do" \
+        'env $old "$muster" gpu check | grep -q "^no  memory can be moved" && env $old "$muster" gpu check | grep -q "^no  processes can be released"'
+fi
+check "check finds the rest in a new one" '"$muster" gpu check | grep -q "^ok  processes can be released"'
+check "without a driver check says so" 'LD_LIBRARY_PATH=/nonexistent "$muster" gpu check | grep -q "^no  a CUDA driver" || ldconfig -p | grep -q libcuda'
+
 MUSTER_GPU_EPS=100 "$muster" gpu agent & agent=$!
 sleep 0.3
 start=$(date +%s%N)
@@ -126,6 +140,30 @@ sleep 1
 check "a limit below what a native job holds is told, and holds" \
     '"$muster" gpu set $ot memory=16M | grep -q "16777216 bytes above its limit" && [ "$(field $ot cap_bytes)" = 16777216 ]'
 check "it cannot be evicted, and is told why" '"$muster" gpu evict $ot 2>&1 | grep -q -- --movable'
+kill -9 $ot; wait $ot 2>/dev/null
+FAKE_CUDA_GONE="$dir/gone" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>"$dir/err" & ot=$!
+sleep 1
+"$muster" gpu pause $ot >/dev/null
+: >"$dir/gone"
+check "a GPU that is gone: the order says so" '"$muster" gpu evict $ot 2>&1 | grep -q "GPU does not answer"'
+check "and the process is still known" '[ "$(field $ot state)" = paused ]'
+"$muster" gpu resume $ot >/dev/null
+sleep 0.5
+check "the program gets the driver's own error and ends" '! kill -0 $ot 2>/dev/null && grep -q "launch failed" "$dir/err"'
+if command -v python3 >/dev/null; then
+    rm -f "$dir/gone"
+    "$muster" gpu run -- python3 "$(dirname "$0")/saver.py" "$dir/saved" & ot=$!
+    sleep 1.5
+    check "a program saves itself at the end of a step" \
+        '"$muster" gpu checkpoint $ot | grep -q "muster_on_checkpoint() in" && grep -q "between steps" "$dir/saved"'
+    check "one whose checkpoint fails is sent the signal" \
+        '"$muster" gpu checkpoint $ot USR2 | grep -q "raised an exception" && sleep 0.3 && grep -q signal "$dir/saved"'
+    kill -9 $ot; wait $ot 2>/dev/null
+    "$muster" gpu run -- python3 "$(dirname "$0")/saver.py" "$dir/saved" none & ot=$!
+    sleep 1.5
+    check "one that defines none as well" '"$muster" gpu checkpoint $ot USR2 | grep -q "defines no muster_on_checkpoint"'
+    kill -9 $ot; wait $ot 2>/dev/null
+fi
 check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
 check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
 check "top shows the header" '"$muster" gpu top -n 1 | grep -q "^PID"'

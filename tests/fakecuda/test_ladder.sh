@@ -6,7 +6,7 @@ set -u
 muster=$1 library=$2 job=$3 fake=$4
 dir=$(mktemp -d)
 export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH="$fake"
-export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=512 MUSTER_GPU_SLICE=1 MUSTER_GPU_CLAIM_SECONDS=2
+export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=512 FAKE_CUDA_DEVICES=2 MUSTER_GPU_SLICE=1 MUSTER_GPU_CLAIM_SECONDS=2
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 unset MUSTER_GPU_SOCKET
 n=0 failed=0
@@ -43,6 +43,11 @@ check "a paused job makes no steps" '[ "$a" = "$b" ]'
 check "resume" '"$muster" gpu resume $pid >/dev/null'
 check "a resumed job makes steps" steps_move
 
+check "pause at a boundary" '"$muster" gpu pause --at-boundary $pid >/dev/null'
+sleep 0.2
+check "no step was cut in two" '[ $(($(field launches) % 18)) = 0 ] && [ "$(field state)" = paused ]'
+check "and on" '"$muster" gpu resume $pid >/dev/null && steps_move'
+
 check "evict" '"$muster" gpu evict $pid >/dev/null'
 check "an evicted job holds no device memory" '[ "$(field used_bytes)" = 0 ] && [ "$(field saved_bytes)" = 134217728 ]'
 check "resume brings it home" '"$muster" gpu resume $pid >/dev/null && [ "$(field used_bytes)" = 134217728 ]'
@@ -60,6 +65,12 @@ check "restore" '"$muster" gpu restore $pid >/dev/null'
 check "a restored job makes steps" steps_move
 check "the journal is gone" '[ ! -e "$dir/guard-$pid.journal" ]'
 
+check "the other GPU is not this machine's: told, and still released" \
+    '"$muster" gpu release $pid >/dev/null && "$muster" gpu restore --gpu 99999999999999999999999999999999 $pid 2>&1 |
+     grep -q "restore without --gpu" && [ "$(field state)" = released ]'
+check "restore on another GPU" '"$muster" gpu restore --gpu GPU-41414141-4141-4141-4141-414141414141 $pid >/dev/null'
+check "it runs there" '[ "$(field gpu)" = 41414141414141414141414141414141 ] && steps_move'
+
 check "an unknown process is named" '"$muster" gpu pause 999999 2>&1 | grep -q "999999"'
 check "an unknown key is refused" '! "$muster" gpu set $pid colour=1 2>/dev/null'
 
@@ -68,7 +79,7 @@ check "evict once more" '"$muster" gpu evict $pid >/dev/null'
 kill -9 $agent; wait $agent 2>/dev/null
 sleep 6
 "$muster" gpu agent & agent=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+for _ in $(seq 30); do
     s=$(field steps)
     [ "${s:-0}" -gt 3 ] && break
     sleep 0.5
@@ -80,7 +91,7 @@ kill -9 $agent; wait $agent 2>/dev/null
 sleep 8
 check "the guardian gave the job back" '[ ! -e "$dir/guard-$pid.journal" ]'
 "$muster" gpu agent & agent=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+for _ in $(seq 30); do
     s=$(field steps 2>/dev/null)
     [ "${s:-0}" -gt 3 ] && break
     sleep 0.5
@@ -88,6 +99,23 @@ done
 check "and it runs at home" '[ "$(field used_bytes)" = 134217728 ] && steps_move'
 
 kill -9 $pid; wait $pid 2>/dev/null
+
+# Two ranks that wait for one another in every step stop after the same one, and go on together.
+export MUSTER_JOB_ID=ranks JOB_RANKS=2 JOB_BARRIER="$dir/barrier"
+"$muster" gpu run --role opportunistic -- "$job" 32 1000000 16 >/dev/null 2>&1 & first=$!
+"$muster" gpu run --role opportunistic -- "$job" 32 1000000 16 >/dev/null 2>&1 & second=$!
+unset MUSTER_JOB_ID JOB_RANKS JOB_BARRIER
+sleep 1.5
+steps_of() { (pid=$1; field steps); }
+for round in 1 2 3; do
+    check "both ranks are paused after one step, round $round" \
+        '"$muster" gpu pause --job ranks --at-boundary >/dev/null && [ "$(steps_of $first)" = "$(steps_of $second)" ]'
+    a=$(steps_of $first)
+    check "and go on" '"$muster" gpu resume --job ranks >/dev/null && sleep 0.4 && [ "$(steps_of $first)" -gt "$a" ] && [ "$(steps_of $second)" -gt "$a" ]'
+done
+check "both evicted and home" '"$muster" gpu evict --job ranks --at-boundary >/dev/null && "$muster" gpu resume --job ranks >/dev/null'
+check "a job nobody runs is named" '"$muster" gpu pause --job none 2>&1 | grep -q none'
+kill -9 $first $second; wait $first $second 2>/dev/null
 sleep 0.3
 check "a killed job is gone from the list" '[ -z "$(field steps)" ]'
 

@@ -182,23 +182,23 @@ static void test_admit_orphan(void **state)
     struct admit_rule r;
 
     (void)state;
-    assert_int_equal(admit_effective(&c, 100 * SEC).gate, GATE_CLOSED);
-    r = admit_effective(&c, 101 * SEC);
+    assert_int_equal(admit_effective(&c, 0, 100 * SEC).gate, GATE_CLOSED);
+    r = admit_effective(&c, 0, 101 * SEC);
     assert_int_equal(r.gate, GATE_DUTY);
     assert_int_equal(r.duty, 100);
-    assert_int_equal(admit_effective(&c, 161 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, 0, 161 * SEC).gate, GATE_OPEN);
     c.gate_until_ns = 1000 * SEC; /* outlives the lease by 30 s at most */
-    assert_int_equal(admit_effective(&c, 130 * SEC).gate, GATE_CLOSED);
-    assert_int_equal(admit_effective(&c, 131 * SEC).gate, GATE_DUTY);
-    assert_int_equal(admit_effective(&c, 191 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, 0, 130 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, 0, 131 * SEC).gate, GATE_DUTY);
+    assert_int_equal(admit_effective(&c, 0, 191 * SEC).gate, GATE_OPEN);
     c = (struct page_control){ .gate = GATE_HARVEST, .lease_until_ns = 100 * SEC, .share = 900 };
-    assert_int_equal(admit_effective(&c, 99 * SEC).share, 900);
-    r = admit_effective(&c, 120 * SEC);
+    assert_int_equal(admit_effective(&c, 0, 99 * SEC).share, 900);
+    r = admit_effective(&c, 0, 120 * SEC);
     assert_int_equal(r.gate, GATE_HARVEST);
     assert_int_equal(r.share, 200);
-    assert_int_equal(admit_effective(&c, 161 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, 0, 161 * SEC).gate, GATE_OPEN);
     c.gate = 99;
-    assert_int_equal(admit_effective(&c, 0).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, 0, 0).gate, GATE_OPEN);
 }
 
 static void test_admit_bucket(void **state)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""saver.py FILE [none] - a training job on a stand-in for torch that saves itself when asked: the first time it writes FILE, the
+second time it raises. With `none` it defines no such function. SIGUSR2 is noted in FILE."""
+import ctypes
+import signal
+import sys
+import time
+import types
+
+hooks = []
+torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, empty_cache=lambda: None)
+optim = types.ModuleType("torch.optim.optimizer")
+optim.register_optimizer_step_post_hook = hooks.append
+sys.modules["torch"] = torch
+sys.modules["torch.optim.optimizer"] = optim
+inside = False
+times = 0
+
+
+def note(text):
+    with open(sys.argv[1], "a") as f:
+        f.write(text + "\n")
+
+
+def save():
+    global times
+    times += 1
+    if times > 1:
+        raise RuntimeError("no room")
+    note("inside a step" if inside else "between steps")
+
+
+if len(sys.argv) < 3:
+    muster_on_checkpoint = save
+signal.signal(signal.SIGUSR2, lambda *_: note("signal"))
+cuda = ctypes.CDLL("libcuda.so.1")
+ctx = ctypes.c_void_p()
+cuda.cuInit(0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0)
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    inside = True
+    time.sleep(0.01)
+    inside = False
+    for hook in hooks:
+        hook(None, (), {})
