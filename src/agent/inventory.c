@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inventory.c - what a node says of itself: when it connects, with every beat, and when a GPU changes. */
 #include <math.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -178,22 +180,46 @@ json_t *task_used(const struct task *task)
 static json_t *sample_of(const struct agent *agent, uint32_t index)
 {
     struct gpu_sample sample = { 0 };
-    json_t *gpu;
-    pid_t foreign = 0;
 
     if (agent->gpus->ops->sample(agent->gpus, index, &sample) < 0)
         return json_object();
     if (agent->gpus->fake)
         sample_emulate(agent, index, &sample);
     sample_charge(agent, index, &sample);
-    for (uint32_t i = 0; i < sample.pid_count && !foreign; i++)
+    return json_pack("{si,si,si,si}", "util", (int)sample.util, "memory", (int)sample.memory_mib, "power",
+                     (int)sample.power_w, "temp", (int)sample.temp);
+}
+
+/* A process on the GPU that no task of ours started; 0. */
+static pid_t foreign_on(const struct agent *agent, uint32_t index, const struct gpu_health *health)
+{
+    struct gpu_sample sample = { 0 };
+
+    if (agent->gpus->fake)
+        return health->foreign;
+    if (agent->gpus->ops->sample(agent->gpus, index, &sample) < 0)
+        return 0;
+    for (uint32_t i = 0; i < sample.pid_count; i++)
         if (!ours(agent, sample.pids[i]))
-            foreign = sample.pids[i];
-    gpu = json_pack("{si,si,si,si,sb}", "util", (int)sample.util, "memory", (int)sample.memory_mib, "power",
-                    (int)sample.power_w, "temp", (int)sample.temp, "foreign", foreign != 0);
-    if (foreign)
-        (void)json_object_set_new(gpu, "foreign_pid", json_integer(foreign));
-    return gpu;
+            return sample.pids[i];
+    return 0;
+}
+
+/* Whose a process is: a name, or the number. */
+static void owner_of(pid_t pid, char *name, size_t size)
+{
+    struct passwd entry, *found = NULL;
+    char path[64], text[2048];
+    struct stat info;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    (void)snprintf(name, size, "?");
+    if (stat(path, &info) < 0)
+        return;
+    if (getpwuid_r(info.st_uid, &entry, text, sizeof(text), &found) == 0 && found)
+        (void)snprintf(name, size, "%s", entry.pw_name);
+    else
+        (void)snprintf(name, size, "%u", (unsigned)info.st_uid);
 }
 
 /* Without a group: the first process of the task and what is below it. */
@@ -280,8 +306,10 @@ static void health_save(const struct agent *agent)
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < agent->gpus->count; i++)
-        if (!agent->health[i].ok)
-            (void)json_array_append_new(list, json_pack("{si,ss}", "index", (int)i, "reason", agent->health[i].reason));
+        if (!agent->health[i].ok || agent->health[i].foreign)
+            (void)json_array_append_new(list, json_pack("{si,sb,ss,sI}", "index", (int)i, "ok", agent->health[i].ok,
+                                                        "reason", agent->health[i].reason, "foreign",
+                                                        (json_int_t)agent->health[i].foreign));
     (void)util_json_put(agent->dir, "gpu-told.json", list, agent->config.durable);
     json_decref(list);
 }
@@ -300,10 +328,30 @@ void agent_health_load(struct agent *agent)
 
         if (index < 0 || index >= AGENT_GPUS_MAX)
             continue;
-        agent->health[index].ok = false;
+        agent->health[index].ok = json_is_true(json_object_get(item, "ok"));
+        agent->health[index].foreign = (pid_t)util_i64(item, "foreign", 0);
         (void)snprintf(agent->health[index].reason, sizeof(agent->health[index].reason), "%.60s", reason ? reason : "");
     }
     json_decref(list);
+}
+
+/* What has changed of a GPU since it was last told. */
+static json_t *gpu_told(struct agent *agent, uint32_t i, const struct gpu_health *health)
+{
+    json_t *gpu = json_pack("{si,sb,ss,sb}", "index", (int)i, "ok", health->ok, "reason", health->reason, "foreign",
+                            health->foreign != 0);
+    char user[64];
+
+    if (health->foreign) {
+        owner_of(health->foreign, user, sizeof(user));
+        (void)json_object_set_new(gpu, "pid", json_integer(health->foreign));
+        (void)json_object_set_new(gpu, "user", json_string(user));
+    }
+    log_warn("GPU changed", "node", agent->config.node, "gpu", LOG_I64(i), "health",
+             health->foreign ? "used by others"
+             : health->ok    ? "ok"
+                             : health->reason);
+    return json_pack("{so}", "gpu", gpu);
 }
 
 void agent_health(struct agent *agent)
@@ -314,14 +362,12 @@ void agent_health(struct agent *agent)
         struct gpu_health health, *told = &agent->health[i];
 
         agent->gpus->ops->health(agent->gpus, i, &health);
-        if (health.ok == told->ok && strcmp(health.reason, told->reason) == 0)
+        health.foreign = foreign_on(agent, i, &health);
+        if (health.ok == told->ok && health.foreign == told->foreign && strcmp(health.reason, told->reason) == 0)
             continue;
         *told = health;
         changed = true;
-        agent_report(agent,
-                     json_pack("{s{si,sb,ss}}", "gpu", "index", (int)i, "ok", health.ok, "reason", health.reason));
-        log_warn("GPU changed", "node", agent->config.node, "gpu", LOG_I64(i), "health",
-                 health.ok ? "ok" : health.reason);
+        agent_report(agent, gpu_told(agent, i, &health));
     }
     if (changed)
         health_save(agent);

@@ -255,6 +255,7 @@ static void finish(struct ctl *ctl, struct book_job *job, enum phase_of_job phas
     (void)snprintf(job->end_text, sizeof(job->end_text), "%s", text);
     if (phase == PHASE_JOB_CANCELLED || core_job(ctl->core, job->slot)->state == JOB_SUSPENDED)
         event.kind = EVENT_CANCEL;
+    node_keep_out(ctl, job);
     ctl_tell_core(ctl, job, event);
 }
 
@@ -270,6 +271,7 @@ static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job pha
         ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
         return;
     }
+    node_keep_out(ctl, job);
     ctl_tell_core(ctl, job,
                   (struct event){ .kind = stopped ? EVENT_STOPPED : EVENT_ENDED,
                                   .fail = stopped ? FAIL_NONE : FAIL_SYSTEM,

@@ -160,16 +160,50 @@ static void apply_join(struct ctl *ctl, const json_t *body, struct entry_result 
 static void report_gpu(struct ctl *ctl, struct book_node *node, const json_t *gpu)
 {
     int64_t index = json_integer_value(json_object_get(gpu, "index"));
+    const char *kind, *reason = text_of(gpu, "reason");
+    char words[64];
+    struct book_gpu *at;
 
     if (index < 0 || index >= node->gpu_count)
         return;
-    node->gpus[index].ok = !json_is_false(json_object_get(gpu, "ok"));
+    at = &node->gpus[index];
+    at->ok = !json_is_false(json_object_get(gpu, "ok"));
     if (json_object_get(gpu, "foreign"))
-        node->gpus[index].foreign = json_is_true(json_object_get(gpu, "foreign"));
-    (void)snprintf(node->gpus[index].reason, sizeof(node->gpus[index].reason), "%s", text_of(gpu, "reason"));
-    ctl_event(ctl, node->gpus[index].ok ? "gpu.ok" : "gpu.bad", NULL, names_get(&ctl->book.node_names, node->name),
-              json_pack("{s:I, s:s}", "gpu", (json_int_t)index, "reason", text_of(gpu, "reason")));
+        at->foreign = json_is_true(json_object_get(gpu, "foreign"));
+    kind = !at->ok ? "gpu.bad" : at->foreign ? "gpu.foreign" : "gpu.ok";
+    if (at->ok && at->foreign) {
+        (void)snprintf(words, sizeof(words), "used by process %lld of %.24s",
+                       (long long)json_integer_value(json_object_get(gpu, "pid")), text_of(gpu, "user"));
+        reason = words;
+    }
+    if (!at->drained || !at->ok) /* why somebody drained it is not to be forgotten */
+        (void)snprintf(at->reason, sizeof(at->reason), "%s", reason);
+    ctl_event(ctl, kind, NULL, names_get(&ctl->book.node_names, node->name),
+              json_pack("{s:I, s:s}", "gpu", (json_int_t)index, "reason", reason));
     node_tell(ctl, node);
+}
+
+/* A job is about to give its GPUs back. Those that are to be used no more go out of use at the same instant, before
+ * anybody else can be given them. */
+void node_keep_out(struct ctl *ctl, const struct book_job *job)
+{
+    const struct ledger *ledger = ctl_ledger(ctl);
+
+    for (uint32_t s = core_job(ctl->core, job->slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        uint32_t gpu = ledger->shares[s].gpu, number = ledger->gpus[gpu].node;
+        uint32_t index = gpu - ledger->topo.nodes[number].first_gpu;
+        bool alone = true;
+
+        for (uint32_t o = ledger->gpus[gpu].shares; o != SHARE_NONE; o = ledger->shares[o].next_of_gpu)
+            alone &= ledger->shares[o].job == job->slot;
+        for (size_t n = 0; alone && n < ctl->book.node_count; n++) {
+            const struct book_node *node = &ctl->book.nodes[n];
+
+            if (node->core_node == number && index < node->gpu_count && !ledger->gpus[gpu].bad &&
+                (node->gpus[index].drained || node->gpus[index].foreign))
+                (void)ctl_offer(ctl, &(struct event){ .kind = EVENT_GPU, .target = gpu, .up = false }, NULL, NULL);
+        }
+    }
 }
 
 static void apply_report(struct ctl *ctl, struct book_node *node, const json_t *body)

@@ -106,6 +106,7 @@ int node_check(const struct ctl *ctl, const struct entry *entry, struct entry_re
 void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
 usec_t node_timer(const struct ctl *ctl); /* when a deadline of a drained node is due */
 void node_tick(struct ctl *ctl);
+void node_keep_out(struct ctl *ctl, const struct book_job *job);
 struct book_node *node_get(struct ctl *ctl, const char *name);
 
 /* sync.c */

@@ -33,6 +33,7 @@ struct gpu_sample {
 struct gpu_health {
     bool ok;
     char reason[64]; /* "XID 79", "2 uncorrectable ECC errors"; "" */
+    pid_t foreign;   /* emulated: a process that is not ours; others are found by their samples */
 };
 
 struct gpus;

@@ -58,6 +58,7 @@ static int fake_sample(struct gpus *gpus, uint32_t index, struct gpu_sample *ret
     return 0;
 }
 
+/* "INDEX WORDS" a line: out of order. "INDEX foreign PID": in order, and used by a process that is not ours. */
 static void fake_health(struct gpus *gpus, uint32_t index, struct gpu_health *ret)
 {
     FILE *file = gpus->inside ? fopen(gpus->inside, "re") : NULL;
@@ -74,8 +75,9 @@ static void fake_health(struct gpus *gpus, uint32_t index, struct gpu_health *re
             continue;
         words[strcspn(words, "\n")] = '\0';
         words += strspn(words, " ");
-        ret->ok = false;
-        (void)snprintf(ret->reason, sizeof(ret->reason), "%.60s", *words ? words : "told so");
+        ret->ok = strncmp(words, "foreign ", 8) == 0;
+        ret->foreign = ret->ok ? (pid_t)strtol(words + 8, NULL, 10) : 0;
+        (void)snprintf(ret->reason, sizeof(ret->reason), "%.60s", ret->ok ? "" : *words ? words : "told so");
     }
     (void)fclose(file);
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What administrators change while jobs run: virtual clusters made, changed, closed; what a change would preempt, told
-before and done after; limits of users; the configuration read again; all of it there after a restart."""
+before and done after; limits of users; GPUs drained, faulty or used by others; the configuration read again; all of it there after a restart."""
 import os
+import subprocess
 import tempfile
 
 from cluster import Musterd, done, ok
@@ -113,12 +114,57 @@ def reload(m, path):
        "what agents report, as a cluster file", found)
 
 
+def busy_gpu(m):
+    """A GPU that is drained while a job has it keeps that job, and is given to nobody afterwards."""
+    m.until(lambda: not m.get("/jobs").json["items"])
+    job = m.post("/jobs", {"run": "sleep 60", "nodes": 1, "per_node": {"gpu": "H100:8"}}).json["id"]
+    m.wait_state(job, "RUNNING")
+    place = m.get("/jobs/%d" % job).json["placement"][0]["node"]
+    a = m.ask("PATCH", "/nodes/%s/gpus/3" % place, {"drain": True, "reason": "fan is loud"})
+    ok(a.status == 200 and m.state(job) == "RUNNING", "the job stays", a)
+    wide = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:16"}).json["id"]
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(m.wait_state(job, "CANCELLED"), "it ends")
+    ok(m.until(lambda: m.get("/nodes/%s/gpus/3" % place).json["state"] == "drained"), "the GPU is out of use",
+       m.get("/nodes/%s/gpus/3" % place))
+    ok(m.state(wide) == "PENDING" and m.get("/gpus").json["items"][0]["free"] == 15, "nobody was given it",
+       m.get("/jobs/%d" % wide))
+    m.ask("PATCH", "/nodes/%s/gpus/3" % place, {"drain": False})
+    ok(m.wait_state(wide, "RUNNING"), "used again when resumed")
+    m.ask("DELETE", "/jobs/%d?now=1" % wide)
+    m.wait_state(wide, "CANCELLED")
+
+
+def foreign(m, state):
+    """Processes that muster did not start: their GPU is not offered, and who they are is told."""
+    path = os.path.join(state, "nodes", "gpu01", "gpu-health")
+    sleeper = subprocess.Popen(["sleep", "60"])
+    with open(path, "w") as f:
+        f.write("5 foreign %d\n" % sleeper.pid)
+    gpu = "/nodes/gpu01/gpus/5"
+    ok(m.until(lambda: m.get(gpu).json["state"] == "foreign", 30), "a GPU that others use", m.get(gpu))
+    ok("process %d of " % sleeper.pid in m.get(gpu).json["reason"], "by whom", m.get(gpu))
+    ok(m.get("/nodes/gpu01").json["foreign"] == 1 and m.get("/gpus").json["items"][0]["free"] == 15, "it is not offered")
+    ok(any(a["kind"] == "ForeignUse" for a in m.get("/alerts").json["items"]), "and an alert says so")
+    os.remove(path)
+    sleeper.kill()
+    sleeper.wait()
+    ok(m.until(lambda: m.get(gpu).json["state"] == "free", 30), "offered again when they have left")
+    with open(path, "w") as f:
+        f.write("2 XID 79\n")
+    ok(m.until(lambda: m.get("/nodes/gpu01/gpus/2").json["state"] == "unhealthy", 30), "a GPU that fell off the bus")
+    ok(b'muster_gpu_xid_total{node="gpu01",gpu="2",xid="79"} 1' in m.get("//metrics").body, "is counted by its error")
+    os.remove(path)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with Musterd("2x8:H100", state=os.path.join(folder, "s")) as m:
             m.wait_nodes(2)
             vcs(m)
             limits(m)
+            busy_gpu(m)
+            foreign(m, os.path.join(folder, "s"))
             m.stop()
             m.start()
             m.wait_nodes(2)
