@@ -276,7 +276,8 @@ static void put_sweep(json_t *env, const struct launch *l)
 
 json_t *environ_node(const struct launch *l, const struct launch_host *host)
 {
-    json_t *env = json_array();
+    json_t *env = json_array(), *secret;
+    const char *name;
 
     put(env, "PATH=%s", PATH_DEFAULT);
     put(env, "LANG=C.UTF-8");
@@ -287,6 +288,8 @@ json_t *environ_node(const struct launch *l, const struct launch_host *host)
     put(env, "LOGNAME=%s", or_empty(l->user));
     for (size_t i = 0; i < l->spec.env_count; i++)
         put(env, "%s=%s", l->spec.env[i].key, l->spec.env[i].value);
+    json_object_foreach(json_object_get(l->order, "secrets"), name, secret)
+        put(env, "%s=%s", name, or_empty(json_string_value(secret)));
     put_sweep(env, l);
     put_identity(env, l, host);
     put_shape(env, l, host);

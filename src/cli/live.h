@@ -22,6 +22,9 @@ int cmd_gpus(struct command_args *args);
 int cmd_nodes(struct command_args *args);
 int cmd_vc(struct command_args *args);
 int cmd_vc_put(struct command_args *args); /* create set rm: by the name of the command */
+int cmd_secret_ls(struct command_args *args);
+int cmd_secret_set(struct command_args *args);
+int cmd_secret_rm(struct command_args *args);
 int cmd_user_ls(struct command_args *args);
 int cmd_user_limits(struct command_args *args);
 int cmd_report(struct command_args *args);

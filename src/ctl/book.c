@@ -91,7 +91,11 @@ int book_init(struct book *book, const struct ctl_config *config)
     book->outcomes = mem_zalloc(BOOK_OUTCOMES, sizeof(*book->outcomes));
     book->keys = mem_zalloc(BOOK_KEYS, sizeof(*book->keys));
     book->limits = json_object();
-    return book->live && book->finished && book->outcomes && book->keys && book->limits ? 0 : -ENOMEM;
+    book->secrets = json_object();
+    book->hooks = json_array();
+    return book->live && book->finished && book->outcomes && book->keys && book->limits && book->secrets && book->hooks
+               ? 0
+               : -ENOMEM;
 }
 
 void book_done(struct book *book)
@@ -111,6 +115,8 @@ void book_done(struct book *book)
     mem_free(book->nodes);
     mem_free(book->tokens);
     json_decref(book->limits);
+    json_decref(book->secrets);
+    json_decref(book->hooks);
     names_done(&book->users);
     names_done(&book->node_names);
 }

@@ -161,7 +161,9 @@ struct book {
     size_t outcome_count, outcome_next;
     struct book_key *keys; /* ring */
     size_t key_count, key_next;
-    json_t *limits; /* {user or "*": {"max_gpus","max_jobs"}} */
+    json_t *limits;  /* {user or "*": {"max_gpus","max_jobs"}} */
+    json_t *secrets; /* {user: {name: value}} */
+    json_t *hooks;   /* [{"id","to","kinds"}] */
     int64_t next_id;
     bool paused;
     uint64_t submitted, ended[PHASE_JOB_COUNT];

@@ -51,8 +51,8 @@ void conf_init(struct conf *conf)
 
 void conf_done(struct conf *conf)
 {
-    char **texts[] = { &conf->cluster, &conf->state,  &conf->log,        &conf->tls_cert,
-                       &conf->tls_key, &conf->tls_ca, &conf->tls_ca_key, &conf->policy };
+    char **texts[] = { &conf->cluster, &conf->state,      &conf->log,    &conf->tls_cert, &conf->tls_key,
+                       &conf->tls_ca,  &conf->tls_ca_key, &conf->policy, &conf->notify };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         mem_free(take(*texts[i]));
@@ -253,7 +253,21 @@ static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *con
     return text_set(&conf->policy, text) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-enum { K_CLUSTER, K_STATE, K_LOG, K_LISTEN, K_TLS, K_AUTH, K_POLICY, K_VCS, K_LEASE, K_LIMITS, K_METRICS, K_COUNT };
+enum {
+    K_CLUSTER,
+    K_STATE,
+    K_LOG,
+    K_LISTEN,
+    K_TLS,
+    K_AUTH,
+    K_POLICY,
+    K_VCS,
+    K_LEASE,
+    K_LIMITS,
+    K_METRICS,
+    K_NOTIFY,
+    K_COUNT
+};
 
 /* Which figures without a bound are told as well. */
 static int metrics_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *conf, struct error *err)
@@ -311,6 +325,10 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
         r = policy_read(doc, keys[K_POLICY].value, conf, err);
     if (r == 0 && keys[K_VCS].value)
         r = vcs_read(doc, keys[K_VCS].value, conf, err);
+    if (r == 0 && keys[K_NOTIFY].value)
+        r = scalar_read(doc, keys[K_NOTIFY].value, &(struct scalar){ "notify", VALUE_TEXT, &conf->notify, 0, 0 }, err);
+    if (r == 0 && keys[K_NOTIFY].value && conf->notify[0] != '/')
+        r = yaml_fail(doc, keys[K_NOTIFY].value, err, "notify: expected the path of a command, from /");
     if (r == 0 && keys[K_METRICS].value)
         r = metrics_read(doc, keys[K_METRICS].value, conf, err);
     if (r == 0 && keys[K_LEASE].value)
@@ -322,8 +340,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
 
 int conf_parse(const char *file, const char *text, size_t size, struct conf *conf, struct error *err)
 {
-    static const char *const names[K_COUNT] = { "cluster", "state", "log",   "listen", "tls",    "auth",
-                                                "policy",  "vcs",   "lease", "limits", "metrics" };
+    static const char *const names[K_COUNT] = { "cluster", "state", "log",   "listen", "tls",     "auth",
+                                                "policy",  "vcs",   "lease", "limits", "metrics", "notify" };
     const struct scalar top[] = { { "cluster", VALUE_TEXT, &conf->cluster, 0, 0 },
                                   { "state", VALUE_TEXT, &conf->state, 0, 0 },
                                   { "log", VALUE_TEXT, &conf->log, 0, 0 } };

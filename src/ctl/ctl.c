@@ -233,6 +233,10 @@ int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_res
         return vc_check(ctl, entry->body, ret);
     case ENTRY_LIMITS:
         return limits_check(entry->body, ret);
+    case ENTRY_SECRET:
+        return secret_check(ctl, entry->body, ret);
+    case ENTRY_HOOK:
+        return hook_check(ctl, entry->body, ret);
     case ENTRY_TOKEN:
         return check_token(entry->body, ret);
     case ENTRY_UNTOKEN:
@@ -278,6 +282,12 @@ static void apply_entry(struct ctl *ctl, const struct entry *entry, struct entry
         break;
     case ENTRY_LIMITS:
         limits_apply(ctl, entry->body, ret);
+        break;
+    case ENTRY_SECRET:
+        secret_apply(ctl, entry->body, ret);
+        break;
+    case ENTRY_HOOK:
+        hook_apply(ctl, entry->body, ret);
         break;
     case ENTRY_TOKEN:
         apply_token(ctl, entry->body, ret);

@@ -33,6 +33,8 @@
     X(CONFIG, "config")   /* {"vcs":{...},"policy":...}: virtual clusters and policies, as in the file */              \
     X(VC, "vc")         /* {"name","set":{key:value or null},"create":bool,"close":bool,"by"}: one virtual cluster */  \
     X(LIMITS, "limits") /* {"user" or "*","max_gpus","max_jobs"}: null = no limit */                                   \
+    X(SECRET, "secret") /* {"user","name","value" or null}: put into the environment of jobs that ask for it */        \
+    X(HOOK, "hook")     /* {"id","to","kinds":[...]} or {"id","remove":true}: where events are told */                 \
     X(TOKEN, "token")   /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */          \
     X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
     X(SOLVED, "solved")   /* {"vc","ticket","words":[...]}: what a computation gave */                                 \

@@ -24,6 +24,7 @@
 #include "ctl/feed.h"
 #include "ctl/forecast.h"
 #include "ctl/links.h"
+#include "ctl/notify.h"
 #include "ctl/stats.h"
 #include "ctl/waits.h"
 #include "ctl/watch.h"
@@ -190,9 +191,9 @@ static int parts_make(struct daemon *daemon, struct error *err)
     server->stats = mem_zalloc(1, sizeof(*server->stats));
     if (!server->stats || feed_new(server->loop, (size_t)conf->sse_max, &server->feed) < 0 ||
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
-        watch_new(server, &server->watch) < 0 || waits_new(server, &server->waits) < 0 ||
-        whatifs_new(server, &server->whatifs) < 0 || estimates_new(server, &server->estimates) < 0 ||
-        http_server_new(server->loop, &http, &server->http) < 0)
+        watch_new(server, &server->watch) < 0 || notify_new(server, &server->notify) < 0 ||
+        waits_new(server, &server->waits) < 0 || whatifs_new(server, &server->whatifs) < 0 ||
+        estimates_new(server, &server->estimates) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -423,6 +424,7 @@ static void daemon_end(struct daemon *daemon)
     loop_timer_free(daemon->stop_timer);
     loop_timer_free(server->wake);
     watch_stop(server->watch);
+    notify_stop(server->notify);
     drive_free(take(server->drive));
     feed_stop(server->feed);
     links_stop(server->links);
@@ -430,6 +432,7 @@ static void daemon_end(struct daemon *daemon)
     loop_free(server->loop); /* connections close in here */
     forecast_free(server->forecast);
     watch_free(server->watch);
+    notify_free(server->notify);
     whatifs_free(server->whatifs);
     feed_free(server->feed);
     links_free(server->links);

@@ -8,6 +8,7 @@
 #include "ctl/estimates.h"
 #include "ctl/feed.h"
 #include "ctl/links.h"
+#include "ctl/notify.h"
 #include "ctl/stats.h"
 #include "ctl/waits.h"
 #include "ctl/watch.h"
@@ -91,6 +92,8 @@ static void host_event(void *arg, const struct ctl_event *event)
     }
     if (server->watch && server->drive)
         watch_event(server->watch, event);
+    if (server->notify && server->drive)
+        notify_event(server->notify, event);
     if (server->feed)
         feed_event(server->feed, event);
     if (server->waits && event->job)

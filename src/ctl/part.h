@@ -72,6 +72,16 @@ int limits_check(const json_t *body, struct entry_result *ret);
 void limits_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
 int64_t limits_held(const struct ctl *ctl, uint32_t user);
 
+/* secret.c */
+int secret_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void secret_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+/* {NAME: value} of those the job asks for; NULL: none. The caller's. */
+json_t *secret_of(const struct ctl *ctl, const struct book_job *job);
+/* The first of the list that the user has not; NULL. */
+const char *secret_missing(const struct ctl *ctl, const char *user, const struct submission *s);
+int hook_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void hook_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+
 /* gate.c */
 void gate_look(struct ctl *ctl, struct book_job *job);  /* lets it into the core if nothing keeps it out */
 void gate_ended(struct ctl *ctl, struct book_job *job); /* whoever waited for it */

@@ -349,6 +349,13 @@ json_t *request_submission(struct request *request, struct submission *ret_spec)
         submission_done(ret_spec);
         return NULL;
     }
+    if (ret_spec->notify_count && !request_server(request)->conf->notify) {
+        reply_problem(request, 422, "NotAllowed", "submit without it, or ask for notify in muster.yaml",
+                      "this cluster tells nobody: notify has no command");
+        json_decref(tree);
+        submission_done(ret_spec);
+        return NULL;
+    }
     return tree;
 }
 

@@ -318,13 +318,14 @@ json_t *save_book(const struct ctl *ctl)
         (void)json_array_append_new(tokens, save_fields(token_fields, &book->tokens[i]));
     for (int i = 0; i < PHASE_JOB_COUNT; i++)
         (void)json_array_append_new(ended, json_integer((json_int_t)book->ended[i]));
-    return json_pack("{s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "limits", book->limits, "version", SAVE_VERSION, "seq", (json_int_t)ctl->seq, "now",
-                     (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id", (json_int_t)book->next_id,
-                     "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings", ctl->settings,
-                     "users", save_names(&book->users), "node_names", save_names(&book->node_names), "nodes",
-                     save_nodes(book), "specs", specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes",
-                     outcomes, "keys", keys);
+    return json_pack(
+        "{s:O, s:O, s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "limits", book->limits, "secrets", book->secrets, "hooks", book->hooks, "version", SAVE_VERSION, "seq",
+        (json_int_t)ctl->seq, "now", (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id",
+        (json_int_t)book->next_id, "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings",
+        ctl->settings, "users", save_names(&book->users), "node_names", save_names(&book->node_names), "nodes",
+        save_nodes(book), "specs", specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes", outcomes, "keys",
+        keys);
 }
 
 static int load_attempts(struct book_job *job, const json_t *attempts)
@@ -466,6 +467,15 @@ static int load_rings(struct book *book, const json_t *json)
     return 0;
 }
 
+/* Snapshots of before it was there do not have it. */
+static void load_tree(json_t **tree, json_t *from)
+{
+    if (!from || json_typeof(from) != json_typeof(*tree))
+        return;
+    json_decref(*tree);
+    *tree = json_deep_copy(from);
+}
+
 int load_book(struct ctl *ctl, const json_t *json, struct error *err)
 {
     struct book *book = &ctl->book;
@@ -479,10 +489,9 @@ int load_book(struct ctl *ctl, const json_t *json, struct error *err)
     book->next_id = json_integer_value(json_object_get(json, "next_id"));
     book->submitted = (uint64_t)json_integer_value(json_object_get(json, "submitted"));
     book->paused = json_is_true(json_object_get(json, "paused"));
-    if (json_is_object(json_object_get(json, "limits"))) { /* there were none before */
-        json_decref(book->limits);
-        book->limits = json_deep_copy(json_object_get(json, "limits"));
-    }
+    load_tree(&book->limits, json_object_get(json, "limits"));
+    load_tree(&book->secrets, json_object_get(json, "secrets"));
+    load_tree(&book->hooks, json_object_get(json, "hooks"));
     json_decref(ctl->settings);
     ctl->settings = json_deep_copy(json_object_get(json, "settings"));
     r = load_names(&book->users, json_object_get(json, "users"));

@@ -14,6 +14,7 @@ struct links;
 struct stats;
 struct forecast;
 struct watch;
+struct notify;
 struct waits;
 struct whatifs;
 struct estimates;
@@ -33,7 +34,8 @@ struct server {
     struct links *links; /* agents that are connected */
     struct stats *stats;
     struct forecast *forecast;
-    struct watch *watch;         /* figures over time */
+    struct watch *watch; /* figures over time */
+    struct notify *notify;
     struct waits *waits;         /* requests that wait for a job */
     struct estimates *estimates; /* what new jobs will need */
     struct whatifs *whatifs;     /* comparisons of policies on the cluster's own history */

@@ -118,6 +118,11 @@ static int check_user(const struct ctl *ctl, const char *user, const struct subm
     uint32_t who = names_find(&ctl->book.users, user, strlen(user));
     int64_t count = (int64_t)(s->array_count ? s->array_count : 1);
 
+    if (secret_missing(ctl, user, s)) {
+        (void)error_set(&ret->text, -EINVAL, "secrets: you have none named %s", secret_missing(ctl, user, s));
+        (void)snprintf(ret->hint, sizeof(ret->hint), "muster secret set %.60s", secret_missing(ctl, user, s));
+        return refuse(ret, -EINVAL, "InvalidSpec");
+    }
     if (jobs < 0 && gpus < 0)
         return 0;
     if (gpus >= 0 && (int64_t)wants->gpus * wants->share > gpus * MGPU_ONE) {

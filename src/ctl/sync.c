@@ -50,7 +50,7 @@ static json_t *place_json(const struct ctl *ctl, const struct book_attempt *atte
 json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank)
 {
     const struct book_attempt *attempt = &job->attempts[job->attempt_count - 1];
-    json_t *order = order_simple(job, attempt, ORDER_LAUNCH);
+    json_t *order = order_simple(job, attempt, ORDER_LAUNCH), *secrets;
 
     (void)json_object_set_new(order, "rank", json_integer(rank));
     (void)json_object_set_new(order, "go", json_boolean(attempt->told_go));
@@ -58,6 +58,9 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     (void)json_object_set_new(order, "uid", json_integer(job->uid));
     (void)json_object_set_new(order, "gid", json_integer(job->gid));
     (void)json_object_set(order, "spec", job->source->json);
+    secrets = secret_of(ctl, job);
+    if (secrets)
+        (void)json_object_set_new(order, "secrets", secrets);
     (void)json_object_set_new(order, "place", place_json(ctl, attempt));
     (void)json_object_set_new(order, "vc", json_string(names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name)));
     (void)json_object_set_new(order, "cluster", json_string(ctl->config.cluster));

@@ -57,6 +57,7 @@ void submission_done(struct submission *s)
         mem_free(texts[i]);
     texts_done(s->args, s->arg_count);
     texts_done(s->mounts, s->mount_count);
+    texts_done(s->secrets, s->secret_count);
     texts_done(s->notify, s->notify_count);
     texts_done(s->array_values, s->array_count * s->array_key_count);
     texts_done(s->array_keys, s->array_key_count);

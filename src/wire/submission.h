@@ -58,6 +58,8 @@ struct submission {
     size_t tag_count;
     char **mounts;
     size_t mount_count;
+    char **secrets; /* names of the user's, put into the environment */
+    size_t secret_count;
     enum launch_mode launch;
     int priority;             /* PRIORITY_MIN (opportunistic) .. PRIORITY_MAX; classes: -1 10 100 500 1000 */
     int32_t nodes, nodes_max; /* 0 = as many as it takes; elastic where they differ */

@@ -25,7 +25,6 @@ static const char *const runtime_words[] = { "none", "runc", "podman", "docker",
 static const char *const tier_words[] = { "premium", "standard", "basic", NULL };
 static const char *const compat_words[] = { "slurm", "pai", NULL };
 static const char *const no_roles[] = { "several roles in one job are not supported; submit one job a role" };
-static const char *const no_secrets[] = { "this cluster keeps no secrets; pass them in env, which others cannot read" };
 
 static const struct {
     const char *name;
@@ -495,7 +494,7 @@ static const struct submission_key keys[] = {
     { "roles", read_refused, write_nothing, 0, 0, 0, no_roles },
     { "run", read_text, write_text, AT(run), 1, SUBMISSION_BYTES_MAX, NULL },
     { "runtime", read_one_of, write_text, AT(runtime), 0, 0, runtime_words },
-    { "secrets", read_refused, write_nothing, 0, 0, 0, no_secrets },
+    { "secrets", read_secrets, write_secrets, 0, 0, 0, NULL },
     { "signal", read_warning, write_warning, 0, 0, 0, NULL },
     { "tags", read_tags, write_tags, 0, 0, 0, NULL },
     { "tasks", read_i32, write_i32, AT(tasks), 1, 1 << 20, NULL },

@@ -68,6 +68,30 @@ void write_mounts(struct json_write *out, const struct submission_key *key, cons
     list_write(out, key->name, s->mounts, s->mount_count);
 }
 
+/* Names of variables, each at most once. */
+int read_secrets(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    int r = reader_list(rd, value, SUBMISSION_LIST_MAX, &rd->s->secrets, &rd->s->secret_count);
+
+    (void)key;
+    for (size_t i = 0; r == 0 && i < rd->s->secret_count; i++) {
+        const char *name = rd->s->secrets[i];
+        char shown[SHOWN_MAX];
+
+        if (!*name || strlen(name) > 63 || strchr("0123456789", name[0]) || name[strspn(name, letters)] ||
+            strncmp(name, "MUSTER_", 7) == 0)
+            r = reader_fail(rd, "expected the name of a secret such as HF_TOKEN, got '%s'",
+                            suggest_shown(name, strlen(name), shown));
+    }
+    return r;
+}
+
+void write_secrets(struct json_write *out, const struct submission_key *key, const struct submission *s)
+{
+    list_write(out, key->name, s->secrets, s->secret_count);
+}
+
 int read_notify(struct submission_reader *rd, const struct submission_key *key, json_t *value)
 {
     static const char *const kinds[] = { "start", "end", "fail", "preempt" };
@@ -80,9 +104,10 @@ int read_notify(struct submission_reader *rd, const struct submission_key *key, 
 
         while (k < 4 && !(strlen(kinds[k]) == length && strncmp(kinds[k], text, length) == 0))
             k++;
-        if (k == 4 ||
-            (text[length] && strncmp(text + length, "=http://", 8) != 0 && strncmp(text + length, "=https://", 9) != 0))
-            r = reader_fail(rd, "expected start, end, fail or preempt, with =URL where it is to be told");
+        if (k == 4 || strlen(text) > 2000 ||
+            (text[length] && strncmp(text + length, "=http://", 8) != 0 &&
+             strncmp(text + length, "=https://", 9) != 0 && strncmp(text + length, "=mailto:", 8) != 0))
+            r = reader_fail(rd, "expected start, end, fail or preempt, with =URL or =mailto:NAME where it is told");
     }
     return r;
 }

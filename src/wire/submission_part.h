@@ -84,6 +84,8 @@ void write_array(struct json_write *out, const struct submission_key *key, const
 /* submission_lists.c */
 int read_args(struct submission_reader *rd, const struct submission_key *key, json_t *value);
 void write_args(struct json_write *out, const struct submission_key *key, const struct submission *s);
+int read_secrets(struct submission_reader *rd, const struct submission_key *key, json_t *value);
+void write_secrets(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_mounts(struct submission_reader *rd, const struct submission_key *key, json_t *value);
 void write_mounts(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_notify(struct submission_reader *rd, const struct submission_key *key, json_t *value);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What administrators change while jobs run: virtual clusters made, changed, closed; what a change would preempt, told
 before and done after; limits of users; GPUs drained, faulty or used by others; the configuration read again; all of it there after a restart."""
+import json
 import os
 import subprocess
 import tempfile
@@ -157,6 +158,44 @@ def foreign(m, state):
     os.remove(path)
 
 
+NOTIFY = """#!/bin/sh
+case $1 in *flaky*) [ -e "%(folder)s/flaky" ] || { touch "%(folder)s/flaky"; exit 1; } ;; esac
+printf '%%s %%s\\n' "$1" "$2" >>"%(folder)s/told"
+"""
+
+
+def told(m, folder):
+    """Secrets reach the job and nobody else; people and programs are told what they asked for."""
+    a = m.post("/jobs", {"run": "true", "gpus": 1, "secrets": ["HF_TOKEN"]})
+    ok(a.status == 400 and "HF_TOKEN" in a.json["detail"], "a secret that was not kept", a)
+    ok(m.ask("PUT", "/secrets/HF_TOKEN", {"value": "s3cret"}).status == 204, "kept")
+    ok(m.ask("PUT", "/secrets/1x", {"value": "s"}).status == 400, "a name that is none")
+    ok(m.get("/secrets").json["items"] == [{"name": "HF_TOKEN"}], "its name is shown, and nothing else")
+    job = m.post("/jobs", {"run": "echo got $HF_TOKEN", "gpus": 1, "secrets": ["HF_TOKEN"],
+                           "notify": ["start=https://flaky.example/x", "end=mailto:me"]}).json["id"]
+    ok(m.wait_state(job, "COMPLETED"), "the job runs")
+    ok(m.get("/jobs/%d/logs" % job).body == b"got s3cret\n", "and has it")
+    ok(b"s3cret" not in m.get("/jobs/%d" % job).body + m.get("/history").body + m.get("/events").body, "nobody is told it")
+    ok(m.post("/webhooks", {"to": "ftp://x"}).status == 400, "a webhook to nowhere")
+    ok(m.post("/webhooks", {"to": "https://hook.example/", "kinds": ["job.ended"]}).status == 204, "a webhook")
+    bad = m.post("/jobs", {"run": "exit 3", "gpus": 1, "notify": ["end=mailto:me", "fail=mailto:boss"]}).json["id"]
+    m.wait_state(bad, "FAILED")
+
+    def lines():
+        if not os.path.exists(os.path.join(folder, "told")):
+            return []
+        with open(os.path.join(folder, "told")) as f:
+            return [(line.split(" ", 1)[0], json.loads(line.split(" ", 1)[1])) for line in f]
+
+    ok(m.until(lambda: len(lines()) == 4, 20), "all of it is told, what failed again", lines())
+    got = {(to, text["kind"], text["job"]) for to, text in lines()}
+    ok(got == {("https://flaky.example/x", "job.running", job), ("mailto:me", "job.ended", job),
+               ("mailto:boss", "job.ended", bad), ("https://hook.example/", "job.ended", bad)}, "to whom it was asked for", got)
+    hook = m.get("/webhooks").json
+    ok(hook["sent"] == 4 and m.ask("DELETE", "/webhooks/" + hook["items"][0]["id"]).status == 204, "counted; removed", hook)
+    ok(m.ask("DELETE", "/secrets/HF_TOKEN").status == 204 and m.ask("DELETE", "/secrets/HF_TOKEN").status == 404, "forgotten")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with Musterd("2x8:H100", state=os.path.join(folder, "s")) as m:
@@ -168,13 +207,19 @@ def main():
             m.stop()
             m.start()
             m.wait_nodes(2)
+            ok(m.post("/jobs", {"run": "true", "gpus": 1, "notify": ["end=https://x"]}).status == 422,
+               "who tells nobody says so")
             ok(m.get("/users/x/limits").json["max_jobs"] == 50 and m.get("/vcs/nlp").json["guarantee"]["H100"] == 4,
                "all of it is there after a restart")
         path = os.path.join(folder, "muster.yaml")
         with open(path, "w") as f:
-            f.write(CONFIG % os.path.join(folder, "t"))
+            f.write(CONFIG % os.path.join(folder, "t") + "notify: %s/notify\n" % folder)
+        with open(os.path.join(folder, "notify"), "w") as f:
+            f.write(NOTIFY % {"folder": folder})
+        os.chmod(os.path.join(folder, "notify"), 0o755)
         with Musterd("2x8:H100", args=["--config", path]) as m:
             m.wait_nodes(2)
+            told(m, folder)
             preview(m)
             reload(m, path)
     done()

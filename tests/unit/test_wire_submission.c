@@ -120,8 +120,8 @@ static void refusals(void **state)
                    "per_node.gpu: expected GPUs as [TYPE:]COUNT such as 8, H100:8, 4..16 or 0.5, got 'H100:x'");
     assert_refused(from_json, "{\"run\":\"x\",\"gpus\":1,\"per_node\":{\"gpu\":1}}",
                    "per_node.gpu: give either gpus, of the whole job, or per_node.gpu");
-    assert_refused(from_json, "{\"run\":\"x\",\"secrets\":[\"A\"]}",
-                   "secrets: this cluster keeps no secrets; pass them in env, which others cannot read");
+    assert_refused(from_json, "{\"run\":\"x\",\"secrets\":[\"A-B\"]}",
+                   "secrets: expected the name of a secret such as HF_TOKEN, got 'A-B'");
     assert_refused(from_json, "{\"name\":\"x\"}", "nothing to run: expected 'run' or 'args'");
     assert_refused(from_json, "{\"run\":\"x\",\"env\":{\"A B\":\"1\"}}",
                    "env.A B: a variable is named with letters, digits and _");
