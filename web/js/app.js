@@ -80,10 +80,9 @@ app.needs = needs;
 
 async function show() {
   const wanted = app.route.page;
-  if (!wanted) {
-    app.page = null;
-    return draw();
-  }
+  // What was shown before does not fit this address.
+  app.page = modules.get(wanted) || null;
+  if (!wanted) return draw();
   try {
     if (!modules.has(wanted)) modules.set(wanted, (await import('/pages/' + wanted + '.js')).default);
     app.page_error = null;

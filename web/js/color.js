@@ -2,7 +2,7 @@
 // color.js - a colour and a pattern for each name. Eight colours that people who see few of them can still tell apart,
 // then the same with stripes; a name keeps its colour on every page.
 
-export const PALETTE = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8c6bb1', '#a6961a'];
+export const PALETTE = ['#0072b2', '#e69f00', '#2a9d3f', '#cc79a7', '#56b4e9', '#d55e00', '#8c6bb1', '#a6961a'];
 export const PATTERNS = ['', 'stripe', 'dots', 'cross'];
 
 /** Numbers names get in the order they are first asked for, beginning with the known ones. */

@@ -56,7 +56,7 @@ function make(node, space) {
   node.el = el;
   for (const child of node.children) el.appendChild(make(child, ns));
   props_patch(el, node.props, {});
-  if (node.props.mount) node.props.mount(el);
+  if (node.props.mount) mounted.push(node);
   return el;
 }
 
@@ -66,7 +66,11 @@ function gone(node) {
   node.children.forEach(gone);
 }
 
-const same = (a, b) => a.tag === b.tag && a.key === b.key;
+// Elements made since the last painting; told when they are part of the document.
+let mounted = [];
+
+// One that was told of its being there is not made into something else.
+const same = (a, b) => a.tag === b.tag && a.key === b.key && (a.tag === null || !a.props.mount === !b.props.mount);
 
 function patch(was, now, space) {
   const el = (now.el = was.el);
@@ -97,8 +101,8 @@ function children_patch(el, was, now, ns) {
   let after = b < now.length ? now[b].el : null;
   for (let i = b - 1; i >= start; i--) {
     const node = now[i];
-    let old = node.key !== undefined ? kept.get(node.key) : loose.find(o => !used.has(o) && o.tag === node.tag);
-    if (old && old.tag !== node.tag) old = undefined;
+    let old = node.key !== undefined ? kept.get(node.key) : loose.find(o => !used.has(o) && same(o, node));
+    if (old && !same(old, node)) old = undefined;
     if (old) {
       used.add(old);
       patch(old, node, ns);
@@ -120,4 +124,7 @@ export function paint(root, nodes) {
   const now = flat([nodes], []);
   children_patch(root, root.painted || [], now, null);
   root.painted = now;
+  const list = mounted;
+  mounted = [];
+  for (const node of list) if (node.el.isConnected) node.props.mount(node.el);
 }
