@@ -17,6 +17,7 @@
 
 #define SLOTS 1024u
 #define RANGES 8
+#define PER_THREAD 2u /* flag of a look-up: the per-thread default stream */
 
 typedef void *(*dlsym_fn)(void *, const char *);
 typedef void *(*dlvsym_fn)(void *, const char *, const char *);
@@ -45,6 +46,16 @@ static void *const hook_wrapper[HOOK_COUNT] = {
 #undef HOOK_SPECIAL
 #undef HOOK_COPY
 #undef HOOK_TRACK
+};
+
+static const struct {
+    const char *name;
+    uint16_t since, per_thread;
+    enum hook_index hook;
+} versions[] = {
+#define VERSION(name, since, per_thread, function) { #name, since, per_thread, HOOK_##function },
+#include "shim/versions.def"
+#undef VERSION
 };
 
 /* Read by dlsym.S. */
@@ -222,6 +233,16 @@ void *resolve_any(const char *name)
     return resolve_real_dlsym ? resolve_real_dlsym(NULL, name) : NULL; /* NULL is RTLD_DEFAULT */
 }
 
+/* Of a library that is loaded, by its name; NULL when it is not. */
+void *resolve_in(const char *library, const char *name)
+{
+    dlopen_fn open_fn = (dlopen_fn)resolve_libc("dlopen");
+    void *handle = open_fn ? open_fn(library, 0x00001 | 0x00004) : NULL; /* RTLD_LAZY | RTLD_NOLOAD */
+
+    names_build();
+    return handle && resolve_real_dlsym ? resolve_real_dlsym(handle, name) : NULL;
+}
+
 void *resolve_next(const char *name)
 {
     names_build();
@@ -334,8 +355,10 @@ void *resolve_pick(void *handle, const char *name, uintptr_t caller)
 
     (void)handle;
     names_build();
+    if (name && name[0] == 'n' && name[1] == 'v' && (found = nvml_pick(name)) != NULL)
+        found = caller_is_driver(caller) ? NULL : found;
     if (!name || name[0] != 'c' || name[1] != 'u' || (h = name_find(name)) < 0)
-        return NULL;
+        return found;
     if (resolve_driver(false) && shim.real[h] && !caller_is_driver(caller)) {
         atomic_fetch_add_explicit(&substitutions, 1, memory_order_relaxed);
         found = hook_wrapper[h];
@@ -344,7 +367,31 @@ void *resolve_pick(void *handle, const char *name, uintptr_t caller)
     return found;
 }
 
-static void substitute(void **pfn)
+/* By name and version, when addresses say nothing: a tool stands between, and stays there as what we call. */
+static void substitute_named(const char *symbol, void **pfn, int version, uint64_t flags)
+{
+    int best = -1;
+
+    if (!symbol || !atomic_load_explicit(&differs, memory_order_relaxed))
+        return;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        bool per_thread = versions[i].per_thread != 0;
+
+        if (versions[i].since > version || (per_thread && !(flags & PER_THREAD)) ||
+            !text_same(versions[i].name, symbol))
+            continue;
+        if (best < 0 || per_thread > versions[best].per_thread ||
+            (per_thread == versions[best].per_thread && versions[i].since > versions[best].since))
+            best = (int)i;
+    }
+    if (best < 0)
+        return;
+    __atomic_store_n(&shim.real[versions[best].hook], *pfn, __ATOMIC_RELEASE);
+    *pfn = hook_wrapper[versions[best].hook];
+    atomic_fetch_add_explicit(&substitutions, 1, memory_order_relaxed);
+}
+
+static void substitute(const char *symbol, void **pfn, int version, uint64_t flags)
 {
     uint32_t i;
 
@@ -356,6 +403,7 @@ static void substitute(void **pfn)
             atomic_fetch_add_explicit(&substitutions, 1, memory_order_relaxed);
             return;
         }
+    substitute_named(symbol, pfn, version, flags);
 }
 
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags)
@@ -367,7 +415,7 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t 
         return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
     r = REAL(cuGetProcAddress)(symbol, pfn, version, flags);
     if (r == CUDA_SUCCESS)
-        substitute(pfn);
+        substitute(symbol, pfn, version, flags);
     return r;
 }
 
@@ -380,7 +428,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64
         return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
     r = REAL(cuGetProcAddress_v2)(symbol, pfn, version, flags, status);
     if (r == CUDA_SUCCESS)
-        substitute(pfn);
+        substitute(symbol, pfn, version, flags);
     return r;
 }
 

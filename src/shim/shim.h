@@ -84,11 +84,15 @@ extern TLS struct shim_thread shim_thread;
 /* Finds the driver if it is loaded (or loads it when `load`) and fills shim.real. True when it is there. */
 bool resolve_driver(bool load);
 void *resolve_libc(const char *name);
-void *resolve_any(const char *name);  /* a symbol of any loaded object, or NULL */
+void *resolve_any(const char *name); /* a symbol of any loaded object, or NULL */
+void *resolve_in(const char *library, const char *name);
 void *resolve_next(const char *name); /* the object after us, for what we stand in front of */
 void *resolve_real(const char *name); /* the driver's, of a hooked name */
 uint32_t resolve_substitutions(void);
 bool resolve_differs(void);
+
+/* --- nvml.c */
+void *nvml_pick(const char *name); /* our answer to this question, NULL: the library's own */
 
 /* --- enter.c */
 /* First use: environment, driver, registration. Cheap afterwards. */
