@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "io/file.h"
+#include "sim/tables_json.h"
 #include "sim/world_table.h"
-#include "wire/json_read.h"
 
 struct chronus {
     struct table table;
@@ -44,8 +42,9 @@ static int read_count(const char *file, const char *path, const char *key, long 
     return 0;
 }
 
-static int read_model(struct chronus *chronus, const char *file, const char *model, json_t *sizes, struct error *err)
+static int read_model(void *arg, const char *file, const char *model, json_t *sizes, struct error *err)
 {
+    struct chronus *chronus = arg;
     struct grid_row row = { 0 };
     const char *gpus_key, *nodes_key;
     json_t *spread, *value;
@@ -86,27 +85,11 @@ static int read_model(struct chronus *chronus, const char *file, const char *mod
 
 static int read_all(struct chronus *chronus, const char *path, struct error *err)
 {
-    CLEANUP_BYTES struct bytes bytes = { 0 };
-    CLEANUP(json_decref) json_t *json = NULL;
-    const char *model;
-    json_t *sizes;
-    int r = file_read(path, 0, &bytes, err);
+    int r = table_json_each(path, read_model, chronus, err);
 
-    if (r == 0)
-        r = json_read(file_label(path), bytes.data, bytes.size, &json, err);
-    if (r == 0)
-        r = json_need(path, "the file", json, JSON_OBJECT, err);
-    if (r < 0)
-        return r;
-    json_object_foreach(json, model, sizes)
-    {
-        r = read_model(chronus, path, model, sizes, err);
-        if (r < 0)
-            return r;
-    }
-    if (!chronus->grid.count)
+    if (r == 0 && !chronus->grid.count)
         return error_set(err, -EINVAL, "%s: expected speeds by model, GPUs and nodes, got none", path);
-    return 0;
+    return r;
 }
 
 static int chronus_load(const char *path, struct table **ret_table, struct error *err)

@@ -15,10 +15,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "io/file.h"
+#include "sim/tables_json.h"
 #include "sim/world_table.h"
-#include "wire/json_read.h"
 
 enum { PACKED, SPREAD };
 static const char unconsolidated[] = "_unconsolidated";
@@ -116,8 +114,9 @@ static int read_pairs(struct gavel *gavel, const char *file, json_t *gpu, const 
     return 0;
 }
 
-static int read_gpu(struct gavel *gavel, const char *file, const char *name, json_t *gpu, struct error *err)
+static int read_gpu(void *arg, const char *file, const char *name, json_t *gpu, struct error *err)
 {
+    struct gavel *gavel = arg;
     bool spread = text_ends(name, unconsolidated);
     size_t length = strlen(name) - (spread ? strlen(unconsolidated) : 0);
     struct grid_row row = { .at = spread ? SPREAD : PACKED };
@@ -153,27 +152,11 @@ static int read_gpu(struct gavel *gavel, const char *file, const char *name, jso
 
 static int read_all(struct gavel *gavel, const char *path, struct error *err)
 {
-    CLEANUP_BYTES struct bytes bytes = { 0 };
-    CLEANUP(json_decref) json_t *json = NULL;
-    const char *name;
-    json_t *gpu;
-    int r = file_read(path, 0, &bytes, err);
+    int r = table_json_each(path, read_gpu, gavel, err);
 
-    if (r == 0)
-        r = json_read(file_label(path), bytes.data, bytes.size, &json, err);
-    if (r == 0)
-        r = json_need(path, "the file", json, JSON_OBJECT, err);
-    if (r < 0)
-        return r;
-    json_object_foreach(json, name, gpu)
-    {
-        r = read_gpu(gavel, path, name, gpu, err);
-        if (r < 0)
-            return r;
-    }
-    if (!gavel->alone.count)
+    if (r == 0 && !gavel->alone.count)
         return error_set(err, -EINVAL, "%s: expected speeds by GPU type and job, got none", path);
-    return 0;
+    return r;
 }
 
 static int gavel_load(const char *path, struct table **ret_table, struct error *err)

@@ -100,20 +100,13 @@ static int read_placement(const struct csv *csv, int index, uint64_t *ret_at, in
     return 0;
 }
 
-enum { C_LOCAL, C_STEP, C_SYNC, C_PLACEMENT, C_NODES, C_GPUS, C_COUNT };
-
-static int read_step(struct pollux *pollux, const struct csv *csv, const struct csv_column *columns,
-                     struct grid_row row, struct error *err)
+static int read_step(void *arg, const struct csv *csv, const struct csv_column *columns, struct grid_row row,
+                     struct error *err)
 {
+    struct pollux *pollux = arg;
     int64_t nodes, gpus;
-    int r = table_csv_speed(csv, columns[C_LOCAL].index, false, &row.x, err);
+    int r;
 
-    if (r == 0)
-        r = table_csv_speed(csv, columns[C_STEP].index, false, &row.y[0], err);
-    if (r == 0)
-        r = table_csv_speed(csv, columns[C_SYNC].index, true, &row.y[1], err);
-    if (r < 0)
-        return r;
     if (columns[C_PLACEMENT].index >= 0) {
         r = read_placement(csv, columns[C_PLACEMENT].index, &row.at, &nodes, &gpus, err);
         if (r == 0)
@@ -127,27 +120,6 @@ static int read_step(struct pollux *pollux, const struct csv *csv, const struct 
         return r;
     row.at = by_count((uint64_t)nodes, (uint64_t)gpus);
     return add(&pollux->steps, &row, csv, err);
-}
-
-static int read_steps(struct pollux *pollux, const char *path, struct grid_row row, bool placements, struct error *err)
-{
-    struct csv_column columns[C_COUNT] = {
-        [C_LOCAL] = { "local_bsz", true, 0 },        [C_STEP] = { "step_time", true, 0 },
-        [C_SYNC] = { "sync_time", true, 0 },         [C_PLACEMENT] = { "placement", placements, 0 },
-        [C_NODES] = { "num_nodes", !placements, 0 }, [C_GPUS] = { "num_replicas", !placements, 0 },
-    };
-    struct table_csv file;
-    int r = table_csv_open(&file, path, columns, C_COUNT, err);
-
-    if (r < 0)
-        return r;
-    while ((r = csv_next(&file.csv, err)) > 0) {
-        r = read_step(pollux, &file.csv, columns, row, err);
-        if (r < 0)
-            break;
-    }
-    table_csv_close(&file);
-    return r;
 }
 
 static int read_validation(struct pollux *pollux, const char *path, struct grid_row row, struct error *err)
@@ -187,7 +159,7 @@ static int read_file(void *arg, const struct pollux_file *file, struct error *er
     }
     if (names_put(&pollux->table.types, file->type, strlen(file->type), &row.type) < 0)
         return error_set(err, -E2BIG, "%s: too many GPU types, or too long a name", file->path);
-    return read_steps(pollux, file->path, row, file->kind == POLLUX_PLACEMENTS, err);
+    return pollux_steps(file, row, read_step, pollux, err);
 }
 
 static void sum_up(struct pollux *pollux)

@@ -3,6 +3,8 @@
 /* tables_pollux.h - the files of Pollux and Sia, for the two families that read them: `pollux` (tables_pollux.c) and
  * `pollux-sim` (tables_pollux_sim.c). */
 #include "base/error.h"
+#include "sim/world_table.h"
+#include "wire/csv.h"
 
 enum pollux_kind { POLLUX_PLACEMENTS, POLLUX_SCALABILITY, POLLUX_VALIDATION };
 
@@ -20,3 +22,13 @@ int pollux_files(const char *paths, pollux_file_fn fn, void *arg, struct error *
 
 /* What the authors allow a GPU though more was measured; a large number for most models. */
 double pollux_local_max(const char *model);
+
+/* Columns of a file of measured steps. */
+enum { C_LOCAL, C_STEP, C_SYNC, C_PLACEMENT, C_NODES, C_GPUS, C_COUNT };
+
+/* One measured step: x local batch size, y[0] and y[1] its time and that of its exchange; the row is the callee's. */
+typedef int (*pollux_step_fn)(void *arg, const struct csv *csv, const struct csv_column *columns, struct grid_row row,
+                              struct error *err);
+
+/* Calls `fn` for every row of a file of steps; `row` is what they have in common. */
+int pollux_steps(const struct pollux_file *file, struct grid_row row, pollux_step_fn fn, void *arg, struct error *err);

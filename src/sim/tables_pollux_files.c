@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/dir.h"
+#include "sim/tables_csv.h"
 #include "sim/tables_pollux.h"
 #include "sim/world_table.h"
 
@@ -113,5 +114,33 @@ int pollux_files(const char *paths, pollux_file_fn fn, void *arg, struct error *
         snprintf(dir, sizeof(dir), "%.*s", (int)strcspn(p, "+"), p);
         r = walk_folder(dir, fn, arg, err);
     }
+    return r;
+}
+
+int pollux_steps(const struct pollux_file *from, struct grid_row row, pollux_step_fn fn, void *arg, struct error *err)
+{
+    bool placements = from->kind == POLLUX_PLACEMENTS;
+    struct csv_column columns[C_COUNT] = {
+        [C_LOCAL] = { "local_bsz", true, 0 },        [C_STEP] = { "step_time", true, 0 },
+        [C_SYNC] = { "sync_time", true, 0 },         [C_PLACEMENT] = { "placement", placements, 0 },
+        [C_NODES] = { "num_nodes", !placements, 0 }, [C_GPUS] = { "num_replicas", !placements, 0 },
+    };
+    struct table_csv file;
+    int r = table_csv_open(&file, from->path, columns, C_COUNT, err);
+
+    if (r < 0)
+        return r;
+    while ((r = csv_next(&file.csv, err)) > 0) {
+        r = table_csv_speed(&file.csv, columns[C_LOCAL].index, false, &row.x, err);
+        if (r == 0)
+            r = table_csv_speed(&file.csv, columns[C_STEP].index, false, &row.y[0], err);
+        if (r == 0)
+            r = table_csv_speed(&file.csv, columns[C_SYNC].index, true, &row.y[1], err);
+        if (r == 0)
+            r = fn(arg, &file.csv, columns, row, err);
+        if (r < 0)
+            break;
+    }
+    table_csv_close(&file);
     return r;
 }

@@ -82,8 +82,6 @@ static int add(struct grid *grid, const struct grid_row *row, const struct csv *
     return r < 0 ? error_set(err, r, "%s: too many rows", csv->file) : 0;
 }
 
-enum { C_LOCAL, C_STEP, C_SYNC, C_PLACEMENT, C_NODES, C_GPUS, C_COUNT };
-
 static int read_placement(struct pollux_sim *sim, const struct csv *csv, int index, struct grid_row row,
                           struct error *err)
 {
@@ -126,33 +124,12 @@ static int read_scaled(struct pollux_sim *sim, const struct csv *csv, const stru
     return 0;
 }
 
-static int read_steps(struct pollux_sim *sim, const char *path, struct grid_row row, bool placements, struct error *err)
+static int read_step(void *arg, const struct csv *csv, const struct csv_column *columns, struct grid_row row,
+                     struct error *err)
 {
-    struct csv_column columns[C_COUNT] = {
-        [C_LOCAL] = { "local_bsz", true, 0 },        [C_STEP] = { "step_time", true, 0 },
-        [C_SYNC] = { "sync_time", true, 0 },         [C_PLACEMENT] = { "placement", placements, 0 },
-        [C_NODES] = { "num_nodes", !placements, 0 }, [C_GPUS] = { "num_replicas", !placements, 0 },
-    };
-    struct table_csv file;
-    int r = table_csv_open(&file, path, columns, C_COUNT, err);
-
-    if (r < 0)
-        return r;
-    while ((r = csv_next(&file.csv, err)) > 0) {
-        r = table_csv_speed(&file.csv, columns[C_LOCAL].index, false, &row.x, err);
-        if (r == 0)
-            r = table_csv_speed(&file.csv, columns[C_STEP].index, false, &row.y[0], err);
-        if (r == 0)
-            r = table_csv_speed(&file.csv, columns[C_SYNC].index, true, &row.y[1], err);
-        if (r == 0 && placements)
-            r = read_placement(sim, &file.csv, columns[C_PLACEMENT].index, row, err);
-        else if (r == 0)
-            r = read_scaled(sim, &file.csv, columns, &row, err);
-        if (r < 0)
-            break;
-    }
-    table_csv_close(&file);
-    return r;
+    if (columns[C_PLACEMENT].index >= 0)
+        return read_placement(arg, csv, columns[C_PLACEMENT].index, row, err);
+    return read_scaled(arg, csv, columns, &row, err);
 }
 
 /* Gradients of a first epoch can be enormous. */
@@ -207,7 +184,7 @@ static int read_file(void *arg, const struct pollux_file *file, struct error *er
         return read_validation(sim, file->path, row, err);
     if (names_put(&sim->table.types, file->type, strlen(file->type), &row.type) < 0 || row.type > 0)
         return error_set(err, -EINVAL, "%s: pollux-sim takes the tables of one GPU type only", file->path);
-    return read_steps(sim, file->path, row, file->kind == POLLUX_PLACEMENTS, err);
+    return pollux_steps(file, row, read_step, sim, err);
 }
 
 /* ---- making it ready ---- */
