@@ -133,6 +133,7 @@ static void role_read(void)
     shim.required = flag_env("MUSTER_GPU_REQUIRED");
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
     shim.warm = flag_env("MUSTER_GPU_WARM");
+    shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
 }
 
 static void child_inert(void)

@@ -75,6 +75,8 @@ void step_boundary(enum page_tier tier)
     uint64_t now = clock_ns();
     uint32_t free_lock = 0;
 
+    if ((uint32_t)tier < shim.tier_min)
+        return;
     if ((uint32_t)tier > atomic_load(&best) && now - atomic_load(&best_at) < TIER_SILENCE)
         return;
     if (!atomic_compare_exchange_strong(&step_lock, &free_lock, 1))
@@ -247,8 +249,11 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("promotions", m->promotions);
     STAT("steps", shim.page->step.seq);
     STAT("tier", shim.page->step.tier);
+    STAT("step_wall_us",
+         shim.page->step.seq ? shim.page->step.ring[(shim.page->step.seq - 1) % PAGE_STEPS].wall_us : 0);
     STAT("slice_groups", slice_groups());
     STAT("slice_ok", shim.page->health.slice_ok);
+    STAT("flags", shim.page->health.flags);
     STAT("area_bytes", shim.page->health.area_bytes);
     STAT("pool_bytes", shim.page->health.pool_bytes);
     STAT("substitutions", resolve_substitutions());

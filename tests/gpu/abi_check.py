@@ -66,8 +66,31 @@ def driver_path():
     return next(line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line)
 
 
+def versions_wrong():
+    """Every line of versions.def against the driver's own look-up: the address it gives is that of the named function."""
+    import ctypes
+
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuInit(0)
+    wrong = 0
+    rows = re.findall(r"^VERSION\((\w+), (\d+), (\d), (\w+)\)", open(os.path.join(SHIM, "versions.def")).read(), re.M)
+    for name, since, per_thread, function in rows:
+        got, status = ctypes.c_void_p(), ctypes.c_int()
+        r = cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(got), int(since), ctypes.c_uint64(2 * int(per_thread)),
+                                     ctypes.byref(status))
+        try:
+            want = ctypes.cast(getattr(cuda, function), ctypes.c_void_p).value
+        except AttributeError:
+            want = None
+        if r == 0 and want and got.value != want:
+            wrong += 1
+            print("look-up differs:", name, since, per_thread, function)
+    return wrong, len(rows)
+
+
 def main(cuda_h, libcuda=None):
     libcuda = libcuda or driver_path()
+    odd, rows = versions_wrong()
     mine, theirs = ours(), header(cuda_h)
     wrong = unknown = 0
     for name, sig in sorted(mine.items()):
@@ -84,8 +107,8 @@ def main(cuda_h, libcuda=None):
     fresh = sorted(n for n in exported if pattern.search(n) and n not in mine and n not in reviewed)
     print("new names:", " ".join(fresh))
     print(f"RESULT abi hooks={len(mine)} wrong={wrong} not_in_header={unknown} exported={len(exported)} "
-          f"missing_in_driver={len([n for n in mine if n not in exported])} unreviewed={len(fresh)}")
-    return 1 if wrong or fresh else 0
+          f"missing_in_driver={len([n for n in mine if n not in exported])} unreviewed={len(fresh)} versions={rows} versions_wrong={odd}")
+    return 1 if wrong or fresh or odd else 0
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -227,6 +227,230 @@ def job_hold(gib="40", seconds="60", piece="1"):
     return {"steps": step, "checks": checks, "bad": bad, "stats": stats()}
 
 
+def models():
+    """Six training loops of different kinds: name -> a function that makes one step, ending with the optimizer's."""
+    def loop(model, opt, make, loss, accumulate=1):
+        def step():
+            for _ in range(accumulate):
+                x, y = make()
+                loss(model(x), y).backward()
+            opt.step()
+            opt.zero_grad()
+        return step
+
+    rand = lambda *size: torch.randn(*size, device=DEV)  # noqa: E731
+    labels = lambda n, k: torch.randint(0, k, (n,), device=DEV)  # noqa: E731
+    entropy = torch.nn.functional.cross_entropy
+    torch.manual_seed(3)
+    text = transformer(4, 512)
+    conv = torch.nn.Sequential(*[m for i in range(6) for m in (torch.nn.Conv2d(3 if i == 0 else 64, 64, 3, padding=1),
+                               torch.nn.BatchNorm2d(64), torch.nn.ReLU())], torch.nn.AdaptiveAvgPool2d(1),
+                               torch.nn.Flatten(), torch.nn.Linear(64, 10)).to(DEV)
+    mlp = torch.nn.Sequential(*[m for _ in range(6) for m in (torch.nn.Linear(1024, 1024), torch.nn.GELU())],
+                              torch.nn.Linear(1024, 10)).to(DEV)
+    lstm = torch.nn.LSTM(256, 256, 2, batch_first=True).to(DEV)
+    deep = transformer(2, 256)
+    auto = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.Tanh(), torch.nn.Linear(256, 784)).to(DEV)
+    tokens = lambda n, t: torch.randint(0, 8192, (n, t), device=DEV)  # noqa: E731
+    return {
+        "transformer": loop(text, torch.optim.AdamW(text.parameters()), lambda: (tokens(8, 64), labels(512, 8192)),
+                            lambda o, y: entropy(o.flatten(0, 1), y)),
+        "conv": loop(conv, torch.optim.SGD(conv.parameters(), lr=0.01, momentum=0.9), lambda: (rand(32, 3, 32, 32), labels(32, 10)),
+                     entropy),
+        "mlp-fused": loop(mlp, torch.optim.Adam(mlp.parameters(), fused=True), lambda: (rand(256, 1024), labels(256, 10)), entropy),
+        "lstm": loop(lstm, torch.optim.Adam(lstm.parameters()), lambda: (rand(32, 50, 256), None),
+                     lambda o, _: o[0].square().mean()),
+        "accumulated": loop(deep, torch.optim.AdamW(deep.parameters()), lambda: (tokens(4, 32), labels(128, 8192)),
+                            lambda o, y: entropy(o.flatten(0, 1), y), accumulate=4),
+        "plain-sgd": loop(auto, torch.optim.SGD(auto.parameters(), lr=0.01, foreach=False), lambda: (rand(64, 784), None),
+                          lambda o, _: o.square().mean()),
+    }
+
+
+def job_tiers(seconds="4"):
+    """How many of a training loop's steps does the library see, and how well does it know how long they are?"""
+    out = {}
+    for name, step in models().items():
+        start = time.monotonic()
+        while time.monotonic() - start < 2.5:  # the signal is found
+            step()
+            torch.cuda.synchronize()
+        seen, spans, walls, hit, last = stat("steps"), [], [], 0, time.perf_counter()
+        first, start = seen, time.monotonic()
+        while time.monotonic() - start < float(seconds):
+            step()
+            torch.cuda.synchronize()
+            now, count = time.perf_counter(), stat("steps")
+            spans.append(now - last)
+            walls.append(stat("step_wall_us") / 1e6)
+            hit += count > seen
+            last, seen = now, count
+        truth = sum(spans) / len(spans)
+        records = max(seen - first, 1)
+        out[name] = {"tier": stat("tier"), "recall": hit / len(spans), "per_step": records / len(spans),
+                     "period_error": abs(sum(spans) / records - truth) / truth, "ms": truth * 1e3}
+    return out
+
+
+def job_tiny(kind="eager"):
+    """Three small steps, for recording."""
+    model = transformer(2, 256)
+    opt = torch.optim.AdamW(model.parameters())
+    x = torch.randint(0, 8192, (4, 33), device=DEV)
+    if kind == "graph":
+        a = torch.randn(512, 512, device=DEV)
+        s = torch.cuda.Stream()
+        with torch.cuda.stream(s):
+            (a @ a).relu()
+        torch.cuda.synchronize()
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            b = (a @ a).relu()
+            (b @ a).tanh()
+        for _ in range(20):
+            g.replay()
+        torch.cuda.synchronize()
+    for _ in range(3):
+        loss = torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        loss.item()
+    return {}
+
+
+def job_hostile(kind="long", seconds="8"):
+    """A neighbour that is hard to hold back: kernels of 20 ms, a graph of 100 ms, ten thousand tiny launches at a time."""
+    log = Log()
+    ms = 1_700_000  # cycles of torch's sleeping kernel, about
+    tiny = torch.zeros(32, device=DEV)
+    graph = torch.cuda.CUDAGraph()
+    if kind == "graph":
+        s = torch.cuda.Stream()
+        with torch.cuda.stream(s):
+            torch.cuda._sleep(ms)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            for _ in range(100):
+                torch.cuda._sleep(ms)
+    end, n = time.monotonic() + float(seconds), 0
+    while time.monotonic() < end:
+        if kind == "long":
+            torch.cuda._sleep(20 * ms)
+        elif kind == "graph":
+            graph.replay()
+        else:
+            for _ in range(10000):
+                tiny.add_(1)
+        if n % 4 == 3 or kind != "long":
+            torch.cuda.synchronize()
+        log.add(n)
+        n += 1
+    return {"n": n, "stats": stats()}
+
+
+def job_phases(spans="10,10,8,8", gap_ms="8", size="4096"):
+    """A guaranteed job that changes: so many products a step, twice as many, an evaluation without optimizer, the first again.
+    The log's third column is the step; phase and step are in $JOB_LOG.phases."""
+    a = torch.randn(int(size), int(size), device=DEV, dtype=torch.bfloat16)
+    w = torch.nn.Parameter(torch.randn(int(size), int(size), device=DEV, dtype=torch.bfloat16))
+    opt = torch.optim.SGD([w], lr=0.0, foreach=False)
+    w.grad = torch.zeros_like(w)
+    log, marks = Log(), []
+    for phase, (span, products) in enumerate(zip(map(float, spans.split(",")), (16, 32, 10, 16))):
+        begin = time.monotonic()
+        marks.append(begin)
+        n = 0
+        while time.monotonic() < begin + span:
+            start = time.perf_counter()
+            for _ in range(products):
+                a @ w
+            if phase != 2:
+                opt.step()
+            torch.cuda.synchronize()
+            busy(float(gap_ms) / 1e3)
+            log.add(n, time.perf_counter() - start)
+            n += 1
+    return {"marks": marks + [time.monotonic()]}
+
+
+def job_burst(first_gib="16", burst_gib="4"):
+    """A guaranteed job that holds some memory and suddenly wants more; how long that took."""
+    keep = [torch.empty(int(first_gib) * 2**30, dtype=torch.uint8, device=DEV)]
+    torch.cuda.synchronize()
+    log = Log()
+    log.add(0)
+    flag = os.environ["JOB_LOG"] + ".go"
+    while not os.path.exists(flag):
+        time.sleep(0.01)
+    times, oom = [], 0
+    for i in range(int(burst_gib) // 2):
+        start = time.perf_counter()
+        try:
+            keep.append(torch.full((2 * 2**30,), i, dtype=torch.uint8, device=DEV))
+            torch.cuda.synchronize()
+        except torch.OutOfMemoryError:
+            oom += 1
+        times.append(time.perf_counter() - start)
+    good = all((t == i).all().item() for i, t in enumerate(keep[1:]))
+    return {"ms": [t * 1e3 for t in times], "oom": oom, "good": good}
+
+
+def job_fill(gib="100", seconds="60"):
+    """Holds memory in pieces of 1 GiB with a value each; checks them at the end."""
+    parts = [torch.full((2**30,), i % 251, dtype=torch.uint8, device=DEV) for i in range(int(gib))]
+    torch.cuda.synchronize()
+    log = Log()
+    flag = os.environ["JOB_LOG"] + ".check.stop"
+    x, n = torch.randn(256, 256, device=DEV), 0
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end and not os.path.exists(flag):
+        x = (x @ x).clamp(-1, 1)
+        torch.cuda.synchronize()
+        log.add(n)
+        n += 1
+        time.sleep(0.002)
+    return {"bad": sum(not (p == i % 251).all().item() for i, p in enumerate(parts)), "stats": stats()}
+
+
+def job_rank(steps="400"):
+    """One rank of data parallel training, gradients averaged on the processor (gloo): ranks wait for one another each step."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 256)).to(DEV)
+    opt = torch.optim.AdamW(model.parameters())
+    data = torch.randn(8, 64, 256, device=DEV, generator=torch.Generator(DEV).manual_seed(rank))
+    log, total = Log(), 0.0
+    for step in range(int(steps)):
+        loss = (model(data[step % 8]) - data[step % 8]).square().mean()
+        loss.backward()
+        for p in model.parameters():
+            g = p.grad.cpu()
+            dist.all_reduce(g)
+            p.grad.copy_(g / dist.get_world_size())
+        opt.step()
+        opt.zero_grad()
+        total += loss.item()
+        log.add(step, total)
+    return {"digest": repr(total), "rank": rank}
+
+
+def job_slices(seconds="20"):
+    """What became of this process' time slice, each second."""
+    x, end, seen = torch.randn(1024, 1024, device=DEV), time.monotonic() + float(seconds), []
+    log, n = Log(), 0
+    while time.monotonic() < end:
+        x = (x @ x).clamp(-1, 1)
+        torch.cuda.synchronize()
+        log.add(n)
+        n += 1
+        time.sleep(0.005)
+    return {"slice_ok": stat("slice_ok"), "groups": stat("slice_groups"), "uid": os.getuid(), "n": n}
+
+
 if __name__ == "__main__":
     result = globals()["job_" + sys.argv[1]](*sys.argv[2:])
     print(json.dumps(result), flush=True)

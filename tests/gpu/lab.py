@@ -23,10 +23,10 @@ def result(name, **values):
 class Job:
     """A job of jobs.py in the background. mode: None (no library), 'inert', 'count', or arguments of `muster gpu run`."""
 
-    def __init__(self, args, mode=None):
+    def __init__(self, args, mode=None, env=None, prefix=()):
         self.log = os.path.join(TEMP, f"log-{time.monotonic_ns()}")
         self.err = open(self.log + ".err", "w")
-        env = dict(os.environ, JOB_LOG=self.log)
+        env = dict(os.environ, JOB_LOG=self.log, **(env or {}))
         cmd = [sys.executable, JOBS] + [str(a) for a in args]
         if mode in ("inert", "count"):
             env["LD_PRELOAD"] = LIBRARY
@@ -34,6 +34,7 @@ class Job:
                 env["MUSTER_GPU_COUNT"] = "1"
         elif mode is not None:
             cmd = [MUSTER, "gpu", "run"] + mode + ["--"] + cmd
+        cmd = list(prefix) + cmd
         self.proc = subprocess.Popen(cmd, env=env, stdout=subprocess.PIPE, stderr=self.err, text=True)
         self.pid = self.proc.pid
 
@@ -98,3 +99,34 @@ def used_mib():
     p = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True,
                        text=True)
     return int(p.stdout.split()[0])
+
+
+def own_node(name):
+    """A node side of its own for this experiment, so that several can run at once."""
+    os.environ["MUSTER_GPU_RUN_DIR"] = f"/tmp/muster-lab-{name}"
+
+
+def node_pid():
+    """The process that listens on this experiment's socket."""
+    want = os.environ["MUSTER_GPU_RUN_DIR"]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if f.read().split(b"\0")[1:3] != [b"gpu", b"agent"]:
+                    continue
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if f"MUSTER_GPU_RUN_DIR={want}".encode() in f.read().split(b"\0"):
+                    return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def percentile(values, p):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * p / 100))] if values else float("nan")
+
+
+def between(lines, begin, end):
+    """The third column of a job's log while begin <= time <= end."""
+    return [float(line[2]) for line in lines if begin <= float(line[0]) <= end]

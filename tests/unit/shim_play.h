@@ -12,6 +12,10 @@
 
 #include "shim/page.h"
 
+#ifndef PLAY_FAIL
+#define PLAY_FAIL fail_msg /* of cmocka */
+#endif
+
 static uint64_t (*stat_of)(const char *);
 static struct page *page;
 
@@ -52,7 +56,7 @@ static int64_t command(enum page_op op, uint64_t arg)
             return reply->result < 0 ? reply->result : (int64_t)reply->bytes;
         usleep(1000);
     }
-    fail_msg("command %d was not answered", (int)op);
+    PLAY_FAIL("command %d was not answered", (int)op);
     return -1;
 }
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""E13: kill -9 of the node side, the guaranteed job, the guardian, in each state; how long until the job makes steps again."""
+import os
+import signal
+import time
+
+from lab import Job, listed, node_pid, order, own_node, result
+
+
+def moved(job, within):
+    """Seconds until the job's log grows by three lines."""
+    start, n = time.monotonic(), len(job.lines())
+    while time.monotonic() - start < within:
+        if len(job.lines()) >= n + 3:
+            return time.monotonic() - start
+        time.sleep(0.05)
+    return float("nan")
+
+
+def back(job, seconds=15):
+    """A new node side; the job registers by itself."""
+    Job(["slices", 1], ["--role", "guaranteed"]).finish(60)  # `muster gpu run` starts one
+    end = time.monotonic() + seconds
+    while not listed(job.pid) and time.monotonic() < end:
+        time.sleep(0.2)
+    return bool(listed(job.pid))
+
+
+def main():
+    own_node("death")
+    os.environ["MUSTER_GPU_CLAIM_SECONDS"] = "5"
+    job = Job(["hold", 4, 300], ["--role", "opportunistic"])
+    job.wait_steps(5)
+    order("set", job.pid, "prepare=5G")
+    time.sleep(3)
+    for state, bound in (("running", 1), ("pause", 8), ("evict", 10), ("release", 25)):
+        if state != "running":
+            order(state, job.pid)
+        os.kill(node_pid(), signal.SIGKILL)
+        seconds = moved(job, bound + 20)
+        result("death", who="node", state=state, resumed_s=seconds, bound_s=bound, known_again=back(job))
+    order("release", job.pid)
+    guardian = [p for p in filter(str.isdigit, os.listdir("/proc")) if b"guard" in open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")[2:3]]
+    result("death", who="guardian", state="release", guardians=len(guardian))
+    order("restore", job.pid)
+    rg = Job(["rg", 100], ["--role", "guaranteed"])
+    rg.wait_steps(30)
+    time.sleep(3)
+    rg.proc.send_signal(signal.SIGKILL)
+    rg.proc.wait()
+    result("death", who="guaranteed", state="pair", resumed_s=moved(job, 10), bound_s=0.2, gate=listed(job.pid).get("gate"))
+    open(job.log + ".check", "w").close()
+    time.sleep(1)
+    r = job.stop()
+    result("death-content", bad=r.get("bad"), checks=r.get("checks"))
+
+
+main()
