@@ -25,6 +25,7 @@
 #define RETRY_FIRST (100 * USEC_MSEC)
 #define RETRY_MAX (10 * USEC_SEC)
 #define HEALTH_EVERY (2 * USEC_SEC)
+#define PATIENCE (5 * USEC_MSEC)
 #define SPOOL_EVERY (10 * USEC_MIN)
 
 static uint64_t random_below(uint64_t limit)
@@ -133,14 +134,32 @@ void agent_send(struct agent *agent, json_t *frame)
 void agent_report(struct agent *agent, json_t *report)
 {
     struct error err = { 0 };
+    const char *state;
+    bool patient;
 
     (void)json_object_set_new(report, "t", json_string("report"));
     if (!json_object_get(report, "at"))
         (void)json_object_set_new(report, "at", json_integer(clock_real()));
+    /* That it runs may be said together with how it ended, where that is a moment later: one write, one message. */
+    state = util_text(report, "state");
+    patient = state && strcmp(state, task_state_name(TASK_RUNNING)) == 0 && !json_object_get(report, "ckpt");
     if (journal_append(&agent->journal, report, &err) < 0)
         log_err("a report is lost", "node", agent->config.node, "why", err.text);
+    if (patient && !agent->dirty) {
+        if (!agent->patient)
+            loop_timer_after(agent->flush_timer, PATIENCE);
+        agent->patient = true;
+        return;
+    }
     agent->dirty = true;
     agent->set->dirty = true;
+}
+
+static void on_flush_timer(void *arg)
+{
+    struct agent *agent = arg;
+
+    agent->dirty = agent->set->dirty = true;
 }
 
 /* What was appended in this turn is written once, then sent. */
@@ -158,7 +177,7 @@ static void agent_flush(struct agent *agent)
             break;
         agent->sent = (uint64_t)util_i64(report, "seq", 0);
     }
-    agent->dirty = false;
+    agent->dirty = agent->patient = false;
 }
 
 static void on_turn(uv_prepare_t *handle)
@@ -347,6 +366,8 @@ static int timers_open(struct agent *agent)
     int r = loop_timer_new(loop, on_beat_timer, agent, &agent->beat_timer);
 
     if (r == 0)
+        r = loop_timer_new(loop, on_flush_timer, agent, &agent->flush_timer);
+    if (r == 0)
         r = loop_timer_new(loop, on_dial_timer, agent, &agent->dial_timer);
     if (r == 0)
         r = loop_timer_new(loop, on_lease_end, agent, &agent->watch_timer);
@@ -363,6 +384,7 @@ static void agent_free(struct agent *agent)
         task_free(agent->tasks);
     loop_timer_free(agent->beat_timer);
     loop_timer_free(agent->dial_timer);
+    loop_timer_free(agent->flush_timer);
     loop_timer_free(agent->watch_timer);
     loop_timer_free(agent->health_timer);
     loop_timer_free(agent->ask_timer);

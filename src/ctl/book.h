@@ -120,8 +120,9 @@ struct book_node {
     json_t *inventory;
     uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
     bool joined, silent, lost, drained, forgotten;
-    bool connected; /* right now; not in the log */
-    usec_t seen;    /* last beat; not in the log */
+    bool connected;     /* right now; not in the log */
+    uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
+    usec_t seen;        /* last beat; not in the log */
     usec_t drain_deadline;
     char drain_reason[128];
     uint16_t gpu_count;

@@ -24,6 +24,7 @@
 
 #define LOOK_EVERY USEC_SEC
 #define ROWS_WAIT (200 * USEC_MSEC)
+enum { ROWS_MANY = 256 };
 
 struct offer {
     struct entry entry;
@@ -125,10 +126,15 @@ static const char *text_of(const json_t *object, const char *key)
 }
 
 /* Finished jobs as rows; each keeps its record as text inside the record itself, so that all is freed with it. */
-static int take_rows(struct drive *drive, struct flight *flight)
+static int take_rows(struct drive *drive, struct flight *flight, bool all)
 {
-    size_t count;
+    size_t count = ctl_done_count(drive->ctl);
 
+    /* Several together change fewer pages; until then the batches that made them are there. */
+    if (!all && count < ROWS_MANY && flight->at - drive->rows_since < ROWS_WAIT)
+        return 0;
+
+    drive->rows_since = 0;
     flight->records = ctl_take_done(drive->ctl);
     count = json_array_size(flight->records);
     if (count == 0)
@@ -172,10 +178,11 @@ static char *batch_text(const struct flight *flight)
     return text;
 }
 
-/* Everything put aside, and what has to be written with it. */
-static struct flight *flight_new(struct drive *drive, usec_t at)
+/* Everything put aside, and what has to be written with it; `all`: the finished jobs that could wait too. */
+static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
 {
     struct flight *flight = mem_zalloc(1, sizeof(*flight));
+    bool save;
 
     if (!flight)
         return NULL;
@@ -186,13 +193,14 @@ static struct flight *flight_new(struct drive *drive, usec_t at)
     flight->snapshot = (struct buf)BUF_INIT(SNAPSHOT_BYTES_MAX);
     drive->offers = NULL;
     drive->offer_count = drive->offer_capacity = 0;
-    if (take_rows(drive, flight) < 0 || !(flight->text = batch_text(flight))) {
+    drive->since_snapshot += flight->count;
+    save = drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every;
+    /* The batches before a snapshot go: what they made must be written by then. */
+    if (take_rows(drive, flight, save || all) < 0 || !(flight->text = batch_text(flight))) {
         flight_free(flight);
         return NULL;
     }
-    drive->since_snapshot += flight->count;
-    if (drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every &&
-        ctl_save(drive->ctl, &flight->snapshot, &flight->err) == 0) {
+    if (save && ctl_save(drive->ctl, &flight->snapshot, &flight->err) == 0) {
         flight->snapshot_seq = ctl_seq(drive->ctl);
         drive->since_snapshot = 0;
     }
@@ -229,9 +237,12 @@ static void answer_agents(struct drive *drive, const struct flight *flight)
             continue;
         node = &ctl_book_mut(drive->ctl)->nodes[index];
         if (entry->kind == ENTRY_REPORT) {
-            if (node->connected && strcmp(node->agent, text_of(entry->body, "agent")) == 0)
+            /* One acknowledgement says that all before it were taken too. */
+            if (node->ack_batch != flight->write.seq && node->connected &&
+                strcmp(node->agent, text_of(entry->body, "agent")) == 0)
                 to_agent(drive, name,
                          json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_ACK), "seq", (json_int_t)node->report_seq));
+            node->ack_batch = flight->write.seq;
             continue;
         }
         to_agent(drive, name,
@@ -348,7 +359,7 @@ void drive_turn(struct drive *drive)
         drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
         return;
     }
-    flight = flight_new(drive, now);
+    flight = flight_new(drive, now, false);
     if (!flight || drive->host.work(drive->host.arg, commit_work, commit_done, flight) < 0) {
         struct error err;
 
@@ -367,7 +378,7 @@ int drive_turn_at(struct drive *drive, usec_t at)
 
     if (drive->flying || drive->failed)
         return -EBUSY;
-    flight = flight_new(drive, at);
+    flight = flight_new(drive, at, true);
     if (!flight)
         return -ENOMEM;
     commit_work(flight);
@@ -707,7 +718,7 @@ int drive_history_get(struct drive *drive, int64_t id, void (*done)(void *arg, j
 int drive_close(struct drive *drive, struct error *err)
 {
     struct buf snapshot = BUF_INIT(SNAPSHOT_BYTES_MAX);
-    struct flight *flight = flight_new(drive, ctl_now(drive->ctl));
+    struct flight *flight = flight_new(drive, ctl_now(drive->ctl), true);
     int r;
 
     /* The batch is applied before the state is saved, so that the snapshot holds everything. */

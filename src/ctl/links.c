@@ -14,7 +14,7 @@
 #include "wire/agent_msg.h"
 #include "wire/json_read.h"
 
-enum { ASKS_MAX = 256 };
+enum { ASKS_MAX = 256, FLUSH_BYTES = 65536 };
 #define ASK_TIME (30 * USEC_SEC)
 #define HELLO_TIME (10 * USEC_SEC)
 
@@ -34,7 +34,9 @@ struct link {
     char expected[256]; /* name of its certificate; "": any (emulation) */
     struct ask *asks;
     size_t ask_count;
-    bool dead;
+    struct buf out; /* frames of this turn of the loop */
+    struct link *next_speaking;
+    bool speaks, dead;
 };
 
 struct links {
@@ -43,6 +45,7 @@ struct links {
     struct link **by_node;
     size_t by_node_capacity, count;
     int64_t next_ask;
+    struct link *speaking; /* who has something in `out` */
     struct loop_timer *sweep;
 };
 
@@ -63,18 +66,59 @@ size_t links_count(const struct links *links)
     return links->count;
 }
 
-static void frame_send(struct link *link, json_t *frame)
+static void link_flush(struct link *link)
 {
     struct net_conn *conn = request_conn(link->request);
+
+    if (conn && !link->dead && link->out.size)
+        net_write(conn, link->out.data, link->out.size);
+    if (link->out.capacity > FLUSH_BYTES)
+        buf_done(&link->out);
+    buf_clear(&link->out);
+}
+
+/* The end of a turn: what was said to a node in it goes out as one piece. */
+static void on_turn(void *arg)
+{
+    struct links *links = arg;
+    struct link *link;
+
+    while ((link = links->speaking)) {
+        links->speaking = link->next_speaking;
+        link->speaks = false;
+        link_flush(link);
+    }
+}
+
+/* It is about to go. */
+static void link_silence(struct link *link)
+{
+    struct link **at = &link->links->speaking;
+
+    while (*at && *at != link)
+        at = &(*at)->next_speaking;
+    if (*at)
+        *at = link->next_speaking;
+    buf_done(&link->out);
+}
+
+static void frame_send(struct link *link, json_t *frame)
+{
+    struct links *links = link->links;
     char *text = json_dumps(frame, JSON_COMPACT);
-    CLEANUP_BUF struct buf out = BUF_INIT((size_t)FRAME_BYTES_MAX + 8);
     struct error err;
 
-    if (text && conn && !link->dead) {
-        if (frame_write(&out, text, strlen(text), &err) < 0)
+    if (text && !link->dead) {
+        if (link->out.size > FLUSH_BYTES)
+            link_flush(link);
+        link->out.max = FLUSH_BYTES + (size_t)FRAME_BYTES_MAX + 64;
+        if (frame_write(&link->out, text, strlen(text), &err) < 0)
             log_err("frame too large", "error", err.text);
-        else
-            net_write(conn, out.data, out.size);
+        if (!link->speaks) {
+            link->next_speaking = links->speaking;
+            links->speaking = link;
+            link->speaks = true;
+        }
     }
     free(text);
 }
@@ -242,6 +286,7 @@ static void on_closed(void *arg)
 
     link->dead = true;
     asks_end(link);
+    link_silence(link);
     if (link->node != NAME_NONE) {
         links->by_node[link->node] = NULL;
         links->count--;
@@ -380,6 +425,8 @@ int links_new(struct server *server, struct links **ret_links)
         return -ENOMEM;
     links->server = server;
     r = loop_timer_new(server->loop, on_sweep, links, &links->sweep);
+    if (r == 0)
+        r = loop_each_turn(server->loop, on_turn, links);
     if (r < 0) {
         mem_free(links);
         return r;

@@ -104,7 +104,9 @@ static void *worker_main(void *arg)
         job->work(job->arg);
         pthread_mutex_lock(&loop->lock);
         queue_put(&loop->finished, job);
+        pthread_mutex_unlock(&loop->lock);
         uv_async_send(&loop->woken);
+        pthread_mutex_lock(&loop->lock);
     }
     pthread_mutex_unlock(&loop->lock);
     return NULL;
@@ -308,8 +310,8 @@ int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg)
     loop->busy++;
     pthread_mutex_lock(&loop->lock);
     queue_put(&loop->todo, job);
-    pthread_cond_signal(&loop->more);
     pthread_mutex_unlock(&loop->lock);
+    pthread_cond_signal(&loop->more); /* not under the lock: it would wake only to wait for it */
     return 0;
 }
 

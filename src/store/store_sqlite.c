@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "store/store_ops.h"
 
-enum { SCHEMA_VERSION = 1, CHECKPOINT_PAGES = 4000, PATH_SIZE = 4096 };
+enum { SCHEMA_VERSION = 1, CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
 
 enum statement { S_BATCH, S_DROP, S_SNAPSHOT, S_JOB, S_GET, S_COUNT };
 
@@ -341,7 +341,11 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
     if (sqlite3_open(path, &s->db) != SQLITE_OK)
         return fail(s, err, path);
     sqlite3_wal_hook(s->db, wal_hook, s);
-    r = run_sql(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;", err);
+    /* Nobody else opens it while we have the lock: no shared memory, no locks around each commit. */
+    r = run_sql(s,
+                "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+                "PRAGMA temp_store=MEMORY;",
+                err);
     if (r < 0)
         return r;
     version = schema_version(s);
@@ -356,6 +360,24 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
             SQLITE_OK)
             r = fail(s, err, path);
     return r;
+}
+
+/* Writes the write-ahead log once in the length it is going to have. A sync of a file that grows writes its length too,
+ * elsewhere on the disk; of one that does not, only what was committed. What is behind the last frame means nothing. */
+static void wal_prepare(struct store_sqlite *s)
+{
+    static const char zeros[65536];
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+
+    (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    if (sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK || !file ||
+        !file->pMethods || file->pMethods->xFileSize(file, &size) != SQLITE_OK)
+        return;
+    for (; size < WAL_BYTES; size += (sqlite3_int64)sizeof(zeros))
+        if (file->pMethods->xWrite(file, zeros, (int)sizeof(zeros), size) != SQLITE_OK)
+            return;
+    (void)file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
 }
 
 int store_sqlite_open(const char *directory, struct store **ret_store, struct error *err)
@@ -377,6 +399,7 @@ int store_sqlite_open(const char *directory, struct store **ret_store, struct er
         sqlite_close(&s->base);
         return r;
     }
+    wal_prepare(s);
     *ret_store = &s->base;
     return 0;
 }
