@@ -17,20 +17,14 @@
 
 #include "base/alloc.h"
 #include "ctl/book.h"
+#include "ctl/drive_part.h"
 #include "ctl/part.h"
-#include "work/work.h"
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 
 #define LOOK_EVERY USEC_SEC
 #define ROWS_WAIT (200 * USEC_MSEC)
 enum { ROWS_MANY = 256 };
-
-struct offer {
-    struct entry entry;
-    drive_done_fn done;
-    void *arg;
-};
 
 /* What is being committed. */
 struct flight {
@@ -49,19 +43,6 @@ struct flight {
     int result;
 };
 
-struct drive {
-    struct drive_config config;
-    struct drive_host host;
-    struct store *store;
-    struct ctl *ctl;
-    struct offer *offers; /* put aside */
-    size_t offer_count, offer_capacity;
-    bool flying, failed, changed;
-    uint64_t since_snapshot;
-    usec_t started, looked;
-    usec_t rows_since; /* finished jobs wait to be written since; 0 = none do */
-};
-
 struct ctl *drive_ctl(struct drive *drive)
 {
     return drive->ctl;
@@ -72,7 +53,7 @@ bool drive_quiet(const struct drive *drive)
     return drive->offer_count == 0 && !drive->flying;
 }
 
-static int push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
+int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
 {
     void *block = drive->offers;
     int r = mem_grow(&block, &drive->offer_capacity, drive->offer_count + 1, (size_t)1 << 24, sizeof(*drive->offers));
@@ -100,7 +81,7 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
         json_decref(body);
         return r;
     }
-    r = push(drive, kind, body, done, arg);
+    r = drive_push(drive, kind, body, done, arg);
     if (r < 0)
         result->code = error_set(&result->text, r, "no memory");
     return r;
@@ -327,11 +308,11 @@ static void look_at_nodes(struct drive *drive, usec_t now)
         if (!node->joined || node->forgotten || node->lost)
             continue;
         if (age > config->lease + config->lease / 4 + USEC_SEC)
-            (void)push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
+            (void)drive_push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
         else if (age > config->node_timeout && !node->silent)
-            (void)push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
+            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
         else if (age <= config->node_timeout && node->silent && node->connected)
-            (void)push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
+            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
     }
 }
 
@@ -445,7 +426,7 @@ int drive_agent_frame(struct drive *drive, const char *name, json_t *frame, stru
     (void)json_object_del(body, "t");
     (void)json_object_set_new(body, "node", json_string(name));
     (void)json_object_set_new(body, "agent", json_string(node->agent));
-    return push(drive, ENTRY_REPORT, body, NULL, NULL) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
+    return drive_push(drive, ENTRY_REPORT, body, NULL, NULL) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
 }
 
 void drive_agent_gone(struct drive *drive, const char *name)
@@ -479,58 +460,6 @@ static void sink_decision(void *arg, const char *line)
 
     if (drive->host.decision)
         drive->host.decision(drive->host.arg, line);
-}
-
-/* A computation on the worker. */
-struct solve {
-    struct drive *drive;
-    uint32_t vc, ticket, kind, count;
-    struct work_answer answer;
-    int64_t words[];
-};
-
-enum { SOLVE_WORDS_MAX = 1 << 20 };
-
-static void solve_work(void *arg)
-{
-    struct solve *solve = arg;
-    struct error err;
-
-    if (work_run((enum solve_kind)solve->kind, solve->words, solve->count, &solve->answer, &err) < 0)
-        solve->answer.count = 0;
-}
-
-static void solve_done(void *arg)
-{
-    struct solve *solve = arg;
-    json_t *words = json_array();
-
-    for (uint32_t i = 0; i < solve->answer.count; i++)
-        (void)json_array_append_new(words, json_integer(solve->answer.words[i]));
-    (void)push(
-        solve->drive, ENTRY_SOLVED,
-        json_pack("{s:I, s:I, s:o}", "vc", (json_int_t)solve->vc, "ticket", (json_int_t)solve->ticket, "words", words),
-        NULL, NULL);
-    drive_turn(solve->drive);
-    mem_free(solve->answer.words);
-    mem_free(solve);
-}
-
-static void sink_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count)
-{
-    struct drive *drive = arg;
-    struct solve *solve = mem_zalloc(1, sizeof(*solve) + count * sizeof(*words));
-
-    if (!solve)
-        return;
-    *solve = (struct solve){ .drive = drive, .vc = vc, .ticket = ticket, .kind = kind, .count = count };
-    memcpy(solve->words, words, count * sizeof(*words));
-    solve->answer.capacity = SOLVE_WORDS_MAX;
-    solve->answer.words = mem_zalloc(SOLVE_WORDS_MAX, sizeof(int64_t));
-    if (!solve->answer.words || drive->host.work(drive->host.arg, solve_work, solve_done, solve) < 0) {
-        mem_free(solve->answer.words);
-        mem_free(solve);
-    }
 }
 
 static void sink_solve_emulated(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words,
@@ -599,7 +528,9 @@ int drive_new(const struct drive_config *config, const struct drive_host *host, 
               struct drive **ret_drive, struct error *err)
 {
     struct drive *drive = mem_zalloc(1, sizeof(*drive));
-    struct ctl_sink sink = { .order = sink_order, .event = sink_event, .decision = sink_decision, .solve = sink_solve };
+    struct ctl_sink sink = {
+        .order = sink_order, .event = sink_event, .decision = sink_decision, .solve = drive_solve
+    };
     int r;
 
     if (!drive)
@@ -634,85 +565,6 @@ void drive_free(struct drive *drive)
     mem_free(drive->offers);
     ctl_free(drive->ctl);
     mem_free(drive);
-}
-
-/* Finished jobs on the worker. */
-struct look_back {
-    struct drive *drive;
-    struct store_query query;
-    char *user, *vc, *state, *name;
-    int64_t id; /* one job; 0 = a list */
-    json_t *items;
-    void (*done)(void *arg, json_t *items);
-    void *arg;
-};
-
-static int keep_item(void *arg, const struct store_job *job, struct error *err)
-{
-    json_t *item = json_loads(job->json, 0, NULL);
-
-    (void)err;
-    if (item)
-        (void)json_array_append_new(arg, item);
-    return 0;
-}
-
-static void history_work(void *arg)
-{
-    struct look_back *look = arg;
-    struct error err;
-
-    if (look->id)
-        (void)store_history_get(look->drive->store, look->id, keep_item, look->items, &err);
-    else
-        (void)store_history(look->drive->store, &look->query, keep_item, look->items, &err);
-}
-
-static void history_done(void *arg)
-{
-    struct look_back *look = arg;
-
-    look->done(look->arg, look->items);
-    json_decref(look->items);
-    mem_free(look->user);
-    mem_free(look->vc);
-    mem_free(look->state);
-    mem_free(look->name);
-    mem_free(look);
-}
-
-static char *copy(const char *text)
-{
-    return text ? mem_strdup(text) : NULL;
-}
-
-static int look_back(struct drive *drive, const struct store_query *query, int64_t id,
-                     void (*done)(void *arg, json_t *items), void *arg)
-{
-    struct look_back *look = mem_zalloc(1, sizeof(*look));
-
-    if (!look)
-        return -ENOMEM;
-    *look = (struct look_back){ .drive = drive, .id = id, .items = json_array(), .done = done, .arg = arg };
-    if (query) {
-        look->query = *query;
-        look->query.user = look->user = copy(query->user);
-        look->query.vc = look->vc = copy(query->vc);
-        look->query.state = look->state = copy(query->state);
-        look->query.name = look->name = copy(query->name);
-    }
-    return drive->host.work(drive->host.arg, history_work, history_done, look);
-}
-
-int drive_history(struct drive *drive, const struct store_query *query, void (*done)(void *arg, json_t *items),
-                  void *arg)
-{
-    return look_back(drive, query, 0, done, arg);
-}
-
-int drive_history_get(struct drive *drive, int64_t id, void (*done)(void *arg, json_t *items), void *arg)
-{
-    return look_back(drive, NULL, id, done, arg);
 }
 
 int drive_close(struct drive *drive, struct error *err)

@@ -18,6 +18,8 @@ struct drive_host {
     usec_t (*now)(void *arg);
     /* Runs work() on the one worker thread, then done() on the loop. */
     int (*work)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
+    /* The same for computations that may take long; NULL: as work(). */
+    int (*compute)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
     void (*wake_at)(void *arg, usec_t at); /* call drive_turn() then; USEC_NEVER: not */
     void (*order)(void *arg, const char *node, json_t *frame);
     void (*event)(void *arg, const struct ctl_event *event);

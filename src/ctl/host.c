@@ -27,6 +27,13 @@ static int host_work(void *arg, void (*work)(void *), void (*done)(void *), void
     return loop_work(server->loop, work, done, work_arg);
 }
 
+static int host_compute(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg)
+{
+    struct server *server = arg;
+
+    return loop_compute(server->loop, work, done, work_arg);
+}
+
 static void on_wake(void *arg)
 {
     struct server *server = arg;
@@ -132,6 +139,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
     *ret_host = (struct drive_host){
         .now = host_now,
         .work = host_work,
+        .compute = host_compute,
         .wake_at = host_wake_at,
         .order = host_order,
         .event = host_event,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.c - libuv's loop, and a worker thread of our own: the pool of libuv has four, and a store is called by one. */
+/* loop.c - libuv's loop, and worker threads of our own: the pool of libuv has four, and a store is called by one. */
 #include "io/loop.h"
 
 #include <errno.h>
@@ -22,6 +22,17 @@ struct worker_queue {
     struct job_of_worker *first, *last;
 };
 
+/* Two of them: one for the store, in order; one for what computes for long. */
+enum { WORKER_STORE, WORKER_LONG, WORKERS };
+
+struct worker {
+    struct loop *loop;
+    pthread_t thread;
+    pthread_cond_t more;
+    struct worker_queue todo; /* under the lock */
+    bool running;             /* the loop's */
+};
+
 struct loop_signal {
     uv_signal_t handle;
     loop_fn fn;
@@ -39,12 +50,11 @@ struct loop {
     size_t turn_count;
     struct loop_signal signals[SIGNALS_MAX];
     size_t signal_count;
-    pthread_t thread;
+    struct worker workers[WORKERS];
     pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct worker_queue todo, finished; /* under the lock */
-    bool leave;                         /* under the lock */
-    size_t busy;                        /* the loop's: handed over, not done */
+    struct worker_queue finished; /* under the lock */
+    bool leave;                   /* under the lock */
+    size_t busy;                  /* the loop's: handed over, not done */
 };
 
 struct loop_timer {
@@ -91,13 +101,14 @@ static struct job_of_worker *queue_take(struct worker_queue *queue)
 
 static void *worker_main(void *arg)
 {
-    struct loop *loop = arg;
+    struct worker *worker = arg;
+    struct loop *loop = worker->loop;
     struct job_of_worker *job;
 
     pthread_mutex_lock(&loop->lock);
     for (;;) {
-        while (!(job = queue_take(&loop->todo)) && !loop->leave)
-            pthread_cond_wait(&loop->more, &loop->lock);
+        while (!(job = queue_take(&worker->todo)) && !loop->leave)
+            pthread_cond_wait(&worker->more, &loop->lock);
         if (!job)
             break;
         pthread_mutex_unlock(&loop->lock);
@@ -137,6 +148,14 @@ static void on_turn(uv_prepare_t *handle)
         loop->turns[i].fn(loop->turns[i].arg);
 }
 
+static int worker_start(struct worker *worker)
+{
+    int r = worker->running ? 0 : -pthread_create(&worker->thread, NULL, worker_main, worker);
+
+    worker->running = r == 0;
+    return r;
+}
+
 int loop_new(struct loop **ret_loop, struct error *err)
 {
     struct loop *loop = mem_zalloc(1, sizeof(*loop));
@@ -155,11 +174,12 @@ int loop_new(struct loop **ret_loop, struct error *err)
     (void)uv_async_init(&loop->uv, &loop->woken, on_woken);
     loop->woken.data = loop;
     pthread_mutex_init(&loop->lock, NULL);
-    pthread_cond_init(&loop->more, NULL);
-    r = -pthread_create(&loop->thread, NULL, worker_main, loop);
+    for (int i = 0; i < WORKERS; i++) {
+        loop->workers[i].loop = loop;
+        pthread_cond_init(&loop->workers[i].more, NULL);
+    }
+    r = worker_start(&loop->workers[WORKER_STORE]);
     if (r < 0) {
-        loop->leave = true;
-        loop->thread = 0;
         loop_free(loop);
         return error_set(err, r, "cannot start the worker thread");
     }
@@ -178,11 +198,14 @@ void loop_work_finish(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
     loop->leave = true;
-    pthread_cond_signal(&loop->more);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_cond_signal(&loop->workers[i].more);
     pthread_mutex_unlock(&loop->lock);
-    if (loop->thread)
-        pthread_join(loop->thread, NULL);
-    loop->thread = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        if (loop->workers[i].running)
+            pthread_join(loop->workers[i].thread, NULL);
+        loop->workers[i].running = false;
+    }
     on_woken(&loop->woken);
 }
 
@@ -196,7 +219,8 @@ void loop_free(struct loop *loop)
     (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop->uv);
     pthread_mutex_destroy(&loop->lock);
-    pthread_cond_destroy(&loop->more);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_cond_destroy(&loop->workers[i].more);
     mem_free(loop);
 }
 
@@ -300,19 +324,32 @@ int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg)
     return uv_signal_start(&signal->handle, on_signal, number);
 }
 
-int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg)
+static int worker_give(struct loop *loop, struct worker *worker, loop_fn work, loop_fn done, void *arg)
 {
     struct job_of_worker *job = mem_zalloc(1, sizeof(*job));
+    int r = job ? worker_start(worker) : -ENOMEM;
 
-    if (!job)
-        return -ENOMEM;
+    if (r < 0) {
+        mem_free(job);
+        return r;
+    }
     *job = (struct job_of_worker){ .work = work, .done = done, .arg = arg };
     loop->busy++;
     pthread_mutex_lock(&loop->lock);
-    queue_put(&loop->todo, job);
+    queue_put(&worker->todo, job);
     pthread_mutex_unlock(&loop->lock);
-    pthread_cond_signal(&loop->more); /* not under the lock: it would wake only to wait for it */
+    pthread_cond_signal(&worker->more); /* not under the lock: it would wake only to wait for it */
     return 0;
+}
+
+int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg)
+{
+    return worker_give(loop, &loop->workers[WORKER_STORE], work, done, arg);
+}
+
+int loop_compute(struct loop *loop, loop_fn work, loop_fn done, void *arg)
+{
+    return worker_give(loop, &loop->workers[WORKER_LONG], work, done, arg);
 }
 
 bool loop_work_idle(const struct loop *loop)

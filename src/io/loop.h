@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* loop.h - the one thread of the controller: timers, signals, the end of each turn, and one worker for what blocks.
+/* loop.h - the one thread of the controller: timers, signals, the end of each turn, and workers for what blocks.
  *
- * Over libuv. Everything here is called on the thread of the loop; only the work() of loop_work() runs elsewhere.
+ * Over libuv. Everything here is called on the thread of the loop; only work() runs elsewhere.
  */
 #include <stdbool.h>
 
@@ -38,6 +38,8 @@ int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg);
 
 /* work() on the one worker thread, in the order asked for; then done() on the loop. -ENOMEM. */
 int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg);
+/* The same on a thread of its own that is there for what takes long: the store does not wait for it. */
+int loop_compute(struct loop *loop, loop_fn work, loop_fn done, void *arg);
 bool loop_work_idle(const struct loop *loop);
-/* Lets the worker finish what it was given, calls every done(), and ends it. */
+/* Lets the workers finish what they were given, calls every done(), and ends them. */
 void loop_work_finish(struct loop *loop);

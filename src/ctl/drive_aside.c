@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drive_aside.c - what the drive has done elsewhere: long computations, and looks into the past. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/drive_part.h"
+#include "work/work.h"
+
+/* A computation on a thread of its own. */
+struct solve {
+    struct drive *drive;
+    uint32_t vc, ticket, kind, count;
+    struct work_answer answer;
+    int64_t words[];
+};
+
+enum { SOLVE_WORDS_MAX = 1 << 20 };
+
+static void solve_work(void *arg)
+{
+    struct solve *solve = arg;
+    struct error err;
+
+    if (work_run((enum solve_kind)solve->kind, solve->words, solve->count, &solve->answer, &err) < 0)
+        solve->answer.count = 0;
+}
+
+static void solve_done(void *arg)
+{
+    struct solve *solve = arg;
+    json_t *words = json_array();
+
+    for (uint32_t i = 0; i < solve->answer.count; i++)
+        (void)json_array_append_new(words, json_integer(solve->answer.words[i]));
+    (void)drive_push(
+        solve->drive, ENTRY_SOLVED,
+        json_pack("{s:I, s:I, s:o}", "vc", (json_int_t)solve->vc, "ticket", (json_int_t)solve->ticket, "words", words),
+        NULL, NULL);
+    drive_turn(solve->drive);
+    mem_free(solve->answer.words);
+    mem_free(solve);
+}
+
+void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count)
+{
+    struct drive *drive = arg;
+    struct solve *solve = mem_zalloc(1, sizeof(*solve) + count * sizeof(*words));
+    int (*compute)(void *, void (*)(void *), void (*)(void *), void *) =
+        drive->host.compute ? drive->host.compute : drive->host.work;
+
+    if (!solve)
+        return;
+    *solve = (struct solve){ .drive = drive, .vc = vc, .ticket = ticket, .kind = kind, .count = count };
+    memcpy(solve->words, words, count * sizeof(*words));
+    solve->answer.capacity = SOLVE_WORDS_MAX;
+    solve->answer.words = mem_zalloc(SOLVE_WORDS_MAX, sizeof(int64_t));
+    if (!solve->answer.words || compute(drive->host.arg, solve_work, solve_done, solve) < 0) {
+        mem_free(solve->answer.words);
+        mem_free(solve);
+    }
+}
+
+/* Finished jobs on the worker. */
+struct look_back {
+    struct drive *drive;
+    struct store_query query;
+    char *user, *vc, *state, *name;
+    int64_t id; /* one job; 0 = a list */
+    json_t *items;
+    void (*done)(void *arg, json_t *items);
+    void *arg;
+};
+
+static int keep_item(void *arg, const struct store_job *job, struct error *err)
+{
+    json_t *item = json_loads(job->json, 0, NULL);
+
+    (void)err;
+    if (item)
+        (void)json_array_append_new(arg, item);
+    return 0;
+}
+
+static void history_work(void *arg)
+{
+    struct look_back *look = arg;
+    struct error err;
+
+    if (look->id)
+        (void)store_history_get(look->drive->store, look->id, keep_item, look->items, &err);
+    else
+        (void)store_history(look->drive->store, &look->query, keep_item, look->items, &err);
+}
+
+static void history_done(void *arg)
+{
+    struct look_back *look = arg;
+
+    look->done(look->arg, look->items);
+    json_decref(look->items);
+    mem_free(look->user);
+    mem_free(look->vc);
+    mem_free(look->state);
+    mem_free(look->name);
+    mem_free(look);
+}
+
+static char *copy(const char *text)
+{
+    return text ? mem_strdup(text) : NULL;
+}
+
+static int look_back(struct drive *drive, const struct store_query *query, int64_t id,
+                     void (*done)(void *arg, json_t *items), void *arg)
+{
+    struct look_back *look = mem_zalloc(1, sizeof(*look));
+
+    if (!look)
+        return -ENOMEM;
+    *look = (struct look_back){ .drive = drive, .id = id, .items = json_array(), .done = done, .arg = arg };
+    if (query) {
+        look->query = *query;
+        look->query.user = look->user = copy(query->user);
+        look->query.vc = look->vc = copy(query->vc);
+        look->query.state = look->state = copy(query->state);
+        look->query.name = look->name = copy(query->name);
+    }
+    return drive->host.work(drive->host.arg, history_work, history_done, look);
+}
+
+int drive_history(struct drive *drive, const struct store_query *query, void (*done)(void *arg, json_t *items),
+                  void *arg)
+{
+    return look_back(drive, query, 0, done, arg);
+}
+
+int drive_history_get(struct drive *drive, int64_t id, void (*done)(void *arg, json_t *items), void *arg)
+{
+    return look_back(drive, NULL, id, done, arg);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* drive_part.h - the inside of the drive, shared by drive.c and drive_aside.c alone. */
+#include "ctl/drive.h"
+
+struct offer {
+    struct entry entry;
+    drive_done_fn done;
+    void *arg;
+};
+
+struct drive {
+    struct drive_config config;
+    struct drive_host host;
+    struct store *store;
+    struct ctl *ctl;
+    struct offer *offers; /* put aside */
+    size_t offer_count, offer_capacity;
+    bool flying, failed, changed;
+    uint64_t since_snapshot;
+    usec_t started, looked;
+    usec_t rows_since; /* finished jobs wait to be written since; 0 = none do */
+};
+
+/* Puts an entry aside; takes the body. */
+int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg);
+/* The core asks to have something computed; a sink of the controller. */
+void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
