@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/shift.h"
 #include "core/state.h"
 #include "model/splice.h"
 

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "core/plan.h"
+#include "core/shift.h"
 #include "core/state.h"
 #include "model/splice.h"
 

@@ -174,12 +174,8 @@ void gpus_sort(uint32_t *gpus, uint32_t count);
 /* Stops and keeps whose owner was checked by the caller. */
 int plan_stop_any(struct plan *plan, uint32_t job, enum stop_step step);
 int plan_keep_any(struct plan *plan, uint32_t job);
-int plan_shift(struct plan *plan, uint32_t job, const struct placement *to);
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
 
-/* splice.c */
-/* It has left what it was leaving when it went elsewhere; whoever waited for that is launched. */
-void splice_left(struct core *core, uint32_t job);
 /* exact.c */
 /* Nodes that give per_node GPUs each, in as few racks as can be. 0 and ctx->out filled, ascending; -EBUSY. */
 int exact_find(struct place_ctx *ctx, const struct place_request *request);

@@ -9,6 +9,7 @@
 
 #include "core/guest.h"
 #include "core/plan.h"
+#include "core/shift.h"
 #include "core/state.h"
 #include "model/measure.h"
 #include "model/solve.h"

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "core/state.h"
+#include "model/splice.h"
 
 static void put_seconds(struct buf *out, usec_t at)
 {
@@ -36,6 +37,8 @@ void core_tell(const struct core *core, const struct decision *decision, const u
         buf_printf(out, " %s", breach_name((enum breach)decision->breach));
     if (decision->kind == DECISION_PACK || decision->kind == DECISION_UNPACK)
         buf_printf(out, " with=%lld", (long long)decision->needs);
+    if (decision->kind == DECISION_TIER)
+        buf_printf(out, " %s", tier_name((enum job_tier)decision->needs));
     for (uint32_t i = 0; i < decision->gpu_count; i++) {
         uint32_t here = ledger->gpus[gpus[i]].node;
 

@@ -2,6 +2,13 @@
 /* splice.c - see splice.h. */
 #include "model/splice.h"
 
+const char *tier_name(enum job_tier tier)
+{
+    static const char *const names[TIER_COUNT] = { "premium", "standard", "basic" };
+
+    return (unsigned)tier < TIER_COUNT ? names[tier] : "";
+}
+
 int32_t splice_replicas(const struct jobspec *spec)
 {
     int64_t shards = (int64_t)(spec->tp ? spec->tp : 1) * (spec->pp ? spec->pp : 1);

@@ -22,5 +22,8 @@ bool splice_legal(const struct jobspec *spec, int32_t gpus);
 int32_t splice_fit(const struct jobspec *spec, int32_t gpus);
 int32_t splice_least(const struct jobspec *spec);
 
+/* "premium", "standard", "basic". */
+const char *tier_name(enum job_tier tier);
+
 /* Speed on so many GPUs over that on all: gpus / world, less `loss` (parts per million) below the world. */
 ppm_t splice_rate(const struct jobspec *spec, int32_t gpus, ppm_t loss);

@@ -10,7 +10,8 @@
 #include "core/planner.h"
 #include "core/tune.h"
 
-#define ORDERS(X) X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim) X(chronus) X(edf)
+#define ORDERS(X)                                                                                                      \
+    X(fifo) X(sjf) X(srtf) X(srsf) X(las) X(gittins) X(tiresias_sim) X(pollux_sim) X(chronus) X(edf) X(tier)
 
 #define PLACES(X)                                                                                                      \
     X(count) X(consolidate) X(spread) X(random) X(topology) X(yarn) X(levels) X(skew) X(emptiest) X(pack) X(liquid)
@@ -22,7 +23,7 @@
     X(backfill_conservative)                                                                                           \
     X(yarn)                                                                                                            \
     X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)       \
-        X(antman)
+        X(antman) X(singularity)
 
 /*  What may be done to running jobs, whatever the ordering: `optimise`. */
 #define TUNERS(X) X(grow)
@@ -52,6 +53,8 @@
       "arrivals gathered and placed together by a grouping genetic search (Liquid)")                                   \
     X("antman", antman, fifo, consolidate, "",                                                                         \
       "opportunistic jobs on the GPUs of guaranteed ones, which they do not slow down (AntMan)")                       \
+    X("singularity", singularity, tier, topology, "",                                                                  \
+      "tiers with a promised part of GPU time, kept by resizing and moving jobs (Singularity)")                        \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 
 /*  What `--set compat=NAME` makes of a policy: the parts that do as another program does.

@@ -14,6 +14,15 @@ usec_t tier_slack(const struct tier_rules *rules, enum job_tier tier, usec_t don
     return done + (rules->window - age) - muldiv_ceil(rules->window, rules->tau[tier], PPM_ONE);
 }
 
+usec_t tier_spare(const struct tier_rules *rules, enum job_tier tier, usec_t done, usec_t age)
+{
+    usec_t slack = tier_slack(rules, tier, done, age), left = rules->window - age;
+
+    if (slack == USEC_NEVER || slack < left)
+        return slack;
+    return left + tier_slack(rules, tier, 0, 0);
+}
+
 usec_t tier_alarm(usec_t slack, usec_t guard, int32_t gpus, int32_t world)
 {
     if (slack <= guard)
@@ -28,7 +37,14 @@ int64_t tier_claim(const struct tier_rules *rules, enum job_tier tier, int32_t w
     return rules->tau[tier] * world;
 }
 
-bool tier_admits(const struct tier_rules *rules, int64_t claimed, int64_t more, int32_t capacity)
+bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, enum job_tier tier, int32_t world,
+                 int32_t capacity)
 {
-    return claimed + more <= rules->load * capacity;
+    int64_t claimed = sum->claimed + tier_claim(rules, tier, world), worlds = sum->worlds + world;
+
+    if (rules->tau[tier] == 0)
+        return true;
+    if (worlds > capacity)
+        claimed += rules->turns * worlds;
+    return claimed <= rules->load * capacity;
 }

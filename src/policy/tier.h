@@ -15,6 +15,13 @@ struct tier_rules {
     usec_t window;         /* H */
     ppm_t tau[TIER_COUNT]; /* promised; 0 = nothing is */
     ppm_t load;            /* of the capacity that may be promised */
+    ppm_t turns;           /* of the window: what a job loses to being resized where jobs must take turns */
+};
+
+/* What is promised in one place. */
+struct tier_sum {
+    int64_t claimed; /* tau x world, in millionths of GPUs */
+    int64_t worlds;  /* GPUs if all had theirs */
 };
 
 /* A, from GPU-time that was attained in the window. */
@@ -23,10 +30,18 @@ usec_t tier_done(svc_t attained, int32_t world);
 /* A + (H - age) - tau * H: below 0 the floor is lost; USEC_NEVER where nothing is promised. */
 usec_t tier_slack(const struct tier_rules *rules, enum job_tier tier, usec_t done, usec_t age);
 
+/* How long the job could stand still from now on and keep its floors, in this window and the next: once this window's
+ * is sure, what the next one allows is added. */
+usec_t tier_spare(const struct tier_rules *rules, enum job_tier tier, usec_t done, usec_t age);
+
 /* How long until the slack has fallen to `guard`, on `gpus` of `world` GPUs; USEC_NEVER: it does not fall, 0: it has.
  */
 usec_t tier_alarm(usec_t slack, usec_t guard, int32_t gpus, int32_t world);
 
-/* What the promises to a job add up to, in millionths of a GPU; and whether so much may be promised in all. */
+/* What the promise to a job comes to, in millionths of a GPU. */
 int64_t tier_claim(const struct tier_rules *rules, enum job_tier tier, int32_t world);
-bool tier_admits(const struct tier_rules *rules, int64_t claimed, int64_t more, int32_t capacity);
+
+/* Whether one more may be promised: all of it together within `load` of the capacity. Where the worlds do not fit side
+ * by side, jobs take turns, and what that costs them counts as well. */
+bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, enum job_tier tier, int32_t world,
+                 int32_t capacity);

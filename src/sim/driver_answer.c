@@ -118,6 +118,7 @@ static void actor_crash(struct driver *d, uint32_t index)
         kept = a->saved;
     d->result->jobs[index].lost += a->progress - kept;
     a->progress = a->saved = kept;
+    a->left_at = 1; /* what it goes on from was sent away long ago */
 }
 
 static int offer_ended(struct driver *d, uint32_t index, bool failed)

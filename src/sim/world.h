@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "model/cluster.h"
 #include "model/trace.h"
+#include "sim/world_fault.h"
 
 /* What a job with parameter servers among its GPUs has on one node. */
 struct world_role {
@@ -32,11 +33,9 @@ struct world_shape {
     uint8_t parts[WORLD_PARTS_MAX];       /* GPUs on each node, most first; of the first nodes, where there are more */
     uint16_t role_count; /* nodes of a job with such servers, more than there is room for too; else 0 */
     struct world_role roles[WORLD_ROLES_MAX];
-    int32_t servers; /* parameter servers that hold no GPU; 0 = none */
-    bool spliced;    /* more workers than GPUs: they take turns */
-    bool dumped;     /* it was saved whole before: what its processes hold in host memory goes as a difference */
-    bool far;        /* it comes from another region */
-    usec_t away;     /* since it was saved; 0 where it has not left yet */
+    int32_t servers;           /* parameter servers that hold no GPU; 0 = none */
+    bool spliced, dumped, far; /* its workers take turns; it was saved whole before; it comes from another region */
+    usec_t away;               /* since it was saved; 0 where it has not left yet */
 };
 
 /* As it is kept in `parts`. */
@@ -65,28 +64,12 @@ enum world_cost {
     WORLD_COST_COUNT
 };
 
-enum world_costs {
-    COSTS_NONE,
-    COSTS_LUCID,
-    COSTS_MURI,
-    COSTS_MURI_SIM,
-    COSTS_POLLUX,
-    COSTS_CHRONUS,
-    COSTS_GANDIVA,
-    COSTS_SINGULARITY,
-    COSTS_COUNT
-};
+/* clang-format off */
+enum world_costs { COSTS_NONE, COSTS_LUCID, COSTS_MURI, COSTS_MURI_SIM, COSTS_POLLUX, COSTS_CHRONUS, COSTS_GANDIVA,
+                   COSTS_SINGULARITY, COSTS_COUNT };
+/* clang-format on */
 enum world_slowdown { SLOWDOWN_NONE, SLOWDOWN_PHILLY, SLOWDOWN_COUNT };
 enum world_keep { KEEP_ALL, KEEP_CHECKPOINT, KEEP_NONE, KEEP_COUNT };
-
-/* Where a node or one of its GPUs goes down or comes back. */
-#define WORLD_WHOLE_NODE UINT32_MAX
-struct world_fault {
-    usec_t at;
-    uint32_t node; /* index into cluster_spec.nodes */
-    uint32_t gpu;  /* on that node, or WORLD_WHOLE_NODE */
-    bool up;       /* false: goes down */
-};
 
 #define WORLD_PATH_MAX 512
 

@@ -62,6 +62,8 @@ static bool tells(enum trace_column column, const struct jobspec *spec)
         { COLUMN_TP, spec->tp },
         { COLUMN_PP, spec->pp },
         { COLUMN_SPLICE_MAX, spec->splice_max },
+        { COLUMN_RETRIES, spec->retries },
+        { COLUMN_SKU, spec->sku_mask },
     };
 
     for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
@@ -126,15 +128,13 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
     case COLUMN_TP:
     case COLUMN_PP:
     case COLUMN_SPLICE_MAX:
+    case COLUMN_RETRIES:
+    case COLUMN_SKU:
         return tells(column, spec);
     case COLUMN_ESTIMATE:
         return spec->estimate != 0;
     case COLUMN_LIMIT:
         return spec->time_limit != 0;
-    case COLUMN_SKU:
-        return spec->sku_mask != 0;
-    case COLUMN_RETRIES:
-        return spec->retries != 0;
     case COLUMN_FAIL:
     case COLUMN_FAIL_AFTER:
         return job->truth.fail != FAIL_NONE;

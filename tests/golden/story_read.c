@@ -217,6 +217,7 @@ static int read_policy(const struct line *line)
 static int job_who(const struct line *line, struct trace_job *job, const char *word)
 {
     static const char *const classes[] = { "guaranteed", "opportunistic", "auto", NULL };
+    static const char *const tiers[] = { "premium", "standard", "basic", NULL };
     struct trace *trace = &line->story->trace;
     const char *value;
     uint32_t index;
@@ -228,6 +229,8 @@ static int job_who(const struct line *line, struct trace_job *job, const char *w
         return names_put(&trace->users, value, strlen(value), &job->spec.user);
     if ((value = value_of(word, "class")))
         return read_choice(line, value, classes, &job->spec.klass);
+    if ((value = value_of(word, "tier")))
+        return read_choice(line, value, tiers, &job->spec.tier);
     if ((value = value_of(word, "sku"))) {
         r = names_put(&trace->skus, value, strlen(value), &index);
         if (r == 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "model/splice.h"
 #include "sim/metrics.h"
 #include "story.h"
 
@@ -104,6 +105,8 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
         buf_printf(rec->out, " until=%llds", (long long)(d->until / USEC_SEC));
     if (d->breach)
         buf_printf(rec->out, " %s", breach_name((enum breach)d->breach));
+    if (d->kind == DECISION_TIER)
+        buf_printf(rec->out, " %s", tier_name((enum job_tier)d->needs));
     if (d->kind == DECISION_RELAX)
         buf_printf(rec->out, " level=%lld", (long long)d->needs);
     if (d->kind == DECISION_CLASS)

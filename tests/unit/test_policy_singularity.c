@@ -164,15 +164,31 @@ static void reclaim_spares(void **state)
 /* S5: 32 GPUs, 16 of premium and 16 of standard are promised; 8 more of standard are too many. */
 static void s5_admission(void **state)
 {
-    int64_t claimed = tier_claim(&rules, TIER_PREMIUM, 16);
+    struct tier_sum sum = { tier_claim(&rules, TIER_PREMIUM, 16), 16 };
 
     (void)state;
-    assert_int_equal(claimed, 15200000);
-    assert_true(tier_admits(&rules, claimed, tier_claim(&rules, TIER_STANDARD, 16), 32));
-    claimed += tier_claim(&rules, TIER_STANDARD, 16);
-    assert_int_equal(claimed, 26400000);
-    assert_false(tier_admits(&rules, claimed, tier_claim(&rules, TIER_STANDARD, 8), 32));
-    assert_true(tier_admits(&rules, claimed, tier_claim(&rules, TIER_BASIC, 1000), 32));
+    assert_int_equal(sum.claimed, 15200000);
+    assert_true(tier_admits(&rules, &sum, TIER_STANDARD, 16, 32));
+    sum.claimed += tier_claim(&rules, TIER_STANDARD, 16);
+    sum.worlds += 16;
+    assert_int_equal(sum.claimed, 26400000);
+    assert_false(tier_admits(&rules, &sum, TIER_STANDARD, 8, 32));
+    assert_true(tier_admits(&rules, &sum, TIER_BASIC, 1000, 32));
+}
+
+/* Where worlds do not fit side by side, what resizing costs is reckoned with: 5 of 16 on 64 GPUs may take turns for
+ * nothing, but not if each loses a fifteenth of its time to that. */
+static void turns_count(void **state)
+{
+    struct tier_rules dear = rules;
+    struct tier_sum sum = { 5 * tier_claim(&rules, TIER_STANDARD, 16) - tier_claim(&rules, TIER_STANDARD, 8), 72 };
+
+    (void)state;
+    dear.turns = PPM_ONE / 15;
+    assert_true(tier_admits(&rules, &sum, TIER_STANDARD, 8, 64));
+    assert_false(tier_admits(&dear, &sum, TIER_STANDARD, 8, 64));
+    sum = (struct tier_sum){ 3 * tier_claim(&rules, TIER_STANDARD, 16), 48 };
+    assert_true(tier_admits(&dear, &sum, TIER_STANDARD, 16, 64)); /* all have their GPUs */
 }
 
 /* S6: the command reaches workers 0 and 2 after collective 5; all stop after 7. */
@@ -321,6 +337,7 @@ int main(void)
         cmocka_unit_test(s4_reclaim),
         cmocka_unit_test(reclaim_spares),
         cmocka_unit_test(s5_admission),
+        cmocka_unit_test(turns_count),
         cmocka_unit_test(s6_barrier),
         cmocka_unit_test(barrier_any_order),
         cmocka_unit_test(s7_checkpoint),

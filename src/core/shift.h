@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* shift.h - jobs that go on elsewhere and leave what they had in their own time; inside the core only. */
+#include "core/ledger.h"
+
+struct core;
+struct plan;
+
+/* plan.c: what plan_splice does outside of cells. */
+int plan_shift(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* splice.c: it has left what it was leaving; whoever waited for that is launched. */
+void splice_left(struct core *core, uint32_t job);

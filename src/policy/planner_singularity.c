@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planner_singularity.c - service tiers over elastic jobs that never notice (Singularity, Shukla et al., 2022).
+ *
+ * Premium and standard jobs are promised a part of their GPUs' time in every window; basic jobs use what is left. A job
+ * can run on fewer GPUs than it has workers (splice.h), be stopped and go on, without losing work; so capacity is moved
+ * to where a promise needs it. The publication says little of how; the rules are ours:
+ *
+ *   1  a promised job whose slack has fallen to `guard` must run with all its GPUs: they are taken from basic jobs,
+ * then from promised ones with more slack 2  promised jobs that wait start with all their GPUs, taken from basic jobs;
+ * where that is not enough a premium job takes from standard ones, and a standard one shares with other standard ones:
+ * it starts smaller, and nobody is brought below the part that it gets 3  promised jobs below their size grow, those
+ * with the smallest part first 4  basic jobs: everybody who waits gets its least size in order of arrival, then they
+ * grow in that order
+ *
+ * Within a tier sizes are brought together rather than filled up one after the other. Where all that may be promised is
+ * promised, standard jobs that are filled up in turn leave others with hardly anything until their slack is gone, all
+ * at the same time, and then there is not enough for all of them (docs/policies/singularity.md counts an example).
+ *
+ * A job that waits to grow has its GPUs earmarked until those who had them have left. Jobs that were resized are let
+ * alone for `rest`, unless a promise is at stake.
+ */
+#include <errno.h>
+
+#include "model/splice.h"
+#include "policy/list.h"
+#include "policy/singularity.h"
+
+static usec_t earlier(usec_t a, usec_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Since when nothing was done to its size. */
+static usec_t settled_since(const struct job *job)
+{
+    return job->disturbed > job->last_start ? job->disturbed : job->last_start;
+}
+
+static bool rested(const struct planner_ctx *ctx, const struct job *job)
+{
+    return view_now(ctx->view) - settled_since(job) >= ctx->params[P_REST];
+}
+
+/* ---- what there is ---- */
+
+static void add_item(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+
+    if (s->item_count == ITEMS_MAX)
+        return;
+    floor_roll(ctx, plan, index);
+    s->items[s->item_count++] =
+        (struct item){ .job = index,
+                       .home = job->gpus > 0 ? home_of(ctx, index) : (int32_t)job->word[WORD_HOME] - 1,
+                       .gpus = job->gpus,
+                       .world = job->spec.gpus,
+                       .slack = floor_slack(ctx, job),
+                       .spare = floor_spare(ctx, job),
+                       .tier = job->tier,
+                       .idle = job->state == JOB_RUNNING && !job->planned && !job->sheds };
+}
+
+/* Jobs that hold GPUs, and promised ones that wait; those come first in the queue. */
+static void gather(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+
+    s->item_count = 0;
+    for (uint32_t h = 0; h < home_count(ctx); h++)
+        s->earmarked[h] = 0;
+    stand_forget(ctx);
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
+        floor_admit(ctx, plan, i);
+        if (view_shows(ctx->view, i) && view_owner(ctx->view, i) && view_job(ctx->view, i)->spec.share == MGPU_ONE)
+            add_item(ctx, plan, i);
+    }
+    for (uint32_t k = 0; k < queue->live_count; k++) {
+        uint32_t root = queue->shapes[queue->live[k]].root;
+
+        for (uint32_t i = tree_first(tree, root); i != TREE_NONE && view_job(ctx->view, i)->tier != TIER_BASIC;
+             i = tree_after(tree, root, &tree[i].rank))
+            if (floor_promised(view_job(ctx->view, i)))
+                add_item(ctx, plan, i);
+    }
+}
+
+/* ---- taking ---- */
+
+enum turn { TURN_ALARM, TURN_ARRIVAL, TURN_GROW };
+
+/* Whether it can be stopped at all. One that has not begun yet gives way to an arrival only, and to one that grows only
+ * who has had its time: else two could take from each other for ever. */
+static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
+{
+    const struct job *job = view_job(ctx->view, item->job);
+
+    if (item->gpus == 0 || job->planned || job->sheds || !job_holds(job->state))
+        return false;
+    if (item->tier != TIER_BASIC)
+        return item->idle;
+    return turn == TURN_ARRIVAL || (job->state != JOB_CLAIMING && (turn == TURN_ALARM || rested(ctx, job)));
+}
+
+static void fill_victims(struct planner_ctx *ctx, int32_t home, enum turn turn, uint32_t *count)
+{
+    struct singularity *s = ctx->state;
+
+    *count = 0;
+    for (uint32_t i = 0; i < s->item_count; i++) {
+        const struct item *item = &s->items[i];
+        const struct job *job = view_job(ctx->view, item->job);
+
+        if (item->home != home || !may_fall(ctx, item, turn))
+            continue;
+        s->victims[(*count)++] = (struct reclaim_job){ .spec = &job->spec,
+                                                       .job = i,
+                                                       .gpus = item->gpus,
+                                                       .slack = item->spare,
+                                                       .tier = item->tier,
+                                                       .fixed = !item->idle || !ctx->params[P_SPLICE] ||
+                                                                (turn != TURN_ALARM && !rested(ctx, job)) };
+    }
+}
+
+/* Carries one out. GPUs that come free. */
+static int32_t take_from(struct planner_ctx *ctx, struct plan *plan, const struct reclaim_job *victim)
+{
+    struct singularity *s = ctx->state;
+    struct item *item = &s->items[victim->job];
+    struct placement to;
+
+    if (victim->then > 0 && stand_less(ctx, item->job, victim->then, &to) == 0 &&
+        plan_splice(plan, item->job, &to) == 0) {
+        s->shrinks++;
+        item->idle = false;
+        item->gpus = victim->then;
+        return victim->gpus - victim->then;
+    }
+    /* One that stands on a closed node cannot be told to stay there in part. */
+    if (victim->then > 0 && item->tier != TIER_BASIC)
+        return 0;
+    if (plan_stop(plan, item->job, STOP_CHECKPOINT) < 0)
+        return 0;
+    s->preemptions++;
+    item->idle = false;
+    item->gpus = 0;
+    item->done = true;
+    return victim->gpus;
+}
+
+/* Leaves out those without whom the groups are whole all the same. */
+static void leave_out(struct planner_ctx *ctx, const struct jobspec *spec, const struct item *item, uint32_t count,
+                      const int32_t gpus[2])
+{
+    struct singularity *s = ctx->state;
+    int32_t got = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        got += s->victims[i].gpus - s->victims[i].then;
+    for (uint32_t i = count; i-- > 0;) {
+        struct reclaim_job *victim = &s->victims[i];
+        int32_t then = victim->then, gives = victim->gpus - then;
+
+        if (gives == 0 || got - gives < gpus[1])
+            continue;
+        victim->then = victim->gpus;
+        if (stand_groups(ctx, spec, item->home, gpus[0], count))
+            got -= gives;
+        else
+            victim->then = then;
+    }
+}
+
+/* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: nobody was touched. Where groups
+ * must not be torn apart, more are asked for until some of what comes free lies together. */
+static int acquire(struct planner_ctx *ctx, struct plan *plan, const struct item *item, const int32_t gpus[2],
+                   const struct reclaim_rules *rules)
+{
+    struct singularity *s = ctx->state;
+    const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
+    enum turn turn = item->gpus == 0 ? TURN_ARRIVAL : item->spare <= ctx->params[P_GUARD] ? TURN_ALARM : TURN_GROW;
+    int32_t need = gpus[1] > 0 ? gpus[1] : 0, got = 0;
+    uint32_t count = 0;
+
+    if (need == 0 && stand_groups(ctx, spec, item->home, gpus[0], 0))
+        return 0;
+    if (plan_borrows(plan))
+        return -EBUSY; /* only within what is owed */
+    fill_victims(ctx, item->home, turn, &count);
+    for (int32_t more = need ? need : 1;; more += more / 2 + 1) {
+        if (reclaim_choose(s->victims, count, more, rules) < 0)
+            return -EBUSY;
+        if (stand_groups(ctx, spec, item->home, gpus[0], count))
+            break;
+    }
+    if (spec->tp > 1)
+        leave_out(ctx, spec, item, count, gpus);
+    for (uint32_t i = 0; i < count; i++)
+        if (s->victims[i].then != s->victims[i].gpus)
+            got += take_from(ctx, plan, &s->victims[i]);
+    return got >= need ? 0 : -EBUSY;
+}
+
+/* ---- giving ---- */
+
+static int start(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
+{
+    struct singularity *s = ctx->state;
+    const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
+    struct placement to;
+    int r = stand_find(ctx, spec, item->home, gpus, &to);
+
+    if (r == 0)
+        r = plan_start(plan, item->job, &to);
+    if (r < 0)
+        return r;
+    s->starts_spliced += gpus < item->world;
+    item->gpus = gpus;
+    item->done = true;
+    return 0;
+}
+
+/* The job gets larger, now or as soon as those who have its GPUs have left them. */
+static int grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
+{
+    struct singularity *s = ctx->state;
+    struct placement to;
+    int r = stand_more(ctx, item->job, gpus, false, &to);
+
+    if (r < 0 && stand_more(ctx, item->job, gpus, true, &to) == 0) {
+        stand_keep(ctx, &to);
+        s->earmarked[item->home] += gpus - item->gpus;
+        item->done = true;
+        return 0;
+    }
+    if (r == 0)
+        r = plan_splice(plan, item->job, &to);
+    if (r < 0)
+        return r;
+    s->grows++;
+    item->gpus = gpus;
+    item->idle = false;
+    item->done = true;
+    return 0;
+}
+
+/* The largest size above what it has for which there is, or can be made, room. `fair`: promised jobs are not brought
+ * below the part it would have. */
+static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *item, struct reclaim_rules rules,
+                    bool fair)
+{
+    const struct job *job = view_job(ctx->view, item->job);
+
+    for (int32_t n = item->world; n > item->gpus; n = size_fit(ctx, &job->spec, n - 1)) {
+        int32_t more = n - item->gpus, need[2] = { more, more - home_room(ctx, plan, item->home, job->klass) };
+
+        rules.floor_gpus = fair ? n : 0;
+        rules.floor_world = fair ? item->world : 0;
+        if (acquire(ctx, plan, item, need, &rules) < 0)
+            continue;
+        if ((item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the four rules ---- */
+
+static bool before_in(const struct planner_ctx *ctx, const struct item *a, const struct item *b, bool by_part)
+{
+    const struct jobspec *x = &view_job(ctx->view, a->job)->spec, *y = &view_job(ctx->view, b->job)->spec;
+    int64_t part = (int64_t)a->gpus * b->world - (int64_t)b->gpus * a->world;
+
+    if (a->tier != b->tier)
+        return a->tier < b->tier;
+    if (by_part && part != 0)
+        return part < 0;
+    if (a->slack != b->slack)
+        return a->slack < b->slack;
+    return x->submit != y->submit ? x->submit < y->submit : x->id < y->id;
+}
+
+/* Numbers of items into s->order, sorted. */
+static void sort_order(struct planner_ctx *ctx, uint32_t count, bool by_part)
+{
+    struct singularity *s = ctx->state;
+
+    for (uint32_t gap = count / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < count; i++) {
+            uint32_t moved = s->order[i], at = i;
+
+            for (; at >= gap && before_in(ctx, &s->items[moved], &s->items[s->order[at - gap]], by_part); at -= gap)
+                s->order[at] = s->order[at - gap];
+            s->order[at] = moved;
+        }
+}
+
+static bool has_turn(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
+{
+    const struct job *job = view_job(ctx->view, item->job);
+
+    if (item->tier == TIER_BASIC || item->done || item->gpus >= item->world || (item->gpus > 0 && !item->idle))
+        return false;
+    switch (turn) {
+    case TURN_ALARM:
+        return item->spare <= ctx->params[P_GUARD];
+    case TURN_ARRIVAL:
+        return item->gpus == 0;
+    case TURN_GROW:
+        return item->gpus > 0 && rested(ctx, job);
+    }
+    return false;
+}
+
+/* What a job of the tier may take from whom. */
+static struct reclaim_rules rules_of(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
+{
+    struct reclaim_rules rules = { .outage = 2 * ctx->params[P_OUTAGE] + ctx->params[P_GUARD], .lowest = TIER_BASIC };
+
+    if (turn == TURN_ALARM) {
+        rules.outage = ctx->params[P_OUTAGE] + ctx->params[P_GUARD];
+        rules.lowest = item->tier;
+        rules.stops = true;
+    } else if (item->tier == TIER_PREMIUM) {
+        rules.lowest = TIER_STANDARD;
+        rules.stops = turn == TURN_ARRIVAL;
+    } else if (turn == TURN_ARRIVAL) {
+        rules.lowest = TIER_STANDARD;
+    }
+    return rules;
+}
+
+static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
+{
+    struct singularity *s = ctx->state;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < s->item_count; i++)
+        if (has_turn(ctx, &s->items[i], turn))
+            s->order[count++] = i;
+    sort_order(ctx, count, turn == TURN_GROW);
+    for (uint32_t i = 0; i < count; i++) {
+        struct item *item = &s->items[s->order[i]];
+
+        if (!has_turn(ctx, item, turn))
+            continue; /* it has had to give meanwhile */
+        s->alarms += turn == TURN_ALARM;
+        (void)enlarge(ctx, plan, item, rules_of(ctx, item, turn), turn == TURN_ARRIVAL && item->tier == TIER_STANDARD);
+    }
+}
+
+/* The least of a waiting job that nothing was promised, on the first home with room; then as large as fits there. */
+static int start_basic(struct planner_ctx *ctx, struct plan *plan, uint32_t index, int32_t spare)
+{
+    const struct job *job = view_job(ctx->view, index);
+    uint32_t types = ctx->vc->queue.shapes[job->shape].shape.sku_mask;
+    struct placement to;
+    int r = -EBUSY;
+
+    if (job->spec.share < MGPU_ONE || job->spec.per_node) {
+        r = plan_find(plan, plan_shape(plan, index), &to);
+        return r == 0 ? plan_start(plan, index, &to) : r;
+    }
+    for (int32_t home = 0; r < 0 && home < (int32_t)home_count(ctx); home++) {
+        struct item item = { .job = index, .home = home, .world = job->spec.gpus };
+        int32_t room = home_room(ctx, plan, home, job->klass), least = size_least(ctx, &job->spec);
+
+        if (!(types >> home_sku(ctx, home) & 1) || room < least)
+            continue;
+        room = least + spare < room ? least + spare : room;
+        for (int32_t n = size_fit(ctx, &job->spec, room); r < 0 && n > 0; n = size_fit(ctx, &job->spec, n - 1))
+            r = start(ctx, plan, &item, n);
+    }
+    return r;
+}
+
+/* GPUs that are free and not asked for by the least sizes of those that wait: by how much each may start larger. Looks
+ * no further than there are GPUs. */
+static int32_t spare_of(struct planner_ctx *ctx, const struct plan *plan)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    int64_t free = 0, asked = 0;
+
+    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++)
+        free += home_room(ctx, plan, home, CLASS_GUARANTEED);
+    for (uint32_t k = 0; k < queue->live_count && asked < free; k++) {
+        uint32_t root = queue->shapes[queue->live[k]].root;
+
+        for (uint32_t i = tree_first(tree, root); i != TREE_NONE && asked < free;
+             i = tree_after(tree, root, &tree[i].rank))
+            if (!floor_promised(view_job(ctx->view, i)))
+                asked += size_least(ctx, &view_job(ctx->view, i)->spec);
+    }
+    return asked < free ? (int32_t)(free - asked) : 0;
+}
+
+/* Waiting jobs that nothing was promised, in order, one a call. They come last in the tree of each shape. */
+static void basics_begin(struct planner_ctx *ctx, const struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+
+    for (uint32_t k = 0; k < queue->live_count; k++) {
+        const struct shape_class *cls = &queue->shapes[queue->live[k]];
+        uint32_t i = plan_considers(plan, cls) ? tree_first(tree, cls->root) : TREE_NONE;
+
+        while (i != TREE_NONE && floor_promised(view_job(ctx->view, i)))
+            i = tree_after(tree, cls->root, &tree[i].rank);
+        s->cursor[queue->live[k]] = i;
+    }
+}
+
+static uint32_t basics_next(struct planner_ctx *ctx)
+{
+    struct singularity *s = ctx->state;
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = TREE_NONE, from = 0;
+
+    for (uint32_t k = 0; k < queue->live_count; k++) {
+        uint32_t job = s->cursor[queue->live[k]];
+
+        if (job == TREE_NONE || (best != TREE_NONE && !rank_before(&tree[job].rank, &tree[best].rank)))
+            continue;
+        best = job;
+        from = queue->live[k];
+    }
+    if (best != TREE_NONE)
+        s->cursor[from] = tree_after(tree, queue->shapes[from].root, &tree[best].rank);
+    return best;
+}
+
+/* Where one could not start, no other of its shape can that needs as much. */
+static void start_basics(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+    int32_t spare = spare_of(ctx, plan);
+    uint32_t job;
+
+    basics_begin(ctx, plan);
+    while ((job = basics_next(ctx)) != TREE_NONE) {
+        const struct job *j = view_job(ctx->view, job);
+        uint32_t shape = j->shape;
+        int32_t least = size_least(ctx, &j->spec);
+
+        if (start_basic(ctx, plan, job, spare) < 0) {
+            if (least == 1 || least == j->spec.gpus)
+                s->cursor[shape] = TREE_NONE;
+            continue;
+        }
+        spare -= j->gpus > least ? j->gpus - least : 0;
+    }
+}
+
+/* Basic jobs that run below their size, in order of arrival. */
+static void grow_basics(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < s->item_count; i++)
+        if (s->items[i].tier == TIER_BASIC && s->items[i].idle && s->items[i].gpus < s->items[i].world &&
+            rested(ctx, view_job(ctx->view, s->items[i].job)))
+            s->order[count++] = i;
+    sort_order(ctx, count, false);
+    for (uint32_t i = 0; i < count; i++) {
+        struct item *item = &s->items[s->order[i]];
+        const struct job *job = view_job(ctx->view, item->job);
+        int32_t room = home_room(ctx, plan, item->home, job->klass), n = size_fit(ctx, &job->spec, item->gpus + room);
+
+        if (n > item->gpus)
+            (void)grow(ctx, plan, item, n);
+    }
+}
+
+/* ---- between passes ---- */
+
+/* Checkpoints against crashes, and the next instant at which something is to be looked at. */
+static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+    usec_t now = view_now(ctx->view), next = USEC_NEVER;
+
+    for (uint32_t i = 0; i < s->item_count; i++) {
+        const struct item *item = &s->items[i];
+        const struct job *job = view_job(ctx->view, item->job);
+        usec_t saved = job->word[WORD_SAVED] > settled_since(job) ? job->word[WORD_SAVED] : settled_since(job);
+        usec_t alarm = tier_alarm(floor_slack(ctx, job), ctx->params[P_GUARD], job->gpus, item->world);
+
+        if (ctx->params[P_SAVE] && job_holds(job->state)) {
+            if (item->idle && !job->planned && now - saved >= ctx->params[P_SAVE]) {
+                plan_save(plan, item->job);
+                plan_word(plan, item->job, WORD_SAVED, saved = now);
+                s->saves++;
+            }
+            next = earlier(next, saved + ctx->params[P_SAVE] > now ? saved + ctx->params[P_SAVE] : next);
+        }
+        if (floor_promised(job)) {
+            next = earlier(next, job->word[WORD_BEGIN] + ctx->params[P_WINDOW]);
+            if (alarm > 0 && alarm != USEC_NEVER)
+                next = earlier(next, now + alarm);
+        }
+        if (job_holds(job->state) && job->gpus < item->world && !rested(ctx, job))
+            next = earlier(next, settled_since(job) + ctx->params[P_REST]);
+    }
+    if (next != USEC_NEVER)
+        plan_wake(plan, next > now ? next : now + 1);
+}
+
+static void singularity_plan(struct planner_ctx *ctx, struct plan *plan)
+{
+    if (plan_borrows(plan)) {
+        start_basics(ctx, plan); /* what was earmarked before stays so */
+        return;
+    }
+    floor_upgrade(ctx, plan);
+    gather(ctx, plan);
+    for (enum turn turn = TURN_ALARM; turn <= TURN_GROW; turn++)
+        promised(ctx, plan, turn);
+    start_basics(ctx, plan);
+    grow_basics(ctx, plan);
+    look_ahead(ctx, plan);
+}
+
+static void singularity_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    floor_admit(ctx, plan, job);
+}
+
+static void singularity_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    (void)plan;
+    floor_release(ctx, job);
+}
+
+/* A job that fits no region whole would wait for ever. */
+static int singularity_check(struct planner_ctx *ctx, const struct jobspec *spec, struct error *err)
+{
+    uint32_t most = 0;
+
+    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++) {
+        const struct pool *pool = home_pool(ctx, home);
+
+        if (pool && pool->total > most)
+            most = pool->total;
+    }
+    if (size_least(ctx, spec) <= (int32_t)most || most == 0)
+        return 0;
+    return error_set(err, -ERANGE, "job %lld needs %d GPUs at least; no region has more than %u [Infeasible.Region]",
+                     (long long)spec->id, size_least(ctx, spec), most);
+}
+
+static const struct param singularity_params[] = {
+    [P_WINDOW] = { "window", "in each of which the promises of tiers are kept", PARAM_TIME, USEC_HOUR, USEC_MIN,
+                   USEC_DAY, NULL },
+    [P_PREMIUM] = { "premium", "part of its GPUs' time a premium job is promised", PARAM_RATIO, 950000, 1, PPM_ONE,
+                    NULL },
+    [P_STANDARD] = { "standard", "the same of a standard job", PARAM_RATIO, 700000, 1, PPM_ONE, NULL },
+    [P_LOAD] = { "promise", "part of the capacity that may be promised", PARAM_RATIO, 950000, 0, PPM_ONE, NULL },
+    [P_GUARD] = { "guard", "slack at which a promised job must have all its GPUs", PARAM_TIME, 60 * USEC_SEC, 0,
+                  USEC_HOUR, NULL },
+    [P_OUTAGE] = { "outage", "expected time that stopping or resizing a job costs it; none is touched with less slack",
+                   PARAM_TIME, 60 * USEC_SEC, 0, USEC_HOUR, NULL },
+    [P_TURNS] = { "turns", "outages of a job a window, reckoned with where what is promised does not fit side by side",
+                  PARAM_COUNTER, 4, 0, 60, NULL },
+    [P_REST] = { "rest", "between two resizes of one job", PARAM_TIME, 120 * USEC_SEC, 0, USEC_DAY, NULL },
+    [P_SAVE] = { "save-every", "between two checkpoints of a job against crashes; 0: none", PARAM_TIME, 30 * USEC_MIN,
+                 0, PARAM_MAX, NULL },
+    [P_SPLICE] = { "splice", "jobs may run on fewer GPUs than they have workers", PARAM_SWITCH, 1, 0, 1, NULL },
+    [P_SPAN] = { "span", "a job may lie in several regions (domains)", PARAM_SWITCH, 0, 0, 1, NULL },
+    { 0 },
+};
+
+static const char *const singularity_counters[] = {
+    "windows", "windows_below_floor", "seconds_below_floor", "offered_basic", "upgrades", "floor_alarms", "shrinks",
+    "grows",   "reclaim_stops",       "spliced_starts",      "saves",         NULL
+};
+
+const struct planner_ops planner_singularity = {
+    .name = "singularity",
+    .summary = "service tiers kept by resizing, stopping and moving jobs that lose nothing by it",
+    .params = singularity_params,
+    .state_size = sizeof(struct singularity),
+    .kept_size = offsetof(struct singularity, item_count),
+    .run_order = RUN_UNORDERED,
+    .plan = singularity_plan,
+    .check = singularity_check,
+    .queued = singularity_queued,
+    .ended = singularity_ended,
+    .splices = true,
+    .counters = singularity_counters,
+};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* singularity_floor.c - who is promised what, and whether it was kept.
+ *
+ * A premium or standard job is taken in as such while all that is promised in its home stays within a part of the
+ * capacity; one for which there is no room is offered to run as basic, and is given what it asked for when there is.
+ * GPU-time over the size of the world is what a job has done: the core counts it, so a window is the difference of two
+ * readings.
+ */
+#include "policy/singularity.h"
+
+struct tier_rules floor_rules(const struct planner_ctx *ctx)
+{
+    return (struct tier_rules){ .window = ctx->params[P_WINDOW],
+                                .tau = { ctx->params[P_PREMIUM], ctx->params[P_STANDARD], 0 },
+                                .load = ctx->params[P_LOAD],
+                                .turns = muldiv_floor(ctx->params[P_TURNS] * ctx->params[P_OUTAGE], PPM_ONE,
+                                                      ctx->params[P_WINDOW]) };
+}
+
+/* GPU types it may use, as a mask of the cluster's. */
+static uint32_t types_of(const struct planner_ctx *ctx, const struct job *job)
+{
+    if (job->shape != UINT32_MAX)
+        return ctx->vc->queue.shapes[job->shape].shape.sku_mask;
+    return job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX;
+}
+
+/* The home with most room for such a promise; HOME_NONE. A job that stands somewhere has its home there. */
+static int32_t find_home(const struct planner_ctx *ctx, uint32_t index)
+{
+    const struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    struct tier_rules rules = floor_rules(ctx);
+    enum job_tier tier = (enum job_tier)job->spec.tier;
+    int64_t best = -1;
+    int32_t stands = job->gpus > 0 ? home_of(ctx, index) : HOME_NONE, found = HOME_NONE;
+
+    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++) {
+        int32_t capacity = home_capacity(ctx, home);
+        int64_t left = rules.load * capacity - s->sums[home].claimed;
+
+        if (!(types_of(ctx, job) >> home_sku(ctx, home) & 1) || job->spec.gpus > capacity ||
+            (stands != HOME_NONE && stands != home) ||
+            !tier_admits(&rules, &s->sums[home], tier, job->spec.gpus, capacity))
+            continue;
+        if (left > best) {
+            best = left;
+            found = home;
+        }
+    }
+    return found;
+}
+
+static void promise(struct planner_ctx *ctx, struct plan *plan, uint32_t index, int32_t home)
+{
+    struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    struct tier_rules rules = floor_rules(ctx);
+    usec_t now = view_now(ctx->view);
+
+    s->sums[home].claimed += tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus);
+    s->sums[home].worlds += job->spec.gpus;
+    plan_word(plan, index, WORD_HOME, 1 + home);
+    plan_word(plan, index, WORD_BEGIN, now);
+    plan_word(plan, index, WORD_BASE, job_attained(job, now));
+    plan_tier(plan, index, (enum job_tier)job->spec.tier);
+}
+
+void floor_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    int32_t home;
+
+    if (job->word[WORD_HOME] != 0)
+        return;
+    plan_word(plan, index, WORD_HOME, -1);
+    plan_word(plan, index, WORD_SAVED, view_now(ctx->view));
+    if (job->spec.tier == TIER_BASIC)
+        return;
+    home = job->klass == CLASS_OPPORTUNISTIC || job->spec.share < MGPU_ONE ? HOME_NONE : find_home(ctx, index);
+    if (home != HOME_NONE) {
+        promise(ctx, plan, index, home);
+        return;
+    }
+    s->declined++;
+    s->offers++;
+    plan_tier(plan, index, TIER_BASIC);
+}
+
+void floor_release(struct planner_ctx *ctx, uint32_t index)
+{
+    struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    struct tier_rules rules = floor_rules(ctx);
+
+    if (floor_promised(job)) {
+        struct tier_sum *sum = &s->sums[job->word[WORD_HOME] - 1];
+
+        sum->claimed -= tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus);
+        sum->worlds -= job->spec.gpus;
+        s->look = true;
+    } else if (job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC) {
+        s->declined--;
+    }
+}
+
+/* Whether it asked for a promise that `left` (millionths of GPUs) would do for, and has none. */
+static bool could_rise(const struct planner_ctx *ctx, const struct job *job, int64_t left)
+{
+    struct tier_rules rules = floor_rules(ctx);
+
+    return job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC && job->klass != CLASS_OPPORTUNISTIC &&
+           job->spec.share == MGPU_ONE && tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus) <= left;
+}
+
+/* The more wanted tier first, then who came first. */
+static bool rises_before(const struct planner_ctx *ctx, uint32_t a, uint32_t b)
+{
+    const struct jobspec *x = &view_job(ctx->view, a)->spec, *y = &view_job(ctx->view, b)->spec;
+
+    if (x->tier != y->tier)
+        return x->tier < y->tier;
+    return x->submit != y->submit ? x->submit < y->submit : x->id < y->id;
+}
+
+static void consider(const struct planner_ctx *ctx, uint32_t job, int64_t left, uint32_t *best)
+{
+    if (could_rise(ctx, view_job(ctx->view, job), left) && (*best == JOB_NONE || rises_before(ctx, job, *best)) &&
+        find_home(ctx, job) != HOME_NONE)
+        *best = job;
+}
+
+static uint32_t first_declined(const struct planner_ctx *ctx, int64_t left)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t best = JOB_NONE;
+
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next)
+        if (view_job(ctx->view, i)->state == JOB_RUNNING && view_owner(ctx->view, i))
+            consider(ctx, i, left, &best);
+    for (uint32_t k = 0; k < queue->live_count; k++) {
+        uint32_t root = queue->shapes[queue->live[k]].root;
+
+        for (uint32_t i = tree_first(tree, root); i != TREE_NONE; i = tree_after(tree, root, &tree[i].rank))
+            consider(ctx, i, left, &best);
+    }
+    return best;
+}
+
+void floor_upgrade(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+
+    while (s->look && s->declined > 0) {
+        int64_t left = 0;
+        uint32_t job;
+
+        for (int32_t home = 0; home < (int32_t)home_count(ctx); home++) {
+            int64_t here = ctx->params[P_LOAD] * home_capacity(ctx, home) - s->sums[home].claimed;
+
+            left = here > left ? here : left;
+        }
+        job = first_declined(ctx, left);
+        if (job == JOB_NONE)
+            break;
+        promise(ctx, plan, job, find_home(ctx, job));
+        s->declined--;
+        s->upgrades++;
+    }
+    s->look = false;
+}
+
+/* GPU-time it had attained at an instant that may lie a little back. */
+static svc_t attained_at(const struct planner_ctx *ctx, const struct job *job, usec_t at)
+{
+    usec_t now = view_now(ctx->view), since = job->since > at ? job->since : at;
+    svc_t attained = job_attained(job, now);
+
+    return job->state == JOB_RUNNING ? attained - svc_of((int64_t)job->gpus * MGPU_ONE, now - since) : attained;
+}
+
+void floor_roll(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    struct singularity *s = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    struct tier_rules rules = floor_rules(ctx);
+
+    while (floor_promised(job) && view_now(ctx->view) >= job->word[WORD_BEGIN] + rules.window) {
+        usec_t end = job->word[WORD_BEGIN] + rules.window;
+        svc_t attained = attained_at(ctx, job, end);
+        usec_t done = tier_done(attained - job->word[WORD_BASE], job->spec.gpus);
+        usec_t slack = tier_slack(&rules, (enum job_tier)job->tier, done, rules.window);
+
+        s->windows++;
+        /* Half a thousandth of a second is rounding. */
+        if (slack < -USEC_MSEC / 2) {
+            s->windows_below++;
+            s->below_work -= slack / USEC_SEC;
+        }
+        plan_word(plan, index, WORD_BEGIN, end);
+        plan_word(plan, index, WORD_BASE, attained);
+    }
+}
+
+static usec_t done_of(const struct planner_ctx *ctx, const struct job *job)
+{
+    return tier_done(job_attained(job, view_now(ctx->view)) - job->word[WORD_BASE], job->spec.gpus);
+}
+
+usec_t floor_slack(const struct planner_ctx *ctx, const struct job *job)
+{
+    struct tier_rules rules = floor_rules(ctx);
+
+    if (!floor_promised(job))
+        return USEC_NEVER;
+    return tier_slack(&rules, (enum job_tier)job->tier, done_of(ctx, job), view_now(ctx->view) - job->word[WORD_BEGIN]);
+}
+
+usec_t floor_spare(const struct planner_ctx *ctx, const struct job *job)
+{
+    struct tier_rules rules = floor_rules(ctx);
+
+    if (!floor_promised(job))
+        return USEC_NEVER;
+    return tier_spare(&rules, (enum job_tier)job->tier, done_of(ctx, job), view_now(ctx->view) - job->word[WORD_BEGIN]);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_singularity.c - the policy `singularity` on overloaded clusters, watched from outside: are the promises of
+ * tiers kept in every window, does anybody lose work, does a GPU lie idle that somebody could use, how soon does a
+ * premium job start on a full cluster.
+ *
+ * The watch keeps its own account from what it sees at every instant; it believes nothing the planner says but whom
+ * something was promised.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "core/state.h"
+#include "model/splice.h"
+#include "policy/singularity.h"
+#include "sim/scenario.h"
+#include "wire/cluster.h"
+
+#define S(seconds) ((usec_t)(seconds)*USEC_SEC)
+
+enum { JOBS_MAX = 2000 };
+
+struct seen {
+    bool promised, running, begun;
+    uint8_t tier;
+    int32_t gpus, world;
+    usec_t begin, arrived, claimed; /* of the window; in the system; when it was first given GPUs */
+    __int128 done;                  /* GPU-time in the window */
+};
+
+struct watch {
+    struct seen jobs[JOBS_MAX];
+    usec_t at;
+    int64_t windows[TIER_COUNT], below[TIER_COUNT], idle, premium, premium_late;
+    usec_t worst, premium_wait;
+    bool quiet; /* print nothing of what was missed */
+};
+
+static const ppm_t tau[TIER_COUNT] = { 950000, 700000, 0 };
+
+static void window_over(struct watch *w, int64_t id, struct seen *j)
+{
+    __int128 least = (__int128)tau[j->tier] * USEC_HOUR * j->world / PPM_ONE;
+
+    w->windows[j->tier]++;
+    if (j->done + (__int128)j->world * USEC_MSEC < least) {
+        usec_t missed = (usec_t)((least - j->done) / j->world);
+
+        w->below[j->tier]++;
+        w->worst = missed > w->worst ? missed : w->worst;
+        if (!w->quiet)
+            printf("# job %lld tier %d world %d: window from %lld s is %lld s short\n", (long long)id, j->tier,
+                   j->world, (long long)(j->begin / USEC_SEC), (long long)(missed / USEC_SEC));
+    }
+    j->begin += USEC_HOUR;
+    j->done = 0;
+}
+
+/* Between two instants nothing changes. */
+static void account(struct watch *w, usec_t now)
+{
+    for (int64_t id = 0; id < JOBS_MAX; id++) {
+        struct seen *j = &w->jobs[id];
+        usec_t from = w->at;
+
+        if (!j->promised)
+            continue;
+        while (now >= j->begin + USEC_HOUR) {
+            usec_t end = j->begin + USEC_HOUR;
+
+            if (j->running && end > from)
+                j->done += (__int128)j->gpus * (end - from);
+            from = end > from ? end : from;
+            window_over(w, id, j);
+        }
+        if (j->running && now > from)
+            j->done += (__int128)j->gpus * (now - from);
+    }
+    w->at = now;
+}
+
+/* Whether a job that waits, or a basic one below its size, could have what is free now. */
+static bool could_use(const struct core *core, uint32_t index, uint32_t free)
+{
+    const struct job *job = &core->jobs[index];
+    usec_t since = job->disturbed > job->last_start ? job->disturbed : job->last_start;
+
+    if (job->spec.tp > 1 || job->spec.pp > 1)
+        return false; /* may be a matter of nodes */
+    if (job_waits(job->state))
+        return splice_least(&job->spec) <= (int32_t)free;
+    if (job->state != JOB_RUNNING || core->now - since < 120 * USEC_SEC)
+        return false;
+    return splice_fit(&job->spec, job->gpus + (int32_t)free) > job->gpus;
+}
+
+static void look_idle(struct watch *w, const struct core *core)
+{
+    uint32_t free = view_free(&core->view, 0);
+
+    if (core->planned_at != core->now || free == 0)
+        return; /* it will be looked at a microsecond on */
+    for (uint32_t i = 0; i < core->job_top; i++)
+        if (core->jobs[i].state == JOB_STOPPING || core->jobs[i].sheds || core->jobs[i].state == JOB_CLAIMING)
+            return; /* GPUs are on their way to somebody */
+    for (uint32_t i = 0; i < core->job_top; i++)
+        if (core->jobs[i].state != JOB_FREE && core->jobs[i].state != JOB_OFFERED && could_use(core, i, free)) {
+            w->idle++;
+            if (!w->quiet)
+                printf("# %lld s: %u GPUs idle, job %lld (%d of %d) could use some\n",
+                       (long long)(core->now / USEC_SEC), free, (long long)core->jobs[i].spec.id, core->jobs[i].gpus,
+                       core->jobs[i].spec.gpus);
+            return;
+        }
+}
+
+static void on_instant(void *arg, const struct core *core)
+{
+    struct watch *w = arg;
+
+    account(w, core->now);
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+        struct seen *j = &w->jobs[job->spec.id % JOBS_MAX];
+
+        if (job->state == JOB_FREE || job->state == JOB_OFFERED)
+            continue;
+        if (!j->begun) {
+            j->begun = true;
+            j->arrived = core->now;
+            j->claimed = -1;
+        }
+        if (!j->promised && floor_promised(job)) {
+            j->promised = true;
+            j->begin = core->now;
+            j->world = job->spec.gpus;
+            j->tier = job->tier;
+        }
+        j->running = job->state == JOB_RUNNING;
+        j->gpus = job->gpus;
+        if (job->attempts > 0 && j->claimed < 0) {
+            j->claimed = core->now;
+            if (j->promised && j->tier == TIER_PREMIUM && j->begin == j->arrived) {
+                w->premium++;
+                w->premium_late += core->now - j->arrived > 3 * USEC_SEC;
+                w->premium_wait = core->now - j->arrived > w->premium_wait ? core->now - j->arrived : w->premium_wait;
+            }
+        }
+    }
+    look_idle(w, core);
+}
+
+/* A job that is over has no more windows. */
+static void on_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
+{
+    struct watch *w = arg;
+
+    (void)gpus;
+    if (d->kind != DECISION_END && d->kind != DECISION_FAIL)
+        return;
+    account(w, core->now);
+    w->jobs[d->id % JOBS_MAX].promised = false;
+    w->jobs[d->id % JOBS_MAX].running = false;
+}
+
+/* More work than the cluster can do, by `load`, evenly over the time it would take; tiers dealt out: a fifth premium,
+ * two fifths standard, the rest basic. Some of the larger jobs are tensor- or pipeline-parallel. */
+static void make_trace(struct trace *trace, uint64_t seed, size_t jobs, int32_t gpus, ppm_t load)
+{
+    static const int32_t sizes[] = { 1, 1, 1, 2, 2, 4, 4, 8, 8, 16 };
+    int64_t work = 0;
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    for (size_t i = 0; i < jobs; i++) {
+        struct trace_job job;
+        uint64_t deal = rng_below(&rng, 100), kind = rng_below(&rng, 4);
+        int64_t base = (int64_t)600 << rng_below(&rng, 6);
+
+        trace_job_init(&job);
+        job.spec.id = (int64_t)i;
+        job.spec.gpus = sizes[rng_below(&rng, 10)];
+        job.spec.gpus_min = job.spec.gpus_max = job.spec.gpus;
+        job.spec.tier = deal < 20 ? TIER_PREMIUM : deal < 60 ? TIER_STANDARD : TIER_BASIC;
+        if (job.spec.gpus % 4 == 0 && kind == 0)
+            job.spec.tp = 2;
+        if (job.spec.gpus % 8 == 0 && kind == 1)
+            job.spec.pp = 4;
+        job.truth.duration = S(base + (int64_t)rng_below(&rng, (uint64_t)base));
+        work += job.truth.duration / USEC_SEC * job.spec.gpus;
+        assert_int_equal(trace_add(trace, &job), 0);
+    }
+    for (size_t i = 0; i < jobs; i++)
+        trace->jobs[i].spec.submit =
+            S(rng_below(&rng, (uint64_t)muldiv_floor(work, PPM_ONE, (int64_t)gpus * load) + 1));
+    trace_sort(trace);
+}
+
+static struct run_result run(const char *cluster_text, const struct trace *trace, const char *policy, struct watch *w,
+                             uint32_t reload)
+{
+    /* Two GiB a second: no job of these takes more than a minute to be moved. */
+    const struct setting settings[] = { { "costs", "singularity" }, { "ckpt-rate", "2" } };
+    struct scenario_request request = { policy, settings, 2 };
+    struct cluster_spec cluster = { 0 };
+    struct run_result result = { 0 };
+    struct scenario scenario;
+    struct error err = { 0 };
+
+    assert_int_equal(cluster_parse(cluster_text, &cluster, &err), 0);
+    if (scenario_init(&scenario, &cluster, trace, &request, &err) < 0)
+        fail_msg("%s", err.text);
+    scenario.driver.reload_every = reload;
+    if (w) {
+        scenario.driver.on_instant = on_instant;
+        scenario.driver.on_instant_arg = w;
+        scenario.driver.on_decision = on_decision;
+        scenario.driver.on_decision_arg = w;
+    }
+    if (scenario_run(&scenario, 1, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    scenario_done(&scenario);
+    cluster_spec_done(&cluster);
+    return result;
+}
+
+enum { SEEDS = 8 };
+
+/* Overload by half, by two, by three. */
+static void floors_are_kept(void **state)
+{
+    static const ppm_t loads[] = { 1500000, 2000000, 3000000 };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct watch *w = mem_zalloc(1, sizeof(*w));
+        struct trace trace = { 0 };
+        struct run_result result;
+        usec_t lost = 0;
+
+        assert_non_null(w);
+        make_trace(&trace, seed, 400, 64, loads[seed % 3]);
+        result = run("8x8", &trace, "singularity", w, 0);
+        for (size_t i = 0; i < trace.count; i++) {
+            lost += result.jobs[i].lost;
+            assert_int_equal(result.jobs[i].outcome, OUTCOME_DONE);
+        }
+        printf("# seed %llu, load %.1f: %lld premium windows (%lld below), %lld standard (%lld below, worst %lld s); "
+               "%llu preemptions, %llu splices, %lld s lost; %lld instants with an idle GPU; %lld premium arrivals, "
+               "%lld later than 3 s (longest %lld s)\n",
+               (unsigned long long)seed, (double)loads[seed % 3] / 1e6, (long long)w->windows[TIER_PREMIUM],
+               (long long)w->below[TIER_PREMIUM], (long long)w->windows[TIER_STANDARD],
+               (long long)w->below[TIER_STANDARD], (long long)(w->worst / USEC_SEC),
+               (unsigned long long)result.summary.preemptions, (unsigned long long)result.summary.splices,
+               (long long)(lost / USEC_SEC), (long long)w->idle, (long long)w->premium, (long long)w->premium_late,
+               (long long)(w->premium_wait / USEC_SEC));
+        assert_int_equal(w->below[TIER_PREMIUM], 0);
+        assert_int_equal(w->below[TIER_STANDARD], 0);
+        assert_int_equal(lost, 0);
+        assert_int_equal(w->idle, 0);
+        assert_true(w->premium > 0);
+        assert_int_equal(w->premium_late, 0);
+        run_result_done(&result);
+        trace_done(&trace);
+        mem_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floors_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
