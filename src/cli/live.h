@@ -25,6 +25,11 @@ int cmd_vc_put(struct command_args *args); /* create set rm: by the name of the 
 int cmd_secret_ls(struct command_args *args);
 int cmd_secret_set(struct command_args *args);
 int cmd_secret_rm(struct command_args *args);
+int cmd_resv_ls(struct command_args *args);
+int cmd_resv_put(struct command_args *args); /* create set: by the name of the command */
+int cmd_resv_rm(struct command_args *args);
+int cmd_node_label(struct command_args *args);
+int cmd_node_health(struct command_args *args);
 int cmd_user_ls(struct command_args *args);
 int cmd_user_limits(struct command_args *args);
 int cmd_report(struct command_args *args);

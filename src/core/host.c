@@ -156,19 +156,33 @@ static uint32_t hide_on(struct ledger *ledger, uint32_t index, uint32_t keep, ui
     return count;
 }
 
-uint32_t host_hide(struct ledger *ledger, const struct host_room *each, uint32_t sku, uint32_t *hidden)
+int host_allows(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
 {
+    if (spec->mark == 0 && spec->kept == 0 && ledger->topo.kept_count == 0)
+        return 0;
+    for (uint32_t i = 0; i < to->count; i++)
+        if (!node_allows(&ledger->topo.nodes[ledger->gpus[to->gpus[i]].node], spec->mark, spec->kept))
+            return -EBUSY;
+    return 0;
+}
+
+uint32_t host_hide(struct ledger *ledger, const struct host_wish *wish, uint32_t sku, uint32_t *hidden)
+{
+    bool asks = ledger->hosts && (wish->each.mcpus | wish->each.mib) != 0;
     uint32_t count = 0;
 
-    if (!ledger->hosts || !(each->mcpus | each->mib))
+    if (!asks && wish->mark == 0 && wish->kept == 0 && ledger->topo.kept_count == 0)
         return 0;
     for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
         const struct node *node = &ledger->topo.nodes[n];
-        uint32_t keep;
+        uint32_t keep = node->gpus;
 
         if (node->sku != sku || !node->up)
             continue;
-        keep = host_times(ledger, n, each);
+        if (!node_allows(node, wish->mark, wish->kept))
+            keep = 0;
+        else if (asks)
+            keep = host_times(ledger, n, &wish->each);
         if (keep < node->free || keep == 0)
             count += hide_on(ledger, n, keep, hidden + count);
     }

@@ -64,8 +64,23 @@ bool host_over(const struct ledger *ledger, uint32_t node);
 /* GPUs on the node for each of which it has room. */
 uint32_t host_times(const struct ledger *ledger, uint32_t node, const struct host_room *each);
 
-/* Hides GPUs that a shape cannot have for want of CPUs or memory, and shows them again. */
-uint32_t host_hide(struct ledger *ledger, const struct host_room *each, uint32_t sku, uint32_t *hidden);
+/* What a shape wants of nodes. */
+struct host_wish {
+    struct host_room each; /* with each GPU */
+    uint8_t mark, kept;
+};
+
+/* Whether a job that wants this may be on the node: it has the mark, and is kept for such jobs or for nobody. */
+static inline bool node_allows(const struct node *node, uint8_t mark, uint8_t kept)
+{
+    return node->kept == kept && (mark == 0 || (node->marks >> (mark - 1) & 1));
+}
+
+/* Whether all nodes of a placement are such; -EBUSY. */
+int host_allows(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec);
+
+/* Hides GPUs that a shape cannot have for want of CPUs or memory, or of a node it may use; and shows them again. */
+uint32_t host_hide(struct ledger *ledger, const struct host_wish *wish, uint32_t sku, uint32_t *hidden);
 void host_show(struct ledger *ledger, const uint32_t *hidden, uint32_t count);
 
 /* Counts everything anew from jobs and holds. */

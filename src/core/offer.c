@@ -108,6 +108,23 @@ static bool hosts_possible(const struct ledger *ledger, const struct jobspec *sp
     return false;
 }
 
+/* GPUs on nodes with its mark, of one type, on an empty cluster. For whom nodes are kept changes with time. */
+static bool marks_possible(const struct ledger *ledger, const struct jobspec *spec, uint32_t mask)
+{
+    uint64_t have[SKUS_MAX] = { 0 };
+
+    for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
+        const struct node *node = &ledger->topo.nodes[n];
+
+        if (!(mask >> node->sku & 1) || !node_allows(node, spec->mark, node->kept) || node->gpus < spec->per_node)
+            continue;
+        have[node->sku] += spec->per_node ? spec->per_node : node->gpus;
+        if (have[node->sku] >= (uint64_t)spec->gpus)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a virtual cluster uses its own cells only. */
 static bool own_only(const struct vc *vc, const struct jobspec *spec)
 {
@@ -148,6 +165,9 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
                          "job %lld asks for %d GPUs, more than one user may have in its virtual cluster "
                          "[Infeasible.UserLimit]",
                          (long long)spec->id, spec->gpus);
+    if (spec->mark && !marks_possible(&core->ledger, spec, mask))
+        return error_set(err, -ERANGE, "job %lld asks for nodes that do not have so many GPUs [Infeasible.NodeSize]",
+                         (long long)spec->id);
     if (!room_possible(core, v, spec, mask))
         return error_set(err, -ERANGE,
                          "job %lld asks for more CPUs or memory with its GPUs than nodes have [Infeasible.NodeSize]",

@@ -108,7 +108,7 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
                                      .within = plan->any_place ? 0 : cls->shape.within,
                                      .must = cls->shape.must,
                                      .level = cls->shape.level };
-    struct host_room each = { cls->shape.mcpus, cls->shape.host_mib };
+    struct host_wish wish = { { cls->shape.mcpus, cls->shape.host_mib }, cls->shape.mark, cls->shape.kept };
     bool own = plan_own(plan), looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
     uint32_t hidden;
     uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
@@ -119,7 +119,7 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
         return -EBUSY;
     vc->place.server_count = 0;
     own_look(core, vc, own);
-    hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &each, sku, core->hidden);
+    hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
     r = place_find(vc, &request);
     host_show(plan_ledger(plan), core->hidden, hidden);
     own_look(core, vc, looked);
@@ -204,6 +204,8 @@ static bool size_allowed(const struct plan *plan, const struct job *job, uint32_
 static int apart_check(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
 {
     if (exact_check(ledger, to, spec->per_node) < 0 || within_check(ledger, to, spec) < 0)
+        return -EBUSY;
+    if (host_allows(ledger, to, spec) < 0)
         return -EBUSY;
     return host_fits(ledger, to, spec);
 }

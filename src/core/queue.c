@@ -36,6 +36,8 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
                            .must = spec->within_must,
                            .mcpus = spec->mcpus,
                            .host_mib = spec->host_mib,
+                           .mark = spec->mark,
+                           .kept = spec->kept,
                            .servers = (uint32_t)spec->gpu_servers,
                            .bandwidth = spec->bandwidth,
                            .level = level,
@@ -50,9 +52,10 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
     return a->gpus == b->gpus && a->share == b->share && a->memory_mib == b->memory_mib && a->sku_mask == b->sku_mask &&
-           a->per_node == b->per_node && a->mcpus == b->mcpus && a->host_mib == b->host_mib && a->within == b->within &&
-           a->must == b->must && a->unit == b->unit && a->per_unit == b->per_unit && a->servers == b->servers &&
-           a->bandwidth == b->bandwidth && a->level == b->level && a->klass == b->klass;
+           a->per_node == b->per_node && a->mcpus == b->mcpus && a->host_mib == b->host_mib && a->mark == b->mark &&
+           a->kept == b->kept && a->within == b->within && a->must == b->must && a->unit == b->unit &&
+           a->per_unit == b->per_unit && a->servers == b->servers && a->bandwidth == b->bandwidth &&
+           a->level == b->level && a->klass == b->klass;
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)

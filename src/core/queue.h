@@ -27,6 +27,7 @@ struct shape {
     uint8_t unit, within;        /* enum job_level */
     bool must;                   /* within, or not at all */
     uint32_t mcpus, host_mib;    /* beside each GPU */
+    uint8_t mark, kept;          /* of its nodes */
     uint32_t servers, bandwidth; /* parameter servers among the GPUs, and what a worker sends */
     uint8_t level, klass;
 };

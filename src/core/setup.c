@@ -86,6 +86,14 @@ static void cell_grow(struct topo *topo, uint32_t cell, const struct node *node)
     c->free += node->gpus;
 }
 
+/* For whom it is. */
+static void node_for(struct topo *topo, struct node *node, const struct node_spec *from)
+{
+    node->kept = from->kept;
+    node->marks = from->marks;
+    topo->kept_count += from->kept != 0;
+}
+
 /* Cells lie by level: cluster, domains, racks, nodes, then each node's sockets and groups. */
 static void build_cells(struct core *core, struct topo *topo, const struct cluster_spec *spec, bool *failed)
 {
@@ -119,6 +127,7 @@ static void build_cells(struct core *core, struct topo *topo, const struct clust
                                .free = from->gpus,
                                .sku = (uint8_t)from->sku,
                                .up = true };
+        node_for(topo, node, from);
         topo->cells[domain].level = LEVEL_DOMAIN;
         topo->cells[rack].level = LEVEL_RACK;
         topo->cells[rack].parent = domain;

@@ -172,6 +172,8 @@ static void spec(struct codec *c, struct jobspec *s)
     u8(c, &s->unit, WITHIN_COUNT - 1);
     u8(c, &s->within, WITHIN_COUNT - 1);
     flag(c, &s->within_must);
+    u8(c, &s->mark, MARKS_MAX);
+    u8(c, &s->kept, KEPT_MAX);
     u16(c, &s->skew_permille, UINT16_MAX);
     u16(c, &s->tp, UINT16_MAX);
     u16(c, &s->pp, UINT16_MAX);
@@ -415,6 +417,8 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     flag(c, &cls->shape.must);
     u32(c, &cls->shape.mcpus, UINT32_MAX);
     u32(c, &cls->shape.host_mib, UINT32_MAX);
+    u8(c, &cls->shape.mark, MARKS_MAX);
+    u8(c, &cls->shape.kept, KEPT_MAX);
     u32(c, &cls->shape.servers, UINT32_MAX);
     u32(c, &cls->shape.bandwidth, UINT32_MAX);
     u8(c, &cls->shape.level, UINT8_MAX);

@@ -38,7 +38,8 @@ static uint32_t tasks_on(const struct core *core, uint32_t n, const struct jobsp
     struct host_room used = host->used, held = host->held, each = room_of(spec);
     uint32_t count;
 
-    if (!node->up || (spec->sku_mask && !(spec->sku_mask >> node->sku & 1)) || host->tasks.mcpus == 0)
+    if (!node->up || !node_allows(node, spec->mark, spec->kept) ||
+        (spec->sku_mask && !(spec->sku_mask >> node->sku & 1)) || host->tasks.mcpus == 0)
         return 0;
     if (!gone) {
         used = (struct host_room){ used.mcpus + host->leaving.mcpus, used.mib + host->leaving.mib };
@@ -66,7 +67,9 @@ bool tasks_possible(const struct core *core, const struct jobspec *spec)
     for (uint32_t n = 0; core->ledger.hosts && n < core->ledger.topo.node_count && left; n++) {
         const struct host *host = &core->ledger.hosts[n];
 
-        if (host->tasks.mcpus == 0 || (spec->sku_mask && !(spec->sku_mask >> core->ledger.topo.nodes[n].sku & 1)))
+        if (host->tasks.mcpus == 0 ||
+            !node_allows(&core->ledger.topo.nodes[n], spec->mark, core->ledger.topo.nodes[n].kept) ||
+            (spec->sku_mask && !(spec->sku_mask >> core->ledger.topo.nodes[n].sku & 1)))
             continue;
         left -= least(left, least(fit(host->tasks.mcpus, 0, each.mcpus), fit(host->tasks.mib, 0, each.mib)));
     }

@@ -37,7 +37,9 @@ struct node {
     uint16_t bad; /* GPUs out of order */
     uint8_t sku;
     bool up;
-    bool closed; /* not up, but what runs there may end: drained */
+    bool closed;  /* not up, but what runs there may end: drained */
+    uint8_t kept; /* as of model/cluster.h */
+    uint64_t marks;
 };
 
 /* The nodes of one GPU type below one cell, by free GPUs. */
@@ -67,6 +69,7 @@ struct topo {
     uint32_t *sku_pools; /* [sku]: the whole cluster's */
     struct zones zones[ZONE_KINDS];
     uint32_t cell_count, node_count, pool_count, sku_count, gpu_count;
+    uint32_t kept_count; /* nodes that are not for everybody */
     uint16_t node_gpus_max[SKUS_MAX];
     uint32_t sku_memory[SKUS_MAX]; /* MiB of one GPU, 0 = not told */
     uint32_t sku_gpus[SKUS_MAX];   /* of each type, working or not */

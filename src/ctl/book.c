@@ -93,7 +93,10 @@ int book_init(struct book *book, const struct ctl_config *config)
     book->limits = json_object();
     book->secrets = json_object();
     book->hooks = json_array();
-    return book->live && book->finished && book->outcomes && book->keys && book->limits && book->secrets && book->hooks
+    book->choices = json_array();
+    book->resvs = json_array();
+    return book->live && book->finished && book->outcomes && book->keys && book->limits && book->secrets &&
+                   book->hooks && book->choices && book->resvs
                ? 0
                : -ENOMEM;
 }
@@ -106,6 +109,7 @@ void book_done(struct book *book)
         book_job_free(book->finished[i]);
     for (size_t i = 0; i < book->node_count; i++) {
         json_decref(book->nodes[i].inventory);
+        json_decref(book->nodes[i].labels);
         mem_free(book->nodes[i].gpus);
     }
     mem_free(book->live);
@@ -117,6 +121,8 @@ void book_done(struct book *book)
     json_decref(book->limits);
     json_decref(book->secrets);
     json_decref(book->hooks);
+    json_decref(book->choices);
+    json_decref(book->resvs);
     names_done(&book->users);
     names_done(&book->node_names);
 }

@@ -15,7 +15,17 @@
 enum { BOOK_OUTCOMES = 65536, BOOK_KEYS = 4096, BOOK_AFTER_MAX = 64 };
 
 /* Why a job is not in the core yet. In the order people are told. */
-enum gate { GATE_NONE, GATE_HELD, GATE_BEGIN, GATE_DEPENDENCY, GATE_ARRAY, GATE_PAUSED, GATE_USER, GATE_COUNT };
+enum gate {
+    GATE_NONE,
+    GATE_HELD,
+    GATE_BEGIN,
+    GATE_DEPENDENCY,
+    GATE_ARRAY,
+    GATE_PAUSED,
+    GATE_USER,
+    GATE_RESERVATION,
+    GATE_COUNT
+};
 
 struct book_task {
     uint32_t node;  /* book.nodes */
@@ -118,6 +128,7 @@ struct book_node {
     char agent[40], boot[40], version[24];
     uint64_t report_seq; /* last report taken of this incarnation */
     json_t *inventory;
+    json_t *labels;     /* given by people, over those of the inventory; NULL */
     uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
     bool joined, silent, lost, drained, forgotten;
     bool connected;     /* right now; not in the log */
@@ -165,6 +176,8 @@ struct book {
     json_t *limits;  /* {user or "*": {"max_gpus","max_jobs"}} */
     json_t *secrets; /* {user: {name: value}} */
     json_t *hooks;   /* [{"id","to","kinds"}] */
+    json_t *choices; /* [{"nodelist","exclude","constraint"}]: nodes that jobs choose; mark i + 1 */
+    json_t *resvs;   /* reservations */
     int64_t next_id;
     bool paused;
     uint64_t submitted, ended[PHASE_JOB_COUNT];
@@ -173,6 +186,9 @@ struct book {
 const struct book_job *book_find(const struct book *book, int64_t id); /* live or lately finished; NULL */
 /* Elements of an array, ascending by index; returns how many there are, fills at most `max`. */
 size_t book_array(const struct book *book, int64_t array_id, const struct book_job **out, size_t max);
+const json_t *resv_find(const struct book *book, const char *name); /* NULL */
+bool resv_active(const json_t *resv, usec_t now);
+bool resv_has(const json_t *resv, const char *node);
 /* What a user may have of "max_gpus" or "max_jobs"; -1 = no limit. */
 int64_t limits_get(const struct book *book, const char *user, const char *key);
 const struct book_node *book_node_find(const struct book *book, const char *name);

@@ -191,6 +191,10 @@ static int read_cluster(const struct ctl *ctl, const json_t *settings, const str
     bytes.size = strlen(bytes.data);
     r = cluster_read_yaml("cluster", &bytes, ret, err);
     free(bytes.data); /* jansson's */
+    for (size_t i = 0; r == 0 && i < count && i < ret->node_count; i++) {
+        ret->nodes[i].marks = where_marks(ctl, &ctl->book.nodes[nodes[i].node]);
+        ret->nodes[i].kept = resv_kept(ctl, &ctl->book.nodes[nodes[i].node]);
+    }
     return r;
 }
 

@@ -237,6 +237,10 @@ int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_res
         return secret_check(ctl, entry->body, ret);
     case ENTRY_HOOK:
         return hook_check(ctl, entry->body, ret);
+    case ENTRY_LABEL:
+        return label_check(ctl, entry->body, ret);
+    case ENTRY_RESV:
+        return resv_check(ctl, entry->body, ret);
     case ENTRY_TOKEN:
         return check_token(entry->body, ret);
     case ENTRY_UNTOKEN:
@@ -289,6 +293,12 @@ static void apply_entry(struct ctl *ctl, const struct entry *entry, struct entry
     case ENTRY_HOOK:
         hook_apply(ctl, entry->body, ret);
         break;
+    case ENTRY_LABEL:
+        label_apply(ctl, entry->body, ret);
+        break;
+    case ENTRY_RESV:
+        resv_apply(ctl, entry->body, ret);
+        break;
     case ENTRY_TOKEN:
         apply_token(ctl, entry->body, ret);
         break;
@@ -323,6 +333,8 @@ void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *ent
             (void)cluster_rebuild(ctl, NULL);
         apply_entry(ctl, &entries[i], ret);
     }
+    if (resv_timer(ctl) <= ctl->now)
+        resv_tick(ctl);
     if (ctl->cluster_dirty)
         (void)cluster_rebuild(ctl, NULL);
     fire_timers(ctl);
@@ -332,9 +344,10 @@ void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *ent
 usec_t ctl_next_wake(const struct ctl *ctl)
 {
     usec_t at = heap_next(&ctl->timers), core = ctl->core ? core_next_wake(ctl->core) : USEC_NEVER;
-    usec_t node = node_timer(ctl);
+    usec_t node = node_timer(ctl), resv = resv_timer(ctl);
 
     at = node < at ? node : at;
+    at = resv < at ? resv : at;
     return core < at ? core : at;
 }
 

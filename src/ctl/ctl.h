@@ -35,6 +35,8 @@
     X(LIMITS, "limits") /* {"user" or "*","max_gpus","max_jobs"}: null = no limit */                                   \
     X(SECRET, "secret") /* {"user","name","value" or null}: put into the environment of jobs that ask for it */        \
     X(HOOK, "hook")     /* {"id","to","kinds":[...]} or {"id","remove":true}: where events are told */                 \
+    X(LABEL, "label")   /* {"node","set":{label:value or null}} */                                                     \
+    X(RESV, "resv")     /* {"name","nodes","start","end","lead","users":[],"vcs":[],"reason"} or {"name","remove"} */  \
     X(TOKEN, "token")   /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */          \
     X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
     X(SOLVED, "solved")   /* {"vc","ticket","words":[...]}: what a computation gave */                                 \

@@ -26,6 +26,8 @@ static enum gate gate_of(const struct ctl *ctl, const struct book_job *job)
         return GATE_HELD;
     if (s->begin > ctl->now)
         return GATE_BEGIN;
+    if (resv_waits(ctl, job))
+        return GATE_RESERVATION;
     if (after_waits(job))
         return GATE_DEPENDENCY;
     if (job->array_id && s->array_parallel && job->source->inside >= s->array_parallel)

@@ -82,6 +82,25 @@ const char *secret_missing(const struct ctl *ctl, const char *user, const struct
 int hook_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
 void hook_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
 
+/* where.c */
+/* The mark of the nodes a submission chooses, made where it is new (then the cluster is to be built anew); 0 = any. */
+int where_mark(struct ctl *ctl, const struct submission *s, struct error *err);
+uint64_t where_marks(const struct ctl *ctl, const struct book_node *node);
+int where_check(const struct ctl *ctl, const struct submission *s, const struct jobspec *wants,
+                struct entry_result *ret);
+int label_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void label_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+
+/* resv.c */
+int resv_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
+void resv_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+uint8_t resv_kept(const struct ctl *ctl, const struct book_node *node); /* number it is kept for now; 0 */
+int resv_submit(const struct ctl *ctl, const char *user, const char *vc, const struct submission *s,
+                struct jobspec *wants, struct entry_result *ret);
+bool resv_waits(const struct ctl *ctl, const struct book_job *job); /* its reservation has not begun */
+usec_t resv_timer(const struct ctl *ctl);
+void resv_tick(struct ctl *ctl);
+
 /* gate.c */
 void gate_look(struct ctl *ctl, struct book_job *job);  /* lets it into the core if nothing keeps it out */
 void gate_ended(struct ctl *ctl, struct book_job *job); /* whoever waited for it */

@@ -122,16 +122,17 @@ bool render_shows(const struct scene *scene, const struct book_job *job)
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size)
 {
-    static const char *const codes[GATE_COUNT] = { "",           "Held",       "BeginTime",
-                                                   "Dependency", "ArrayLimit", "SchedulerPaused",
-                                                   "UserLimit" };
+    static const char *const codes[GATE_COUNT] = {
+        "", "Held", "BeginTime", "Dependency", "ArrayLimit", "SchedulerPaused", "UserLimit", "ReservationNotStarted"
+    };
     static const char *const words[GATE_COUNT] = { "",
                                                    "held by a person",
                                                    "waits for the time it asked for",
                                                    "waits for other jobs to end",
                                                    "its array runs as many as it may",
                                                    "an administrator has paused the scheduler",
-                                                   "its user has as many GPUs as one may have" };
+                                                   "its user has as many GPUs as one may have",
+                                                   "its reservation has not begun" };
 
     text[0] = '\0';
     if (job->phase != PHASE_JOB_PENDING && job->phase != PHASE_JOB_SUSPENDED)

@@ -169,10 +169,32 @@ void render_gpu(const struct scene *scene, struct json_write *json, const struct
 
 static void put_inventory(struct json_write *json, const struct book_node *node)
 {
-    static const char *const keys[] = { "sku", "cpus", "memory_bytes", "labels", "fake", "fences", "runtimes" };
+    static const char *const keys[] = { "sku", "cpus", "memory_bytes", "fake", "fences", "runtimes" };
+    json_t *labels = json_deep_copy(json_object_get(node->inventory, "labels"));
+
+    if (node->labels && json_is_object(labels))
+        (void)json_object_update(labels, node->labels);
+    put_copy(json, "labels", labels ? labels : node->labels);
+    json_decref(labels);
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         put_copy(json, keys[i], json_object_get(node->inventory, keys[i]));
+}
+
+/* The reservation that has the node now. */
+static void put_reservation(const struct scene *scene, struct json_write *json, const struct book_node *node)
+{
+    const json_t *resv;
+    size_t i;
+
+    json_array_foreach(scene->book->resvs, i, resv)
+    {
+        if (resv_active(resv, scene->now) && resv_has(resv, names_get(&scene->book->node_names, node->name))) {
+            json_write_text(json, "reservation", json_string_value(json_object_get(resv, "name")));
+            return;
+        }
+    }
+    json_write_null(json, "reservation");
 }
 
 void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole)
@@ -197,6 +219,7 @@ void render_node(const struct scene *scene, struct json_write *json, const struc
     json_write_text(json, "version", node->version);
     json_write_bool(json, "connected", node->connected);
     put_time(json, "seen_time", node->seen);
+    put_reservation(scene, json, node);
     json_write_text(json, "drain_reason", node->drain_reason);
     put_time(json, "drain_deadline", node->drain_deadline);
     json_write_text(json, "reason", node->lost ? "its lease ran out" : node->silent ? "silent" : node->drain_reason);

@@ -117,9 +117,30 @@ static void drain_patch(struct request *request, int gpu)
     json_decref(body);
 }
 
+/* {"labels":{NAME:VALUE or null}}: given by people, over those the agent told. */
+static void label_patch(struct request *request)
+{
+    static const char *const keys[] = { "labels", NULL };
+    json_t *body = request_object(request, keys);
+
+    if (!body)
+        return;
+    request_offer(request, ENTRY_LABEL,
+                  json_pack("{s:s, s:O, s:s}", "node", request->params[0], "set", json_object_get(body, "labels"), "by",
+                            request->who.user),
+                  offered_node);
+    json_decref(body);
+}
+
 void rest_node_patch(struct request *request)
 {
-    if (request_node(request))
+    const struct http_message *m = request->message;
+
+    if (!request_node(request))
+        return;
+    if (m->body_size && memmem(m->body, m->body_size, "\"labels\"", 8))
+        label_patch(request);
+    else
         drain_patch(request, -1);
 }
 

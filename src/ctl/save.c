@@ -284,6 +284,8 @@ static json_t *save_nodes(const struct book *book)
         (void)json_object_set_new(one, "gpus", gpus);
         if (node->inventory)
             (void)json_object_set(one, "inventory", node->inventory);
+        if (node->labels)
+            (void)json_object_set(one, "labels", node->labels);
         (void)json_array_append_new(out, one);
     }
     return out;
@@ -318,14 +320,15 @@ json_t *save_book(const struct ctl *ctl)
         (void)json_array_append_new(tokens, save_fields(token_fields, &book->tokens[i]));
     for (int i = 0; i < PHASE_JOB_COUNT; i++)
         (void)json_array_append_new(ended, json_integer((json_int_t)book->ended[i]));
-    return json_pack(
-        "{s:O, s:O, s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "limits", book->limits, "secrets", book->secrets, "hooks", book->hooks, "version", SAVE_VERSION, "seq",
-        (json_int_t)ctl->seq, "now", (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id",
-        (json_int_t)book->next_id, "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings",
-        ctl->settings, "users", save_names(&book->users), "node_names", save_names(&book->node_names), "nodes",
-        save_nodes(book), "specs", specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes", outcomes, "keys",
-        keys);
+    return json_pack("{s:O, s:O, s:O, s:O, s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
+                     "s:o, s:o, s:o}",
+                     "limits", book->limits, "secrets", book->secrets, "hooks", book->hooks, "choices", book->choices,
+                     "reservations", book->resvs, "version", SAVE_VERSION, "seq", (json_int_t)ctl->seq, "now",
+                     (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id", (json_int_t)book->next_id,
+                     "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings", ctl->settings,
+                     "users", save_names(&book->users), "node_names", save_names(&book->node_names), "nodes",
+                     save_nodes(book), "specs", specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes",
+                     outcomes, "keys", keys);
 }
 
 static int load_attempts(struct book_job *job, const json_t *attempts)
@@ -433,6 +436,7 @@ static int load_nodes(struct ctl *ctl, const json_t *list)
         load_fields(node_fields, from, node);
         node->name = (uint32_t)n;
         node->inventory = json_deep_copy(json_object_get(from, "inventory"));
+        node->labels = json_deep_copy(json_object_get(from, "labels"));
         node->gpus = mem_zalloc(json_array_size(gpus) + 1, sizeof(*node->gpus));
         if (!node->gpus)
             return -ENOMEM;
@@ -492,6 +496,8 @@ int load_book(struct ctl *ctl, const json_t *json, struct error *err)
     load_tree(&book->limits, json_object_get(json, "limits"));
     load_tree(&book->secrets, json_object_get(json, "secrets"));
     load_tree(&book->hooks, json_object_get(json, "hooks"));
+    load_tree(&book->choices, json_object_get(json, "choices"));
+    load_tree(&book->resvs, json_object_get(json, "reservations"));
     json_decref(ctl->settings);
     ctl->settings = json_deep_copy(json_object_get(json, "settings"));
     r = load_names(&book->users, json_object_get(json, "users"));

@@ -105,6 +105,9 @@ static int bind_spec(const struct ctl *ctl, const struct submission *s, struct j
         return refuse(ret, r, why.code[0] ? why.code : "InvalidSpec");
     }
     wants->vc = *ret_vc;
+    r = where_check(ctl, s, wants, ret);
+    if (r < 0)
+        return r;
     /* Whether a failure is worth another attempt is decided here (attempt.c); the core does as it is told. */
     wants->retries = UINT8_MAX;
     return 0;
@@ -160,6 +163,8 @@ int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result 
     if (!spec)
         return refuse(ret, -EINVAL, "InvalidSpec");
     r = bind_spec(ctl, &spec->s, &wants, &vc, ret);
+    if (r == 0)
+        r = resv_submit(ctl, user, vc_name(ctl, &spec->s), &spec->s, &wants, ret);
     if (r == 0)
         r = check_user(ctl, user, &spec->s, &wants, ret);
     if (r == 0)
@@ -255,6 +260,19 @@ static void look_back(struct ctl *ctl, struct book_job *job)
     }
 }
 
+/* Nodes that the job chooses, as a mark; a new one is known to the core before the job comes. */
+static int choose(struct ctl *ctl, const struct book_spec *spec, struct jobspec *wants, struct entry_result *ret)
+{
+    int mark = where_mark(ctl, &spec->s, &ret->text);
+
+    if (mark < 0)
+        return refuse(ret, mark, "TooMuch");
+    wants->mark = (uint8_t)mark;
+    if (ctl->cluster_dirty)
+        (void)cluster_rebuild(ctl, NULL);
+    return 0;
+}
+
 void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
 {
     const char *user = json_string_value(json_object_get(body, "user"));
@@ -271,7 +289,9 @@ void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
     if (ret->id)
         return;
     spec = book_spec_new(json_object_get(body, "spec"), &ret->text);
-    if (!spec || bind_spec(ctl, &spec->s, &wants, &vc, ret) < 0) {
+    if (!spec || bind_spec(ctl, &spec->s, &wants, &vc, ret) < 0 ||
+        resv_submit(ctl, user, vc_name(ctl, &spec->s), &spec->s, &wants, ret) < 0 ||
+        choose(ctl, spec, &wants, ret) < 0) {
         book_spec_drop(spec);
         return;
     }

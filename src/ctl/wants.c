@@ -21,6 +21,8 @@
     X(sku_mask)                                                                                                        \
     X(utilisation)                                                                                                     \
     X(per_node)                                                                                                        \
+    X(mark)                                                                                                            \
+    X(kept)                                                                                                            \
     X(skew_permille)                                                                                                   \
     X(tp)                                                                                                              \
     X(pp)                                                                                                              \

@@ -36,6 +36,8 @@ struct node_spec {
     uint16_t groups;  /* PCIe switches or NVLink groups a socket, >= 1; sockets * groups divides gpus */
     uint32_t cpus;    /* 0 = not told */
     uint32_t memory_mib;
+    uint64_t marks;    /* what jobs may ask of nodes, a bit each; who describes the cluster knows what they mean */
+    uint8_t kept;      /* only for jobs that say the same number; 0 = for those that say none */
     uint32_t cpu_jobs; /* of its CPUs, those that jobs without GPUs may hold; memory likewise in proportion */
 };
 

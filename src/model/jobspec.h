@@ -20,7 +20,15 @@ enum fail_class { FAIL_NONE, FAIL_USER, FAIL_SYSTEM, FAIL_UNKNOWN, FAIL_COUNT };
 /* Parts of a cluster, from the smallest; files call them group (nvlink), socket (numa), node, rack, domain (pod). */
 enum job_level { WITHIN_ANY, WITHIN_GROUP, WITHIN_SOCKET, WITHIN_NODE, WITHIN_RACK, WITHIN_DOMAIN, WITHIN_COUNT };
 
-enum { DEADLINES_MAX = 4, GANG_GPUS_MAX = 1 << 16, TASKS_MAX = 1 << 12, PRIORITY_MIN = -1, PRIORITY_MAX = 1000 };
+enum {
+    DEADLINES_MAX = 4,
+    GANG_GPUS_MAX = 1 << 16,
+    TASKS_MAX = 1 << 12,
+    PRIORITY_MIN = -1,
+    PRIORITY_MAX = 1000,
+    MARKS_MAX = 64,
+    KEPT_MAX = 63
+};
 
 struct deadline {
     usec_t at;     /* absolute */
@@ -44,14 +52,16 @@ struct jobspec {
     usec_t launch, save;        /* expected time before and after it uses its GPUs; 0 = not told */
     uint32_t memory_mib;        /* GPU memory, stable, each; 0 = not told */
     uint32_t memory_peak_mib;
-    uint32_t batch;           /* global batch size; 0 = not told */
-    uint32_t sku_mask;        /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
-    uint16_t utilisation;     /* mean GPU utilisation in percent; 0 = not told */
-    uint16_t per_node;        /* GPUs on each of its nodes, exactly; 0 = as the placement likes. Divides gpus */
-    uint16_t per_unit;        /* GPUs come in whole cells of this many; 0 = one by one. Divides gpus and per_node */
-    uint8_t unit;             /* enum job_level of those cells, at or below the node */
-    uint8_t within;           /* enum job_level: all of it in one such cell */
-    bool within_must;         /* or not at all; else as near as can be */
+    uint32_t batch;       /* global batch size; 0 = not told */
+    uint32_t sku_mask;    /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
+    uint16_t utilisation; /* mean GPU utilisation in percent; 0 = not told */
+    uint16_t per_node;    /* GPUs on each of its nodes, exactly; 0 = as the placement likes. Divides gpus */
+    uint16_t per_unit;    /* GPUs come in whole cells of this many; 0 = one by one. Divides gpus and per_node */
+    uint8_t unit;         /* enum job_level of those cells, at or below the node */
+    uint8_t within;       /* enum job_level: all of it in one such cell */
+    bool within_must;     /* or not at all; else as near as can be */
+    uint8_t mark;         /* runs only on nodes with this mark: 1.. is bit 0..; 0 = any */
+    uint8_t kept;         /* runs on nodes kept for this number, and on no other; 0 = on those that are kept for none */
     uint16_t skew_permille;   /* largest tensor / all parameters (Tiresias); 0 = not told */
     uint16_t tp, pp;          /* ranks of a tensor- and stages of a pipeline-parallel group; 0 = 1. Divide gpus */
     uint16_t splice_max;      /* replicas that may take turns on one GPU (see splice.h); 0 = as many as there are */

@@ -112,14 +112,6 @@ static int unsupported(const struct fit *fit)
 {
     const struct submission *s = fit->s;
 
-    if (s->nodelist || s->exclude)
-        return invalid(fit, "ask for a type of GPU instead; drain a node that must not be used",
-                       "nodelist, exclude: jobs cannot choose nodes by name");
-    if (s->constraint)
-        return invalid(fit, "ask for a type of GPU instead, such as -G H100:8",
-                       "constraint: nodes have no features here");
-    if (s->reservation)
-        return invalid(fit, "submit without it", "reservation: there are no reservations here");
     if (s->topo_must && strcmp(s->topo_level, "node") != 0)
         return invalid(fit, "use topology rack:prefer, or node:must",
                        "topology: only the level 'node' can be insisted upon");

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rest_resv.c - reservations: nodes for some people's jobs, for a time; and labels of nodes. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/record.h"
+#include "ctl/rest.h"
+#include "wire/duration.h"
+
+static json_t *resv_json(const struct scene *scene, const json_t *resv, bool whole)
+{
+    usec_t start = json_integer_value(json_object_get(resv, "start"));
+    json_t *out =
+        json_pack("{s:O, s:O, s:o, s:o, s:I, s:O?, s:O?, s:O?, s:s}", "name", json_object_get(resv, "name"), "nodes",
+                  json_object_get(resv, "nodes"), "start", record_time(start), "end",
+                  record_time(json_integer_value(json_object_get(resv, "end"))), "lead_seconds",
+                  json_integer_value(json_object_get(resv, "lead")) / USEC_SEC, "users", json_object_get(resv, "users"),
+                  "vcs", json_object_get(resv, "vcs"), "reason", json_object_get(resv, "reason"), "state",
+                  resv_active(resv, scene->now) ? "active" : "planned");
+
+    if (whole) {
+        (void)json_object_set_new(out, "apiVersion", json_string("v1"));
+        (void)json_object_set_new(out, "kind", json_string("Reservation"));
+    }
+    return out;
+}
+
+void rest_resvs_list(struct request *request)
+{
+    json_t *items = json_array(), *resv;
+    struct scene scene;
+    size_t i;
+
+    scene_fill(&scene, request);
+    json_array_foreach(scene.book->resvs, i, resv)(void) json_array_append_new(items, resv_json(&scene, resv, false));
+    reply_tree(
+        request, 200,
+        json_pack("{s:s, s:s, s:o, s:n}", "apiVersion", "v1", "kind", "ReservationList", "items", items, "next"));
+}
+
+void rest_resv_get(struct request *request)
+{
+    const json_t *resv = resv_find(server_book(request_server(request)), request->params[0]);
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    if (resv)
+        reply_tree(request, 200, resv_json(&scene, resv, true));
+    else
+        reply_problem(request, 404, "NotFound", "GET /api/v1/reservations", "no reservation %.60s", request->params[0]);
+}
+
+static void offered_resv(struct request *request, const struct entry_result *result)
+{
+    if (result->code < 0)
+        reply_refused(request, result);
+    else
+        rest_resv_get(request);
+}
+
+/* A time in words or a number of seconds; what is not told is taken from what there was. -EINVAL, answered. */
+static int time_take(struct request *request, json_t *body, const char *key, const json_t *had, usec_t standard)
+{
+    const json_t *value = json_object_get(body, key);
+    const char *text = json_string_value(value);
+    usec_t at = standard;
+
+    if (!value && had)
+        at = json_integer_value(json_object_get(had, key));
+    else if (json_is_integer(value))
+        at = json_integer_value(value) * USEC_SEC;
+    else if (value && (!text || instant_parse(text, strlen(text), &at) < 0)) {
+        reply_problem(request, 400, "BadRequest", NULL, "%s: expected a time like 2026-01-31T12:00:00Z", key);
+        return -EINVAL;
+    }
+    (void)json_object_set_new(body, key, json_integer(at));
+    return 0;
+}
+
+/* Takes the body: what a reservation is to be, over what it was. */
+static void resv_offer(struct request *request, json_t *body, const json_t *had)
+{
+    static const char *const kept[] = { "nodes", "users", "vcs", "reason" };
+    const json_t *lead = json_object_get(body, "lead_seconds");
+    json_int_t span = json_integer_value(lead ? lead : had ? json_object_get(had, "lead") : NULL);
+
+    if (time_take(request, body, "start", had, clock_now()) < 0 || time_take(request, body, "end", had, 0) < 0) {
+        json_decref(body);
+        return;
+    }
+    (void)json_object_set_new(body, "lead", json_integer(lead ? span * USEC_SEC : span));
+    (void)json_object_del(body, "lead_seconds");
+    for (size_t i = 0; had && i < 4; i++)
+        if (!json_object_get(body, kept[i]) && json_object_get(had, kept[i]))
+            (void)json_object_set(body, kept[i], json_object_get(had, kept[i]));
+    request_offer(request, ENTRY_RESV, body, offered_resv);
+}
+
+static const char *const resv_keys[] = {
+    "name", "nodes", "start", "end", "lead_seconds", "users", "vcs", "reason", NULL
+};
+
+void rest_resvs_add(struct request *request)
+{
+    json_t *body = request_object(request, resv_keys);
+    const char *name = json_string_value(json_object_get(body, "name"));
+
+    if (!body)
+        return;
+    if (!name || resv_find(server_book(request_server(request)), name)) {
+        reply_problem(request, name ? 409 : 400, name ? "Conflict" : "BadRequest", NULL,
+                      name ? "there is a reservation %.60s already" : "name: what is it to be called?", name);
+        json_decref(body);
+        return;
+    }
+    /* The answer is the reservation of the path. */
+    mem_free(request->cut);
+    request->cut = request->params[0] = mem_strdup(name);
+    resv_offer(request, body, NULL);
+}
+
+void rest_resv_put(struct request *request)
+{
+    const json_t *had = resv_find(server_book(request_server(request)), request->params[0]);
+    json_t *body = had ? request_object(request, resv_keys + 1) : NULL;
+
+    if (!had)
+        reply_problem(request, 404, "NotFound", NULL, "no reservation %.60s", request->params[0]);
+    if (!body)
+        return;
+    (void)json_object_set_new(body, "name", json_string(request->params[0]));
+    resv_offer(request, body, had);
+}
+
+void rest_resv_delete(struct request *request)
+{
+    request_offer(request, ENTRY_RESV, json_pack("{s:s, s:b}", "name", request->params[0], "remove", 1),
+                  offered_nothing);
+}
