@@ -20,7 +20,7 @@
 
 /* Beyond LONG_LINE waiting jobs, questions about one of them are answered from the kept future and look at the present
  * instant alone: everybody waits while we look. */
-enum { STEPS_MAX = 40000, STARTS_MAX = 20000, LONG_LINE = 1000 };
+enum { STEPS_MAX = 40000, STARTS_MAX = 20000, LONG_LINE = 1000, SHORT_LINE = 300 };
 
 struct forecast {
     struct server *server;
@@ -28,6 +28,7 @@ struct forecast {
     struct planned *planned;
     int64_t *order; /* ids sorted, for look-ups; starts[] beside */
     usec_t *starts;
+    usec_t *lows, *highs; /* earliest and latest; NULL: not looked for, the line is long */
     size_t order_count;
     uint64_t seq;
     usec_t made;
@@ -51,6 +52,8 @@ static void forecast_forget(struct forecast *forecast)
     mem_free(take(forecast->planned));
     mem_free(take(forecast->order));
     mem_free(take(forecast->starts));
+    mem_free(take(forecast->lows));
+    mem_free(take(forecast->highs));
     forecast->order_count = 0;
     forecast->valid = false;
 }
@@ -170,6 +173,32 @@ static int forecast_index(struct forecast *forecast)
     return 0;
 }
 
+/* Earliest and latest starts, by two more futures; only of a line short enough that they cost little. */
+static void forecast_range(struct forecast *forecast, const struct server *server)
+{
+    for (int how = 0; how < EXPECT_COUNT; how++) {
+        usec_t **bound = how == EXPECT_SOON ? &forecast->lows : &forecast->highs;
+        struct core *core = NULL;
+        struct future future;
+        struct error err;
+        int r;
+
+        if (how == EXPECT_LIKELY || core_copy(server, &core, &err) < 0)
+            continue;
+        r = core_waiting(core) <= SHORT_LINE ? future_of(server, core, (enum expect)how, 0, &future, NULL) : -E2BIG;
+        core_free(core);
+        if (r < 0)
+            continue;
+        *bound = mem_zalloc(forecast->order_count + 1, sizeof(**bound));
+        for (size_t i = 0; *bound && i < forecast->order_count; i++) {
+            const struct foreseen *found = future_find(&future, forecast->order[i]);
+
+            (*bound)[i] = found ? found->start : 0;
+        }
+        future_done(&future);
+    }
+}
+
 /* The likely future of the present state. Under a stream of changes it may be a second old. */
 static bool forecast_look(struct forecast *forecast)
 {
@@ -193,6 +222,7 @@ static bool forecast_look(struct forecast *forecast)
         forecast_forget(forecast);
         return false;
     }
+    forecast_range(forecast, server);
     forecast->seq = ctl_seq(ctl);
     forecast->made = now;
     forecast->valid = true;
@@ -231,6 +261,10 @@ bool forecast_eta(struct forecast *forecast, int64_t job, struct eta *ret_eta)
     if (low == forecast->order_count || forecast->order[low] != job)
         return false;
     *ret_eta = (struct eta){ .at = forecast->starts[low], .low = forecast->starts[low], .high = forecast->starts[low] };
+    if (forecast->lows && forecast->lows[low] && forecast->lows[low] < ret_eta->low)
+        ret_eta->low = forecast->lows[low];
+    if (forecast->highs && forecast->highs[low] > ret_eta->high)
+        ret_eta->high = forecast->highs[low];
     basis_fill(ret_eta, forecast->guessed, true);
     return true;
 }

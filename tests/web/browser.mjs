@@ -168,11 +168,12 @@ async function content(browser, m, s) {
   const canvas = page.locator('.map canvas');
   await canvas.focus();
   for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowLeft']) await page.keyboard.press(key);
+  await page.waitForFunction(() => /GPU \d/.test(document.getElementById('map-word').textContent), null, { timeout: 5000 });
   ok(/GPU \d/.test(await text(page, '#map-word')), 'topology: arrow keys name a GPU', await text(page, '#map-word'));
   const box = await canvas.boundingBox();
   await page.mouse.move(box.x + 40, box.y + 55);
-  await page.waitForTimeout(80);
-  ok(/gpu\d+/.test(await text(page, '#map-word')), 'topology: pointing names a GPU');
+  await page.waitForFunction(() => /gpu\d+/.test(document.getElementById('map-word').textContent), null, { timeout: 5000 });
+  ok(true, 'topology: pointing names a GPU');
   for (const color of ['Job', 'Utilisation', 'Health', 'Guarantee']) {
     await page.getByRole('radio', { name: color, exact: true }).click();
     await page.locator('[role=radio][aria-checked=true]', { hasText: color }).waitFor();
@@ -223,6 +224,15 @@ async function buttons(browser, m, s) {
   await until('held', async () => (await ask(m.url, 'GET', '/jobs/' + s.jobs.mine)).held);
   await page.getByRole('button', { name: 'Release', exact: true }).waitFor();
   ok(true, 'hold, and the page follows without being asked');
+  await page.locator('main').getByRole('button', { name: 'Change', exact: true }).click();
+  await page.locator('dialog[open] select').selectOption('high');
+  await page.locator('dialog[open] input').fill('3');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Change', exact: true }).click();
+  await until('changed', async () => {
+    const job = await ask(m.url, 'GET', '/jobs/' + s.jobs.mine);
+    return job.priority_class === 'high' && job.limit_seconds === 10800;
+  });
+  ok(true, 'another priority and time limit');
   const run = (await ask(m.url, 'POST', '/jobs', { name: 'to-push-around', vc: 'default', gpus: 1, time: '1h', emulate: { run: '3000s', exit: 0 }, priority: 'urgent' })).id;
   await until('running', async () => (await state(run)) === 'RUNNING');
   await go(page, '/jobs/' + run);
@@ -316,6 +326,18 @@ async function tools(browser, m, s) {
   ok(words === 'muster queue -A --state PD -p nlp', 'copy as a command', words);
   const out = execFileSync('sh', ['-c', words.replace(/^muster/, '"$0"'), path.join(process.env.MUSTER_BUILD || 'build', 'muster')], { encoding: 'utf8', env: { ...process.env, MUSTER_URL: m.url } });
   ok(/PENDING/.test(out), 'and the command works', out);
+  for (const view of ['/', '/queue?user=root&name=x', '/topology', '/timeline', '/jobs', '/jobs?state=FAILED&user=root', '/jobs/' + s.jobs.gang, '/vcs', '/vcs/nlp', '/nodes', '/nodes/gpu11', '/reports?by=skus', '/whatif', '/whatif/1']) {
+    await go(page, view);
+    const title = await page.locator('.command').getAttribute('title'), line = title.replace('Copy as a command: muster', '"$0"');
+    let said = '';
+    try {
+      execFileSync('sh', ['-c', line, path.join(process.env.MUSTER_BUILD || 'build', 'muster')], { encoding: 'utf8', stdio: 'pipe', env: { ...process.env, MUSTER_URL: m.url } });
+    } catch (error) {
+      said = error.stderr || String(error);
+    }
+    ok(said === '', view + ' as a command: ' + title.slice(19), said);
+  }
+  await go(page, '/queue');
   await page.getByRole('button', { name: 'JSON' }).click();
   ok(JSON.parse(await text(page, 'dialog[open] pre')).kind === 'JobList', 'the JSON twin');
   await page.keyboard.press('Escape');
@@ -369,7 +391,8 @@ async function hostile(browser, m, s) {
   await page.locator('.log mark').first().waitFor();
   await page.keyboard.press('Enter');
   await page.getByText('only these').click();
-  ok(await page.locator('.log-line').count() === 1, 'output: searched, and only what was found');
+  await page.waitForFunction(() => document.querySelectorAll('.log-line').length === 1, null, { timeout: 5000 });
+  ok(true, 'output: searched, and only what was found');
   await page.fill('input[aria-label="Search the output"]', '');
   const quiet = (await ask(m.url, 'POST', '/jobs', { name: 'speaks', vc: 'default', gpus: 1, time: '10m', priority: 'urgent', run: "printf '<script>window.hacked=1</script><img src=x onerror=window.hacked=1>\\n'; printf 'bell \\007 nul \\000 esc \\033[31mred\\033[0m\\n'; printf 'rtl \\342\\200\\256 abc \\342\\201\\246\\n'; i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; sleep 2; echo the end; sleep 600" })).id;
   await until('it runs', async () => (await ask(m.url, 'GET', '/jobs/' + quiet)).state === 'RUNNING');

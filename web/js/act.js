@@ -37,7 +37,7 @@ export function action_buttons(ctx, job, small) {
   if (!governs(ctx.who, job)) return null;
   return actions(job).map(name => {
     const [label, icon, text, danger] = WORDS[name];
-    return button(label, () => act(ctx, job, name, text, danger), { key: name, icon, class: (danger && name === 'cancel' ? 'danger-quiet ' : '') + (small ? 'small' : ''), title: text });
+    return button(label, () => act(ctx, job, name, text, danger), { key: name, icon, label, class: (danger && name === 'cancel' ? 'danger-quiet ' : '') + (small ? 'small' : ''), title: text });
   });
 }
 
@@ -50,6 +50,23 @@ function act(ctx, job, name, text, danger) {
     ctx.store.touch('/queue');
   };
   ctx.dialog({ kind: 'confirm', title: WORDS[name][0] + ' job ' + job.id + (job.name ? ' \u201c' + plain(job.name, 60) + '\u201d' : '') + '?', text, words, verb: WORDS[name][0], danger, yes: call });
+}
+
+const PRIORITIES = ['oppo', 'low', 'normal', 'high', 'urgent'];
+
+/** Another priority or time limit. */
+export function change_button(ctx, job) {
+  if (!governs(ctx.who, job) || OVER.has(job.state)) return null;
+  return button('Change', () => ctx.dialog({ kind: 'confirm', title: 'Change job ' + job.id, text: 'What is left as it is stays as it is.', words: 'muster set ' + job.id + ' priority=high time=12h', verb: 'Change',
+    fields: [{ name: 'priority', label: 'Priority', choices: PRIORITIES, value: job.priority_class }, { name: 'hours', label: 'Time limit in hours', placeholder: job.limit_seconds ? String(Math.round(job.limit_seconds / 36) / 100) : 'none', type: 'number' }],
+    yes: async values => {
+      const body = {};
+      if (values.priority !== job.priority_class) body.priority = values.priority;
+      if (Number(values.hours) > 0) body.time_seconds = Math.round(Number(values.hours) * 3600);
+      if (!Object.keys(body).length) return;
+      await ctx.ask('Change job ' + job.id, () => send('PATCH', '/jobs/' + job.id, body));
+      ctx.store.touch('/jobs');
+    } }), { icon: 'resize', title: 'Another priority or time limit' });
 }
 
 export function node_buttons(ctx, node) {

@@ -170,7 +170,8 @@ function confirm_box(ctx, d, done) {
     done();
     await d.yes(values);
   } },
-    h('p', null, d.text), (d.fields || []).map(f => field(f.label, h('input', { name: f.name, required: f.required, placeholder: f.placeholder, maxlength: 200, autocomplete: 'off' }), f.hint)),
+    h('p', null, d.text), (d.fields || []).map(f => field(f.label, f.choices ? h('select', { name: f.name }, f.choices.map(c => h('option', { key: c, value: c, selected: c === f.value }, c)))
+      : h('input', { name: f.name, type: f.type || 'text', min: f.type === 'number' ? '0' : undefined, step: f.type === 'number' ? 'any' : undefined, required: f.required, placeholder: f.placeholder, maxlength: 200, autocomplete: 'off' }), f.hint)),
     d.words ? h('p', { class: 'small muted' }, 'As a command: ', h('code', null, d.words)) : null,
     h('footer', null, button('Back', done), button(d.verb, null, { type: 'submit', class: d.danger ? 'danger' : 'primary' })));
 }

@@ -14,7 +14,7 @@ export const card = (title, ...rest) => {
 };
 
 export const button = (label, onclick, options = {}) =>
-  h('button', { type: options.type || 'button', class: 'button ' + (options.class || ''), onclick, disabled: options.disabled, title: options.title, 'aria-pressed': options.pressed === undefined ? undefined : String(options.pressed), key: options.key },
+  h('button', { type: options.type || 'button', class: 'button ' + (options.class || ''), onclick, disabled: options.disabled, title: options.title, 'aria-label': options.label, 'aria-pressed': options.pressed === undefined ? undefined : String(options.pressed), key: options.key },
     options.icon ? icon(options.icon) : null, label ? h('span', null, label) : null);
 
 /** A link inside the dashboard. */

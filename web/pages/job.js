@@ -4,7 +4,7 @@ import { h } from '../js/dom.js';
 import { badge, button, card, copy, empty, failed, gpus_of, job_name, job_ref, loading, priority, segments, stat, table, time, vc_mark, with_data } from '../js/ui.js';
 import { plain } from '../js/text.js';
 import { bytes, count, instant, percent, span, when } from '../js/format.js';
-import { action_buttons, governs, OVER } from '../js/act.js';
+import { action_buttons, change_button, governs, OVER } from '../js/act.js';
 import { why_view } from '../js/why.js';
 import { log_view } from '../js/logs.js';
 import { plot } from '../js/plot.js';
@@ -41,7 +41,7 @@ function page(ctx, job) {
     h('section', { class: 'card job-head' },
       h('div', { class: 'row spread' },
         h('div', { class: 'row' }, badge(job.state), h('span', null, plain(job.user, 40)), vc_mark(job.vc), priority(job.priority_class), job.array ? h('a', { href: '/jobs?name=' + encodeURIComponent(job.name || '') }, 'array ' + job.array.id + ', element ' + job.array.index) : null),
-        h('div', { class: 'row' }, action_buttons(ctx, job), governs(ctx.who, job) && job.state === 'RUNNING' ? button('Shell', async () => ctx.toast((await copy('muster attach ' + job.id)) ? 'Copied: muster attach ' + job.id : 'In a terminal: muster attach ' + job.id), { icon: 'code', title: 'Copies the command that opens a shell inside the job' }) : null)),
+        h('div', { class: 'row' }, change_button(ctx, job), action_buttons(ctx, job), governs(ctx.who, job) && job.state === 'RUNNING' ? button('Shell', async () => ctx.toast((await copy('muster attach ' + job.id)) ? 'Copied: muster attach ' + job.id : 'In a terminal: muster attach ' + job.id), { icon: 'code', title: 'Copies the command that opens a shell inside the job' }) : null)),
       h('div', { class: 'stats' },
         stat('GPUs', gpus_of(job), job.nodes ? 'on ' + job.nodes + (job.nodes === 1 ? ' node' : ' nodes') : null),
         stat(job.state === 'PENDING' ? 'Waiting' : 'Ran', span(job.state === 'PENDING' ? (ctx.now - instant(job.eligible_time || job.submit_time)) / 1000 : over ? job.elapsed_seconds : (ctx.now - instant(job.start_time)) / 1000), job.limit_seconds ? 'limit ' + span(job.limit_seconds) : 'no limit'),

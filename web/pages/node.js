@@ -42,6 +42,6 @@ function gpu_button(ctx, node, gpu) {
   if (gpu.state === 'drained' && node.state !== 'drain' && node.state !== 'draining' || gpu.reason && gpu.state !== 'unhealthy')
     return button('Resume', async () => { await ctx.ask('Resume GPU ' + name, () => send('PATCH', path, { drain: false })); done(); }, { class: 'small', icon: 'play', title: 'Jobs are placed on it again' });
   if (gpu.state === 'drained') return null;
-  return button('Drain', () => ctx.dialog({ kind: 'confirm', title: 'Drain GPU ' + plain(name, 80) + '?', text: 'Nothing new is placed on this GPU.', fields: [{ name: 'reason', label: 'Reason', required: true, placeholder: 'XID 79' }], words: 'muster gpu drain ' + shell_word(name) + ' --reason TEXT', verb: 'Drain', danger: true,
+  return button('Drain', () => ctx.dialog({ kind: 'confirm', title: 'Drain GPU ' + plain(name, 80) + '?', text: 'Nothing new is placed on this GPU.', fields: [{ name: 'reason', label: 'Reason', required: true, placeholder: 'XID 79' }], words: 'muster node drain ' + shell_word(node.name) + ' --gpus ' + gpu.index + ' --reason TEXT', verb: 'Drain', danger: true,
     yes: async values => { await ctx.ask('Drain GPU ' + name, () => send('PATCH', path, { drain: true, reason: values.reason })); done(); } }), { class: 'small', icon: 'pause' });
 }

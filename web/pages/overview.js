@@ -5,7 +5,7 @@ import { badge, card, empty, gpus_of, job_name, job_ref, segments, table, time, 
 import { plain } from '../js/text.js';
 import { count, instant, percent, plural, span } from '../js/format.js';
 import { bar, plot, spark } from '../js/plot.js';
-import { vc_colors } from '../js/color.js';
+import { PALETTE, vc_colors } from '../js/color.js';
 import { with_query } from '../js/route.js';
 import { reason_words } from '../js/why.js';
 import { icon } from '../js/icon.js';
@@ -13,8 +13,8 @@ import { icon } from '../js/icon.js';
 const mine = ctx => '/jobs?all=1&eta=1&sort=-submit_time&limit=5&user=' + encodeURIComponent(ctx.who.user);
 const SPANS = { '1h': 1, '6h': 6, '24h': 24, '7d': 168 };
 const hours = ctx => SPANS[ctx.query.span] || 1;
-// The beginning moves in steps, so that it is the same question for a while.
-const usage = ctx => '/usage?from=' + new Date(Math.floor(Date.now() / 300e3) * 300e3 - hours(ctx) * 3600e3).toISOString();
+// The beginning moves in steps, so that it is the same question for a while, and stays within what is kept finely.
+const usage = ctx => '/usage?from=' + new Date(Math.ceil(Date.now() / 300e3) * 300e3 - hours(ctx) * 3600e3).toISOString();
 
 export default {
   title: () => 'Overview',
@@ -134,7 +134,8 @@ function waits_card(o) {
 
 function over_time(ctx) {
   const data = ctx.data(usage(ctx));
-  return card('GPUs over time', { actions: segments(ctx.query.span || '1h', Object.keys(SPANS).map(k => [k, k]), v => ctx.go(with_query('/', ctx.query, { span: v === '1h' ? '' : v }), true), 'Span of time') }, with_data(data, u => {
+  const kinds = segments(ctx.state.what || 'use', [['use', 'in use'], ['gang', 'largest gang']], v => { ctx.state.what = v; ctx.redraw(); }, 'What to show');
+  return card('GPUs over time', { actions: [kinds, segments(ctx.query.span || '1h', Object.keys(SPANS).map(k => [k, k]), v => ctx.go(with_query('/', ctx.query, { span: v === '1h' ? '' : v }), true), 'Span of time')] }, with_data(data, u => {
     const at = new Map();
     for (const sku of u.items)
       for (const p of sku.series) {
@@ -145,6 +146,8 @@ function over_time(ctx) {
     const points = [...at.entries()].sort((a, b) => a[0] - b[0]);
     if (points.length < 2) return h('p', { class: 'muted' }, 'The first minutes are being recorded.');
     const pick = key => points.map(([x, s]) => [x, s[key]]);
+    if (ctx.state.what === 'gang')
+      return plot(u.items.map((sku, i) => ({ name: plain(sku.sku, 20) + ': largest gang', color: PALETTE[i % PALETTE.length], points: sku.series.map(p => [instant(p.time), p.largest_gang]) })), { time: true, step: true, label: 'Largest gang that could start', height: 200 });
     return plot([{ name: 'in use', color: 'var(--run)', points: pick('used') }, { name: 'free', color: 'var(--free)', points: pick('free') }, { name: 'unhealthy or drained', color: 'var(--bad)', points: pick('down') }, { name: 'really busy', color: 'var(--text)', points: pick('busy'), line: true, dash: true }],
       { stacked: true, time: true, label: 'GPUs over time', height: 200 });
   }));

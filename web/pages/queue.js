@@ -98,5 +98,5 @@ function row(ctx, job) {
 function eta(ctx, job) {
   if (!job.eta || !job.eta.at) return h('span', { class: 'muted' }, 'not known');
   const low = job.eta.low, high = job.eta.high;
-  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && low !== high ? h('span', { class: 'muted small' }, ' ', time(low, ctx.now), '\u2013', time(high, ctx.now)) : null);
+  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && low !== high ? h('span', { class: 'muted small' }, ' (', time(low, ctx.now), ' \u2013 ', time(high, ctx.now), ')') : null);
 }

@@ -9,7 +9,7 @@ import { vc_colors } from '../js/color.js';
 import { with_query } from '../js/route.js';
 
 const SPANS = { '1h': 3600, '6h': 21600, '24h': 86400, '7d': 604800, '30d': 2592000 };
-const usage = (ctx, name) => '/vcs/' + encodeURIComponent(name) + '/usage?from=' + new Date(Math.floor(ctx.now / 300e3) * 300e3 - (SPANS[ctx.query.span] || 3600) * 1000).toISOString();
+const usage = (ctx, name) => '/vcs/' + encodeURIComponent(name) + '/usage?from=' + new Date(Math.ceil(ctx.now / 300e3) * 300e3 - (SPANS[ctx.query.span] || 3600) * 1000).toISOString();
 const total = by => Object.values(by || {}).reduce((a, b) => a + b, 0);
 
 export default {

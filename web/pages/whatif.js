@@ -2,7 +2,7 @@
 // whatif.js - what the cluster's own history, or a trace, would have been under other policies or with other hardware.
 import { h } from '../js/dom.js';
 import { button, card, copy, download, empty, failed, field, loading, segments, select, table, time, with_data } from '../js/ui.js';
-import { plain } from '../js/text.js';
+import { command, plain, shell_word } from '../js/text.js';
 import { count, percent, plural, span } from '../js/format.js';
 import { bar, plot } from '../js/plot.js';
 import { fetch_raw, send } from '../js/api.js';
@@ -19,15 +19,22 @@ export default {
   needs: ctx => [{ path: '/scheduler', gap: 30000 }, { path: '/gpus', gap: 30000 }, ...(ctx.id ? [{ path: '/sim/' + ctx.id, gap: 400, every: ctx.state.over ? 60000 : 400 }] : [{ path: '/sim', gap: 2000, every: 5000 }])],
   command: ctx => {
     const sim = ctx.id && ctx.data('/sim/' + ctx.id).value;
-    if (sim) return 'muster whatif -p ' + sim.policies.map(label_of).join(',');
-    return 'muster whatif -p ' + chosen(ctx).join(',');
+    if (sim) return 'muster whatif -P ' + shell_word(sim.policies.map(label_of).join(',')) + (sim.source === 'trace' ? ' -t trace.csv' : sim.since ? ' -S ' + sim.since.slice(0, 10) : '');
+    return asked(ctx);
   },
   json: ctx => (ctx.id ? '/sim/' + ctx.id : '/sim'),
   view: ctx => (ctx.id ? result(ctx) : setup(ctx)),
 };
 
 const label_of = p => (typeof p === 'string' ? p : p.label || p.policy || '');
-const chosen = ctx => (ctx.state.form ? ctx.state.form.policies : USUAL);
+
+/** The form as a command. */
+function asked(ctx) {
+  const f = ctx.state.form;
+  if (!f) return 'muster whatif -P ' + USUAL.join(',');
+  return command('muster whatif', '-P ' + shell_word(f.policies.join(',')), f.source === 'trace' ? '-t ' + shell_word(f.name || 'trace.csv') : f.span === 'all' ? '' : '-S ' + f.span,
+    Number(f.add) > 0 ? '--add ' + shell_word(f.add + 'x' + (f.add_gpus || 8) + ':' + (f.add_sku || 'H100')) : '', f.remove.trim() ? '--remove ' + shell_word(f.remove.trim().replace(/[\s,]+/g, ',')) : '', ...f.set.split(',').map(s => s.trim()).filter(Boolean).map(s => '-s ' + shell_word(s)));
+}
 
 /* Asking. */
 
