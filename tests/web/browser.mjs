@@ -466,6 +466,8 @@ async function outage(browser) {
   m = await musterd({ fake: '2x8:H100', config: 'cluster: small\n', state: folder, port });
   await page.locator('.conn.live').waitFor({ timeout: 20000 });
   ok(await page.getByText('No connection to the controller').count() === 0, 'and found again by itself');
+  await page.getByText('The controller was restarted').waitFor({ timeout: 5000 });
+  ok(true, 'a restart is told as one');
   await shot(page, 'desktop-restarted');
   const id = (await ask(m.url, 'POST', '/jobs', { name: 'after', gpus: 1, time: '5m', run: 'sleep 60' })).id;
   await page.locator('.feed', { hasText: 'job ' + id }).waitFor({ timeout: 10000 });

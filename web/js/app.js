@@ -32,11 +32,8 @@ const live = new Live({
     if (state === 'live') store.paused = false;
     draw();
   },
-  reset(why) {
-    if (why === 'restarted') {
-      app.restarted = Date.now();
-      identify();
-    }
+  reset() {
+    identify(); // it may be another program than before, and somebody else may be signed in
     store.stale();
     draw();
   },
@@ -166,7 +163,9 @@ async function identify() {
     app.version = await get('/version');
     app.who = await get('/whoami');
     app.entry = 'in';
-    const vcs = await get('/vcs');
+    const [vcs, scheduler] = await Promise.all([get('/vcs'), get('/scheduler')]);
+    if (app.started && app.started !== scheduler.started_time) app.restarted = Date.now();
+    app.started = scheduler.started_time;
     vc_colors.know(vcs.items.map(vc => vc.name));
     live.start();
     if (live.state === 'lost') live.again();

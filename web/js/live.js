@@ -71,7 +71,7 @@ export class Live {
       const response = await fetch_raw('/events', { headers: head, signal: abort.signal });
       this.say('live');
       this.tries = 0;
-      if (was_lost) this.on_reset('again');
+      if (was_lost) this.on_reset();
       await this.read(response, abort);
     } catch (error) {
       if (error.status === 401 || error.status === 403) this.wanted = false;
@@ -88,7 +88,7 @@ export class Live {
     const decoder = new TextDecoder();
     const parser = new EventParser(event => {
       if (event.id) this.last = event.id;
-      if (event.kind === 'reset') this.on_reset('restarted');
+      if (event.kind === 'reset') this.on_reset();
       else {
         try {
           this.on_event(JSON.parse(event.data));

@@ -45,7 +45,7 @@ function page(ctx, o) {
       my_jobs(ctx, o),
       h('div', { class: 'c7 stack' }, vcs_card(o), over_time(ctx)),
       h('div', { class: 'c5 stack' }, reasons_card(o), waits_card(o)),
-      h('div', { class: 'c12' }, feed(ctx))),
+      h('div', { class: 'c12 feed-col' }, feed(ctx))),
   ];
 }
 
@@ -59,7 +59,7 @@ function sentence(ctx, o) {
     h('p', { class: 'hero-main' }, h('b', null, count(used)), ' of ', h('b', null, count(total)), ' GPUs are in use by ', h('b', null, plural(running, 'job')), '. ',
       waiting ? [h('a', { href: '/queue' }, h('b', null, plural(waiting, 'job'))), waiting === 1 ? ' waits' : ' wait', ' for ', h('b', null, plural(want, 'GPU')), top ? [', mostly because ', h('b', null, reason_words(top.code).because)] : null, '.'] : 'Nobody waits.',
       o.paused ? h('span', { class: 'bad-text' }, ' The scheduler is paused.') : null),
-    h('p', { class: 'muted' }, free ? count(free) + ' GPUs are free' : 'No GPU is free', '; the largest gang that could start now: ', o.gpus.map((g, i) => [i ? ', ' : '', h('b', { class: 'nowrap' }, count(g.biggest_gang) + ' ' + g.sku)]), down ? [' \u00b7 ', h('a', { href: '/nodes' }, plural(down, 'GPU') + ' unhealthy or drained')] : null, '.'));
+    h('p', { class: 'muted' }, free ? plural(free, 'GPU') + (free === 1 ? ' is free' : ' are free') : 'No GPU is free', '; the largest gang that could start now: ', o.gpus.map((g, i) => [i ? ', ' : '', h('b', { class: 'nowrap' }, count(g.biggest_gang) + ' ' + g.sku)]), down ? [' \u00b7 ', h('a', { href: '/nodes' }, plural(down, 'GPU') + ' unhealthy or drained')] : null, '.'));
 }
 
 function sku_card(ctx, g) {

@@ -4,7 +4,7 @@
 import { h } from '../js/dom.js';
 import { button, empty, failed, gpus_of, job_name, job_ref, loading, priority, select, time, vc_mark } from '../js/ui.js';
 import { plain, shell_word } from '../js/text.js';
-import { count, instant, plural, span } from '../js/format.js';
+import { count, instant, plural, span, when } from '../js/format.js';
 import { with_query } from '../js/route.js';
 import { reason_words } from '../js/why.js';
 import { action_buttons } from '../js/act.js';
@@ -90,13 +90,19 @@ function row(ctx, job) {
     h('span', { class: 'q-2' }, plain(job.user, 24), h('span', { class: 'sub' }, vc_mark(job.vc), priority(job.priority_class))),
     h('span', { class: 'q-3' }, gpus_of(job), job.nodes > 1 ? h('span', { class: 'sub muted' }, 'on ' + job.nodes + ' nodes') : null),
     h('span', { class: 'q-4', title: 'since ' + job.submit_time }, span(waited)),
-    h('span', { class: 'q-5', title: job.reason ? plain(job.reason.message, 300) : '' }, h('b', null, words.short), h('span', { class: 'sub muted' }, job.reason ? plain(job.reason.message, 160) : '')),
+    h('span', { class: 'q-5', title: job.reason ? plain(job.reason.message, 300) : '' }, h('b', null, words.short), h('span', { class: 'sub muted' }, job.reason ? figures_first(plain(job.reason.message, 160)) : '')),
     h('span', { class: 'q-6' }, eta(ctx, job), h('span', { class: 'sub muted' }, job.position > 1 ? count(job.position - 1) + ' ahead, ' + plural(job.gpus_ahead, 'GPU') : 'next')),
     h('span', { class: 'q-7' }, action_buttons(ctx, job, true)));
+}
+
+/** "too few (needs 8, free 2)" as "needs 8, free 2: too few": what differs from row to row is seen first. */
+function figures_first(message) {
+  const m = /^(.*) \((needs [^)]*)\)$/.exec(message);
+  return m ? m[2] + ': ' + m[1] : message;
 }
 
 function eta(ctx, job) {
   if (!job.eta || !job.eta.at) return h('span', { class: 'muted' }, 'not known');
   const low = job.eta.low, high = job.eta.high;
-  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && low !== high ? h('span', { class: 'muted small' }, ' (', time(low, ctx.now), ' \u2013 ', time(high, ctx.now), ')') : null);
+  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && when(instant(low), ctx.now) !== when(instant(high), ctx.now) ? h('span', { class: 'muted small' }, ' (', time(low, ctx.now), ' \u2013 ', time(high, ctx.now), ')') : null);
 }

@@ -156,10 +156,12 @@ function verdict(runs) {
 }
 
 function metric_card(runs, m) {
-  const values = runs.map(r => r[m.key] || 0), most = Math.max(1e-9, ...values), best = best_of(runs, m);
+  const values = runs.map(r => r[m.key] || 0).sort((a, b) => b - a), best = best_of(runs, m);
+  // One that is far off would flatten all others: its bar ends in stripes instead.
+  const far = values.length > 2 && values[0] > values[1] * 4 && values[1] > 0, most = Math.max(1e-9, far ? values[1] * 1.5 : values[0]);
   return card(m.label, { note: m.low ? 'less is better' : 'more is better' }, h('div', { class: 'metric-bars', title: m.title }, runs.map(r => {
     const { fill, pattern } = policy_colors.of(name_of(r));
-    return h('div', { class: 'metric-bar', key: name_of(r) }, h('span', null, plain(name_of(r), 40)), bar([{ name: m.label, value: r[m.key] || 0, color: fill, pattern }], most, { label: name_of(r) }), h('span', { class: r[m.key] === best ? 'best' : '' }, m.format(r[m.key])));
+    return h('div', { class: 'metric-bar', key: name_of(r) }, h('span', null, plain(name_of(r), 40)), bar(far && r[m.key] === values[0] ? [{ name: m.label, value: most * 0.85, color: fill, pattern }, { name: 'off the scale', value: most * 0.15, color: fill, pattern: 'stripe' }] : [{ name: m.label, value: r[m.key] || 0, color: fill, pattern }], most, { label: name_of(r) + ' ' + m.format(r[m.key]) }), h('span', { class: r[m.key] === best ? 'best' : '' }, m.format(r[m.key])));
   })));
 }
 
