@@ -96,8 +96,7 @@ static struct placement host_gpus(struct core *core, const struct job *host)
 
 static int host_check(const struct core *core, const struct job *host)
 {
-    if (!job_holds(host->state) || host->mate != JOB_NONE || host->blocked ||
-        core->ledger.shares[host->shares].role != ROLE_OWNER)
+    if (!job_holds(host->state) || host->mate != JOB_NONE || core->ledger.shares[host->shares].role != ROLE_OWNER)
         return -EINVAL;
     /* Inside cells a pair would have to be one in the virtual cluster's own ledger as well. */
     if (job_bound(host))
@@ -105,7 +104,7 @@ static int host_check(const struct core *core, const struct job *host)
     for (uint32_t s = host->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
         const struct gpu *gpu = &core->ledger.gpus[core->ledger.shares[s].gpu];
 
-        if (gpu->guests || gpu->leaving || gpu->bad || !core->ledger.topo.nodes[gpu->node].up)
+        if (gpu->guests || gpu->bad || !core->ledger.topo.nodes[gpu->node].up)
             return -EBUSY;
     }
     return 0;
@@ -174,6 +173,8 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
         r = rules_disturb(plan, other);
     if (r == 0 && job->state == JOB_RUNNING)
         r = rules_move(plan, index, &to);
+    if (r == 0 && job->state == JOB_RUNNING && host->blocked)
+        r = -EBUSY; /* a move lands where nobody has to leave first */
     if (r < 0)
         return r;
     if (job->state == JOB_RUNNING)
@@ -187,7 +188,6 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
     job->mate = other;
     host->mate = index;
     job->blocked = hold_take(core, index, &to, ROLE_PACKED);
-    assert(job->blocked == 0);
     core_attach(core, index);
     core_touch(core, index);
     return 0;

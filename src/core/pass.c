@@ -135,6 +135,20 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     own_settle(core);
 }
 
+static void review_vc(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index, .tunes = true };
+
+    if (!vc->policy.tune_count || !vc->dirty)
+        return;
+    own_look(core, vc, false);
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        if (vc->policy.tune[i]->review)
+            vc->policy.tune[i]->review(&vc->tune[i], &plan);
+    own_look(core, vc, true);
+}
+
 static void tune_vc(struct core *core, uint32_t index)
 {
     struct vc *vc = &core->vcs[index];
@@ -344,7 +358,8 @@ static void record_waits(struct core *core)
         const struct job *job = &core->jobs[core->fresh[i]];
         struct decision *d;
 
-        if (!job_waits(job->state))
+        /* A place in turn is a wait as well, until its first turn. */
+        if (!job_waits(job->state) && (job->state != JOB_SUSPENDED || job->prepared || job->parks))
             continue;
         d = core_decide(core, DECISION_WAIT, core->fresh[i], core_reason(core, core->fresh[i]));
         d->needs = job_demand(job);
@@ -491,6 +506,8 @@ void pass_run(struct core *core)
         core->vcs[v].start_own = core->vcs[v].own->releases;
     if (core->vc_count > 1)
         order_vcs(core);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        review_vc(core, core->vc_order[i]);
     for (uint32_t i = 0; i < core->vc_count; i++)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
     for (int phase = PHASE_BORROW; core->borrowing && phase < PHASE_COUNT; phase++)

@@ -369,16 +369,80 @@ int plan_resume(struct plan *plan, uint32_t index)
     return 0;
 }
 
+int plan_resume_at(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    const struct ledger *ledger = plan_ledger(plan);
+    struct job *job = &core->jobs[index];
+    int r;
+
+    if (!plan_owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields || job->prepared ||
+        (int32_t)to->count != job->gpus)
+        return plan_bad(plan, index, -EINVAL);
+    r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
+    if (r == 0)
+        r = exact_check(ledger, to, job->spec.per_node);
+    if (r == 0 && !plan_sku_allowed(core, job, plan_sku(ledger, to)))
+        r = -EINVAL;
+    if (r == 0 && !plan_own(plan) && any_bound(core, to))
+        r = -EBUSY;
+    if (r < 0)
+        return plan_bad(plan, index, r);
+    if ((core->cells && job_bound(job) != plan_own(plan)) ||
+        plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)job->gpus * job->spec.share ||
+        !users_allow(core, index, to->count))
+        return -EDQUOT;
+    if (plan_own(plan) && own_prepare(plan, to, index) < 0)
+        return -EBUSY;
+    job->waited[job->reason] += core->now - job->state_since;
+    job->waited_all += core->now - job->state_since;
+    core->vcs[job->vc].suspended--;
+    job->reason = REASON_NONE;
+    (void)hold_release(core, index);
+    job->sku = plan_sku(ledger, to);
+    job->last_start = core->now;
+    core_move(core, index, JOB_CLAIMING);
+    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
+    serve(plan, job, to);
+    core_attach(core, index);
+    core_touch(core, index);
+    return 0;
+}
+
+/* A place elsewhere for a job that takes turns. */
+static int enlist_again(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    struct core *core = plan->core;
+    struct job *job = &core->jobs[index];
+    int r;
+
+    if (job->planned || job->yields || job->prepared || (int32_t)to->count != job->gpus ||
+        (core->cells && job_bound(job) != plan_own(plan)))
+        return plan_bad(plan, index, -EINVAL);
+    (void)hold_release(core, index);
+    r = hold_enlist(core, index, to, plan_own(plan));
+    if (r == 0) {
+        serve(plan, job, to);
+        job->sku = plan_sku(plan_ledger(plan), to);
+        return 0;
+    }
+    /* It has lost its place, and waits for another like any job. */
+    core_unsuspend(core, index);
+    return plan_bad(plan, index, r);
+}
+
 int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
 
-    if (job->state != JOB_PENDING || !plan_owns(plan, index) || (int32_t)to->count < job->spec.gpus_min ||
-        (int32_t)to->count > job->spec.gpus_max || to->gpus[0] >= ledger->topo.gpu_count ||
-        !plan_sku_allowed(core, job, plan_sku(ledger, to)))
+    if ((job->state != JOB_PENDING && job->state != JOB_SUSPENDED) || !plan_owns(plan, index) ||
+        (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
+        to->gpus[0] >= ledger->topo.gpu_count || !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         return plan_bad(plan, index, -EINVAL);
+    if (job->state == JOB_SUSPENDED)
+        return enlist_again(plan, index, to);
     if (hold_enlist(core, index, to, plan_own(plan)) < 0)
         return plan_bad(plan, index, -EINVAL);
     serve(plan, job, to);

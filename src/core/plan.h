@@ -83,7 +83,11 @@ int64_t *plan_words(const struct planner_ctx *ctx, struct plan *plan, uint32_t j
 /* The same of a node, as many as ops->node_words; of the virtual cluster's own, where it looks at that. */
 int64_t *plan_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node);
 
-/* A waiting job is given a place in turn on GPUs that others hold: it is suspended there until plan_resume. */
+/* A suspended job comes back, but on these GPUs, as many as it has a place on. */
+int plan_resume_at(struct plan *plan, uint32_t job, const struct placement *to);
+
+/* A waiting job is given a place in turn on GPUs that others hold: it is suspended there until plan_resume. One that is
+ * suspended is given another place. */
 int plan_enlist(struct plan *plan, uint32_t job, const struct placement *to);
 
 /* From admission: the job is treated as of another class. */

@@ -53,6 +53,7 @@ struct planner_ops {
     /* Whoever else planned, at the end of a pass: jobs of it are guests, and others have come to their GPUs or gone.
      * plan_limit is all it may propose. May be NULL. */
     void (*limit)(struct planner_ctx *ctx, struct plan *plan);
+    bool batches;  /* wants MEASURE_BATCH reports of jobs that run */
     bool profiles; /* wants MEASURE_PROFILE reports of a job when it comes */
     /* Names of the numbers (int64_t) its state begins with, for reports; NULL-terminated. May be NULL. */
     const char *const *counters;

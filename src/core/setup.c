@@ -367,6 +367,7 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
     struct vc *vc = &core->vcs[index];
 
     *vc = (struct vc){ .name = from->name,
+                       .index = index,
                        .policy = *policy,
                        .run_first = JOB_NONE,
                        .run_last = JOB_NONE,

@@ -19,7 +19,11 @@ struct tune_ops {
     const struct param *params;
     size_t state_size, kept_size;
     void (*tune)(struct planner_ctx *ctx, struct plan *plan);
+    /* Called before the planner, in the same passes: what has lost is undone before anything is built on it. May be
+     * NULL. */
+    void (*review)(struct planner_ctx *ctx, struct plan *plan);
     void (*report)(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report); /* or NULL */
+    bool batches;        /* wants MEASURE_BATCH reports of jobs that run */
     uint32_t words;      /* of each job, for itself: plan_words */
     uint32_t node_words; /* of each node: plan_node */
     /* Names of the numbers (int64_t) its state begins with, for reports; NULL-terminated. May be NULL. */

@@ -33,6 +33,7 @@ struct policy_setup {
 
 struct vc {
     uint32_t name;
+    uint32_t index;          /* its number */
     int64_t quota[SKUS_MAX]; /* thousandths of GPUs it is owed */
     int64_t used[SKUS_MAX];  /* held by its guaranteed jobs that are not leaving */
     int64_t lent[SKUS_MAX];  /* of these, outside its cells; 0 where its quota is a count */

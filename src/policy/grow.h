@@ -6,6 +6,8 @@
 #include "core/plan.h"
 #include "core/view.h"
 
-/* Jobs that have grown go back to what they asked for, newest first, until `need` GPUs of the type came free or nobody
- * has more than it asked for. Returns how many came free. */
-uint32_t grow_give_back(const struct planner_ctx *ctx, struct plan *plan, uint32_t sku, uint32_t need);
+#define GROW_ANYWHERE UINT32_MAX
+
+/* Jobs that have grown, on that node or anywhere, go back to what they asked for, newest first, until `need` GPUs of
+ * the type came free or nobody has more than it asked for. Returns how many came free. */
+uint32_t grow_give_back(const struct planner_ctx *ctx, struct plan *plan, uint32_t sku, uint32_t node, uint32_t need);

@@ -22,11 +22,12 @@
     X(backfill_easy)                                                                                                   \
     X(backfill_conservative)                                                                                           \
     X(yarn)                                                                                                            \
-    X(tiresias_sim) X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch)       \
-        X(antman) X(singularity)
+    X(tiresias_sim)                                                                                                    \
+    X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch) X(antman)             \
+        X(singularity) X(gandiva)
 
 /*  What may be done to running jobs, whatever the ordering: `optimise`. */
-#define TUNERS(X) X(grow)
+#define TUNERS(X) X(pack) X(migrate) X(grow)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -44,6 +45,8 @@
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
     X("liquid", liquid, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")     \
+    X("gandiva", gandiva, fifo, consolidate, "optimise=pack,migrate,grow",                                             \
+      "every job runs soon: turns, packing, migration, elastic sizes, by what is measured (Gandiva)")                  \
     X("chronus", chronus, chronus, consolidate, "",                                                                    \
       "deadlines promised only when they can be kept, by leases (Chronus)")                                            \
     X("edf", list_preempt, edf, count, "mode=preempt", "earliest deadline first, preempting")                          \

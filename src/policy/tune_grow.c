@@ -41,16 +41,19 @@ static bool grown(const struct planner_ctx *ctx, uint32_t index)
     return job->state == JOB_RUNNING && !job->planned && job->gpus > job->spec.gpus && view_shows(ctx->view, index);
 }
 
-uint32_t grow_give_back(const struct planner_ctx *ctx, struct plan *plan, uint32_t sku, uint32_t need)
+uint32_t grow_give_back(const struct planner_ctx *ctx, struct plan *plan, uint32_t sku, uint32_t node, uint32_t need)
 {
     uint32_t freed = 0, gpus[NODE_GPUS_MAX];
 
     for (uint32_t i = ctx->vc->run_last, prev; i != JOB_NONE && freed < need; i = prev) {
         const struct job *job = view_job(ctx->view, i);
-        uint32_t more = (uint32_t)(job->gpus - job->spec.gpus);
+        uint32_t more = (uint32_t)(job->gpus - job->spec.gpus), here;
 
         prev = job->prev;
-        if (!grown(ctx, i) || job->sku != sku || gpus_of(ctx, i, gpus) == UINT32_MAX)
+        if (!grown(ctx, i) || job->sku != sku)
+            continue;
+        here = gpus_of(ctx, i, gpus);
+        if (here == UINT32_MAX || (node != GROW_ANYWHERE && here != node))
             continue;
         if (plan_move(plan, i, &(struct placement){ gpus, (uint32_t)job->spec.gpus }) == 0)
             freed += more;
@@ -69,7 +72,7 @@ static bool give_back_to_waiting(const struct planner_ctx *ctx, struct plan *pla
 
         for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
             if (shape->sku_mask >> sku & 1 && plan_budget(plan, sku, shape->klass) >= 0)
-                any |= grow_give_back(ctx, plan, sku, (uint32_t)shape->gpus) > 0;
+                any |= grow_give_back(ctx, plan, sku, GROW_ANYWHERE, (uint32_t)shape->gpus) > 0;
     }
     return any;
 }
@@ -129,7 +132,7 @@ static void grow_one(const struct planner_ctx *ctx, struct plan *plan, uint32_t 
     uint32_t gpus[NODE_GPUS_MAX], idle, count, node;
     int32_t size;
 
-    if (job->state != JOB_RUNNING || job->planned || job->mate != JOB_NONE || job->gpus >= job->spec.gpus_max ||
+    if (!job_holds(job->state) || job->mate != JOB_NONE || job->gpus >= job->spec.gpus_max ||
         job->gpus < job->spec.gpus || job->spec.share != MGPU_ONE || !view_shows(ctx->view, index) ||
         !view_owner(ctx->view, index))
         return;
@@ -137,6 +140,10 @@ static void grow_one(const struct planner_ctx *ctx, struct plan *plan, uint32_t 
     idle = node == UINT32_MAX ? 0 : idle_long(ctx, plan, node);
     if (idle == 0)
         return;
+    if (job->state != JOB_RUNNING || job->planned) {
+        plan_wake(plan, view_now(ctx->view) + USEC_SEC); /* it has only just been given GPUs */
+        return;
+    }
     size = size_allowed(ctx, job, idle);
     if (size <= job->gpus)
         return;

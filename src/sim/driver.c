@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "core/snap.h"
 #include "model/promise.h"
+#include "sim/batches.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
 
@@ -28,6 +29,8 @@ static usec_t next_instant(const struct driver *d)
         at = use_next(d);
     if (observer_next(d->observer) < at)
         at = observer_next(d->observer);
+    if (batches_next(d->batches) < at)
+        at = batches_next(d->batches);
     if (d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit < at)
         at = d->trace->jobs[d->next_arrival].spec.submit;
     if (d->has_fault && d->fault.at < at)
@@ -186,26 +189,30 @@ static int loop(struct driver *d)
     return r;
 }
 
-/* What planners counted, summed over virtual clusters. */
+static void collect(struct run_result *result, const char *const *names, const int64_t *values)
+{
+    for (uint32_t i = 0; names && names[i]; i++) {
+        uint32_t k = 0;
+
+        while (k < result->counter_count && result->counters[k].name != names[i])
+            k++;
+        if (k == COUNTERS_MAX)
+            return;
+        if (k == result->counter_count)
+            result->counters[result->counter_count++].name = names[i];
+        result->counters[k].value += values[i];
+    }
+}
+
+/* What planners and tuners counted, summed over virtual clusters. */
 static void collect_counters(struct driver *d)
 {
-    struct run_result *result = d->result;
-
     for (uint32_t v = 0; v < core_vc_count(d->core); v++) {
         const struct vc *vc = core_vc(d->core, v);
-        const char *const *names = vc->policy.planner->counters;
 
-        for (uint32_t i = 0; names && names[i]; i++) {
-            uint32_t k = 0;
-
-            while (k < result->counter_count && result->counters[k].name != names[i])
-                k++;
-            if (k == COUNTERS_MAX)
-                break;
-            if (k == result->counter_count)
-                result->counters[result->counter_count++].name = names[i];
-            result->counters[k].value += ((const int64_t *)vc->planner.state)[i];
-        }
+        collect(d->result, vc->policy.planner->counters, vc->planner.state);
+        for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+            collect(d->result, vc->policy.tune[i]->counters, vc->tune[i].state);
     }
 }
 
@@ -262,6 +269,7 @@ static int prepare_jobs(struct driver *d)
 
         d->sharing |= spec->share < MGPU_ONE || spec->klass == CLASS_OPPORTUNISTIC ||
                       tunes(&d->config->policies[d->config->job_vcs[i]]);
+        d->actors[i].node = d->actors[i].beside = UINT32_MAX;
         d->result->jobs[i] = (struct job_result){ .id = spec->id,
                                                   .submit = spec->submit,
                                                   .start = -1,
@@ -299,6 +307,8 @@ static int prepare(struct driver *d)
     if (!d->world)
         return -EINVAL;
     r = observer_new(config, d->world, &d->observer, d->err);
+    if (r == 0)
+        r = batches_new(config, d->world, &d->batches, d->err);
     if (r < 0)
         return r;
     r = prepare_jobs(d);
@@ -363,6 +373,7 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
     if (!config->port)
         core_free(d.core);
     observer_free(d.observer);
+    batches_free(d.batches);
     world_free(d.world);
     mem_free(d.actors);
     mem_free(d.actor_of_slot);

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "sim/batches.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
 #include "work/work.h"
@@ -59,6 +60,7 @@ static int offer_started(struct driver *d, uint32_t index)
     struct actor *a = &d->actors[index];
     struct event event = { .kind = EVENT_STARTED, .rate = rate_of(d, index), .progress = PROGRESS_OWN };
     struct job_result *out = &d->result->jobs[index];
+    uint32_t mate = core_job(d->core, a->slot)->mate;
 
     actor_settle(d, a);
     a->rate = event.rate;
@@ -75,11 +77,15 @@ static int offer_started(struct driver *d, uint32_t index)
     bars_open(d, a->slot, 0);
     stage_idle_end(d, index);
     a->save_end = a->used = 0;
+    a->beside = mate == JOB_NONE ? DRIVER_NOBODY : d->actor_of_slot[mate];
+    if (mate != JOB_NONE)
+        d->actors[a->beside].beside = index;
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
     if (d->trace->jobs[index].spec.gpus)
         observer_started(d->observer, index, d->now);
     use_changed(d, index);
+    batches_begin(d->batches, index, d->now, a->progress);
     return offer(d, &event, index);
 }
 
@@ -132,6 +138,7 @@ static int offer_ended(struct driver *d, uint32_t index, bool failed)
     a->told = false;
     actor_settle(d, a);
     a->running = false;
+    batches_stop(d->batches, index);
     bars_close(d, index);
     actor_touch_neighbours(d, a->slot);
     if (failed) {
@@ -313,6 +320,7 @@ static int on_shift(struct driver *d, uint32_t index)
 
     actor_settle(d, a);
     a->running = false;
+    batches_stop(d->batches, index);
     a->saved = a->progress;
     a->dumps++;
     a->region = region_of(d, a->slot);
@@ -351,14 +359,51 @@ static int on_save(struct driver *d, uint32_t index)
     return offer(d, &event, index);
 }
 
+/* What it costs to come from where it was. */
+static usec_t start_cost(const struct driver *d, uint32_t index, enum world_cost kind, uint32_t node)
+{
+    const struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_from(d, index);
+
+    if (kind == WORLD_MIGRATE && node != UINT32_MAX && node == a->node)
+        return world_cost_inside(d->world, index, &shape);
+    if (kind == WORLD_RESUME && a->parked && (node == UINT32_MAX || node != a->node))
+        return world_cost_elsewhere(d->world, index, &shape);
+    return world_cost(d->world, index, kind, &shape);
+}
+
+/* The node of all its GPUs; UINT32_MAX: they are on several. */
+static uint32_t node_of(const struct driver *d, uint32_t slot)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    uint32_t node = UINT32_MAX;
+
+    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
+
+        if (node != UINT32_MAX && here != node)
+            return UINT32_MAX;
+        node = here;
+    }
+    return node;
+}
+
 static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
 {
     struct actor *a = &d->actors[index];
-    struct world_shape shape = shape_from(d, index);
-    usec_t cost = world_cost(d->world, index, kind, &shape) + (kind == WORLD_MIGRATE ? 0 : stage_launch(d, index));
+    uint32_t node = node_of(d, a->slot);
+    usec_t cost = start_cost(d, index, kind, node) + (kind == WORLD_MIGRATE ? 0 : stage_launch(d, index));
+
+    a->node = node;
+    a->parked = false;
+    /* Whom it has left alone by moving is faster for it. */
+    if (a->beside != DRIVER_NOBODY && d->touched_count < TOUCHED_MAX)
+        d->touched[d->touched_count++] = a->beside;
+    a->beside = DRIVER_NOBODY;
 
     actor_settle(d, a);
     a->running = false;
+    batches_stop(d->batches, index);
     note_placement(d, index);
     a->region = region_of(d, a->slot);
     d->result->jobs[index].overhead += cost;
@@ -382,6 +427,8 @@ static int on_stop(struct driver *d, uint32_t index)
     a->dumps++;
     actor_settle(d, a);
     a->running = false;
+    batches_stop(d->batches, index);
+    a->parked = core_job(d->core, a->slot)->parks;
     bars_close(d, index);
     actor_touch_neighbours(d, a->slot);
     if (cost == 0)
@@ -405,6 +452,7 @@ static int on_kill(struct driver *d, uint32_t index)
     a->prepared = a->told = false;
     actor_settle(d, a);
     a->running = false;
+    batches_stop(d->batches, index);
     bars_close(d, index);
     actor_crash(d, index);
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
@@ -542,6 +590,7 @@ int answer_rates(struct driver *d)
         actor_settle(d, a);
         a->rate = event.rate;
         use_changed(d, index);
+        batches_begin(d->batches, index, d->now, a->progress);
         actor_plan_end(d, index);
         r = offer(d, &event, index);
     }

@@ -9,6 +9,8 @@
 #include "sim/driver.h"
 #include "sim/predict.h"
 
+#define DRIVER_NOBODY UINT32_MAX
+
 enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE, DUE_LEFT };
 
 /* One job of the trace as the world sees it. */
@@ -16,7 +18,10 @@ struct actor {
     uint32_t slot, gen; /* reference in the core */
     uint8_t due;        /* what its instant in the heap stands for */
     uint8_t fails;      /* attempts that failed */
+    uint32_t node;      /* all its GPUs were last there; UINT32_MAX: on several, or nowhere yet */
     bool in_core, running;
+    bool parked;     /* suspended, not stopped */
+    uint32_t beside; /* the job it was packed with when it last started; DRIVER_NOBODY */
     usec_t since;    /* progress below is up to here */
     usec_t progress; /* true progress, in nominal run time */
     usec_t saved;    /* of it, what a crash cannot take */
@@ -40,6 +45,7 @@ struct driver {
     struct core *core;
     struct world *world;
     struct observer *observer; /* NULL where nobody listens */
+    struct batches *batches;   /* the same */
     struct actor *actors;
     uint32_t *actor_of_slot; /* by slot of the core */
     struct span *open;       /* by GPU: the bar under way */
@@ -68,7 +74,6 @@ enum { TOUCHED_MAX = 1 << 16 };
 enum { NEIGHBOURS_MAX = 64 };
 
 /* driver.c */
-#define DRIVER_NOBODY UINT32_MAX
 int driver_offer(struct driver *d, const struct event *event, uint32_t index, struct job_ref *ret_ref);
 
 /* driver_actor.c */

@@ -40,9 +40,9 @@ struct observer {
 static bool listens(const struct policy_setup *setup)
 {
     for (uint32_t i = 0; i < setup->tune_count; i++)
-        if (setup->tune[i]->report)
+        if (setup->tune[i]->report && !setup->tune[i]->batches)
             return true;
-    return setup->planner->report && !setup->planner->profiles;
+    return setup->planner->report && !setup->planner->profiles && !setup->planner->batches;
 }
 
 /* Whether the planner has a switch of that name, and it is on. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* observe_drive.c - the reports that are due, offered to the core. */
 #include "model/measure.h"
+#include "sim/batches.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
 
@@ -25,9 +26,49 @@ static int report_workers(struct driver *d, uint32_t index)
     return r;
 }
 
-int answer_reports(struct driver *d)
+/* What is promised of a GPU's time by those that run there, as their requests tell it; 0 = one does not. */
+static int64_t busy_of(const struct driver *d, uint32_t slot)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    uint32_t first = core_job(d->core, slot)->shares;
+    int64_t busy = 0;
+
+    for (uint32_t s = first == SHARE_NONE ? SHARE_NONE : ledger->gpus[ledger->shares[first].gpu].shares;
+         s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+        uint32_t index = d->actor_of_slot[ledger->shares[s].job];
+
+        if (!d->actors[index].running)
+            continue;
+        if (d->trace->jobs[index].spec.utilisation == 0)
+            return 0;
+        busy += d->trace->jobs[index].spec.utilisation;
+    }
+    return busy < 100 ? busy : 100;
+}
+
+static int report_batches(struct driver *d)
 {
     int r = 0;
+
+    while (r == 0 && batches_next(d->batches) <= d->now) {
+        uint32_t index = batches_take(d->batches);
+        struct actor *a = &d->actors[index];
+        struct event event = { .kind = EVENT_REPORT, .job = a->slot, .gen = a->gen };
+
+        if (!a->running || !a->in_core) {
+            batches_stop(d->batches, index); /* its next start begins anew */
+            continue;
+        }
+        actor_settle(d, a);
+        event.report = batches_report(d->batches, index, d->now, a->progress, busy_of(d, a->slot));
+        r = driver_offer(d, &event, index, NULL);
+    }
+    return r;
+}
+
+int answer_reports(struct driver *d)
+{
+    int r = report_batches(d);
 
     while (r == 0 && observer_next(d->observer) <= d->now) {
         uint32_t index = observer_take(d->observer, d->now);

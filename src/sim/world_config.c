@@ -35,6 +35,8 @@ const struct world_param world_params[] = {
     { "pairs", "FILE|DIR[:kind]", "", "table of speeds of two jobs on one GPU" },
     { "slowdown", "none|philly", "none", "speed of a job spread over more nodes than it needs" },
     { "reports", "time", "2m", "between two reports of loss and speed of an elastic job, to a policy that learns" },
+    { "batch-reports", "time", "60s",
+      "window over which a job's mini-batches are counted, for policies that introspect" },
     { "loss-noise", "ratio", "0.01", "standard deviation of a reported loss" },
     { "speed-noise", "ratio", "0.03", "standard deviation of a reported speed" },
     { "spikes", "ratio", "0.02", "reported losses that are 1.5 to 2.5 times what they are" },
@@ -60,6 +62,7 @@ void world_config_init(struct world_config *config)
                                      .reports = 2 * USEC_MIN,
                                      .window = 10 * USEC_SEC,
                                      .tolerance = 2 * PPM_ONE / 100,
+                                     .batch_reports = USEC_MIN,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
                                      .spikes = 2 * PPM_ONE / 100,
@@ -230,9 +233,16 @@ static int set_key(struct world_config *config, const char *key, const char *val
         const char *name;
         usec_t *span;
     } spans[] = {
-        { "checkpoint", &config->checkpoint }, { "mtbf", &config->mtbf },       { "mttr", &config->mttr },
-        { "reports", &config->reports },       { "window", &config->window },   { "heartbeat", &config->heartbeat },
-        { "idle-after", &config->idle_after }, { "barrier", &config->barrier }, { "gpu-mtbf", &config->gpu_mtbf },
+        { "checkpoint", &config->checkpoint },
+        { "mtbf", &config->mtbf },
+        { "mttr", &config->mttr },
+        { "reports", &config->reports },
+        { "batch-reports", &config->batch_reports },
+        { "window", &config->window },
+        { "heartbeat", &config->heartbeat },
+        { "idle-after", &config->idle_after },
+        { "barrier", &config->barrier },
+        { "gpu-mtbf", &config->gpu_mtbf },
         { "gpu-mttr", &config->gpu_mttr },
     };
     const struct {

@@ -142,6 +142,18 @@ usec_t world_cost(const struct world *world, uint32_t job, enum world_cost kind,
     return 0;
 }
 
+usec_t world_cost_inside(const struct world *world, uint32_t job, const struct world_shape *shape)
+{
+    usec_t cost = world_cost(world, job, WORLD_MIGRATE, shape);
+
+    return world->config.costs == COSTS_GANDIVA && !world->config.cost_set[WORLD_MIGRATE] ? cost / 2 : cost;
+}
+
+usec_t world_cost_elsewhere(const struct world *world, uint32_t job, const struct world_shape *shape)
+{
+    return world_cost(world, job, world->config.costs == COSTS_GANDIVA ? WORLD_MIGRATE : WORLD_RESUME, shape);
+}
+
 usec_t world_event_cost(const struct world *world, uint32_t job)
 {
     const struct jobspec *spec = &world->trace->jobs[job].spec;

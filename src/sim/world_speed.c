@@ -253,6 +253,11 @@ usec_t world_work(const struct world *world, uint32_t job)
     return world->tables.work ? world->tables.work[job] : world->trace->jobs[job].truth.duration;
 }
 
+double world_batch_speed(const struct world *world, uint32_t job)
+{
+    return world->tables.nominal ? world->tables.nominal[job] : 1.0;
+}
+
 /* Speed in this placement over nominal speed. Without a table: in proportion to the GPUs. */
 static double placement_rate(const struct world *world, uint32_t job, const struct world_shape *shape)
 {

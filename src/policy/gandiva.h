@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* gandiva.h - what the files of the Gandiva planner share: servers and their jobs. See planner_gandiva.c. */
+#include "core/plan.h"
+#include "core/view.h"
+
+enum { G_QUANTUM, G_OVERLOAD, G_WEIGHT_MAX, G_TURNS };
+
+enum { TURNS_RING, TURNS_LEAST, TURNS_NARROW };
+
+enum { OVERLOAD_AFFINITY, OVERLOAD_ANY };
+
+/* Of a node: the width its jobs have (0 = nobody's yet), what its jobs ask for, whether they run or not; GPUs in order;
+ * GPUs of its own virtual cluster's jobs; how many of these jobs are suspended. All but the first are counted anew in
+ * every pass. */
+enum { N_AFFINITY, N_LOAD, N_ROOM, N_MINE, N_SUSPENDED, N_WORDS };
+
+/* Of a job: its place in the ring of its server (the lowest comes next); its turn lasts until then; with whom it was
+ * packed when it was last suspended, plus 1. */
+enum { J_RING, J_UNTIL, J_PAIR };
+
+enum { SERVER_JOBS_MAX = 512, GROUP_NODES_MAX = 256 };
+
+struct gandiva {
+    int64_t turns;             /* suspensions so that others may run */
+    int64_t oversubscribed;    /* jobs that came to servers without room */
+    int64_t balanced;          /* suspended jobs that came to run elsewhere */
+    int64_t ring;              /* the last number given away */
+    bool hopeless[SHAPES_MAX]; /* from here on, of one pass */
+    uint32_t gpus[1 << 16];    /* a placement */
+    uint32_t jobs[SERVER_JOBS_MAX];
+};
+
+static inline int64_t *gandiva_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node)
+{
+    return plan_node(ctx, plan, node);
+}
+
+/* How long a turn of the job lasts: search tools raise the weight of trials they like, which is their priority. */
+static inline usec_t gandiva_turn(const struct planner_ctx *ctx, const struct job *job)
+{
+    int64_t weight = job->spec.priority > 0 ? 1 + job->spec.priority : 1;
+
+    weight = weight < ctx->params[G_WEIGHT_MAX] ? weight : ctx->params[G_WEIGHT_MAX];
+    return weight * ctx->params[G_QUANTUM];
+}
+
+/* The server for a job of that width: the best of the classes of servers with room (1 to 3), or with `crowded` of those
+ * where jobs take turns (4, and 5 if any will do). UINT32_MAX: none. */
+uint32_t gandiva_server(const struct planner_ctx *ctx, const struct plan *plan, int32_t width, uint32_t sku,
+                        bool crowded);
+
+/* Whole free GPUs of a node into out[], ascending, behind `count` that are there; returns how many there are then. */
+uint32_t gandiva_free(const struct ledger *ledger, uint32_t node, uint32_t want, uint32_t *out, uint32_t count);
+
+/* Who takes turns on oversubscribed servers, and for how long. */
+void gandiva_slice(struct planner_ctx *ctx, struct plan *plan);

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tune_pack.c - two jobs on the same GPUs where both together do more than in turns (Gandiva, OSDI'18, section 3.2).
+ *
+ * Only while somebody waits or takes turns. Jobs that ran alone for a window and were measured are candidates, those
+ * that use their GPUs least first. One joins another of the same width on the same GPU type, memory permitting, for a
+ * window; then
+ *
+ *     gain = rate beside the other / rate alone, summed over both
+ *
+ * Taking turns gives 1. The pair stays together while its gain is above 1.05 at first and above 1 later, at every
+ * measurement; else the one that came leaves. What was found out about two models is remembered: a pair that lost is
+ * not tried again, one that won goes before those nobody has tried. When nobody waits any more and there is room, a
+ * pair parts.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "core/plan.h"
+#include "core/view.h"
+#include "model/measure.h"
+#include "policy/list.h"
+
+enum { P_GAIN, P_WINDOW };
+
+/* Words of a job: its rate alone, and from how many windows; where that was; how busy its GPUs were then, and its
+ * memory; its rate beside another, from how many windows, and since when; not to be packed before; ids, plus 1, of
+ * those with whom it lost. */
+enum { W_ALONE, W_WINDOWS, W_WHERE, W_BUSY, W_MEMORY, W_BESIDE, W_TOGETHER, W_SINCE, W_REST, W_LOST, W_LOSTS = 4 };
+enum { W_COUNT = W_LOST + W_LOSTS };
+
+enum { WIDTHS_MAX = 20, KNOWN_MAX = 2048, CANDIDATES_MAX = 16384, LOOK_MAX = 64, PACKS_A_PASS = 64 };
+
+#define PRIOR (13 * PPM_ONE / 10)
+
+/* Of two models on one GPU type at one width. */
+struct known {
+    uint64_t key; /* 0 = empty */
+    int64_t gain; /* in millionths, averaged */
+};
+
+struct pack {
+    int64_t packed, undone, parted; /* pairs made; that lost; that were given room of their own */
+    struct known known[KNOWN_MAX];
+    struct tried {
+        int64_t sum, count; /* gains of all pairs of models tried at a width, the last power of two below it */
+    } tried[SKUS_MAX][WIDTHS_MAX];
+    struct candidate {
+        uint64_t key; /* type, width, utilisation: those that go together are neighbours */
+        uint32_t job;
+    } list[CANDIDATES_MAX], spare[CANDIDATES_MAX]; /* of one pass */
+};
+
+static int64_t where(const struct planner_ctx *ctx, uint32_t index)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, index);
+    uint32_t node = UINT32_MAX, nodes = 0;
+
+    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        nodes += ledger->gpus[ledger->shares[s].gpu].node != node;
+        node = ledger->gpus[ledger->shares[s].gpu].node;
+    }
+    return (int64_t)job->sku << 40 | (int64_t)nodes << 20 | job->gpus;
+}
+
+/* A running average that forgets: the last four windows or so. */
+static void average(int64_t *mean, int64_t *windows, int64_t value)
+{
+    int64_t weight = *windows < 3 ? *windows : 3;
+
+    *mean = (*mean * weight + value) / (weight + 1);
+    ++*windows;
+}
+
+static void pack_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
+{
+    const struct job *job = view_job(ctx->view, index);
+    int64_t *words = plan_words(ctx, plan, index), here;
+
+    if (report->kind != MEASURE_BATCH || job->state != JOB_RUNNING)
+        return;
+    if (job->mate != JOB_NONE) {
+        if (words[W_SINCE] && view_now(ctx->view) > words[W_SINCE])
+            average(&words[W_BESIDE], &words[W_TOGETHER], report->value[0]);
+        return;
+    }
+    here = where(ctx, index);
+    if (here != words[W_WHERE])
+        words[W_WINDOWS] = 0;
+    words[W_WHERE] = here;
+    average(&words[W_ALONE], &words[W_WINDOWS], report->value[0]);
+    words[W_BUSY] = report->value[1];
+    words[W_MEMORY] = report->value[2];
+}
+
+/* ---- what is known of two models ---- */
+
+static uint64_t key_of(const struct job *a, const struct job *b)
+{
+    uint32_t low = a->spec.model < b->spec.model ? a->spec.model : b->spec.model;
+    uint32_t high = a->spec.model < b->spec.model ? b->spec.model : a->spec.model;
+    uint64_t key;
+
+    if (low == NAME_NONE || high == NAME_NONE)
+        return 0;
+    key = rng_mix((uint64_t)low << 32 | high) ^ rng_mix((uint64_t)a->sku << 32 | (uint32_t)a->gpus);
+    return key ? key : 1;
+}
+
+/* Its place, or an empty one, within a few of where it should be; else the first of these, to be overwritten. */
+static struct known *known_at(struct pack *pack, uint64_t key)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        struct known *k = &pack->known[(key + i) % KNOWN_MAX];
+
+        if (k->key == key || k->key == 0)
+            return k;
+    }
+    return &pack->known[key % KNOWN_MAX];
+}
+
+static struct tried *tried_at(struct pack *pack, const struct job *job)
+{
+    uint32_t width = 0;
+
+    while ((job->gpus >> width) > 1)
+        width++;
+    return &pack->tried[job->sku][width];
+}
+
+static void learn(struct pack *pack, const struct job *a, const struct job *b, int64_t gain)
+{
+    uint64_t key = key_of(a, b);
+    struct known *k = known_at(pack, key);
+
+    if (key == 0 || k->key != key) {
+        tried_at(pack, a)->sum += gain;
+        tried_at(pack, a)->count++;
+    }
+    if (key == 0)
+        return;
+    k->gain = k->key == key ? (k->gain + gain) / 2 : gain;
+    k->key = key;
+}
+
+static bool lost_before(const int64_t *words, const struct job *other)
+{
+    for (int i = 0; i < W_LOSTS; i++)
+        if (words[W_LOST + i] == other->spec.id + 1)
+            return true;
+    return false;
+}
+
+static void lost(int64_t *words, const struct job *other)
+{
+    memmove(&words[W_LOST + 1], &words[W_LOST], (W_LOSTS - 1) * sizeof(*words));
+    words[W_LOST] = other->spec.id + 1;
+}
+
+/* ---- pairs there are ---- */
+
+/* Millionths; -1 while one of them has not been measured for a window yet. */
+static int64_t gain_of(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    const int64_t *wa = plan_words(ctx, plan, a), *wb = plan_words(ctx, plan, b);
+    int64_t windows = ctx->params[P_WINDOW] / (60 * USEC_SEC);
+
+    if (view_now(ctx->view) - wa[W_SINCE] < ctx->params[P_WINDOW] || wa[W_TOGETHER] == 0 || wb[W_TOGETHER] == 0 ||
+        wa[W_ALONE] <= 0 || wb[W_ALONE] <= 0 || (wa[W_TOGETHER] < windows && wb[W_TOGETHER] < windows))
+        return -1;
+    return muldiv_floor(wa[W_BESIDE], PPM_ONE, wa[W_ALONE]) + muldiv_floor(wb[W_BESIDE], PPM_ONE, wb[W_ALONE]);
+}
+
+static void forget(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    int64_t *words = plan_words(ctx, plan, index);
+
+    words[W_SINCE] = words[W_TOGETHER] = words[W_BESIDE] = 0;
+}
+
+/* The one with less to lose leaves: it came last. To take turns, where the planner knows turns; else to the queue. */
+static bool undo(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    uint32_t mate = view_job(ctx->view, index)->mate;
+    bool turns = ctx->vc->policy.planner->tunes;
+
+    if (plan_unpack(plan, index, turns ? STOP_SUSPEND : STOP_CHECKPOINT) < 0)
+        return false;
+    lost(plan_words(ctx, plan, index), view_job(ctx->view, mate));
+    lost(plan_words(ctx, plan, mate), view_job(ctx->view, index));
+    forget(ctx, plan, index);
+    forget(ctx, plan, mate);
+    return true;
+}
+
+/* The fullest node that has room for all of the job. */
+static uint32_t room_for(const struct planner_ctx *ctx, const struct job *job, uint32_t *gpus)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    uint32_t best, count = 0;
+
+    if (job->gpus > ledger->topo.node_gpus_max[job->sku])
+        return 0;
+    best = pool_best_fit(&ledger->topo.pools[ledger->topo.sku_pools[job->sku]], (uint32_t)job->gpus);
+    if (best == BITS_NONE)
+        return 0;
+    for (uint32_t g = ledger->topo.nodes[best].first_gpu; (int32_t)count < job->gpus; g++)
+        if (ledger_whole(ledger, g))
+            gpus[count++] = g;
+    return count;
+}
+
+static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t index, bool crowded)
+{
+    struct pack *pack = ctx->state;
+    const struct job *job = view_job(ctx->view, index);
+    uint32_t gpus[NODE_GPUS_MAX], mate = job->mate, count;
+    int64_t *words = plan_words(ctx, plan, index), gain, least;
+
+    if (words[W_SINCE] == 0) { /* packed by somebody else, or again after a turn */
+        forget(ctx, plan, index);
+        forget(ctx, plan, mate);
+        words[W_SINCE] = plan_words(ctx, plan, mate)[W_SINCE] = view_now(ctx->view);
+    }
+    if (job->state != JOB_RUNNING || view_job(ctx->view, mate)->state != JOB_RUNNING || job->planned)
+        return;
+    gain = gain_of(ctx, plan, index, mate);
+    least = words[W_TOGETHER] > ctx->params[P_WINDOW] / (60 * USEC_SEC) ? PPM_ONE : ctx->params[P_GAIN];
+    if (gain >= 0)
+        learn(pack, job, view_job(ctx->view, mate), gain);
+    if (gain >= 0 && gain <= least) {
+        pack->undone += undo(ctx, plan, index);
+        return;
+    }
+    count = crowded || !plan_rested(plan, index) ? 0 : room_for(ctx, job, gpus);
+    if (count && plan_move(plan, index, &(struct placement){ gpus, count }) == 0) {
+        forget(ctx, plan, index);
+        forget(ctx, plan, mate);
+        pack->parted++;
+    }
+}
+
+/* ---- new ones ---- */
+
+static bool candidate(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    const struct job *job = view_job(ctx->view, index);
+    const int64_t *words = plan_words(ctx, plan, index);
+
+    return (job_holds(job->state) || (job->state == JOB_SUSPENDED && !job->yields && !job->prepared)) &&
+           job->mate == JOB_NONE && job->spec.share == MGPU_ONE && job->gpus == job->spec.gpus && job->promise == 0 &&
+           !job_bound(job) && view_shows(ctx->view, index) &&
+           words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) && words[W_ALONE] > 0 &&
+           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
+}
+
+/* Merges runs of doubling length: stable, so equals stay in the order of their start. */
+static void sort(struct pack *pack, uint32_t count)
+{
+    struct candidate *from = pack->list, *to = pack->spare;
+
+    for (uint32_t width = 1; width < count; width *= 2) {
+        struct candidate *swap = from;
+
+        for (uint32_t low = 0; low < count; low += 2 * width) {
+            uint32_t middle = low + width < count ? low + width : count, a = low, b = middle;
+            uint32_t high = middle + width < count ? middle + width : count;
+
+            for (uint32_t at = low; at < high; at++)
+                to[at] = b == high || (a < middle && from[a].key <= from[b].key) ? from[a++] : from[b++];
+        }
+        from = to;
+        to = swap;
+    }
+    if (from != pack->list)
+        memcpy(pack->list, from, count * sizeof(*from));
+}
+
+/* By type, width and utilisation; one that is not known counts as half. */
+static uint32_t gather(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct pack *pack = ctx->state;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < view_job_top(ctx->view) && count < CANDIDATES_MAX; i++) {
+        const struct job *job = view_job(ctx->view, i);
+        int64_t busy;
+
+        if (job->vc != ctx->vc->index || !candidate(ctx, plan, i))
+            continue;
+        busy = plan_words(ctx, plan, i)[W_BUSY];
+        pack->list[count++] = (struct candidate){
+            (uint64_t)job->sku << 56 | (uint64_t)(uint32_t)job->gpus << 16 | (uint64_t)(busy ? busy : 50), i
+        };
+    }
+    sort(pack, count);
+    return count;
+}
+
+static bool memory_fits(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    int64_t size = view_ledger(ctx->view)->topo.sku_memory[view_job(ctx->view, a)->sku];
+    int64_t ma = plan_words(ctx, plan, a)[W_MEMORY], mb = plan_words(ctx, plan, b)[W_MEMORY];
+
+    return size == 0 || ma + mb <= size;
+}
+
+/* Whether a can go to where b is: one that takes turns has no GPUs of its own, one that was just given some stays. */
+static bool goes_to(const struct planner_ctx *ctx, uint32_t a, uint32_t b)
+{
+    const struct job *ja = view_job(ctx->view, a), *jb = view_job(ctx->view, b);
+
+    return !ja->planned && job_holds(jb->state) &&
+           (ja->state == JOB_SUSPENDED || (ja->state == JOB_RUNNING && jb->state != JOB_CLAIMING));
+}
+
+/* What the two are expected to gain: as known of their models; if nobody has tried, as pairs of that width do in
+ * general, which two pairs are imagined to start from. 0: not to be tried. */
+static int64_t expected(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    struct pack *pack = ctx->state;
+    const struct job *ja = view_job(ctx->view, a), *jb = view_job(ctx->view, b);
+    uint64_t key = key_of(ja, jb);
+    const struct known *k = known_at(pack, key);
+    const struct tried *t = tried_at(pack, ja);
+    int64_t gain;
+
+    if ((!goes_to(ctx, a, b) && !goes_to(ctx, b, a)) || lost_before(plan_words(ctx, plan, a), jb) ||
+        !memory_fits(ctx, plan, a, b))
+        return 0;
+    gain = key && k->key == key ? k->gain : muldiv_floor(t->sum + 2 * PRIOR, 1, t->count + 2);
+    return gain > ctx->params[P_GAIN] ? gain : 0;
+}
+
+static int join(const struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    return goes_to(ctx, a, b) ? plan_pack(plan, a, b) : plan_pack(plan, b, a);
+}
+
+/* The best mate among those that follow in the list and go with it. */
+static uint32_t mate_for(struct planner_ctx *ctx, struct plan *plan, uint32_t at, uint32_t count)
+{
+    const struct pack *pack = ctx->state;
+    const struct candidate *list = pack->list;
+    uint32_t best = UINT32_MAX;
+    int64_t most = 0;
+
+    for (uint32_t i = at + 1; i < count && i <= at + LOOK_MAX && list[i].key >> 16 == list[at].key >> 16; i++) {
+        int64_t gain = list[i].job == JOB_NONE ? 0 : expected(ctx, plan, list[at].job, list[i].job);
+
+        if (gain > most) {
+            best = i;
+            most = gain;
+        }
+    }
+    return best;
+}
+
+static void together(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    int64_t *words[2] = { plan_words(ctx, plan, a), plan_words(ctx, plan, b) };
+
+    for (int i = 0; i < 2; i++) {
+        words[i][W_SINCE] = view_now(ctx->view);
+        words[i][W_TOGETHER] = words[i][W_BESIDE] = 0;
+    }
+}
+
+/* Enough pairs that those who wait or take turns find room, and no more. */
+static void make_pairs(struct planner_ctx *ctx, struct plan *plan, int64_t need)
+{
+    struct pack *pack = ctx->state;
+    uint32_t count = gather(ctx, plan), made = 0;
+
+    for (uint32_t i = 0; i < count && need > 0 && made < PACKS_A_PASS; i++) {
+        uint32_t k = pack->list[i].job == JOB_NONE ? UINT32_MAX : mate_for(ctx, plan, i, count);
+
+        if (k == UINT32_MAX || join(ctx, plan, pack->list[i].job, pack->list[k].job) < 0)
+            continue;
+        together(ctx, plan, pack->list[i].job, pack->list[k].job);
+        need -= view_job(ctx->view, pack->list[i].job)->gpus;
+        pack->list[k].job = JOB_NONE;
+        pack->packed++;
+        made++;
+    }
+    if (made)
+        plan_wake(plan, view_now(ctx->view) + 1); /* the planner hands on what came free */
+}
+
+/* GPUs that those who take turns or wait would like to have. */
+static int64_t wanted(const struct planner_ctx *ctx)
+{
+    int64_t need = ctx->vc->queue.mgpu_waiting / MGPU_ONE;
+
+    for (uint32_t i = 0; i < view_job_top(ctx->view) && ctx->vc->suspended; i++) {
+        const struct job *job = view_job(ctx->view, i);
+
+        if (job->state == JOB_SUSPENDED && job->vc == ctx->vc->index && !job->yields)
+            need += job->gpus;
+    }
+    return need;
+}
+
+static void pack_review(struct planner_ctx *ctx, struct plan *plan)
+{
+    bool crowded = ctx->vc->queue.waiting || ctx->vc->suspended;
+
+    for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
+        next = view_job(ctx->view, i)->next;
+        if (view_job(ctx->view, i)->packed)
+            look_at_pair(ctx, plan, i, crowded);
+    }
+}
+
+static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
+{
+    int64_t need = wanted(ctx);
+
+    if (need > 0)
+        make_pairs(ctx, plan, need);
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && need == 0; i = view_job(ctx->view, i)->next)
+        need = view_job(ctx->view, i)->packed;
+    if (need > 0)
+        plan_wake(plan, view_now(ctx->view) + 60 * USEC_SEC);
+}
+
+static const struct param pack_params[] = {
+    [P_GAIN] = { "pack_gain", "what two packed jobs must do together, of what they do in turns", PARAM_RATIO,
+                 105 * PPM_ONE / 100, PPM_ONE, 2 * PPM_ONE },
+    [P_WINDOW] = { "pack_window", "time for which they are measured, alone and together", PARAM_TIME, 120 * USEC_SEC,
+                   60 * USEC_SEC, PARAM_MAX },
+    { 0 },
+};
+
+static const char *const pack_counters[] = { "packed", "packings undone", "packings parted", NULL };
+
+const struct tune_ops tune_pack = {
+    .name = "pack",
+    .summary = "two jobs on the same GPUs while they do more together than in turns, as measured",
+    .params = pack_params,
+    .state_size = sizeof(struct pack),
+    .kept_size = offsetof(struct pack, list),
+    .words = W_COUNT,
+    .batches = true,
+    .tune = pack_tune,
+    .review = pack_review,
+    .report = pack_report,
+    .counters = pack_counters,
+};
