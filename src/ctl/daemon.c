@@ -377,6 +377,8 @@ static int daemon_start(struct daemon *daemon, struct error *err)
     if (r == 0)
         r = drive_open(server, err);
     if (r == 0)
+        estimates_start(server->estimates);
+    if (r == 0)
         r = listen_all(daemon, err);
     if (r == 0)
         r = loop_timer_new(server->loop, on_stop_tick, daemon, &daemon->stop_timer);

@@ -188,6 +188,5 @@ int drive_open(struct server *server, struct error *err)
     if (r < 0)
         return r;
     server->drive = drive;
-    estimates_start(server->estimates);
     return loop_each_turn(server->loop, on_turn, server);
 }

@@ -55,7 +55,7 @@ accepts 'stat as JSON' sh -c "'$muster' trace stat native.csv --json | grep -q '
 refuses 'a foreign trace is recognised' 'hint: it looks like a tiresias trace' "$muster" trace stat tiresias.csv
 refuses 'a wrong cluster' "cluster '1x': character 3: expected a number of GPUs" "$muster" trace stat native.csv --cluster 1x
 printf 'id,submit,duration,gpus\n0,0,5,none\n' >bad.csv
-says 'a wrong row' "muster: error: bad.csv:2:7: gpus: expected a whole number from 1 to 65536, got 'none'" \
+says 'a wrong row' "muster: error: bad.csv:2:7: gpus: expected a whole number from 0 to 65536, got 'none'" \
     "$muster" trace stat bad.csv
 head -c 60 native.csv.gz >cut.csv.gz
 says 'a cut file' 'muster: error: cut.csv.gz: gzip data is cut short at byte 60' "$muster" trace stat cut.csv.gz
