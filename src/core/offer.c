@@ -22,7 +22,7 @@ static int tasks_check(const struct jobspec *spec, struct error *err)
     if (spec->tasks < 1 || spec->tasks > TASKS_MAX || spec->mcpus == 0)
         return error_set(err, -EINVAL, "job %lld has no GPUs: expected 1 to %d tasks with CPUs, got %d of %u/1000",
                          (long long)spec->id, TASKS_MAX, spec->tasks, spec->mcpus);
-    if (spec->gpus_min || spec->gpus_max || spec->per_node || spec->within || spec->unit || spec->gpu_servers)
+    if (spec->gpus_min || spec->gpus_max || spec->within || spec->unit || spec->gpu_servers)
         return error_set(err, -EINVAL, "job %lld: a job without GPUs has no shape of them", (long long)spec->id);
     if (spec->estimate < 0 || spec->time_limit < 0 || spec->launch < 0 || spec->save < 0)
         return error_set(err, -EINVAL, "job %lld: a time below 0", (long long)spec->id);

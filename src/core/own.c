@@ -116,6 +116,27 @@ static uint32_t lent_on(const struct core *core, uint32_t node)
     return best;
 }
 
+/* Whether the node would have room for so many GPUs if all who are not owed their place there left. */
+static bool lent_enough(const struct core *core, uint32_t node, const struct jobspec *spec, uint32_t count)
+{
+    const struct ledger *ledger = &core->ledger;
+    const struct host *host = &ledger->hosts[node];
+    uint32_t first = ledger->topo.nodes[node].first_gpu;
+    uint64_t mcpus = (uint64_t)spec->mcpus * count + host->used.mcpus;
+    uint64_t mib = (uint64_t)spec->host_mib * count + host->used.mib;
+
+    for (uint32_t g = first; g < first + ledger->topo.nodes[node].gpus; g++)
+        for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+            const struct job *job = &core->jobs[ledger->shares[s].job];
+
+            if (ledger->shares[s].leaving || ledger->shares[s].off || job_bound(job) || job->planned)
+                continue;
+            mcpus -= job->spec.mcpus;
+            mib -= job->spec.host_mib;
+        }
+    return (host->most.mcpus == 0 || mcpus <= host->most.mcpus) && (host->most.mib == 0 || mib <= host->most.mib);
+}
+
 /* What cells come with of CPUs and memory is had too: whoever has it without being owed it leaves. */
 static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 {
@@ -133,6 +154,8 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 
         here = node == last ? here + 1 : 1;
         last = node;
+        if (!lent_enough(core, node, spec, here))
+            return -EBUSY; /* and nobody was told to leave here */
         while (host_times(&core->ledger, node, &each) < here) {
             uint32_t victim = lent_on(core, node);
 

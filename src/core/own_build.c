@@ -144,9 +144,11 @@ static int link_nodes(struct builder *b)
     return r;
 }
 
-static uint32_t at_least_one(uint32_t number)
+/* What a virtual node comes with is counted in thousandths of CPUs. None is for jobs without GPUs. */
+static void own_hosts(const struct builder *b, struct ledger *own)
 {
-    return number ? number : 1;
+    for (uint32_t n = 0; own->hosts && n < own->topo.node_count; n++)
+        own->hosts[n].most.mcpus = b->own.nodes[n].cpus;
 }
 
 /* A virtual node, or a part of one that was granted alone. */
@@ -164,8 +166,7 @@ static void add_node(struct builder *b, uint32_t cell, const struct cell_info *i
                                 .sockets = 1,
                                 .groups = 1,
                                 .memory_mib = b->slices[info->chain].mib * info->leaves };
-    if (b->slices[info->chain].mcpus)
-        node->cpus = at_least_one(b->slices[info->chain].mcpus * info->leaves / 1000);
+    node->cpus = b->slices[info->chain].mcpus * info->leaves; /* in thousandths, see own_hosts() */
     for (uint32_t t = type; types[t].child != CELL_NONE; t = types[t].child)
         depth++;
     if (depth >= 3) {
@@ -281,6 +282,7 @@ static int build_one(struct builder *b, uint32_t v)
     vc->own->loose_rack = b->loose_rack;
     vc->own->loose_domain = b->loose_domain;
     core_build_ledger(core, vc->own, &b->own, b->failed);
+    own_hosts(b, vc->own);
     mem_free(b->own.nodes);
     for (uint32_t s = 0; s < b->spec->sku_count; s++)
         vc->quota[s] = (int64_t)vc->own->topo.sku_gpus[s] * MGPU_ONE;

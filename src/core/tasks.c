@@ -47,7 +47,8 @@ static uint32_t tasks_on(const struct core *core, uint32_t n, const struct jobsp
     }
     count = least(fit(host->most.mcpus, used.mcpus, each.mcpus), fit(host->most.mib, used.mib, each.mib));
     count = least(count, fit(host->tasks.mcpus, held.mcpus, each.mcpus));
-    return least(count, fit(host->tasks.mib, held.mib, each.mib));
+    count = least(count, fit(host->tasks.mib, held.mib, each.mib));
+    return spec->per_node ? least(count, spec->per_node) : count;
 }
 
 static bool fits(const struct core *core, const struct jobspec *spec, bool gone)
@@ -71,7 +72,8 @@ bool tasks_possible(const struct core *core, const struct jobspec *spec)
             !node_allows(&core->ledger.topo.nodes[n], spec->mark, core->ledger.topo.nodes[n].kept) ||
             (spec->sku_mask && !(spec->sku_mask >> core->ledger.topo.nodes[n].sku & 1)))
             continue;
-        left -= least(left, least(fit(host->tasks.mcpus, 0, each.mcpus), fit(host->tasks.mib, 0, each.mib)));
+        left -= least(left, least(least(fit(host->tasks.mcpus, 0, each.mcpus), fit(host->tasks.mib, 0, each.mib)),
+                                  spec->per_node ? spec->per_node : UINT32_MAX));
     }
     return left == 0;
 }
@@ -263,6 +265,14 @@ void tasks_detach(struct core *core, uint32_t index)
 
 /* ---- the pass ---- */
 
+static bool has_tasks(const struct core *core, uint32_t index, uint32_t node)
+{
+    for (uint32_t h = core->jobs[index].holds; h != HOLD_NONE; h = core->holds[h].next_of_job)
+        if (core->holds[h].node == node)
+            return true;
+    return false;
+}
+
 /* All on the node that has just room for them; else as many as go on each, most room first. */
 static void place(struct core *core, uint32_t index)
 {
@@ -284,7 +294,7 @@ static void place(struct core *core, uint32_t index)
     while (left) {
         room = 0;
         for (uint32_t n = 0; n < core->ledger.topo.node_count; n++) {
-            uint32_t here = tasks_on(core, n, spec, false);
+            uint32_t here = has_tasks(core, index, n) ? 0 : tasks_on(core, n, spec, false);
 
             if (here > room) {
                 best = n;

@@ -88,6 +88,33 @@ void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, con
     gate_ended(ctl, job);
 }
 
+static uint32_t book_node_of(const struct ctl *ctl, uint32_t node)
+{
+    for (uint32_t n = 0; n < ctl->book.node_count; n++)
+        if (ctl->book.nodes[n].core_node == node)
+            return n;
+    return 0;
+}
+
+/* A rank for each node of a job without GPUs. */
+static int tasks_new(struct ctl *ctl, const struct book_job *job, struct book_attempt *attempt)
+{
+    uint32_t count = core_tasks(ctl->core, job->slot, NULL, 0);
+    struct core_task *list = mem_zalloc(count, sizeof(*list));
+
+    attempt->tasks = mem_zalloc(count, sizeof(*attempt->tasks));
+    if (!list || !attempt->tasks) {
+        mem_free(list);
+        return -ENOMEM;
+    }
+    (void)core_tasks(ctl->core, job->slot, list, count);
+    for (uint32_t i = 0; i < count; i++)
+        attempt->tasks[attempt->task_count++] =
+            (struct book_task){ .state = TASK_PREPARING, .node = book_node_of(ctl, list[i].node) };
+    mem_free(list);
+    return 0;
+}
+
 /* A rank for each node of the job's shares, which are in order of GPUs. */
 int attempt_new(struct ctl *ctl, struct book_job *job)
 {
@@ -103,7 +130,14 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
             last = ledger->gpus[ledger->shares[s].gpu].node;
             nodes++;
         }
-    attempt->tasks = mem_zalloc(nodes, sizeof(*attempt->tasks));
+    if (job->wants.gpus == 0) {
+        int r = tasks_new(ctl, job, attempt);
+
+        if (r < 0)
+            return r;
+    } else {
+        attempt->tasks = mem_zalloc(nodes, sizeof(*attempt->tasks));
+    }
     if (!attempt->tasks)
         return -ENOMEM;
     last = UINT32_MAX;
@@ -118,9 +152,7 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
         if (node != last) {
             task = &attempt->tasks[attempt->task_count++];
             task->state = TASK_PREPARING;
-            for (uint32_t n = 0; n < ctl->book.node_count; n++)
-                if (ctl->book.nodes[n].core_node == node)
-                    task->node = n;
+            task->node = book_node_of(ctl, node);
         }
         last = node;
         task = &attempt->tasks[attempt->task_count - 1];

@@ -91,6 +91,11 @@ static json_t *node_json(const struct ctl *ctl, const struct book_node *node)
                     groups);
     if (number(node->inventory, "cpus", 0) > 0)
         (void)json_object_set_new(out, "cpus", json_integer(number(node->inventory, "cpus", 0)));
+    if (*label(node, "cpu_jobs") && number(node->inventory, "cpus", 0) > 0) {
+        int64_t part = strtol(label(node, "cpu_jobs"), NULL, 10), all = number(node->inventory, "cpus", 0);
+
+        (void)json_object_set_new(out, "cpu_jobs", json_integer(part < 0 ? 0 : part > all ? all : part));
+    }
     if (number(node->inventory, "memory_bytes", 0) >> 20 > 0)
         (void)json_object_set_new(out, "memory", json_integer(number(node->inventory, "memory_bytes", 0) >> 20));
     return out;

@@ -56,7 +56,10 @@ static void asks_text(const struct scene *scene, const struct jobspec *spec, cha
 
             (void)snprintf(type + length, sizeof(type) - length, "%s%s", length ? " or " : "", sku_name(scene, sku));
         }
-    if (spec->share < MGPU_ONE)
+    if (spec->gpus == 0)
+        (void)snprintf(out, size, "%d %s with %g CPUs and %u MiB each, no GPUs", spec->tasks,
+                       spec->tasks == 1 ? "node" : "nodes", spec->mcpus / 1000.0, spec->host_mib);
+    else if (spec->share < MGPU_ONE)
         (void)snprintf(out, size, "%g of a %s", (double)spec->share / MGPU_ONE, *type ? type : "GPU");
     else if (spec->per_node && spec->gpus > spec->per_node)
         (void)snprintf(out, size, "%d nodes x %d %s", spec->gpus / spec->per_node, spec->per_node,

@@ -11,6 +11,13 @@
     X(vc)                                                                                                              \
     X(model)                                                                                                           \
     X(gpus)                                                                                                            \
+    X(tasks)                                                                                                           \
+    X(mcpus)                                                                                                           \
+    X(host_mib)                                                                                                        \
+    X(per_unit)                                                                                                        \
+    X(unit)                                                                                                            \
+    X(within)                                                                                                          \
+    X(within_must)                                                                                                     \
     X(share)                                                                                                           \
     X(gpus_min)                                                                                                        \
     X(gpus_max)                                                                                                        \

@@ -109,7 +109,9 @@ int cluster_build_nodes(struct cluster_build *build, const struct node_group *gr
         .groups = (uint16_t)group->groups,
         .cpus = (uint32_t)group->cpus,
         .memory_mib = group->memory_mib,
-        .cpu_jobs = (uint32_t)(group->cpu_jobs < 0 ? group->cpus / 4 : group->cpu_jobs),
+        .cpu_jobs = (uint32_t)(group->cpu_jobs >= 0 ? group->cpu_jobs
+                               : group->cpus < 4    ? group->cpus / 2
+                                                    : group->cpus / 4),
     };
     uint32_t *used = NULL;
     int r = group_check(build, group, err);

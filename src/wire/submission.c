@@ -51,7 +51,7 @@ void submission_done(struct submission *s)
 {
     char *texts[] = { s->name,   s->vc,           s->account,     s->comment,  s->image,    s->runtime, s->dir,
                       s->output, s->error,        s->reservation, s->compat,   s->nodelist, s->exclude, s->constraint,
-                      s->run,    s->gpu_selector, s->topo_level,  s->ckpt_dir, s->ckpt_cmd };
+                      s->run,    s->gpu_selector, s->topo_level,  s->ckpt_dir, s->ckpt_cmd, s->cells };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         mem_free(texts[i]);
@@ -80,6 +80,12 @@ int submission_check(struct submission_reader *rd)
         return reader_fail(rd, "deadline is not after begin");
     if (s->gpu_share < MGPU_ONE && s->nodes > 1)
         return reader_fail(rd, "a share of one GPU is on one node");
+    if (s->no_gpus && (s->cells || s->topo_level || s->exclusive || s->memory_per_gpu))
+        return reader_fail(rd, "a job with 0 GPUs has no cells, topology, exclusive or memory_per_gpu");
+    if (s->no_gpus && s->cpus == 0 && s->cpus_per_task == 0)
+        return reader_fail(rd, "a job with 0 GPUs says how many CPUs it needs: per_node.cpu or cpus_per_task");
+    if (s->cells && (s->gpus || s->nodes))
+        return reader_fail(rd, "give either cells, or gpus and nodes");
     if (s->topo_must && !s->topo_level)
         return reader_fail(rd, "topology.policy needs topology.level");
     if (s->mount_count && !s->image)

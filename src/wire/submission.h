@@ -67,6 +67,8 @@ struct submission {
     char *gpu_selector;                           /* "H100", "H100|A100", "40G.."; NULL = any */
     int32_t gpus, gpus_max; /* whole job, or of each node where gpus_per_node; 0 = not told: one, or one a node */
     bool gpus_per_node;
+    bool no_gpus;              /* CPUs and memory only: told as 0 GPUs */
+    char *cells;               /* whole cells instead of GPUs: "socket:2"; NULL = none */
     mgpu_t gpu_share;          /* below MGPU_ONE: a share of one GPU */
     int32_t cpus;              /* of each node; 0 = not told */
     uint64_t memory, shm, tmp; /* bytes, of each node; 0 = not told */

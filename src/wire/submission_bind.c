@@ -7,6 +7,7 @@
 
 #include "wire/gpu_spec.h"
 #include "wire/submission.h"
+#include "wire/topology.h"
 
 struct fit {
     const struct submission *s;
@@ -112,10 +113,91 @@ static int unsupported(const struct fit *fit)
 {
     const struct submission *s = fit->s;
 
-    if (s->topo_must && strcmp(s->topo_level, "node") != 0)
-        return invalid(fit, "use topology rack:prefer, or node:must",
-                       "topology: only the level 'node' can be insisted upon");
+    if (s->topo_level && topology_find(s->topo_level, strlen(s->topo_level)) == WITHIN_ANY)
+        return invalid(fit, TOPOLOGY_WORDS, "topology: no such level");
     return 0;
+}
+
+/* On one node, or not at all: as if one node had been asked for. */
+static bool whole_node(const struct submission *s)
+{
+    return s->topo_must && s->topo_level && topology_find(s->topo_level, strlen(s->topo_level)) == WITHIN_NODE;
+}
+
+/* GPUs of a cell of that level on this node. */
+static uint32_t cell_gpus(const struct node_spec *node, uint8_t level)
+{
+    if (level == WITHIN_NODE)
+        return node->gpus;
+    return level == WITHIN_SOCKET ? node->gpus / node->sockets : (uint32_t)node->gpus / node->sockets / node->groups;
+}
+
+/* Whole cells: what that comes to in GPUs is the cluster's to say, if it is the same everywhere. */
+static int cells_find(struct fit *fit, struct jobspec *spec)
+{
+    uint16_t count = 0;
+    uint32_t size = 0;
+
+    if (cells_parse(fit->s->cells, strlen(fit->s->cells), &spec->unit, &count) < 0)
+        return invalid(fit, "such as socket:2", "cells: expected LEVEL:COUNT");
+    for (uint32_t n = 0; n < fit->cluster->node_count; n++) {
+        const struct node_spec *node = &fit->cluster->nodes[n];
+
+        if (!(fit->mask >> node->sku & 1))
+            continue;
+        if (size && size != cell_gpus(node, spec->unit))
+            return invalid(fit, "name the type of GPU", "cells: nodes differ in how many GPUs such a part has");
+        size = cell_gpus(node, spec->unit);
+    }
+    if ((int64_t)size * count > GANG_GPUS_MAX)
+        return invalid(fit, "ask for fewer", "cells: too many GPUs");
+    spec->per_unit = (uint16_t)size;
+    spec->share = MGPU_ONE;
+    spec->gpus = spec->gpus_min = spec->gpus_max = (int32_t)(size * count);
+    return 0;
+}
+
+/* CPUs and memory that it is to have on a node, and with each GPU there. The agent fences what it has on a node. */
+static void host_find(const struct fit *fit, struct jobspec *spec)
+{
+    const struct submission *s = fit->s;
+    int64_t here = fit->per_node ? fit->per_node : spec->gpus < fit->node_gpus ? spec->gpus : fit->node_gpus;
+    int64_t tasks = s->tasks_per_node      ? s->tasks_per_node
+                    : s->tasks && s->nodes ? (s->tasks + s->nodes - 1) / s->nodes
+                                           : 1;
+    int64_t cpus = s->cpus ? s->cpus : (int64_t)s->cpus_per_task * tasks;
+    uint64_t mib = s->memory ? s->memory >> 20 : (s->memory_per_gpu >> 20) * (uint64_t)here;
+
+    if (spec->gpus == 0 || here < 1)
+        here = 1;
+    spec->mcpus = (uint32_t)((cpus * 1000 + here - 1) / here);
+    mib = (mib + (uint64_t)here - 1) / (uint64_t)here;
+    spec->host_mib = mib > UINT32_MAX ? UINT32_MAX : (uint32_t)mib;
+}
+
+/* A job without GPUs: a task on each of its nodes. */
+static int tasks_bind(struct fit *fit, struct jobspec *spec)
+{
+    int64_t nodes = 0;
+    char hint[128];
+
+    host_find(fit, spec);
+    spec->tasks = fit->s->nodes ? fit->s->nodes : 1;
+    spec->share = MGPU_ONE;
+    spec->per_node = 1;
+    for (uint32_t n = 0; n < fit->cluster->node_count; n++) {
+        const struct node_spec *node = &fit->cluster->nodes[n];
+        uint64_t mib = node->cpus ? (uint64_t)node->memory_mib * node->cpu_jobs / node->cpus : 0;
+
+        nodes += (fit->mask >> node->sku & 1) && spec->mcpus <= node->cpu_jobs * 1000 &&
+                 (node->memory_mib == 0 || spec->host_mib <= mib);
+    }
+    if (spec->tasks <= nodes)
+        return 0;
+    (void)snprintf(hint, sizeof(hint), "ask for fewer CPUs or less memory, or set cpu_jobs of the nodes");
+    return never(fit, "Infeasible.NodeSize", hint,
+                 "%lld nodes take jobs without GPUs of %u CPUs and %uM of memory; %d were asked for", (long long)nodes,
+                 spec->mcpus / 1000, spec->host_mib, spec->tasks);
 }
 
 /* GPUs of the whole job and, where the number of nodes is told, of each node. */
@@ -127,7 +209,9 @@ static int shape_find(struct fit *fit, struct jobspec *spec)
     bool per_node = s->gpus_per_node || s->gpus == 0;
     char words[160];
 
-    if (nodes == 0 && (s->gpus_per_node || (s->topo_must && s->gpu_share == MGPU_ONE)))
+    if (s->cells)
+        return cells_find(fit, spec);
+    if (nodes == 0 && (s->gpus_per_node || (whole_node(s) && s->gpu_share == MGPU_ONE)))
         nodes = nodes_max = 1;
     if (s->exclusive) {
         if (!fit->one_size)
@@ -291,6 +375,18 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
         spec.deadlines[0] = (struct deadline){ s->deadline, 10 };
         spec.deadline_count = 1;
     }
+    if (s->no_gpus) {
+        r = tasks_bind(&fit, &spec);
+        if (r == 0)
+            r = quota_check(&fit, &spec);
+        if (r == 0)
+            *ret_spec = spec;
+        return r;
+    }
+    if (s->topo_level && !whole_node(s)) {
+        spec.within = topology_find(s->topo_level, strlen(s->topo_level));
+        spec.within_must = s->topo_must;
+    }
     r = shape_find(&fit, &spec);
     if (r == 0)
         r = parallel_check(&fit, &spec);
@@ -302,6 +398,7 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
         r = quota_check(&fit, &spec);
     if (r == 0) {
         spec.per_node = (uint16_t)fit.per_node; /* at most the GPUs of a node */
+        host_find(&fit, &spec);
         *ret_spec = spec;
     }
     return r;

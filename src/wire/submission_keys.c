@@ -15,6 +15,7 @@
 #include "wire/json_write.h"
 #include "wire/submission_part.h"
 #include "wire/suggest.h"
+#include "wire/topology.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define AT(field) offsetof(struct submission, field)
@@ -137,8 +138,12 @@ static int gpus_take(struct submission_reader *rd, json_t *value, bool per_node)
 
     if (r < 0)
         return r;
-    if (rd->s->gpus)
+    if (rd->s->gpus || rd->s->no_gpus)
         return reader_fail(rd, "give either gpus, of the whole job, or per_node.gpu");
+    if (strcmp(text, "0") == 0) {
+        rd->s->no_gpus = true;
+        return 0;
+    }
     r = gpu_spec_parse(text, strlen(text), &spec, rd->err);
     if (r < 0) {
         rd->failed = true;
@@ -182,6 +187,8 @@ static void gpus_write(struct json_write *out, const char *key, const struct sub
 
 static void write_gpus(struct json_write *out, const struct submission_key *key, const struct submission *s)
 {
+    if (s->no_gpus)
+        json_write_text(out, key->name, "0");
     if (s->gpus && !s->gpus_per_node)
         gpus_write(out, key->name, s);
 }
@@ -289,6 +296,18 @@ static int read_emulate(struct submission_reader *rd, const struct submission_ke
 static void write_emulate(struct json_write *out, const struct submission_key *key, const struct submission *s)
 {
     object_write(out, key->name, emulate_keys, COUNT(emulate_keys), s);
+}
+
+/* "socket:2": two whole sockets. */
+static int read_cells(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    const char *text = json_string_value(value);
+    uint8_t level;
+    uint16_t count;
+
+    if (!text || cells_parse(text, strlen(text), &level, &count) < 0)
+        return reader_fail(rd, "expected LEVEL:COUNT such as socket:2; levels are group, socket and node");
+    return read_text(rd, key, value);
 }
 
 static int read_topology_policy(struct submission_reader *rd, const struct submission_key *key, json_t *value)
@@ -457,6 +476,7 @@ static const struct submission_key keys[] = {
     { "args", read_args, write_args, 0, 0, 0, NULL },
     { "array", read_array, write_array, 0, 0, 0, NULL },
     { "begin", read_instant, write_instant, AT(begin), 0, 0, NULL },
+    { "cells", read_cells, write_text, AT(cells), 0, 64, NULL },
     { "checkpoint", read_checkpoint, write_checkpoint, 0, 0, 0, NULL },
     { "comment", read_text, write_text, AT(comment), 0, 0, NULL },
     { "compat", read_one_of, write_text, AT(compat), 0, 0, compat_words },
