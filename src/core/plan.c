@@ -265,6 +265,8 @@ int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 {
     int r = plan_owns(plan, index) ? rules_disturb(plan, index) : plan_bad(plan, index, -EPERM);
 
+    if (r == 0 && core_kept_until(plan->core, &plan->core->jobs[index]) > plan->core->now)
+        r = -EBUSY; /* min_runtime */
     return r < 0 ? r : plan_stop_any(plan, index, step);
 }
 

@@ -239,14 +239,29 @@ static bool ordered(const struct queue *queue, const struct job *job)
     return queue->run_order != RUN_UNORDERED && job->klass != CLASS_OPPORTUNISTIC;
 }
 
+/* A job that was promised to run on comes before everybody until then; the timer looks again. */
+static bool kept_first(struct core *core, uint32_t index)
+{
+    usec_t until = core_kept_until(core, &core->jobs[index]);
+    uint32_t timer = timer_of(index, TIMER_KEY);
+
+    if (until <= core->now)
+        return false;
+    if (until < heap_at(&core->timers, timer))
+        heap_set(&core->timers, timer, until);
+    return true;
+}
+
 void queue_run_add(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
     struct queue *queue = &core->vcs[job->vc].queue;
     struct rank rank = { .time = job->spec.submit, .id = job->spec.id };
     int64_t slope = 0;
+    bool kept;
 
     key_update(core, index, false);
+    kept = kept_first(core, index);
     if (!ordered(queue, job))
         return;
     if (queue->run_order == RUN_BY_END) {
@@ -256,6 +271,8 @@ void queue_run_add(struct core *core, uint32_t index)
     } else {
         slope = job->order_slope;
         rank.key = ranked(job, (__int128)job->order_value * PPM_ONE + (__int128)slope * core->now);
+        if (kept)
+            rank.key = -((__int128)1 << 120);
     }
     job->run_class = run_class_of(queue, slope, job->sku, core->cells && !job_bound(job));
     core->tree[index] = (struct tree_node){ .rank = rank, .weight = job_amount(job) };

@@ -12,9 +12,10 @@
 #include "core/plan.h"
 #include "core/state.h"
 
-static bool may_stop(const struct job *job)
+static bool may_stop(const struct core *core, const struct job *job)
 {
-    return (job->state == JOB_RUNNING || job->state == JOB_STARTING) && !job->planned && !job->sheds;
+    return core_kept_until(core, job) <= core->now && (job->state == JOB_RUNNING || job->state == JOB_STARTING) &&
+           !job->planned && !job->sheds;
 }
 
 /* The newest job of the virtual cluster that may go; guests or owners. */
@@ -26,7 +27,8 @@ static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t
         const struct job *job = &core->jobs[i];
         int64_t amount = job_amount(job);
 
-        if (!may_stop(job) || guest_is(core, job) || job->sku != sku || (job->klass == CLASS_OPPORTUNISTIC) != guests)
+        if (!may_stop(core, job) || guest_is(core, job) || job->sku != sku ||
+            (job->klass == CLASS_OPPORTUNISTIC) != guests)
             continue;
         if (guests || vc->used[sku] - amount >= vc->quota[sku])
             return i;

@@ -130,6 +130,17 @@ void core_start_now(struct core *core, uint32_t index);
 void core_unsuspend(struct core *core, uint32_t index);
 void core_touch(struct core *core, uint32_t index);
 
+/* Until when the job was promised to run undisturbed; 0 = it was not. What a virtual cluster was lent in cells goes
+ * when its owner comes, whatever was promised. */
+static inline usec_t core_kept_until(const struct core *core, const struct job *job)
+{
+    const struct vc *vc = &core->vcs[job->vc];
+
+    if (vc->min_runtime == 0 || job->klass == CLASS_OPPORTUNISTIC || (core->cells && !job_bound(job)))
+        return 0;
+    return job->last_start + vc->min_runtime;
+}
+
 /* promise.c */
 /* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
 int deadlines_check(const struct jobspec *spec, usec_t now, struct error *err);

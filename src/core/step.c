@@ -751,6 +751,8 @@ static bool fire_timers(struct core *core)
         } else if (element % TIMERS_A_JOB == TIMER_KEY) {
             heap_clear(&core->timers, element);
             queue_rekey(core, index);
+            if (core->vcs[core->jobs[index].vc].min_runtime)
+                core->ledger.releases++; /* it may be stopped from now on, by others too */
             again = true;
             core->vcs[core->jobs[index].vc].dirty = core->vcs[core->jobs[index].vc].awake = true;
             core->vcs[core->jobs[index].vc].fired = true;

@@ -41,6 +41,7 @@ struct vc {
     uint32_t kept[SKUS_MAX]; /* GPUs reserved for its waiting jobs */
     int64_t borrow_max;      /* beyond the quota, all types together; -1 = no limit */
     int64_t user_max;        /* what one user may hold here, in thousandths; 0 = no limit */
+    usec_t min_runtime;      /* its jobs run so long before they are stopped for another's sake */
     int64_t task_quota;      /* thousandths of CPUs that its jobs without GPUs are owed */
     int64_t task_used;       /* that they hold, opportunistic ones aside */
     int64_t borrowed;        /* sum over types of what is beyond the quota */

@@ -150,8 +150,6 @@ static int limits_read(struct file_cluster *file, const struct yaml_key *keys, s
         (node->type != YAML_SCALAR_NODE ||
          span_parse((const char *)node->data.scalar.value, node->data.scalar.length, &vc->min_runtime) < 0))
         r = yaml_fail(&file->doc, node, err, "min_runtime: expected a span such as 20m, 2h30m or 1d");
-    if (r == 0 && vc->min_runtime > 0) /* read, so that it can be refused by name rather than forgotten */
-        r = yaml_fail(&file->doc, node, err, "min_runtime: the scheduler does not keep this promise yet; leave it out");
     return r;
 }
 

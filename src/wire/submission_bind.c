@@ -330,6 +330,12 @@ static int quota_check(const struct fit *fit, const struct jobspec *spec)
         (void)snprintf(hint, sizeof(hint), "there are: %s", known);
         return never(fit, "NoSuchVc", hint, "no virtual cluster '%s'", vc);
     }
+    if (fit->s->min_runtime > cluster->vcs[i].min_runtime) {
+        (void)snprintf(hint, sizeof(hint), "leave it out; this virtual cluster promises %lld s to all its jobs",
+                       (long long)(cluster->vcs[i].min_runtime / USEC_SEC));
+        return never(fit, "NotAllowed", hint, "vc %s does not promise a job to run so long undisturbed (min_runtime)",
+                     vc);
+    }
     if (cluster->vcs[i].borrow_max < 0 || spec->klass == CLASS_OPPORTUNISTIC)
         return 0;
     for (uint32_t k = 0; k < cluster->sku_count; k++)

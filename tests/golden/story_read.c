@@ -153,6 +153,8 @@ static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
     }
     if (value_of(word, "cpus"))
         return read_number(line, value, &vc->cpus);
+    if (value_of(word, "min_runtime"))
+        return read_span(line, value, &vc->min_runtime);
     if (value_of(word, "user_max"))
         return read_number(line, value, &vc->user_max);
     if (value_of(word, "borrow")) {

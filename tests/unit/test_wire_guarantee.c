@@ -116,8 +116,6 @@ static void what_cannot_be_had(void **state)
     refused("a: {guarantee: {H: 1 node}, quota: {H: 8}}", "c.yaml:6:7: expected either 'quota' or 'guarantee'");
     refused("a: {guarantee: {H: 1 node}, min_runtime: soon}",
             "c.yaml:6:44: min_runtime: expected a span such as 20m, 2h30m or 1d");
-    refused("a: {guarantee: {H: 1 node}, min_runtime: 20m}",
-            "c.yaml:6:44: min_runtime: the scheduler does not keep this promise yet; leave it out");
     refused("a: {guarantee: {H: 1 node}, borrow: half}",
             "c.yaml:6:39: borrow: expected none, all, a number of GPUs, or a share such as 50%");
 }
@@ -130,14 +128,14 @@ static void limits_of_a_vc(void **state)
     assert_int_equal(file_read_text(NODES
                                     "vcs:\n"
                                     "  a: {guarantee: {H: 4 nodes, A: 16 gpus in 4s}, borrow: 50%, max_user_gpus: 32,"
-                                    " min_runtime: 0s, policy: srsf}\n  b: {quota: {H: 8}, borrow: 25%}\n",
+                                    " min_runtime: 20m, policy: srsf}\n  b: {quota: {H: 8}, borrow: 25%}\n",
                                     &spec),
                      0);
     assert_int_equal(spec.vcs[0].quota[0], 32);
     assert_int_equal(spec.vcs[0].quota[1], 16);
     assert_int_equal(spec.vcs[0].borrow_max, 24);
     assert_int_equal(spec.vcs[0].user_max, 32);
-    assert_true(spec.vcs[0].min_runtime == 0);
+    assert_true(spec.vcs[0].min_runtime == 1200 * USEC_SEC);
     assert_int_equal(spec.vcs[1].quota[0], 8);
     assert_int_equal(spec.vcs[1].borrow_max, 2);
     cluster_spec_done(&spec);
