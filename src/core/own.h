@@ -27,3 +27,11 @@ bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
 int own_restore(struct core *core);
 void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
 void own_audit(const struct core *core);
+
+/* users.c */
+void users_build(struct core *core, bool *failed);
+void users_hold(struct core *core, uint32_t job, int sign);
+void users_wait(struct core *core, uint32_t job, bool waits);
+bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
+bool users_settle(struct core *core);
+void users_look(struct core *core, uint32_t job);

@@ -160,14 +160,6 @@ int core_requeue(struct core *core);
 void *core_block(struct core *core, bool *failed, size_t count, size_t size);
 void core_build_ledger(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed);
 
-/* users.c */
-void users_build(struct core *core, bool *failed);
-void users_hold(struct core *core, uint32_t job, int sign);
-void users_wait(struct core *core, uint32_t job, bool waits);
-bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
-bool users_settle(struct core *core);
-void users_look(struct core *core, uint32_t job);
-
 /* hold.c: the ledger, what it means to a virtual cluster's own, and the cells, changed together. */
 uint32_t hold_take(struct core *core, uint32_t job, const struct placement *to, enum share_role role);
 uint32_t hold_take_own(struct core *core, uint32_t job, const struct placement *to);

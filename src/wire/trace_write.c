@@ -83,9 +83,8 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
     case COLUMN_GPUS:
         return true;
     case COLUMN_DURATION:
-        return job->truth.duration > 0;
     case COLUMN_ITERATIONS:
-        return job->truth.iterations > 0;
+        return (column == COLUMN_DURATION ? job->truth.duration : job->truth.iterations) > 0;
     case COLUMN_SHARE:
         return spec->share != MGPU_ONE;
     case COLUMN_GPUS_MIN:
