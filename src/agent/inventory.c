@@ -125,10 +125,8 @@ static void sample_emulate(const struct agent *agent, uint32_t index, struct gpu
     uint8_t util = 0;
 
     for (const struct task *task = agent->tasks; task; task = task->next) {
-        const struct launch_node *here = task->holding && task->state == TASK_RUNNING && task->launch.order &&
-                                                 task->id.rank < task->launch.node_count
-                                             ? &task->launch.nodes[task->id.rank]
-                                             : NULL;
+        const struct launch_node *here =
+            task->holding && task->state == TASK_RUNNING && task->launch.order ? launch_here(&task->launch) : NULL;
         uint8_t busy = task->emulated ? 97 : task->busy;
 
         for (uint32_t i = 0; here && i < here->gpu_count; i++)
@@ -147,10 +145,8 @@ static void sample_emulate(const struct agent *agent, uint32_t index, struct gpu
 static void sample_charge(const struct agent *agent, uint32_t index, const struct gpu_sample *sample)
 {
     for (struct task *task = agent->tasks; task; task = task->next) {
-        const struct launch_node *here = task->holding && task->state == TASK_RUNNING && task->launch.order &&
-                                                 task->id.rank < task->launch.node_count
-                                             ? &task->launch.nodes[task->id.rank]
-                                             : NULL;
+        const struct launch_node *here =
+            task->holding && task->state == TASK_RUNNING && task->launch.order ? launch_here(&task->launch) : NULL;
 
         if (here && !task->used.since)
             task->used.since = agent->beat_n;

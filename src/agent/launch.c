@@ -38,7 +38,7 @@ static int nodes_read(struct launch *launch, struct error *err)
 
     if (count == 0 || count > SUBMISSION_NODES_MAX)
         return error_set(err, -EINVAL, "place: %zu nodes", count);
-    if (launch->id.rank >= count)
+    if (!launch->own && launch->id.rank >= count)
         return error_set(err, -EINVAL, "rank %u of %zu", launch->id.rank, count);
     launch->nodes = mem_zalloc(count, sizeof(*launch->nodes));
     if (!launch->nodes)
@@ -84,6 +84,7 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .end = util_i64(order, "end", 0),
         .go = util_flag(order, "go"),
         .resume = util_flag(order, "resume"),
+        .own = util_flag(order, "own"),
     };
     int r;
 
@@ -96,6 +97,34 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         return r;
     }
     *ret_launch = launch;
+    return 0;
+}
+
+int launch_forget(struct launch *launch)
+{
+    struct launch_node *mine;
+    json_t *place, *order;
+
+    if (launch->own || launch->node_count <= 1)
+        return 0;
+    mine = mem_zalloc(1, sizeof(*mine));
+    order = json_copy(launch->order); /* the keys: what they mean is shared, but for the place */
+    place = json_pack("[O]", json_array_get(json_object_get(launch->order, "place"), launch->id.rank));
+    if (!mine || !order || !place) {
+        mem_free(mine);
+        json_decref(order);
+        json_decref(place);
+        return -ENOMEM;
+    }
+    *mine = launch->nodes[launch->id.rank];
+    (void)json_object_set_new(order, "place", place);
+    (void)json_object_set_new(order, "own", json_true());
+    json_decref(launch->order);
+    mem_free(launch->nodes);
+    launch->order = order;
+    launch->nodes = mine;
+    launch->node_count = 1;
+    launch->own = true;
     return 0;
 }
 

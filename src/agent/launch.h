@@ -26,10 +26,18 @@ struct launch {
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;
+    bool own; /* only its own place is known: nodes[0] */
 };
 
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err); /* borrows, keeps a reference */
 void launch_done(struct launch *launch);
+static inline const struct launch_node *launch_here(const struct launch *launch)
+{
+    return &launch->nodes[launch->own ? 0 : launch->id.rank];
+}
+/* Forgets the places of the other ranks, here and in the order: a thousand emulated agents in one process would each
+ * know of a thousand. */
+int launch_forget(struct launch *launch);
 
 /* What the node knows of itself. */
 struct launch_host {

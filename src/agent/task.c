@@ -79,7 +79,7 @@ static mgpu_t share_of(const struct task *task)
 
 static const struct launch_node *here(const struct task *task)
 {
-    return task->launch.order ? &task->launch.nodes[task->id.rank] : NULL;
+    return task->launch.order ? launch_here(&task->launch) : NULL;
 }
 
 static bool gpus_free(const struct task *task)
@@ -242,7 +242,9 @@ void task_accept(struct task *task, json_t *order)
     }
     task->emulated = task->launch.spec.emulate_run > 0 && task->agent->gpus->fake;
     task->waiting = !gpus_free(task);
-    r = task->waiting || task->emulated ? order_save(task, order) : 0;
+    r = task->emulated ? launch_forget(&task->launch) : 0;
+    if (r == 0 && (task->waiting || task->emulated))
+        r = order_save(task, task->launch.order);
     if (r < 0)
         task_refuse(task, "system", strerror(-r));
     if (r < 0 || task->waiting)

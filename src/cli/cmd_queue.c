@@ -40,6 +40,9 @@ static bool alike(json_t *a, json_t *b)
 {
     json_t *one = json_object_get(a, "array"), *two = json_object_get(b, "array");
 
+    /* The controller has put together what it could: those are whole. */
+    if (*fmt_text(one, "indices") || *fmt_text(two, "indices"))
+        return false;
     return json_is_object(one) && json_is_object(two) && fmt_i64(one, "id") == fmt_i64(two, "id") &&
            strcmp(fmt_text(a, "state"), "PENDING") == 0 && strcmp(fmt_text(b, "state"), "PENDING") == 0 &&
            strcmp(fmt_text(json_object_get(a, "reason"), "code"), fmt_text(json_object_get(b, "reason"), "code")) == 0;
@@ -52,6 +55,10 @@ static void ids_put(struct listing *table, json_t *items, size_t first, size_t e
     json_t *array = json_object_get(json_array_get(items, first), "array");
     char text[FMT_MAX];
 
+    if (*fmt_text(array, "indices")) {
+        listing_addf(table, "%lld_[%s]", (long long)fmt_i64(array, "id"), fmt_text(array, "indices"));
+        return;
+    }
     if (end - first == 1) {
         listing_add(table, fmt_id(json_array_get(items, first), text));
         return;
@@ -76,15 +83,18 @@ static void queue_row(struct listing *table, json_t *items, size_t first, size_t
     json_t *job = json_array_get(items, first);
     char text[FMT_MAX], stamp[FMT_MAX];
     bool begun = !fmt_null(job, "start_time");
+    int64_t merged = fmt_i64(json_object_get(job, "array"), "count");
 
+    if (!merged)
+        merged = (int64_t)(end - first);
     ids_put(table, items, first, end);
     listing_add(table, fmt_text(job, "name"));
     listing_add(table, fmt_text(job, "user"));
     listing_add(table, fmt_text(job, "vc"));
     listing_add(table, fmt_text(job, "priority_class"));
     listing_add(table, fmt_text(job, "state"));
-    if (end - first > 1)
-        listing_addf(table, "%zux%s", end - first, fmt_gpus(job, text));
+    if (merged > 1)
+        listing_addf(table, "%lldx%s", (long long)merged, fmt_gpus(job, text));
     else
         listing_add(table, fmt_gpus(job, text));
     listing_add(table, begun ? fmt_seconds(fmt_i64(job, "elapsed_seconds"), text) : "-");
@@ -144,7 +154,7 @@ static int queue_once(const struct command_args *args, struct client *client)
     filters_put(args, &path);
     if (!whole) /* what the columns show, and no more: ten thousand jobs are megabytes otherwise */
         buf_printf(&path,
-                   "&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
+                   "&merge=1&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
                    "limit_seconds,reason,nodelist,start_time%s%s",
                    args_has(args, "eta") ? ",eta" : "",
                    form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");

@@ -171,11 +171,13 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
 void attempt_launch(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
+    json_t *place = order_place(ctl, attempt);
 
     job->waits_old = false;
     attempt->told_go = attempt->task_count == 1;
     for (uint32_t t = 0; t < attempt->task_count; t++)
-        ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t));
+        ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
+    json_decref(place);
 }
 
 void attempt_resume(struct ctl *ctl, struct book_job *job)

@@ -65,6 +65,8 @@ struct scene {
     usec_t now;
     uint64_t fields; /* of jobs */
     bool eta;
+    const char *indices; /* of the elements of an array that this job stands for; NULL: of none but itself */
+    size_t alike;        /* how many they are */
 };
 
 void scene_fill(struct scene *scene, const struct request *request);

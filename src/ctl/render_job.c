@@ -321,6 +321,10 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         json_write_object(json, "array");
         json_write_i64(json, "id", job->array_id);
         json_write_i64(json, "index", job->array_index);
+        if (scene->indices) {
+            json_write_text(json, "indices", scene->indices);
+            json_write_i64(json, "count", (int64_t)scene->alike);
+        }
         json_write_close(json);
         break;
     case FIELD_GPUS:

@@ -88,6 +88,7 @@ struct job_list {
     struct buf head; /* what json writes into; moved out piece by piece */
     char next[32];
     bool begun;
+    bool merge; /* elements of an array that wait for the same reason are one item */
 };
 
 /* The job, if it is still known. Those that are over rarely move. */
@@ -97,6 +98,50 @@ static const struct book_job *listed_find(const struct book *book, const struct 
         book->finished[listed->ring]->id == listed->id)
         return book->finished[listed->ring];
     return book_find(book, listed->id);
+}
+
+/* Elements of an array that wait for the same reason. */
+static bool list_alike(const struct scene *scene, const struct book_job *a, const struct book_job *b)
+{
+    const char *one = "", *two = "";
+    char text[256];
+
+    return a->array_id && a->array_id == b->array_id && a->phase == PHASE_JOB_PENDING &&
+           b->phase == PHASE_JOB_PENDING && render_reason(scene, a, &one, text, sizeof(text)) &&
+           render_reason(scene, b, &two, text, sizeof(text)) && strcmp(one, two) == 0;
+}
+
+/* "3-9,12" of the job and those like it that follow; the list moves on behind them. */
+static size_t list_gather(struct job_list *list, const struct book_job *job, struct buf *indices)
+{
+    int32_t from = job->array_index, to = from;
+    size_t count = 1;
+
+    for (; list->at < list->count; list->at++, count++) {
+        const struct book_job *next = listed_find(list->scene.book, &list->ids[list->at]);
+
+        if (!next || !list_alike(&list->scene, job, next))
+            break;
+        if (next->array_index != to + 1) {
+            buf_printf(indices, from == to ? "%d," : "%d-%d,", from, to);
+            from = next->array_index;
+        }
+        to = next->array_index;
+    }
+    buf_printf(indices, from == to ? "%d" : "%d-%d", from, to);
+    return count;
+}
+
+static void list_item(struct job_list *list, const struct book_job *job)
+{
+    CLEANUP_BUF struct buf indices = BUF_INIT((size_t)1 << 20);
+
+    if (list->merge && job->array_id && job->phase == PHASE_JOB_PENDING) {
+        list->scene.alike = list_gather(list, job, &indices);
+        list->scene.indices = list->scene.alike > 1 && !indices.error ? indices.data : NULL;
+    }
+    render_job(&list->scene, &list->json, job, NULL);
+    list->scene.indices = NULL;
 }
 
 static int list_next(void *arg, struct buf *out)
@@ -115,7 +160,7 @@ static int list_next(void *arg, struct buf *out)
         const struct book_job *job = listed_find(list->scene.book, &list->ids[list->at++]);
 
         if (job)
-            render_job(&list->scene, &list->json, job, NULL);
+            list_item(list, job);
     }
     if (list->at == list->count)
         list_end(&list->json, list->next[0] ? list->next : NULL);
@@ -292,8 +337,8 @@ static struct job_list *list_make(struct request *request, const struct scene *s
 
 void rest_jobs_list(struct request *request)
 {
-    static const char *const known[] = { "user", "vc",  "state", "name",   "tag",  "node",   "since", "until",
-                                         "ids",  "all", "limit", "cursor", "sort", "fields", "eta",   NULL };
+    static const char *const known[] = { "user", "vc",    "state",  "name", "tag",    "node", "since", "until", "ids",
+                                         "all",  "limit", "cursor", "sort", "fields", "eta",  "merge", NULL };
     struct job_filter filter;
     struct list_want want;
     struct job_list *list;
@@ -306,6 +351,8 @@ void rest_jobs_list(struct request *request)
         return;
     list = list_make(request, &scene, &filter, &want);
     filter_done(&filter);
+    if (list)
+        list->merge = query_flag(request, "merge");
     if (list)
         reply_stream(request, 200, "application/json", &list_stream, list);
     else

@@ -29,7 +29,7 @@ json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const stru
     return order;
 }
 
-static json_t *place_json(const struct ctl *ctl, const struct book_attempt *attempt)
+json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt)
 {
     json_t *place = json_array();
 
@@ -47,7 +47,7 @@ static json_t *place_json(const struct ctl *ctl, const struct book_attempt *atte
     return place;
 }
 
-json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank)
+json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank, json_t *place)
 {
     const struct book_attempt *attempt = &job->attempts[job->attempt_count - 1];
     json_t *order = order_simple(job, attempt, ORDER_LAUNCH), *secrets;
@@ -61,7 +61,7 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     secrets = secret_of(ctl, job);
     if (secrets)
         (void)json_object_set_new(order, "secrets", secrets);
-    (void)json_object_set_new(order, "place", place_json(ctl, attempt));
+    (void)json_object_set(order, "place", place);
     (void)json_object_set_new(order, "vc", json_string(names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name)));
     (void)json_object_set_new(order, "cluster", json_string(ctl->config.cluster));
     (void)json_object_set_new(order, "port", json_integer(attempt->port));
@@ -83,8 +83,12 @@ static void resend(struct ctl *ctl, const struct book_job *job, const struct boo
 {
     const struct book_task *task = &attempt->tasks[rank];
 
-    if (!attempt->ended && task->state == TASK_PREPARING)
-        ctl_order(ctl, task->node, order_launch(ctl, job, rank));
+    if (!attempt->ended && task->state == TASK_PREPARING) {
+        json_t *place = order_place(ctl, attempt);
+
+        ctl_order(ctl, task->node, order_launch(ctl, job, rank, place));
+        json_decref(place);
+    }
     if (!attempt->ended && task->state == TASK_READY && attempt->told_go)
         ctl_order(ctl, task->node, order_simple(job, attempt, ORDER_GO));
     if (attempt->ended || attempt->stopping || attempt->ending)
