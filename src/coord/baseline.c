@@ -73,10 +73,10 @@ int32_t baseline_slowdown(const struct baseline *baseline, const uint32_t *launc
         int64_t base = baseline_of(baseline, launches[i]);
 
         if (base > 0)
-            over[n++] = ((int64_t)wall_us[i] - base) * 1000 / base;
+            over[n++] = (int64_t)wall_us[i] > base ? (((int64_t)wall_us[i] - base) * 1000 + base - 1) / base : 0;
     }
     if (n == 0)
         return -1;
     sort(over, n);
-    return over[n / 2] > 0 ? (int32_t)over[n / 2] : 0;
+    return (int32_t)over[n / 2];
 }

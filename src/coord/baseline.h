@@ -27,7 +27,8 @@ uint32_t baseline_add(struct baseline *baseline, uint32_t launches, uint32_t wal
 /* Median of the bucket; 0 when no bucket fits. */
 uint32_t baseline_of(const struct baseline *baseline, uint32_t launches);
 
-/* Median over the steps of how far each lies above its baseline, in permille, never below 0. -1: none has a baseline.
+/* Median over the steps of how far each lies above its baseline, in permille, rounded up, never below 0. -1: none has a
+ * baseline.
  */
 int32_t baseline_slowdown(const struct baseline *baseline, const uint32_t *launches, const uint32_t *wall_us,
                           size_t count);

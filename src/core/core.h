@@ -65,6 +65,9 @@ usec_t core_now(const struct core *core);
 uint32_t core_waiting(const struct core *core);
 uint32_t core_running(const struct core *core);
 int64_t core_mgpu_held(const struct core *core);
+
+/* What guests hold of GPUs that somebody has already. */
+int64_t core_mgpu_twice(const struct core *core);
 uint64_t core_decisions(const struct core *core);
 
 /* A number that two runs share only if they took the same decisions in the same order. */

@@ -120,6 +120,11 @@ uint32_t core_running(const struct core *core)
     return core->running;
 }
 
+int64_t core_mgpu_twice(const struct core *core)
+{
+    return core->mgpu_guests - (int64_t)core->ledger.lone * MGPU_ONE;
+}
+
 int64_t core_mgpu_held(const struct core *core)
 {
     return core->mgpu_held - core->mgpu_guests + (int64_t)core->ledger.lone * MGPU_ONE;

@@ -128,7 +128,6 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
     uint32_t slot = d->actors[index].slot;
     struct world_shape shape = shape_of(d, slot);
     size_t count = neighbours_of(d, slot, neighbours);
-
     ppm_t rate = core_job(d->core, slot)->limit_percent ? world_rate(d->world, index, &shape, neighbours, count) : 0;
 
     if (gpuless(d, index))
@@ -138,6 +137,14 @@ ppm_t rate_of(const struct driver *d, uint32_t index)
     return muldiv_ceil(rate, slowest_of(d, slot), PPM_ONE);
 }
 
+ppm_t rate_alone(const struct driver *d, uint32_t index)
+{
+    uint32_t slot = d->actors[index].slot;
+    struct world_shape shape = shape_of(d, slot);
+
+    return muldiv_ceil(world_rate(d->world, index, &shape, NULL, 0), slowest_of(d, slot), PPM_ONE);
+}
+
 void actor_settle(struct driver *d, struct actor *a)
 {
     usec_t done;
@@ -145,8 +152,12 @@ void actor_settle(struct driver *d, struct actor *a)
     if (a->running && world_paces(d->world) && !gpuless(d, (uint32_t)(a - d->actors)) && d->now > a->since)
         (void)world_pace_run(d->world, (uint32_t)(a - d->actors), &a->pace, (const usec_t[2]){ a->since, d->now },
                              &done);
-    if (a->running)
-        a->progress += muldiv_floor(d->now - a->since, a->rate, PPM_ONE);
+    if (a->running) {
+        usec_t progress = muldiv_floor(d->now - a->since, a->rate, PPM_ONE);
+
+        use_settled(d, a, progress);
+        a->progress += progress;
+    }
     a->since = d->now;
 }
 

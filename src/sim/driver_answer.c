@@ -86,6 +86,7 @@ static int offer_started(struct driver *d, uint32_t index)
         observer_started(d->observer, index, d->now);
     use_changed(d, index);
     batches_begin(d->batches, index, d->now, a->progress);
+    d->result->shared.guest_starts += a->guest;
     return offer(d, &event, index);
 }
 
@@ -561,7 +562,10 @@ int answer_outbox(struct driver *d, const struct outbox *out)
             stage_prepare(d, index);
             break;
         case EFFECT_LIMIT: /* the world's own coordinator goes on from there */
+            actor_settle(d, &d->actors[index]);
+            use_role(d, index);
             actor_touch(d, index);
+            d->result->shared.limits++;
             break;
         case EFFECT_SOLVE:
             r = on_solve(d, out, &out->effects[i]);

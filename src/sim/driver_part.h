@@ -35,6 +35,8 @@ struct actor {
     bool prepared;     /* launched before its GPUs were free, since prepared_at */
     bool told;         /* over at true_end, and the node's heartbeat is awaited */
     ppm_t rate;
+    ppm_t lost;             /* of its rate, to guests beside it */
+    bool guest;             /* on GPUs that are not its own */
     struct world_pace pace; /* where the world counts progress so */
 };
 
@@ -80,6 +82,7 @@ int driver_offer(struct driver *d, const struct event *event, uint32_t index, st
 struct world_shape shape_of(const struct driver *d, uint32_t slot);
 uint32_t region_of(const struct driver *d, uint32_t slot); /* domain of its first GPU; 0 = it has none */
 ppm_t rate_of(const struct driver *d, uint32_t index);
+ppm_t rate_alone(const struct driver *d, uint32_t index); /* as if nobody were beside it */
 void actor_settle(struct driver *d, struct actor *a);
 void actor_due(struct driver *d, uint32_t index, enum due due, usec_t at);
 void actor_plan_end(struct driver *d, uint32_t index);
@@ -111,6 +114,8 @@ void answer_collect(struct driver *d, uint32_t index);
 /* driver_use.c */
 int use_init(struct driver *d);
 void use_changed(struct driver *d, uint32_t index);
+void use_role(struct driver *d, uint32_t index);
+void use_settled(struct driver *d, const struct actor *a, usec_t progress);
 usec_t use_next(const struct driver *d);
 int answer_uses(struct driver *d);
 

@@ -46,6 +46,7 @@ int series_sample(struct driver *d)
     const struct ledger *ledger = core_ledger(d->core);
     struct sample s = { .at = d->now,
                         .mgpu_held = core_mgpu_held(d->core),
+                        .mgpu_twice = core_mgpu_twice(d->core),
                         .waiting = core_waiting(d->core),
                         .running = core_running(d->core) };
     int r;

@@ -28,9 +28,40 @@ int use_init(struct driver *d)
     return 0;
 }
 
+/* What it is on its GPUs from now on. Settled up to now. */
+void use_role(struct driver *d, uint32_t index)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    struct actor *a = &d->actors[index];
+    const struct job *job = core_job(d->core, a->slot);
+    bool guests = false;
+
+    a->guest = job->shares != SHARE_NONE && ledger->shares[job->shares].role == ROLE_GUEST;
+    for (uint32_t s = job->shares; s != SHARE_NONE && !a->guest; s = ledger->shares[s].next_of_job)
+        guests |= ledger->gpus[ledger->shares[s].gpu].guests > 0;
+    a->lost = guests ? rate_alone(d, index) - a->rate : 0;
+}
+
+/* The job ran at its rate since it was last settled, which came to so much progress. */
+void use_settled(struct driver *d, const struct actor *a, usec_t progress)
+{
+    struct shared_use *shared = &d->result->shared;
+    uint32_t index = (uint32_t)(a - d->actors), use = world_use(d->world, index);
+    const struct jobspec *spec = &d->trace->jobs[index].spec;
+    double gpus = (double)spec->gpus * spec->share / MGPU_ONE, span = (double)(d->now - a->since);
+
+    shared->busy += gpus * (double)progress * (use ? use : 100) / 100.0;
+    shared->owner_lost += a->lost > 0 ? gpus * span * (double)a->lost / (double)PPM_ONE : 0;
+    if (!a->guest)
+        return;
+    shared->guests += gpus * span;
+    shared->guest_work += gpus * (double)progress;
+}
+
 /* The job has begun to run, or runs at another speed. */
 void use_changed(struct driver *d, uint32_t index)
 {
+    use_role(d, index);
     if (d->window_memory && world_use(d->world, index))
         heap_set(&d->windows, index, d->now + d->config->world.window);
 }

@@ -200,7 +200,7 @@ int metrics_compute(struct run_result *result)
         double capacity = capacity_of(result, &sums);
 
         fresh.makespan = seconds(sums.last - sums.first);
-        fresh.gpu_utilization = capacity > 0 ? (double)sums.busy / capacity : 0;
+        fresh.gpu_utilization = capacity > 0 ? ((double)sums.busy - result->tally.twice) / capacity : 0;
     }
     if (result->tally.waiting_span > 0)
         fresh.fragmentation = result->tally.wanted_idle / (double)result->tally.waiting_span;

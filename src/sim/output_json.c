@@ -196,6 +196,14 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     json_write_u64(json, "idle_gaps", run->idle_gaps);
     put_real(json, "avg_idle_gap_seconds",
              run->idle_gaps ? (double)run->idle_gap / (double)USEC_SEC / (double)run->idle_gaps : 0);
+    json_write_object(json, "sharing");
+    put_real(json, "busy_gpu_seconds", run->shared.busy / (double)USEC_SEC);
+    put_real(json, "guest_gpu_seconds", run->shared.guests / (double)USEC_SEC);
+    put_real(json, "guest_work_gpu_seconds", run->shared.guest_work / (double)USEC_SEC);
+    put_real(json, "owner_lost_gpu_seconds", run->shared.owner_lost / (double)USEC_SEC);
+    json_write_u64(json, "guest_starts", run->shared.guest_starts);
+    json_write_u64(json, "limits", run->shared.limits);
+    json_write_close(json);
     json_write_object(json, "planner");
     for (uint32_t i = 0; i < run->counter_count; i++)
         json_write_i64(json, run->counters[i].name, run->counters[i].value);

@@ -36,6 +36,7 @@ static void tally_advance(struct tally *tally, usec_t first, usec_t at)
         return;
     span = (double)(at - from);
     tally->capacity += (double)last->mgpu_total * span;
+    tally->twice += (double)last->mgpu_twice * span;
     if (!last->waiting)
         return;
     tally->waiting_span += at - from;

@@ -47,6 +47,7 @@ struct sample {
     usec_t at;
     int64_t mgpu_held;  /* thousandths of GPUs held by jobs */
     int64_t mgpu_total; /* of healthy nodes */
+    int64_t mgpu_twice; /* held by guests on GPUs that somebody has already */
     uint32_t waiting, running;
     int64_t mgpu_waiting; /* asked for by waiting jobs */
 };
@@ -105,6 +106,7 @@ struct timeline {
 struct tally {
     usec_t waiting_span;    /* time with at least one job waiting */
     double capacity;        /* thousandths of healthy GPUs x microseconds, from the first submit on */
+    double twice;           /* what guests held beside others, x microseconds */
     double wanted_idle;     /* of waiting_span: idle share of the GPUs that waiting jobs ask for, x microseconds */
     struct sample last;     /* in force since last.at */
     unsigned char has_last; /* bool */
@@ -117,7 +119,17 @@ struct counter {
     int64_t value;
 };
 
+/* What sharing GPUs has cost and gained; GPU-microseconds. */
+struct shared_use {
+    double busy;       /* GPUs computed: work that was done, by the part of a GPU it uses; untold counts as all */
+    double guests;     /* held by guests */
+    double guest_work; /* done by them: what it takes alone */
+    double owner_lost; /* by which owners were slower for them */
+    uint64_t guest_starts, limits;
+};
+
 struct run_result {
+    struct shared_use shared;
     struct counter counters[COUNTERS_MAX];
     uint32_t counter_count;
     char policy[64], trace_name[256], cluster_name[256];

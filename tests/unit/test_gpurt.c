@@ -251,7 +251,7 @@ static void test_baseline(void **state)
         launches[i] = i < 6 ? 400 : 900;
         wall[i] = i < 6 ? 10410 : 99999; /* an evaluation phase is no slowdown */
     }
-    assert_int_equal(baseline_slowdown(&b, launches, wall, 9), 39);
+    assert_int_equal(baseline_slowdown(&b, launches, wall, 9), 40);
     assert_int_equal(baseline_slowdown(&b, launches + 6, wall + 6, 3), -1);
     wall[0] = 5000;
     assert_int_equal(baseline_slowdown(&b, launches, wall, 1), 0);
