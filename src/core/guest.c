@@ -30,7 +30,7 @@ void guest_measured(struct core *core, uint32_t index, const struct report *repo
     job->used_percent = (uint16_t)percent;
     job->used_mib = (uint32_t)mib;
     for (uint32_t v = 0; v < core->vc_count; v++)
-        if (core->vcs[v].queue.waiting && core->vcs[v].policy.planner->limit)
+        if (core->vcs[v].policy.planner->limit)
             core->vcs[v].dirty = true;
 }
 

@@ -17,14 +17,15 @@ enum {
     ANTMAN_AUTO,
     ANTMAN_GATHER,
     ANTMAN_UPGRADE,
+    ANTMAN_WORTH,
     ANTMAN_PARAMS
 };
 
 /* Words of a job. LINKS: its place in its user's list, as (index + 1) of the one before and behind, or 0 when it is in
  * none; the first of a list has LINK_END before it. */
-enum { WORD_NEXT, WORD_PREV, WORD_SINCE };
+enum { WORD_NEXT, WORD_PREV, WORD_SINCE, WORD_ALONE };
 
-enum { ANTMAN_USERS = 1024, ANTMAN_GPUS = 1 << 14, ANTMAN_DEPTH = 64 };
+enum { ANTMAN_USERS = 1024, ANTMAN_GPUS = 1 << 14, ANTMAN_DEPTH = 64, ANTMAN_MODELS = 64 };
 
 struct antman_user {
     uint32_t name;
@@ -35,10 +36,14 @@ struct antman_user {
 };
 
 struct antman {
-    int64_t converted, upgraded, gathered, dropped; /* counters, for reports */
-    bool built;                                     /* from here on: found again, not kept */
+    int64_t converted, upgraded, gathered, dropped, moved; /* counters, for reports */
+    /* By model of owner and guest: thousandths of its speed alone that the guest was last seen to have there, and one.
+     */
+    uint16_t seen[ANTMAN_MODELS][ANTMAN_MODELS];
+    bool built; /* from here on: found again, not kept */
     struct antman_user users[ANTMAN_USERS];
     uint32_t order[ANTMAN_USERS], order_count; /* users in the table, by number */
+    bool changed;                              /* by the round under way */
     bool hopeless[SHAPES_MAX];
     uint32_t gpus[ANTMAN_GPUS], picked[ANTMAN_GPUS];
     uint32_t idle[ANTMAN_GPUS]; /* utilisation of gpus[], in hundredths of a percent */
@@ -55,3 +60,5 @@ int64_t antman_quota(const struct planner_ctx *ctx);
 /* antman_guest.c */
 void antman_guests(struct planner_ctx *ctx, struct plan *plan);
 void antman_limits(struct planner_ctx *ctx, struct plan *plan);
+void antman_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report);
+void antman_starved(struct planner_ctx *ctx, struct plan *plan);

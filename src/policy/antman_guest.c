@@ -4,10 +4,19 @@
  * They own nothing. A GPU is a candidate while what was measured of the jobs on it over the last seconds stays below
  * `below`, few guests are there, and its memory has room for what the newcomer cannot do without. Of the candidates the
  * most idle are taken. A GPU whose owner was not measured yet is none, nor is one whose owner was promised an end.
+ *
+ * A guest that gets nothing beside its owner (their work, or their memory, does not go together) leaves; after three
+ * such owners it goes only where there is none. One that gets little leaves when GPUs are idle.
  */
 #include <errno.h>
 
+#include "base/names.h"
+#include "model/measure.h"
 #include "policy/antman.h"
+
+#define WINDOW (10 * USEC_SEC)    /* what was measured is of where it is now */
+#define TRIES 3                   /* owners it gets nothing beside, until it goes only where there is none */
+#define RESIDENCY (60 * USEC_SEC) /* between two disturbances of a job */
 
 /* Memory that a job takes of a GPU as far as is known. */
 static uint32_t memory_of(const struct job *job)
@@ -40,6 +49,76 @@ static int32_t use_of(const struct planner_ctx *ctx, uint32_t gpu, uint64_t *ret
     return sum;
 }
 
+/* What it comes to of what it would use alone, in parts per million; where nobody told that, of a tenth of a GPU. */
+static ppm_t speed_of(const struct job *job)
+{
+    int64_t alone = job->spec.utilisation ? job->spec.utilisation * 100 : 1000;
+
+    return job->used_percent * PPM_ONE / alone;
+}
+
+/* Where what was seen of two models is kept; NULL: one of them is not told. */
+static uint16_t *seen_of(const struct planner_ctx *ctx, const struct job *owner, const struct job *guest)
+{
+    struct antman *state = ctx->state;
+
+    if (owner->spec.model == NAME_NONE || guest->spec.model == NAME_NONE)
+        return NULL;
+    return &state->seen[owner->spec.model % ANTMAN_MODELS][guest->spec.model % ANTMAN_MODELS];
+}
+
+/* The only owner of the GPU, if there is one and no other guest either. */
+static const struct job *only_owner(const struct planner_ctx *ctx, uint32_t gpu, uint32_t guest)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *owner = NULL;
+
+    for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+        if (ledger->shares[s].job == guest || ledger->shares[s].off || ledger->shares[s].leaving)
+            continue;
+        if (owner || ledger->shares[s].role != ROLE_OWNER)
+            return NULL;
+        owner = view_job(ctx->view, ledger->shares[s].job);
+    }
+    return owner;
+}
+
+/* How a guest gets on with its owner is remembered for others of their models. */
+void antman_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, index);
+    uint16_t *seen = NULL;
+
+    (void)plan;
+    if (report->kind != MEASURE_USE || !job->measured || job->state != JOB_RUNNING ||
+        ledger->shares[job->shares].role != ROLE_GUEST)
+        return;
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        const struct job *owner = only_owner(ctx, ledger->shares[s].gpu, index);
+        uint16_t *here = owner && owner->state == JOB_RUNNING ? seen_of(ctx, owner, job) : NULL;
+
+        if (!here || (seen && here != seen))
+            return; /* a gang of which nobody knows who held it up */
+        seen = here;
+    }
+    *seen = (uint16_t)((speed_of(job) < PPM_ONE ? speed_of(job) : PPM_ONE) / 1000 + 1);
+}
+
+/* How much worse than its use tells a GPU is for this guest, by what was seen of such pairs; in hundredths of a
+ * percent. Below 0: not worth trying. */
+static int32_t worse(const struct planner_ctx *ctx, const struct job *job, uint32_t gpu, int32_t use)
+{
+    const struct job *owner = only_owner(ctx, gpu, JOB_NONE);
+    const uint16_t *seen = owner ? seen_of(ctx, owner, job) : NULL;
+
+    if (!seen || *seen == 0)
+        return use;
+    if ((*seen - 1) * 1000 < ctx->params[ANTMAN_WORTH])
+        return -1;
+    return (1001 - *seen) * 10;
+}
+
 static bool candidate(const struct planner_ctx *ctx, const struct job *job, uint32_t gpu, uint32_t *ret_use)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -50,28 +129,34 @@ static bool candidate(const struct planner_ctx *ctx, const struct job *job, uint
 
     if (g->bad || !node->up || g->guests >= ctx->params[ANTMAN_GUESTS])
         return false;
+    if (job->word[WORD_ALONE] >= TRIES && (g->used || g->leaving || g->guests))
+        return false;
     use = use_of(ctx, gpu, &memory);
     /* An idle GPU is always below. */
     if (use < 0 || (use > 0 && use * 100 >= ctx->params[ANTMAN_BELOW]))
         return false;
     if (size && g->used + g->guests > 0 && memory + job->spec.memory_mib + (uint64_t)ctx->params[ANTMAN_MARGIN] > size)
         return false;
-    *ret_use = (uint32_t)use;
-    return true;
+    use = worse(ctx, job, gpu, use);
+    /* Guests get in each other's way more than in an owner's: first where there is none. */
+    *ret_use = (uint32_t)use + g->guests * 10000u;
+    return use >= 0;
 }
 
-/* Puts the `need` most idle of the candidates into picked[], ascending: how idle the last one is, found by counting. */
-static bool most_idle(struct antman *state, uint32_t count, uint32_t need)
+/* Puts the `need` most idle of the candidates first..first+count into picked[], ascending. How idle the last of them is
+ * is found by counting; that is returned too, UINT32_MAX when there are too few. */
+static uint32_t most_idle(struct antman *state, uint32_t first, uint32_t count, uint32_t need)
 {
+    const uint32_t *idle = state->idle + first;
     uint32_t limit = 0, below = 0, picked = 0;
 
     if (count < need)
-        return false;
+        return UINT32_MAX;
     for (uint32_t low = 0, high = 1 << 20; low <= high;) { /* the least limit that enough are at or below */
         uint32_t middle = (low + high) / 2, n = 0;
 
         for (uint32_t i = 0; i < count; i++)
-            n += state->idle[i] <= middle;
+            n += idle[i] <= middle;
         if (n >= need) {
             limit = middle;
             if (middle == 0)
@@ -82,16 +167,36 @@ static bool most_idle(struct antman *state, uint32_t count, uint32_t need)
         }
     }
     for (uint32_t i = 0; i < count; i++)
-        below += state->idle[i] < limit;
+        below += idle[i] < limit;
     for (uint32_t i = 0; i < count; i++) {
-        bool at = state->idle[i] == limit && below < need;
+        bool at = idle[i] == limit && below < need;
 
-        if (state->idle[i] >= limit && !at)
+        if (idle[i] >= limit && !at)
             continue;
         below += at;
-        state->picked[picked++] = state->gpus[i];
+        state->picked[picked++] = state->gpus[first + i];
     }
-    return picked == need;
+    return limit;
+}
+
+/* A gang goes at the pace of its busiest GPU, and has fewer owners to get on with on one node. */
+static bool pick(struct antman *state, const struct ledger *ledger, uint32_t count, uint32_t need)
+{
+    uint32_t best = UINT32_MAX, best_first = 0, best_count = 0;
+
+    for (uint32_t first = 0, last; need > 1 && first < count; first = last) {
+        uint32_t node = ledger->gpus[state->gpus[first]].node, limit;
+
+        for (last = first + 1; last < count && ledger->gpus[state->gpus[last]].node == node;)
+            last++;
+        limit = most_idle(state, first, last - first, need);
+        if (limit >= best)
+            continue;
+        best = limit;
+        best_first = first;
+        best_count = last - first;
+    }
+    return most_idle(state, best_first, best == UINT32_MAX ? count : best_count, need) != UINT32_MAX;
 }
 
 static int start_guest(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
@@ -112,10 +217,37 @@ static int start_guest(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
             if (candidate(ctx, job, g, &state->idle[count]))
                 state->gpus[count++] = g;
         }
-        if (most_idle(state, count, (uint32_t)job->spec.gpus))
+        if (pick(state, view_ledger(ctx->view), count, (uint32_t)job->spec.gpus))
             return plan_start_guest(plan, index, &(struct placement){ state->picked, (uint32_t)job->spec.gpus });
     }
     return -EBUSY;
+}
+
+/* Jobs of one shape differ in memory and in whom they get on with, so when the first finds no place others may. */
+static void shape_start(struct planner_ctx *ctx, struct plan *plan, uint32_t shape)
+{
+    const struct tree_node *tree = view_tree(ctx->view);
+    const struct shape_class *cls = &ctx->vc->queue.shapes[shape];
+    struct rank rank;
+    uint32_t least = UINT32_MAX; /* memory of the smallest that found nothing */
+    bool alone = false;
+
+    for (uint32_t failed = 0, job = tree_first(tree, cls->root); job != TREE_NONE && failed < ANTMAN_DEPTH;
+         job = cls->count ? tree_after(tree, cls->root, &rank) : TREE_NONE) {
+        const struct job *j = view_job(ctx->view, job);
+        bool picky = j->word[WORD_ALONE] >= TRIES;
+
+        rank = tree[job].rank;
+        if (picky ? alone : j->spec.memory_mib >= least)
+            continue;
+        if (start_guest(ctx, plan, job) == 0)
+            continue;
+        failed++;
+        alone |= picky;
+        least = picky ? least : j->spec.memory_mib;
+        if (!picky && j->spec.memory_mib == 0)
+            alone = true; /* what nobody finds, those who want more do not either */
+    }
 }
 
 void antman_guests(struct planner_ctx *ctx, struct plan *plan)
@@ -126,12 +258,84 @@ void antman_guests(struct planner_ctx *ctx, struct plan *plan)
     for (uint32_t i = 0; i < queue->live_count; i++)
         state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
     for (;;) {
-        uint32_t job = view_first_waiting(ctx->view, ctx->vc, state->hopeless);
+        uint32_t job = view_first_waiting(ctx->view, ctx->vc, state->hopeless), shape;
 
         if (job == TREE_NONE)
             break;
-        if (start_guest(ctx, plan, job) < 0)
-            state->hopeless[view_job(ctx->view, job)->shape] = true;
+        shape = view_job(ctx->view, job)->shape;
+        state->hopeless[shape] = true;
+        shape_start(ctx, plan, shape);
+    }
+}
+
+/* Whether somebody owns one of its GPUs; *ret_fair: all such owners leave enough idle that it should get on there. */
+static bool beside_owner(const struct planner_ctx *ctx, const struct job *job, bool *ret_fair)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    bool any = false;
+
+    *ret_fair = true;
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        for (uint32_t o = ledger->gpus[ledger->shares[s].gpu].shares; o != SHARE_NONE;
+             o = ledger->shares[o].next_of_gpu) {
+            const struct job *owner = view_job(ctx->view, ledger->shares[o].job);
+
+            if (ledger->shares[o].role != ROLE_OWNER || ledger->shares[o].off)
+                continue;
+            any = true;
+            *ret_fair &= owner->measured && owner->used_percent * 100 < ctx->params[ANTMAN_BELOW];
+        }
+    return any;
+}
+
+/* GPUs of the type that nobody is on. */
+static uint32_t empty_gpus(const struct planner_ctx *ctx, uint32_t sku)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < ledger->topo.gpu_count; g++) {
+        const struct gpu *gpu = &ledger->gpus[g];
+
+        count += ledger->topo.nodes[gpu->node].sku == sku && ledger->topo.nodes[gpu->node].up && !gpu->bad &&
+                 gpu->shares == SHARE_NONE;
+    }
+    return count;
+}
+
+/* A guest beside an owner that gets next to nothing there leaves; one that gets less than half leaves when there are
+ * GPUs that nobody is on. Both are queued again, with what they have done. */
+void antman_starved(struct planner_ctx *ctx, struct plan *plan)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    struct antman *state = ctx->state;
+    int64_t empty[SKUS_MAX];
+
+    for (uint32_t k = 0; k < SKUS_MAX; k++)
+        empty[k] = -1;
+    for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
+        const struct job *job = view_job(ctx->view, i);
+        usec_t there = view_now(ctx->view) - job->last_start;
+        bool fair, starved;
+
+        next = job->next;
+        if (job->klass != CLASS_OPPORTUNISTIC || job->state != JOB_RUNNING || job->planned || !job->measured ||
+            ledger->shares[job->shares].role != ROLE_GUEST || !ctx->params[ANTMAN_WORTH] ||
+            speed_of(job) >= PPM_ONE / 2 || !beside_owner(ctx, job, &fair))
+            continue;
+        starved = speed_of(job) < ctx->params[ANTMAN_WORTH] && there >= WINDOW;
+        if (!starved && there < RESIDENCY)
+            continue;
+        if (!starved && empty[job->sku] < 0)
+            empty[job->sku] = empty_gpus(ctx, job->sku);
+        if (!starved && empty[job->sku] < job->gpus)
+            continue;
+        if (plan_stop(plan, i, STOP_CHECKPOINT) < 0)
+            continue;
+        empty[job->sku] -= starved ? 0 : job->gpus;
+        state->moved++;
+        if (starved && fair) /* nobody would have thought so: their work does not go together */
+            plan_word(plan, i, WORD_ALONE, job->word[WORD_ALONE] + 1);
     }
 }
 

@@ -126,18 +126,20 @@ void antman_build(struct planner_ctx *ctx, struct plan *plan)
 void antman_count(struct planner_ctx *ctx)
 {
     struct antman *state = ctx->state;
-    uint32_t kept = 0;
 
     for (uint32_t i = 0; i < state->order_count; i++) {
         struct antman_user *user = &state->users[state->order[i]];
+        uint32_t at = i, slot = state->order[i];
 
+        /* By name, whoever came first: the same after a restart. */
+        for (; at > 0 && state->users[state->order[at - 1]].name > user->name; at--)
+            state->order[at] = state->order[at - 1];
+        state->order[at] = slot;
         user->used = 0;
         user->tried = 0;
         user->done = user->gathers = false;
         user->cursor = user->first;
-        kept++;
     }
-    state->order_count = kept;
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         const struct job *job = view_job(ctx->view, i);
 

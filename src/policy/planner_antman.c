@@ -16,6 +16,8 @@
 #include "policy/antman.h"
 #include "policy/list.h"
 
+enum { ROUNDS = 16 };
+
 static void antman_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     const struct job *job = view_job(ctx->view, index);
@@ -65,7 +67,8 @@ static uint32_t gather(const struct planner_ctx *ctx, const struct plan *plan, c
     return count;
 }
 
-static void reserve(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+/* `had`: it kept some before this pass; else its time begins now. */
+static void reserve(struct planner_ctx *ctx, struct plan *plan, uint32_t index, bool had)
 {
     struct antman *state = ctx->state;
     const struct job *job = view_job(ctx->view, index);
@@ -86,11 +89,11 @@ static void reserve(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     (void)gather(ctx, plan, job, best);
     if (plan_reserve(plan, index, &(struct placement){ state->gpus, most }) < 0)
         return;
-    if (job->word[WORD_SINCE] == 0) {
+    if (!had || job->word[WORD_SINCE] == 0) {
         plan_word(plan, index, WORD_SINCE, view_now(ctx->view) + 1);
         state->gathered++;
     }
-    plan_wake(plan, job->word[WORD_SINCE] + ctx->params[ANTMAN_GATHER]);
+    plan_wake(plan, job->word[WORD_SINCE] - 1 + ctx->params[ANTMAN_GATHER]);
 }
 
 static int try_start(struct planner_ctx *ctx, struct plan *plan, struct antman_user *user, uint32_t index)
@@ -104,6 +107,8 @@ static int try_start(struct planner_ctx *ctx, struct plan *plan, struct antman_u
         if (job->reason != REASON_USER_LIMIT || user->used + demand > antman_quota(ctx))
             return -EPERM;
         plan_put_back(plan, index);
+        if (ctx->vc->queue.shapes[job->shape].count == 1) /* a class that was not there before */
+            ((struct antman *)ctx->state)->hopeless[job->shape] = false;
     }
     if (user->used + demand > antman_quota(ctx)) {
         plan_set_aside(plan, index, REASON_USER_LIMIT);
@@ -148,14 +153,17 @@ static bool job_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_u
 {
     struct antman *state = ctx->state;
     const struct job *job = view_job(ctx->view, index);
+    bool had = job->state == JOB_RESERVED;
+    uint32_t count = job->reserved_count, first = job->reserved_first;
     int r;
 
-    if (plan_borrows(plan) && job->state == JOB_RESERVED)
+    if (plan_borrows(plan) && had)
         return false;
     r = try_start(ctx, plan, user, index);
     if (r == 0) {
         antman_unlink(ctx, plan, index);
         user->used += job_demand(job);
+        state->changed = true;
         return true;
     }
     user->done = ++user->tried >= ANTMAN_DEPTH;
@@ -165,8 +173,10 @@ static bool job_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_u
     state->hopeless[job->shape] = true;
     if (!plan_borrows(plan) && !user->gathers) {
         user->gathers = true;
-        reserve(ctx, plan, index);
+        reserve(ctx, plan, index, had);
     }
+    state->changed |=
+        had != (job->state == JOB_RESERVED) || (had && (count != job->reserved_count || first != job->reserved_first));
     return false;
 }
 
@@ -257,13 +267,21 @@ static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
         antman_guests(ctx, plan);
         return;
     }
-    for (uint32_t i = 0; i < queue->live_count; i++)
-        state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
     antman_count(ctx);
-    if (!plan_borrows(plan))
+    if (!plan_borrows(plan)) {
+        antman_starved(ctx, plan);
         give_up_old(ctx, plan);
-    while ((user = next_user(ctx)) != NULL)
-        user_turn(ctx, plan, user);
+    }
+    /* Until nothing changes: who was looked at first may use what another has given up since. So a further pass finds
+     * nothing to do, and that there was one, for somebody else's sake, makes no difference. */
+    for (int round = 0; round < ROUNDS && (round == 0 || state->changed); round++) {
+        state->changed = false;
+        for (uint32_t i = 0; i < queue->live_count; i++)
+            state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
+        antman_count(ctx);
+        while ((user = next_user(ctx)) != NULL)
+            user_turn(ctx, plan, user);
+    }
     if (ctx->params[ANTMAN_UPGRADE])
         upgrade(ctx, plan);
 }
@@ -273,8 +291,7 @@ static const struct param antman_params[] = {
                        PARAM_COUNTER, 0, 0, GANG_GPUS_MAX, NULL },
     [ANTMAN_BELOW] = { "below", "utilisation below which a GPU takes opportunistic jobs", PARAM_RATIO, 800000, 1,
                        PPM_ONE, NULL },
-    [ANTMAN_GUESTS] = { "guests", "opportunistic jobs on one GPU at a time", PARAM_COUNTER, GUESTS_MAX, 1, GUESTS_MAX,
-                        NULL },
+    [ANTMAN_GUESTS] = { "guests", "opportunistic jobs on one GPU at a time", PARAM_COUNTER, 1, 1, GUESTS_MAX, NULL },
     [ANTMAN_MARGIN] = { "margin", "MiB of a GPU that are left free beside its owner", PARAM_COUNTER, 512, 0, 1 << 20,
                         NULL },
     [ANTMAN_START] = { "start", "percent of a GPU's time an opportunistic job begins with beside an owner",
@@ -285,10 +302,13 @@ static const struct param antman_params[] = {
                         600 * USEC_SEC, USEC_SEC, PARAM_MAX / 4, NULL },
     [ANTMAN_UPGRADE] = { "upgrade", "whether opportunistic jobs that came as auto become guaranteed again",
                          PARAM_SWITCH, 1, 0, 1, NULL },
+    [ANTMAN_WORTH] = { "worth",
+                       "of its speed alone, what a guest must come to beside an owner, or it leaves for idle GPUs",
+                       PARAM_RATIO, 100000, 0, PPM_ONE, NULL },
     { 0 },
 };
 
-static const char *const counters[] = { "converted", "upgraded", "gathered", "dropped", NULL };
+static const char *const counters[] = { "converted", "upgraded", "gathered", "dropped", "moved", NULL };
 
 const struct planner_ops planner_antman = {
     .name = "antman",
@@ -300,6 +320,7 @@ const struct planner_ops planner_antman = {
     .queued = antman_queued,
     .ended = antman_ended,
     .timer = antman_timer,
+    .report = antman_report,
     .limit = antman_limits,
     .counters = counters,
 };

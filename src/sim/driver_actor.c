@@ -74,10 +74,10 @@ uint32_t region_of(const struct driver *d, uint32_t slot)
 }
 
 /* What the job of share `o` is to that of share `s`. */
-static int beside(const struct ledger *ledger, uint32_t s, uint32_t o)
+static uint8_t beside(const struct ledger *ledger, uint32_t s, uint32_t o)
 {
     if ((ledger->shares[s].role == ROLE_GUEST) == (ledger->shares[o].role == ROLE_GUEST))
-        return BESIDE_PEER;
+        return ledger->shares[s].role == ROLE_GUEST ? BESIDE_FELLOW : BESIDE_PEER;
     return ledger->shares[s].role == ROLE_GUEST ? BESIDE_OWNER : BESIDE_GUEST;
 }
 

@@ -44,15 +44,13 @@ static inline uint8_t world_part(int32_t gpus)
     return (uint8_t)(gpus < UINT8_MAX ? gpus : UINT8_MAX);
 }
 
+enum world_beside { BESIDE_PEER, BESIDE_FELLOW /* both are guests */, BESIDE_GUEST, BESIDE_OWNER };
+
 /* Another job that shares a GPU with the one asked about. */
 struct world_neighbour {
     uint32_t job; /* index into the trace */
     mgpu_t share;
-    enum {
-        BESIDE_PEER,
-        BESIDE_GUEST,
-        BESIDE_OWNER
-    } is; /* to the one asked about: its guest, or the one it is guest of */
+    uint8_t is; /* enum world_beside: what it is to the one asked about */
 };
 
 enum world_cost {

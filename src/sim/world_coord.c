@@ -59,8 +59,8 @@ static bool unrestrained(const struct world *world, const uint32_t jobs[2], cons
         use[i] = world_use(world, jobs[i]) / 100.0;
     if (tables->pairs) {
         uint32_t entries[2] = { tables->pairs_entry[jobs[0]], tables->pairs_entry[jobs[1]] };
-        struct table_place place = { shape, tables->pairs_type[shape->sku],
-                                     world_nodes_fewest(world, shape->gpus, shape->sku) };
+        struct world_shape one = world_shape_best(world, 1, shape->sku); /* of a gang, one worker of each is there */
+        struct table_place place = { &one, tables->pairs_type[shape->sku], 1 };
 
         if (tables->pairs->ops->pair(tables->pairs, entries, &place, ret_rates) == 0) {
             *ret_idle = ret_rates[0] > 0 && ret_rates[1] > 0 ? ret_rates[0] + ret_rates[1] - 1 : 0;

@@ -298,18 +298,27 @@ static double coordinated_rate(const struct world *world, uint32_t job, const st
     size_t guests = 1;
 
     for (size_t i = 0; i < count; i++)
-        guests += neighbours[i].is == BESIDE_PEER;
+        guests += neighbours[i].is == BESIDE_FELLOW;
     for (size_t i = 0; i < count; i++) {
         bool owner = neighbours[i].is == BESIDE_GUEST;
         uint32_t jobs[2] = { owner ? job : neighbours[i].job, owner ? neighbours[i].job : job };
         ppm_t rates[2];
 
-        if (neighbours[i].is == BESIDE_PEER)
+        if (neighbours[i].is < BESIDE_GUEST)
             continue;
         world_beside(world, jobs, shape, owner ? 1 : guests, rates);
         least = rates[!owner] < least ? rates[!owner] : least;
     }
     return (double)least / (double)PPM_ONE;
+}
+
+/* Two guests that do not fit together take turns, one in host memory; nobody else is stopped by that. */
+static double beside_rate(const struct world *world, uint32_t job, const struct world_neighbour *other,
+                          const struct world_shape *shape)
+{
+    double rate = pair_rate(world, job, other->job, shape);
+
+    return other->is == BESIDE_FELLOW && !(rate > 0) ? 0.5 : rate;
 }
 
 /* Beside others: the measured pairs, one factor each; without a table only what is promised twice slows down. */
@@ -321,7 +330,7 @@ static double neighbour_rate(const struct world *world, uint32_t job, const stru
     bool told = used > 0;
 
     for (size_t i = 0; i < count; i++)
-        if (neighbours[i].is != BESIDE_PEER)
+        if (neighbours[i].is >= BESIDE_GUEST)
             return coordinated_rate(world, job, shape, neighbours, count);
     for (size_t i = 0; i < count; i++) {
         assert(neighbours[i].job < world->trace->count);
@@ -329,7 +338,7 @@ static double neighbour_rate(const struct world *world, uint32_t job, const stru
         used += world->trace->jobs[neighbours[i].job].spec.utilisation;
         told &= world->trace->jobs[neighbours[i].job].spec.utilisation > 0;
         if (world->tables.pairs)
-            rate *= pair_rate(world, job, neighbours[i].job, shape);
+            rate *= beside_rate(world, job, &neighbours[i], shape);
     }
     /* Shares by utilisation: together they have one GPU, and beyond that each gets its part. */
     if (!world->tables.pairs && world->config.share_gpus && told)

@@ -23,6 +23,7 @@ struct play {
     driver_decision_fn on_decision;
     const svc_t *history;
     size_t history_count;
+    int64_t until; /* seconds; 0 = to the end */
 };
 
 static struct run_result play(const struct play *p, const struct trace *trace)
@@ -35,6 +36,7 @@ static struct run_result play(const struct play *p, const struct trace *trace)
                                     .cluster = &cluster,
                                     .policies = &setup,
                                     .seed = 1,
+                                    .until = p->until * USEC_SEC,
                                     .reload_every = p->reload,
                                     .on_instant = p->on_instant,
                                     .on_instant_arg = p->arg,
