@@ -44,6 +44,7 @@ struct antman {
     struct antman_user users[ANTMAN_USERS];
     uint32_t order[ANTMAN_USERS], order_count; /* users in the table, by number */
     bool changed;                              /* by the round under way */
+    uint32_t kept_count;                       /* of picked[]: what a job kept that is looked at afresh */
     bool hopeless[SHAPES_MAX];
     uint32_t gpus[ANTMAN_GPUS], picked[ANTMAN_GPUS];
     uint32_t idle[ANTMAN_GPUS]; /* utilisation of gpus[], in hundredths of a percent */

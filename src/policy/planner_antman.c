@@ -50,20 +50,46 @@ static void antman_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t in
     state->converted++;
 }
 
-/* Whole free GPUs of a type, as many as the job could use and the phase allows. */
+/* What it keeps now, before it is given up to be looked at afresh. */
+static void kept_list(struct planner_ctx *ctx, uint32_t index)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *job = view_job(ctx->view, index);
+    struct antman *state = ctx->state;
+
+    state->kept_count = 0;
+    for (uint32_t g = job->reserved_first; state->kept_count < job->reserved_count && g < ledger->topo.gpu_count; g++)
+        if (ledger->gpus[g].reserved_for == index && state->kept_count < ANTMAN_GPUS)
+            state->picked[state->kept_count++] = g;
+}
+
+/* Whole free GPUs of a type, as many as the job could use and the phase allows; those that it kept before, and others.
+ */
 static uint32_t gather(const struct planner_ctx *ctx, const struct plan *plan, const struct job *job, uint32_t sku)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
     struct antman *state = ctx->state;
     int64_t budget = plan_budget(plan, sku, job->klass) / MGPU_ONE - ctx->vc->kept[sku];
-    uint32_t count = 0, need = (uint32_t)job->spec.gpus < ANTMAN_GPUS ? (uint32_t)job->spec.gpus : ANTMAN_GPUS;
+    uint32_t count = 0, had = 0, need = (uint32_t)job->spec.gpus < ANTMAN_GPUS ? (uint32_t)job->spec.gpus : ANTMAN_GPUS;
 
     if (budget <= 0)
         return 0;
     need = need < budget ? need : (uint32_t)budget;
-    for (uint32_t g = 0; g < ledger->topo.gpu_count && count < need; g++)
-        if (ledger->topo.nodes[ledger->gpus[g].node].sku == sku && ledger_whole(ledger, g) && !ledger->gpus[g].bound)
-            state->gpus[count++] = g;
+    for (uint32_t i = 0; i < state->kept_count; i++)
+        had += ledger->topo.nodes[ledger->gpus[state->picked[i]].node].sku == sku &&
+               ledger_whole(ledger, state->picked[i]);
+    for (uint32_t g = 0, k = 0; g < ledger->topo.gpu_count && count < need; g++) {
+        bool own;
+
+        while (k < state->kept_count && state->picked[k] < g)
+            k++;
+        own = k < state->kept_count && state->picked[k] == g;
+        if (ledger->topo.nodes[ledger->gpus[g].node].sku != sku || !ledger_whole(ledger, g) || ledger->gpus[g].bound ||
+            (!own && count + had >= need))
+            continue;
+        had -= own;
+        state->gpus[count++] = g;
+    }
     return count;
 }
 
@@ -116,6 +142,7 @@ static int try_start(struct planner_ctx *ctx, struct plan *plan, struct antman_u
     }
     if (((const struct antman *)ctx->state)->hopeless[job->shape] && job->state != JOB_RESERVED)
         return -EAGAIN;
+    kept_list(ctx, index);
     plan_unreserve(plan, index);
     r = plan_find(plan, plan_shape(plan, index), &to);
     if (r < 0 && r != -EDQUOT && !plan_borrows(plan))
@@ -167,8 +194,10 @@ static bool job_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_u
         return true;
     }
     user->done = ++user->tried >= ANTMAN_DEPTH;
-    if (r == -EPERM)
+    if (r == -EPERM) {
+        state->changed |= had; /* what it kept is for others now */
         return false;
+    }
     /* What others have gathered is kept from this shape as long as it is. */
     state->hopeless[job->shape] = true;
     if (!plan_borrows(plan) && !user->gathers) {
@@ -256,10 +285,20 @@ static void upgrade(struct planner_ctx *ctx, struct plan *plan)
     }
 }
 
+/* Nobody was tried yet. */
+static void begin(struct planner_ctx *ctx, const struct plan *plan)
+{
+    const struct queue *queue = &ctx->vc->queue;
+    struct antman *state = ctx->state;
+
+    for (uint32_t i = 0; i < queue->live_count; i++)
+        state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
+    antman_count(ctx);
+}
+
 static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct antman *state = ctx->state;
-    const struct queue *queue = &ctx->vc->queue;
     struct antman_user *user;
 
     antman_build(ctx, plan);
@@ -267,7 +306,7 @@ static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
         antman_guests(ctx, plan);
         return;
     }
-    antman_count(ctx);
+    begin(ctx, plan);
     if (!plan_borrows(plan)) {
         antman_starved(ctx, plan);
         give_up_old(ctx, plan);
@@ -276,9 +315,7 @@ static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
      * nothing to do, and that there was one, for somebody else's sake, makes no difference. */
     for (int round = 0; round < ROUNDS && (round == 0 || state->changed); round++) {
         state->changed = false;
-        for (uint32_t i = 0; i < queue->live_count; i++)
-            state->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
-        antman_count(ctx);
+        begin(ctx, plan);
         while ((user = next_user(ctx)) != NULL)
             user_turn(ctx, plan, user);
     }
