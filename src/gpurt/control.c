@@ -217,6 +217,8 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
 
         if (c->fd >= 0 && c->role != ROLE_GUARANTEED && on_gpu(c, index))
             neighbour_turn(c, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u);
+        if (c->fd >= 0 && !rg && on_gpu(c, index))
+            ladder_home(c, now);
     }
 }
 

@@ -25,6 +25,8 @@
 #define SEC 1000000000ULL
 #define SYNC_NS (10 * SEC)
 #define MOVE_NS (120 * SEC)
+#define HOME_NS (5 * SEC)
+#define HOME_BYTES ((uint64_t)1 << 30)
 
 const char *client_state_name(enum client_state state)
 {
@@ -452,8 +454,21 @@ void ladder_need(struct node *node, const struct client *client, uint64_t bytes)
     if (!best)
         return;
     bytes = client_used(best) > bytes ? client_used(best) - bytes : 1;
-    best->order_since_ns = node_now();
+    best->order_since_ns = best->need_ns = node_now();
     step_begin(best, STEP_SPILL, control_command(best, OP_SPILL_TO, client_gpu(best), bytes, MOVE_NS));
+}
+
+/* Made room once, and the job it was for is gone: it comes home, a GiB at a time so that it is not held for long. */
+void ladder_home(struct client *client, uint64_t now)
+{
+    uint32_t gpu = client_gpu(client);
+
+    if (!client->need_ns || client->step != STEP_NONE || client->state != CLIENT_RUNNING ||
+        now - client->need_ns < HOME_NS)
+        return;
+    client->need_ns = client->page->memory[gpu].host_backed ? now - HOME_NS + HOME_NS / 10 : 0;
+    if (client->need_ns)
+        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, gpu, HOME_BYTES, MOVE_NS));
 }
 
 void ladder_turn(struct node *node, struct client *client)

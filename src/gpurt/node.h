@@ -64,7 +64,8 @@ struct client {
     uint64_t close_ns;   /* but no later than this from the order */
     uint8_t move_to[16]; /* restore on this GPU */
     bool moving;
-    uint32_t group; /* 1 + the ask that waits for all processes of its job, 0 none */
+    uint64_t need_ns; /* when it last made room for a guaranteed job */
+    uint32_t group;   /* 1 + the ask that waits for all processes of its job, 0 none */
 };
 
 struct gpu_arena {
@@ -121,6 +122,7 @@ int ladder_signal(struct node *node, struct client *client, int number, uint32_t
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
 void ladder_turn(struct node *node, struct client *client);
 void ladder_need(struct node *node, const struct client *client, uint64_t bytes);
+void ladder_home(struct client *client, uint64_t now); /* no guaranteed job is on its GPU */
 void ladder_adopt(struct node *node, struct client *client);
 
 /* answer.c: what tools ask. Returns true when the answer comes later. */

@@ -84,6 +84,7 @@ static void fence_nap(CUstream stream)
 static void knobs_read(const struct admit_rule *rule, const struct arena *arena, struct admit_knobs *ret)
 {
     struct page_control *control = &shim.page->control;
+    uint32_t window;
 
     admit_map(rule->share, ret);
     if (rule->share == control->share && control->window_us) {
@@ -91,8 +92,10 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
         ret->guard_us = control->guard_us;
         ret->gap_min_us = control->gap_min_us;
     }
-    ret->window_us = admit_window(ret->window_us, rule->share, __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
-                                  __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
+    window = admit_window(ret->window_us, rule->share, __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
+                          __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
+    ret->guard_us += (window - ret->window_us) / 16; /* the sum of many guesses is less certain */
+    ret->window_us = window;
 }
 
 static void state_read(const struct arena *arena, uint32_t leak, struct admit_state *ret)

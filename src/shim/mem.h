@@ -86,9 +86,9 @@ const struct move_times *move_times(void); /* of the last spill or promotion */
 CUstream move_stream(void);
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size, uint32_t types); /* a HOST chunk made ahead, 0 none */
-bool spill_fill_pool(int gpu);                                               /* one chunk more; true: more to do */
-int64_t evict_all(uint32_t unpin, uint64_t deadline_ns); /* unpin: permille of the area to register no longer */
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size); /* a HOST chunk made ahead, 0 none */
+bool spill_fill_pool(int gpu);                               /* one chunk more; true: more to do */
+int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille of the area to register no longer */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);

@@ -137,6 +137,7 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
     if (host) {
         mine.location = (struct cuda_location){ CU_MEM_LOCATION_TYPE_HOST, 0 };
         mine.flags.rdma = 0;
+        mine.handle_types = 0;
     }
     do
         r = REAL(cuMemCreate)(&real, size, &mine, 0);

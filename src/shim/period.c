@@ -25,6 +25,9 @@ uint32_t period_find(const uint16_t *ids, size_t count)
     for (uint32_t shift = PERIOD_MIN; shift <= PERIOD_MAX && 3 * (size_t)shift < count; shift++) {
         size_t pairs = 2 * (size_t)shift, equal = 0;
 
+        if (pairs < PERIOD_CHECK) /* layers of a kind repeat inside a step: that is no step */
+            pairs = count - shift < PERIOD_CHECK ? count - shift : PERIOD_CHECK;
+
         if (!probe_ok(ids, count, shift))
             continue;
         for (size_t k = 0; k < pairs; k++)

@@ -19,7 +19,6 @@
 static struct {
     CUmemGenericAllocationHandle handle;
     uint64_t size;
-    uint32_t types;
 } pool[POOL_MAX];
 static uint32_t pool_count;
 static _Atomic uint32_t pool_lock;
@@ -80,13 +79,13 @@ void move_end(void)
     gate_release();
 }
 
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size, uint32_t types)
+CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
 {
     CUmemGenericAllocationHandle handle = 0;
 
     spin_lock(&pool_lock);
     for (uint32_t i = pool_count; i-- > 0 && !handle;)
-        if (pool[i].size == size && pool[i].types == types) {
+        if (pool[i].size == size) {
             handle = pool[i].handle;
             pool[i] = pool[--pool_count];
         }
@@ -97,14 +96,13 @@ CUmemGenericAllocationHandle spill_pool_take(uint64_t size, uint32_t types)
 }
 
 /* Kept for the next spill: making one takes twenty times as long as filling it. */
-static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size, uint32_t types)
+static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
 {
     bool kept = false;
 
     spin_lock(&pool_lock);
     if (pool_count < POOL_MAX) {
         pool[pool_count].handle = handle;
-        pool[pool_count].types = types;
         pool[pool_count++].size = size;
         kept = true;
     }
@@ -114,24 +112,24 @@ static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size, uint32_
     return kept;
 }
 
-static uint32_t pool_have(uint64_t size, uint32_t types)
+static uint32_t pool_have(uint64_t size)
 {
     uint32_t n = 0;
 
     spin_lock(&pool_lock);
     for (uint32_t i = 0; i < pool_count; i++)
-        n += pool[i].size == size && pool[i].types == types;
+        n += pool[i].size == size;
     spin_unlock(&pool_lock);
     return n;
 }
 
 /* The sizes of the chunks that would go first, up to the pool's bytes; the first size of which there are too few. Only
  * the program's threads change the lists, so a torn read here costs a chunk of the wrong size and nothing else. */
-static uint64_t pool_missing(int gpu, uint64_t want, uint32_t *ret_types)
+static uint64_t pool_missing(int gpu, uint64_t want)
 {
     struct {
         uint64_t size;
-        uint32_t count, types;
+        uint32_t count;
     } sizes[POOL_SIZES] = { 0 };
     uint64_t sum = 0;
 
@@ -143,25 +141,22 @@ static uint64_t pool_missing(int gpu, uint64_t want, uint32_t *ret_types)
             continue;
         for (uint32_t k = s->first; vmm_chunk(k) && sum < want && steps++ < POOL_MAX; k = vmm_chunk(k)->next) {
             uint64_t size = vmm_chunk(k)->size;
-            uint32_t j, types = vmm_chunk(k)->types;
+            uint32_t j;
 
             if (vmm_chunk(k)->where != CHUNK_DEVICE || size == 0 || size > VMM_CHUNK)
                 continue;
-            for (j = 0; j < POOL_SIZES && sizes[j].count && (sizes[j].size != size || sizes[j].types != types); j++)
+            for (j = 0; j < POOL_SIZES && sizes[j].count && sizes[j].size != size; j++)
                 ;
             if (j == POOL_SIZES)
                 return 0;
             sizes[j].size = size;
-            sizes[j].types = types;
             sizes[j].count++;
             sum += size;
         }
     }
     for (uint32_t j = 0; j < POOL_SIZES && sizes[j].count; j++)
-        if (pool_have(sizes[j].size, sizes[j].types) < sizes[j].count) {
-            *ret_types = sizes[j].types;
+        if (pool_have(sizes[j].size) < sizes[j].count)
             return sizes[j].size;
-        }
     return 0;
 }
 
@@ -170,19 +165,18 @@ bool spill_fill_pool(int gpu)
     static uint64_t looked;
     uint64_t want = shim.page->limit[gpu].host_pool_bytes, size, now = clock_ns();
     CUmemGenericAllocationHandle handle;
-    uint32_t types = 0;
 
     if (shim.mode != MODE_SPILL || pool_count >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
-    size = pool_missing(gpu, want, &types);
+    size = pool_missing(gpu, want);
     if (size == 0) {
         looked = now;
         return false;
     }
     if (REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
-        vmm_create(gpu, size, true, types, &handle) != CUDA_SUCCESS)
+        vmm_create(gpu, size, true, 0, &handle) != CUDA_SUCCESS)
         return false;
-    if (!pool_put(handle, size, types))
+    if (!pool_put(handle, size))
         (void)REAL(cuMemRelease)(handle);
     return true;
 }
@@ -208,7 +202,7 @@ static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_
         struct pick *p = &picks[n];
         CUdeviceptr at = scratch + n * VMM_CHUNK;
 
-        p->fresh = to_host ? spill_pool_take(p->chunk->size, p->chunk->types) : 0;
+        p->fresh = to_host ? spill_pool_take(p->chunk->size) : 0;
         if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
             break;
         if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
@@ -240,7 +234,7 @@ static bool pick_switch(int gpu, struct pick *p, bool to_host)
             shim_note("a chunk of %llu bytes could not be mapped back", (unsigned long long)c->size);
         return false;
     }
-    if (!to_host && pool_put(c->handle, c->size, c->types))
+    if (!to_host && pool_put(c->handle, c->size))
         ; /* kept for the next spill */
     else
         (void)REAL(cuMemRelease)(c->handle);

@@ -113,7 +113,12 @@ static uint32_t kind_of(CUfunction f)
 
     if (atomic_load_explicit(&names[i].f, memory_order_relaxed) == (uintptr_t)f)
         return atomic_load_explicit(&names[i].kind, memory_order_relaxed);
-    if (HAVE(cuFuncGetName) && REAL(cuFuncGetName)(&name, f) == CUDA_SUCCESS && name && name_is_optimizer(name))
+    /* A launch may name a function of a context or a kernel of a library; only the driver can tell which. */
+    if (!HAVE(cuFuncGetName) || REAL(cuFuncGetName)(&name, f) != CUDA_SUCCESS)
+        name = NULL;
+    if (!name && HAVE(cuKernelGetName) && REAL(cuKernelGetName)(&name, (CUkernel)(void *)f) != CUDA_SUCCESS)
+        name = NULL;
+    if (name && name_is_optimizer(name))
         kind = 1;
     atomic_store_explicit(&names[i].kind, kind, memory_order_relaxed);
     atomic_store_explicit(&names[i].f, (uintptr_t)f, memory_order_relaxed);

@@ -86,7 +86,7 @@ static bool rdma_capable(int gpu)
 CUresult vmm_create(int gpu, uint64_t size, bool host, uint32_t types, CUmemGenericAllocationHandle *ret)
 {
     struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                  .handle_types = (int)types,
+                                  .handle_types = host ? 0 : (int)types, /* host memory cannot be shared by handle */
                                   .location = { host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
                                                 host ? 0 : gpu } };
 
@@ -165,7 +165,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
             break;
         }
         if (host)
-            handle = spill_pool_take(part, 0);
+            handle = spill_pool_take(part);
         if (!handle)
             r = vmm_create(gpu, part, host, 0, &handle);
         if (r == CUDA_SUCCESS && (r = REAL(cuMemMap)(base + at, part, 0, handle, 0)) != CUDA_SUCCESS)

@@ -22,10 +22,10 @@ def main(which="muster,driver", seconds=7.0):
             ot.wait_steps(1)
             start = time.monotonic() + seconds / 2
             share = []
-            while ot.proc.poll() is None:
+            while ot.proc.poll() is None and time.monotonic() < start + seconds / 2:
                 time.sleep(0.5)
                 share.append(listed(ot.pid).get("share_permille") if modes[1] else None)
-            ot.finish()
+            ot.kill()
             # from the middle of the pairing on: the controller has settled
             with_it = between(rg.lines(), start, start + seconds / 2 - 0.3)
             result("hostile", mode=name, kind=kind, alone_p50=percentile(alone, 50) * 1e3,

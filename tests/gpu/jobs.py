@@ -413,24 +413,50 @@ def job_fill(gib="100", seconds="60"):
     return {"bad": sum(not (p == i % 251).all().item() for i, p in enumerate(parts)), "stats": stats()}
 
 
-def job_rank(steps="400"):
-    """One rank of data parallel training, gradients averaged on the processor (gloo): ranks wait for one another each step."""
-    import torch.distributed as dist
+class Ring:
+    """An all-reduce between processes of one machine: a file of memory, and counters they wait on."""
 
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    def __init__(self, path, rank, size, words):
+        import numpy as np
+
+        self.rank, self.size, self.turn = rank, size, 0
+        self.count = np.memmap(path + ".count", dtype=np.int64, mode="r+", shape=(2 * size,))
+        self.data = np.memmap(path + ".data", dtype=np.float32, mode="r+", shape=(2, size, words))
+
+    def wait(self, column):
+        self.count[column * self.size + self.rank] += 1
+        while min(self.count[column * self.size:(column + 1) * self.size]) < self.turn:
+            time.sleep(0)
+
+    def sum(self, values):
+        self.turn += 1
+        half = self.data[self.turn % 2]
+        half[self.rank] = values
+        self.wait(0)
+        total = half.sum(axis=0)
+        self.wait(1)
+        return total
+
+
+def job_rank(steps="400"):
+    """One rank of data parallel training, gradients averaged through memory: ranks wait for one another in each step."""
+    import numpy as np
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.manual_seed(5)
     model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 256)).to(DEV)
     opt = torch.optim.AdamW(model.parameters())
+    words = sum(p.numel() for p in model.parameters())
+    ring = Ring(os.environ["RING"], rank, size, words)
     data = torch.randn(8, 64, 256, device=DEV, generator=torch.Generator(DEV).manual_seed(rank))
     log, total = Log(), 0.0
     for step in range(int(steps)):
         loss = (model(data[step % 8]) - data[step % 8]).square().mean()
         loss.backward()
-        for p in model.parameters():
-            g = p.grad.cpu()
-            dist.all_reduce(g)
-            p.grad.copy_(g / dist.get_world_size())
+        grads = torch.cat([p.grad.flatten() for p in model.parameters()]).cpu().numpy()
+        mean = torch.from_numpy(np.ascontiguousarray(ring.sum(grads) / size)).to(DEV)
+        for p, g in zip(model.parameters(), mean.split([p.numel() for p in model.parameters()])):
+            p.grad.copy_(g.view_as(p))
         opt.step()
         opt.zero_grad()
         total += loss.item()

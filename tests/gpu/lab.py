@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the experiments share: starting jobs with and without the runtime, asking the node side, results as lines."""
+import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,13 +22,26 @@ def result(name, **values):
     print(f"RESULT {name} {text}", flush=True)
 
 
+JOBS_STARTED = []
+
+
+@atexit.register
+def jobs_end():
+    """No job outlives its experiment, or it would spoil the next one's figures."""
+    for job in JOBS_STARTED:
+        job.kill()
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
+
+
 class Job:
     """A job of jobs.py in the background. mode: None (no library), 'inert', 'count', or arguments of `muster gpu run`."""
 
     def __init__(self, args, mode=None, env=None, prefix=()):
         self.log = os.path.join(TEMP, f"log-{time.monotonic_ns()}")
         self.err = open(self.log + ".err", "w")
-        env = dict(os.environ, JOB_LOG=self.log, **(env or {}))
+        env = {**os.environ, "JOB_LOG": self.log, **(env or {})}
         cmd = [sys.executable, JOBS] + [str(a) for a in args]
         if mode in ("inert", "count"):
             env["LD_PRELOAD"] = LIBRARY
@@ -37,6 +52,7 @@ class Job:
         cmd = list(prefix) + cmd
         self.proc = subprocess.Popen(cmd, env=env, stdout=subprocess.PIPE, stderr=self.err, text=True)
         self.pid = self.proc.pid
+        JOBS_STARTED.append(self)
 
     def lines(self):
         try:

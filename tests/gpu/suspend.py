@@ -19,8 +19,8 @@ def hold(gib, name):
         time.sleep(0.2)
     result(name + "-prepare", seconds=time.monotonic() - start, area_gib=listed(job.pid).get("area_bytes", 0) / 2**30)
     before = used_mib()
-    for verb, back, pinned in (("pause", "resume", 0), ("evict", "resume", 0), ("release", "restore", 0.5),
-                               ("release", "restore", 0.5), ("release", "restore", 0.5), ("release", "restore", 0.35)):
+    for verb, back, pinned in (("pause", "resume", 0), ("evict", "resume", 0), ("release", "restore", 0),
+                               ("release", "restore", 0), ("release", "restore", 0), ("release", "restore", 1)):
         if verb == "release":
             order("set", job.pid, f"pinned={pinned}")
         out, rc, text = order(verb, job.pid)

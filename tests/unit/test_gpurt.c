@@ -259,7 +259,7 @@ static void test_baseline(void **state)
 
 static void test_period(void **state)
 {
-    static uint16_t ids[20000];
+    static uint16_t ids[20000], layers[20000];
     static uint32_t mib[20000];
     uint64_t seed = 1;
 
@@ -274,6 +274,10 @@ static void test_period(void **state)
             ids[i] = (uint16_t)(seed >> 20);
     }
     assert_int_equal(period_find(ids, 20000), 454);
+    /* Twenty layers of twelve launches each, then 200 others; the newest launch is inside the layers. */
+    for (uint32_t i = 0; i < 20000; i++)
+        layers[i] = (uint16_t)(i % 440 < 240 ? i % 440 % 12 : i % 440 * 31);
+    assert_int_equal(period_find(layers, 440 * 40 + 230), 440);
     assert_int_equal(period_find(ids, 1000), 0); /* too little to tell */
     assert_int_equal(period_anchor(mib, 20000, 454), (20000 - 1) % 454);
     for (uint32_t i = 0; i < 20000; i++) {
