@@ -40,6 +40,8 @@ static int submitted(const struct command_args *args, const struct answer *answe
         return CODE_DONE;
     if (args_has(args, "parsable"))
         (void)printf("%lld\n", (long long)id);
+    else if (strcmp(args->full, "sbatch") == 0) /* scripts read the fourth word */
+        (void)printf("Submitted batch job %lld\n", (long long)id);
     else if (strcmp(fmt_text(answer->json, "kind"), "Array") == 0)
         (void)printf("Submitted job %lld (array of %lld)\n", (long long)id, (long long)size);
     else
@@ -165,6 +167,8 @@ int cmd_run(struct command_args *args)
         return run_pty(args);
     if (args->word_count == 0)
         return args_wrong(args, "which command? muster run [flags] -- COMMAND");
+    if (step_inside())
+        return run_step(args);
     r = request_make(args, REQUEST_COMMAND, &json);
     if (r)
         return r;

@@ -67,6 +67,10 @@ int cmd_doctor(struct command_args *args);
 int cmd_man(int argc, char **argv);
 /* Waits for a job to be over; *ret_code as its shell would see it. */
 int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem);
+/* step.c: the command on the nodes of the job we are in; and whether we are in one. */
+int run_step(struct command_args *args);
+bool step_inside(void);
+int cmd_forward(struct command_args *args);
 /* cmd_exec.c: a terminal in a new job. */
 int run_pty(struct command_args *args);
 /* muster gpu drain|resume NODE:INDEX; the other verbs of `muster gpu` are cmd_gpu.c's. */

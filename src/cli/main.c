@@ -9,6 +9,7 @@
 #include "cli/cmd_gpu.h"
 #include "cli/cmd_trace.h"
 #include "cli/live.h"
+#include "cli/slurm.h"
 #include "cli/verbs.h"
 #include "wire/suggest.h"
 
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
     char full[96];
 
     cli_start(argc, argv);
+    if (slurm_named(argv[0]))
+        return slurm_main(argc, argv);
     if (argc < 2) {
         help_all(stderr);
         return CODE_USAGE;

@@ -219,13 +219,22 @@ static int sub_run(const struct command *command, const char *full, int argc, ch
                       near ? "'?" : "");
 }
 
+/* Slurm's listings have another meaning for -h. */
+static bool letter_is(const struct command *command, int letter, const char *name)
+{
+    const struct opt *opt = command->opts ? opt_in(command->opts, NULL, 0, letter) : NULL;
+
+    return !opt || strcmp(opt->name, name) == 0;
+}
+
 int command_run(const struct command *command, const char *full, int argc, char **argv)
 {
     static struct command_args args; /* large, and one at a time */
     int r;
 
     args = (struct command_args){ .command = command, .full = full };
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    if (argc > 1 &&
+        (strcmp(argv[1], "--help") == 0 || (strcmp(argv[1], "-h") == 0 && letter_is(command, 'h', "help")))) {
         command_help(command, full);
         return CODE_DONE;
     }

@@ -43,8 +43,9 @@ const struct opt *request_opts(void)
 /* What makes a command found and work as it does here. */
 static bool exported_by_default(const char *name, size_t length)
 {
-    static const char *const names[] = { "PATH",         "LD_LIBRARY_PATH",   "PYTHONPATH", "VIRTUAL_ENV",
-                                         "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "LANG" };
+    static const char *const names[] = { "PATH",        "LD_LIBRARY_PATH", "PYTHONPATH",
+                                         "VIRTUAL_ENV", "CONDA_PREFIX",    "CONDA_DEFAULT_ENV",
+                                         "LANG",        "MUSTER_URL",      "MUSTER_CONTEXT" };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slurm_list.c - squeue, sinfo and sacct: our lists in Slurm's formats.
+ *
+ * A format is text with "%[.][WIDTH]LETTER": WIDTH cuts and pads, a dot puts to the right.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "cli/fmt.h"
+#include "cli/listing.h"
+#include "cli/live.h"
+#include "cli/slurm.h"
+
+/* What a letter stands for: its header, and its text of a thing. NULL: there is no such letter. */
+typedef const char *(*letter_fn)(json_t *item, char letter, char *text, size_t size);
+
+struct field_place {
+    char letter;
+    bool right;
+    int width; /* 0 = as long as it is */
+};
+
+/* The field at *at, which points behind '%'. */
+static struct field_place field_read(const char **at)
+{
+    struct field_place place = { 0 };
+
+    if (**at == '.') {
+        place.right = true;
+        (*at)++;
+    }
+    while (isdigit((unsigned char)**at) && place.width < 1000)
+        place.width = place.width * 10 + *(*at)++ - '0';
+    place.letter = **at;
+    if (**at)
+        (*at)++;
+    return place;
+}
+
+static void field_put(struct buf *out, const struct field_place *place, const char *text)
+{
+    int length = (int)strlen(text), width = place->width;
+
+    if (width && length > width)
+        length = width;
+    if (place->right)
+        buf_printf(out, "%*s%.*s", width > length ? width - length : 0, "", length, text);
+    else
+        buf_printf(out, "%.*s%*s", length, text, width > length ? width - length : 0, "");
+}
+
+/* One line of the format; item NULL: of headers. A letter there is not is a usage error. */
+static int line_put(const struct command_args *args, struct buf *out, const char *format, letter_fn fn, json_t *item)
+{
+    for (const char *at = format; *at;) {
+        struct field_place place;
+        char text[1024];
+        const char *found;
+
+        if (*at != '%') {
+            buf_char(out, *at++);
+            continue;
+        }
+        at++;
+        place = field_read(&at);
+        found = fn(item, place.letter, text, sizeof(text));
+        if (!found)
+            return args_wrong(args, "--format: there is no %%%c here; docs/slurm.md lists the letters", place.letter);
+        field_put(out, &place, found);
+    }
+    while (out->size && out->data[out->size - 1] == ' ')
+        out->size--;
+    buf_char(out, '\n');
+    return 0;
+}
+
+static int lines_show(const struct command_args *args, const char *format, letter_fn fn, json_t *items)
+{
+    CLEANUP_BUF struct buf out = BUF_INIT((size_t)256 << 20);
+    json_t *item;
+    size_t i;
+    int r = 0;
+
+    if (!args_has(args, "noheader"))
+        r = line_put(args, &out, format, fn, NULL);
+    json_array_foreach(items, i, item) if (r == 0) r = line_put(args, &out, format, fn, item);
+    if (r == 0 && out.size)
+        (void)fwrite(out.data, 1, out.size, stdout);
+    return r;
+}
+
+/* Slurm's letters of our states. */
+static const char *state_short(const char *state)
+{
+    static const char *const names[][2] = {
+        { "PENDING", "PD" },    { "STARTING", "CF" },  { "RUNNING", "R" },    { "SUSPENDED", "S" },
+        { "COMPLETING", "CG" }, { "COMPLETED", "CD" }, { "FAILED", "F" },     { "CANCELLED", "CA" },
+        { "TIMEOUT", "TO" },    { "PREEMPTED", "PR" }, { "NODE_FAIL", "NF" }, { "OUT_OF_MEMORY", "OOM" },
+        { "DEADLINE", "DL" },
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(names[i][0], state) == 0)
+            return names[i][1];
+    return state;
+}
+
+static const char *state_long(const char *state)
+{
+    return strcmp(state, "STARTING") == 0 ? "CONFIGURING" : state;
+}
+
+/* 1-02:03:04, as Slurm writes spans. */
+static const char *span(int64_t seconds, char *text, size_t size)
+{
+    if (seconds >= 86400)
+        (void)snprintf(text, size, "%lld-%02lld:%02lld:%02lld", (long long)(seconds / 86400),
+                       (long long)(seconds / 3600 % 24), (long long)(seconds / 60 % 60), (long long)(seconds % 60));
+    else if (seconds >= 3600)
+        (void)snprintf(text, size, "%lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
+                       (long long)(seconds % 60));
+    else
+        (void)snprintf(text, size, "%lld:%02lld", (long long)(seconds / 60), (long long)(seconds % 60));
+    return text;
+}
+
+static const char *stamp(json_t *job, const char *key, char *text, size_t size)
+{
+    char made[FMT_MAX];
+
+    if (!fmt_time(job, key))
+        return "N/A";
+    (void)snprintf(text, size, "%s", fmt_stamp(fmt_time(job, key), made));
+    for (char *c = text; *c; c++)
+        *c = *c == ' ' ? 'T' : *c;
+    return text;
+}
+
+static const char *job_where(json_t *job, char *text, size_t size)
+{
+    json_t *reason = json_object_get(job, "reason");
+
+    if (!json_is_object(reason))
+        return fmt_text(job, "nodelist");
+    (void)snprintf(text, size, "(%s)", fmt_text(reason, "code"));
+    return text;
+}
+
+static const char *number(int64_t value, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%lld", (long long)value);
+    return text;
+}
+
+static const char *array_part(json_t *job, bool index, char *text, size_t size)
+{
+    json_t *array = json_object_get(job, "array");
+
+    if (!json_is_object(array))
+        return index ? "N/A" : number(fmt_i64(job, "id"), text, size);
+    return number(fmt_i64(array, index ? "index" : "id"), text, size);
+}
+
+static const char *job_nodes(json_t *job, char *text, size_t size)
+{
+    size_t count = json_array_size(json_object_get(job, "placement"));
+
+    return number(count ? (int64_t)count : fmt_i64(job, "nodes") ? fmt_i64(job, "nodes") : 1, text, size);
+}
+
+static const char *squeue_header(char letter)
+{
+    static const char letters[] = "iPjutTMlDRNCbVSeQAFKra";
+    static const char *const headers[] = { "JOBID",    "PARTITION", "NAME",          "USER",         "ST",
+                                           "STATE",    "TIME",      "TIME_LIMIT",    "NODES",        "NODELIST(REASON)",
+                                           "NODELIST", "CPUS",      "TRES_PER_NODE", "SUBMIT_TIME",  "START_TIME",
+                                           "END_TIME", "PRIORITY",  "JOBID",         "ARRAY_JOB_ID", "ARRAY_TASK_ID",
+                                           "REASON",   "ACCOUNT" };
+    const char *at = letter ? strchr(letters, letter) : NULL;
+
+    return at ? headers[at - letters] : NULL;
+}
+
+static const char *squeue_letter(json_t *job, char letter, char *text, size_t size)
+{
+    char id[FMT_MAX];
+
+    if (!job)
+        return squeue_header(letter);
+    switch (letter) {
+    case 'i':
+        (void)snprintf(text, size, "%s", fmt_id(job, id));
+        return text;
+    case 'P':
+        return fmt_text(job, "vc");
+    case 'j':
+        return fmt_text(job, "name");
+    case 'u':
+        return fmt_text(job, "user");
+    case 't':
+        return state_short(fmt_text(job, "state"));
+    case 'T':
+        return state_long(fmt_text(job, "state"));
+    case 'M':
+        return span(fmt_i64(job, "elapsed_seconds"), text, size);
+    case 'l':
+        return fmt_i64(job, "limit_seconds") ? span(fmt_i64(job, "limit_seconds"), text, size) : "UNLIMITED";
+    case 'D':
+        return job_nodes(job, text, size);
+    case 'R':
+        return job_where(job, text, size);
+    case 'N':
+        return fmt_text(job, "nodelist");
+    case 'C':
+        return number(fmt_i64(job, "gpus"), text, size);
+    case 'b':
+        (void)snprintf(text, size, "gres:gpu:%lld", (long long)fmt_i64(job, "gpus"));
+        return text;
+    case 'V':
+        return stamp(job, "submit_time", text, size);
+    case 'S':
+        return stamp(job, "start_time", text, size);
+    case 'e':
+        return stamp(job, "end_time", text, size);
+    case 'Q':
+        return number(fmt_i64(job, "priority"), text, size);
+    case 'A':
+        return number(fmt_i64(job, "id"), text, size);
+    case 'F':
+        return array_part(job, false, text, size);
+    case 'K':
+        return array_part(job, true, text, size);
+    case 'r':
+        return json_is_object(json_object_get(job, "reason")) ? fmt_text(json_object_get(job, "reason"), "code")
+                                                              : "None";
+    case 'a':
+        return fmt_text(json_object_get(job, "spec"), "account");
+    default:
+        return NULL;
+    }
+}
+
+static void query_add(struct buf *path, const struct command_args *args, const char *flag, const char *key)
+{
+    char *quoted = args_value(args, flag) ? client_quote(args_value(args, flag)) : NULL;
+
+    if (quoted)
+        buf_printf(path, "&%s=%s", key, quoted);
+    mem_free(quoted);
+}
+
+/* Whether it is among the ids that were asked for: "12", "12_3", or all of array 12. */
+static bool id_wanted(const char *list, json_t *job)
+{
+    char id[FMT_MAX], array[32] = "", copy[4096], *save = NULL;
+    json_t *of = json_object_get(job, "array");
+
+    if (!list)
+        return true;
+    if (json_is_object(of))
+        (void)snprintf(array, sizeof(array), "%lld", (long long)fmt_i64(of, "id"));
+    (void)fmt_id(job, id);
+    (void)snprintf(copy, sizeof(copy), "%s", list);
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
+        if (strcmp(word, id) == 0 || strcmp(word, array) == 0)
+            return true;
+    return false;
+}
+
+int slurm_squeue(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer who = { 0 };
+    CLEANUP_BUF struct buf path = BUF_INIT(8192);
+    const char *format = args_value(args, "format"), *states = args_value(args, "states");
+    struct problem problem;
+    json_t *items = NULL, *shown = json_array(), *job;
+    size_t i;
+    int r = live_client(args, &client);
+
+    buf_text(&path, "/jobs?limit=10000");
+    query_add(&path, args, "user", "user");
+    query_add(&path, args, "name", "name");
+    query_add(&path, args, "partition", "vc");
+    query_add(&path, args, "nodelist", "node");
+    if (states && strcasecmp(states, "all") == 0)
+        buf_text(&path, "&all=1");
+    else
+        query_add(&path, args, "states", "state");
+    if (r == 0 && args_has(args, "me")) {
+        r = client_call(client, "GET", "/whoami", NULL, &who, &problem) ? problem_print(&problem) : 0;
+        buf_printf(&path, "&user=%s", fmt_text(who.json, "user"));
+    }
+    buf_char(&path, '\0');
+    if (r == 0 && (path.error || client_list(client, path.data, &items, &problem)))
+        r = path.error ? CODE_FAILED : problem_print(&problem);
+    json_array_foreach(items, i, job) if (id_wanted(args_value(args, "jobs"), job))(void) json_array_append(shown, job);
+    if (r == 0 && args_has(args, "json")) {
+        json_t *list = json_pack("{s:O}", "jobs", shown);
+
+        show_json(list);
+        json_decref(list);
+    } else if (r == 0) {
+        r = lines_show(args, format ? format : "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", squeue_letter, shown);
+    }
+    json_decref(items);
+    json_decref(shown);
+    return r;
+}
+
+static const char *sinfo_letter(json_t *node, char letter, char *text, size_t size)
+{
+    static const char letters[] = "PalDtTNGcm";
+    static const char *const headers[] = { "PARTITION", "AVAIL",    "TIMELIMIT", "NODES", "STATE",
+                                           "STATE",     "NODELIST", "GRES",      "CPUS",  "MEMORY" };
+    const char *at = letter ? strchr(letters, letter) : NULL;
+
+    if (!at)
+        return NULL;
+    if (!node)
+        return headers[at - letters];
+    switch (letter) {
+    case 'P':
+        return fmt_text(node, "partition");
+    case 'a':
+        return "up";
+    case 'l':
+        return "infinite";
+    case 'D':
+        return number(fmt_i64(node, "count"), text, size);
+    case 't':
+        (void)snprintf(text, size, "%.5s", fmt_text(node, "state"));
+        if (strcmp(fmt_text(node, "state"), "mixed") == 0)
+            (void)snprintf(text, size, "mix");
+        return text;
+    case 'T':
+        return fmt_text(node, "state");
+    case 'N':
+        return fmt_text(node, "name");
+    case 'G':
+        (void)snprintf(text, size, "gpu:%s:%lld", fmt_text(node, "sku"), (long long)fmt_i64(node, "gpus"));
+        return text;
+    case 'c':
+        return number(fmt_i64(node, "cpus"), text, size);
+    default:
+        return number(fmt_i64(node, "memory_bytes") >> 20, text, size);
+    }
+}
+
+int slurm_sinfo(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    const char *format = args_value(args, "format"), *one = args_value(args, "nodes");
+    struct problem problem;
+    json_t *items = NULL, *vcs = NULL, *shown = json_array(), *node;
+    size_t i;
+    int r = live_client(args, &client);
+
+    if (r == 0 && (client_list(client, "/nodes", &items, &problem) || client_list(client, "/vcs", &vcs, &problem)))
+        r = problem_print(&problem);
+    json_array_foreach(items, i, node)
+    {
+        if (one && strcmp(one, fmt_text(node, "name")) != 0)
+            continue;
+        (void)json_object_set_new(node, "count", json_integer(1));
+        /* Every node is for every virtual cluster; the first is what jobs get that name none. */
+        (void)json_object_set_new(
+            node, "partition",
+            json_string(json_array_size(vcs) ? fmt_text(json_array_get(vcs, 0), "name") : "default"));
+        (void)json_array_append(shown, node);
+    }
+    if (r == 0 && args_has(args, "json")) {
+        json_t *list = json_pack("{s:O}", "nodes", shown);
+
+        show_json(list);
+        json_decref(list);
+    } else if (r == 0) {
+        r = lines_show(args, format ? format : "%9P %.5a %.10l %.6D %.6t %N", sinfo_letter, shown);
+    }
+    json_decref(items);
+    json_decref(vcs);
+    json_decref(shown);
+    return r;
+}
+
+/* A field of sacct by its name; NULL: there is none. */
+static const char *sacct_field(json_t *job, const char *name, char *text, size_t size)
+{
+    char id[FMT_MAX];
+    int64_t start = fmt_time(job, "start_time"), end = fmt_time(job, "end_time");
+
+    if (strcasecmp(name, "jobid") == 0) {
+        (void)snprintf(text, size, "%s", fmt_id(job, id));
+        return text;
+    }
+    if (strcasecmp(name, "jobname") == 0)
+        return fmt_text(job, "name");
+    if (strcasecmp(name, "partition") == 0)
+        return fmt_text(job, "vc");
+    if (strcasecmp(name, "account") == 0)
+        return fmt_text(json_object_get(job, "spec"), "account");
+    if (strcasecmp(name, "user") == 0)
+        return fmt_text(job, "user");
+    if (strcasecmp(name, "state") == 0)
+        return fmt_text(job, "state");
+    if (strcasecmp(name, "exitcode") == 0) {
+        (void)snprintf(text, size, "%lld:%lld", (long long)fmt_i64(job, "exit_code"),
+                       (long long)fmt_i64(job, "signal"));
+        return text;
+    }
+    if (strcasecmp(name, "alloccpus") == 0)
+        return number(fmt_i64(job, "gpus"), text, size);
+    if (strcasecmp(name, "submit") == 0)
+        return stamp(job, "submit_time", text, size);
+    if (strcasecmp(name, "start") == 0)
+        return stamp(job, "start_time", text, size);
+    if (strcasecmp(name, "end") == 0)
+        return stamp(job, "end_time", text, size);
+    if (strcasecmp(name, "elapsed") == 0) {
+        int64_t seconds = start && end > start ? (end - start) / USEC_SEC : 0;
+
+        (void)snprintf(text, size, "%02lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
+                       (long long)(seconds % 60));
+        return text;
+    }
+    return NULL;
+}
+
+/* One line of fields; job NULL: their names, or the dashes below them. */
+static int sacct_line(const struct command_args *args, json_t *job, bool dashes)
+{
+    const char *format = args_value(args, "format");
+    bool bars = args_has(args, "parsable2") || args_has(args, "parsable");
+    char copy[512], *save = NULL;
+    bool first = true;
+
+    (void)snprintf(copy, sizeof(copy), "%s",
+                   format ? format : "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode");
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        char text[1024], *width = strchr(word, '%');
+        const char *found;
+        int wide = width ? atoi(width + 1) : 12;
+
+        if (width)
+            *width = '\0';
+        found = sacct_field(job, word, text, sizeof(text));
+        if (!found)
+            return args_wrong(args, "--format: there is no field '%.40s' here; docs/slurm.md lists them", word);
+        found = dashes ? "--------------------------------" : job ? found : word;
+        if (bars)
+            (void)printf("%s%s", first ? "" : "|", found);
+        else
+            (void)printf("%*.*s ", wide, abs(wide), found);
+        first = false;
+    }
+    (void)puts(args_has(args, "parsable") ? "|" : "");
+    return 0;
+}
+
+int slurm_sacct(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer who = { 0 };
+    CLEANUP_BUF struct buf path = BUF_INIT(8192);
+    struct problem problem;
+    json_t *items = NULL, *job;
+    bool bars = args_has(args, "parsable2") || args_has(args, "parsable");
+    size_t i;
+    int r = live_client(args, &client);
+
+    buf_text(&path, "/history?limit=1000");
+    query_add(&path, args, "user", "user");
+    query_add(&path, args, "state", "state");
+    query_add(&path, args, "starttime", "since");
+    query_add(&path, args, "endtime", "until");
+    if (r == 0 && !args_has(args, "user") && !args_has(args, "allusers") && !args_has(args, "jobs")) {
+        r = client_call(client, "GET", "/whoami", NULL, &who, &problem) ? problem_print(&problem) : 0;
+        buf_printf(&path, "&user=%s", fmt_text(who.json, "user"));
+    }
+    buf_char(&path, '\0');
+    if (r == 0 && client_list(client, path.data, &items, &problem))
+        r = problem_print(&problem);
+    if (r == 0 && args_has(args, "json")) {
+        json_t *list = json_pack("{s:O}", "jobs", items);
+
+        show_json(list);
+        json_decref(list);
+        json_decref(items);
+        return 0;
+    }
+    if (r == 0 && !args_has(args, "noheader"))
+        r = sacct_line(args, NULL, false);
+    if (r == 0 && !args_has(args, "noheader") && !bars)
+        r = sacct_line(args, NULL, true);
+    for (i = json_array_size(items); r == 0 && i-- > 0;) { /* oldest first, as Slurm has them */
+        job = json_array_get(items, i);
+        if (id_wanted(args_value(args, "jobs"), job))
+            r = sacct_line(args, job, false);
+    }
+    json_decref(items);
+    return r;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c - muster run inside of a job: the command on each of its nodes, within the job's limits; and muster forward,
+ * which brings a port of a job to this machine.
+ *
+ * Both are many times `muster exec`: the program calls itself, one process a task or a connection.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/fmt.h"
+#include "cli/live.h"
+#include "wire/decimal.h"
+
+enum { STEP_TASKS_MAX = 4096, STEP_ARGS_MAX = 1024, FORWARDS_MAX = 64 };
+
+static pid_t *children;
+static size_t child_count;
+
+static void on_end(int number)
+{
+    for (size_t i = 0; i < child_count; i++)
+        if (children[i] > 0)
+            (void)kill(children[i], number);
+}
+
+static int64_t env_number(const char *name, int64_t standard)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    const char *text = getenv(name);
+    int64_t value;
+
+    return text && decimal_parse_i64(text, strlen(text), &value) == 0 ? value : standard;
+}
+
+bool step_inside(void)
+{
+    return env_number("MUSTER_JOB_ID", 0) > 0 && env_number("MUSTER_NNODES", 0) > 0;
+}
+
+/* Where one task of a step is. */
+struct step_task {
+    int64_t job, nodes, tasks, rank, node, local, local_count;
+};
+
+/* Does not come back. */
+static void task_exec(const struct step_task *task, char *const *words, int count)
+{
+    static char texts[16][64];
+    char *argv[STEP_ARGS_MAX + 32], place[64];
+    int n = 0, t = 0, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    (void)snprintf(place, sizeof(place), "%lld.%lld", (long long)task->job, (long long)task->node);
+    argv[n++] = (char *)(uintptr_t) "muster";
+    argv[n++] = (char *)(uintptr_t) "exec";
+    argv[n++] = (char *)(uintptr_t) "-T";
+    argv[n++] = place;
+    argv[n++] = (char *)(uintptr_t) "--";
+    argv[n++] = (char *)(uintptr_t) "env";
+    (void)snprintf(texts[t], sizeof(texts[0]), "SLURM_PROCID=%lld", (long long)task->rank);
+    argv[n++] = texts[t++];
+    (void)snprintf(texts[t], sizeof(texts[0]), "SLURM_LOCALID=%lld", (long long)task->local);
+    argv[n++] = texts[t++];
+    (void)snprintf(texts[t], sizeof(texts[0]), "SLURM_NODEID=%lld", (long long)task->node);
+    argv[n++] = texts[t++];
+    (void)snprintf(texts[t], sizeof(texts[0]), "SLURM_NTASKS=%lld", (long long)task->tasks);
+    argv[n++] = texts[t++];
+    if (task->local_count > 1) { /* one task a node leaves these to torchrun */
+        (void)snprintf(texts[t], sizeof(texts[0]), "RANK=%lld", (long long)task->rank);
+        argv[n++] = texts[t++];
+        (void)snprintf(texts[t], sizeof(texts[0]), "LOCAL_RANK=%lld", (long long)task->local);
+        argv[n++] = texts[t++];
+        (void)snprintf(texts[t], sizeof(texts[0]), "WORLD_SIZE=%lld", (long long)task->tasks);
+        argv[n++] = texts[t++];
+        (void)snprintf(texts[t], sizeof(texts[0]), "LOCAL_WORLD_SIZE=%lld", (long long)task->local_count);
+        argv[n++] = texts[t++];
+    }
+    for (int i = 0; i < count && i < STEP_ARGS_MAX; i++)
+        argv[n++] = words[i];
+    argv[n] = NULL;
+    if (null >= 0)
+        (void)dup2(null, STDIN_FILENO);
+    (void)execv("/proc/self/exe", argv);
+    _exit(126);
+}
+
+/* Waits for all; the first that fails ends the others. The highest code. */
+static int tasks_wait(void)
+{
+    int worst = 0, status;
+    size_t left = child_count;
+
+    while (left > 0) {
+        pid_t pid = wait(&status);
+        int code;
+
+        if (pid < 0 && errno == EINTR)
+            continue;
+        if (pid < 0)
+            break;
+        for (size_t i = 0; i < child_count; i++)
+            if (children[i] == pid)
+                children[i] = 0;
+        left--;
+        code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (worst && code >= 128)
+            continue; /* ended because another had failed */
+        if (code && !worst)
+            on_end(SIGTERM);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* Tasks on each node, from -n, -N and --ntasks-per-node; a usage error is told. */
+static int shape_read(const struct command_args *args, struct step_task *ret)
+{
+    const char *tasks = args_value(args, "ntasks"), *nodes = args_value(args, "nodes");
+    const char *each = args_value(args, "ntasks-per-node");
+
+    *ret = (struct step_task){ .job = env_number("MUSTER_JOB_ID", 0), .nodes = env_number("MUSTER_NNODES", 1) };
+    if (nodes && (decimal_parse_i64(nodes, strlen(nodes), &ret->nodes) < 0 || ret->nodes < 1 ||
+                  ret->nodes > env_number("MUSTER_NNODES", 1)))
+        return args_wrong(args, "-N: this job has %lld nodes", (long long)env_number("MUSTER_NNODES", 1));
+    ret->tasks = ret->nodes;
+    if (each && decimal_parse_i64(each, strlen(each), &ret->local_count) == 0)
+        ret->tasks = ret->nodes * ret->local_count;
+    if (tasks && decimal_parse_i64(tasks, strlen(tasks), &ret->tasks) < 0)
+        return args_wrong(args, "-n: expected a number, got '%.20s'", tasks);
+    if (ret->tasks < 1 || ret->tasks > STEP_TASKS_MAX)
+        return args_wrong(args, "-n: from 1 to %d tasks", STEP_TASKS_MAX);
+    if (ret->tasks < ret->nodes)
+        ret->nodes = ret->tasks;
+    return 0;
+}
+
+/* A job's first command may be quicker than the word that the job runs. */
+static int running_wait(struct command_args *args, int64_t job)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    char path[64];
+    int r = live_client(args, &client);
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld?fields=state", (long long)job);
+    for (int tries = 0; r == 0 && tries < 600; tries++) {
+        CLEANUP_ANSWER struct answer answer = { 0 };
+
+        if (client_call(client, "GET", path, NULL, &answer, &problem))
+            return problem_print(&problem);
+        if (strcmp(fmt_text(answer.json, "state"), "STARTING") != 0)
+            return 0;
+        (void)poll(NULL, 0, 50);
+    }
+    return r;
+}
+
+int run_step(struct command_args *args)
+{
+    struct step_task shape;
+    int64_t rank = 0;
+    int r = shape_read(args, &shape);
+
+    if (r)
+        return r;
+    r = running_wait(args, shape.job);
+    if (r)
+        return r;
+    if (args->word_count > STEP_ARGS_MAX)
+        return args_wrong(args, "a command has at most %d words", STEP_ARGS_MAX);
+    children = mem_zalloc((size_t)shape.tasks, sizeof(*children));
+    if (!children)
+        return CODE_FAILED;
+    (void)signal(SIGTERM, on_end);
+    (void)signal(SIGINT, on_end);
+    for (int64_t node = 0; node < shape.nodes; node++) {
+        int64_t here = shape.tasks / shape.nodes + (node < shape.tasks % shape.nodes);
+
+        for (int64_t local = 0; local < here; local++, rank++) {
+            struct step_task task = { shape.job, shape.nodes, shape.tasks, rank, node, local, here };
+            pid_t pid = fork();
+
+            if (pid == 0)
+                task_exec(&task, args->words, args->word_count);
+            if (pid > 0)
+                children[child_count++] = pid;
+        }
+    }
+    r = tasks_wait();
+    mem_free(children);
+    return r;
+}
+
+/* What connects inside of the job: bash knows TCP by itself, others have Python. */
+static const char connector[] =
+    "p=$1; if [ -n \"$(command -v bash)\" ]; then exec bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$p' || exit 1; "
+    "cat <&3 & c=$!; cat >&3; wait $c' 2>/dev/null; fi; exec python3 -c 'import socket,sys,threading,os\n"
+    "s=socket.create_connection((\"127.0.0.1\",int(sys.argv[1])))\n"
+    "def r():\n"
+    " while True:\n"
+    "  d=s.recv(65536)\n"
+    "  if not d: os._exit(0)\n"
+    "  os.write(1,d)\n"
+    "threading.Thread(target=r).start()\n"
+    "while True:\n"
+    " d=os.read(0,65536)\n"
+    " if not d: s.shutdown(1); break\n"
+    " s.sendall(d)' \"$p\"";
+
+/* A connection was made here: one is made there, and what is said on one is said on the other. Does not come back. */
+static void connection_exec(const char *job, const char *port, int fd)
+{
+    char *argv[] = { (char *)(uintptr_t) "muster",
+                     (char *)(uintptr_t) "exec",
+                     (char *)(uintptr_t) "-T",
+                     (char *)(uintptr_t)job,
+                     (char *)(uintptr_t) "--",
+                     (char *)(uintptr_t) "sh",
+                     (char *)(uintptr_t) "-c",
+                     (char *)(uintptr_t)connector,
+                     (char *)(uintptr_t) "sh",
+                     (char *)(uintptr_t)port,
+                     NULL };
+
+    (void)dup2(fd, STDIN_FILENO);
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)execv("/proc/self/exe", argv);
+    _exit(126);
+}
+
+static int listener_open(const struct command_args *args, int64_t port, int *ret_fd)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0) {
+        struct problem problem;
+        int why = errno;
+
+        if (fd >= 0)
+            (void)close(fd);
+        (void)args;
+        (void)problem_set(&problem, CODE_FAILED, "", "127.0.0.1:%lld: %s", (long long)port, strerror(why));
+        return problem_print(&problem);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int cmd_forward(struct command_args *args)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct sockaddr_in address;
+    socklen_t size = sizeof(address);
+    struct job_ref_text ref;
+    struct problem problem;
+    char job[64], there[16], *colon = strchr(args->words[1], ':');
+    int64_t port, local;
+    int fd = -1, r;
+
+    if (decimal_parse_i64(args->words[1], colon ? (size_t)(colon - args->words[1]) : strlen(args->words[1]), &port) <
+            0 ||
+        port < 1 || port > 65535)
+        return args_wrong(args, "'%.20s': expected PORT[:LOCAL], such as 8888 or 8888:9999", args->words[1]);
+    local = port;
+    if (colon && (decimal_parse_i64(colon + 1, strlen(colon + 1), &local) < 0 || local < 0 || local > 65535))
+        return args_wrong(args, "'%.20s': expected PORT[:LOCAL], such as 8888 or 8888:9999", args->words[1]);
+    r = live_client(args, &client);
+    if (r == 0 && client_job(client, args->words[0], &ref, &problem))
+        r = problem_print(&problem);
+    if (r == 0)
+        r = listener_open(args, local, &fd);
+    if (r)
+        return r;
+    (void)snprintf(job, sizeof(job), "%lld.%d", (long long)ref.id, ref.rank < 0 ? 0 : ref.rank);
+    (void)snprintf(there, sizeof(there), "%lld", (long long)port);
+    (void)getsockname(fd, (struct sockaddr *)&address, &size);
+    (void)printf("http://127.0.0.1:%d is port %lld of job %s; Ctrl-C ends it\n", ntohs(address.sin_port),
+                 (long long)port, args->words[0]);
+    (void)fflush(stdout);
+    (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
+    for (;;) {
+        int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        pid_t pid = conn >= 0 ? fork() : -1;
+
+        if (pid == 0)
+            connection_exec(job, there, conn);
+        if (conn >= 0)
+            (void)close(conn);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return CODE_FAILED;
+    }
+}
