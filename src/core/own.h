@@ -23,6 +23,9 @@ void own_settle(struct core *core);
 int own_lend(struct core *core, const struct ledger *own);
 bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
 
+/* promote.c */
+void promote_lent(struct plan *plan);
+
 /* own_check.c */
 int own_restore(struct core *core);
 void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);

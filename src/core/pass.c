@@ -123,6 +123,8 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
         return;
     own_look(core, vc, phase == PHASE_OWED);
     vc->unmapped &= phase != PHASE_OWED;
+    if (plan_own(&plan) && sum(core, vc->lent) > 0)
+        promote_lent(&plan);
     core->deferring = plan_own(&plan);
     vc->policy.planner->plan(&vc->planner, &plan);
     core->deferring = false;

@@ -167,6 +167,15 @@ static __int128 ranked(const struct job *job, __int128 key)
     return key + ((__int128)(PRIORITY_MAX - job->spec.priority) << 100);
 }
 
+struct rank queue_rank(const struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+
+    if (core->vcs[job->vc].queue.run_order == RUN_BY_KEY)
+        return view_rank(&core->view, index);
+    return (struct rank){ ranked(job, (__int128)job->order_value * PPM_ONE), job->spec.submit, job->spec.id };
+}
+
 /* For backfilling: how long the job asks to run at most. */
 static int64_t span_of(const struct job *job)
 {

@@ -81,6 +81,9 @@ void queue_run_remove(struct core *core, uint32_t job);
 /* Its key changed: computes it anew and moves the job where it belongs. */
 void queue_rekey(struct core *core, uint32_t job);
 
+/* Where a job would stand if it waited now, as far as its key tells. */
+struct rank queue_rank(const struct core *core, uint32_t job);
+
 /* The shape of a job as it is asked for; its types are those that exist and have the memory. May have none. */
 struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass);
 

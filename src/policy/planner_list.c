@@ -299,6 +299,11 @@ static void list_plan(struct planner_ctx *ctx, struct plan *plan)
         ;
 }
 
+static bool list_overtakes(const struct planner_ctx *ctx)
+{
+    return ctx->params[P_MODE] != MODE_STRICT;
+}
+
 static const char *const mode_choices[] = { "strict", "skip", "preempt", NULL };
 
 static const char *const unplaced_choices[] = { "pass", "hold", NULL };
@@ -326,6 +331,7 @@ const struct planner_ops planner_list = {
     .params = list_params,
     .state_size = sizeof(struct walk),
     .plan = list_plan,
+    .overtakes = list_overtakes,
 };
 
 const struct planner_ops planner_list_preempt = {
@@ -335,4 +341,5 @@ const struct planner_ops planner_list_preempt = {
     .state_size = sizeof(struct walk),
     .run_order = RUN_BY_KEY,
     .plan = list_plan,
+    .overtakes = list_overtakes,
 };
