@@ -226,38 +226,69 @@ static void user_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_
     }
 }
 
-/* A job that gathers for too long does without, if somebody older could start: it is tried before anybody else. */
-static void give_up_old(struct planner_ctx *ctx, struct plan *plan)
+static bool older(const struct job *a, const struct job *b)
 {
-    struct antman *state = ctx->state;
-    usec_t now = view_now(ctx->view);
+    return a->spec.submit != b->spec.submit ? a->spec.submit < b->spec.submit : a->spec.id < b->spec.id;
+}
 
-    for (uint32_t i = 0; i < state->order_count; i++) {
-        uint32_t late = JOB_NONE;
+/* The oldest job that has kept GPUs for too long; JOB_NONE. */
+static uint32_t late_job(const struct planner_ctx *ctx)
+{
+    const struct antman *state = ctx->state;
+    uint32_t late = JOB_NONE;
 
+    for (uint32_t i = 0; i < state->order_count; i++)
         for (uint32_t j = state->users[state->order[i]].first, n = 0; j != JOB_NONE && n < ANTMAN_DEPTH; n++) {
             const struct job *job = view_job(ctx->view, j);
 
             if (job->state == JOB_RESERVED && job->word[WORD_SINCE] &&
-                now - job->word[WORD_SINCE] >= ctx->params[ANTMAN_GATHER] - 1)
+                view_now(ctx->view) - job->word[WORD_SINCE] >= ctx->params[ANTMAN_GATHER] - 1 &&
+                (late == JOB_NONE || older(job, view_job(ctx->view, late))))
                 late = j;
             j = job->word[WORD_NEXT] > 0 ? (uint32_t)(job->word[WORD_NEXT] - 1) : JOB_NONE;
         }
-        if (late == JOB_NONE)
+    return late;
+}
+
+/* Of the users' first jobs the oldest that is younger than `after` (NULL: of all) and older than `late`; its user. */
+static struct antman_user *next_older(const struct planner_ctx *ctx, const struct job *after, const struct job *late)
+{
+    struct antman *state = ctx->state;
+    struct antman_user *best = NULL;
+
+    for (uint32_t i = 0; i < state->order_count; i++) {
+        struct antman_user *user = &state->users[state->order[i]];
+        const struct job *job = user->first == JOB_NONE ? NULL : view_job(ctx->view, user->first);
+
+        if (!job || !job_waits(job->state) || job->klass == CLASS_OPPORTUNISTIC || !older(job, late) ||
+            (after && !older(after, job)) || (best && !older(job, view_job(ctx->view, best->first))))
             continue;
+        best = user;
+    }
+    return best;
+}
+
+/* A job that gathers for too long does without, if somebody older could start: it is tried before anybody else. By age,
+ * not by user: users are numbered otherwise in another place. */
+static void give_up_old(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct antman *state = ctx->state;
+    uint32_t late;
+
+    while ((late = late_job(ctx)) != JOB_NONE) {
+        const struct job *after = NULL;
+        struct antman_user *user;
+
         plan_unreserve(plan, late);
         plan_word(plan, late, WORD_SINCE, 0);
-        for (uint32_t k = 0; k < state->order_count; k++) {
-            struct antman_user *user = &state->users[state->order[k]];
+        while ((user = next_older(ctx, after, view_job(ctx->view, late))) != NULL) {
             uint32_t first = user->first;
-            const struct job *a = first == JOB_NONE ? NULL : view_job(ctx->view, first);
-            const struct job *b = view_job(ctx->view, late);
 
-            if (!a || first == late || !job_waits(a->state) || a->klass == CLASS_OPPORTUNISTIC ||
-                a->spec.submit > b->spec.submit || try_start(ctx, plan, user, first) < 0)
+            after = view_job(ctx->view, first);
+            if (try_start(ctx, plan, user, first) < 0)
                 continue;
             antman_unlink(ctx, plan, first);
-            user->used += job_demand(a);
+            user->used += job_demand(after);
             state->dropped++;
         }
     }

@@ -447,6 +447,9 @@ static void number_jobs(struct trace *trace)
     for (size_t i = 0; i < trace->count; i++) {
         trace->jobs[i].spec.submit += 10 * USEC_SEC;
         trace->jobs[i].spec.id = (int64_t)i + 1;
+        trace->jobs[i].spec.utilisation = (uint16_t)(20 + i * 37 % 70);
+        if (i % 5 == 3)
+            trace->jobs[i].spec.klass = i % 2 ? CLASS_OPPORTUNISTIC : CLASS_AUTO;
     }
 }
 
