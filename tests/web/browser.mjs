@@ -472,6 +472,11 @@ async function outage(browser) {
   const id = (await ask(m.url, 'POST', '/jobs', { name: 'after', gpus: 1, time: '5m', run: 'sleep 60' })).id;
   await page.locator('.feed', { hasText: 'job ' + id }).waitFor({ timeout: 10000 });
   ok(true, 'events come again after a restart');
+  const hour = n => new Date(Date.now() + n * 3600e3).toISOString().slice(0, 19) + 'Z';
+  await ask(m.url, 'POST', '/reservations', { name: 'new-switch', nodes: 'gpu[01-02]', start: hour(3), end: hour(7), reason: '<i>cables</i>' });
+  await go(page, '/timeline');
+  ok((await text(page, '.resv')).includes('new-switch keeps gpu[01-02]') && (await text(page, '.resv')).includes('<i>cables</i>'), 'timeline: reservations are named');
+  await shot(page, 'desktop-reservation');
   await page.context().close();
   await m.stop();
   const none = await musterd({ fake: '', config: 'cluster: empty\n' });

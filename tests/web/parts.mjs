@@ -86,6 +86,9 @@ test('hostlists', () => {
   assert.equal(format.hostlist(['gpu01', 'gpu02', 'gpu03', 'gpu07']), 'gpu[01-03,07]');
   assert.equal(format.hostlist(['gpu9', 'gpu10']), 'gpu10,gpu9');
   assert.equal(format.hostlist(['a', 'a']), 'a');
+  assert.deepEqual(format.hosts_of('gpu[01-03,07],big1'), ['gpu01', 'gpu02', 'gpu03', 'gpu07', 'big1']);
+  assert.deepEqual(format.hosts_of(''), []);
+  assert.ok(format.hosts_of('x[0-999999999]').length <= 5000);
 });
 
 test('server-sent events in pieces of any size', () => {

@@ -117,6 +117,23 @@ export function tick_label(at, step) {
   return d.getDate() + ' ' + MONTHS[d.getMonth()];
 }
 
+/** Names of "gpu[01-03,07],big1"; at most a few thousand. */
+export function hosts_of(text) {
+  const out = [];
+  for (const m of String(text || '').matchAll(/([^,[\]]*)(?:\[([^\]]*)\])?(?:,|$)/g)) {
+    if (!m[1] && !m[2]) continue;
+    if (!m[2]) {
+      out.push(m[1].trim());
+      continue;
+    }
+    for (const part of m[2].split(',')) {
+      const [from, to] = part.split('-'), last = Number(to || from);
+      for (let i = Number(from); i <= last && out.length < 5000; i++) out.push(m[1].trim() + String(i).padStart(from.length, '0'));
+    }
+  }
+  return out;
+}
+
 /** "gpu[01-03,07]" of a list of names. */
 export function hostlist(names) {
   const groups = new Map(), out = [];

@@ -23,7 +23,11 @@ export function rows_of(items, nodes, by, now, ends) {
   }
   const out = [...rows.values()];
   if (by !== 'jobs') out.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
-  if (by === 'jobs') out.sort((a, b) => Math.min(...a.bars.map(x => x.from)) - Math.min(...b.bars.map(x => x.from)));
+  if (by === 'jobs') {
+    // What runs or will run first, then what is over, the latest first.
+    const over = row => row.bars.every(bar => !bar.open && !bar.planned), first = row => Math.min(...row.bars.map(bar => bar.from));
+    out.sort((a, b) => over(a) - over(b) || (over(a) ? first(b) - first(a) : first(a) - first(b)));
+  }
   return out;
 }
 
@@ -63,7 +67,7 @@ function free_lanes(row, by) {
   for (const bar of row.bars) {
     let lane = by === 'jobs' ? 0 : ends.findIndex(end => end <= bar.from);
     if (lane < 0) lane = ends.length;
-    ends[lane] = bar.to;
+    ends[lane] = Math.max(bar.to, bar.due || 0);
     bar.lane = lane;
     bar.lanes = 1;
   }
@@ -101,22 +105,13 @@ export function draw(canvas, view, width, height) {
   g.fillStyle = ink.surface;
   g.fillRect(0, 0, width, height);
   const AXIS = 24, ticks = time_ticks(view.from, view.to, Math.max(3, width / 110));
-  for (const r of view.reservations || []) {
-    const a = Math.max(NAME, X(view, r.from, width)), b = X(view, r.to, width);
-    if (b <= NAME) continue;
-    g.fillStyle = ink.hold;
-    g.globalAlpha = 0.13;
-    g.fillRect(a, AXIS, b - a, height);
-    g.globalAlpha = 1;
-    g.font = '11px system-ui, sans-serif';
-    g.fillText(r.name, a + 4, height - 6);
-  }
   g.font = '11px system-ui, sans-serif';
   for (const row of view.rows) {
     const y = row.top - view.top + AXIS;
     if (y > height || y + row.height < AXIS) continue;
     g.fillStyle = ink.row;
     g.fillRect(NAME, y, width - NAME, row.height);
+    for (const r of view.reservations || []) if (r.nodes.has(row.name)) draw_reserved(g, view, r, y, row.height, width, ink);
     for (const bar of row.bars) draw_bar(g, view, row, bar, y, width, ink);
     g.fillStyle = ink.surface;
     g.fillRect(0, y - 2, NAME - 2, row.height + 4);
@@ -150,6 +145,32 @@ export function draw(canvas, view, width, height) {
     g.fillStyle = ink.bad;
     g.fillText('now', Math.min(now + 3, width - 26), 26);
   }
+}
+
+/** A node that is kept for some, or for nobody: shaded, with its name. */
+function draw_reserved(g, view, r, y, tall, width, ink) {
+  const a = Math.max(NAME, X(view, r.from, width)), b = Math.min(width, X(view, r.to, width));
+  if (b <= a) return;
+  g.save();
+  g.beginPath();
+  g.rect(a, y, b - a, tall);
+  g.clip();
+  g.fillStyle = ink.hold;
+  g.globalAlpha = 0.16;
+  g.fillRect(a, y, b - a, tall);
+  g.globalAlpha = 0.5;
+  g.strokeStyle = ink.hold;
+  g.lineWidth = 1;
+  g.beginPath();
+  for (let x = a - tall; x < b; x += 9) {
+    g.moveTo(x, y + tall);
+    g.lineTo(x + tall, y);
+  }
+  g.stroke();
+  g.globalAlpha = 1;
+  g.fillStyle = ink.text;
+  g.fillText(r.name, a + 4, y + tall / 2 + 4);
+  g.restore();
 }
 
 function draw_bar(g, view, row, bar, y, width, ink) {

@@ -39,7 +39,7 @@ function content(ctx) {
 
 const no_role = (ctx, role) => h('div', { class: 'empty' }, icon('lock', 'big'), h('strong', null, 'Your role does not allow this'),
   h('p', { class: 'muted' }, 'You are ' + (ctx.who.user || 'a guest') + ' (' + ctx.who.role + '); this needs the role ' + role + '. Sign in with another token, or ask an administrator for one: ',
-    h('code', null, 'muster token create --role ' + role)), button('Sign in with a token', ctx.app.sign_out, { class: 'primary' }));
+    h('code', null, 'muster token new --role ' + role)), button('Sign in with a token', ctx.app.sign_out, { class: 'primary' }));
 
 /** The same as a command, and as JSON. */
 function twins(ctx) {
@@ -136,7 +136,7 @@ function gate(ctx) {
   const expired = app.entry === 'expired', forbidden = app.entry === 'forbidden';
   return box(expired ? 'Your token is no longer accepted' : forbidden ? 'This token may not look here' : 'Sign in',
     h('p', null, expired ? 'It has expired, or was taken back. Make another one in a terminal, and paste it here:' : forbidden ? 'It is for nodes, not for people. Paste one of your own:' : 'Paste a token. You get one in a terminal on the cluster:'),
-    h('pre', { class: 'say' }, 'muster token create'),
+    h('pre', { class: 'say' }, 'muster token new'),
     h('form', { class: 'signin', onsubmit: e => {
       e.preventDefault();
       const f = e.target.elements;

@@ -31,7 +31,7 @@ export default {
 /** A cluster without a node. */
 const first_steps = () => card('', empty('node', 'This cluster has no nodes yet',
   'A node joins when its agent starts. Make a token for it here, and start the agent there:'),
-  h('pre', { class: 'say' }, 'muster token create --join\nmuster-agent join https://CONTROLLER:7717 TOKEN'),
+  h('pre', { class: 'say' }, 'muster token new --join\nmuster-agent join https://CONTROLLER:7717 TOKEN'),
   h('p', { class: 'muted' }, 'To try muster without any GPU: ', h('code', null, 'musterd --dev --fake 4x8:H100'), '.'));
 
 const sum = (list, key) => list.reduce((a, b) => a + (b[key] || 0), 0);

@@ -3,7 +3,7 @@
 import { h } from '../js/dom.js';
 import { button, card, empty, segments, time, with_data } from '../js/ui.js';
 import { plain } from '../js/text.js';
-import { from_now, instant, plural, span, when } from '../js/format.js';
+import { from_now, hosts_of, instant, plural, span, when } from '../js/format.js';
 import { with_query } from '../js/route.js';
 import { draw, hit, measure, rows_of } from '../js/gantt.js';
 
@@ -27,7 +27,7 @@ const path = ctx => {
 export default {
   title: () => 'Timeline',
   needs: ctx => [{ path: path(ctx), kinds: ['job.'], gap: 1500, every: 20000 }, { path: running, kinds: ['job.'], gap: 3000 },
-    ...(ctx.app.version.features.includes('reservations') ? [{ path: reserved, kinds: ['reservation.'], gap: 5000 }] : [])],
+    { path: reserved, kinds: ['reservation.'], gap: 5000 }],
   command: () => 'muster prio',
   json: ctx => path(ctx),
   view: ctx => {
@@ -57,21 +57,21 @@ function chart(ctx, value, by, w) {
     s.value = null;
   }
   if (s.value !== value || s.by !== by) {
-    s.rows = rows_of(value.items, value.nodes, by, ctx.now, s.ends);
+    s.rows = rows_of(by === 'jobs' ? value.items.filter(i => !i.end || instant(i.end) > w.from) : value.items, value.nodes, by, ctx.now, s.ends);
     s.height = measure(s.rows, by);
     s.value = value;
     s.by = by;
   }
   const list = ctx.data(reserved).value;
-  const drained = [];
-  s.view = { rows: s.rows, from: w.from, to: w.to, top: s.top || 0, now: ctx.now, color: by === 'jobs' ? 'job' : 'vc', over: s.over, reservations: (list ? list.items : drained).map(r => ({ name: plain(r.name, 40), from: instant(r.start || r.start_time || r.from), to: instant(r.end || r.end_time || r.to) })) };
-  const planned = value.items.filter(i => i.planned);
+  s.view = { rows: s.rows, from: w.from, to: w.to, top: s.top || 0, now: ctx.now, color: by === 'jobs' ? 'job' : 'vc', over: s.over, reservations: (list ? list.items : []).map(r => ({ name: plain(r.name, 40), from: instant(r.start), to: instant(r.end), nodes: new Set(hosts_of(r.nodes)), item: r })) };
+  const planned = value.items.filter(i => i.planned), tall = 'min(' + (matchMedia('(max-width: 720px)').matches ? '60vh' : 'max(18rem, 100vh - 21rem)') + ', ' + (s.height + 32) + 'px)';
   return [
-    h('div', { class: 'gantt', mount: el => watch(ctx, el), update: el => paint(ctx, el), unmount: el => el.stop && el.stop(), onscroll: e => { s.top = e.currentTarget.scrollTop; s.view.top = s.top; paint(ctx, e.currentTarget); } },
-      h('canvas', { tabindex: '0', role: 'img', 'aria-label': 'Timeline of ' + plural(s.rows.length, 'row') + ' with ' + plural(new Set(value.items.map(i => i.job)).size, 'job') + ', ' + plural(new Set(planned.map(i => i.job)).size, 'job') + ' planned. The list below names what is planned.',
+    h('div', { class: 'gantt', style: { height: tall }, mount: el => watch(ctx, el), update: el => paint(ctx, el), unmount: el => el.stop && el.stop(), onscroll: e => { s.top = e.currentTarget.scrollTop; s.view.top = s.top; paint(ctx, e.currentTarget); } },
+      h('canvas', { tabindex: '0', role: 'img', 'aria-label': 'Timeline of ' + plural(s.rows.length, 'row') + ' with ' + plural(new Set(value.items.map(i => i.job)).size, 'job') + ', ' + plural(new Set(planned.map(i => i.job)).size, 'job') + ' planned, ' + plural(s.view.reservations.length, 'reservation') + '. The list below names what is planned.',
         onpointermove: e => point(ctx, e), onpointerleave: () => { s.over = null; s.drag = null; ctx.redraw(); }, onpointerdown: e => { s.drag = { x: e.clientX, at: w.at, moved: false }; }, onpointerup: e => up(ctx, e), onkeydown: e => keys(ctx, e, w) }),
-      h('div', { class: 'gantt-tall', style: { height: s.height + 24 + 'px' } })),
+      h('div', { class: 'gantt-tall', style: { height: s.height + 24 + 'px', 'margin-top': 'calc(-1 * ' + tall + ')' } })),
     h('p', { class: 'gantt-word', 'aria-live': 'polite' }, s.over ? words(ctx, s.over) : h('span', { class: 'muted' }, 'Point at a bar.')),
+    s.view.reservations.length ? h('ul', { class: 'resv' }, s.view.reservations.slice(0, 20).map(r => h('li', { key: r.name }, h('b', null, r.name), ' keeps ' + plain(r.item.nodes, 80) + ' from ', time(r.from, ctx.now), ' to ', time(r.to, ctx.now), r.item.reason ? ': ' + plain(r.item.reason, 120) : ''))) : null,
     planned.length ? planned_list(ctx, planned) : null,
   ];
 }
