@@ -16,6 +16,7 @@
 #define BLOCK (512 * MIB)
 #define BLOCKS 512u
 #define MOVING 65536u
+#define PINNED_MIN 16u   /* blocks: below 16 GiB everything is registered */
 #define PIECE (32 * MIB) /* touched at a time, so that commands wait little */
 
 static char *area; /* one reserved range; the first `blocks` blocks are registered */
@@ -44,6 +45,18 @@ static uint64_t host_available(void)
     return (uint64_t)kib * 1024;
 }
 
+/* How many blocks are to be registered: all of a small area; of a large one half, the rest is staged. */
+static uint32_t pin_limit(void)
+{
+    uint64_t want = atomic_load(&wanted) / BLOCK;
+
+    if (shim.pinned_set)
+        return (uint32_t)(shim.pinned_bytes / BLOCK);
+    if (!stage_possible() || want <= 2 * PINNED_MIN)
+        return BLOCKS;
+    return (uint32_t)(want / 2 > PINNED_MIN ? want / 2 : PINNED_MIN);
+}
+
 /* The next piece of the next block; a block is registered when its last piece is there. False: no room. */
 static bool piece_add(void)
 {
@@ -69,11 +82,14 @@ static bool piece_add(void)
     if (touched < BLOCK)
         return true;
     touched = 0;
-    if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
-        (void)madvise(at, BLOCK, MADV_DONTNEED);
-        return false;
+    if (blocks < pin_limit()) {
+        if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
+            (void)madvise(at, BLOCK, MADV_DONTNEED);
+            return false;
+        }
+        pinned[blocks] = true;
     }
-    pinned[blocks++] = true;
+    blocks++;
     __atomic_store_n(&shim.page->health.area_bytes, blocks * BLOCK, __ATOMIC_RELAXED);
     return true;
 }
@@ -163,8 +179,24 @@ static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes
     return n;
 }
 
+/* A chunk that lies wholly in blocks that are not registered goes through the ring. */
+static struct stage_item staged[MOVING];
+
+static uint32_t staged_at[MOVING]; /* which of the moving ones these are */
+static uint32_t stage_skip;        /* it failed: so many evictions are registered instead */
+
+static bool is_staged(const struct chunk *c)
+{
+    if (stage_skip || !stage_possible())
+        return false;
+    for (uint64_t b = c->saved_at / BLOCK; b <= (c->saved_at + c->size - 1) / BLOCK; b++)
+        if (pinned[b] || b < pin_limit())
+            return false;
+    return true;
+}
+
 /* The copies of every chunk, an event after each block of the area. */
-static bool copies_queue(uint32_t count, CUevent *events)
+static bool copies_queue(uint32_t count, CUevent *events, uint32_t *ret_staged)
 {
     uint64_t where = 0;
     CUresult r = CUDA_SUCCESS;
@@ -174,7 +206,10 @@ static bool copies_queue(uint32_t count, CUevent *events)
         uint64_t block = where / BLOCK, end;
 
         c->saved_at = where;
-        r = chunk_copy(moving[i].at, c->size, where, true);
+        if (is_staged(c))
+            staged[(*ret_staged)++] = (struct stage_item){ moving[i].at, area + where, c->size };
+        else
+            r = chunk_copy(moving[i].at, c->size, where, true);
         where += c->size;
         end = i + 1 == count ? (where - 1) / BLOCK + 1 : where / BLOCK;
         for (; block < end && r == CUDA_SUCCESS; block++) {
@@ -225,7 +260,8 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     static CUevent events[BLOCKS];
     int gpu = first_gpu();
     uint64_t bytes;
-    uint32_t count, keep;
+    uint32_t count, keep, through = 0;
+    bool good;
 
     if (shim.page->health.state == STATE_EVICTED)
         return 0;
@@ -234,6 +270,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);
+    stage_skip -= stage_skip > 0;
     count = chunks_find(gpu, CHUNK_DEVICE, &bytes);
     while (blocks * BLOCK < bytes)
         if (!piece_add()) {
@@ -243,7 +280,14 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
         }
     evicted_gpu = gpu;
     keep = blocks - (uint32_t)((uint64_t)blocks * (unpin < PAGE_PERMILLE ? unpin : PAGE_PERMILLE) / PAGE_PERMILLE);
-    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, keep)) {
+    good = copies_queue(count, events, &through) && stage_begin(enter_context_of(gpu), staged, through, true);
+    if (good && through)
+        good = stage_end();
+    if (through && !good)
+        stage_skip = 2;
+    for (uint32_t i = 0; i < through && good; i++)
+        shim.page->health.staged_bytes += staged[i].size;
+    if (!good || !copies_collect(gpu, count, events, keep)) {
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);
@@ -255,7 +299,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 }
 
 /* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
-static bool chunk_load(int gpu, const struct moving *m)
+static bool chunk_load(int gpu, const struct moving *m, bool through)
 {
     struct chunk *c = m->chunk;
     CUdeviceptr at = m->at;
@@ -271,7 +315,7 @@ static bool chunk_load(int gpu, const struct moving *m)
         return false;
     }
     if (vmm_access(gpu, m->peers, at, c->size) != CUDA_SUCCESS ||
-        chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
+        (!through && chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS)) {
         if (REAL(cuStreamSynchronize)(move_stream()) == CUDA_SUCCESS) {
             (void)REAL(cuMemUnmap)(at, c->size);
             (void)REAL(cuMemRelease)(c->handle);
@@ -287,10 +331,50 @@ static bool chunk_load(int gpu, const struct moving *m)
     return true;
 }
 
+/* Mapped again and not yet filled: back to where the content is. */
+static void reload_undo(uint32_t through)
+{
+    struct page_memory *m = &shim.page->memory[evicted_gpu];
+
+    stage_skip = 2;
+    for (uint32_t i = 0; i < through; i++) {
+        struct chunk *c = moving[staged_at[i]].chunk;
+
+        if (c->where == CHUNK_HOST) { /* counted as the device's, so that one function undoes both */
+            __atomic_fetch_sub(&m->host_backed, c->size, __ATOMIC_RELAXED);
+            mem_force(evicted_gpu, CLASS_VMM, c->size);
+        }
+        chunk_release(evicted_gpu, c, moving[staged_at[i]].at);
+    }
+}
+
+/* Memory for the chunks that pass through the ring, and their copies under way. Returns how many; 0 when it cannot be
+ * done this way: then all go the other. */
+static uint32_t reload_staged(uint32_t count)
+{
+    uint32_t n = 0;
+    bool good = true;
+
+    for (uint32_t i = 0; i < count && good; i++) {
+        if (!is_staged(moving[i].chunk))
+            continue;
+        good = chunk_load(evicted_gpu, &moving[i], true);
+        if (good) {
+            staged[n] = (struct stage_item){ moving[i].at, area + moving[i].chunk->saved_at, moving[i].chunk->size };
+            staged_at[n++] = i;
+        }
+    }
+    if (n && (!good || !stage_begin(enter_context_of(evicted_gpu), staged, n, false))) {
+        reload_undo(n);
+        n = 0;
+    }
+    return n;
+}
+
 int64_t evict_reload(uint64_t deadline_ns)
 {
     uint64_t bytes;
-    uint32_t count, i;
+    uint32_t count, i, through;
     bool all = true;
 
     (void)deadline_ns;
@@ -301,8 +385,14 @@ int64_t evict_reload(uint64_t deadline_ns)
         return -EIO;
     state_set(STATE_RELOADING);
     count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
+    through = reload_staged(count);
     for (i = 0; i < count && all; i++)
-        all = chunk_load(evicted_gpu, &moving[i]);
+        if (moving[i].chunk->where == CHUNK_SAVED)
+            all = chunk_load(evicted_gpu, &moving[i], false);
+    if (through && !stage_end()) {
+        reload_undo(through);
+        all = false;
+    }
     if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
         all = false;
     if (!all) { /* still held; the helper tries again */

@@ -8,6 +8,7 @@ from lab import Job, between, listed, own_node, percentile, result
 
 
 def main(which="muster,driver", seconds=7.0):
+    seconds = float(seconds)
     for name, modes in (("muster", (["--role", "guaranteed"], ["--role", "opportunistic"])), ("driver", (None, None))):
         if name not in which.split(","):
             continue

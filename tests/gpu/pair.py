@@ -58,8 +58,8 @@ def pair(name, rg_args, ot_args, rg_mode, ot_mode, base_rg, base_ot):
 def main(gap_ms="8", seconds="20", skip=""):
     sec = float(seconds)
     rg = ["rg", sec + 40, gap_ms]
-    base_rg = alone(["rg", 6, gap_ms])
-    base_ot = alone(["ot", 6])
+    base_rg = alone(["rg", 5, gap_ms])
+    base_ot = alone(["ot", 5])
     result("pair-alone", gap_ms=gap_ms, rg_p50=base_rg["p50_ms"], rg_p99=base_rg["p99_ms"], ot_rate=base_ot["rate"])
     pair("pair-default", ["rg", 60, gap_ms], ["ot", 6], None, None, base_rg, base_ot)
     modes = (["--role", "guaranteed"], ["--role", "opportunistic"])
