@@ -77,6 +77,8 @@ static int drain_one(struct drain *drain, const char *node, const char *gpu)
     live_path(path, sizeof(path), "/nodes/%s", node);
     if (gpu)
         (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/gpus/%.20s", gpu);
+    if (args_has(drain->args, "revoke"))
+        (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "?revoke=1");
     r = client_call(drain->client, drain->method, path, drain->body, &answer, &problem);
     if (r) {
         drain->failed++;
@@ -166,7 +168,7 @@ int cmd_node_resume(struct command_args *args)
 
 int cmd_node_forget(struct command_args *args)
 {
-    struct drain drain = { .method = "DELETE", .past = "Forgot" };
+    struct drain drain = { .method = "DELETE", .past = args_has(args, "revoke") ? "Revoked" : "Forgot" };
 
     return drain_all(args, &drain);
 }

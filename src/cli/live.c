@@ -135,6 +135,12 @@ static const struct opt token_opts[] = {
     OPTS_COMMON,
     OPTS_END,
 };
+static const struct opt forget_opts[] = {
+    { "revoke", 0, NULL, "make certificates worthless, also of nodes that are there: they have to join again",
+      "Forgetting" },
+    OPTS_COMMON,
+    OPTS_END,
+};
 static const struct opt drain_opts[] = {
     { "reason", 0, "TEXT", "why; needed", "Draining" },
     { "deadline", 0, "TIME", "jobs that are still there then are told to leave", NULL },
@@ -311,8 +317,8 @@ static const struct command node_verbs[] = {
       .run = cmd_node_label },
     { .name = "forget",
       .summary = "Takes nodes that are gone out of the cluster",
-      .usage = "NODES...",
-      .opts = common_opts,
+      .usage = "NODES... [--revoke]",
+      .opts = forget_opts,
       .least = 1,
       .most = -1,
       .run = cmd_node_forget },

@@ -154,6 +154,14 @@ static bool browser_may(const struct request *request)
     return host && strcasecmp(origin + 7, host) == 0;
 }
 
+/* A node that was forgotten, or whose certificate was revoked, and that has not joined since. */
+static bool certificate_barred(const struct server *server, const struct net_conn *conn, const char *name)
+{
+    const struct book_node *node = server->drive ? book_node_find(server_book(server), name) : NULL;
+
+    return node && node->barred && net_peer_since(conn) + PKI_BACKDATED <= node->barred;
+}
+
 bool auth_identify(struct server *server, struct request *request)
 {
     const char *header = http_header(request->message, "authorization");
@@ -165,6 +173,8 @@ bool auth_identify(struct server *server, struct request *request)
 
     *who = (struct principal){ .via = "none" };
     if (name) {
+        if (certificate_barred(server, conn, name))
+            return false;
         (void)snprintf(who->user, sizeof(who->user), "%s", name);
         who->role = ROLE_AGENT;
         who->via = "certificate";

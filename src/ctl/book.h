@@ -135,6 +135,7 @@ struct book_node {
     uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
     usec_t seen;        /* last beat; not in the log */
     usec_t drain_deadline;
+    usec_t barred; /* certificates made until then are worth nothing; 0 */
     char drain_reason[128];
     uint16_t gpu_count;
     struct book_gpu *gpus;

@@ -103,6 +103,8 @@ static void host_event(void *arg, const struct ctl_event *event)
         notify_event(server->notify, event);
     if (server->feed)
         feed_event(server->feed, event);
+    if (server->links && event->node && strcmp(event->kind, "node.revoked") == 0)
+        links_drop(server->links, event->node);
     if (server->waits && event->job)
         waits_event(server->waits, event->job);
     log_debug("event", "kind", event->kind, "job", LOG_I64(event->job), "node", event->node ? event->node : "");

@@ -144,6 +144,14 @@ static void link_kill(struct link *link, const char *why)
         net_close(conn);
 }
 
+void links_drop(struct links *links, const char *node)
+{
+    struct link *link = link_of(links, node);
+
+    if (link)
+        link_kill(link, "its certificate was revoked");
+}
+
 static void asks_end(struct link *link)
 {
     while (link->asks) {

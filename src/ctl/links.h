@@ -20,6 +20,7 @@ void links_free(struct links *links); /* after all connections are closed */
 void links_accept(struct request *request);
 
 /* A frame to a node; dropped when it is not connected. Borrowed. */
+void links_drop(struct links *links, const char *node); /* its certificate was revoked */
 void links_send(struct links *links, const char *node, json_t *frame);
 bool links_connected(const struct links *links, const char *node);
 size_t links_count(const struct links *links);

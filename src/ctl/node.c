@@ -54,7 +54,7 @@ int node_check(const struct ctl *ctl, const struct entry *entry, struct entry_re
         (json_integer_value(json_object_get(entry->body, "gpu")) < 0 ||
          json_integer_value(json_object_get(entry->body, "gpu")) >= node->gpu_count))
         return ret->code = error_set(&ret->text, -ENOENT, "node %s has GPUs 0 to %d", name, node->gpu_count - 1);
-    if (entry->kind == ENTRY_FORGET && !node->lost)
+    if (entry->kind == ENTRY_FORGET && !node->lost && !json_is_true(json_object_get(entry->body, "revoke")))
         return ret->code =
                    error_set(&ret->text, -EALREADY, "node %s is not lost; drain it and stop its agent first", name);
     return 0;
@@ -322,9 +322,13 @@ void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result 
         apply_drain(ctl, node, entry);
         break;
     case ENTRY_FORGET:
+        /* Whoever has its key is not it any more: it has to join again. */
+        node->barred = ctl->now;
+        ctl_event(ctl, node->lost ? "node.forgotten" : "node.revoked", NULL, text_of(entry->body, "node"), NULL);
+        if (!node->lost)
+            break; /* what it runs may run on until its lease is over; then it is lost */
         node->forgotten = true;
         ctl->cluster_dirty = true;
-        ctl_event(ctl, "node.forgotten", NULL, text_of(entry->body, "node"), NULL);
         break;
     default: /* no other kind comes here */
         assert(false);

@@ -147,7 +147,9 @@ void rest_node_patch(struct request *request)
 void rest_node_delete(struct request *request)
 {
     if (request_node(request))
-        request_offer(request, ENTRY_FORGET, json_pack("{s:s}", "node", request->params[0]), offered_nothing);
+        request_offer(request, ENTRY_FORGET,
+                      json_pack("{s:s, s:b}", "node", request->params[0], "revoke", query_flag(request, "revoke")),
+                      offered_nothing);
 }
 
 /* The GPU of the path; -1, answered. */

@@ -120,13 +120,11 @@ static const struct field job_fields[] = {
     END,
 };
 static const struct field node_fields[] = {
-    F(book_node, address, TEXT),      F(book_node, agent, TEXT),
-    F(book_node, boot, TEXT),         F(book_node, version, TEXT),
-    F(book_node, report_seq, U64),    F(book_node, core_node, U32),
-    F(book_node, joined, FLAG),       F(book_node, silent, FLAG),
-    F(book_node, lost, FLAG),         F(book_node, drained, FLAG),
-    F(book_node, forgotten, FLAG),    F(book_node, drain_deadline, I64),
-    F(book_node, drain_reason, TEXT), END,
+    F(book_node, address, TEXT),      F(book_node, agent, TEXT),     F(book_node, boot, TEXT),
+    F(book_node, version, TEXT),      F(book_node, report_seq, U64), F(book_node, core_node, U32),
+    F(book_node, joined, FLAG),       F(book_node, silent, FLAG),    F(book_node, lost, FLAG),
+    F(book_node, drained, FLAG),      F(book_node, forgotten, FLAG), F(book_node, drain_deadline, I64),
+    F(book_node, drain_reason, TEXT), F(book_node, barred, I64),     END,
 };
 static const struct field gpu_fields[] = {
     F(book_gpu, ok, FLAG), F(book_gpu, drained, FLAG), F(book_gpu, foreign, FLAG), F(book_gpu, reason, TEXT), END,

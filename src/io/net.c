@@ -438,6 +438,11 @@ bool net_peer_user(const struct net_conn *conn, uid_t *ret_uid, gid_t *ret_gid)
     return true;
 }
 
+usec_t net_peer_since(const struct net_conn *conn)
+{
+    return conn->tls ? tls_peer_since(conn->tls) : 0;
+}
+
 const char *net_peer_name(const struct net_conn *conn)
 {
     return conn->tls ? tls_peer_name(conn->tls) : NULL;

@@ -62,5 +62,6 @@ void net_finish(struct net_conn *conn, usec_t span);   /* when all is sent, or t
 const char *net_peer(const struct net_conn *conn);                               /* "10.0.0.7", "unix" */
 bool net_peer_loopback(const struct net_conn *conn);                             /* 127/8, ::1 */
 bool net_peer_user(const struct net_conn *conn, uid_t *ret_uid, gid_t *ret_gid); /* Unix sockets */
-const char *net_peer_name(const struct net_conn *conn);                          /* of its certificate; NULL */
-bool net_secure(const struct net_conn *conn);                                    /* TLS */
+usec_t net_peer_since(const struct net_conn *conn);     /* from when on its certificate is good; 0 */
+const char *net_peer_name(const struct net_conn *conn); /* of its certificate; NULL */
+bool net_secure(const struct net_conn *conn);           /* TLS */

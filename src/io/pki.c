@@ -98,7 +98,8 @@ static int cert_begin(X509 *cert, int days)
     number = BN_bin2bn(serial, sizeof(serial), NULL);
     r = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(cert)) != NULL;
     BN_free(number);
-    return r && X509_set_version(cert, X509_VERSION_3) && X509_gmtime_adj(X509_getm_notBefore(cert), -3600) &&
+    return r && X509_set_version(cert, X509_VERSION_3) &&
+           X509_gmtime_adj(X509_getm_notBefore(cert), -(long)(PKI_BACKDATED / USEC_SEC)) &&
            X509_time_adj_ex(X509_getm_notAfter(cert), days, 0, NULL);
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "base/units.h"
 
 /* A new private key. */
 int pki_key(struct bytes *ret_pem, struct error *err);
@@ -16,6 +17,9 @@ int pki_authority(const char *key_pem, const char *name, int days, struct bytes 
 
 /* A request to have `name` certified. */
 int pki_request(const char *key_pem, const char *name, struct bytes *ret_pem, struct error *err);
+
+/* Certificates are good from so long before they were made: clocks differ. */
+#define PKI_BACKDATED USEC_HOUR
 
 struct pki_sign {
     const char *ca_pem, *ca_key_pem;

@@ -238,6 +238,16 @@ bool tls_ready(const struct tls_session *session)
     return SSL_is_init_finished(session->ssl);
 }
 
+usec_t tls_peer_since(const struct tls_session *session)
+{
+    const X509 *cert = SSL_get0_peer_certificate(session->ssl);
+    struct tm tm;
+
+    if (!cert || !ASN1_TIME_to_tm(X509_get0_notBefore(cert), &tm))
+        return 0;
+    return (usec_t)timegm(&tm) * USEC_SEC;
+}
+
 const char *tls_peer_name(const struct tls_session *session)
 {
     struct tls_session *s = (struct tls_session *)(uintptr_t)session;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/units.h"
 
 struct tls_context;
 struct tls_session;
@@ -42,3 +43,4 @@ void tls_bye(struct tls_session *session);
 bool tls_ready(const struct tls_session *session); /* the handshake is done */
 /* Common name of the peer's verified certificate; NULL. */
 const char *tls_peer_name(const struct tls_session *session);
+usec_t tls_peer_since(const struct tls_session *session); /* from when on its certificate is good; 0 */

@@ -3,7 +3,8 @@
 """live.py [--scale S] [--no-slurm] - a running cluster: throughput, latency, size; Slurm beside it in the same run.
 
 Both get the same machine, eight nodes with eight GPUs each, and the same commands (W1 to W5). Real processes are forked
-in both. `--scale 0.1` runs a tenth of each workload. Slurm is left out, with a line that says so, where its packages
+in both. The floor is what the same loops do when the command is `true`: nobody who starts a program for each job can be
+faster. `--scale 0.1` runs a tenth of each workload. Slurm is left out, with a line that says so, where its packages
 (slurm-wlm, munge) are not installed. Prints ratios; asserts nothing.
 """
 import argparse
@@ -250,6 +251,29 @@ class Slurm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class Floor:
+    """No cluster at all: what it costs to start a program that does nothing."""
+    name = "floor"
+    env = None
+
+    def run_one(self):
+        return ["true"]
+
+    def measure(self, scale):
+        out = {}
+        n = max(int(100 * scale), 10)
+        out["W1 latency"] = 1000 * parallel([self.run_one()] * n, 1) / n
+        n = max(int(200 * scale), 10)
+        out["W2 burst, 16 at once"] = n / parallel([self.run_one()] * n, 16)
+        n = max(int(1000 * scale), 10)
+        out["W3 singles"] = n / parallel([self.run_one()] * n, 1)
+        n = max(int(2000 * scale), 10)
+        out["W5 deep queue, submit"] = n / parallel([self.run_one()] * n, 8)
+        for name, figure in out.items():
+            print("  %-7s %-22s %10.1f %s" % (self.name, name, figure, "ms" if name.startswith("W1") else "jobs/s"), flush=True)
+        return out
+
+
 def drain(system):
     while not system.empty():
         time.sleep(0.1)
@@ -329,9 +353,24 @@ def start_latency(muster, rate, seconds):
     return waits[len(waits) // 2], waits[int(len(waits) * 0.99) - 1]
 
 
-def large(scale):
-    """1,000 nodes of 8 emulated GPUs, 10,000 jobs in the queue."""
-    nodes, jobs = max(int(1000 * scale), 20), max(int(10000 * scale), 200)
+def resident_mib(pid):
+    for line in open("/proc/%d/status" % pid):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+
+def queue_times(muster, times=20):
+    out = []
+    for _ in range(times):
+        begin = time.time()
+        subprocess.run([BUILD + "/muster", "queue", "-A", "--no-header"], env=muster.env, check=True, **QUIET)
+        out.append(1000 * (time.time() - begin))
+    return sorted(out)
+
+
+def large_one(nodes, jobs):
+    """That many nodes of 8 emulated GPUs, all taken by one job, and that many jobs behind it. MiB at each step."""
     folder = tempfile.mkdtemp(prefix="muster-large-")
     port = free_port()
     log = open(folder + "/log", "w")
@@ -341,29 +380,45 @@ def large(scale):
     muster.port, muster.folder, muster.env = port, folder, dict(os.environ, MUSTER_URL="http://127.0.0.1:%d" % port)
     begin = time.time()
     muster.wait(lambda: sum(g["total"] for g in muster.ask("/gpus")["items"]) == nodes * 8, 240)
-    joined = time.time() - begin
+    joined, steps = time.time() - begin, [resident_mib(process.pid)]
     muster.ask("/jobs", "POST", {"nodes": nodes, "per_node": {"gpu": 8}, "emulate": {"run": "1h"}, "args": ["true"]})
-    begin = time.time()
-    size = 1000 if jobs >= 1000 else jobs
-    for _ in range(jobs // size):
+    muster.wait(lambda: muster.ask("/jobs?limit=1")["items"][0]["state"] == "RUNNING", 120)
+    steps.append(resident_mib(process.pid))
+    begin, size = time.time(), min(1000, jobs // 2)
+    for _ in range(jobs // 2 // size):
         muster.ask("/jobs", "POST", {"gpus": 1, "args": ["true"], "array": {"indices": "1-%d" % size}})
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for i in range(jobs - jobs // 2):
+        connection.request("POST", "/api/v1/jobs", json.dumps({"gpus": 1 + i % 8, "args": ["true"], "name": "j%d" % i}),
+                           {"Content-Type": "application/json"})
+        connection.getresponse().read()
     submitted = time.time() - begin
-    first = memory_mib(process.pid)
-    times = []
-    for _ in range(20):
-        begin = time.time()
-        subprocess.run([BUILD + "/muster", "queue", "-A", "--no-header"], env=muster.env, check=True, **QUIET)
-        times.append(1000 * (time.time() - begin))
-    time.sleep(5)
-    print("  %d nodes joined in %.1f s; %d jobs queued in %.2f s; `muster queue -A` median %.0f ms, worst %.0f ms; "
-          "memory %.0f MiB, %.0f MiB later" % (nodes, joined, jobs, submitted, sorted(times)[10], max(times), first,
-                                               memory_mib(process.pid)), flush=True)
+    steps.append(resident_mib(process.pid))
+    times = queue_times(muster)
+    for _ in range(200):
+        muster.ask("/jobs?limit=1000")
+    steps.append(resident_mib(process.pid))
+    print("  %d nodes joined in %.1f s; %d jobs queued in %.2f s, half of them in arrays; `muster queue -A` median %.0f ms, "
+          "worst %.0f ms; memory %.0f MiB with the nodes, %.0f with a gang on all of them, %.0f with the jobs, %.0f after "
+          "200 long lists" % (nodes, joined, jobs, submitted, times[len(times) // 2], times[-1], *steps), flush=True)
     process.terminate()
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:
         process.kill()
     shutil.rmtree(folder, ignore_errors=True)
+    return steps
+
+
+def large(scale):
+    """1,000 nodes of 8 emulated GPUs, 10,000 jobs in the queue; and a tenth of it, to see how memory grows."""
+    nodes, jobs = max(int(1000 * scale), 100), max(int(10000 * scale), 1000)
+    small = large_one(nodes // 10, jobs // 10)
+    whole = large_one(nodes, jobs)
+    print("  ten times as large: %.0f KiB a node (controller and emulated agent in one process), %.1f KiB a queued job, "
+          "%.1f times the memory" % (1024 * (whole[0] - small[0]) / (nodes - nodes // 10),
+                                     1024 * ((whole[2] - whole[1]) - (small[2] - small[1])) / (jobs - jobs // 10),
+                                     whole[2] / small[2]), flush=True)
 
 
 def main():
@@ -374,6 +429,7 @@ def main():
     args = parser.parse_args()
     print("live: load of the machine %.1f, %d cores" % (os.getloadavg()[0], os.cpu_count()))
     if args.only in (None, "compare"):
+        floor = Floor().measure(args.scale)
         muster = Muster()
         ours = measure(muster, args.scale)
         muster.close()
@@ -392,8 +448,10 @@ def main():
             if name == "memory":
                 continue
             faster = theirs[name][0] / ours[name][0] if name.startswith("W1") else ours[name][0] / theirs[name][0]
-            print("  ratio   %-22s %8.1fx as fast, controller CPU %.3f of Slurm's" %
-                  (name, faster, ours[name][1] / max(theirs[name][1], 1e-9)))
+            most = "" if name not in floor else "; the floor would be %.1fx" % (
+                theirs[name][0] / floor[name] if name.startswith("W1") else floor[name] / theirs[name][0])
+            print("  ratio   %-22s %8.1fx as fast, controller CPU %.3f of Slurm's%s" %
+                  (name, faster, ours[name][1] / max(theirs[name][1], 1e-9), most))
     if args.only in (None, "latency"):
         muster = Muster()
         half, most = start_latency(muster, 100, max(10 * args.scale, 2))

@@ -221,33 +221,62 @@ def kill(pid):
         pass
 
 
+def agents_of(cluster, i):
+    return processes(lambda pid, line: "muster-agent" in line and "--node a%d" % i in line
+                     and cluster.folder in line and "ip netns" not in line and "--url" in line)
+
+
+def comm_is(pid, name):
+    try:
+        return open("/proc/%d/comm" % pid).read().strip() == name
+    except OSError:
+        return False
+
+
+def shepherds_of(cluster, node=""):
+    """A shepherd has the lease of its agent mapped."""
+    def match(pid, _):
+        return comm_is(pid, "muster-task") and cluster.folder + "/" + node in open("/proc/%d/maps" % pid).read()
+    return processes(match)
+
+
+def forkers_of(cluster, i):
+    agents = agents_of(cluster, i)
+
+    def match(pid, _):
+        return comm_is(pid, "muster-forker") and \
+            int(open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[1]) in agents
+    return processes(match)
+
+
 def strike(cluster, rng, counts):
     """One blow. Whatever is killed is started again by `mend`, as a service manager would."""
-    draw = rng.random()
-    if draw < 0.25:
+    draw, i = rng.random(), rng.randrange(AGENTS)
+    what, victims = "link", []
+    if draw < 0.2:
         cluster.controller.kill()
         what = "controller"
+    elif draw < 0.25:
+        cluster.controller.terminate()
+        what = "controller asked to stop"
+    elif draw < 0.43:
+        what, victims = "agent", agents_of(cluster, i)
     elif draw < 0.5:
-        i = rng.randrange(AGENTS)
-        for pid in processes(lambda pid, line: "muster-agent" in line and "--node a%d" % i in line
-                             and cluster.folder in line and "ip netns" not in line and "--url" in line):
-            kill(pid)
-        what = "agent"
-    elif draw < 0.65:
+        what, victims = "agent and shepherds", agents_of(cluster, i) + shepherds_of(cluster, "agent%d/" % i)
+    elif draw < 0.62:
         jobs = processes(lambda pid, line: environment_has(pid, "LOCKS=" + cluster.locks))
-        if jobs:
-            kill(rng.choice(jobs))
-        what = "job"
-    elif draw < 0.75:
-        shepherds = processes(lambda pid, line: "shepherd" in line and cluster.folder in line)
-        if shepherds:
-            kill(rng.choice(shepherds))
-        what = "shepherd"
+        what, victims = "job", [rng.choice(jobs)] if jobs else []
+    elif draw < 0.74:
+        found = shepherds_of(cluster)
+        what, victims = "shepherd", [rng.choice(found)] if found else []
+    elif draw < 0.78:
+        what, victims = "forker", forkers_of(cluster, i)
     else:
-        i = rng.randrange(AGENTS)
         cluster.link(i, cluster.cut[i])
-        what = "link"
-    counts[what] = counts.get(what, 0) + 1
+    for pid in victims:
+        kill(pid)
+    if what == "link" or what.startswith("controller") or victims:
+        counts[what] = counts.get(what, 0) + 1
 
 
 def mend(cluster):

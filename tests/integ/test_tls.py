@@ -212,6 +212,31 @@ def others(lab, user):
     return job
 
 
+def revoking(lab, folder):
+    """A node whose key is in wrong hands."""
+    ok(lab.ask("DELETE", "/nodes/n1", token=lab.admin).status == 409, "a node that is there is not forgotten")
+    ok(lab.ask("DELETE", "/nodes/n1?revoke=1", token=lab.admin).status == 204, "but its certificate is revoked")
+    cert = (folder + "/node.crt", folder + "/node.key")
+    s, head = upgrade(lab, cert)
+    ok(b" 401 " in head, "which does not let anybody in any more", head)
+    s.close()
+    ok(until(lambda: not lab.json("GET", "/nodes/n1", token=lab.admin)["connected"], 5), "it is cut off")
+    lab.stop(signal.SIGKILL)
+    lab.start()
+    s, head = upgrade(lab, cert)
+    ok(b" 401 " in head, "nor after a restart of the controller", head)
+    s.close()
+    time.sleep(1.1)  # certificates count in seconds
+    token = lab.json("POST", "/tokens", {"join": True}, token=lab.admin)["token"]
+    done_ = subprocess.run([os.path.join(BUILD, "muster-agent"), "join", "https://localhost:%d" % lab.port, token, "--node", "n1",
+                            "--state", folder], capture_output=True, text=True)
+    ok(done_.returncode == 0, "it joins again", done_)
+    s, head = upgrade(lab, cert)
+    ok(b" 101 " in head, "and is let in", head)
+    s.close()
+    ok(until(lambda: lab.json("GET", "/nodes/n1", token=lab.admin)["connected"]), "as is its agent, which reads it anew")
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP jobs of several users need root")
@@ -239,6 +264,7 @@ def main():
             lab.ask("DELETE", "/jobs/%d?now=1" % job, token=lab.admin)
             ok(until(lambda: lab.json("GET", "/jobs/%d" % job, token=lab.admin)["state"] == "CANCELLED"),
                "and is cancelled", lab.ask("GET", "/jobs/%d" % job, token=lab.admin).body)
+            revoking(lab, folder + "/node")
         finally:
             if agent:
                 agent.terminate()
