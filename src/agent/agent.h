@@ -13,6 +13,7 @@
 #include "agent/forker.h"
 #include "agent/journal.h"
 #include "agent/launch.h"
+#include "coord/ring.h"
 #include "gpu/gpu.h"
 #include "wire/agent_msg.h"
 
@@ -56,6 +57,8 @@ struct task {
         uint64_t util, util_square;   /* sums of percent over samples and GPUs */
         uint64_t since;               /* number of the first beat it ran in, which is not counted: it began within */
     } used;
+    struct ring use;  /* of its GPUs while nobody else was on them */
+    int32_t use_told; /* hundredths of a percent, last reported; -1 = never */
 };
 
 struct agent {
@@ -129,6 +132,7 @@ void task_go(struct task *task);
 void task_stop(struct task *task, const json_t *order);
 void task_suspend(struct task *task, bool suspend);
 void task_signal(struct task *task, int number);
+void task_limit(struct task *task, int64_t memory_mib, int64_t percent);
 void task_clean(struct task *task);
 void task_kill(struct task *task, const char *cause);
 void task_repeat(struct task *task);

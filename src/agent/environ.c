@@ -201,6 +201,16 @@ static void put_torch(json_t *env, const struct launch *l)
     put(env, "PET_RDZV_BACKEND=%s", elastic(&l->spec) ? "c10d" : "static");
 }
 
+/* For the GPU runtime, where the program runs with it: whether it is held back for others, or others for it. */
+static void put_role(json_t *env, const struct launch *l)
+{
+    if (launch_here(l)->gpu_count == 0)
+        return;
+    put(env, "MUSTER_GPU_ROLE=%s", l->opportunistic ? "opportunistic" : "guaranteed");
+    if (l->opportunistic && l->limit_mib > 0)
+        put(env, "MUSTER_GPU_MEMORY=%lld", (long long)l->limit_mib << 20);
+}
+
 static void put_life(json_t *env, const struct launch *l, const struct launch_host *host)
 {
     put(env, "MUSTER_START_TIME=%lld", (long long)(clock_real() / USEC_SEC));
@@ -295,6 +305,7 @@ json_t *environ_node(const struct launch *l, const struct launch_host *host)
     put_shape(env, l, host);
     put_devices(env, l, host);
     put_torch(env, l);
+    put_role(env, l);
     put_life(env, l, host);
     if (l->spec.compat && strstr(l->spec.compat, "slurm"))
         put_slurm(env, l);

@@ -13,6 +13,7 @@
 #include "agent/procs.h"
 #include "agent/util.h"
 #include "io/log.h"
+#include "model/measure.h"
 
 enum { EMULATED_CPUS = 16, TASK_PIDS = 256 };
 #define EMULATED_MEMORY ((uint64_t)128 << 30)
@@ -161,6 +162,60 @@ static void sample_charge(const struct agent *agent, uint32_t index, const struc
     }
 }
 
+static bool alone(const struct agent *agent, const struct task *task)
+{
+    const struct launch_node *here = launch_here(&task->launch);
+
+    for (const struct task *other = agent->tasks; other; other = other->next) {
+        const struct launch_node *there =
+            other != task && other->holding && other->launch.order ? launch_here(&other->launch) : NULL;
+
+        for (uint32_t i = 0; there && i < there->gpu_count; i++)
+            for (uint32_t k = 0; k < here->gpu_count; k++)
+                if (there->gpus[i] == here->gpus[k])
+                    return false;
+    }
+    return true;
+}
+
+/* How much of its GPUs a job uses, over the last ten seconds: told by its first rank, when it has changed by two
+ * percent or more. A card does not tell whose work it did, so only while the job has it to itself. */
+static void use_tell(struct agent *agent, struct task *task, usec_t now)
+{
+    int32_t mean = ring_mean(&task->use, now, 10), away;
+
+    if (task->use.count < 10 || mean < 0)
+        return;
+    away = mean > task->use_told ? mean - task->use_told : task->use_told - mean;
+    if (task->use_told >= 0 && away < 200)
+        return;
+    task->use_told = mean;
+    agent_report(agent, json_pack("{sI,s{si,s[i,I,i]}}", "job", (json_int_t)task->id.job, "measure", "kind",
+                                  MEASURE_USE, "values", mean, (json_int_t)ring_peak(&task->use, now, 60), 0));
+}
+
+static void uses_tell(struct agent *agent, const struct gpu_sample *samples, uint32_t count)
+{
+    usec_t now = clock_real();
+
+    for (struct task *task = agent->tasks; task; task = task->next) {
+        const struct launch_node *here =
+            task->holding && task->state == TASK_RUNNING && task->launch.order ? launch_here(&task->launch) : NULL;
+        uint32_t util = 0, memory = 0;
+
+        if (!here || !task->launch.tell_use || task->id.rank != 0 || here->gpu_count == 0 || !alone(agent, task))
+            continue;
+        for (uint32_t i = 0; i < here->gpu_count && here->gpus[i] < count; i++) {
+            util += samples[here->gpus[i]].util;
+            memory = samples[here->gpus[i]].memory_mib > memory ? samples[here->gpus[i]].memory_mib : memory;
+        }
+        if (task->use.count == 0)
+            task->use_told = -1;
+        ring_add(&task->use, now, util / here->gpu_count, memory);
+        use_tell(agent, task, now);
+    }
+}
+
 json_t *task_used(const struct task *task)
 {
     double n = task->used.samples, mean, variance;
@@ -173,15 +228,17 @@ json_t *task_used(const struct task *task)
                      variance > 0 ? sqrt(variance) : 0.0, "memory_mib", (int)task->used.memory_mib);
 }
 
-static json_t *sample_of(const struct agent *agent, uint32_t index)
+static json_t *sample_of(const struct agent *agent, uint32_t index, struct gpu_sample *ret_sample)
 {
     struct gpu_sample sample = { 0 };
 
+    *ret_sample = sample;
     if (agent->gpus->ops->sample(agent->gpus, index, &sample) < 0)
         return json_object();
     if (agent->gpus->fake)
         sample_emulate(agent, index, &sample);
     sample_charge(agent, index, &sample);
+    *ret_sample = sample;
     return json_pack("{si,si,si,si}", "util", (int)sample.util, "memory", (int)sample.memory_mib, "power",
                      (int)sample.power_w, "temp", (int)sample.temp);
 }
@@ -274,6 +331,7 @@ static void task_busy(struct task *task, int64_t cpu)
 json_t *agent_beat(struct agent *agent)
 {
     json_t *gpus = json_array(), *tasks = json_array();
+    struct gpu_sample samples[AGENT_GPUS_MAX];
     double load[1] = { 0 };
 
     for (struct task *task = agent->tasks; task; task = task->next) {
@@ -290,7 +348,8 @@ json_t *agent_beat(struct agent *agent)
                                                      "cpu", (json_int_t)cpu, "memory", (json_int_t)memory));
     }
     for (uint32_t i = 0; i < agent->gpus->count; i++)
-        (void)json_array_append_new(gpus, sample_of(agent, i));
+        (void)json_array_append_new(gpus, sample_of(agent, i, &samples[i]));
+    uses_tell(agent, samples, agent->gpus->count);
     (void)getloadavg(load, 1);
     return json_pack("{ss,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "load", load[0], "gpus", gpus,
                      "tasks", tasks);

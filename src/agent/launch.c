@@ -84,6 +84,10 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .end = util_i64(order, "end", 0),
         .go = util_flag(order, "go"),
         .resume = util_flag(order, "resume"),
+        .guest = util_flag(order, "guest"),
+        .opportunistic = util_text(order, "class") && strcmp(util_text(order, "class"), "opportunistic") == 0,
+        .tell_use = util_flag(order, "use"),
+        .limit_mib = util_i64(order, "memory_mib", 0),
         .own = util_flag(order, "own"),
     };
     int r;

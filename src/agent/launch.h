@@ -26,7 +26,11 @@ struct launch {
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;
-    bool own; /* only its own place is known: nodes[0] */
+    bool guest;         /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
+    bool opportunistic; /* gets what others leave idle */
+    bool tell_use;      /* somebody plans by how much of its GPUs it uses */
+    int64_t limit_mib;  /* of each GPU; 0 = none */
+    bool own;           /* only its own place is known: nodes[0] */
 };
 
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err); /* borrows, keeps a reference */

@@ -22,6 +22,40 @@ static int ask_one(pid_t pid, bool off)
     return tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
 }
 
+static int limit_one(pid_t pid, int64_t memory_mib, int64_t percent)
+{
+    char socket_path[TOOL_PATH_MAX], line[128], text[512];
+    int r;
+
+    if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
+        return -ENOENT;
+    (void)snprintf(line, sizeof(line), "%s %d", percent == 0 ? "pause" : "resume", (int)pid);
+    r = tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+    if (r < 0 || percent == 0)
+        return r;
+    (void)snprintf(line, sizeof(line), "set %d share=%lld memory=%lld", (int)pid, (long long)percent * 10,
+                   (long long)memory_mib << 20);
+    return tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+}
+
+pid_t limit_gpu_start(const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
+{
+    bool any = false;
+    pid_t child;
+
+    for (int i = 0; i < count && !any; i++)
+        any = procs_maps(pids[i], "/libmuster_gpu.so");
+    if (!any)
+        return 0;
+    child = fork();
+    if (child != 0)
+        return child < 0 ? -errno : child;
+    for (int i = 0; i < count; i++)
+        if (procs_maps(pids[i], "/libmuster_gpu.so"))
+            any = limit_one(pids[i], memory_mib, percent) == 0 && any;
+    _exit(any ? 0 : 1);
+}
+
 pid_t off_gpu_start(const pid_t *pids, int count, bool off)
 {
     bool any = false;

@@ -10,3 +10,7 @@
 /* Starts a child process that asks the GPU runtime's node side for each of them (it takes seconds) and ends. Its pid; 0
  * when none of them has the library; -errno. */
 pid_t off_gpu_start(const pid_t *pids, int count, bool off);
+
+/* The same for what each may have of its GPUs: MiB (0 = all it likes) and percent of their time (0 = paused). Those
+ * without the library cannot be held back, and are not. */
+pid_t limit_gpu_start(const pid_t *pids, int count, int64_t memory_mib, int64_t percent);

@@ -83,6 +83,9 @@ static void order_one(struct task *task, enum order_kind kind, const json_t *ord
     case ORDER_RESUME:
         task_suspend(task, kind == ORDER_SUSPEND);
         break;
+    case ORDER_LIMIT:
+        task_limit(task, util_i64(order, "memory_mib", 0), util_i64(order, "percent", 100));
+        break;
     case ORDER_SIGNAL:
         task_signal(task, (int)util_i64(order, "signal", 0));
         break;

@@ -119,6 +119,7 @@ void shepherd_signal(struct shepherd *s, int number);
 void shepherd_nudge(struct shepherd *s);
 void shepherd_kill(struct shepherd *s, const char *cause); /* all of it, at once */
 void shepherd_suspend(struct shepherd *s, bool suspend);
+void shepherd_limit(struct shepherd *s, int64_t memory_mib, int64_t percent);
 void shepherd_moved(struct shepherd *s, int status);
 void shepherd_saved(struct shepherd *s);
 pid_t shepherd_save(struct shepherd *s, const char *command); /* shepherd_child.c */

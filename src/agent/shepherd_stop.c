@@ -286,6 +286,18 @@ void shepherd_suspend(struct shepherd *s, bool suspend)
     }
 }
 
+/* A pause or a cap waits for work in flight, so another process asks for it; it is reaped with the strays. */
+void shepherd_limit(struct shepherd *s, int64_t memory_mib, int64_t percent)
+{
+    static pid_t pids[TASK_PIDS_MAX];
+    int count;
+
+    if (s->state != TASK_RUNNING || s->mover)
+        return;
+    count = shepherd_pids(s, pids, TASK_PIDS_MAX);
+    (void)limit_gpu_start(pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count, memory_mib, percent);
+}
+
 void shepherd_moved(struct shepherd *s, int status)
 {
     (void)status;

@@ -146,6 +146,8 @@ static void order_take(struct shepherd *s, const json_t *order)
         shepherd_kill(s, util_text(order, "cause") ? util_text(order, "cause") : "cancel");
     } else if (strcmp(what, "suspend") == 0 || strcmp(what, "resume") == 0) {
         shepherd_suspend(s, what[0] == 's');
+    } else if (strcmp(what, "limit") == 0) {
+        shepherd_limit(s, util_i64(order, "memory_mib", 0), util_i64(order, "percent", 100));
     } else if (strcmp(what, "signal") == 0) {
         shepherd_signal(s, (int)util_i64(order, "signal", 0));
     } else if (strcmp(what, "end") == 0) {

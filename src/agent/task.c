@@ -74,6 +74,8 @@ static mgpu_t share_of(const struct task *task)
 {
     mgpu_t share = task->launch.spec.gpu_share;
 
+    if (task->launch.guest)
+        return 0;
     return share > 0 && share < MGPU_ONE ? share : MGPU_ONE;
 }
 
@@ -86,7 +88,7 @@ static bool gpus_free(const struct task *task)
 {
     const struct launch_node *node = here(task);
 
-    for (uint32_t i = 0; node && i < node->gpu_count; i++)
+    for (uint32_t i = 0; node && !task->launch.guest && i < node->gpu_count; i++)
         if (task->agent->gpu_used[node->gpus[i]] + share_of(task) > MGPU_ONE)
             return false;
     return true;
@@ -374,6 +376,14 @@ void task_suspend(struct task *task, bool suspend)
         emulate_suspend(task, suspend);
     else
         shep_tell(task, json_pack("{ss}", "do", suspend ? "suspend" : "resume"));
+}
+
+void task_limit(struct task *task, int64_t memory_mib, int64_t percent)
+{
+    if (task_over(task) || task->emulated || memory_mib < 0 || memory_mib > UINT32_MAX || percent < 0 || percent > 100)
+        return;
+    shep_tell(task, json_pack("{ss,sI,sI}", "do", "limit", "memory_mib", (json_int_t)memory_mib, "percent",
+                              (json_int_t)percent));
 }
 
 void task_signal(struct task *task, int number)

@@ -51,6 +51,17 @@ static void effect_stop(struct ctl *ctl, struct book_job *job, enum stop_step st
     attempt_stop(ctl, job, "preempt", job->stop_by, job_grace(ctl, job));
 }
 
+/* A job that is launched in this very step is told with its launch. */
+static void effect_limit(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_of(job);
+
+    if (!attempt || attempt->ended || attempt->stopping || job->waits_old)
+        return;
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        ctl_order(ctl, attempt->tasks[t].node, order_limit(ctl, job, attempt));
+}
+
 /* It is to save itself and go on: by its signal, if it has one. A job without saves itself when it likes. */
 static void effect_save(struct ctl *ctl, struct book_job *job)
 {
@@ -233,6 +244,7 @@ void effect_all(struct ctl *ctl, const struct outbox *out)
         case EFFECT_PREPARE: /* agents have no gate yet: the job is launched whole when its GPU is free */
             break;
         case EFFECT_LIMIT:
+            effect_limit(ctl, job);
             break;
         case EFFECT_SOLVE:
             effect_solve(ctl, effect, out);

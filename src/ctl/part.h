@@ -142,6 +142,7 @@ struct book_node *node_get(struct ctl *ctl, const char *name);
 /* Where its ranks are; the same for each of them. */
 json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt);
 json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank, json_t *place);
+json_t *order_limit(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt);
 json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind);
 json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, usec_t grace);
 

@@ -14,6 +14,48 @@ json_t *order_simple(const struct book_job *job, const struct book_attempt *atte
                      (json_int_t)job->id, "attempt", (json_int_t)attempt->number);
 }
 
+/* What the core last said that the job may have of its GPUs. */
+static void put_limit(const struct ctl *ctl, const struct book_job *job, json_t *order)
+{
+    const struct job *core = core_job(ctl->core, job->slot);
+
+    (void)json_object_set_new(order, "memory_mib", json_integer(core->limit_mib));
+    (void)json_object_set_new(order, "percent", json_integer(core->limit_percent));
+}
+
+static bool limited(const struct ctl *ctl, const struct book_job *job)
+{
+    const struct job *core = core_job(ctl->core, job->slot);
+
+    return job->in_core && (core->limit_mib || core->limit_percent != 100);
+}
+
+json_t *order_limit(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt)
+{
+    json_t *order = order_simple(job, attempt, ORDER_LIMIT);
+
+    put_limit(ctl, job, order);
+    return order;
+}
+
+/* Whether it is on GPUs that are not its own, and what it has of them. */
+static void put_guest(const struct ctl *ctl, const struct book_job *job, json_t *order)
+{
+    const struct job *core = core_job(ctl->core, job->slot);
+    const struct ledger *ledger = core_ledger(ctl->core);
+
+    if (!job->in_core)
+        return;
+    if (core_vc(ctl->core, core->vc)->policy.planner->limit)
+        (void)json_object_set_new(order, "use", json_true());
+    if (core->klass == CLASS_OPPORTUNISTIC)
+        (void)json_object_set_new(order, "class", json_string("opportunistic"));
+    if (core->shares != SHARE_NONE && ledger->shares[core->shares].role == ROLE_GUEST)
+        (void)json_object_set_new(order, "guest", json_true());
+    if (limited(ctl, job))
+        put_limit(ctl, job, order);
+}
+
 json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, usec_t grace)
 {
     json_t *order = order_simple(job, attempt, ORDER_STOP);
@@ -67,6 +109,7 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     (void)json_object_set_new(order, "port", json_integer(attempt->port));
     (void)json_object_set_new(order, "end", json_integer(job->spec->time ? ctl->now + job->spec->time : 0));
     (void)json_object_set_new(order, "resume", json_boolean(attempt->number > 0));
+    put_guest(ctl, job, order);
     if (job->array_id)
         (void)json_object_set_new(order, "array",
                                   json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index));
@@ -95,6 +138,8 @@ static void resend(struct ctl *ctl, const struct book_job *job, const struct boo
         ctl_order(ctl, task->node, order_stop(ctl, job, attempt, attempt->ended ? 0 : attempt->grace));
     else if (strcmp(attempt->stop_kind, "suspend") == 0 && task->state == TASK_RUNNING)
         ctl_order(ctl, task->node, order_simple(job, attempt, ORDER_SUSPEND));
+    else if (task->state == TASK_RUNNING && limited(ctl, job))
+        ctl_order(ctl, task->node, order_limit(ctl, job, attempt));
 }
 
 typedef void (*task_fn)(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list);

@@ -231,6 +231,42 @@ def gpus_are_never_shared_by_a_dying_task(c, a, d):
 
 
 @test()
+def a_guest_waits_for_nobody(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000', use=True)
+    c.report(1, 'running')
+    c.launch(2, 'echo $MUSTER_GPU_ROLE $MUSTER_GPU_MEMORY $CUDA_VISIBLE_DEVICES; sleep 1000', guest=True,
+             **{'class': 'opportunistic', 'memory_mib': 1024, 'percent': 10})
+    c.report(2, 'running')  # on the same GPU
+    numbers = iter(range(1, 1000))
+    wait_for(lambda: 'opportunistic 1073741824' in c.log(next(numbers), 2), what='its role')
+    # A program without the runtime cannot be held back; nothing happens to it.
+    c.order('limit', 2, memory_mib=512, percent=0)
+    c.order('limit', 2, memory_mib=-1, percent=1000)
+    time.sleep(0.3)
+    c.launch(3, 'echo $MUSTER_GPU_ROLE')  # an owner still waits for the owner, and not for the guest
+    time.sleep(0.3)
+    assert not any(r.get('job') == 3 and r.get('state') == 'running' for r in c.reports)
+    c.order('stop', 1, kind='cancel', grace_ms=100)
+    c.report(1, 'exited')
+    assert c.report(3, 'exited')['exit'] == 0
+    c.order('stop', 2, kind='cancel', grace_ms=100)
+    c.report(2, 'exited')
+
+
+@test()
+def the_use_of_gpus_is_told(c, a, d):
+    c.connected()
+    c.launch(1, 'while :; do :; done', use=True)
+    c.report(1, 'running')
+    c.wait('its use', lambda: any(r.get('job') == 1 and 'measure' in r for r in c.reports), timeout=20)
+    told = [r['measure'] for r in c.reports if 'measure' in r][0]
+    assert told['values'][0] > 2000 and len(told['values']) == 3, told
+    c.order('stop', 1, kind='cancel', grace_ms=100)
+    c.report(1, 'exited')
+
+
+@test()
 def an_agent_that_died_finds_its_tasks(c, a, d):
     c.keep = lambda hello: [{k: t[k] for k in ('job', 'attempt', 'rank')} for t in hello['tasks']]
     c.connected()
