@@ -301,6 +301,22 @@ static void status_print(const struct command_args *args, json_t *version)
     json_decref(gpus);
 }
 
+static void leader_print(const struct command_args *args, json_t *version)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+
+    if (client_new(args, &client, &problem) == 0)
+        (void)printf("%s  cluster %s, muster %s\n", client_url(client), fmt_text(version, "cluster"),
+                     fmt_text(version, "version"));
+}
+
+/* There is one controller; who answers decides. */
+int cmd_cluster_leader(struct command_args *args)
+{
+    return live_get(args, "/version", leader_print);
+}
+
 int cmd_cluster_status(struct command_args *args)
 {
     return live_get(args, "/version", status_print);

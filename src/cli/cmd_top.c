@@ -47,6 +47,7 @@ struct top {
     struct node_past *past;
     size_t past_count;
     char user[64];
+    int64_t job; /* only this one; 0 = the cluster */
     bool all;
     struct problem problem;
 };
@@ -186,6 +187,52 @@ static int jobs_draw(struct top *top, int row)
     return row;
 }
 
+/* One job: what each of its GPUs did over time. */
+static int job_draw(struct top *top, int row)
+{
+    CLEANUP_ANSWER struct answer job = { 0 }, metrics = { 0 };
+    json_t *gpu, *reason;
+    char path[96], id[FMT_MAX], elapsed[FMT_MAX];
+    size_t i;
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)top->job);
+    if (client_call(top->client, "GET", path, NULL, &job, &top->problem))
+        return -1;
+    (void)snprintf(path, sizeof(path), "/jobs/%lld/metrics", (long long)top->job);
+    if (client_call(top->client, "GET", path, NULL, &metrics, &top->problem))
+        return -1;
+    reason = json_object_get(job.json, "reason");
+    (void)curses.wmove(screen, row++, 0);
+    put("job %s %s  %s  %s  %s", fmt_id(job.json, id), fmt_text(job.json, "name"), fmt_text(job.json, "state"),
+        fmt_seconds(fmt_i64(job.json, "elapsed_seconds"), elapsed),
+        json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job.json, "nodelist"));
+    bold(true);
+    (void)curses.wmove(screen, ++row, 0);
+    put("%-6s %-14s %4s  %-*s %5s %10s %7s %5s", "RANK", "NODE", "GPU", HISTORY, "UTILISATION", "NOW", "MEMORY",
+        "POWER", "TEMP");
+    bold(false);
+    row++;
+    json_array_foreach(json_object_get(metrics.json, "items"), i, gpu)
+    {
+        json_t *series = json_object_get(gpu, "series");
+        size_t count = json_array_size(series), first = count > HISTORY ? count - HISTORY : 0;
+        struct node_past past = { 0 };
+
+        for (size_t k = first; k < count; k++)
+            past.used[HISTORY - count + k] = (uint8_t)fmt_i64(json_array_get(series, k), "util");
+        if (row >= lines() - 1)
+            break;
+        (void)curses.wmove(screen, row++, 0);
+        put("%-6lld %-14.14s %4lld  ", (long long)fmt_i64(gpu, "rank"), fmt_text(gpu, "node"),
+            (long long)fmt_i64(gpu, "gpu"));
+        spark(&past);
+        put(" %4lld%% %7lld MiB %5lld W %4lldC", (long long)fmt_i64(gpu, "util"),
+            (long long)fmt_i64(gpu, "memory_used_mib"), (long long)fmt_i64(gpu, "power_watts"),
+            (long long)fmt_i64(gpu, "temperature_celsius"));
+    }
+    return row;
+}
+
 static int frame(struct top *top)
 {
     char now[FMT_MAX];
@@ -196,15 +243,15 @@ static int frame(struct top *top)
     (void)curses.wmove(screen, 0, 0);
     put("muster top  %s  %s", client_url(top->client), fmt_stamp(fmt_now(), now));
     bold(false);
-    row = gpus_draw(top, row);
-    if (row >= 0)
+    row = top->job ? job_draw(top, row) : gpus_draw(top, row);
+    if (row >= 0 && !top->job)
         row = nodes_draw(top, row);
-    if (row >= 0)
+    if (row >= 0 && !top->job)
         row = jobs_draw(top, row);
     if (row < 0)
         return -1;
     (void)curses.wmove(screen, lines() - 1, 0);
-    put("q quit   %s", top->all ? "m my jobs" : "a all jobs");
+    put("q quit   %s", top->job ? "" : top->all ? "m my jobs" : "a all jobs");
     (void)curses.wrefresh(screen);
     return 0;
 }
@@ -221,6 +268,13 @@ int cmd_top(struct command_args *args)
         return r;
     if (!isatty(STDOUT_FILENO))
         return args_wrong(args, "top needs a terminal; muster queue -A, muster nodes and muster gpus print the same");
+    if (args->word_count) {
+        struct job_ref_text ref;
+
+        if (client_job(client, args->words[0], &ref, &top.problem))
+            return problem_print(&top.problem);
+        top.job = ref.id;
+    }
     if (lib_open(CURSES_FILE, curses_names, LIB_COUNT(curses_names), &curses, &err) < 0)
         return cli_fail(err.code, &err);
     top.client = client;

@@ -222,6 +222,18 @@ static const struct command resv_verbs[] = {
 static const struct opt health_opts[] = {
     { "all", 'A', NULL, "also GPUs that are in order", "Listing" }, OPTS_LISTING, OPTS_COMMON, OPTS_END
 };
+static const struct opt ckpt_opts[] = { { "step", 0, "N", "how far it had come", "Checkpoint" },
+                                        { "path", 0, "PATH", "where it is", NULL },
+                                        OPTS_COMMON,
+                                        OPTS_END };
+static const struct command ckpt_verbs[] = {
+    { .name = "done",
+      .summary = "Tells the scheduler that the job we are in has saved itself",
+      .usage = "[--step N] [--path PATH]",
+      .opts = ckpt_opts,
+      .run = cmd_ckpt_done },
+    { 0 },
+};
 static const struct command secret_verbs[] = {
     { .name = "ls",
       .summary = "Lists the names of your secrets",
@@ -419,6 +431,11 @@ static const struct command cluster_verbs[] = {
       .usage = "[OPTION...]",
       .opts = show_opts,
       .run = cmd_cluster_status },
+    { .name = "leader",
+      .summary = "Tells which controller decides",
+      .usage = "[OPTION...]",
+      .opts = show_opts,
+      .run = cmd_cluster_leader },
     { .name = "backup",
       .summary = "Copies the state of the controller into a file, while all goes on",
       .usage = "FILE",
@@ -597,9 +614,11 @@ const struct command live_commands[] = {
       .complete = "job" },
     { .name = "top",
       .summary = "Shows the cluster on a terminal, as it changes",
-      .usage = "[OPTION...]",
+      .usage = "[JOB] [OPTION...]",
       .opts = top_opts,
-      .run = cmd_top },
+      .most = 1,
+      .run = cmd_top,
+      .complete = "job" },
     { .name = "gpus",
       .summary = "Lists what is free and usable, by type",
       .usage = "[OPTION...]",
@@ -676,6 +695,7 @@ const struct command live_commands[] = {
       .opts = listing_opts,
       .most = 1,
       .run = cmd_context },
+    { .name = "ckpt", .summary = "Inside a job: tells that it has saved itself", .opts = NULL, .sub = ckpt_verbs },
     { .name = "resv", .summary = "Keeps nodes for some, for a time", .opts = NULL, .sub = resv_verbs },
     { .name = "secret", .summary = "Keeps secrets for jobs: --secret NAME", .opts = NULL, .sub = secret_verbs },
     { .name = "user", .summary = "Lists users and limits what they have", .opts = NULL, .sub = user_verbs },

@@ -30,6 +30,8 @@ int cmd_resv_put(struct command_args *args); /* create set: by the name of the c
 int cmd_resv_rm(struct command_args *args);
 int cmd_node_label(struct command_args *args);
 int cmd_node_health(struct command_args *args);
+int cmd_ckpt_done(struct command_args *args);
+int cmd_cluster_leader(struct command_args *args);
 int cmd_user_ls(struct command_args *args);
 int cmd_user_limits(struct command_args *args);
 int cmd_report(struct command_args *args);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,36 @@ int run_step(struct command_args *args)
     r = tasks_wait();
     mem_free(children);
     return r;
+}
+
+/* One line on the socket of the job: docs/agent.md. */
+int cmd_ckpt_done(struct command_args *args)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    const char *where = getenv("MUSTER_SOCKET"), *step = args_value(args, "step"), *path = args_value(args, "path");
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct problem problem;
+    char line[1200];
+    int64_t number;
+    int fd, length;
+
+    if (!where || strlen(where) >= sizeof(address.sun_path))
+        return args_wrong(args, "this is for jobs: MUSTER_SOCKET is not set here");
+    if (step && decimal_parse_i64(step, strlen(step), &number) < 0)
+        return args_wrong(args, "--step: expected a number, got '%.40s'", step);
+    if (path && (strlen(path) > 1000 || strpbrk(path, " \t\n")))
+        return args_wrong(args, "--path: at most 1000 letters, without blanks");
+    length = snprintf(line, sizeof(line), "ckpt%s%s%s%s\n", step ? " step=" : "", step ? step : "",
+                      path ? " path=" : "", path ? path : "");
+    memcpy(address.sun_path, where, strlen(where) + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        write(fd, line, (size_t)length) != length) {
+        (void)problem_set(&problem, CODE_FAILED, "", "%s: %s", where, strerror(errno));
+        return problem_print(&problem);
+    }
+    (void)close(fd);
+    return CODE_DONE;
 }
 
 /* What connects inside of the job: bash knows TCP by itself, others have Python. */

@@ -93,6 +93,9 @@ static void cancel(struct ctl *ctl, struct book_job *job, const json_t *body)
         return;
     }
     if (on_gpus(job) && !job->waits_old) {
+        const char *why = json_string_value(json_object_get(body, "why"));
+
+        (void)snprintf(job->end_text, sizeof(job->end_text), "%s", why ? why : "");
         attempt_stop(ctl, job, "cancel", 0, now ? 0 : job_grace(ctl, job));
         return;
     }

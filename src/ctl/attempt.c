@@ -422,7 +422,10 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
         job_phase(ctl, job, PHASE_JOB_STARTING);
         attempt_launch(ctl, job);
     } else if (strcmp(kind, "cancel") == 0) {
-        finish(ctl, job, PHASE_JOB_CANCELLED, "cancelled");
+        char why[sizeof(job->end_text)];
+
+        (void)snprintf(why, sizeof(why), "%s", job->end_text[0] ? job->end_text : "cancelled");
+        finish(ctl, job, PHASE_JOB_CANCELLED, why);
     } else if (strcmp(kind, "timeout") == 0) {
         finish(ctl, job, PHASE_JOB_TIMEOUT, "reached its time limit");
     } else if (strcmp(kind, "preempt") == 0 && job->spec->preempt == PREEMPT_CANCEL) {

@@ -15,7 +15,7 @@
 
 #define ENTRIES(X)                                                                                                     \
     X(SUBMIT, "submit")   /* {"user","uid","gid","spec":{...},"key":idempotency key} -> id of the job or array */      \
-    X(CANCEL, "cancel")   /* {"job","by"}; all of an array by its id; "now" true: no grace */                          \
+    X(CANCEL, "cancel")   /* {"job","by","why"}; all of an array by its id; "now" true: no grace */                    \
     X(HOLD, "hold")       /* {"job","by"} */                                                                           \
     X(RELEASE, "release") /* {"job","by"} */                                                                           \
     X(REQUEUE, "requeue") /* {"job","by"} */                                                                           \

@@ -99,7 +99,8 @@ uint32_t node_sku(const struct scene *scene, const struct book_node *node);
 /* Whether a job holds any part of the GPU. */
 bool gpu_in_use(const struct scene *scene, const struct book_node *node, uint32_t index);
 const char *gpu_state_text(const struct scene *scene, const struct book_node *node, uint32_t index);
-/* Whole GPUs of the type that nobody holds or keeps, on nodes that are up. */
+/* Whole GPUs of the type that nobody holds or keeps, on nodes that are up and for everybody: the largest job that any
+ * placement could start now. */
 uint32_t largest_gang(const struct scene *scene, uint32_t sku);
 
 /* What a virtual cluster has, all types together, in thousandths. */

@@ -66,9 +66,15 @@ uint32_t node_sku(const struct scene *scene, const struct book_node *node)
 uint32_t largest_gang(const struct scene *scene, uint32_t sku)
 {
     const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
+    uint32_t free;
 
-    return topo && sku < topo->sku_count && topo->sku_pools[sku] != POOL_NONE ? topo->pools[topo->sku_pools[sku]].free
-                                                                              : 0;
+    if (!topo || sku >= topo->sku_count || topo->sku_pools[sku] == POOL_NONE)
+        return 0;
+    free = topo->pools[topo->sku_pools[sku]].free;
+    for (uint32_t n = 0; topo->kept_count && n < topo->node_count; n++) /* reserved: not for everybody */
+        if (topo->nodes[n].sku == sku && topo->nodes[n].up && topo->nodes[n].kept)
+            free -= topo->nodes[n].free;
+    return free;
 }
 
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret)

@@ -80,6 +80,7 @@ void rest_users(struct request *request);
 void rest_version(struct request *request);
 void rest_health(struct request *request);
 void rest_ready(struct request *request);
+void rest_oidc(struct request *request);
 void rest_whoami(struct request *request);
 void rest_tokens_list(struct request *request);
 void rest_tokens_add(struct request *request);

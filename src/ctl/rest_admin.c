@@ -41,6 +41,13 @@ void rest_ready(struct request *request)
         reply_problem(request, 503, "NotReady", NULL, server->stopping ? "stopping" : "starting");
 }
 
+/* Said rather than left out: people look for it. */
+void rest_oidc(struct request *request)
+{
+    reply_problem(request, 501, "NotSupported", "muster token new --user NAME; muster login URL --token TOKEN",
+                  "people log in with tokens here, not with OpenID Connect");
+}
+
 void rest_whoami(struct request *request)
 {
     const struct principal *who = &request->who;

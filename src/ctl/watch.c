@@ -357,6 +357,41 @@ void watch_event(struct watch *watch, const struct ctl_event *event)
     }
 }
 
+static void on_ended(void *arg, const struct entry_result *result)
+{
+    (void)arg;
+    (void)result; /* it may have ended by itself meanwhile */
+}
+
+/* Jobs that asked to be ended when they leave their GPUs idle. */
+static void idle_end(const struct watch *watch, const struct scene *scene)
+{
+    for (size_t i = 0; i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+        const struct book_attempt *attempt = book_attempt(job);
+        usec_t since = attempt ? attempt->started : 0;
+        bool idle = job->spec->idle_timeout > 0 && job->phase == PHASE_JOB_RUNNING && attempt && !attempt->stopping;
+        struct entry_result refused;
+        char why[96];
+
+        for (uint32_t t = 0; idle && t < attempt->task_count; t++)
+            for (uint16_t g = 0; idle && g < attempt->tasks[t].gpu_count; g++) {
+                const struct gpu_past *past =
+                    watch_gpu(watch, &scene->book->nodes[attempt->tasks[t].node], attempt->tasks[t].gpus[g]);
+
+                idle = past && past->idle_since;
+                since = idle && past->idle_since > since ? past->idle_since : since;
+            }
+        if (!idle || scene->now - since < job->spec->idle_timeout)
+            continue;
+        (void)snprintf(why, sizeof(why), "its GPUs were idle for %lld s (idle_timeout)",
+                       (long long)((scene->now - since) / USEC_SEC));
+        (void)drive_offer(scene->server->drive, ENTRY_CANCEL,
+                          json_pack("{s:I, s:s, s:s}", "job", (json_int_t)job->id, "by", "musterd", "why", why),
+                          on_ended, NULL, &refused);
+    }
+}
+
 static void on_look(void *arg)
 {
     struct watch *watch = arg;
@@ -378,6 +413,7 @@ static void on_look(void *arg)
     for (uint32_t v = 0; scene.core && v < core_vc_count(scene.core); v++)
         vc_watch(watch, &scene, v, span);
     starts_foresee(watch, &scene);
+    idle_end(watch, &scene);
     if (now - watch->saved >= SAVE_EVERY)
         series_write(watch);
 }

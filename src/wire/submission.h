@@ -78,7 +78,8 @@ struct submission {
     usec_t time, time_min;  /* 0 = not told */
     usec_t begin, deadline; /* absolute; 0 = none */
     usec_t grace, min_runtime, signal_before;
-    int signal; /* early warning; 0 = none */
+    usec_t idle_timeout; /* GPUs below 5 % for so long: it is ended; 0 = never */
+    int signal;          /* early warning; 0 = none */
     enum preempt_mode preempt;
     int ckpt_signal;
     char *ckpt_dir, *ckpt_cmd;

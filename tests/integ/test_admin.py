@@ -219,7 +219,12 @@ def main():
         os.chmod(os.path.join(folder, "notify"), 0o755)
         with Musterd("2x8:H100", args=["--config", path]) as m:
             m.wait_nodes(2)
+            idle = m.post("/jobs", {"run": "sleep 120", "gpus": 1, "idle_timeout": "4s"}).json["id"]
             told(m, folder)
+            ok(m.wait_state(idle, "CANCELLED", 40) and "idle" in m.get("/jobs/%d" % idle).json["end_text"],
+               "a job that asked for it is ended when its GPUs are idle", m.get("/jobs/%d" % idle))
+            a = m.post("/login/oidc")
+            ok(a.status == 501 and a.json["hints"], "who looks for OpenID Connect is told what there is", a)
             preview(m)
             reload(m, path)
     done()

@@ -102,6 +102,13 @@ def steps(sh, m):
     ok(sorted(lines) == ["code 9", "t0/4 n0", "t1/4 n0", "t2/4 n1", "t3/4 n1"], "srun inside a job runs on its nodes", lines)
 
 
+def checkpoint(sh, m):
+    job = sh("muster submit --parsable -G1 --wrap 'muster ckpt done --step 7 --path /x/7 && sleep 30'").strip()
+    ok(m.until(lambda: m.get("/jobs/" + job).json["last_checkpoint_time"], 20), "muster ckpt done is heard")
+    sh("muster cancel --now " + job)
+    ok("MUSTER_SOCKET" in sh("muster ckpt done", code=2), "and says where it belongs")
+
+
 def forward(sh, m):
     with socket.socket() as s, socket.socket() as t:
         s.bind(("127.0.0.1", 0))
@@ -124,13 +131,14 @@ def forward(sh, m):
     sh("muster cancel --now " + job)
 
 
-def top(sh, m):
+def top(sh, m, *words):
     """On a terminal of 100 columns: it draws, follows, takes keys and leaves the terminal as it was."""
     job = sh("sbatch --parsable -G3 -J seen-in-top --wrap 'sleep 60'").strip()
+    m.wait_state(int(job), "RUNNING")
     pid, fd = pty.fork()
     if pid == 0:
         os.environ.update(sh.env, TERM="xterm", COLUMNS="100", LINES="30")
-        os.execv(MUSTER, ["muster", "top"])
+        os.execv(MUSTER, ["muster", "top"] + list(words))
     text = b""
 
     def read(seconds, until=None):
@@ -143,7 +151,8 @@ def top(sh, m):
                 except OSError:
                     return
     read(15, b"seen-in-top")
-    ok(b"seen-in-top" in text and b"H100" in text, "muster top draws the cluster and the jobs", text[-600:])
+    read(1)
+    ok(b"seen-in-top" in text and (b"UTILISATION" if words else b"H100") in text, "muster top draws", text[-600:])
     os.write(fd, b"q")
     read(5)
     end, status = time.time() + 10, 0
@@ -165,8 +174,10 @@ def main():
         batch(sh, m)
         lists(sh, m)
         steps(sh, m)
+        checkpoint(sh, m)
         forward(sh, m)
         top(sh, m)
+        top(sh, m, "seen-in-top")
     done()
 
 
