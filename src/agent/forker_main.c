@@ -65,6 +65,7 @@ static size_t fds_take(struct msghdr *m, int *fds)
 int forker_main(int fd)
 {
     (void)prctl(PR_SET_NAME, "muster-forker", 0, 0, 0);
+    (void)prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* a controller we are in may not want huge pages; jobs do */
     (void)setsid();
     (void)signal(SIGCHLD, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -8,11 +8,13 @@
 #include "ctl/daemon.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -456,6 +458,11 @@ int daemon_run(const struct daemon_options *options)
     daemon.server.conf = &daemon.conf;
     daemon.server.dev = options->dev;
     (void)signal(SIGPIPE, SIG_IGN);
+    /* Tables are made for the most jobs there may be and are nearly empty: huge pages would fill memory with nothing.
+     */
+    (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    /* And each is a mapping of its own, also the second time: what comes from the heap would be written with zeros. */
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
     files_raise();
     self_fill(&daemon.server);
     r = daemon_start(&daemon, &err);
