@@ -12,17 +12,19 @@
 #include "sim/anomaly.h"
 #include "sim/report.h"
 
-enum { KEY_JSON = 256, KEY_REPORT };
+enum { KEY_JSON = 256, KEY_REPORT, KEY_GUESTS };
 
 struct anomaly_args {
     struct sim_args sim;
     const char *report;
     int json;
+    bool guests;
 };
 
 static const struct argp_option options[] = {
     SIM_OPTIONS,
     { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
+    { "guests", KEY_GUESTS, NULL, 0, "Also beside an opportunistic copy of every job", 1 },
     { "json", KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
     { 0 },
 };
@@ -37,6 +39,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JSON:
         args->json = 1;
+        return 0;
+    case KEY_GUESTS:
+        args->guests = true;
         return 0;
     case ARGP_KEY_END:
         if (args->sim.cluster_count != 1 || args->sim.trace_count != 1 || args->sim.policy_count != 1)
@@ -126,6 +131,7 @@ int cmd_sim_anomaly(int argc, char **argv)
 
     if (r != CODE_DONE)
         return r;
+    a.with_guests = args.guests;
     r = cluster_load(args.sim.clusters[0], &cluster, &err);
     if (r < 0)
         r = error_prefix(&err, r, "--cluster");

@@ -66,6 +66,11 @@ error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_st
     case 's':
         push_setting(args, arg, state);
         return 0;
+    case 'p':
+        if (args->setting_count == SIM_LIST_MAX)
+            argp_error(state, "--vc: at most %d of them", SIM_LIST_MAX);
+        args->settings[args->setting_count++] = (struct setting){ "vc", arg };
+        return 0;
     case 'S':
         push_seeds(args, arg, state);
         return 0;

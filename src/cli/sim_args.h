@@ -16,13 +16,14 @@ struct sim_args {
     size_t cluster_count, trace_count, policy_count, setting_count, seed_count;
 };
 
-#define SIM_OPTIONS                                                                                                    \
-    { "cluster", 'c', "CLUSTER", 0, "A YAML file, or a string such as 3x8 or 'racks:2 nodes:16 gpus:8 sku:V100'", 0 }, \
-        { "trace", 't', "FILE", 0, "A trace in the native format, gzipped or not; - is standard input", 0 },           \
-        { "policy", 'P', "NAME", 0, "See 'muster sim policies'", 0 },                                                  \
-        { "set", 's', "KEY=VALUE", 0, "A setting of the policy, the world or the run; may be given again", 0 },        \
-    {                                                                                                                  \
-        "seed", 'S', "N", 0, "Of everything drawn at random (1)", 0                                                    \
+#define SIM_OPTIONS                                                                                                        \
+    { "cluster", 'c', "CLUSTER", 0, "A YAML file, or a string such as 3x8 or 'racks:2 nodes:16 gpus:8 sku:V100'", 0 },     \
+        { "trace", 't', "FILE", 0, "A trace in the native format, gzipped or not; - is standard input", 0 },               \
+        { "policy", 'P', "NAME", 0, "See 'muster sim policies'", 0 },                                                      \
+        { "vc", 'p', "NAME=POLICY[,KEY=VALUE]", 0, "A virtual cluster's own policy and settings; may be given again", 0 }, \
+        { "set", 's', "KEY=VALUE", 0, "A setting of the policy, the world or the run; may be given again", 0 },            \
+    {                                                                                                                      \
+        "seed", 'S', "N", 0, "Of everything drawn at random (1)", 0                                                        \
     }
 
 #define SIM_HELP                                                                                                       \

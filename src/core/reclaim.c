@@ -124,6 +124,38 @@ static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct plac
     return r == 0 ? find_any_level(plan, cls, sku, ret) : r;
 }
 
+/* GPUs that others keep idle for waiting jobs, beyond what they are owed together with what they hold, are given up.
+ * Whether any were. */
+static bool unkeep(struct core *core, uint32_t own_vc, uint32_t sku)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < core->job_top; i++) {
+        const struct job *job = &core->jobs[i];
+        const struct vc *vc = &core->vcs[job->vc];
+
+        if (job->state != JOB_RESERVED || job->vc == own_vc || vc->kept[sku] == 0 ||
+            vc->used[sku] + (int64_t)vc->kept[sku] * MGPU_ONE <= vc->quota[sku] ||
+            core->ledger.topo.nodes[core->ledger.gpus[job->reserved_first].node].sku != sku)
+            continue;
+        plan_unreserve(&(struct plan){ .core = core, .vc = job->vc }, i);
+        any = true;
+    }
+    return any;
+}
+
+/* Where there is room without stopping anybody any more, or after that. */
+static int reclaim_again(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
+{
+    struct shape_class *cls = plan_shape(plan, job);
+
+    if (!unkeep(plan->core, plan->vc, sku))
+        return -EBUSY;
+    if (find_any_level(plan, cls, sku, ret) == 0)
+        return 0;
+    return reclaim_enough(plan->core, plan->vc, sku, &cls->shape) ? reclaim_on(plan, job, sku, ret) : -EBUSY;
+}
+
 int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
 {
     struct core *core = plan->core;
@@ -136,7 +168,8 @@ int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
         return -EBUSY;
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
         if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
-            reclaim_enough(core, plan->vc, sku, &cls->shape) && reclaim_on(plan, job, sku, ret) == 0)
+            ((reclaim_enough(core, plan->vc, sku, &cls->shape) && reclaim_on(plan, job, sku, ret) == 0) ||
+             reclaim_again(plan, job, sku, ret) == 0))
             return 0;
     return -EBUSY;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* anomaly.c - see anomaly.h: the replays, and what came of them. */
-#include "sim/anomaly.h"
+#include "sim/anomaly_part.h"
 
 #include <errno.h>
 #include <math.h>
@@ -181,8 +181,8 @@ int anomaly_private(const struct cluster_spec *cluster, uint32_t vc, struct clus
 
 /* ---- replays ---- */
 
-static int replay(const struct cluster_spec *cluster, const struct trace *trace, const struct scenario_request *request,
-                  uint64_t seed, struct run_result *ret, struct error *err)
+int anomaly_replay(const struct cluster_spec *cluster, const struct trace *trace,
+                   const struct scenario_request *request, uint64_t seed, struct run_result *ret, struct error *err)
 {
     struct scenario scenario;
     int r = scenario_init(&scenario, cluster, trace, request, err);
@@ -196,7 +196,7 @@ static int replay(const struct cluster_spec *cluster, const struct trace *trace,
     return r;
 }
 
-static usec_t waited(const struct job_result *job)
+usec_t anomaly_waited(const struct job_result *job)
 {
     usec_t sum = 0;
 
@@ -219,6 +219,16 @@ static double held_until(const struct run_result *run, usec_t end)
             held += run->timeline.bins[i].held * (double)(end - from) / (double)run->timeline.width;
     }
     return held / (double)MGPU_ONE / (double)USEC_SEC;
+}
+
+double anomaly_use(const struct run_result *run, const struct cluster_spec *cluster, const struct trace *trace)
+{
+    usec_t end = trace->jobs[trace->count - 1].spec.submit;
+    double span = (double)(end - trace->jobs[0].spec.submit) / (double)USEC_SEC, gpus = 0;
+
+    for (uint32_t n = 0; n < cluster->node_count; n++)
+        gpus += cluster->nodes[n].gpus;
+    return span > 0 ? held_until(run, end) / gpus / span : 0;
 }
 
 /* GPUs in use while somebody waits, of all there are. */
@@ -274,10 +284,10 @@ static int replay_alone(const struct cluster_spec *cluster, const struct trace *
         if (vc_of(cluster, trace, &trace->jobs[i].spec) == vc)
             part.jobs[part.count++] = trace->jobs[i];
     if (part.count && own.node_count)
-        r = replay(&own, &part, all->request, all->seed, &result, err);
+        r = anomaly_replay(&own, &part, all->request, all->seed, &result, err);
     for (size_t i = 0, k = 0; r == 0 && result.jobs && i < trace->count; i++)
         if (vc_of(cluster, trace, &trace->jobs[i].spec) == vc) {
-            all->waits[i] = result.jobs[k].outcome == OUTCOME_DONE ? waited(&result.jobs[k]) : -1;
+            all->waits[i] = result.jobs[k].outcome == OUTCOME_DONE ? anomaly_waited(&result.jobs[k]) : -1;
             k++;
         }
     if (r == 0)
@@ -293,7 +303,7 @@ static void row_add(struct anomaly_row *row, const struct anomaly *a, size_t job
     row->jobs++;
     row->alone += (double)alone / (double)USEC_SEC;
     for (int k = 0; k < ANOMALY_KINDS; k++) {
-        usec_t wait = waited(&a->runs[k].jobs[job]);
+        usec_t wait = anomaly_waited(&a->runs[k].jobs[job]);
         double more = (double)(wait - alone) / (double)USEC_SEC;
 
         row->kinds[k].wait += (double)wait / (double)USEC_SEC;
@@ -341,11 +351,24 @@ static int run_kinds(struct anomaly *a, const struct cluster_spec *cluster, cons
         struct scenario_request one = { request->policy, settings, request->count + 2 };
 
         memcpy(settings + request->count, own_settings[k], sizeof(own_settings[k]));
-        r = replay(cluster, trace, &one, seed, &a->runs[k], err);
+        r = anomaly_replay(cluster, trace, &one, seed, &a->runs[k], err);
         if (r < 0)
             r = error_prefix(err, r, "%s", anomaly_words((enum anomaly_kind)k));
     }
     return r;
+}
+
+/* With cells, and nobody borrows but opportunistic jobs. */
+static int run_guests(struct anomaly *a, const struct cluster_spec *cluster, const struct trace *trace,
+                      const struct anomaly_ask *ask, struct error *err)
+{
+    struct setting settings[SETTINGS_MAX + 2];
+    struct scenario_request one = { ask->request->policy, settings, ask->request->count + 2 };
+
+    a->with_guests = true;
+    memcpy(settings, ask->request->settings, ask->request->count * sizeof(*settings));
+    memcpy(settings + ask->request->count, own_settings[ANOMALY_CELLS], sizeof(own_settings[ANOMALY_CELLS]));
+    return anomaly_guests(cluster, trace, &(struct anomaly_ask){ &one, ask->seed, ask->alone }, a, err);
 }
 
 static void use_compute(struct anomaly *a, const struct cluster_spec *cluster, const struct trace *trace,
@@ -385,6 +408,8 @@ int anomaly_run(const struct cluster_spec *cluster, const struct trace *trace, c
         r = replay_alone(cluster, trace, v, &alone, err);
     if (r == 0)
         r = run_kinds(&a, cluster, trace, request, seed, err);
+    if (r == 0 && ret_anomaly->with_guests)
+        r = run_guests(&a, cluster, trace, &(struct anomaly_ask){ request, seed, alone.waits }, err);
     if (r == 0) {
         compare(&a, cluster, trace, &alone);
         use_compute(&a, cluster, trace, &alone);

@@ -33,9 +33,14 @@ struct anomaly {
     size_t count;                         /* virtual clusters */
     double use_alone, use[ANOMALY_KINDS]; /* of all GPUs, up to the last submission */
     double use_waiting[ANOMALY_KINDS];    /* the same while somebody waits; NaN: nobody ever does */
+    bool with_guests;                     /* asked for: cells beside as many opportunistic jobs again */
+    struct {
+        uint64_t jobs, longer; /* guaranteed ones; of them, those that wait longer than alone */
+        double wait, use;      /* in sum; of all GPUs */
+    } guests;
 };
 
-/* The cluster must give guarantees in cells. */
+/* The cluster must give guarantees in cells. ret_anomaly->with_guests is read. */
 int anomaly_run(const struct cluster_spec *cluster, const struct trace *trace, const struct scenario_request *request,
                 uint64_t seed, struct anomaly *ret_anomaly, struct error *err);
 void anomaly_done(struct anomaly *anomaly);

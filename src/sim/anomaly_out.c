@@ -58,6 +58,13 @@ void anomaly_text(FILE *out, const struct anomaly *a, const struct cluster_spec 
         fprintf(out, "%c %s %s", k ? ',' : ':', anomaly_name((enum anomaly_kind)k),
                 text_ratio(text, sizeof(text), a->use_waiting[k]));
     fputc('\n', out);
+    if (a->with_guests)
+        fprintf(
+            out,
+            "Beside an opportunistic copy of every job: %llu of %llu guaranteed jobs wait longer than alone; GPUs in "
+            "use %s\n",
+            (unsigned long long)a->guests.longer, (unsigned long long)a->guests.jobs,
+            text_ratio(text, sizeof(text), a->guests.use));
 }
 
 static void json_row(struct json_write *json, const char *name, const struct anomaly_row *row)
@@ -91,6 +98,14 @@ int anomaly_json(struct buf *out, const struct anomaly *a, const struct cluster_
     for (int k = 0; k < ANOMALY_KINDS; k++)
         json_write_double(&json, anomaly_name((enum anomaly_kind)k), a->use[k]);
     json_write_close(&json);
+    if (a->with_guests) {
+        json_write_object(&json, "guests");
+        json_write_u64(&json, "jobs", a->guests.jobs);
+        json_write_u64(&json, "longer", a->guests.longer);
+        json_write_double(&json, "wait_seconds", mean(a->guests.wait, a->guests.jobs));
+        json_write_double(&json, "gpu_use", a->guests.use);
+        json_write_close(&json);
+    }
     json_write_object(&json, "gpu_use_while_waiting");
     for (int k = 0; k < ANOMALY_KINDS; k++)
         if (isnan(a->use_waiting[k]))
@@ -241,6 +256,13 @@ int anomaly_html(struct buf *out, const struct anomaly *a, const struct cluster_
     for (int k = 0; k < ANOMALY_KINDS; k++)
         buf_printf(out, "%c %s %s", k ? ',' : ':', anomaly_name((enum anomaly_kind)k),
                    text_ratio(text, sizeof(text), a->use_waiting[k]));
+    if (a->with_guests)
+        buf_printf(
+            out,
+            ". Beside an opportunistic copy of every job %llu of %llu guaranteed jobs wait longer than alone, and "
+            "%s of the GPUs are in use",
+            (unsigned long long)a->guests.longer, (unsigned long long)a->guests.jobs,
+            text_ratio(text, sizeof(text), a->guests.use));
     buf_printf(out, ".</p>\n</section>\n");
     return out->error ? -ENOMEM : 0;
 }

@@ -119,7 +119,7 @@ static int set_run(struct scenario *s, const char *key, const char *value, struc
 static int set_one(struct scenario *s, struct policy_setup *setup, const char *key, const char *value,
                    struct error *err)
 {
-    int r = policy_set(setup, key, value, err);
+    int r = strcmp(key, "vc") == 0 ? 0 : policy_set(setup, key, value, err);
 
     if (r == -ENOENT)
         r = set_run(s, key, value, err);
@@ -141,6 +141,38 @@ static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *c
     if (own && policy_parse(own, &known, NULL) == -ENOENT)
         return unknown_policy(own, err);
     return policy_compose(vc, &s->cluster.names, common, &s->policies[v], err);
+}
+
+/* "NAME=POLICY[,KEY=VALUE...]": a virtual cluster's policy, in place of what its file says. */
+static int override_vc(struct scenario *s, const char *text, struct error *err)
+{
+    char copy[256], *save = NULL, *name, *policy;
+    uint32_t v = 0;
+    int r;
+
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    name = strtok_r(copy, "=", &save);
+    policy = strtok_r(NULL, ",", &save);
+    if (strlen(text) >= sizeof(copy) || !name || !policy)
+        return error_set(err, -EINVAL, "vc: expected NAME=POLICY[,KEY=VALUE...], got '%.80s'", text);
+    while (v < s->cluster.vc_count && strcmp(names_get(&s->cluster.names, s->vcs[v].name), name) != 0)
+        v++;
+    if (v == s->cluster.vc_count)
+        return error_set(err, -ENOENT, "vc: the cluster has no virtual cluster '%s'", name);
+    r = policy_parse(policy, &s->policies[v], err);
+    if (r == -ENOENT)
+        return unknown_policy(policy, err);
+    for (char *pair; r == 0 && (pair = strtok_r(NULL, ",", &save));) {
+        char *equals = strchr(pair, '=');
+
+        if (!equals)
+            return error_set(err, -EINVAL, "vc: expected KEY=VALUE, got '%s'", pair);
+        *equals = '\0';
+        r = policy_set(&s->policies[v], pair, equals + 1, err);
+        if (r == -ENOENT)
+            r = error_set(err, -EINVAL, "vc: policy '%s' has no setting '%s'", policy, pair);
+    }
+    return r;
 }
 
 /* Hands the history to whoever learns from one. */
@@ -241,6 +273,9 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
                 r = set_one(s, &common, request->settings[i].key, request->settings[i].value, err);
     for (uint32_t v = 0; v < cluster->vc_count && r == 0; v++)
         r = setup_vc(s, v, &common, err);
+    for (size_t i = 0; i < request->count && r == 0; i++)
+        if (strcmp(request->settings[i].key, "vc") == 0)
+            r = override_vc(s, request->settings[i].value, err);
     if (r == 0)
         r = give_history(s, err);
     if (r == 0)

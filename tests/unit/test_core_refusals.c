@@ -442,7 +442,7 @@ static void chaos(void **state)
     struct chaos seen = { 0 };
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 300; seed++) {
         struct policy_setup policies[2];
         uint32_t vcs[80];
         struct trace trace = { 0 };
