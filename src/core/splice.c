@@ -7,7 +7,7 @@
  * STARTED that it goes on.
  *
  * Inside a guarantee of cells a job leaves at once, as with plan_move: shares of the virtual cluster and of the cells
- * would have to leave piecemeal too.
+ * would have to leave piecemeal too. So does one that holds CPUs or memory of its nodes.
  */
 #include <errno.h>
 
@@ -26,7 +26,7 @@ int plan_splice(struct plan *plan, uint32_t index, const struct placement *to)
     if (!splice_legal(&job->spec, (int32_t)to->count) || to->gpus[0] >= core->ledger.topo.gpu_count ||
         plan_sku(plan_ledger(plan), to) != job->sku)
         return plan_bad(plan, index, -EINVAL);
-    r = core->cells ? plan_move(plan, index, to) : plan_shift(plan, index, to);
+    r = core->cells || !job_plain(job) ? plan_move(plan, index, to) : plan_shift(plan, index, to);
     if (r < 0)
         return r;
     job->resized = job->gpus != had;

@@ -16,10 +16,12 @@ int32_t splice_replicas(const struct jobspec *spec)
     return spec->gpus >= shards ? (int32_t)(spec->gpus / shards) : 1;
 }
 
-/* Shares, gangs with a fixed number on each node and parameter servers are run as they ask to be. */
+/* Shares, gangs that say how they are to lie or what they need beside GPUs, and parameter servers are run as they ask
+ * to be. */
 static bool rigid(const struct jobspec *spec)
 {
-    return spec->share < MGPU_ONE || spec->per_node || spec->servers || spec->gpu_servers || spec->splice_max == 1;
+    return spec->share < MGPU_ONE || spec->per_node || spec->unit || (spec->within && spec->within_must) ||
+           spec->mcpus || spec->host_mib || spec->servers || spec->gpu_servers || spec->splice_max == 1;
 }
 
 bool splice_legal(const struct jobspec *spec, int32_t gpus)

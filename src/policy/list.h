@@ -27,7 +27,7 @@
         X(singularity) X(gandiva)
 
 /*  What may be done to running jobs, whatever the ordering: `optimise`. */
-#define TUNERS(X) X(pack) X(migrate) X(grow)
+#define TUNERS(X) X(pack) X(migrate) X(grow) X(defrag)
 
 /*  name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -56,7 +56,7 @@
       "arrivals gathered and placed together by a grouping genetic search (Liquid)")                                   \
     X("antman", antman, fifo, consolidate, "",                                                                         \
       "opportunistic jobs on the GPUs of guaranteed ones, which they do not slow down (AntMan)")                       \
-    X("singularity", singularity, tier, topology, "",                                                                  \
+    X("singularity", singularity, tier, topology, "optimise=defrag",                                                   \
       "tiers with a promised part of GPU time, kept by resizing and moving jobs (Singularity)")                        \
     X("yarn-cs", yarn, fifo, levels, "requeue=tail", "capacity queues with locality that relaxes (Philly)")
 

@@ -25,6 +25,9 @@
 #include "policy/list.h"
 #include "policy/singularity.h"
 
+/* Nobody is stopped who was given its GPUs less than this ago: so nothing can happen for ever at one instant. */
+#define YOUNG USEC_SEC
+
 static usec_t earlier(usec_t a, usec_t b)
 {
     return a < b ? a : b;
@@ -70,9 +73,11 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
     const struct tree_node *tree = view_tree(ctx->view);
 
     s->item_count = 0;
-    for (uint32_t h = 0; h < home_count(ctx); h++)
+    /* What was earmarked when that was given out which is owed stays so when the rest is lent. */
+    for (uint32_t h = 0; h < home_count(ctx) && !plan_borrows(plan); h++)
         s->earmarked[h] = 0;
-    stand_forget(ctx);
+    if (!plan_borrows(plan))
+        stand_forget(ctx);
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         floor_admit(ctx, plan, i);
         if (view_shows(ctx->view, i) && view_owner(ctx->view, i) && view_job(ctx->view, i)->spec.share == MGPU_ONE)
@@ -102,6 +107,8 @@ static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enu
         return false;
     if (item->tier != TIER_BASIC)
         return item->idle;
+    if (view_now(ctx->view) - job->last_start < YOUNG)
+        return false;
     return turn == TURN_ARRIVAL || (job->state != JOB_CLAIMING && (turn == TURN_ALARM || rested(ctx, job)));
 }
 
@@ -146,10 +153,37 @@ static int32_t take_from(struct planner_ctx *ctx, struct plan *plan, const struc
     if (plan_stop(plan, item->job, STOP_CHECKPOINT) < 0)
         return 0;
     s->preemptions++;
+    s->stopped[s->stopped_count++] = (struct undo){ victim->job, victim->gpus };
     item->idle = false;
     item->gpus = 0;
     item->done = true;
     return victim->gpus;
+}
+
+/* It was for nothing: those that were stopped stay. */
+static void take_back(struct planner_ctx *ctx, struct plan *plan)
+{
+    struct singularity *s = ctx->state;
+
+    while (s->stopped_count) {
+        const struct undo *undo = &s->stopped[--s->stopped_count];
+        struct item *item = &s->items[undo->item];
+
+        if (plan_keep(plan, item->job) < 0)
+            continue;
+        s->preemptions--;
+        item->gpus = undo->gpus;
+        item->done = false;
+        item->idle = view_job(ctx->view, item->job)->state == JOB_RUNNING;
+    }
+}
+
+/* GPUs of a type that the virtual cluster holds beyond what it is owed: as many must go before anything is gained. */
+static int32_t beyond(const struct planner_ctx *ctx, uint32_t sku)
+{
+    int64_t over = ctx->vc->used[sku] - ctx->vc->lent[sku] - ctx->vc->quota[sku];
+
+    return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
 }
 
 /* Leaves out those without whom the groups are whole all the same. */
@@ -212,8 +246,12 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct item *item, 
     struct singularity *s = ctx->state;
     const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
     struct placement to;
-    int r = stand_find(ctx, spec, item->home, gpus, &to);
+    int r;
 
+    if (job_plain(view_job(ctx->view, item->job)))
+        r = stand_find(ctx, spec, item->home, gpus, &to);
+    else /* as the core finds it, or not at all */
+        r = plan_find(plan, plan_shape(plan, item->job), &to);
     if (r == 0)
         r = plan_start(plan, item->job, &to);
     if (r < 0)
@@ -253,6 +291,7 @@ static int grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, i
 static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *item, struct reclaim_rules rules,
                     bool fair)
 {
+    struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, item->job);
 
     for (int32_t n = item->world; n > item->gpus; n = size_fit(ctx, &job->spec, n - 1)) {
@@ -260,10 +299,13 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
 
         rules.floor_gpus = fair ? n : 0;
         rules.floor_world = fair ? item->world : 0;
-        if (acquire(ctx, plan, item, need, &rules) < 0)
-            continue;
-        if ((item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0)
+        s->stopped_count = 0;
+        if (need[1] > 0)
+            need[1] += beyond(ctx, home_sku(ctx, item->home));
+        if (acquire(ctx, plan, item, need, &rules) == 0 &&
+            (item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0)
             return true;
+        take_back(ctx, plan);
     }
     return false;
 }
@@ -334,6 +376,22 @@ static struct reclaim_rules rules_of(const struct planner_ctx *ctx, const struct
     return rules;
 }
 
+/* With all its GPUs where nothing was promised to it, as long as there is nothing where it was. */
+static void start_elsewhere(struct planner_ctx *ctx, struct plan *plan, struct item *item)
+{
+    const struct job *job = view_job(ctx->view, item->job);
+    uint32_t types = ctx->vc->queue.shapes[job->shape].shape.sku_mask;
+    int32_t own = item->home;
+
+    for (int32_t home = 0; item->gpus == 0 && home < (int32_t)home_count(ctx); home++) {
+        item->home = home;
+        if (home != own && types >> home_sku(ctx, home) & 1 && home_room(ctx, plan, home, job->klass) >= item->world)
+            (void)start(ctx, plan, item, item->world);
+    }
+    if (item->gpus == 0)
+        item->home = own;
+}
+
 static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
 {
     struct singularity *s = ctx->state;
@@ -349,7 +407,9 @@ static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
         if (!has_turn(ctx, item, turn))
             continue; /* it has had to give meanwhile */
         s->alarms += turn == TURN_ALARM;
-        (void)enlarge(ctx, plan, item, rules_of(ctx, item, turn), turn == TURN_ARRIVAL && item->tier == TIER_STANDARD);
+        if (!enlarge(ctx, plan, item, rules_of(ctx, item, turn), turn == TURN_ARRIVAL && item->tier == TIER_STANDARD) &&
+            item->gpus == 0)
+            start_elsewhere(ctx, plan, item);
     }
 }
 
@@ -361,7 +421,7 @@ static int start_basic(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     struct placement to;
     int r = -EBUSY;
 
-    if (job->spec.share < MGPU_ONE || job->spec.per_node) {
+    if (job->spec.share < MGPU_ONE || !job_plain(job)) {
         r = plan_find(plan, plan_shape(plan, index), &to);
         return r == 0 ? plan_start(plan, index, &to) : r;
     }
@@ -506,6 +566,8 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
             if (alarm > 0 && alarm != USEC_NEVER)
                 next = earlier(next, now + alarm);
         }
+        if (job_holds(job->state) && now - job->last_start < YOUNG)
+            next = earlier(next, job->last_start + YOUNG);
         if (job_holds(job->state) && job->gpus < item->world && !rested(ctx, job))
             next = earlier(next, settled_since(job) + ctx->params[P_REST]);
     }
@@ -516,7 +578,10 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
 static void singularity_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     if (plan_borrows(plan)) {
-        start_basics(ctx, plan); /* what was earmarked before stays so */
+        gather(ctx, plan);
+        if (!plan_for_guests(plan))
+            promised(ctx, plan, TURN_ARRIVAL);
+        start_basics(ctx, plan);
         return;
     }
     floor_upgrade(ctx, plan);

@@ -60,6 +60,11 @@ struct singularity {
     struct item items[ITEMS_MAX];
     struct reclaim_job victims[ITEMS_MAX];
     uint32_t order[ITEMS_MAX];
+    struct undo {
+        uint32_t item;
+        int32_t gpus;
+    } stopped[ITEMS_MAX]; /* for the job whose turn it is */
+    uint32_t stopped_count;
     uint32_t gpus[GANG_GPUS_MAX];
     uint16_t gain[GAIN_NODES];   /* by node: GPUs that victims would leave there; 0 between two calls */
     uint32_t cursor[SHAPES_MAX]; /* by shape: the next waiting job to look at */

@@ -72,7 +72,7 @@ void floor_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     const struct job *job = view_job(ctx->view, index);
     int32_t home;
 
-    if (job->word[WORD_HOME] != 0)
+    if (job->word[WORD_HOME] != 0 || job->spec.gpus < 1)
         return;
     plan_word(plan, index, WORD_HOME, -1);
     plan_word(plan, index, WORD_SAVED, view_now(ctx->view));

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "core/state.h"
+#include "model/splice.h"
 #include "seeds.h"
 
 void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const char *format, ...)
@@ -79,7 +80,8 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
     if (holder->count && !holder->leaving)
         watch_wrong(watch, core, d->id, "started while it runs");
     give_up(watch, holder, true);
-    if ((int32_t)d->gpu_count < spec->gpus_min || (int32_t)d->gpu_count > spec->gpus_max)
+    if (((int32_t)d->gpu_count < spec->gpus_min || (int32_t)d->gpu_count > spec->gpus_max) &&
+        !(core->vcs[d->vc].policy.planner->splices && splice_legal(spec, (int32_t)d->gpu_count)))
         watch_wrong(watch, core, d->id, "a gang of %d started on %u GPUs", spec->gpus, d->gpu_count);
     holder->gpus = mem_zalloc(d->gpu_count, sizeof(*holder->gpus));
     holder->count = d->gpu_count;
@@ -116,6 +118,13 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_START:
         hand_over(watch, core, d, gpus);
         break;
+    case DECISION_MIGRATE:
+    case DECISION_SPLICE:
+        if (holder->count == 0 || holder->leaving)
+            watch_wrong(watch, core, d->id, "moved although it holds nothing");
+        give_up(watch, holder, false); /* whoever is given what it leaves waits for that */
+        hand_over(watch, core, d, gpus);
+        break;
     case DECISION_STOP:
         if (!holder->runs && (holder->count == 0 || holder->leaving))
             watch_wrong(watch, core, d->id, "stopped although it holds nothing");
@@ -150,13 +159,11 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_BREAK:
     case DECISION_RELAX:
     case DECISION_RESERVE:
-    case DECISION_MIGRATE:
     case DECISION_REFUSE:
     case DECISION_SUSPEND:
     case DECISION_RESUME:
     case DECISION_PREPARE:
     case DECISION_YIELD:
-    case DECISION_SPLICE:
     case DECISION_TIER:
     case DECISION_SAVE:
     case DECISION_LIMIT:
@@ -186,15 +193,16 @@ static void check_devices(struct watch *watch, const struct core *core)
             if (here[core->ledger.shares[s].gpu] > MGPU_ONE)
                 watch_wrong(watch, core, job->spec.id, "two on GPU %u", core->ledger.shares[s].gpu);
         }
-        if (job->state != JOB_FREE && count && (count < job->spec.gpus_min || count > job->spec.gpus_max))
+        if (job->state != JOB_FREE && count && (count < job->spec.gpus_min || count > job->spec.gpus_max) &&
+            !job->sheds && !splice_legal(&job->spec, count))
             watch_wrong(watch, core, job->spec.id, "holds %d of %d GPUs", count, job->spec.gpus);
         if ((job->state == JOB_RUNNING || job->state == JOB_STARTING) && count == 0 && !job_gpuless(job))
             watch_wrong(watch, core, job->spec.id, "runs on nothing");
     }
 }
 
-/* On each node now: everybody's CPUs and memory, but for those who wait for others to leave; and jobs without GPUs within
- * what they may have. */
+/* On each node now: everybody's CPUs and memory, but for those who wait for others to leave; and jobs without GPUs
+ * within what they may have. */
 static void check_hosts(struct watch *watch, const struct core *core)
 {
     uint64_t cpus[256] = { 0 }, mib[256] = { 0 }, tasks[256] = { 0 };

@@ -136,6 +136,9 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
         /* One that leases ahead and chooses GPUs itself has a plainer view of who fits where than the core. */
         if (!job_plain(job) && core->vcs[job->vc].policy.planner->solved)
             return NULL;
+        /* Or whoever runs below its size and waits for GPUs to be left. */
+        if (core->vcs[job->vc].policy.planner->splices)
+            return NULL;
         return somebody_ahead(core, index) ? NULL : "nobody is ahead of it";
     case REASON_PREEMPTING:
         return job->state == JOB_CLAIMING && job->blocked ? NULL : "waits for nobody to leave";
