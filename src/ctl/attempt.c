@@ -409,7 +409,9 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
     job->suspended_by_user = false;
     if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0)
         attempt_note_loss(ctl, job, kind);
-    if (attempt->moves) {
+    if (attempt->moves && core_job(ctl->core, job->slot)->state == JOB_STOPPING) {
+        go_back(ctl, job, PHASE_JOB_PREEMPTED); /* told to stop on its way */
+    } else if (attempt->moves) {
         int r;
 
         /* It has left what it does not keep; others may be waiting for just that. */

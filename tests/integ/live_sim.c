@@ -225,7 +225,9 @@ static int offer_left(struct live *live, const struct book_job *job, const struc
 
     if (event->progress != PROGRESS_OWN)
         (void)json_object_set_new(extra, "progress", json_integer(event->progress));
-    if (event->kind == EVENT_STOPPED && in_core->parks)
+    if (event->kind == EVENT_STOPPED && in_core->sheds) /* it goes on elsewhere, and has left where it was */
+        (void)json_object_set_new(extra, "cause", json_string("migrate"));
+    else if (event->kind == EVENT_STOPPED && in_core->parks)
         state = "suspended";
     else if (event->kind == EVENT_STOPPED)
         (void)json_object_set_new(extra, "cause", json_string("preempt"));
@@ -383,7 +385,9 @@ static size_t first_difference(const struct buf *a, const struct buf *b)
 static int one_policy(const char *policy, bool durable, const struct cluster_spec *cluster, const struct trace *trace,
                       char *why, size_t size)
 {
-    struct scenario_request request = { policy, NULL, 0 };
+    /* One that resizes jobs is played with what that costs: then they leave GPUs before they go on. */
+    const struct setting costs = { "costs", "singularity" };
+    struct scenario_request request = { policy, &costs, strcmp(policy, "singularity") == 0 ? 1 : 0 };
     struct lines simulated = { BUF_INIT((size_t)1 << 28) }, live_log = { BUF_INIT((size_t)1 << 28) };
     char where[] = "/tmp/muster-live-XXXXXX", remove[64];
     struct scenario scenario;
