@@ -168,6 +168,33 @@ static int base_take(const struct command_args *args, enum request_form form, st
     return script_take(args, request, err);
 }
 
+/* "afterok:12_3": elements of arrays become the numbers of their jobs, which the controller knows. */
+static int after_resolve(const struct command_args *args, const char *value, struct buf *out, struct error *err)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+
+    for (const char *at = value; *at;) {
+        size_t length = strcspn(at, ":,");
+        char word[64];
+        struct job_ref_text ref;
+
+        if (memchr(at, '_', length) && length < sizeof(word)) {
+            (void)snprintf(word, sizeof(word), "%.*s", (int)length, at);
+            if ((!client && client_new(args, &client, &problem)) || client_job(client, word, &ref, &problem))
+                return error_set(err, -EINVAL, "--after: %s", problem.text);
+            buf_printf(out, "%lld", (long long)ref.id);
+        } else {
+            buf_put(out, at, length);
+        }
+        at += length;
+        if (*at)
+            buf_char(out, *at++);
+    }
+    buf_char(out, '\0');
+    return out->error ? error_set(err, -ENOMEM, "out of memory") : 0;
+}
+
 static int flags_take(const struct command_args *args, struct job_request *request, struct error *err)
 {
     for (size_t i = 0; i < args->given_count; i++) {
@@ -178,7 +205,16 @@ static int flags_take(const struct command_args *args, struct job_request *reque
         /* A verb's own flag goes before one of the same name. */
         if (!flag || args->given[i].opt < request_opts() || args->given[i].opt >= request_opts() + OPTS_MAX)
             continue;
-        r = job_request_flag(request, flag, args->given[i].value, "", err);
+        if ((strncmp(name, "after", 5) == 0 || strcmp(name, "dependency") == 0) && args->given[i].value &&
+            strchr(args->given[i].value, '_')) {
+            CLEANUP_BUF struct buf value = BUF_INIT(65536);
+
+            r = after_resolve(args, args->given[i].value, &value, err);
+            if (r == 0)
+                r = job_request_flag(request, flag, value.data, "", err);
+        } else {
+            r = job_request_flag(request, flag, args->given[i].value, "", err);
+        }
         if (r < 0)
             return r;
     }

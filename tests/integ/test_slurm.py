@@ -65,7 +65,14 @@ def batch(sh, m):
     ok(m.get("/jobs/%s_2" % array).json["state"] == "RUNNING", "and of no other")
     rows = sh("squeue -h -o '%i|%t|%K' -j " + array).split()
     ok(rows == ["%s_%d|R|%d" % (array, i, i) for i in range(3)], "squeue -h -o, -j of an array", rows)
+    late = sh("sbatch --parsable -G1 --dependency=afterany:%s_2 --wrap true" % array).strip()
+    ok(m.get("/jobs/" + late).json["reason"]["code"] == "Dependency", "a job after one element of an array")
+    gone = sh("sbatch --parsable -G1 --dependency=afterok:%s --wrap true" % array).strip()
     sh("scancel " + array)
+    ok(m.wait_state(int(late), "COMPLETED"), "starts when that has ended")
+    ok(m.wait_state(int(gone), "CANCELLED") and "DependencyNeverSatisfied" in m.get("/jobs/" + gone).json["end_text"],
+       "one after an array that did not end well never does")
+    ok("no job" in sh("sbatch -G1 --dependency=afterok:999_1 --wrap true", code=2), "one after what is not there")
     m.until(lambda: not m.get("/jobs").json["items"])
 
 
