@@ -24,7 +24,7 @@ struct arguments {
 };
 
 static const struct argp_option options[] = {
-    { "shape", 's', "SHAPE", 0, "r1, r1-low, philly, helios or sweep", 0 },
+    { "shape", 's', "SHAPE", 0, "r1, r1-low, philly, helios, sweep or search", 0 },
     { "jobs", 'n', "N", 0, "How many jobs (the shape's own number)", 0 },
     { "seed", 'S', "N", 0, "Another seed, another workload (1)", 0 },
     { "gpus", KEY_GPUS, "N", 0, "GPUs of the cluster to be loaded (the shape's own number; not for r1)", 0 },
@@ -85,7 +85,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return EINVAL;
     case ARGP_KEY_END:
         if (!args->shape)
-            argp_error(state, "--shape is missing: r1, r1-low, philly, helios or sweep");
+            argp_error(state, "--shape is missing: r1, r1-low, philly, helios, sweep or search");
         if (!args->output)
             argp_error(state, "--output is missing: a file, or - for standard output");
         return 0;

@@ -388,6 +388,8 @@ int plan_resume_at(struct plan *plan, uint32_t index, const struct placement *to
         r = -EINVAL;
     if (r == 0 && !plan_own(plan) && any_bound(core, to))
         r = -EBUSY;
+    if (r == -ENOSPC)
+        return r;
     if (r < 0)
         return plan_bad(plan, index, r);
     if ((core->cells && job_bound(job) != plan_own(plan)) ||
@@ -438,6 +440,7 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
+    int r;
 
     if ((job->state != JOB_PENDING && job->state != JOB_SUSPENDED) || !plan_owns(plan, index) ||
         (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
@@ -445,8 +448,9 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         return plan_bad(plan, index, -EINVAL);
     if (job->state == JOB_SUSPENDED)
         return enlist_again(plan, index, to);
-    if (hold_enlist(core, index, to, plan_own(plan)) < 0)
-        return plan_bad(plan, index, -EINVAL);
+    r = hold_enlist(core, index, to, plan_own(plan));
+    if (r < 0)
+        return r == -ENOSPC ? r : plan_bad(plan, index, -EINVAL);
     serve(plan, job, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);

@@ -313,9 +313,12 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
         build_hosts(core, ledger, spec, failed);
     if (*failed)
         return;
-    /* A job on a part of a GPU has one share; whole GPUs have an owner, one that leaves, and guests. */
+    /* A job on a part of a GPU has one share; whole GPUs have an owner, one that leaves, and guests. Where jobs take
+     * turns, each has a place on as many GPUs as it asks for. */
     if (ledger->share_capacity == 0)
         ledger->share_capacity = 4 * topo->gpu_count + core->job_capacity;
+    if (core->turns)
+        ledger->share_capacity += 12 * topo->gpu_count + 7 * core->job_capacity;
     ledger->gpus = core_block(core, failed, topo->gpu_count, sizeof(*ledger->gpus));
     ledger->shares = core_block(core, failed, ledger->share_capacity, sizeof(*ledger->shares));
     ledger->open_nodes = core_block(core, failed, topo->gpu_count, sizeof(*ledger->open_nodes));
@@ -474,6 +477,8 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     core->digest = rng_mix(config->seed + 1);
     rng_seed(&core->rng, config->seed);
     core->ledger.share_capacity = config->limits.shares;
+    for (uint32_t v = 0; v < spec->vc_count; v++)
+        core->turns |= config->policies[v].planner->tunes;
     core_build_ledger(core, &core->ledger, spec, &failed);
     core->hidden = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->hidden));
     core->scratch = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->scratch));

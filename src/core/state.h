@@ -57,6 +57,7 @@ struct core {
     int64_t mgpu_held, mgpu_up;
     int64_t mgpu_down;   /* on nodes that are down */
     int64_t mgpu_guests; /* of what is held, by guests */
+    bool turns;          /* some policy lets jobs take turns */
     bool borrowing;      /* some virtual cluster may go beyond its quota */
     struct rng rng;
     uint64_t decisions, digest;

@@ -167,6 +167,19 @@ static void run_link(struct core *core, struct vc *vc, uint32_t index)
         core->jobs[job->next].prev = index;
 }
 
+/* What is kept for its waiting jobs and what others of it have is within what the virtual cluster is owed: where it
+ * becomes more, nothing is kept any longer. */
+static void keep_within(struct core *core, const struct vc *vc, uint32_t sku)
+{
+    struct plan plan = { .core = core, .vc = vc->index };
+
+    if (vc->kept[sku] == 0 || vc->used[sku] - vc->lent[sku] + (int64_t)vc->kept[sku] * MGPU_ONE <= vc->quota[sku])
+        return;
+    for (uint32_t i = 0; i < core->job_top && vc->kept[sku]; i++)
+        if (core->jobs[i].state == JOB_RESERVED && core->jobs[i].vc == vc->index)
+            plan_unreserve(&plan, i);
+}
+
 void core_attach(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -191,6 +204,7 @@ void core_attach(struct core *core, uint32_t index)
     vc->running++;
     run_link(core, vc, index);
     queue_run_add(core, index);
+    keep_within(core, vc, job->sku);
 }
 
 void core_detach(struct core *core, uint32_t index)

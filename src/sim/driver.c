@@ -18,6 +18,7 @@
 #include "sim/batches.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
+#include "sim/search.h"
 
 static usec_t next_instant(const struct driver *d)
 {
@@ -31,6 +32,8 @@ static usec_t next_instant(const struct driver *d)
         at = observer_next(d->observer);
     if (batches_next(d->batches) < at)
         at = batches_next(d->batches);
+    if (searches_next(d) < at)
+        at = searches_next(d);
     if (d->next_arrival < d->trace->count && d->trace->jobs[d->next_arrival].spec.submit < at)
         at = d->trace->jobs[d->next_arrival].spec.submit;
     if (d->has_fault && d->fault.at < at)
@@ -95,6 +98,8 @@ static int instant(struct driver *d)
         r = answer_arrival(d, (uint32_t)d->next_arrival++);
     if (r == 0)
         r = answer_script(d);
+    if (r == 0)
+        r = searches_act(d);
     while (r == 0) {
         uint64_t before = d->events;
 
@@ -222,6 +227,7 @@ static void finish(struct driver *d)
         d->now = d->config->until;
     bars_close_all(d);
     collect_counters(d);
+    searches_result(d);
     for (uint32_t i = 0; i < d->trace->count; i++) {
         struct job_result *out = &d->result->jobs[i];
 
@@ -309,6 +315,8 @@ static int prepare(struct driver *d)
     r = observer_new(config, d->world, &d->observer, d->err);
     if (r == 0)
         r = batches_new(config, d->world, &d->batches, d->err);
+    if (r == 0)
+        r = searches_new(config, &d->searches, d->err);
     if (r < 0)
         return r;
     r = prepare_jobs(d);
@@ -323,10 +331,10 @@ static int prepare(struct driver *d)
     d->result->vc_count = config->cluster->vc_count;
     d->result->seed = config->seed;
     if (config->keep_series && d->result->gpu_count <= SPAN_GPUS_MAX) {
-        d->open = mem_zalloc(d->result->gpu_count, sizeof(*d->open));
+        d->open = mem_zalloc((size_t)d->result->gpu_count * BAR_LANES, sizeof(*d->open));
         if (!d->open)
             return error_set(d->err, -ENOMEM, "no memory for the chart");
-        for (uint32_t g = 0; g < d->result->gpu_count; g++)
+        for (uint32_t g = 0; g < d->result->gpu_count * BAR_LANES; g++)
             d->open[g].from = -1;
     }
     r = predictor_new(config->trace, &config->world, d->result->warning, &d->predictor, d->err);
@@ -374,6 +382,7 @@ int driver_run(const struct driver_config *config, struct run_result *ret_result
         core_free(d.core);
     observer_free(d.observer);
     batches_free(d.batches);
+    searches_free(d.searches);
     world_free(d.world);
     mem_free(d.actors);
     mem_free(d.actor_of_slot);

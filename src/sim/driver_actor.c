@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_actor.c - a job as the world sees it: its placement, its speed, its true progress and when it will be over. */
 #include "sim/driver_part.h"
+#include "sim/reshape.h"
 
 /* Keeps the parts in descending order; few, so by insertion. */
 static void add_part(struct world_shape *shape, int32_t gpus)
@@ -152,6 +153,8 @@ void actor_settle(struct driver *d, struct actor *a)
     if (a->running && world_paces(d->world) && !gpuless(d, (uint32_t)(a - d->actors)) && d->now > a->since)
         (void)world_pace_run(d->world, (uint32_t)(a - d->actors), &a->pace, (const usec_t[2]){ a->since, d->now },
                              &done);
+    if (a->running && d->now > a->since)
+        reshape_gain(d, (uint32_t)(a - d->actors));
     if (a->running) {
         usec_t progress = muldiv_floor(d->now - a->since, a->rate, PPM_ONE);
 

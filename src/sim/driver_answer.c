@@ -7,6 +7,7 @@
 #include "sim/batches.h"
 #include "sim/driver_part.h"
 #include "sim/observe.h"
+#include "sim/reshape.h"
 #include "work/work.h"
 
 static int offer(struct driver *d, struct event *event, uint32_t index)
@@ -78,8 +79,12 @@ static int offer_started(struct driver *d, uint32_t index)
     stage_idle_end(d, index);
     a->save_end = a->used = 0;
     a->beside = mate == JOB_NONE ? DRIVER_NOBODY : d->actor_of_slot[mate];
-    if (mate != JOB_NONE)
+    if (mate != JOB_NONE) {
+        actor_settle(d, &d->actors[a->beside]);
         d->actors[a->beside].beside = index;
+        reshape_begin(d, a->beside);
+    }
+    reshape_begin(d, index);
     actor_touch_neighbours(d, a->slot);
     actor_plan_end(d, index);
     if (d->trace->jobs[index].spec.gpus)
@@ -327,6 +332,7 @@ static int on_shift(struct driver *d, uint32_t index)
     a->region = region_of(d, a->slot);
     note_placement(d, index);
     d->result->jobs[index].overhead += all;
+    reshape_cost(d, index, all);
     bars_close(d, index);
     bars_open(d, a->slot, 1);
     a->restart_at = d->now + all;
@@ -408,6 +414,7 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
     note_placement(d, index);
     a->region = region_of(d, a->slot);
     d->result->jobs[index].overhead += cost;
+    reshape_cost(d, index, cost);
     if (cost == 0)
         return offer_started(d, index);
     bars_open(d, a->slot, 1);
@@ -435,6 +442,7 @@ static int on_stop(struct driver *d, uint32_t index)
     if (cost == 0)
         return offer_stopped(d, index);
     d->result->jobs[index].overhead += cost;
+    reshape_cost(d, index, cost);
     bars_open(d, a->slot, 1);
     actor_due(d, index, DUE_STOPPED, d->now + cost);
     return 0;
@@ -491,6 +499,7 @@ static int on_forget(struct driver *d, uint32_t index)
 
 static void on_decision(struct driver *d, const struct decision *decision, const uint32_t *gpus)
 {
+    reshape_decided(d, decision);
     if (d->config->on_decision)
         d->config->on_decision(d->config->on_decision_arg, d->core, decision, gpus);
     /* A job that a person has cancelled counts as failed. One whose hardware died comes back. */
@@ -588,6 +597,7 @@ int answer_rates(struct driver *d)
 
         if (!a->running)
             continue;
+        bars_share(d, index);
         event.rate = rate_of(d, index);
         if (event.rate == a->rate)
             continue;

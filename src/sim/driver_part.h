@@ -20,12 +20,15 @@ struct actor {
     uint8_t fails;      /* attempts that failed */
     uint32_t node;      /* all its GPUs were last there; UINT32_MAX: on several, or nowhere yet */
     bool in_core, running;
-    bool parked;     /* suspended, not stopped */
-    uint32_t beside; /* the job it was packed with when it last started; DRIVER_NOBODY */
-    usec_t since;    /* progress below is up to here */
-    usec_t progress; /* true progress, in nominal run time */
-    usec_t saved;    /* of it, what a crash cannot take */
-    usec_t charged;  /* when an event last cost it something, or it began to run */
+    bool parked;             /* suspended, not stopped */
+    uint8_t reshaped;        /* enum reshape: what was last done to it, until it runs again */
+    uint32_t size;           /* GPUs it has */
+    ppm_t alone, moved_from; /* its rate if nobody were beside it; before its last move, 0 = it has not moved */
+    uint32_t beside;         /* the job it was packed with when it last started; DRIVER_NOBODY */
+    usec_t since;            /* progress below is up to here */
+    usec_t progress;         /* true progress, in nominal run time */
+    usec_t saved;            /* of it, what a crash cannot take */
+    usec_t charged;          /* when an event last cost it something, or it began to run */
     usec_t prepared_at, save_end, true_end;
     usec_t restart_at; /* it goes on elsewhere then, once it has left */
     usec_t left_at;    /* when it was last saved and gone from its GPUs */
@@ -48,9 +51,10 @@ struct driver {
     struct world *world;
     struct observer *observer; /* NULL where nobody listens */
     struct batches *batches;   /* the same */
+    struct searches *searches; /* NULL: no kill rule */
     struct actor *actors;
     uint32_t *actor_of_slot; /* by slot of the core */
-    struct span *open;       /* by GPU: the bar under way */
+    struct span *open;       /* by GPU, BAR_LANES each: the bars under way */
     void *heap_memory;
     struct heap heap; /* by job of the trace */
     struct run_result *result;
@@ -70,6 +74,9 @@ struct driver {
     uint64_t ended, events;
     usec_t now;
 };
+
+/* Jobs on one GPU that a chart can tell apart. */
+enum { BAR_LANES = 4 };
 
 enum { TOUCHED_MAX = 1 << 16 };
 
@@ -129,6 +136,7 @@ int answer_profile(struct driver *d, uint32_t index);
 /* driver_series.c */
 void bars_close(struct driver *d, uint32_t index);
 void bars_open(struct driver *d, uint32_t slot, uint8_t kind);
+void bars_share(struct driver *d, uint32_t index);
 void bars_close_all(struct driver *d);
 int series_sample(struct driver *d);
 int series_told(struct driver *d);

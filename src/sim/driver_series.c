@@ -5,7 +5,7 @@
 /* Bars are kept for small clusters only, so looking at every GPU is cheap, and right even when the job has lost its. */
 void bars_close(struct driver *d, uint32_t index)
 {
-    for (uint32_t g = 0; d->open && g < d->result->gpu_count; g++) {
+    for (uint32_t g = 0; d->open && g < d->result->gpu_count * BAR_LANES; g++) {
         struct span *bar = &d->open[g];
 
         if (bar->job != index || bar->from < 0)
@@ -17,6 +17,42 @@ void bars_close(struct driver *d, uint32_t index)
     }
 }
 
+/* The lane of the GPU that is the job's, or a free one; the last, if there is none. */
+static struct span *bar_of(struct driver *d, uint32_t gpu, uint32_t job)
+{
+    struct span *lanes = &d->open[(size_t)gpu * BAR_LANES], *found = NULL;
+
+    for (int i = 0; i < BAR_LANES; i++) {
+        if (lanes[i].from >= 0 && lanes[i].job == job)
+            return &lanes[i];
+        if (lanes[i].from < 0 && !found)
+            found = &lanes[i];
+    }
+    return found ? found : &lanes[BAR_LANES - 1];
+}
+
+/* What it has of the GPU: as promised, or of a whole one its part, if others run there as well. */
+static mgpu_t share_of(const struct driver *d, const struct ledger *ledger, uint32_t share)
+{
+    uint32_t gpu = ledger->shares[share].gpu;
+    mgpu_t jobs = 1;
+
+    if (ledger->shares[share].amount < MGPU_ONE)
+        return ledger->shares[share].amount;
+    for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
+        jobs += s != share && !ledger->shares[s].off && d->actors[d->actor_of_slot[ledger->shares[s].job]].running;
+    return MGPU_ONE / jobs;
+}
+
+/* Somebody has come to its GPUs, or gone: a bar of another height. */
+void bars_share(struct driver *d, uint32_t index)
+{
+    if (!d->open)
+        return;
+    bars_close(d, index);
+    bars_open(d, d->actors[index].slot, 0);
+}
+
 void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
 {
     const struct ledger *ledger = core_ledger(d->core);
@@ -26,17 +62,17 @@ void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         if (core_job(d->core, slot)->sheds && ledger->shares[s].leaving)
             continue;
-        d->open[ledger->shares[s].gpu] = (struct span){ .from = d->now,
-                                                        .job = d->actor_of_slot[slot],
-                                                        .gpu = ledger->shares[s].gpu,
-                                                        .share = ledger->shares[s].amount,
-                                                        .kind = kind };
+        bar_of(d, ledger->shares[s].gpu, d->actor_of_slot[slot])[0] = (struct span){ .from = d->now,
+                                                                                     .job = d->actor_of_slot[slot],
+                                                                                     .gpu = ledger->shares[s].gpu,
+                                                                                     .share = share_of(d, ledger, s),
+                                                                                     .kind = kind };
     }
 }
 
 void bars_close_all(struct driver *d)
 {
-    for (uint32_t g = 0; d->open && g < d->result->gpu_count; g++)
+    for (uint32_t g = 0; d->open && g < d->result->gpu_count * BAR_LANES; g++)
         if (d->open[g].from >= 0)
             bars_close(d, d->open[g].job);
 }

@@ -63,6 +63,8 @@ const struct gen_shape gen_shapes[] = {
     { "helios", "half 1 GPU, a quarter 8, trains of short debugging jobs", 10000, 1024, 700000, gen_helios },
     { "sweep", "a day of hyper-parameter searches: batches of equal trials, most stopped early", 2000, 128, 1100000,
       gen_sweep },
+    { "search", "twelve searches of equal trials over a day, none stopped: for --set search=10%", 312, 0, 0,
+      gen_search },
     { 0 },
 };
 

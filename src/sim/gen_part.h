@@ -82,4 +82,5 @@ usec_t gen_time_limit(usec_t duration);
 
 int gen_philly(const struct gen_config *config, struct trace *trace, struct error *err);
 int gen_helios(const struct gen_config *config, struct trace *trace, struct error *err);
+int gen_search(const struct gen_config *config, struct trace *trace, struct error *err);
 int gen_sweep(const struct gen_config *config, struct trace *trace, struct error *err);

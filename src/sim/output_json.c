@@ -177,6 +177,30 @@ static int extras_init(struct extras *extras, const struct run_result *run, size
     return r < 0 ? r : shares_init(&extras->shares, run);
 }
 
+/* What was done to running jobs, and searches, where there are any. */
+static void put_reshaped(struct json_write *json, const struct run_result *run)
+{
+    static const char *const names[RESHAPE_KINDS] = { NULL, "packings", "migrations", "resizes", "suspensions" };
+
+    json_write_object(json, "reshaped");
+    for (int i = RESHAPE_PACK; i < RESHAPE_KINDS; i++) {
+        json_write_object(json, names[i]);
+        json_write_u64(json, "count", run->reshaped[i].count);
+        put_real(json, "cost_gpu_seconds", (double)run->reshaped[i].cost / (double)USEC_SEC);
+        put_real(json, "gained_gpu_seconds", (double)run->reshaped[i].gain / (double)USEC_SEC);
+        json_write_close(json);
+    }
+    json_write_close(json);
+    if (!run->searches)
+        return;
+    json_write_object(json, "searches");
+    json_write_u64(json, "count", run->searches);
+    json_write_u64(json, "winners", run->winners);
+    put_real(json, "avg_winner_seconds", (double)run->winner_mean / (double)USEC_SEC);
+    put_real(json, "max_winner_seconds", (double)run->winner_max / (double)USEC_SEC);
+    json_write_close(json);
+}
+
 static void put_run(struct json_write *json, const struct run_result *run, const struct extras *extras)
 {
     const struct wait_summary *waits = &extras->waits;
@@ -204,6 +228,7 @@ static void put_run(struct json_write *json, const struct run_result *run, const
     json_write_u64(json, "guest_starts", run->shared.guest_starts);
     json_write_u64(json, "limits", run->shared.limits);
     json_write_close(json);
+    put_reshaped(json, run);
     json_write_object(json, "planner");
     for (uint32_t i = 0; i < run->counter_count; i++)
         json_write_i64(json, run->counters[i].name, run->counters[i].value);

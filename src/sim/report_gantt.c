@@ -70,7 +70,7 @@ static size_t join_gangs(struct bar *bars, struct span *spans, size_t count, con
         const struct span *span = &spans[i];
 
         if (last && last->span.job == span->job && last->span.from == span->from && last->span.to == span->to &&
-            last->span.kind == span->kind && last->span.share == span->share &&
+            last->span.kind == span->kind && last->span.share == span->share && span->share == MGPU_ONE &&
             last->span.gpu + last->gpus == span->gpu && node_of[last->span.gpu] == node_of[span->gpu])
             last->gpus++;
         else

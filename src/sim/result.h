@@ -128,10 +128,20 @@ struct shared_use {
     uint64_t guest_starts, limits;
 };
 
+/* What was done to running jobs: how often, and the GPU time it cost and brought; see reshape.c. */
+enum reshape { RESHAPE_NONE, RESHAPE_PACK, RESHAPE_MIGRATE, RESHAPE_RESIZE, RESHAPE_SUSPEND, RESHAPE_KINDS };
+struct reshaping {
+    uint64_t count;
+    svc_t cost, gain; /* GPU-microseconds */
+};
+
 struct run_result {
     struct shared_use shared;
+    struct reshaping reshaped[RESHAPE_KINDS];
     struct counter counters[COUNTERS_MAX];
     uint32_t counter_count;
+    uint32_t searches, winners; /* hyper-parameter searches, and those whose winner was found; see search.h */
+    usec_t winner_mean, winner_max;
     char policy[64], trace_name[256], cluster_name[256];
     char settings[512];                 /* "key=value" pairs, one space between */
     const struct trace *trace;          /* borrowed; where names of users, vcs and models come from. NULL = none */

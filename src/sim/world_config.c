@@ -35,6 +35,9 @@ const struct world_param world_params[] = {
     { "pairs", "FILE|DIR[:kind]", "", "table of speeds of two jobs on one GPU" },
     { "slowdown", "none|philly", "none", "speed of a job spread over more nodes than it needs" },
     { "reports", "time", "2m", "between two reports of loss and speed of an elastic job, to a policy that learns" },
+    { "search", "ratio", "0",
+      "all jobs of a user are trials, compared when each has done so much; the worse are cancelled" },
+    { "search-keep", "trials", "2", "how many go on then" },
     { "batch-reports", "time", "60s",
       "window over which a job's mini-batches are counted, for policies that introspect" },
     { "loss-noise", "ratio", "0.01", "standard deviation of a reported loss" },
@@ -63,6 +66,7 @@ void world_config_init(struct world_config *config)
                                      .window = 10 * USEC_SEC,
                                      .tolerance = 2 * PPM_ONE / 100,
                                      .batch_reports = USEC_MIN,
+                                     .search_keep = 2,
                                      .loss_noise = PPM_ONE / 100,
                                      .speed_noise = 3 * PPM_ONE / 100,
                                      .spikes = 2 * PPM_ONE / 100,
@@ -250,6 +254,7 @@ static int set_key(struct world_config *config, const char *key, const char *val
         ppm_t *ratio;
     } ratios[] = {
         { "estimate-error", &config->estimate_error },
+        { "search", &config->search },
         { "stage-error", &config->stage_error },
         { "u-max", &config->u_max },
         { "tolerance", &config->tolerance },
@@ -286,8 +291,6 @@ static int set_key(struct world_config *config, const char *key, const char *val
     }
     if (strcmp(key, "estimator") == 0)
         return set_path(config->estimator, value, err);
-    if (strcmp(key, "retrain") == 0)
-        return set_count(value, &config->retrain, err);
     if (strcmp(key, "share-gpus") == 0)
         return set_on(value, &config->share_gpus, err);
     if (strcmp(key, "speed") == 0)
@@ -309,7 +312,9 @@ int world_config_set(struct world_config *config, const char *key, const char *v
     for (const struct world_param *param = world_params; param->name; param++) {
         if (strcmp(key, param->name) != 0)
             continue;
-        r = set_key(&copy, key, value, err);
+        r = strcmp(key, "search-keep") == 0 ? set_count(value, &copy.search_keep, err)
+            : strcmp(key, "retrain") == 0   ? set_count(value, &copy.retrain, err)
+                                            : set_key(&copy, key, value, err);
         if (r < 0)
             return error_prefix(err, r, "%s", key);
         *config = copy;

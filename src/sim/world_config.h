@@ -26,6 +26,8 @@ struct world_config {
     ppm_t u_max;                    /* utilisation that may be promised of a GPU */
     usec_t heartbeat;               /* of a node, which is when the end of a job is told; 0 = at once */
     usec_t idle_after;              /* a GPU must be idle so long until it is noticed */
+    ppm_t search;                   /* part of its work after which a trial is compared with others; 0 = no searches */
+    int64_t search_keep;            /* trials that go on then */
     usec_t batch_reports;           /* window over which mini-batches are counted and reported; 0 = never */
     usec_t reports;                 /* between two reports of a job, for policies that learn; 0 = none */
     ppm_t loss_noise, speed_noise;  /* standard deviation of what is reported */

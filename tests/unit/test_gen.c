@@ -270,7 +270,7 @@ static void bad_requests_are_refused(void **state)
 
     (void)state;
     assert_int_equal(gen_trace("phily", &(struct gen_config){ 0 }, &trace, &err), -EINVAL);
-    assert_string_equal(err.text, "no shape 'phily' (known: r1, r1-low, philly, helios, sweep)");
+    assert_string_equal(err.text, "no shape 'phily' (known: r1, r1-low, philly, helios, sweep, search)");
     assert_int_equal(gen_trace("philly", &(struct gen_config){ .jobs = GEN_JOBS_MAX + 1 }, &trace, &err), -EINVAL);
     assert_string_equal(err.text, "jobs: 10000001 is above 10000000");
     assert_int_equal(gen_trace("philly", &(struct gen_config){ .gpus = -1 }, &trace, &err), -EINVAL);

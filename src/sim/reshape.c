@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reshape.c - see reshape.h.
+ *
+ * Gains are measured against what would have been otherwise, for as long as it lasts:
+ *
+ *     packing      (sum of both speeds, each over its speed alone, - 1) x GPUs: beyond what turns would give
+ *     migration    (speed after - speed before) x GPUs, in GPUs of nominal speed
+ *     resizing     GPUs beyond those asked for; less than nothing for a job that was made smaller
+ *     suspension   nothing of its own: others have its GPUs
+ */
+#include "sim/reshape.h"
+
+static struct reshaping *of(struct driver *d, uint8_t kind)
+{
+    return &d->result->reshaped[kind];
+}
+
+void reshape_decided(struct driver *d, const struct decision *decision)
+{
+    uint32_t index = d->actor_of_slot[decision->job];
+    struct actor *a = &d->actors[index];
+
+    switch ((int)decision->kind) {
+    case DECISION_START:
+    case DECISION_RESUME:
+        a->size = decision->gpu_count;
+        a->moved_from = 0;
+        break;
+    case DECISION_MIGRATE:
+    case DECISION_SPLICE:
+        a->reshaped = decision->gpu_count != a->size && a->size ? RESHAPE_RESIZE : RESHAPE_MIGRATE;
+        a->moved_from = a->reshaped == RESHAPE_MIGRATE ? a->rate : 0;
+        a->size = decision->gpu_count;
+        of(d, a->reshaped)->count++;
+        break;
+    case DECISION_SUSPEND:
+        a->reshaped = RESHAPE_SUSPEND;
+        of(d, RESHAPE_SUSPEND)->count++;
+        break;
+    case DECISION_PACK:
+        if (a->reshaped == RESHAPE_MIGRATE && a->moved_from) {
+            of(d, RESHAPE_MIGRATE)->count--; /* it moved to be packed */
+            a->moved_from = 0;
+        }
+        a->reshaped = RESHAPE_PACK;
+        of(d, RESHAPE_PACK)->count++;
+        break;
+    default:
+        break;
+    }
+}
+
+void reshape_cost(struct driver *d, uint32_t index, usec_t cost)
+{
+    const struct actor *a = &d->actors[index];
+
+    if (a->reshaped != RESHAPE_NONE)
+        of(d, a->reshaped)->cost += svc_of((int64_t)a->size * MGPU_ONE, cost);
+}
+
+void reshape_begin(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    struct world_shape shape = shape_of(d, a->slot);
+
+    a->alone = a->beside != DRIVER_NOBODY ? world_rate(d->world, index, &shape, NULL, 0) : 0;
+    a->reshaped = RESHAPE_NONE;
+}
+
+void reshape_gain(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+    int64_t span = d->now - a->since, gpus = a->size, asked = d->trace->jobs[index].spec.gpus;
+
+    if (a->beside != DRIVER_NOBODY && a->alone > 0 && d->actors[a->beside].running)
+        of(d, RESHAPE_PACK)->gain +=
+            muldiv_floor(gpus * span, 2 * a->rate - a->alone, 2 * a->alone); /* each of the two half of the 1 */
+    if (a->moved_from > 0 && a->beside == DRIVER_NOBODY)
+        of(d, RESHAPE_MIGRATE)->gain +=
+            gpus * muldiv_floor(span, a->rate, PPM_ONE) - gpus * muldiv_floor(span, a->moved_from, PPM_ONE);
+    if (gpus != asked && gpus > 0)
+        of(d, RESHAPE_RESIZE)->gain += (gpus - asked) * span;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_policy_gandiva.c - what Gandiva promises, on several seeds; G1 to G5 and G8 are golden stories. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "core/plan.h"
+#include "policy/registry.h"
+#include "sim/driver.h"
+#include "sim/gen.h"
+#include "wire/cluster.h"
+
+enum { JOBS_MAX = 512 };
+
+struct seen {
+    uint32_t by_kind[DECISION_COUNT];
+    usec_t low_since[JOBS_MAX]; /* by job: a pair it is in does less than turns would, since; 0 = it does not */
+    usec_t low_max;
+};
+
+struct run {
+    const char *cluster, *policy;
+    const char *set[6]; /* "key", "value", ... */
+    const char *pairs;
+    const char *costs, *search;
+    uint64_t seed;
+    uint32_t reload;
+    const struct driver_event *script;
+    size_t script_count;
+};
+
+static void note(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
+{
+    struct seen *seen = arg;
+
+    (void)core;
+    (void)gpus;
+    seen->by_kind[d->kind]++;
+    if (getenv("GANDIVA_LOG"))
+        print_message("%.3f %s %lld\n", (double)d->at / 1e6, decision_name(d->kind), (long long)d->id);
+}
+
+/* Jobs run at rate 1 alone, so the rates of a pair are what they do together. */
+static void look(void *arg, const struct core *core)
+{
+    struct seen *seen = arg;
+
+    core_audit(core);
+    for (uint32_t i = 0; i < core_job_top(core); i++) {
+        const struct job *job = core_job(core, i), *mate;
+        bool low = false;
+
+        if (job->state == JOB_RUNNING && job->mate != JOB_NONE) {
+            mate = core_job(core, job->mate);
+            low = mate->state == JOB_RUNNING && job->rate + mate->rate < PPM_ONE;
+        }
+        if (!low)
+            seen->low_since[i] = 0;
+        else if (seen->low_since[i] == 0)
+            seen->low_since[i] = core_now(core);
+        else if (core_now(core) - seen->low_since[i] > seen->low_max)
+            seen->low_max = core_now(core) - seen->low_since[i];
+    }
+}
+
+static struct run_result run(const struct run *how, const struct trace *trace, struct seen *seen)
+{
+    struct cluster_spec cluster = { 0 };
+    struct run_result result = { 0 };
+    struct policy_setup setup;
+    struct error err = { 0 };
+    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
+    struct driver_config config = { .trace = trace,
+                                    .cluster = &cluster,
+                                    .policies = &setup,
+                                    .job_vcs = vcs,
+                                    .seed = how->seed,
+                                    .reload_every = how->reload,
+                                    .script = how->script,
+                                    .script_count = how->script_count,
+                                    .on_decision = note,
+                                    .on_decision_arg = seen,
+                                    .on_instant = look,
+                                    .on_instant_arg = seen };
+
+    memset(seen, 0, sizeof(*seen));
+    assert_int_equal(policy_parse(how->policy, &setup, &err), 0);
+    for (int i = 0; i < 6 && how->set[i]; i += 2)
+        assert_int_equal(policy_set(&setup, how->set[i], how->set[i + 1], &err), 0);
+    world_config_init(&config.world);
+    config.world.seed = how->seed;
+    if (how->pairs)
+        assert_int_equal(world_config_set(&config.world, "pairs", how->pairs, &err), 0);
+    if (how->costs)
+        assert_int_equal(world_config_set(&config.world, "costs", how->costs, &err), 0);
+    if (how->search)
+        assert_int_equal(world_config_set(&config.world, "search", how->search, &err), 0);
+    assert_int_equal(cluster_parse(how->cluster, &cluster, &err), 0);
+    if (driver_run(&config, &result, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(seen->by_kind[DECISION_BAD], 0);
+    mem_free(vcs);
+    cluster_spec_done(&cluster);
+    return result;
+}
+
+static void add(struct trace *trace, int64_t submit, int32_t gpus, int64_t seconds, const char *model)
+{
+    struct trace_job job;
+
+    trace_job_init(&job);
+    job.spec.id = (int64_t)trace->count;
+    job.spec.submit = submit * USEC_SEC;
+    job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = gpus;
+    job.truth.duration = seconds * USEC_SEC;
+    if (model)
+        assert_int_equal(names_put(&trace->models, model, strlen(model), &job.spec.model), 0);
+    assert_int_equal(trace_add(trace, &job), 0);
+}
+
+static void write_pairs(char *path, const char *rows)
+{
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+    assert_non_null(file);
+    assert_true(fputs("model_a,model_b,rate_a,rate_b\n", file) >= 0);
+    assert_true(fputs(rows, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- G6: alone 10 and 8 mini-batches; together 7 and 5.6 stay, 4 and 3 do not ---- */
+
+static void pair_of(const char *rows, bool undone)
+{
+    char path[] = "/tmp/muster-pairs-XXXXXX.csv";
+    struct trace trace = { 0 };
+    struct run_result result;
+    struct seen seen;
+
+    memcpy(path + strlen(path) - 4, "", 1); /* mkstemp wants the Xs last */
+    write_pairs(path, rows);
+    add(&trace, 0, 1, 4000, "a");
+    add(&trace, 0, 1, 4000, "b");
+    add(&trace, 10, 1, 400, "c");
+    result = run(&(struct run){ "1x2", "fifo-skip+pack", .pairs = path, .seed = 1 }, &trace, &seen);
+    assert_true(seen.by_kind[DECISION_PACK] > 0);
+    assert_int_equal(seen.by_kind[DECISION_UNPACK] > 0, undone);
+    /* The third job has the GPU that came free at once, and not only when one of the others ends. */
+    assert_true(result.jobs[2].start < 200 * USEC_SEC);
+    run_result_done(&result);
+    trace_done(&trace);
+    (void)unlink(path);
+}
+
+static void g6(void **unused)
+{
+    (void)unused;
+    pair_of("a,b,0.7,0.7\na,c,0,0\nb,c,0,0\n", false);  /* 1.40 */
+    pair_of("a,b,0.4,0.375\na,c,0,0\nb,c,0,0\n", true); /* 0.775 */
+}
+
+/* ---- G7: ten trials of 100 minutes on two GPUs, compared at a tenth; the best two go on ---- */
+
+static void g7(void **unused)
+{
+    struct driver_event script[8];
+    struct trace trace = { 0 };
+    struct run_result result;
+    struct seen seen;
+    usec_t last = 0;
+
+    (void)unused;
+    for (int i = 0; i < 10; i++)
+        add(&trace, 0, 1, 6000, NULL);
+    result = run(&(struct run){ "1x2", "fifo", .seed = 1 }, &trace, &seen);
+    assert_int_equal(result.jobs[9].end / USEC_MIN, 500);
+    run_result_done(&result);
+    for (uint32_t i = 0; i < 8; i++)
+        script[i] = (struct driver_event){ .at = 50 * USEC_MIN, .kind = EVENT_CANCEL, .target = i + 2 };
+    result =
+        run(&(struct run){ "1x2", "gandiva", { "optimise", "none" }, .seed = 1, .script = script, .script_count = 8 },
+            &trace, &seen);
+    for (int i = 2; i < 10; i++)
+        assert_int_equal(result.jobs[i].run, 10 * USEC_MIN); /* all have just done their tenth */
+    for (int i = 0; i < 2; i++)
+        last = result.jobs[i].end > last ? result.jobs[i].end : last;
+    assert_int_equal(last / USEC_MIN, 140);
+    run_result_done(&result);
+    trace_done(&trace);
+}
+
+/* ---- what must be so on every seed ---- */
+
+/* Every job has its first turn within as many quanta as its server is high. */
+static void soon(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct trace trace = { 0 };
+        struct run_result result;
+        struct seen seen;
+        struct rng rng;
+        int jobs = 30 + (int)seed * 10;
+
+        rng_seed(&rng, seed);
+        for (int i = 0, at = 0; i < jobs; i++, at += (int)rng_below(&rng, 20))
+            add(&trace, at, 1, 1500 + (int64_t)rng_below(&rng, 1500), NULL);
+        result = run(&(struct run){ "4x4", "gandiva", { "optimise", "none" }, .seed = seed }, &trace, &seen);
+        for (int i = 0; i < jobs; i++) {
+            int height = 0;
+
+            for (int k = 0; k < jobs; k++)
+                height += result.jobs[k].submit <= result.jobs[i].start && result.jobs[k].end > result.jobs[i].submit;
+            height = (height + 15) / 16;
+            assert_true(result.jobs[i].start - result.jobs[i].submit <= height * USEC_MIN);
+        }
+        run_result_done(&result);
+        trace_done(&trace);
+    }
+}
+
+/* Random jobs, models and pairs of every quality. A pair that does less than turns would is not together for longer
+ * than it takes to see that; everybody ends; the same decisions when the core is saved and loaded on the way. */
+static void pairs_undone(void **unused)
+{
+    uint32_t packed = 0, unpacked = 0;
+
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        char path[] = "/tmp/muster-pairs-XXXXXX", rows[2048] = "";
+        struct run how = { "3x4", "gandiva", .pairs = path, .costs = "gandiva", .seed = seed };
+        struct trace trace = { 0 };
+        struct run_result result, again;
+        struct seen seen;
+        struct rng rng;
+
+        rng_seed(&rng, seed);
+        for (int a = 0; a < 6; a++)
+            for (int b = a; b < 6; b++) {
+                double x = (double)(1 + rng_below(&rng, 99)) / 100, y = (double)(1 + rng_below(&rng, 99)) / 100;
+
+                (void)snprintf(rows + strlen(rows), sizeof(rows) - strlen(rows), "m%d,m%d,%.2f,%.2f\n", a, b, x,
+                               a == b ? x : y);
+            }
+        write_pairs(path, rows);
+        for (int i = 0, at = 0; i < 60; i++, at += (int)rng_below(&rng, 60)) {
+            char model[8];
+
+            (void)snprintf(model, sizeof(model), "m%d", (int)rng_below(&rng, 6));
+            add(&trace, at, 1 << rng_below(&rng, 3), 300 + (int64_t)rng_below(&rng, 3000), model);
+        }
+        result = run(&how, &trace, &seen);
+        packed += seen.by_kind[DECISION_PACK];
+        unpacked += seen.by_kind[DECISION_UNPACK];
+        assert_int_equal(seen.by_kind[DECISION_END], trace.count);
+        assert_true(seen.low_max <= 5 * USEC_MIN); /* two windows, until the next look, and a move that takes 40 s */
+        how.reload = 7;
+        again = run(&how, &trace, &seen);
+        assert_true(again.summary.digest == result.summary.digest);
+        run_result_done(&result);
+        run_result_done(&again);
+        trace_done(&trace);
+        (void)unlink(path);
+    }
+    assert_true(packed > 60);
+    assert_true(unpacked > 20);
+}
+
+/* A day of twelve searches with a kill rule on eight GPUs: the winner is found sooner by about ten times. */
+static void searches(void **unused)
+{
+    int64_t fifo = 0, gandiva = 0;
+
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct trace trace = { 0 };
+        struct run_result a, b;
+        struct error err = { 0 };
+        struct seen seen;
+
+        assert_int_equal(gen_trace("search", &(struct gen_config){ .seed = seed }, &trace, &err), 0);
+        a = run(&(struct run){ "2x4", "fifo", .costs = "gandiva", .search = "10%", .seed = seed }, &trace, &seen);
+        b = run(&(struct run){ "2x4", "gandiva", .costs = "gandiva", .search = "10%", .seed = seed }, &trace, &seen);
+        assert_int_equal(a.winners, 12);
+        assert_int_equal(b.winners, 12);
+        assert_true(a.winner_mean > 6 * b.winner_mean);
+        fifo += a.winner_mean;
+        gandiva += b.winner_mean;
+        run_result_done(&a);
+        run_result_done(&b);
+        trace_done(&trace);
+    }
+    print_message("# time to the winner: fifo %lld s, gandiva %lld s, %.1f times\n", (long long)(fifo / 5000000),
+                  (long long)(gandiva / 5000000), (double)fifo / (double)gandiva);
+    assert_true(fifo > 8 * gandiva);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(g6),           cmocka_unit_test(g7),       cmocka_unit_test(soon),
+        cmocka_unit_test(pairs_undone), cmocka_unit_test(searches),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
