@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/arena.h"
 #include "cli/channel.h"
 #include "cli/context.h"
 #include "wire/http1.h"
@@ -32,6 +33,7 @@ struct client {
     int got_result;
     bool used; /* a request was answered on this connection */
     bool met;
+    bool once; /* answers are kept until the end: arena.h */
     char in[READ_BYTES];
 };
 
@@ -50,6 +52,12 @@ const char *client_url(const struct client *client)
 bool client_met(const struct client *client)
 {
     return client->met;
+}
+
+void client_once(struct client *client)
+{
+    client->once = true;
+    arena_use();
 }
 
 const char *client_header(const struct client *client, const char *name)
@@ -356,7 +364,8 @@ static int answer_take(struct client *client, struct answer *answer, struct prob
         return problem_set(problem, CODE_FAILED, "", "the answer: out of memory");
     memcpy(answer->text, m->body ? m->body : "", m->body_size);
     if (m->body_size && strstr(client_header(client, "Content-Type"), "json") &&
-        json_read("answer", answer->text, m->body_size, &answer->json, &err) < 0)
+        (client->once ? arena_read(answer->text, m->body_size, &answer->json, &err)
+                      : json_read("answer", answer->text, m->body_size, &answer->json, &err)) < 0)
         answer->json = NULL;
     if (answer->status < 400)
         return 0;

@@ -28,6 +28,8 @@ void answer_done(struct answer *answer);
 int client_new(const struct command_args *args, struct client **ret_client, struct problem *problem);
 void client_free(struct client *client);
 const char *client_url(const struct client *client);
+/* The command prints what it is answered and ends: JSON is never freed from here on. */
+void client_once(struct client *client);
 bool client_met(const struct client *client); /* it was answered at least once */
 
 /* One request below /api/v1 (a path from "/" goes there; "//x" is /x itself). Zero, or the exit code with *problem

@@ -159,6 +159,8 @@ static int queue_once(const struct command_args *args, struct client *client)
                    args_has(args, "eta") ? ",eta" : "",
                    form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");
     r = scope_put(args, client, &path, &problem);
+    if (!args_has(args, "watch"))
+        client_once(client);
     if (r == 0)
         r = client_list(client, path.data, &items, &problem);
     if (r)
@@ -172,7 +174,8 @@ static int queue_once(const struct command_args *args, struct client *client)
     }
     r = listing_show(&table, args, "JobList", items);
     listing_done(&table);
-    json_decref(items);
+    if (args_has(args, "watch"))
+        json_decref(items);
     return r;
 }
 
