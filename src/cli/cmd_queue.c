@@ -148,6 +148,7 @@ static int queue_once(const struct command_args *args, struct client *client)
     struct problem problem;
     struct listing table;
     json_t *items = NULL;
+    bool once;
     int r;
 
     buf_printf(&path, "/jobs?eta=%d", args_has(args, "eta") ? 1 : 0);
@@ -159,7 +160,8 @@ static int queue_once(const struct command_args *args, struct client *client)
                    args_has(args, "eta") ? ",eta" : "",
                    form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");
     r = scope_put(args, client, &path, &problem);
-    if (!args_has(args, "watch"))
+    once = !whole && !args_has(args, "watch"); /* what is printed as JSON is made with it too, and freed */
+    if (once)
         client_once(client);
     if (r == 0)
         r = client_list(client, path.data, &items, &problem);
@@ -174,7 +176,7 @@ static int queue_once(const struct command_args *args, struct client *client)
     }
     r = listing_show(&table, args, "JobList", items);
     listing_done(&table);
-    if (args_has(args, "watch"))
+    if (!once)
         json_decref(items);
     return r;
 }
