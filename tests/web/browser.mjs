@@ -359,7 +359,10 @@ async function tools(browser, m, s) {
   await page.keyboard.press('?');
   await page.locator('dialog[open] .keys').waitFor();
   await page.keyboard.press('Escape');
+  await page.locator('dialog[open]').waitFor({ state: 'detached' });
+  await page.waitForTimeout(50);
   await page.keyboard.press('/');
+  await page.waitForFunction(() => document.activeElement.hasAttribute('data-search'), null, { timeout: 5000 });
   await page.keyboard.type(String(s.jobs.gang));
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/jobs\/\d+$/);
