@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run demo-sim test build bench bench-live fuzz lint coverage clean install
+.PHONY: help run demo-sim test build bench bench-live bench-web fuzz lint coverage clean install
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
@@ -35,6 +35,13 @@ bench-live: ## a running cluster beside Slurm; LIVE_SCALE=0.1 for a tenth of the
 	@tools/ninja $(BUILD)
 	@MUSTER_BUILD=$(BUILD) tests/bench/live.py
 	@MUSTER_BUILD=$(BUILD) python3 tests/bench/whatif.py
+
+bench-web: ## the dashboard on a thousand nodes: first paint, input, what open browsers cost
+	@tools/setup build
+	@tools/web-setup
+	@tools/configure $(BUILD) $(MESON_ARGS)
+	@tools/ninja $(BUILD)
+	@MUSTER_BUILD=$(BUILD) node tests/bench/dashboard.mjs
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/setup build test fuzz

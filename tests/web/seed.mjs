@@ -7,6 +7,9 @@ import path from 'node:path';
 
 const BUILD = process.env.MUSTER_BUILD || 'build';
 
+// Controllers do not outlive us, however we end.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => process.exit(1));
+
 const CONFIG = `cluster: aurora
 policy: fifo-skip
 vcs:
@@ -26,7 +29,7 @@ export async function musterd({ fake = FAKE, config = CONFIG, state, port = 0, d
   fs.writeFileSync(file, config);
   const args = [...(dev ? ['--dev'] : []), '--config', file, '--listen', '127.0.0.1:' + port, '--state', path.join(folder, 'state'), '--log', 'warn', ...(fake ? ['--fake', fake] : [])];
   const child = spawn(path.join(BUILD, 'musterd'), args, { stdio: ['ignore', 'pipe', 'pipe'] });
-  process.on('exit', () => child.kill('SIGKILL'));
+  process.on('exit', () => child.exitCode === null && child.kill('SIGKILL'));
   let words = '';
   child.stderr.on('data', data => { words = (words + data).slice(-4000); });
   const url = await new Promise((resolve, reject) => {
@@ -140,6 +143,4 @@ if (import.meta.url === 'file://' + process.argv[1]) {
   const m = await musterd({ port: Number(process.argv[2]) || 7717 });
   const s = await seed(m.url);
   console.log(m.url, JSON.stringify(s));
-  process.on('SIGINT', () => m.stop().then(() => process.exit(0)));
-  process.on('SIGTERM', () => m.stop().then(() => process.exit(0)));
 }
