@@ -18,7 +18,7 @@ bool guest_is(const struct core *core, const struct job *job)
     return job->shares != SHARE_NONE && core->ledger.shares[job->shares].role == ROLE_GUEST;
 }
 
-/* Somebody who waits for a GPU to be idle enough may find it so now. */
+/* Somebody who waits for a GPU to be idle enough may find it so now; a guest may be seen to get nothing. */
 void guest_measured(struct core *core, uint32_t index, const struct report *report)
 {
     struct job *job = &core->jobs[index];
@@ -30,7 +30,7 @@ void guest_measured(struct core *core, uint32_t index, const struct report *repo
     job->used_percent = (uint16_t)percent;
     job->used_mib = (uint32_t)mib;
     for (uint32_t v = 0; v < core->vc_count; v++)
-        if (core->vcs[v].policy.planner->limit)
+        if (core->vcs[v].policy.planner->limit && (core->vcs[v].queue.waiting || (v == job->vc && guest_is(core, job))))
             core->vcs[v].dirty = true;
 }
 

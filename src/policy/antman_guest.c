@@ -214,8 +214,11 @@ static int start_guest(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
         for (uint32_t g = 0; g < topo->gpu_count && count < ANTMAN_GPUS; g++) {
             if (topo->nodes[view_ledger(ctx->view)->gpus[g].node].sku != sku)
                 continue;
-            if (candidate(ctx, job, g, &state->idle[count]))
-                state->gpus[count++] = g;
+            if (!candidate(ctx, job, g, &state->idle[count]))
+                continue;
+            state->gpus[count++] = g;
+            if (job->spec.gpus == 1 && state->idle[count - 1] == 0)
+                break; /* none is more idle, and all others come later */
         }
         if (pick(state, view_ledger(ctx->view), count, (uint32_t)job->spec.gpus))
             return plan_start_guest(plan, index, &(struct placement){ state->picked, (uint32_t)job->spec.gpus });

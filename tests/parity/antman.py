@@ -152,7 +152,7 @@ def main():
         out.write(source.read())
     gavel = f"pairs={gavel}:gavel"
     whole = "--all" in sys.argv
-    for number, cluster in ((1, "8x8"), (2, "32x8"), (3, "4x8"), (4, "8x8")) if whole else ((3, "4x8"), (4, "8x8")):
+    for number, cluster in ((1, "8x8"), (2, "16x8"), (3, "4x8"), (4, "8x8")) if whole else ((3, "4x8"), (4, "8x8")):
         case(f"muri trace{number}, utilisation, {cluster}", muri(number, None), cluster, [])
         case(f"muri trace{number}, Lucid's pairs, {cluster}", muri(number, LUCID), cluster, [lucid])
         case(f"muri trace{number}, Gavel's pairs, {cluster}:V100", muri(number, GAVEL), cluster + ":V100", [gavel])
