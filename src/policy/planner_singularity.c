@@ -496,15 +496,28 @@ static uint32_t basics_next(struct planner_ctx *ctx)
     return best;
 }
 
+/* Whether there is anything to give: whole GPUs, or parts of some. */
+static bool anything_left(const struct planner_ctx *ctx, const struct plan *plan)
+{
+    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++)
+        if (home_room(ctx, plan, home, CLASS_GUARANTEED) > 0 || home_room(ctx, plan, home, CLASS_OPPORTUNISTIC) > 0 ||
+            view_free_mgpu(ctx->view, home_sku(ctx, home)) % MGPU_ONE != 0)
+            return true;
+    return false;
+}
+
 /* Where one could not start, no other of its shape can that needs as much. */
 static void start_basics(struct planner_ctx *ctx, struct plan *plan)
 {
     struct singularity *s = ctx->state;
-    int32_t spare = spare_of(ctx, plan);
+    int32_t spare;
     uint32_t job;
 
+    if (!anything_left(ctx, plan))
+        return;
+    spare = spare_of(ctx, plan);
     basics_begin(ctx, plan);
-    while ((job = basics_next(ctx)) != TREE_NONE) {
+    while (anything_left(ctx, plan) && (job = basics_next(ctx)) != TREE_NONE) {
         const struct job *j = view_job(ctx->view, job);
         uint32_t shape = j->shape;
         int32_t least = size_least(ctx, &j->spec);

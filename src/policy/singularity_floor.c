@@ -108,10 +108,9 @@ void floor_release(struct planner_ctx *ctx, uint32_t index)
 /* Whether it asked for a promise that `left` (millionths of GPUs) would do for, and has none. */
 static bool could_rise(const struct planner_ctx *ctx, const struct job *job, int64_t left)
 {
-    struct tier_rules rules = floor_rules(ctx);
-
     return job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC && job->klass != CLASS_OPPORTUNISTIC &&
-           job->spec.share == MGPU_ONE && tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus) <= left;
+           job->spec.share == MGPU_ONE &&
+           ctx->params[job->spec.tier == TIER_PREMIUM ? P_PREMIUM : P_STANDARD] * job->spec.gpus <= left;
 }
 
 /* The more wanted tier first, then who came first. */
@@ -162,6 +161,9 @@ void floor_upgrade(struct planner_ctx *ctx, struct plan *plan)
 
             left = here > left ? here : left;
         }
+        /* Not even for the smallest promise there is. */
+        if (left < ctx->params[P_STANDARD] && left < ctx->params[P_PREMIUM])
+            break;
         job = first_declined(ctx, left);
         if (job == JOB_NONE)
             break;
