@@ -135,6 +135,9 @@ json_t *ctl_settings_with(const struct ctl *ctl, const json_t *body, struct entr
 /* Which jobs settings would stop, and start, at once: lists of {"job","user","vc","gpus","how"}, the caller's. Nothing
  * changes. */
 int ctl_preview(const struct ctl *ctl, json_t *settings, json_t **ret_preempts, json_t **ret_starts, struct error *err);
+/* Whether the nodes a submission chooses include this one. */
+struct book_node;
+bool ctl_chooses(const struct ctl *ctl, const struct submission *s, const struct book_node *node);
 /* What is not in the log: connections, beats, what GPUs measure. */
 struct book *ctl_book_mut(struct ctl *ctl);
 /* Records of jobs that ended since the last call, for the store. The caller owns the array. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "core/snap.h"
@@ -71,7 +72,8 @@ static void snap_put(void *arg, const void *data, size_t size)
     buf_put(arg, data, size);
 }
 
-int core_copy(const struct server *server, struct core **ret_core, struct error *err)
+static int copy_on(const struct server *server, const struct cluster_spec *cluster, struct core **ret_core,
+                   struct error *err)
 {
     struct ctl *ctl = drive_ctl(server->drive);
     struct core_config config = { .limits = { .jobs = (uint32_t)server->conf->jobs_max },
@@ -84,7 +86,33 @@ int core_copy(const struct server *server, struct core **ret_core, struct error 
     core_save(ctl_core(ctl), snap_put, &bytes);
     if (bytes.error)
         return error_set(err, bytes.error, "no memory for a copy of the state");
-    return core_load(ctl_cluster(ctl), &config, bytes.data, bytes.size, ret_core, err);
+    return core_load(cluster, &config, bytes.data, bytes.size, ret_core, err);
+}
+
+int core_copy(const struct server *server, struct core **ret_core, struct error *err)
+{
+    return copy_on(server, ctl_cluster(drive_ctl(server->drive)), ret_core, err);
+}
+
+int core_copy_choosing(const struct scene *scene, struct core **ret_core, struct error *err)
+{
+    const struct ctl *ctl = drive_ctl(scene->server->drive);
+    struct cluster_spec marked = *scene->cluster;
+    int r;
+
+    if (!scene->choice)
+        return core_copy(scene->server, ret_core, err);
+    marked.nodes = mem_zalloc(marked.node_count + 1, sizeof(*marked.nodes));
+    if (!marked.nodes)
+        return error_set(err, -ENOMEM, "no memory for a copy of the state");
+    memcpy(marked.nodes, scene->cluster->nodes, marked.node_count * sizeof(*marked.nodes));
+    for (size_t n = 0; n < scene->book->node_count; n++)
+        if (scene->book->nodes[n].core_node < marked.node_count &&
+            ctl_chooses(ctl, scene->choice, &scene->book->nodes[n]))
+            marked.nodes[scene->book->nodes[n].core_node].marks |= 1ULL << (PLAN_MARK - 1);
+    r = copy_on(scene->server, &marked, ret_core, err);
+    mem_free(marked.nodes);
+    return r;
 }
 
 /* What is left of a job that asked for `whole` and has run `ran`. */

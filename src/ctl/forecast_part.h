@@ -7,6 +7,8 @@
 
 /* The job that is only thought of. */
 #define PLAN_ID INT64_MAX
+/* No job has this mark. */
+#define PLAN_MARK MARKS_MAX
 
 enum expect { EXPECT_LIKELY, EXPECT_LIMITS, EXPECT_SOON, EXPECT_COUNT };
 
@@ -19,6 +21,8 @@ usec_t left_expected(void *arg, const struct job *job, usec_t now);
 
 /* A core that goes on from the present; the caller's. -ENOENT: there is none yet. */
 int core_copy(const struct server *server, struct core **ret_core, struct error *err);
+/* The same, with nodes that scene->choice meets marked. */
+int core_copy_choosing(const struct scene *scene, struct core **ret_core, struct error *err);
 
 /* Its future; `until`: no further than the start of this job, 0 = all. Uses the core up. */
 int future_of(const struct server *server, struct core *core, enum expect how, int64_t until, struct future *ret,

@@ -63,7 +63,8 @@ struct scene {
     const struct core *core;
     const struct principal *who;
     usec_t now;
-    uint64_t fields; /* of jobs */
+    uint64_t fields;                 /* of jobs */
+    const struct submission *choice; /* of a job that is only thought of: nodes it chooses have the mark PLAN_MARK */
     bool eta;
     const char *indices; /* of the elements of an array that this job stands for; NULL: of none but itself */
     size_t alike;        /* how many they are */

@@ -71,6 +71,21 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     reply_buf(request, 200, &out);
 }
 
+/* Whether it would be accepted, by the very check that submitting it would meet; false, answered. */
+static bool accepted(struct request *request, const json_t *tree)
+{
+    struct entry entry = { .kind = ENTRY_SUBMIT,
+                           .body = json_pack("{s:s, s:i, s:i, s:O}", "user", request->who.user, "uid",
+                                             (int)request->who.uid, "gid", (int)request->who.gid, "spec", tree) };
+    struct entry_result result = { 0 };
+    int r = ctl_check(drive_ctl(request_server(request)->drive), &entry, &result);
+
+    json_decref(entry.body);
+    if (r < 0)
+        reply_refused(request, &result);
+    return r == 0;
+}
+
 void forecast_plan(struct request *request)
 {
     struct submission submission;
@@ -78,30 +93,33 @@ void forecast_plan(struct request *request)
     struct error err = { 0 };
     struct jobspec spec;
     struct scene scene;
+    const json_t *resv;
     uint32_t vc;
     json_t *tree = request_submission(request, &submission);
-    int r;
+    bool good = tree && accepted(request, tree);
 
-    if (!tree)
-        return;
     json_decref(tree);
+    if (!good) {
+        if (tree)
+            submission_done(&submission);
+        return;
+    }
     scene_fill(&scene, request);
     vc = vc_find(&scene, submission.vc);
-    r = scene.core ? submission_bind(&submission, scene.cluster, &spec, &why, &err) : -ENOENT;
-    submission_done(&submission);
-    if (!scene.core) {
-        reply_problem(request, 503, "NotReady", NULL, "no node has joined yet");
-    } else if (vc == UINT32_MAX) {
-        reply_problem(request, 422, "NoSuchVc", NULL, "no such virtual cluster");
-    } else if (r == -ERANGE) {
-        reply_problem(request, 422, why.code, why.hint, "%s", err.text);
-    } else if (r < 0) {
-        reply_problem(request, 400, "InvalidSpec", NULL, "%s", err.text);
+    if (!scene.core || vc == UINT32_MAX || submission_bind(&submission, scene.cluster, &spec, &why, &err) < 0) {
+        reply_problem(request, 503, "NotReady", NULL, "%s", err.text[0] ? err.text : "no node has joined yet");
     } else {
+        resv = submission.reservation ? resv_find(scene.book, submission.reservation) : NULL;
+        spec.kept = resv ? (uint8_t)json_integer_value(json_object_get(resv, "number")) : 0;
+        if (submission.nodelist || submission.exclude || submission.constraint) {
+            scene.choice = &submission;
+            spec.mark = PLAN_MARK;
+        }
         spec.id = PLAN_ID;
         spec.submit = core_now(scene.core);
         spec.user = NAME_NONE;
         spec.vc = vc;
         plan_reply(request, &scene, &spec, vc);
     }
+    submission_done(&submission);
 }

@@ -268,7 +268,7 @@ int why_start(const struct scene *scene, const struct jobspec *spec, uint32_t vc
     struct core *core = NULL;
     struct event event = { .kind = EVENT_SUBMIT, .target = vc, .spec = spec };
     struct job_ref ref;
-    int r = core_copy(scene->server, &core, err);
+    int r = core_copy_choosing(scene, &core, err);
 
     if (r < 0)
         return r;

@@ -339,11 +339,12 @@ static void starts_foresee(struct watch *watch, const struct scene *scene)
 void watch_event(struct watch *watch, const struct ctl_event *event)
 {
     const struct book *book = server_book(watch->server);
-    const struct book_job *job = event->job ? book_find(book, event->job) : NULL;
+    bool runs = event->job && strcmp(event->kind, "job.running") == 0; /* most events are not looked up */
+    const struct book_job *job = runs ? book_find(book, event->job) : NULL;
 
-    if (job && strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
+    if (job && job->attempt_count == 1 && job->first_start)
         wait_note(watch, job);
-    if (job && strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->vc < STATS_VCS_MAX &&
+    if (job && job->attempt_count == 1 && job->vc < STATS_VCS_MAX &&
         watch->foreseen[job->id % FORESEEN].job == job->id) {
         usec_t gap = job->first_start - watch->foreseen[job->id % FORESEEN].at;
 

@@ -2,7 +2,7 @@
 /* where.c - nodes that jobs choose by name or label, and labels that people give nodes.
  *
  * To the core a choice is a mark: one bit of a node. Each different choice of nodes (nodelist, exclude, constraint)
- * that jobs make is given a mark while jobs that are not over make it, at most 64 at a time; the nodes that meet it
+ * that jobs make is given a mark while jobs that are not over make it, at most 63 at a time; the nodes that meet it
  * carry it. A new choice, or another label, builds the core anew around the same jobs.
  */
 #include <errno.h>
@@ -90,6 +90,15 @@ static json_t *choice_of(const struct submission *s)
     return choice;
 }
 
+bool ctl_chooses(const struct ctl *ctl, const struct submission *s, const struct book_node *node)
+{
+    json_t *choice = choice_of(s);
+    bool meets = !choice || choice_meets(ctl, choice, node);
+
+    json_decref(choice);
+    return meets;
+}
+
 uint64_t where_marks(const struct ctl *ctl, const struct book_node *node)
 {
     uint64_t marks = 0;
@@ -126,9 +135,9 @@ int where_mark(struct ctl *ctl, const struct submission *s, struct error *err)
     for (size_t i = 0; i < count && spare == MARKS_MAX; i++)
         if (!mark_used(ctl, i))
             spare = i;
-    if (spare == MARKS_MAX && count == MARKS_MAX) {
+    if (spare == MARKS_MAX && count == MARKS_MAX - 1) { /* the last is for plans */
         json_decref(choice);
-        return error_set(err, -ENOSPC, "jobs choose their nodes in %d ways already, the limit", MARKS_MAX);
+        return error_set(err, -ENOSPC, "jobs choose their nodes in %d ways already, the limit", MARKS_MAX - 1);
     }
     if (spare < MARKS_MAX)
         (void)json_array_set_new(list, spare, choice);

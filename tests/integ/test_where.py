@@ -62,6 +62,18 @@ def labels(m):
     clear(m)
 
 
+def plans(m):
+    full = submit(m, nodelist="gpu01", gpus="H100:4").json["id"]
+    m.wait_state(full, "RUNNING")
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu02", "time": "1m"}).json
+    ok(plan["feasible"] and plan["code"] == "Now" and plan["nodelist"] == "gpu02", "a plan knows what it chooses", plan)
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu01", "time": "1m"}).json
+    ok(plan["feasible"] and plan["code"] == "Later" and plan["nodelist"] == "gpu01", "and waits for it", plan)
+    a = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu77"})
+    ok(a.status == 422 and "gpu77" in a.json["detail"], "what submitting would refuse is refused", a)
+    clear(m)
+
+
 def reservations(m):
     squatter = submit(m, nodelist="gpu01", gpus="H100:4").json["id"]
     m.wait_state(squatter, "RUNNING")
@@ -108,6 +120,7 @@ def main():
             for policy in ("fifo-skip", "srsf", "las", "backfill-easy", "yarn-cs"):
                 choices(m, policy)
             m.ask("PATCH", "/scheduler", {"policy": "fifo-skip"})
+            plans(m)
             ends(m, *reservations(m))
             clear(m)
             m.stop()

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ctl/foresee.h"
+#include "ctl/series.h"
 #include "ctl/server.h"
 #include "io/file.h"
 #include "policy/registry.h"
@@ -272,11 +273,50 @@ static void future_cut(void **state)
     core_free(core);
 }
 
+/* Rings of figures: the last value finely, means coarsely; gaps are none, what fell out is none, files bring it back.
+ */
+static void series_rings(void **state)
+{
+    usec_t start = 1000 * USEC_HOUR, hour = start + USEC_HOUR;
+    struct buf text = BUF_INIT(1 << 20);
+    struct series *one, *two;
+
+    (void)state;
+    assert_int_equal(series_new(&one), 0);
+    assert_int_equal(series_new(&two), 0);
+    for (usec_t at = 0; at < USEC_MIN; at += 5 * USEC_SEC)
+        assert_int_equal(series_put(one, "vc/a/used", start + at, at < 30 * USEC_SEC ? 2000 : 4000), 0);
+    assert_int_equal(series_get(one, "vc/a/used", 0, start), 2000);
+    assert_int_equal(series_get(one, "vc/a/used", 0, start + 55 * USEC_SEC), 4000);
+    assert_int_equal(series_get(one, "vc/a/used", 1, start), 3000);
+    assert_int_equal(series_get(one, "vc/a/used", 0, start + USEC_MIN), SERIES_NONE);
+    assert_int_equal(series_get(one, "vc/b/used", 0, start), SERIES_NONE);
+    assert_int_equal(series_put(one, "vc/a/used", hour + USEC_HOUR, 7000), 0);
+    assert_int_equal(series_get(one, "vc/a/used", 0, start), SERIES_NONE); /* longer ago than the ring */
+    assert_int_equal(series_get(one, "vc/a/used", 0, hour + USEC_HOUR - 5 * USEC_SEC), SERIES_NONE); /* a gap */
+    assert_int_equal(series_get(one, "vc/a/used", 1, start), 3000);
+    assert_int_equal(series_put(one, "vc/a/used", start, 9000), 0); /* the past is not changed */
+    assert_int_equal(series_get(one, "vc/a/used", 1, start), 3000);
+    assert_int_equal(series_tier_for(hour - USEC_MIN, hour), 0);
+    assert_int_equal(series_tier_for(hour - 2 * USEC_HOUR, hour), 1);
+    assert_int_equal(series_tier_for(hour - 9 * USEC_DAY, hour), 2);
+    series_save(one, &text);
+    assert_int_equal(series_load(two, text.data, text.size, &err), 0);
+    assert_int_equal(series_get(two, "vc/a/used", 1, start), 3000);
+    assert_int_equal(series_get(two, "vc/a/used", 2, hour + USEC_HOUR), 7000);
+    assert_int_equal(series_load(two, "muster-series 1\nx y\n", 20, &err), -EBADMSG);
+    assert_string_equal(err.text, "line 2: expected NAME TIER FIRST VALUE...");
+    buf_done(&text);
+    series_free(one);
+    series_free(two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_documented), cmocka_unit_test(routes_found), cmocka_unit_test(conf_good),
-        cmocka_unit_test(conf_bad),          cmocka_unit_test(future_fifo),  cmocka_unit_test(future_cut),
+        cmocka_unit_test(series_rings), cmocka_unit_test(routes_documented), cmocka_unit_test(routes_found),
+        cmocka_unit_test(conf_good),    cmocka_unit_test(conf_bad),          cmocka_unit_test(future_fifo),
+        cmocka_unit_test(future_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
