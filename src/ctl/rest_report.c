@@ -16,7 +16,8 @@
 #include "ctl/rest.h"
 #include "wire/duration.h"
 
-enum { PAGE_JOBS = 5000, PAGES_MAX = 400, GROUPS_MAX = 100000 };
+enum { PAGE_JOBS = 5000, PAGES_MAX = 400, GROUPS_MAX = 100000, RECENT_MAX = 100000 };
+#define RECENT USEC_MIN
 
 #define REPORTS(X)                                                                                                     \
     X(USERS, "users")                                                                                                  \
@@ -48,11 +49,13 @@ struct tally {
     struct request *request;
     enum report_kind kind;
     struct store_query query;
-    usec_t from, to;
+    usec_t from, to, now;
     char user[64], vc[64], state[32], name[128];
     struct names keys;
     struct total *totals; /* by key */
     size_t capacity;
+    int64_t *recent; /* ids of records of jobs that ended just now */
+    size_t recent_count, recent_capacity;
     uint32_t pages;
     int failure;
     bool csv;
@@ -62,6 +65,7 @@ static void report_free(struct tally *report)
 {
     names_done(&report->keys);
     mem_free(report->totals);
+    mem_free(report->recent);
     request_drop(report->request);
     mem_free(report);
 }
@@ -198,6 +202,14 @@ static void item_add(struct tally *report, const json_t *item)
     }
 }
 
+static bool tally_takes(const struct tally *report, const struct scene *scene, const struct book_job *job)
+{
+    return (!report->user[0] || strcmp(report->user, user_name(scene, job->user)) == 0) &&
+           (!report->vc[0] || strcmp(report->vc, vc_name(scene, job->vc)) == 0) &&
+           (!report->name[0] || (job->spec->name && strcmp(report->name, job->spec->name) == 0)) &&
+           (!report->state[0] || strcmp(report->state, phase_name(job->phase)) == 0);
+}
+
 /* Jobs that are not over are in no record yet. */
 static void live_add(struct tally *report, const struct scene *scene)
 {
@@ -205,11 +217,43 @@ static void live_add(struct tally *report, const struct scene *scene)
         const struct book_job *job = scene->book->live[i];
         json_t *item;
 
-        if ((report->user[0] && strcmp(report->user, user_name(scene, job->user)) != 0) ||
-            (report->vc[0] && strcmp(report->vc, vc_name(scene, job->vc)) != 0) ||
-            (report->name[0] && (!job->spec->name || strcmp(report->name, job->spec->name) != 0)) ||
-            (report->state[0] && strcmp(report->state, phase_name(job->phase)) != 0) || !job->first_start ||
-            job->first_start > report->to)
+        if (!tally_takes(report, scene, job) || !job->first_start || job->first_start > report->to)
+            continue;
+        item = record_job(drive_ctl(scene->server->drive), job);
+        item_add(report, item);
+        json_decref(item);
+    }
+}
+
+static bool recent_has(const struct tally *report, int64_t id)
+{
+    for (size_t i = 0; i < report->recent_count; i++)
+        if (report->recent[i] == id)
+            return true;
+    return false;
+}
+
+/* A record that may also be in memory is remembered by its number. */
+static void recent_note(struct tally *report, const json_t *item)
+{
+    void *block = report->recent;
+
+    if (json_integer_value(json_object_get(item, "end_usec")) < report->now - RECENT)
+        return;
+    if (mem_grow(&block, &report->recent_capacity, report->recent_count + 1, RECENT_MAX, sizeof(int64_t)) == 0)
+        ((int64_t *)block)[report->recent_count++] = json_integer_value(json_object_get(item, "id"));
+    report->recent = block;
+}
+
+/* Jobs that ended so lately that their record is not written yet. */
+static void finished_add(struct tally *report, const struct scene *scene)
+{
+    for (size_t i = 0; i < scene->book->finished_capacity && !report->failure; i++) {
+        const struct book_job *job = scene->book->finished[i];
+        json_t *item;
+
+        if (!job || job->end < report->now - RECENT || job->end < report->from || job->submit > report->to ||
+            !tally_takes(report, scene, job) || recent_has(report, job->id))
             continue;
         item = record_job(drive_ctl(scene->server->drive), job);
         item_add(report, item);
@@ -298,6 +342,7 @@ static void report_end(struct tally *report)
 
     scene_fill(&scene, report->request);
     live_add(report, &scene);
+    finished_add(report, &scene);
     order = mem_zalloc(report->keys.count + 1, sizeof(*order));
     if (!order || report->failure) {
         reply_problem(report->request, report->failure == -E2BIG ? 422 : 503,
@@ -334,6 +379,7 @@ static void on_page(void *arg, json_t *items)
         /* Ended in time, but it had begun after the window. */
         if (!report->failure && time_of(item, "submit_time") <= report->to)
             item_add(report, item);
+        recent_note(report, item);
         report->query.before_id = json_integer_value(json_object_get(item, "id"));
     }
     if (count < PAGE_JOBS || report->failure || !request_conn(report->request)) {
@@ -361,7 +407,7 @@ static int report_read(struct request *request, struct tally *report)
     const char *accept = http_header(request->message, "accept");
     char format[16] = "";
 
-    report->to = clock_now();
+    report->to = report->now = clock_now();
     if (query_time(request, "from", &report->from) < 0 || query_time(request, "to", &report->to) < 0)
         return -EINVAL;
     report->csv = accept && http_list_has(accept, "text/csv");
