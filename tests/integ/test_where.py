@@ -78,14 +78,14 @@ def reservations(m):
     squatter = submit(m, nodelist="gpu01", gpus="H100:4").json["id"]
     m.wait_state(squatter, "RUNNING")
     now = time.time()
-    a = m.post("/reservations", {"name": "demo", "nodes": "gpu[01-02]", "start": int(now + 2), "end": int(now + 60),
+    a = m.post("/reservations", {"name": "demo", "nodes": "gpu[01-02]", "start": int(now + 8), "end": int(now + 600),
                                  "users": [m.get("/whoami").json["user"]], "reason": "a class"})
     ok(a.status == 200 and a.json["state"] == "planned", "made", a)
     ok(m.post("/reservations", {"name": "demo", "nodes": "gpu03", "end": int(now + 60)}).status == 409, "not twice")
     ok(m.post("/reservations", {"name": "x", "nodes": "gpu02", "end": int(now + 60)}).status == 409, "no node twice")
     ok(m.post("/reservations", {"name": "x", "nodes": "gpu09", "end": int(now + 60)}).status == 404, "of nodes there are")
     ok(m.post("/reservations", {"name": "x", "nodes": "gpu03", "end": int(now - 60)}).status == 400, "and a time to come")
-    m.post("/reservations", {"name": "others", "nodes": "gpu04", "end": int(now + 60), "users": ["somebody"]})
+    m.post("/reservations", {"name": "others", "nodes": "gpu04", "end": int(now + 600), "users": ["somebody"]})
     ok(submit(m, reservation="others").status == 403, "not for everybody")
     ok(submit(m, reservation="none").status == 422, "one there is not")
     inside = submit(m, reservation="demo", gpus="H100:4").json["id"]
