@@ -392,12 +392,26 @@ static void balance_node(struct planner_ctx *ctx, struct plan *plan, uint32_t n)
         }
 }
 
+/* As a rule no server has room, and none is much less crowded than another: then nobody is looked at. */
 static void balance(struct planner_ctx *ctx, struct plan *plan)
 {
-    for (uint32_t n = 0; n < view_ledger(ctx->view)->topo.node_count; n++) {
+    uint32_t nodes = view_ledger(ctx->view)->topo.node_count;
+    int64_t room = 0, load = INT32_MAX, of = 1;
+
+    for (uint32_t n = 0; n < nodes; n++) {
         const int64_t *words = gandiva_node(ctx, plan, n);
 
-        if (words[N_SUSPENDED] > 0 && words[N_LOAD] > words[N_ROOM])
+        room = words[N_ROOM] - words[N_LOAD] > room ? words[N_ROOM] - words[N_LOAD] : room;
+        if (words[N_ROOM] > 0 && words[N_LOAD] * of < load * words[N_ROOM]) {
+            load = words[N_LOAD];
+            of = words[N_ROOM];
+        }
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        const int64_t *words = gandiva_node(ctx, plan, n);
+
+        if (words[N_SUSPENDED] > 0 && words[N_LOAD] > words[N_ROOM] &&
+            (room > 0 || (load + 1) * words[N_ROOM] < words[N_LOAD] * of))
             balance_node(ctx, plan, n);
     }
 }

@@ -394,10 +394,11 @@ static int64_t wanted(const struct planner_ctx *ctx)
 {
     int64_t need = ctx->vc->queue.mgpu_waiting / MGPU_ONE;
 
-    for (uint32_t i = 0; i < view_job_top(ctx->view) && ctx->vc->suspended; i++) {
+    for (uint32_t i = 0; i < view_job_top(ctx->view); i++) {
         const struct job *job = view_job(ctx->view, i);
 
-        if (job->state == JOB_SUSPENDED && job->vc == ctx->vc->index && !job->yields)
+        if (job->vc == ctx->vc->index && ((job->state == JOB_SUSPENDED && !job->yields) ||
+                                          (job->state == JOB_STOPPING && job->parks))) /* its turn is just over */
             need += job->gpus;
     }
     return need;
