@@ -206,6 +206,12 @@ static int start_guest(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     const struct topo *topo = &view_ledger(ctx->view)->topo;
     uint32_t mask = plan_shape(plan, index)->shape.sku_mask;
 
+    if (job->spec.gpus == 0) { /* nobody is disturbed by it */
+        struct placement to;
+        int r = plan_find(plan, plan_shape(plan, index), &to);
+
+        return r < 0 ? r : plan_start(plan, index, &to);
+    }
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
         uint32_t count = 0;
 

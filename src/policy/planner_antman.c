@@ -186,6 +186,7 @@ static bool job_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_u
 
     if (plan_borrows(plan) && had)
         return false;
+    state->kept_count = 0; /* of the one before */
     r = try_start(ctx, plan, user, index);
     if (r == 0) {
         antman_unlink(ctx, plan, index);

@@ -85,7 +85,7 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
         watch_wrong(watch, core, d->id, "a gang of %d started on %u GPUs", spec->gpus, d->gpu_count);
     holder->gpus = mem_zalloc(d->gpu_count, sizeof(*holder->gpus));
     holder->count = d->gpu_count;
-    holder->share = spec->share;
+    holder->share = d->gpu_count && core->ledger.shares[core->jobs[d->job].shares].role == ROLE_GUEST ? 0 : spec->share;
     holder->leaving = false;
     if (spec->within && spec->within_must && d->gpu_count &&
         within_check(core_ledger(core), &(struct placement){ gpus, d->gpu_count }, spec) < 0)
@@ -94,7 +94,7 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
         const struct node *node = &topo->nodes[core_ledger(core)->gpus[gpus[i]].node];
 
         holder->gpus[i] = gpus[i];
-        watch->used[gpus[i]] += spec->share;
+        watch->used[gpus[i]] += holder->share;
         if (watch->used[gpus[i]] > MGPU_ONE)
             watch_wrong(watch, core, d->id, "GPU %u given away %d/1000 times", gpus[i], watch->used[gpus[i]]);
         if (!(mask >> node->sku & 1))
