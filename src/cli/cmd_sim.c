@@ -83,6 +83,13 @@ int cmd_sim_policies(int argc, char **argv)
         show_params(setup.planner->params, setup.planner_params);
         show_params(setup.order->params, setup.order_params);
         show_params(setup.place->params, setup.place_params);
+        for (uint32_t t = 0; t < setup.tune_count; t++)
+            printf("%s%s%s", t ? "," : "    --set optimise=", setup.tune[t]->name,
+                   t + 1 < setup.tune_count ? "" : "  optimisers it brings along\n");
+    }
+    puts("\nOptimisers of running jobs, for any policy: --set optimise=NAME,... or --policy NAME+NAME");
+    for (size_t i = 0; policy_tuner(i); i++) {
+        printf("  %s\n    %s\n", policy_tuner(i)->name, policy_tuner(i)->summary);
     }
     return CODE_DONE;
 }
