@@ -134,8 +134,6 @@ static void role_read(void)
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
     shim.warm = flag_env("MUSTER_GPU_WARM");
     shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
-    shim.pinned_set = getenv("MUSTER_GPU_PINNED") != NULL;
-    shim.pinned_bytes = bytes_env("MUSTER_GPU_PINNED");
 }
 
 static void child_inert(void)

@@ -16,7 +16,6 @@
 #define BLOCK (512 * MIB)
 #define BLOCKS 512u
 #define MOVING 65536u
-#define PINNED_MIN 16u   /* blocks: below 16 GiB everything is registered */
 #define PIECE (32 * MIB) /* touched at a time, so that commands wait little */
 
 static char *area; /* one reserved range; the first `blocks` blocks are registered */
@@ -45,18 +44,6 @@ static uint64_t host_available(void)
     return (uint64_t)kib * 1024;
 }
 
-/* How many blocks are to be registered: all of a small area; of a large one half, the rest is staged. */
-static uint32_t pin_limit(void)
-{
-    uint64_t want = atomic_load(&wanted) / BLOCK;
-
-    if (shim.pinned_set)
-        return (uint32_t)(shim.pinned_bytes / BLOCK);
-    if (!stage_possible() || want <= 2 * PINNED_MIN)
-        return BLOCKS;
-    return (uint32_t)(want / 2 > PINNED_MIN ? want / 2 : PINNED_MIN);
-}
-
 /* The next piece of the next block; a block is registered when its last piece is there. False: no room. */
 static bool piece_add(void)
 {
@@ -82,14 +69,11 @@ static bool piece_add(void)
     if (touched < BLOCK)
         return true;
     touched = 0;
-    if (blocks < pin_limit()) {
-        if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
-            (void)madvise(at, BLOCK, MADV_DONTNEED);
-            return false;
-        }
-        pinned[blocks] = true;
+    if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
+        (void)madvise(at, BLOCK, MADV_DONTNEED);
+        return false;
     }
-    blocks++;
+    pinned[blocks++] = true;
     __atomic_store_n(&shim.page->health.area_bytes, blocks * BLOCK, __ATOMIC_RELAXED);
     return true;
 }
@@ -179,24 +163,8 @@ static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes
     return n;
 }
 
-/* A chunk that lies wholly in blocks that are not registered goes through the ring. */
-static struct stage_item staged[MOVING];
-
-static uint32_t staged_at[MOVING]; /* which of the moving ones these are */
-static uint32_t stage_skip;        /* it failed: so many evictions are registered instead */
-
-static bool is_staged(const struct chunk *c)
-{
-    if (stage_skip || !stage_possible())
-        return false;
-    for (uint64_t b = c->saved_at / BLOCK; b <= (c->saved_at + c->size - 1) / BLOCK; b++)
-        if (pinned[b] || b < pin_limit())
-            return false;
-    return true;
-}
-
 /* The copies of every chunk, an event after each block of the area. */
-static bool copies_queue(uint32_t count, CUevent *events, uint32_t *ret_staged)
+static bool copies_queue(uint32_t count, CUevent *events)
 {
     uint64_t where = 0;
     CUresult r = CUDA_SUCCESS;
@@ -206,10 +174,7 @@ static bool copies_queue(uint32_t count, CUevent *events, uint32_t *ret_staged)
         uint64_t block = where / BLOCK, end;
 
         c->saved_at = where;
-        if (is_staged(c))
-            staged[(*ret_staged)++] = (struct stage_item){ moving[i].at, area + where, c->size };
-        else
-            r = chunk_copy(moving[i].at, c->size, where, true);
+        r = chunk_copy(moving[i].at, c->size, where, true);
         where += c->size;
         end = i + 1 == count ? (where - 1) / BLOCK + 1 : where / BLOCK;
         for (; block < end && r == CUDA_SUCCESS; block++) {
@@ -260,8 +225,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     static CUevent events[BLOCKS];
     int gpu = first_gpu();
     uint64_t bytes;
-    uint32_t count, keep, through = 0;
-    bool good;
+    uint32_t count, keep;
 
     if (shim.page->health.state == STATE_EVICTED)
         return 0;
@@ -270,7 +234,6 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);
-    stage_skip -= stage_skip > 0;
     count = chunks_find(gpu, CHUNK_DEVICE, &bytes);
     while (blocks * BLOCK < bytes)
         if (!piece_add()) {
@@ -280,14 +243,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
         }
     evicted_gpu = gpu;
     keep = blocks - (uint32_t)((uint64_t)blocks * (unpin < PAGE_PERMILLE ? unpin : PAGE_PERMILLE) / PAGE_PERMILLE);
-    good = copies_queue(count, events, &through) && stage_begin(enter_context_of(gpu), staged, through, true);
-    if (good && through)
-        good = stage_end();
-    if (through && !good)
-        stage_skip = 2;
-    for (uint32_t i = 0; i < through && good; i++)
-        shim.page->health.staged_bytes += staged[i].size;
-    if (!good || !copies_collect(gpu, count, events, keep)) {
+    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, keep)) {
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);
@@ -299,7 +255,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 }
 
 /* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
-static bool chunk_load(int gpu, const struct moving *m, bool through)
+static bool chunk_load(int gpu, const struct moving *m)
 {
     struct chunk *c = m->chunk;
     CUdeviceptr at = m->at;
@@ -315,7 +271,7 @@ static bool chunk_load(int gpu, const struct moving *m, bool through)
         return false;
     }
     if (vmm_access(gpu, m->peers, at, c->size) != CUDA_SUCCESS ||
-        (!through && chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS)) {
+        chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
         if (REAL(cuStreamSynchronize)(move_stream()) == CUDA_SUCCESS) {
             (void)REAL(cuMemUnmap)(at, c->size);
             (void)REAL(cuMemRelease)(c->handle);
@@ -331,50 +287,10 @@ static bool chunk_load(int gpu, const struct moving *m, bool through)
     return true;
 }
 
-/* Mapped again and not yet filled: back to where the content is. */
-static void reload_undo(uint32_t through)
-{
-    struct page_memory *m = &shim.page->memory[evicted_gpu];
-
-    stage_skip = 2;
-    for (uint32_t i = 0; i < through; i++) {
-        struct chunk *c = moving[staged_at[i]].chunk;
-
-        if (c->where == CHUNK_HOST) { /* counted as the device's, so that one function undoes both */
-            __atomic_fetch_sub(&m->host_backed, c->size, __ATOMIC_RELAXED);
-            mem_force(evicted_gpu, CLASS_VMM, c->size);
-        }
-        chunk_release(evicted_gpu, c, moving[staged_at[i]].at);
-    }
-}
-
-/* Memory for the chunks that pass through the ring, and their copies under way. Returns how many; 0 when it cannot be
- * done this way: then all go the other. */
-static uint32_t reload_staged(uint32_t count)
-{
-    uint32_t n = 0;
-    bool good = true;
-
-    for (uint32_t i = 0; i < count && good; i++) {
-        if (!is_staged(moving[i].chunk))
-            continue;
-        good = chunk_load(evicted_gpu, &moving[i], true);
-        if (good) {
-            staged[n] = (struct stage_item){ moving[i].at, area + moving[i].chunk->saved_at, moving[i].chunk->size };
-            staged_at[n++] = i;
-        }
-    }
-    if (n && (!good || !stage_begin(enter_context_of(evicted_gpu), staged, n, false))) {
-        reload_undo(n);
-        n = 0;
-    }
-    return n;
-}
-
 int64_t evict_reload(uint64_t deadline_ns)
 {
     uint64_t bytes;
-    uint32_t count, i, through;
+    uint32_t count, i;
     bool all = true;
 
     (void)deadline_ns;
@@ -385,14 +301,8 @@ int64_t evict_reload(uint64_t deadline_ns)
         return -EIO;
     state_set(STATE_RELOADING);
     count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
-    through = reload_staged(count);
     for (i = 0; i < count && all; i++)
-        if (moving[i].chunk->where == CHUNK_SAVED)
-            all = chunk_load(evicted_gpu, &moving[i], false);
-    if (through && !stage_end()) {
-        reload_undo(through);
-        all = false;
-    }
+        all = chunk_load(evicted_gpu, &moving[i]);
     if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
         all = false;
     if (!all) { /* still held; the helper tries again */

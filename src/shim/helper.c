@@ -402,20 +402,6 @@ void helper_start(void)
     signals_set(&old, NULL);
 }
 
-bool helper_spawn(void *(*fn)(void *))
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    bool good;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    good = pthread_create(&thread, &attr, fn, NULL) == 0;
-    pthread_attr_destroy(&attr);
-    return good;
-}
-
 void helper_forked(void)
 {
     int fd = atomic_exchange(&sock, -1);

@@ -88,16 +88,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
 CUmemGenericAllocationHandle spill_pool_take(uint64_t size); /* a HOST chunk made ahead, 0 none */
 bool spill_fill_pool(int gpu);                               /* one chunk more; true: more to do */
-/* --- stage.c: copies to and from memory that is not registered; begin and end in one thread */
-struct stage_item {
-    CUdeviceptr at;
-    char *host;
-    uint64_t size;
-};
-bool stage_possible(void);
-bool stage_begin(CUcontext ctx, const struct stage_item *list, uint32_t count, bool out);
-bool stage_end(void);                                    /* false: some copy failed */
-int64_t evict_all(uint32_t unpin, uint64_t deadline_ns); /* unpin: permille of the area to register no longer */
+int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille of the area to register no longer */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);

@@ -121,7 +121,6 @@ struct page_health { /* writer: job */
     uint32_t slice_ok, substitutions;
     uint64_t pinned_bytes, area_bytes, pool_bytes, flags;
     char error[PAGE_ERROR_MAX];
-    uint64_t staged_bytes; /* what evictions put through the ring */
 } __attribute__((aligned(64)));
 
 enum page_health_flag {

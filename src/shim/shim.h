@@ -64,8 +64,6 @@ struct shim {
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */
     uint64_t memory_bytes, host_bytes, pool_bytes; /* what the environment asked for */
-    uint64_t pinned_bytes;                         /* how much of the area for evictions is registered, where set */
-    bool pinned_set;
     void *real[FUNC_COUNT];
 };
 
@@ -204,6 +202,5 @@ int helper_register(void); /* 0, or -errno within 50 ms */
 void helper_device(int gpu);
 void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);
-bool helper_spawn(void *(*fn)(void *)); /* a thread of ours, all signals blocked; by the helper alone */
 
 #include "shim/mem.h"

@@ -258,7 +258,6 @@ uint64_t muster_gpu_stat(const char *name)
          shim.page->step.seq ? shim.page->step.ring[(shim.page->step.seq - 1) % PAGE_STEPS].wall_us : 0);
     STAT("slice_groups", slice_groups());
     STAT("slice_ok", shim.page->health.slice_ok);
-    STAT("staged", shim.page->health.staged_bytes);
     STAT("flags", shim.page->health.flags);
     STAT("area_bytes", shim.page->health.area_bytes);
     STAT("pool_bytes", shim.page->health.pool_bytes);

@@ -158,7 +158,6 @@ static void test_evict_and_back(void **state)
     __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
     __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
     assert_int_equal(command(OP_EVICT_ALL, 0), all);
-    assert_int_equal(stat_of("staged"), getenv("MUSTER_GPU_PINNED") ? all : 0);
     assert_int_equal(fake_device_used(0), 0);
     assert_int_equal(stat_of("saved"), all);
     assert_int_equal(command(OP_SPILL_TO, 1), 0); /* nothing to do, and nothing opened by it */
