@@ -68,6 +68,11 @@ uint32_t vmm_segments(void);
 struct segment *vmm_segment(uint32_t index);
 struct chunk *vmm_chunk(uint32_t index);
 
+/* --- brief.c: a short queue while memory is being moved or lies in host memory */
+void brief_set(bool moving);      /* helper: a move is coming, or over; host memory in use keeps it short as well */
+void brief_wait(void);            /* before a launch: at most a few are in flight */
+void brief_mark(CUstream stream); /* after it */
+
 /* --- touch.c: which segments does a step use? */
 extern _Atomic uint32_t touch_on;
 void touch_step(uint64_t seq);                                /* a step is over */

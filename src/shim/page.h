@@ -24,16 +24,11 @@
 enum page_gate { GATE_OPEN, GATE_HARVEST, GATE_DUTY, GATE_CLOSED, GATE_CLOSING, GATE_COUNT };
 enum page_role { ROLE_NONE, ROLE_GUARANTEED, ROLE_OPPORTUNISTIC, ROLE_COUNT };
 enum page_tier { TIER_CALL, TIER_OPTIMIZER, TIER_KERNEL, TIER_PERIOD, TIER_TIME, TIER_COUNT };
+/* clang-format off */
 enum page_class {
-    CLASS_NATIVE,
-    CLASS_VMM,
-    CLASS_POOL,
-    CLASS_ARRAY,
-    CLASS_GRAPH,
-    CLASS_MANAGED,
-    CLASS_CONTEXT,
-    CLASS_COUNT
+    CLASS_NATIVE, CLASS_VMM, CLASS_POOL, CLASS_ARRAY, CLASS_GRAPH, CLASS_MANAGED, CLASS_CONTEXT, CLASS_COUNT
 };
+/* clang-format on */
 enum page_rg { RG_ABSENT, RG_IDLE, RG_ACTIVE, RG_COUNT };
 enum page_op {
     OP_NONE,
@@ -123,13 +118,11 @@ struct page_health { /* writer: job */
     char error[PAGE_ERROR_MAX];
 } __attribute__((aligned(64)));
 
+/* clang-format off */
 enum page_health_flag {
-    HEALTH_NO_CHECKPOINT = 1,
-    HEALTH_SHARED = 2,
-    HEALTH_LOOKUP_DIFFERS = 4,
-    HEALTH_TABLE_FULL = 8,
-    HEALTH_NO_MOVE = 16
+    HEALTH_NO_CHECKPOINT = 1, HEALTH_SHARED = 2, HEALTH_LOOKUP_DIFFERS = 4, HEALTH_TABLE_FULL = 8, HEALTH_NO_MOVE = 16
 };
+/* clang-format on */
 
 struct page {
     uint64_t magic;

@@ -107,8 +107,11 @@ static const char trim_code[] = "import sys\n"
 
 static bool python_find(void)
 {
-    if (none)
-        return true;
+    static _Atomic uint32_t state; /* 0 not found, 1 a thread looks, 2 there */
+    uint32_t idle = 0;
+
+    if (!atomic_compare_exchange_strong(&state, &idle, 1))
+        return atomic_load(&state) == 2;
     *(void **)&add_pending = resolve_any("Py_AddPendingCall");
     *(void **)&dict_new = resolve_any("PyDict_New");
     *(void **)&dict_set = resolve_any("PyDict_SetItemString");
@@ -119,10 +122,12 @@ static bool python_find(void)
     *(void **)&inc_ref = resolve_any("Py_IncRef");
     *(void **)&dec_ref = resolve_any("Py_DecRef");
     if (!add_pending || !dict_new || !dict_set || !run_string || !cfunction_new || !get_builtins || !err_clear ||
-        !inc_ref || !dec_ref)
+        !inc_ref || !dec_ref || !(none = resolve_any("_Py_NoneStruct"))) {
+        atomic_store(&state, 0); /* perhaps it is loaded later */
         return false;
-    none = resolve_any("_Py_NoneStruct");
-    return none != NULL;
+    }
+    atomic_store(&state, 2);
+    return true;
 }
 
 /* Runs with the interpreter's lock. */
@@ -188,7 +193,7 @@ bool python_trim(uint64_t deadline_ns)
     struct timespec nap = { 0, 200 * 1000 };
     uint32_t idle = 0;
 
-    if (!none || !atomic_load(&hooked) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
+    if (!atomic_load(&hooked) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
         return false;
     atomic_store(&trim_done, 0);
     if (add_pending(pending_trim, NULL) != 0) {
@@ -203,7 +208,7 @@ bool python_trim(uint64_t deadline_ns)
 /* Asked for at the next end of a step; a step that takes no end is the caller's deadline. */
 int python_save(void)
 {
-    if (!none || !atomic_load(&hooked))
+    if (!atomic_load(&hooked))
         return -ENOSYS;
     atomic_store(&save_result, -EAGAIN);
     atomic_store(&save_asked, 1);

@@ -92,7 +92,6 @@ void *resolve_real(const char *name); /* the driver's, of a hooked name */
 uint32_t resolve_substitutions(void);
 bool resolve_differs(void);
 
-/* --- nvml.c */
 void *nvml_pick(const char *name); /* our answer to this question, NULL: the library's own */
 
 /* --- enter.c */
@@ -152,11 +151,6 @@ bool gate_quiet(uint64_t deadline_ns); /* helper: nobody is between enter and le
 struct admit_rule gate_rule(void);     /* what holds now: admit.h */
 void gate_hold(void);
 void gate_release(void);
-
-/* --- brief.c: a short queue while memory is being moved or lies in host memory */
-void brief_set(bool moving);      /* helper: a move is coming, or over; host memory in use keeps it short as well */
-void brief_wait(void);            /* before a launch: at most a few are in flight */
-void brief_mark(CUstream stream); /* after it */
 
 /* --- fence.c: estimates and what is in flight (opportunistic side) */
 uint32_t fence_estimate(uint64_t key);

@@ -37,7 +37,8 @@ static uint64_t launches_total(void)
     uint64_t sum = 0;
 
     for (int i = 0; i < PAGE_STRIPES; i++)
-        sum += shim.page->counters[i].launches + shim.page->counters[i].graph_launches;
+        sum += __atomic_load_n(&shim.page->counters[i].launches, __ATOMIC_RELAXED) +
+               __atomic_load_n(&shim.page->counters[i].graph_launches, __ATOMIC_RELAXED);
     return sum;
 }
 
@@ -63,7 +64,7 @@ static void record_write(enum page_tier tier, uint64_t now)
     r->launches = (uint32_t)(total - before);
     r->busy_us = rg_burst_us_take();
     r->tier = tier;
-    r->used_bytes = shim.page->memory[gpu_first()].used;
+    r->used_bytes = __atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED);
     step->tier = tier;
     step->confidence = tier <= TIER_OPTIMIZER ? 1000 : (tier == TIER_KERNEL ? 900 : (tier == TIER_PERIOD ? 600 : 100));
     __atomic_store_n(&step->seq, step->seq + 1, __ATOMIC_RELEASE);
@@ -134,7 +135,7 @@ void step_launch(CUfunction f, uint64_t key)
         return;
     at = atomic_fetch_add_explicit(&position, 1, memory_order_relaxed);
     ids[at % PERIOD_RING] = (uint16_t)(key >> 40 ^ key >> 13);
-    mib[at % PERIOD_RING] = (uint32_t)(shim.page->memory[gpu_first()].used / MIB);
+    mib[at % PERIOD_RING] = (uint32_t)(__atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED) / MIB);
     if (f) {
         kind = kind_of(f);
         if (kind == 1)
@@ -217,15 +218,15 @@ uint64_t muster_gpu_stat(const char *name)
     for (int i = 0; i < PAGE_STRIPES; i++) {
         struct page_counters *c = &shim.page->counters[i];
 
-        sum.launches += c->launches;
-        sum.graph_launches += c->graph_launches;
-        sum.copies += c->copies;
-        sum.syncs += c->syncs;
-        sum.gate_waits += c->gate_waits;
-        sum.gated_ns += c->gated_ns;
-        sum.unknown += c->unknown;
-        sum.fail_open += c->fail_open;
-        sum.bytes_copied += c->bytes_copied;
+        sum.launches += __atomic_load_n(&c->launches, __ATOMIC_RELAXED);
+        sum.graph_launches += __atomic_load_n(&c->graph_launches, __ATOMIC_RELAXED);
+        sum.copies += __atomic_load_n(&c->copies, __ATOMIC_RELAXED);
+        sum.syncs += __atomic_load_n(&c->syncs, __ATOMIC_RELAXED);
+        sum.gate_waits += __atomic_load_n(&c->gate_waits, __ATOMIC_RELAXED);
+        sum.gated_ns += __atomic_load_n(&c->gated_ns, __ATOMIC_RELAXED);
+        sum.unknown += __atomic_load_n(&c->unknown, __ATOMIC_RELAXED);
+        sum.fail_open += __atomic_load_n(&c->fail_open, __ATOMIC_RELAXED);
+        sum.bytes_copied += __atomic_load_n(&c->bytes_copied, __ATOMIC_RELAXED);
     }
 #define STAT(text, value)                                                                                              \
     if (strcmp(name, text) == 0)                                                                                       \
@@ -243,15 +244,15 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("gated_ns", sum.gated_ns);
     STAT("unknown", sum.unknown);
     STAT("fail_open", sum.fail_open);
-    STAT("used", m->used);
-    STAT("peak", m->peak);
-    STAT("host_backed", m->host_backed);
-    STAT("saved", m->saved);
-    STAT("movable", m->movable);
-    STAT("cap_hits", m->cap_hits);
-    STAT("soft_refusals", m->soft_refusals);
-    STAT("spills", m->spills);
-    STAT("promotions", m->promotions);
+    STAT("used", __atomic_load_n(&m->used, __ATOMIC_RELAXED));
+    STAT("peak", __atomic_load_n(&m->peak, __ATOMIC_RELAXED));
+    STAT("host_backed", __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED));
+    STAT("saved", __atomic_load_n(&m->saved, __ATOMIC_RELAXED));
+    STAT("movable", __atomic_load_n(&m->movable, __ATOMIC_RELAXED));
+    STAT("cap_hits", __atomic_load_n(&m->cap_hits, __ATOMIC_RELAXED));
+    STAT("soft_refusals", __atomic_load_n(&m->soft_refusals, __ATOMIC_RELAXED));
+    STAT("spills", __atomic_load_n(&m->spills, __ATOMIC_RELAXED));
+    STAT("promotions", __atomic_load_n(&m->promotions, __ATOMIC_RELAXED));
     STAT("steps", shim.page->step.seq);
     STAT("tier", shim.page->step.tier);
     STAT("step_wall_us",

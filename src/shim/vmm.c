@@ -14,7 +14,8 @@
 
 static struct segment segments[SEGMENTS];
 static struct chunk chunks[CHUNKS];
-static uint32_t segments_high, chunks_high, chunk_free = VMM_NONE;
+static uint32_t chunks_high, chunk_free = VMM_NONE;
+static _Atomic uint32_t segments_high; /* read without the lock; a segment is whole before it counts */
 static _Atomic uint32_t lock, native_only;
 static _Atomic uint64_t births;
 static _Atomic uint32_t peers_of[PAGE_GPUS]; /* a bit for each GPU that may read the memory of this one */
@@ -197,7 +198,7 @@ static bool segment_publish(const struct segment *segment)
     for (i = 0; i < segments_high && segments[i].live; i++)
         ;
     if (i == segments_high && segments_high < SEGMENTS)
-        segments_high++;
+        atomic_fetch_add(&segments_high, 1);
     else if (i == segments_high)
         i = SEGMENTS;
     if (i < SEGMENTS) {

@@ -244,12 +244,13 @@ static void *lookup(const char *base, int asked, int flags)
 }
 
 /* What a profiler may do: its own function in front of the driver's, from the look-up alone. */
-static CUresult tool_launch(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                            unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                            void **extra)
+#define LAUNCH_PARAMS                                                                                                  \
+    CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,                 \
+        unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra
+
+static CUresult tool_launch(LAUNCH_PARAMS)
 {
-    CUresult (*own)(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
-                    unsigned int, CUstream, void **, void **) = NULL;
+    CUresult (*own)(LAUNCH_PARAMS) = NULL;
 
     FAKE_ENTER(tool);
     *(void **)&own = fake_symbol("cuLaunchKernel");

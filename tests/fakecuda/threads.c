@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* threads.c - the library's own sources, linked into one program for the thread sanitizer: threads allocate, launch,
+ * wait and end steps while its helper spills, promotes, evicts and reloads. The driver is the fake one, found as the
+ * real one is. tools/threads builds and runs it. argv[1]: seconds.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PLAY_FAIL(...) abort()
+#include "unit/shim_play.h"
+
+#include "shim/cuda_abi.h"
+
+#define MIB (1ull << 20)
+#define WORKERS 4
+
+CUresult cuInit(unsigned int flags);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuCtxSynchronize(void);
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
+void muster_step(void);
+uint64_t muster_gpu_stat(const char *name);
+
+static CUresult (*set_current)(CUcontext);
+static CUcontext ctx;
+static _Atomic int stop, bad;
+
+static void *work(void *arg)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)arg, word = seed;
+
+    (void)set_current(ctx);
+    while (!stop) {
+        CUdeviceptr at;
+        size_t free_bytes, total;
+
+        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+        if (cuMemAlloc_v2(&at, (2 + seed % 3 * 2) * MIB) != 0)
+            continue;
+        *(volatile uint64_t *)(uintptr_t)at = word;
+        (void)cuMemcpyHtoDAsync_v2(at + 4096, &word, 8, NULL);
+        if (seed % 4 == 0)
+            (void)cuStreamSynchronize(NULL);
+        else
+            (void)cuCtxSynchronize();
+        (void)cuMemGetInfo_v2(&free_bytes, &total);
+        muster_step();
+        (void)usleep(500);
+        (void)cuMemsetD8_v2(at + 8192, 1, 64);
+        bad += *(volatile uint64_t *)(uintptr_t)at != word;
+        if (cuMemFree_v2(at) != 0)
+            bad++;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t end = now_ns() + (argc > 1 ? strtoull(argv[1], NULL, 10) : 3) * 1000000000ULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    pthread_t thread[WORKERS];
+
+    if (!driver)
+        return 77;
+    *(void **)&set_current = dlsym(driver, "cuCtxSetCurrent");
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || set_current(ctx))
+        return 1;
+    stat_of = muster_gpu_stat;
+    page = page_find();
+    if (!page)
+        return 1;
+    for (uintptr_t i = 0; i < WORKERS; i++)
+        pthread_create(&thread[i], NULL, work, (void *)(i + 1));
+    while (now_ns() < end) {
+        (void)command(OP_SPILL_TO, 2 * MIB);
+        (void)command(OP_PROMOTE, 0);
+        __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+        (void)command(OP_EVICT_ALL, 0);
+        (void)command(OP_RELOAD_ALL, 0);
+        __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+    }
+    stop = 1;
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(thread[i], NULL);
+    (void)printf("bad %d, spills %llu, used %llu\n", bad, (unsigned long long)stat_of("spills"),
+                 (unsigned long long)stat_of("used"));
+    return bad != 0;
+}
