@@ -70,10 +70,11 @@ static void times_show(json_t *job)
 static void job_show(json_t *job)
 {
     json_t *reason = json_object_get(job, "reason"), *place;
+    CLEANUP(mem_free) char *name = text_harmless(fmt_text(job, "name"));
     char text[FMT_MAX], id[FMT_MAX];
     size_t i;
 
-    (void)printf("Job %s %s (%s, vc %s, %s)  %s\n", fmt_id(job, id), fmt_text(job, "name"), fmt_text(job, "user"),
+    (void)printf("Job %s %s (%s, vc %s, %s)  %s\n", fmt_id(job, id), name ? name : "", fmt_text(job, "user"),
                  fmt_text(job, "vc"), fmt_text(job, "priority_class"), fmt_text(job, "state"));
     if (json_is_object(reason)) {
         (void)snprintf(text, sizeof(text), "%s: %s", fmt_text(reason, "code"), fmt_text(reason, "message"));
@@ -125,7 +126,9 @@ static int array_show(const struct command_args *args, struct client *client, in
                       "name", fmt_text(json_array_get(jobs, 0), "name"), "size", (json_int_t)json_array_size(jobs),
                       "states", states, "jobs", jobs);
     if (!show_object(args, whole)) {
-        (void)printf("Array %lld %s  %zu jobs\n", (long long)id, fmt_text(whole, "name"), json_array_size(jobs));
+        CLEANUP(mem_free) char *name = text_harmless(fmt_text(whole, "name"));
+
+        (void)printf("Array %lld %s  %zu jobs\n", (long long)id, name ? name : "", json_array_size(jobs));
         json_object_foreach(states, state, value)(void)
             printf("  %-12s %lld\n", state, (long long)json_integer_value(value));
     }

@@ -29,18 +29,55 @@ void listing_done(struct listing *table)
     *table = (struct listing){ 0 };
 }
 
+/* Turns the direction of what follows, joins, or breaks lines: U+061C and most of U+200B to U+2069. Three bytes at
+ * most. */
+static unsigned hidden_at(const unsigned char *c, size_t *length)
+{
+    unsigned code = 0;
+
+    *length = 1;
+    if ((c[0] & 0xe0) == 0xc0 && (c[1] & 0xc0) == 0x80) {
+        code = (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU);
+        *length = 2;
+    } else if ((c[0] & 0xf0) == 0xe0 && (c[1] & 0xc0) == 0x80 && (c[2] & 0xc0) == 0x80) {
+        code = (c[0] & 0x0fU) << 12 | (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU);
+        *length = 3;
+    }
+    if ((code >= 0x80 && code < 0xa0) || code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
+        (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x2069) || code == 0xfeff ||
+        (code >= 0xfff9 && code <= 0xfffb))
+        return code;
+    *length = 1;
+    return 0;
+}
+
+char *text_harmless(const char *text)
+{
+    char *out = mem_zalloc(strlen(text) * 4 + 1, 1), *at = out; /* two bytes become eight: <U+061C> */
+
+    for (const unsigned char *c = (const unsigned char *)text; out && *c;) {
+        size_t length;
+        unsigned code = hidden_at(c, &length);
+
+        if (code)
+            at += snprintf(at, sizeof("<U+FFFF>"), "<U+%04X>", code);
+        else
+            *at++ = (char)(*c < 0x20 || *c == 0x7f ? '?' : *c);
+        c += length;
+    }
+    return out;
+}
+
 void listing_add(struct listing *table, const char *text)
 {
-    char *copy = mem_strdup(text && *text ? text : "-");
+    /* What users named things must not move the cursor, nor turn the line around. */
+    char *copy = text_harmless(text && *text ? text : "-");
 
     if (!copy ||
         mem_grow((void **)&table->cells, &table->capacity, table->count + 1, CELLS_MAX, sizeof(*table->cells)) < 0) {
         (void)fprintf(stderr, "muster: error: out of memory\n");
         exit(CODE_FAILED);
     }
-    for (char *c = copy; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?'; /* what users named things must not move the cursor */
     table->cells[table->count++] = copy;
 }
 

@@ -29,9 +29,13 @@ struct listing {
 
 void listing_init(struct listing *table, const struct column *columns, size_t column_count);
 void listing_done(struct listing *table);
-/* The next cell; NULL is "-". */
+/* The next cell; NULL is "-". Its text is made harmless. */
 void listing_add(struct listing *table, const char *text);
 void listing_addf(struct listing *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A copy of what somebody named something, for people to look at: control characters as '?', marks that turn the
+ * direction of a line or hide in it as <U+202E>. NULL without memory. */
+char *text_harmless(const char *text);
 
 /* Shows it as -o, --columns, --sort and --no-header say. `items`: what -o json and yaml show; `kind`: of the list.
  * Returns the exit code. */

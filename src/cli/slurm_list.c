@@ -42,8 +42,10 @@ static struct field_place field_read(const char **at)
     return place;
 }
 
-static void field_put(struct buf *out, const struct field_place *place, const char *text)
+static void field_put(struct buf *out, const struct field_place *place, const char *raw)
 {
+    CLEANUP(mem_free) char *copy = text_harmless(raw);
+    const char *text = copy ? copy : "";
     int length = (int)strlen(text), width = place->width;
 
     if (width && length > width)

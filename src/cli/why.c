@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/fmt.h"
+#include "cli/listing.h"
 
 static void eta_show(json_t *eta)
 {
@@ -144,10 +146,11 @@ void why_show(json_t *e)
 {
     json_t *asks = json_object_get(e, "asks"), *entitlement = json_object_get(e, "entitlement");
     const char *code = fmt_text(e, "code"), *message = fmt_text(e, "message");
+    CLEANUP(mem_free) char *name = text_harmless(fmt_text(e, "name"));
     char span[FMT_MAX];
 
-    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), fmt_text(e, "name"),
-                 fmt_text(e, "user"), fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
+    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), name ? name : "", fmt_text(e, "user"),
+                 fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
     if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
         (void)printf(" for %s", fmt_seconds(fmt_i64(e, "pending_seconds"), span));
     (void)putchar('\n');
