@@ -42,11 +42,9 @@ struct antman_user *antman_user_of(struct antman *state, uint32_t name)
     return &state->users[at];
 }
 
-/* Whether `a` comes before `b` in its user's list. */
+/* Whether `a` comes before `b` in its user's list: by what never changes, so that it is the same when built again. */
 static bool before(const struct job *a, const struct job *b)
 {
-    if (a->spec.priority != b->spec.priority)
-        return a->spec.priority > b->spec.priority;
     return a->spec.submit != b->spec.submit ? a->spec.submit < b->spec.submit : a->spec.id < b->spec.id;
 }
 
