@@ -53,7 +53,7 @@ int plan_yield(struct plan *plan, uint32_t index)
     core_decide(core, DECISION_YIELD, index, REASON_NONE);
     job->reason = REASON_NONE;
     core->vcs[job->vc].suspended++;
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
     for (uint32_t i = 0; i < count; i++)
         core_start_now(core, core->ready[i]);
     return 0;

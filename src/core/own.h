@@ -38,3 +38,13 @@ void users_wait(struct core *core, uint32_t job, bool waits);
 bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
 bool users_settle(struct core *core);
 void users_look(struct core *core, uint32_t job);
+
+/* promise.c */
+/* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
+int deadlines_check(const struct jobspec *spec, usec_t now, struct error *err);
+
+/* Why a job that ends now is too late, as far as the core can tell. */
+enum breach promise_cause(const struct job *job);
+
+/* The job is over: a promise it did not keep is said to be broken, if nobody said so before. */
+void promise_settle(struct core *core, uint32_t index);

@@ -82,6 +82,17 @@ static void pass_again(struct core *core, struct vc *vc)
     heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
 }
 
+/* The same beyond its guarantee only. */
+static void stir_again(struct core *core, struct vc *vc)
+{
+    if (!vc->own) {
+        pass_again(core, vc);
+        return;
+    }
+    vc->stirred = true;
+    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
+}
+
 /* Whether something was released since it was last planned. */
 static bool released(const struct core *core, const struct vc *vc, enum phase phase)
 {
@@ -101,7 +112,7 @@ static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
 {
     if (vc->own && phase == PHASE_OWED && !own_turn(core, vc))
         return false;
-    return vc->dirty || (vc->queue.waiting && released(core, vc, phase));
+    return vc->dirty || (vc->stirred && phase != PHASE_OWED) || (vc->queue.waiting && released(core, vc, phase));
 }
 
 static bool has_work(const struct core *core, const struct vc *vc)
@@ -142,7 +153,7 @@ static void review_vc(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[index];
     struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index, .tunes = true };
 
-    if (!vc->policy.tune_count || !vc->dirty)
+    if (!vc->policy.tune_count || !(vc->dirty || vc->stirred))
         return;
     own_look(core, vc, false);
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
@@ -156,7 +167,7 @@ static void tune_vc(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[index];
     struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index, .tunes = true };
 
-    if (!vc->policy.tune_count || !vc->dirty)
+    if (!vc->policy.tune_count || !(vc->dirty || vc->stirred))
         return;
     own_look(core, vc, false);
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
@@ -410,7 +421,10 @@ static void look_again(struct core *core, const uint32_t *list, uint32_t count)
             continue;
         queue_reason(&vc->queue.shapes[job->shape], REASON_SCHEDULING, vc->queue.shapes[job->shape].over_quota,
                      core->now);
-        pass_again(core, vc);
+        if (job->klass == CLASS_OPPORTUNISTIC)
+            stir_again(core, vc);
+        else
+            pass_again(core, vc);
     }
 }
 
@@ -444,7 +458,10 @@ static void look_after(struct core *core, uint64_t releases)
             if (cls->reason != REASON_PRIORITY)
                 continue;
             queue_reason(cls, REASON_SCHEDULING, cls->over_quota, core->now);
-            pass_again(core, vc);
+            if (inside && cls->shape.klass != CLASS_OPPORTUNISTIC)
+                pass_again(core, vc);
+            else
+                stir_again(core, vc);
         }
     }
 }
@@ -473,6 +490,9 @@ void pass_late(struct core *core)
     for (uint32_t v = 0; core->late && v < core->vc_count; v++)
         if (core->vcs[v].own ? core->vcs[v].late && late_work(core, &core->vcs[v]) : has_work(core, &core->vcs[v]))
             pass_again(core, &core->vcs[v]);
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        if (core->vcs[v].stirred)
+            stir_again(core, &core->vcs[v]);
 }
 
 static bool any_work(const struct core *core)
@@ -526,6 +546,7 @@ void pass_run(struct core *core)
         struct vc *vc = &core->vcs[v];
 
         vc->seen_releases = core->ledger.releases;
+        vc->stirred = false;
         if (!vc->own || own_turn(core, vc)) {
             vc->dirty = false;
             vc->had_turn = vc->own != NULL;

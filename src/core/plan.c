@@ -688,7 +688,7 @@ void plan_relax(struct plan *plan, uint32_t index, uint8_t level)
         job->level = level;
     }
     core_decide(core, DECISION_RELAX, index, REASON_NONE)->needs = level;
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
 }
 
 void plan_set_aside(struct plan *plan, uint32_t index, enum reason reason)
@@ -720,7 +720,7 @@ void plan_put_back(struct plan *plan, uint32_t index)
     job->reason = REASON_NONE;
     queue_add(core, index);
     users_look(core, index);
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
 }
 
 void plan_rekey(struct plan *plan, uint32_t job)

@@ -32,7 +32,7 @@ struct planner_ops {
     size_t state_size, kept_size; /* bytes; of them, from the start, those that belong into a snapshot */
     /* Whether a waiting job that does not fit holds up nobody behind it; NULL: it does. */
     bool (*overtakes)(const struct planner_ctx *ctx);
-    enum run_order run_order;     /* how it wants to see running jobs */
+    enum run_order run_order; /* how it wants to see running jobs */
     void (*plan)(struct planner_ctx *ctx, struct plan *plan);
     /* Whether it can do anything with such a job: asked before it is taken in. -ERANGE with words. May be NULL. */
     int (*check)(struct planner_ctx *ctx, const struct jobspec *spec, struct error *err);

@@ -2,8 +2,9 @@
 /* promote.c - a job that was started beyond the guarantee comes inside when cells of its virtual cluster are free.
  *
  * It stays where it is; its GPUs now stand for those cells and are bound, so that nobody can send it away. Those come
- * first that come first in the order of the virtual cluster, and none before a waiting job that goes first: the cells hold
- * whom they would hold in a cluster of its own, and who is sent away when an owner comes is whoever would wait there.
+ * first that come first in the order of the virtual cluster, and none before a waiting job that goes first: the cells
+ * hold whom they would hold in a cluster of its own, and who is sent away when an owner comes is whoever would wait
+ * there.
  */
 #include "core/plan.h"
 #include "core/state.h"

@@ -454,6 +454,7 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
         i64(c, &vc->quota[s]);
     i64(c, &vc->borrow_max);
     flag(c, &vc->dirty);
+    flag(c, &vc->stirred);
     flag(c, &vc->solving);
     u32(c, &vc->ticket, UINT32_MAX);
     u32(c, &vc->solve_kind, SOLVE_COUNT - 1);

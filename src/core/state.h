@@ -90,6 +90,17 @@ struct core {
     uint64_t stamp, settled; /* goes up with every change of the cells; when they were last settled */
 };
 
+/* Something happened to a job of a virtual cluster: a pass should look at it. */
+static inline void core_stir(struct core *core, const struct job *job)
+{
+    struct vc *vc = &core->vcs[job->vc];
+
+    if (vc->own && job->klass == CLASS_OPPORTUNISTIC)
+        vc->stirred = true;
+    else
+        vc->dirty = true;
+}
+
 /* Whether the phase hands out what the virtual cluster is guaranteed in cells: GPU numbers are those of its own ledger.
  */
 static inline bool plan_own(const struct plan *plan)
@@ -141,16 +152,6 @@ static inline usec_t core_kept_until(const struct core *core, const struct job *
         return 0;
     return job->last_start + vc->min_runtime;
 }
-
-/* promise.c */
-/* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
-int deadlines_check(const struct jobspec *spec, usec_t now, struct error *err);
-
-/* Why a job that ends now is too late, as far as the core can tell. */
-enum breach promise_cause(const struct job *job);
-
-/* The job is over: a promise it did not keep is said to be broken, if nobody said so before. */
-void promise_settle(struct core *core, uint32_t index);
 
 /* rebuild.c */
 int core_rejoin_shares(struct core *core);

@@ -92,7 +92,7 @@ void core_enqueue(struct core *core, uint32_t index)
     } else {
         queue_add(core, index);
         users_wait(core, index, true);
-        vc->dirty = true;
+        core_stir(core, job);
     }
     if (!job->fresh) {
         assert(core->fresh_count < core->job_capacity);
@@ -240,7 +240,7 @@ void core_detach(struct core *core, uint32_t index)
         core->jobs[job->next].prev = job->prev;
     else
         vc->run_last = job->prev;
-    vc->dirty = true;
+    core_stir(core, job);
 }
 
 /* All its GPUs are free of others: the order to launch goes out. */
@@ -316,7 +316,7 @@ static void apply_ended(struct core *core, const struct event *event)
     core->vcs[job->vc].suspended -= job->state == JOB_SUSPENDED;
     job->yields = false;
     core_move(core, event->job, again ? JOB_PENDING : event->fail == FAIL_NONE ? JOB_DONE : JOB_FAILED);
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
     if (event->fail != FAIL_NONE) {
         job->fails++;
         job->progress = event->progress != PROGRESS_OWN ? event->progress : 0;
@@ -352,7 +352,7 @@ static void apply_stopped(struct core *core, const struct event *event)
         core_move(core, event->job, JOB_SUSPENDED);
         job->reason = REASON_SUSPENDED;
         core->vcs[job->vc].suspended++;
-        core->vcs[job->vc].dirty = true;
+        core_stir(core, job);
         for (uint32_t i = 0; i < count; i++)
             core_start_now(core, core->ready[i]);
         return;
@@ -516,7 +516,7 @@ static void apply_cancel(struct core *core, uint32_t index)
     }
     core_move(core, index, JOB_KILLED);
     release(core, index);
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
     forget(core, index);
 }
 
@@ -533,7 +533,7 @@ static void apply_hold(struct core *core, uint32_t index, bool hold)
         core_dequeue(core, index);
         core_move(core, index, JOB_HELD);
         job->reason = REASON_HELD;
-        core->vcs[job->vc].dirty = true;
+        core_stir(core, job);
     } else if (!hold && job->state == JOB_HELD) {
         job->waited[REASON_HELD] += core->now - job->state_since;
         core_move(core, index, JOB_PENDING);
@@ -550,7 +550,7 @@ static void apply_rank(struct core *core, const struct event *event)
     if (job->state == JOB_OFFERED)
         return;
     queue_rekey(core, event->job);
-    core->vcs[job->vc].dirty = true;
+    core_stir(core, job);
 }
 
 static void apply_report(struct core *core, const struct event *event)
@@ -615,6 +615,9 @@ static void wake(struct core *core, const struct event *event, bool late)
     uint32_t first = of_no_job(event->kind) ? 0 : core->jobs[event->job].vc;
     uint32_t end = of_no_job(event->kind) ? core->vc_count : first + 1;
 
+    /* What opportunistic jobs do is beyond the guarantee. */
+    if (!of_no_job(event->kind) && core->vcs[first].own && core->jobs[event->job].klass == CLASS_OPPORTUNISTIC)
+        return;
     for (uint32_t v = first; v < end; v++) {
         core->vcs[v].awake = true;
         core->vcs[v].late |= late;
@@ -768,8 +771,9 @@ static bool fire_timers(struct core *core)
             if (core->vcs[core->jobs[index].vc].min_runtime)
                 core->ledger.releases++; /* it may be stopped from now on, by others too */
             again = true;
-            core->vcs[core->jobs[index].vc].dirty = core->vcs[core->jobs[index].vc].awake = true;
-            core->vcs[core->jobs[index].vc].fired = true;
+            core_stir(core, &core->jobs[index]);
+            if (!core->vcs[core->jobs[index].vc].own || core->jobs[index].klass != CLASS_OPPORTUNISTIC)
+                core->vcs[core->jobs[index].vc].awake = core->vcs[core->jobs[index].vc].fired = true;
         } else {
             struct vc *vc = &core->vcs[core->jobs[index].vc];
             struct plan plan = { .core = core, .vc = core->jobs[index].vc };

@@ -59,10 +59,11 @@ struct vc {
     uint32_t *own_cells;         /* by GPU of that: the allocator's virtual device */
     struct view view;            /* what its policy sees */
     bool dirty;
-    bool stale;             /* all keys changed */
-    bool solving;           /* a request to solve is open */
-    uint32_t ticket;        /* of the last one */
-    uint32_t solve_kind;    /* and its kind */
+    bool stirred;        /* the same beyond its guarantee: inside it what opportunistic jobs do is nobody's business */
+    bool stale;          /* all keys changed */
+    bool solving;        /* a request to solve is open */
+    uint32_t ticket;     /* of the last one */
+    uint32_t solve_kind; /* and its kind */
     uint64_t seen_releases; /* of the ledger, when it was last planned */
     uint64_t seen_own;      /* the same of its own */
     uint64_t start_own;     /* of its own, when the pass under way began */
