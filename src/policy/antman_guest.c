@@ -18,6 +18,12 @@
 #define TRIES 3                   /* owners it gets nothing beside, until it goes only where there is none */
 #define RESIDENCY (60 * USEC_SEC) /* between two disturbances of a job */
 
+/* A job that asks for no GPU is nobody's guest. */
+static bool is_guest(const struct ledger *ledger, const struct job *job)
+{
+    return job->shares != SHARE_NONE && ledger->shares[job->shares].role == ROLE_GUEST;
+}
+
 /* Memory that a job takes of a GPU as far as is known. */
 static uint32_t memory_of(const struct job *job)
 {
@@ -91,8 +97,7 @@ void antman_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, c
     uint16_t *seen = NULL;
 
     (void)plan;
-    if (report->kind != MEASURE_USE || !job->measured || job->state != JOB_RUNNING ||
-        ledger->shares[job->shares].role != ROLE_GUEST)
+    if (report->kind != MEASURE_USE || !job->measured || job->state != JOB_RUNNING || !is_guest(ledger, job))
         return;
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         const struct job *owner = only_owner(ctx, ledger->shares[s].gpu, index);
@@ -329,8 +334,8 @@ void antman_starved(struct planner_ctx *ctx, struct plan *plan)
 
         next = job->next;
         if (job->klass != CLASS_OPPORTUNISTIC || job->state != JOB_RUNNING || job->planned || !job->measured ||
-            ledger->shares[job->shares].role != ROLE_GUEST || !ctx->params[ANTMAN_WORTH] ||
-            speed_of(job) >= PPM_ONE / 2 || !beside_owner(ctx, job, &fair))
+            !is_guest(ledger, job) || !ctx->params[ANTMAN_WORTH] || speed_of(job) >= PPM_ONE / 2 ||
+            !beside_owner(ctx, job, &fair))
             continue;
         starved = speed_of(job) < ctx->params[ANTMAN_WORTH] && there >= WINDOW;
         if (!starved && there < RESIDENCY)
@@ -381,7 +386,7 @@ void antman_limits(struct planner_ctx *ctx, struct plan *plan)
         const struct job *job = view_job(ctx->view, i);
         uint32_t least = UINT32_MAX;
 
-        if (job->klass != CLASS_OPPORTUNISTIC || ledger->shares[job->shares].role != ROLE_GUEST)
+        if (job->klass != CLASS_OPPORTUNISTIC || !is_guest(ledger, job))
             continue;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
             uint32_t left = memory_left(ctx, i, ledger->shares[s].gpu);

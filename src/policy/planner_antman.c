@@ -307,7 +307,7 @@ static void upgrade(struct planner_ctx *ctx, struct plan *plan)
 
         next = job->next;
         if (job->spec.klass != CLASS_AUTO || job->klass != CLASS_OPPORTUNISTIC || job->state != JOB_RUNNING ||
-            job->planned || ledger->shares[job->shares].role != ROLE_GUEST)
+            job->planned || job->shares == SHARE_NONE || ledger->shares[job->shares].role != ROLE_GUEST)
             continue;
         user = antman_user_of(state, job->spec.user);
         if (user->used + job_demand(job) > antman_quota(ctx) || plan_upgrade(plan, i) < 0)
