@@ -445,11 +445,11 @@ static const char *const overload_choices[] = { "affinity", "any", NULL };
 static const char *const turns_choices[] = { "ring", "least", "narrow", NULL };
 
 static const struct param gandiva_params[] = {
-    [G_QUANTUM] = { "quantum", "turn of a job on a server without room", PARAM_TIME, 60 * USEC_SEC, USEC_SEC,
-                    PARAM_MAX },
+    [G_QUANTUM] = { "quantum", "turn of a job on a server without room", PARAM_TIME, 60 * USEC_SEC, USEC_SEC, PARAM_MAX,
+                    NULL },
     [G_OVERLOAD] = { "overload", "servers on which jobs take turns: of their own width, or any", PARAM_CHOICE,
                      OVERLOAD_AFFINITY, 0, 1, overload_choices },
-    [G_WEIGHT_MAX] = { "weight_max", "quanta of a turn at most, 1 + its priority", PARAM_COUNTER, 16, 1, 1000 },
+    [G_WEIGHT_MAX] = { "weight_max", "quanta of a turn at most, 1 + its priority", PARAM_COUNTER, 16, 1, 1000, NULL },
     [G_TURNS] = { "turns", "whose turn is next: in a ring, by least GPU time, or narrow jobs first", PARAM_CHOICE,
                   TURNS_RING, 0, TURNS_NARROW, turns_choices },
     { 0 },

@@ -170,7 +170,7 @@ static const char *const sizes_choices[] = { "any", "double", NULL };
 
 static const struct param grow_params[] = {
     [P_IDLE] = { "grow_after", "GPUs idle for so long are given to elastic jobs of their node", PARAM_TIME,
-                 60 * USEC_SEC, 60 * USEC_SEC, PARAM_MAX },
+                 60 * USEC_SEC, 60 * USEC_SEC, PARAM_MAX, NULL },
     [P_SIZES] = { "grow_sizes", "sizes a job may grow to: any, or doubles of what it asked for", PARAM_CHOICE,
                   SIZES_ANY, 0, 1, sizes_choices },
     { 0 },

@@ -365,15 +365,15 @@ static void migrate_tune(struct planner_ctx *ctx, struct plan *plan)
 
 static const struct param migrate_params[] = {
     [P_PERIOD] = { "migrate_period", "between two looks for moves, besides every pass", PARAM_TIME, 300 * USEC_SEC,
-                   60 * USEC_SEC, PARAM_MAX },
+                   60 * USEC_SEC, PARAM_MAX, NULL },
     [P_COST] = { "migrate_cost", "what a move is taken to cost: this, and twice this a GPU, at most 20 times",
-                 PARAM_TIME, 2 * USEC_SEC, 0, PARAM_MAX },
+                 PARAM_TIME, 2 * USEC_SEC, 0, PARAM_MAX, NULL },
     [P_HORIZON] = { "migrate_horizon", "time that a job is taken to run on", PARAM_TIME, 600 * USEC_SEC, USEC_SEC,
-                    PARAM_MAX },
+                    PARAM_MAX, NULL },
     [P_SPREAD] = { "migrate_spread", "speed of a scattered job that was never together", PARAM_RATIO,
-                   85 * PPM_ONE / 100, PPM_ONE / 100, PPM_ONE },
+                   85 * PPM_ONE / 100, PPM_ONE / 100, PPM_ONE, NULL },
     [P_EMPTY] = { "migrate_empty", "free part of a server from which on it is emptied", PARAM_RATIO, 3 * PPM_ONE / 4, 0,
-                  PPM_ONE },
+                  PPM_ONE, NULL },
     { 0 },
 };
 

@@ -429,9 +429,9 @@ static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
 
 static const struct param pack_params[] = {
     [P_GAIN] = { "pack_gain", "what two packed jobs must do together, of what they do in turns", PARAM_RATIO,
-                 105 * PPM_ONE / 100, PPM_ONE, 2 * PPM_ONE },
+                 105 * PPM_ONE / 100, PPM_ONE, 2 * PPM_ONE, NULL },
     [P_WINDOW] = { "pack_window", "time for which they are measured, alone and together", PARAM_TIME, 120 * USEC_SEC,
-                   60 * USEC_SEC, PARAM_MAX },
+                   60 * USEC_SEC, PARAM_MAX, NULL },
     { 0 },
 };
 
