@@ -109,12 +109,13 @@ void antman_build(struct planner_ctx *ctx, struct plan *plan)
         for (uint32_t i = 0; i < top; i++) {
             const struct job *job = view_job(ctx->view, i);
 
-            if (job->state == JOB_FREE || &ctx->vc[0] != core_vc(ctx->view->core, job->vc))
+            /* Jobs without GPUs are not the policy's. */
+            if (job->state == JOB_FREE || job->spec.gpus == 0 || &ctx->vc[0] != core_vc(ctx->view->core, job->vc))
                 continue;
-            if (round == 0) {
+            if (round == 0 && (job->word[WORD_NEXT] || job->word[WORD_PREV])) {
                 plan_word(plan, i, WORD_NEXT, 0);
                 plan_word(plan, i, WORD_PREV, 0);
-            } else if (job_waits(job->state) && job->klass != CLASS_OPPORTUNISTIC) {
+            } else if (round == 1 && job_waits(job->state) && job->klass != CLASS_OPPORTUNISTIC) {
                 antman_link(ctx, plan, i);
             }
         }
