@@ -114,6 +114,55 @@ static void cell_put(const struct walk *walk, uint32_t number, unsigned depth)
     json_write_close(walk->json);
 }
 
+static uint32_t leaf_first(const struct cells *cells, uint32_t cell)
+{
+    struct cell_info info;
+
+    for (cells_get(cells, cell, &info); info.level > 1; cells_get(cells, cell, &info))
+        cell = info.child_first;
+    return cell;
+}
+
+/* GPUs of a physical cell by node, numbered as the core and GET /topology do: by their place in the node. */
+static void gpus_put(struct json_write *json, const struct cells *cells, uint32_t cell)
+{
+    struct cell_info info, leaf, above;
+    uint32_t first = leaf_first(cells, cell), node = CELL_NONE, base = 0;
+
+    cells_get(cells, cell, &info);
+    json_write_array(json, "gpus");
+    for (uint32_t l = first; l < first + info.leaves; l++) {
+        uint32_t top = l;
+
+        cells_get(cells, l, &leaf);
+        if (leaf.node != node) {
+            if (node != CELL_NONE) {
+                json_write_close(json);
+                json_write_close(json);
+            }
+            for (above = leaf; above.parent != CELL_NONE;) {
+                uint32_t up = above.parent;
+
+                cells_get(cells, up, &above);
+                if (above.node != leaf.node)
+                    break;
+                top = up;
+            }
+            base = leaf_first(cells, top);
+            node = leaf.node;
+            json_write_object(json, NULL);
+            json_write_text(json, "node", cells_node_name(cells, node));
+            json_write_array(json, "indices");
+        }
+        json_write_i64(json, NULL, l - base);
+    }
+    if (node != CELL_NONE) {
+        json_write_close(json);
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
 /* A guaranteed cell: what it is, how much of it is in use, and which node it stands for now. */
 static void owned_put(struct json_write *json, const struct cells *cells, uint32_t number)
 {
@@ -133,9 +182,12 @@ static void owned_put(struct json_write *json, const struct cells *cells, uint32
         cells_address(cells, info.peer, address, sizeof(address));
         json_write_text(json, "bound", address);
         json_write_bool(json, "doomed", peer.doomed);
+        gpus_put(json, cells, info.peer);
     } else {
         json_write_null(json, "bound");
         json_write_bool(json, "doomed", false);
+        json_write_array(json, "gpus");
+        json_write_close(json);
     }
     json_write_close(json);
 }

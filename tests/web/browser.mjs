@@ -185,6 +185,28 @@ async function content(browser, m, s) {
     await page.locator('[role=radio][aria-checked=true]', { hasText: color }).waitFor();
     ok(true, 'topology: coloured by ' + color.toLowerCase());
   }
+  const tree = await ask(m.url, 'GET', '/cells'), mine = tree.vcs.find(v => v.name === 'nlp').cells.filter(c => c.bound !== null);
+  ok(mine.length > 0 && mine.every(c => c.gpus.reduce((sum, g) => sum + g.indices.length, 0) === c.gpu_count), 'cells: bound ones name their GPUs', mine);
+  await page.locator('.keys-row', { hasText: 'unbound' }).waitFor({ timeout: 5000 }).catch(() => {});
+  const key = await text(page, '.keys-row');
+  ok(/nlp: [1-9]\d* bound/.test(key) && /unbound \d/.test(key) && !/inside the guarantee/.test(key), 'topology: a guarantee in cells has its owner in the legend', key);
+  const drawn = await page.evaluate(async () => {
+    const base = new URL('.', document.querySelector('script[type=module]').src), { draw } = await import(base + 'topodraw.js'), { vc_colors } = await import(base + 'color.js');
+    const box = document.body.appendChild(document.createElement('div')), canvas = box.appendChild(document.createElement('canvas'));
+    const node = { name: 'n', rack: '', sku: 'X', sockets: 1, groups: 1, state: 'idle', gpus: 'ff', jobs: [0, 0], util: [0, 0] };
+    const map = draw(canvas, { nodes: [node], jobs: new Map(), color: 'guarantee', owners: new Map([['n', { 1: 'nlp' }]]) });
+    const at = i => '#' + [...canvas.getContext('2d').getImageData(...[0, 1].map(k => (map.nodes[0].cells[i * 2 + k] + map.cell / 2) * devicePixelRatio), 1, 1).data].slice(0, 3).map(v => v.toString(16).padStart(2, '0')).join('');
+    const out = { unbound: at(0), bound: at(1), owner: vc_colors.of('nlp').fill };
+    box.remove();
+    return out;
+  });
+  ok(drawn.bound === drawn.owner && drawn.unbound !== drawn.owner, 'topology: an idle GPU bound to a guarantee has the colour of its owner', drawn);
+  await page.route('**/api/v1/cells', route => route.fulfill({ json: { ...tree, vcs: tree.vcs.map(v => ({ ...v, cells: [] })) } }));
+  await visit(page, '/topology?color=guarantee');
+  await page.locator('.keys-row', { hasText: 'counts' }).waitFor({ timeout: 5000 }).catch(() => {});
+  const counts = await text(page, '.keys-row');
+  ok(/inside the guarantee/.test(counts) && /counts here, not cells/.test(counts), 'topology: guarantees that are counts say so', counts);
+  await page.unroute('**/api/v1/cells');
   await go(page, '/timeline');
   await page.locator('.gantt canvas').focus();
   await page.keyboard.press('-');

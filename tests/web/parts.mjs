@@ -167,6 +167,17 @@ test('holes for a gang', () => {
   assert.equal(topo.tally(nodes).total, 40);
 });
 
+test('whose guarantee a GPU stands for', () => {
+  const cell = (bound, gpus) => ({ bound, gpus, gpu_count: 2 });
+  const tree = { vcs: [{ name: 'nlp', cells: [cell('0/a/1', [{ node: 'a', indices: [2, 3] }]), cell(null, [])] }, { name: 'lab', cells: [cell('0/b', [{ node: 'b', indices: [0, 1] }])] }] };
+  const found = topo.owners(tree);
+  assert.deepEqual([0, 1, 2, 3].map(i => topo.owner_of(found, 'a', i)), ['', '', 'nlp', 'nlp']);
+  assert.equal(topo.owner_of(found, 'b', 0), 'lab');
+  assert.equal(topo.owner_of(found, 'c', 0), '');
+  assert.equal(topo.owners({ vcs: [{ name: 'nlp', cells: [] }] }), null); // counts: nobody's
+  assert.equal(topo.owners(null), null);
+});
+
 test('bars of a timeline: GPUs are lanes, pieces apart are apart', () => {
   const items = [{ job: 1, node: 'a', gpus: [0, 1, 6], start: '2026-01-01T00:00:00Z', end: null, user: 'u', vc: 'v', attempt: 0, planned: false }, { job: 2, node: 'b', gpus: [0], start: '2026-01-01T00:00:00Z', end: '2026-01-01T01:00:00Z', user: 'u', vc: 'v', attempt: 0, planned: false }];
   const now = Date.parse('2026-01-01T02:00:00Z'), rows = gantt.rows_of(items, ['b', 'a', 'c10', 'c9'], 'nodes', now, new Map([[1, now + 1000]]));

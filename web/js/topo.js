@@ -132,3 +132,22 @@ export function tally(nodes) {
     }
   return out;
 }
+
+/**
+ * Whose guarantee each GPU stands for now, by GET /cells: Map of node to {index: virtual cluster}. Null where no virtual
+ * cluster is guaranteed cells: then quotas are counts, and no GPU is anybody's.
+ */
+export function owners(tree) {
+  if (!tree || !tree.vcs || !tree.vcs.some(vc => vc.cells.length)) return null;
+  const out = new Map();
+  for (const vc of tree.vcs)
+    for (const cell of vc.cells)
+      for (const { node, indices } of cell.gpus) {
+        if (!out.has(node)) out.set(node, {});
+        for (const i of indices) out.get(node)[i] = vc.name;
+      }
+  return out;
+}
+
+/** The virtual cluster that is guaranteed a GPU, '' when none is. */
+export const owner_of = (owners, node, i) => (owners.get(node) || {})[i] || '';

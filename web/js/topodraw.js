@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // topodraw.js - the picture of a cluster on a canvas: thousands of GPUs in a few milliseconds.
 import { job_color, ramp, vc_colors } from './color.js';
-import { holes, layout } from './topo.js';
+import { holes, layout, owner_of } from './topo.js';
 
 const HATCH = new Map();
 // States worth a word beside the node's name.
@@ -53,6 +53,13 @@ function fill_of(view, node, i, ink) {
   if (letter === 'd') return hatch(ink.hold, ink.surface, 'stripe');
   if (letter === 'o') return hatch(ink.muted, ink.surface, 'dots');
   if (view.color === 'health') return letter === 'f' || letter === 'r' ? ink.free : ink.ok;
+  if (view.color === 'guarantee' && view.owners) {
+    const owner = owner_of(view.owners, node.name, i);
+    if (!owner) return job ? hatch(ink.off, ink.surface, 'stripe') : ink.free;
+    const { fill, pattern } = vc_colors.of(owner);
+    if (job && job.vc !== owner) return hatch(fill, ink.surface, 'stripe');
+    return pattern ? hatch('#ffffff99', fill, pattern) : fill;
+  }
   if (!job) return letter === 'r' ? hatch(ink.accent, ink.free, 'stripe') : letter === 'f' ? ink.free : ink.off;
   if (view.color === 'job') return job_color(job.id);
   if (view.color === 'util') return ramp(node.util[i] / 100);
@@ -61,7 +68,7 @@ function fill_of(view, node, i, ink) {
   return pattern ? hatch('#ffffff99', fill, pattern) : fill;
 }
 
-/** The whole picture; returns its layout, for pointing at. view: {nodes, jobs: Map, color, gang, sku, job, at} */
+/** The whole picture; returns its layout, for pointing at. view: {nodes, jobs: Map, color, owners, gang, sku, job, at} */
 export function draw(canvas, view) {
   const width = canvas.parentElement.clientWidth || 300;
   const tall = Math.max(360, window.innerHeight - 330);

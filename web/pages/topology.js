@@ -6,7 +6,7 @@ import { plain } from '../js/text.js';
 import { count, plural } from '../js/format.js';
 import { with_query } from '../js/route.js';
 import { draw } from '../js/topodraw.js';
-import { hit, holes, STATE_WORDS, tally } from '../js/topo.js';
+import { hit, holes, owner_of, owners, STATE_WORDS, tally } from '../js/topo.js';
 import { ramp, vc_colors } from '../js/color.js';
 
 const COLORS = [['vc', 'Virtual cluster'], ['job', 'Job'], ['util', 'Utilisation'], ['health', 'Health'], ['guarantee', 'Guarantee']];
@@ -16,7 +16,7 @@ const set = (ctx, change) => ctx.go(with_query('/topology', ctx.query, change), 
 
 export default {
   title: () => 'Topology',
-  needs: () => [{ path: '/topology', kinds: ['job.', 'node.', 'gpu.'], gap: 1000, every: 10000 }],
+  needs: ctx => ['/topology', ...(ctx.query.color === 'guarantee' ? ['/cells'] : [])].map(path => ({ path, kinds: ['job.', 'node.', 'gpu.'], gap: 1000, every: 10000 })),
   command: () => 'muster nodes',
   json: () => '/topology',
   view: ctx => with_data(ctx.data('/topology'), value => {
@@ -34,20 +34,26 @@ function page(ctx, value) {
     s.value = value;
     s.jobs = new Map(value.jobs.map(j => [j.id, j]));
   }
+  const cells = color === 'guarantee' ? ctx.data('/cells').value : null;
+  if (s.cells !== cells) {
+    s.cells = cells;
+    s.owners = owners(cells);
+    s.turn = (s.turn || 0) + 1;
+  }
   const lit = s.over || Number(q.job) || 0;
-  s.view = { nodes: sku ? value.items.filter(n => n.sku === sku) : value.items, jobs: s.jobs, color, gang, sku, job: lit, at: s.at };
+  s.view = { nodes: sku ? value.items.filter(n => n.sku === sku) : value.items, jobs: s.jobs, color, owners: s.owners, gang, sku, job: lit, at: s.at };
   const found = gang ? holes(s.view.nodes, gang, sku) : null;
   return [
     card('', { label: 'View' },
       h('div', { class: 'row spread' },
-        h('div', { class: 'row' }, h('span', { class: 'muted small' }, 'Colour by'), segments(color, COLORS, v => set(ctx, { color: v === 'vc' ? '' : v }), 'Colour by')),
+        h('div', { class: 'row' }, h('span', { class: 'muted small' }, 'Colour by'), segments(color, COLORS, v => { set(ctx, { color: v === 'vc' ? '' : v }); ctx.app.needs(); }, 'Colour by')),
         h('div', { class: 'row' },
           skus.length > 1 ? select(sku, [['', 'All types'], ...skus.map(x => [x, x])], v => set(ctx, { sku: v }), 'GPU type') : null,
           h('label', { class: 'row small muted' }, 'Holes for a gang of', select(gang, GANGS.map(n => [n, n ? String(n) : 'off']), v => set(ctx, { gang: v === '0' ? '' : v }), 'Holes for a gang of')))),
       found ? h('p', { class: found.places ? 'holes ok-text' : 'holes wait-text', role: 'status' }, found.places
         ? count(found.places) + (found.places === 1 ? ' place' : ' places') + ' for a gang of ' + gang + (sku ? ' ' + sku : '') + ' right now, outlined below.'
         : 'No place for a gang of ' + gang + (sku ? ' ' + sku : '') + ' right now: GPUs may be free, but not together.') : null,
-      legend(ctx, color, value)),
+      legend(color, value, cells, s.owners)),
     h('div', { class: 'map-and-side' },
       h('div', { class: 'map', mount: el => watch(ctx, el), update: el => redraw(ctx, el), unmount: el => el.stop && el.stop() },
         h('canvas', { tabindex: '0', role: 'img', 'aria-label': describe(value), 'aria-describedby': 'map-word',
@@ -64,14 +70,21 @@ function describe(value) {
 
 const swatch = (color, pattern, text) => h('span', { key: text, class: 'key' }, h('span', { class: 'swatch ' + (pattern || ''), style: { '--c': color } }), text);
 
-function legend(ctx, color, value) {
+function legend(color, value, cells, owned) {
   const t = tally(value.items), out = [];
-  if (color === 'vc' || color === 'guarantee') {
+  if (color === 'guarantee' && owned) {
+    for (const vc of cells.vcs.filter(v => v.cells.length)) {
+      const c = vc_colors.of(vc.name), bound = vc.cells.reduce((sum, cell) => sum + (cell.bound === null ? 0 : cell.gpu_count), 0);
+      out.push(swatch(c.fill, c.pattern, plain(vc.name, 30) + ': ' + count(bound) + ' bound'));
+    }
+    const lone = value.items.reduce((sum, n) => sum + [...n.gpus].filter((letter, i) => letter === 'f' && !owner_of(owned, n.name, i)).length, 0);
+    out.push(swatch('var(--free)', '', 'unbound ' + count(lone)), swatch('var(--off)', 'stripe', 'striped: used by others than its owner'));
+  } else if (color === 'vc' || color === 'guarantee') {
     for (const name of [...new Set(value.jobs.map(j => j.vc))].sort()) {
       const c = vc_colors.of(name);
       out.push(swatch(c.fill, c.pattern, plain(name, 30)));
     }
-    if (color === 'guarantee') out.push(swatch('var(--off)', '', 'solid: inside the guarantee'), swatch('var(--off)', 'stripe', 'striped: borrowed, beyond it'));
+    if (color === 'guarantee') out.push(swatch('var(--off)', '', 'solid: inside the guarantee'), swatch('var(--off)', 'stripe', 'striped: borrowed, beyond it'), cells ? h('span', { key: 'counts', class: 'muted' }, 'Guarantees are counts here, not cells: no GPU has an owner.') : null);
   } else if (color === 'util') {
     out.push(h('span', { class: 'key', key: 'ramp' }, '0 %', h('span', { class: 'ramp' }, [0, 0.2, 0.4, 0.6, 0.8, 1].map(f => h('span', { key: f, style: { background: ramp(f) } }))), '100 % busy'));
   } else if (color === 'job') {
@@ -79,7 +92,7 @@ function legend(ctx, color, value) {
   } else {
     out.push(swatch('var(--ok)', '', 'in use and well'));
   }
-  if (t.f) out.push(swatch('var(--free)', '', 'free ' + count(t.f)));
+  if (t.f && !owned) out.push(swatch('var(--free)', '', 'free ' + count(t.f)));
   if (t.r) out.push(swatch('var(--accent)', 'stripe', 'reserved ' + count(t.r)));
   if (t.d) out.push(swatch('var(--hold)', 'stripe', 'drained ' + count(t.d)));
   if (t.x) out.push(swatch('var(--bad)', 'cross', 'unhealthy ' + count(t.x)));
@@ -102,7 +115,7 @@ function watch(ctx, el) {
 
 /** Draws when what is shown changed, not whenever the page is. */
 function redraw(ctx, el, force) {
-  const s = ctx.state, v = s.view, key = [s.value.time, v.color, v.gang, v.sku, v.job, v.at && v.at.name + v.at.gpu, el.clientWidth, ctx.app.theme].join('|');
+  const s = ctx.state, v = s.view, key = [s.value.time, s.turn, v.color, v.gang, v.sku, v.job, v.at && v.at.name + v.at.gpu, el.clientWidth, ctx.app.theme].join('|');
   if (!force && el.drawn === key) return;
   el.drawn = key;
   s.map = draw(el.firstChild, v);
@@ -160,6 +173,7 @@ function side(ctx, value) {
     card('', { label: 'Pointed at', class: 'pointed' }, h('div', { id: 'map-word', 'aria-live': 'polite' }, node ? [
       h('strong', null, plain(node.name, 60) + (i >= 0 ? ' GPU ' + i : '')), h('span', { class: 'muted' }, ' ' + (node.sku || '')),
       i >= 0 ? h('div', null, STATE_WORDS[node.gpus[i]] || '', node.gpus[i] === 'u' || node.gpus[i] === 's' ? ', ' + node.util[i] + ' % busy, ' + count(node.memory_used_mib[i]) + ' MiB used' : '') : h('div', { class: 'muted' }, 'node is ' + node.state),
+      i >= 0 && s.owners ? h('div', { class: 'owner' }, owner_of(s.owners, node.name, i) ? ['guaranteed to ', vc_mark(owner_of(s.owners, node.name, i))] : 'unbound: nobody\'s guarantee') : null,
       job ? h('div', null, 'job ', h('a', { href: '/jobs/' + job.id }, job.id), ' ', job_name(job), h('div', { class: 'muted' }, plain(job.user, 30) + ' \u00b7 ', vc_mark(job.vc), job.borrowed ? ' borrowed' : ' inside its guarantee')) : null,
     ] : h('span', { class: 'muted' }, 'Point at a GPU, or use the arrow keys on the map.'))),
     card('Jobs on GPUs', { note: count(value.jobs.length) }, jobs.length ? h('ul', { class: 'job-list' }, jobs.map(j => h('li', { key: j.id, class: s.over === j.id ? 'lit' : '', onpointerenter: () => { s.over = j.id; ctx.redraw(); }, onpointerleave: () => { s.over = 0; ctx.redraw(); } },
