@@ -23,8 +23,9 @@
     X(backfill_conservative)                                                                                           \
     X(yarn)                                                                                                            \
     X(tiresias_sim)                                                                                                    \
-    X(optimus) X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch) X(antman)             \
-        X(singularity) X(gandiva)
+    X(optimus)                                                                                                         \
+    X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch) X(antman) X(singularity)         \
+        X(gandiva)
 
 /*  What may be done to running jobs, whatever the ordering: `optimise`. */
 #define TUNERS(X) X(pack) X(migrate) X(grow) X(defrag)

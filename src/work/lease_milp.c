@@ -25,7 +25,8 @@
 #define CBC_FILE "libCbcSolver.so.3"
 #define CBC_CALLS(X)                                                                                                   \
     X(Cbc_setMIPStartI)                                                                                                \
-    X(Cbc_loadProblem) X(Cbc_setInteger) X(Cbc_setLogLevel) X(Cbc_setParameter) X(Cbc_solve) X(Cbc_getObjValue)        \
+    X(Cbc_loadProblem)                                                                                                 \
+    X(Cbc_setInteger) X(Cbc_setLogLevel) X(Cbc_setParameter) X(Cbc_solve) X(Cbc_getObjValue)                           \
         X(Cbc_getBestPossibleObjValue) X(Cbc_isProvenInfeasible) X(Cbc_isProvenOptimal) X(Cbc_getNodeCount)            \
             X(Cbc_getColSolution) X(Cbc_newModel) X(Cbc_deleteModel)
 

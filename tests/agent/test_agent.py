@@ -590,7 +590,7 @@ def a_gpu_falls_ill_and_recovers(c, a, d):
     with open(a.state + '/gpu-health', 'w') as file:
         file.write('3 XID 79\n')
     got = c.wait('the illness', lambda: [r for r in c.reports if 'gpu' in r])
-    assert got[0]['gpu'] == {'index': 3, 'ok': False, 'reason': 'XID 79'}, got
+    assert got[0]['gpu'] == {'index': 3, 'ok': False, 'reason': 'XID 79', 'foreign': False}, got
     a.kill()
     os.unlink(a.state + '/gpu-health')
     a.start()

@@ -46,7 +46,7 @@ check() {
     verdict=$(awk -v least="$2" '
         $1 == "all" { jobs = $3; quota = $6; cells = $9 }
         /while somebody waits/ { sub(/.*cells /, ""); split($0, use, /[%, ]+/); lifted = use[3] - use[1] }
-        /^Beside an opportunistic copy/ { guests = $7 }
+        /^Beside an opportunistic copy/ { guests = $8 }
         END { print (jobs > 70000 && cells == 0 && guests == "0" && quota >= least && lifted >= 10 ? "ok" : "not ok") }' "$work/anomaly.txt")
     echo "$verdict $tests - $1: nobody waits longer than alone"
 }
