@@ -105,8 +105,10 @@ static void parse_pays(struct arguments *args, char *arg, struct argp_state *sta
     char *counts = strchr(arg, '='), *rest = NULL;
     int32_t last = 0;
 
-    if (!counts || counts == arg)
+    if (!counts || counts == arg) {
         argp_error(state, "--pays: expected FEATURE=COUNTS such as gpus=1,2,4,8, got '%s'", arg);
+        return; /* not reached: argp exits */
+    }
     *counts++ = '\0';
     args->pays = arg;
     for (char *word = strtok_r(counts, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {

@@ -165,8 +165,8 @@ static int body_make(const struct command_args *args, json_t *body)
     (void)json_object_set_new(body, "remove_nodes", remove);
     (void)json_object_set_new(body, "set", set);
     for (size_t i = 0; i < args->given_count && r == 0; i++) {
-        const char *name = args->given[i].opt->name, *value = args->given[i].value;
-        const char *equals = value ? strchr(value, '=') : NULL;
+        const char *name = args->given[i].opt->name, *value = args->given[i].value ? args->given[i].value : "";
+        const char *equals = strchr(value, '=');
 
         if (strcmp(name, "policy") == 0)
             words_put(policies, value);

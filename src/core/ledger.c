@@ -131,7 +131,7 @@ static uint32_t share_new(struct ledger *ledger)
 {
     uint32_t i = ledger->share_free;
 
-    assert(i != SHARE_NONE);
+    assert(i != SHARE_NONE && ledger->shares);
     ledger->share_free = ledger->shares[i].next_of_job;
     ledger->share_count++;
     return i;

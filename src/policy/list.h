@@ -24,13 +24,20 @@
     X(yarn)                                                                                                            \
     X(tiresias_sim)                                                                                                    \
     X(optimus)                                                                                                         \
-    X(pollux_las) X(pollux_optimus) X(chronus) X(edf_admit) X(liquid) X(liquid_batch) X(antman) X(singularity)         \
-        X(gandiva)
+    X(pollux_las)                                                                                                      \
+    X(pollux_optimus)                                                                                                  \
+    X(chronus)                                                                                                         \
+    X(edf_admit)                                                                                                       \
+    X(liquid)                                                                                                          \
+    X(liquid_batch)                                                                                                    \
+    X(antman)                                                                                                          \
+    X(singularity)                                                                                                     \
+    X(gandiva)
 
-/*  What may be done to running jobs, whatever the ordering: `optimise`. */
+/* What may be done to running jobs, whatever the ordering: `optimise`. */
 #define TUNERS(X) X(pack) X(migrate) X(grow) X(defrag)
 
-/*  name, planner, order, place, fixed knobs, summary */
+/* name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
     X("fifo", list, fifo, count, "mode=strict", "first come, first served; the head of the line blocks")               \
     X("fifo-skip", list, fifo, count, "mode=skip", "first come, first served; what does not fit is passed over")       \

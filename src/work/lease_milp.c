@@ -26,9 +26,18 @@
 #define CBC_CALLS(X)                                                                                                   \
     X(Cbc_setMIPStartI)                                                                                                \
     X(Cbc_loadProblem)                                                                                                 \
-    X(Cbc_setInteger) X(Cbc_setLogLevel) X(Cbc_setParameter) X(Cbc_solve) X(Cbc_getObjValue)                           \
-        X(Cbc_getBestPossibleObjValue) X(Cbc_isProvenInfeasible) X(Cbc_isProvenOptimal) X(Cbc_getNodeCount)            \
-            X(Cbc_getColSolution) X(Cbc_newModel) X(Cbc_deleteModel)
+    X(Cbc_setInteger)                                                                                                  \
+    X(Cbc_setLogLevel)                                                                                                 \
+    X(Cbc_setParameter)                                                                                                \
+    X(Cbc_solve)                                                                                                       \
+    X(Cbc_getObjValue)                                                                                                 \
+    X(Cbc_getBestPossibleObjValue)                                                                                     \
+    X(Cbc_isProvenInfeasible)                                                                                          \
+    X(Cbc_isProvenOptimal)                                                                                             \
+    X(Cbc_getNodeCount)                                                                                                \
+    X(Cbc_getColSolution)                                                                                              \
+    X(Cbc_newModel)                                                                                                    \
+    X(Cbc_deleteModel)
 
 static struct {
     CBC_CALLS(LIB_FIELD)
