@@ -74,7 +74,7 @@ void reshape_gain(struct driver *d, uint32_t index)
 
     if (a->beside != DRIVER_NOBODY && a->alone > 0 && d->actors[a->beside].running)
         of(d, RESHAPE_PACK)->gain +=
-            muldiv_floor(gpus * span, 2 * a->rate - a->alone, 2 * a->alone); /* each of the two half of the 1 */
+            muldiv_floor(gpus * span, a->rate, a->alone) - gpus * span / 2; /* each of the two half of the 1 */
     if (a->moved_from > 0 && a->beside == DRIVER_NOBODY)
         of(d, RESHAPE_MIGRATE)->gain +=
             gpus * muldiv_floor(span, a->rate, PPM_ONE) - gpus * muldiv_floor(span, a->moved_from, PPM_ONE);
