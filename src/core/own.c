@@ -12,6 +12,7 @@
 
 #include "core/plan.h"
 #include "core/state.h"
+#include "core/within.h"
 
 /* Which of the two the policy looks at: its own virtual cluster, or the whole one with what others leave idle. */
 void own_look(struct core *core, struct vc *vc, bool own)
@@ -167,12 +168,30 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
     return 0;
 }
 
+/* What stands for a placement in a guarantee may be further apart than that is: nodes of one virtual rack can be bound
+ * in two. A job that insists on being near waits until others are free. */
+static int own_near(struct plan *plan, uint32_t index)
+{
+    struct core *core = plan->core;
+
+    for (uint32_t i = 0; i < core->map.count; i++)
+        core->scratch[i] = core->map.gpus[i];
+    gpus_sort(core->scratch, core->map.count);
+    if (within_check(&core->ledger, &(struct placement){ core->scratch, core->map.count }, &core->jobs[index].spec) ==
+        0)
+        return 0;
+    core->vcs[plan->vc].unmapped = true;
+    return -EBUSY;
+}
+
 /* Before a job is given GPUs of its virtual cluster: those that stand for them are found, freed and taken. */
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t index)
 {
     struct core *core = plan->core;
     int r = own_map(core, plan->vc, to);
 
+    if (r == 0)
+        r = own_near(plan, index);
     if (r == 0)
         r = own_evict(plan, core->map.gpus, core->map.count);
     if (r == 0)
