@@ -66,6 +66,8 @@ bool vmm_piece_peers(CUdeviceptr base, uint32_t peers);
 /* For the helper while everything is held: segments by number, their chunks by link. */
 uint32_t vmm_segments(void);
 struct segment *vmm_segment(uint32_t index);
+/* Where and since when segment i is; false: there is none. Safe beside whoever makes and frees segments. */
+bool vmm_look(uint32_t i, uint64_t *ret_base, uint64_t *ret_size, uint64_t *ret_born);
 struct chunk *vmm_chunk(uint32_t index);
 
 /* --- brief.c: a short queue while memory is being moved or lies in host memory */

@@ -28,17 +28,17 @@ static void sorted_build(void)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < vmm_segments() && n < TOUCH_SEGMENTS; i++) {
-        struct segment *s = vmm_segment(i);
+        uint64_t base, size, born;
         uint32_t k;
 
-        if (!s->live)
+        if (!vmm_look(i, &base, &size, &born))
             continue;
-        __atomic_store_n(&s->touches, 0, __ATOMIC_RELAXED);
-        looked_at = s->born >= looked_at ? s->born + 1 : looked_at;
-        for (k = n; k > 0 && sorted[k - 1].base > s->base; k--) /* nearly sorted already, as addresses grow */
+        __atomic_store_n(&vmm_segment(i)->touches, 0, __ATOMIC_RELAXED);
+        looked_at = born >= looked_at ? born + 1 : looked_at;
+        for (k = n; k > 0 && sorted[k - 1].base > base; k--) /* nearly sorted already, as addresses grow */
             sorted[k] = sorted[k - 1];
-        sorted[k].base = s->base;
-        sorted[k].end = s->base + s->size;
+        sorted[k].base = base;
+        sorted[k].end = base + size;
         sorted[k].segment = i;
         n++;
     }

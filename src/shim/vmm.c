@@ -249,6 +249,19 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
     return CUDA_SUCCESS;
 }
 
+bool vmm_look(uint32_t i, uint64_t *ret_base, uint64_t *ret_size, uint64_t *ret_born)
+{
+    bool live;
+
+    spin_lock(&lock);
+    live = segments[i].live != SEGMENT_FREE;
+    *ret_base = segments[i].base;
+    *ret_size = segments[i].size;
+    *ret_born = segments[i].born;
+    spin_unlock(&lock);
+    return live;
+}
+
 static bool segment_find(CUdeviceptr ptr, enum segment_kind kind, bool exact, bool take, struct segment *ret)
 {
     bool found = false;
