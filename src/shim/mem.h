@@ -44,8 +44,7 @@ enum segment_kind { SEGMENT_FREE, SEGMENT_OURS, SEGMENT_PIECE }; /* a piece is t
 struct segment {
     CUdeviceptr base;
     uint64_t size, born;
-    uint32_t first;   /* chunk */
-    uint32_t touches; /* launches that had its address, in the step that was looked at */
+    uint32_t first; /* chunk */
     int16_t gpu;
     uint16_t live;  /* enum segment_kind */
     uint16_t peers; /* a bit for each other GPU that has access */

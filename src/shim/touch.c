@@ -19,8 +19,9 @@ static struct {
     uint32_t segment;
 } sorted[TOUCH_SEGMENTS];
 static uint32_t sorted_count;
-static _Atomic uint32_t scanners, preparing; /* threads that read the sorted list; the one that writes it */
-static uint64_t looked_at;                   /* births up to here have been looked at */
+static _Atomic uint32_t scanners, preparing;     /* threads that read the sorted list; the one that writes it */
+static _Atomic uint32_t touches[TOUCH_SEGMENTS]; /* launches that had its address, in the step that was looked at */
+static _Atomic uint64_t looked_at;               /* births up to here have been looked at */
 static _Atomic uint32_t looked;
 
 static void sorted_build(void)
@@ -33,8 +34,9 @@ static void sorted_build(void)
 
         if (!vmm_look(i, &base, &size, &born))
             continue;
-        __atomic_store_n(&vmm_segment(i)->touches, 0, __ATOMIC_RELAXED);
-        looked_at = born >= looked_at ? born + 1 : looked_at;
+        atomic_store_explicit(&touches[i], 0, memory_order_relaxed);
+        if (born >= atomic_load(&looked_at))
+            atomic_store(&looked_at, born + 1);
         for (k = n; k > 0 && sorted[k - 1].base > base; k--) /* nearly sorted already, as addresses grow */
             sorted[k] = sorted[k - 1];
         sorted[k].base = base;
@@ -78,7 +80,7 @@ static void value_touch(uint64_t value)
             low = middle;
     }
     if (value < sorted[low].end)
-        __atomic_fetch_add(&vmm_segment(sorted[low].segment)->touches, 1, __ATOMIC_RELAXED);
+        atomic_fetch_add_explicit(&touches[sorted[low].segment], 1, memory_order_relaxed);
 }
 
 static bool param_size(CUfunction f, size_t index, size_t *size)
@@ -119,13 +121,20 @@ void touch_scan(CUfunction f, void **params, void **extra)
 
 /* Coldest first: what the step did not touch, then the least touched bytes; what is younger than the step that was
  * looked at counts as in use. Equal ones by age. */
-static bool colder(const struct segment *a, const struct segment *b)
+static uint64_t heat_of(uint32_t segment)
 {
-    bool known_a = atomic_load(&looked) && a->born < looked_at, known_b = atomic_load(&looked) && b->born < looked_at;
-    uint64_t heat_a = known_a ? (uint64_t)a->touches * (a->size / VMM_GRAIN) : UINT64_MAX;
-    uint64_t heat_b = known_b ? (uint64_t)b->touches * (b->size / VMM_GRAIN) : UINT64_MAX;
+    const struct segment *s = vmm_segment(segment);
 
-    return heat_a != heat_b ? heat_a < heat_b : a->born < b->born;
+    if (!atomic_load(&looked) || s->born >= atomic_load(&looked_at))
+        return UINT64_MAX;
+    return (uint64_t)atomic_load_explicit(&touches[segment], memory_order_relaxed) * (s->size / VMM_GRAIN);
+}
+
+static bool colder(uint32_t a, uint32_t b)
+{
+    uint64_t heat_a = heat_of(a), heat_b = heat_of(b);
+
+    return heat_a != heat_b ? heat_a < heat_b : vmm_segment(a)->born < vmm_segment(b)->born;
 }
 
 uint32_t touch_order(int gpu, bool hottest, uint32_t *order)
@@ -139,9 +148,7 @@ uint32_t touch_order(int gpu, bool hottest, uint32_t *order)
         for (uint32_t i = gap; i < n; i++) {
             uint32_t x = order[i], k = i;
 
-            for (; k >= gap &&
-                   colder(vmm_segment(hottest ? order[k - gap] : x), vmm_segment(hottest ? x : order[k - gap]));
-                 k -= gap)
+            for (; k >= gap && colder(hottest ? order[k - gap] : x, hottest ? x : order[k - gap]); k -= gap)
                 order[k] = order[k - gap];
             order[k] = x;
         }
