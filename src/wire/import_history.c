@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "wire/csv.h"
 #include "wire/import_formats.h"
 #include "wire/json_read.h"
 #include "wire/submission.h"
@@ -206,14 +208,42 @@ static void times_shift(struct trace *trace)
     }
 }
 
+static int ids_compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 static int ids_check(const struct reading *in)
 {
     const struct trace *trace = in->trace;
+    int64_t *ids = mem_zalloc(trace->count, sizeof(*ids));
+    int r = 0;
 
-    for (size_t i = 1; i < trace->count; i++) /* of one controller: later ones have higher numbers */
-        if (trace->jobs[i].spec.id == trace->jobs[i - 1].spec.id)
-            return error_set(in->err, -EINVAL, "%s: job %lld is there twice", in->file,
-                             (long long)trace->jobs[i].spec.id);
+    if (!ids)
+        return error_set(in->err, -ENOMEM, "%s: no memory", in->file);
+    for (size_t i = 0; i < trace->count; i++)
+        ids[i] = trace->jobs[i].spec.id;
+    qsort(ids, trace->count, sizeof(*ids), ids_compare);
+    for (size_t i = 1; i < trace->count && r == 0; i++)
+        if (ids[i] == ids[i - 1])
+            r = error_set(in->err, -EINVAL, "%s: job %lld is there twice", in->file, (long long)ids[i]);
+    mem_free(ids);
+    return r;
+}
+
+/* A trace's times have an end, also where each alone was believable. */
+static int spans_check(const struct reading *in)
+{
+    for (size_t i = 0; i < in->trace->count; i++) {
+        const struct jobspec *spec = &in->trace->jobs[i].spec;
+        usec_t last = spec->deadline_count ? spec->deadlines[0].at : spec->submit;
+
+        if (spec->submit > CSV_SPAN_MAX || last > CSV_SPAN_MAX || in->trace->jobs[i].truth.duration > CSV_SPAN_MAX)
+            return error_set(in->err, -ERANGE, "%s: job %lld: expected times within a thousand years of each other",
+                             in->file, (long long)spec->id);
+    }
     return 0;
 }
 
@@ -243,8 +273,10 @@ int import_history_read(const char *file, const struct bytes *bytes, struct trac
     if (r == 0) {
         trace_sort(&trace);
         times_shift(&trace);
-        r = ids_check(&in);
+        r = spans_check(&in);
     }
+    if (r == 0 && trace.count)
+        r = ids_check(&in);
     if (r < 0) {
         trace_done(&trace);
         return r;

@@ -67,35 +67,33 @@ static void refused(const char *format, const char *text, const char *words)
     "\"attempts\":[" attempts "],\"spec\":" spec "}"
 #define RAN(seconds, code) "{\"ran_seconds\":" seconds ",\"exit_code\":" code "}"
 
+#define ASKED "{\"run\":\"x\",\"gpus\":\"H100|A100:2\",\"time\":\"1h\"}"
+#define LATE "{\"run\":\"x\",\"deadline\":\"4062-01-01T00:00:00Z\"}"
+#define RETRIED ENDED("9", "5000000", "2", RAN("10.5", "1") "," RAN("4", "85") "," RAN("30", "0"), ASKED)
+#define FAILED ENDED("7", "3000000", "1", RAN("2", "1"), "null")
+#define UNSTARTED ENDED("8", "4000000", "1", "", "null")
+#define AT_ONCE ENDED("6", "4000000", "1", RAN("0", "0"), "null")
+
 /* Finished jobs of a controller: work is what counted, times begin at the first. */
 static void history(void **state)
 {
     (void)state;
-    becomes(
-        "muster",
-        "{\"items\":[" ENDED(
-            "9", "5000000", "2", RAN("10.5", "1") "," RAN("4", "85") "," RAN("30", "0"),
-            "{\"run\":\"x\",\"gpus\":\"H100|A100:2\",\"time\":\"1h\"}") "," ENDED("7", "3000000", "1", RAN("2", "1"),
-                                                                                  "null") "," ENDED("8", "4000000", "1",
-                                                                                                    "",
-                                                                                                    "null") "," ENDED("6",
-                                                                                                                      "4000000",
-                                                                                                                      "1",
-                                                                                                                      RAN("0",
-                                                                                                                          "0"),
-                                                                                                                      "null") "]}",
-        "id,submit,duration,gpus,user,vc,priority,estimate,limit,sku\n7,0,2,1,ann,nlp,100,,,\n"
-        "9,2,34,2,ann,nlp,100,3600,3600,A100|H100\n",
-        "1@2 request not shown: taken as rigid, of any GPU type and without a time limit\n2@3 left out: never ran\n");
+    becomes("muster", "{\"items\":[" RETRIED "," FAILED "," UNSTARTED "," AT_ONCE "]}",
+            "id,submit,duration,gpus,user,vc,priority,estimate,limit,sku\n7,0,2,1,ann,nlp,100,,,\n"
+            "9,2,34,2,ann,nlp,100,3600,3600,A100|H100\n",
+            "1@2 request not shown: taken as rigid, of any GPU type and without a time limit\n"
+            "2@3 left out: never ran\n");
     refused("muster", "{\"items\":3}",
             "f: items: expected a list of jobs, as `muster history --json` prints it, got a whole number");
     refused("muster", "[{\"id\":\"x\"}]",
             "f: items.0.id: expected a whole number from 0 to 9223372036854775807, got a string");
     refused("muster", "[" ENDED("1", "1", "1", RAN("5", "0"), "{\"colour\":1}") "]",
             "f: items.0.spec: colour: unknown key 'colour'");
-    refused("muster",
-            "[" ENDED("1", "1", "1", RAN("5", "0"), "null") "," ENDED("1", "1", "1", RAN("5", "0"), "null") "]",
-            "f: job 1 is there twice");
+    refused("muster", "[" FAILED "," FAILED "]", "f: job 7 is there twice");
+    refused("muster", "[" FAILED "," RETRIED "," ENDED("7", "6000000", "1", RAN("2", "1"), "null") "]",
+            "f: job 7 is there twice");
+    refused("muster", "[" ENDED("4", "1", "1", RAN("5", "0"), LATE) "]",
+            "f: job 4: expected times within a thousand years of each other");
     refused("muster", "[", "f:1:1: ']' expected near end of file");
 }
 
