@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - see plan.h. Reclaiming is in reclaim.c. */
+/* plan.c - see plan.h: starts and stops, and what is common to all proposals. Turns are in plan_turns.c, moves in
+ * plan_move.c, reservations in plan_reserve.c, reclaiming in reclaim.c. */
 #include "core/plan.h"
 
 #include <assert.h>
 #include <errno.h>
 
-#include "core/shift.h"
+#include "core/proposal.h"
 #include "core/state.h"
 #include "model/splice.h"
 
@@ -162,7 +163,7 @@ int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
 }
 
 /* Whether a GPU is part of somebody's guarantee. */
-static bool any_bound(const struct core *core, const struct placement *to)
+bool placement_bound(const struct core *core, const struct placement *to)
 {
     for (uint32_t i = 0; i < to->count; i++)
         if (core->ledger.gpus[to->gpus[i]].bound)
@@ -177,7 +178,7 @@ void plan_serve(struct plan *plan, const uint32_t *servers, uint32_t count)
 }
 
 /* Who serves on GPUs that were just given: as the planner said, or as the placement did that found them. */
-static void serve(struct plan *plan, const struct job *job, const struct placement *to)
+void plan_served(struct plan *plan, const struct job *job, const struct placement *to)
 {
     const struct place_ctx *place = &plan->core->vcs[plan->vc].place;
 
@@ -192,7 +193,7 @@ static void serve(struct plan *plan, const struct job *job, const struct placeme
 }
 
 /* Within its elastic range; as it is; or, of a planner that does so, fewer GPUs for the same world. */
-static bool size_allowed(const struct plan *plan, const struct job *job, uint32_t count)
+bool plan_size_allowed(const struct plan *plan, const struct job *job, uint32_t count)
 {
     return ((int32_t)count >= job->spec.gpus_min && (int32_t)count <= job->spec.gpus_max) ||
            (count > 0 && (int32_t)count == job->gpus) ||
@@ -201,7 +202,7 @@ static bool size_allowed(const struct plan *plan, const struct job *job, uint32_
 
 /* Whether the placement is as the job wants it. A policy that places for itself may not know; that is no defect of it.
  */
-static int apart_check(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
+int placement_apart(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
 {
     if (exact_check(ledger, to, spec->per_node) < 0 || within_check(ledger, to, spec) < 0)
         return -EBUSY;
@@ -217,18 +218,18 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct job *job = &core->jobs[index];
     int r;
 
-    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || !size_allowed(plan, job, to->count))
+    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || !plan_size_allowed(plan, job, to->count))
         return plan_bad(plan, index, -EINVAL);
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(ledger, to, &job->spec, role);
     if (r == 0 && !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         r = -EINVAL;
-    if (r == 0 && role == ROLE_OWNER && !plan_own(plan) && any_bound(core, to))
+    if (r == 0 && role == ROLE_OWNER && !plan_own(plan) && placement_bound(core, to))
         r = -EBUSY;
     if (r < 0)
         return plan_bad(plan, index, r);
-    if (apart_check(ledger, to, &job->spec) < 0)
+    if (placement_apart(ledger, to, &job->spec) < 0)
         return -EBUSY;
     if (plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
@@ -243,7 +244,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     job->gpus = (int32_t)to->count;
     job->last_start = core->now;
     job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, role);
-    serve(plan, job, to);
+    plan_served(plan, job, to);
     core_attach(core, index);
     core_touch(core, index);
     return 0;
@@ -314,162 +315,6 @@ int plan_keep_any(struct plan *plan, uint32_t index)
     return 0;
 }
 
-int plan_suspend(struct plan *plan, uint32_t index)
-{
-    struct core *core = plan->core;
-    int r;
-
-    if (core->jobs[index].state != JOB_RUNNING)
-        return plan_bad(plan, index, -EINVAL);
-    r = rules_slice(plan, index);
-    if (r == 0)
-        r = plan_stop(plan, index, STOP_SUSPEND);
-    core->jobs[index].parks = r == 0;
-    return r;
-}
-
-/* Inside its guarantee a job comes back to GPUs that others may have been lent meanwhile. */
-static int hold_resume(struct plan *plan, uint32_t index)
-{
-    struct core *core = plan->core;
-    uint32_t count = 0;
-    int r = 0;
-
-    for (uint32_t s = core->jobs[index].shares; plan_own(plan) && s != SHARE_NONE;
-         s = core->ledger.shares[s].next_of_job)
-        core->scratch[count++] = core->ledger.shares[s].gpu;
-    if (count)
-        r = own_evict(plan, core->scratch, count);
-    return r < 0 ? r : hold_unpark(core, index);
-}
-
-int plan_resume(struct plan *plan, uint32_t index)
-{
-    struct core *core = plan->core;
-    struct job *job = &core->jobs[index];
-    int blocked;
-
-    if (!plan_owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields)
-        return plan_bad(plan, index, -EINVAL);
-    if (job_bound(job) != plan_own(plan) ||
-        plan_budget(plan, job->sku, job->klass) < (int64_t)job->gpus * job->spec.share)
-        return -EDQUOT;
-    if (!users_allow(core, index, (uint32_t)job->gpus))
-        return -EDQUOT;
-    blocked = hold_resume(plan, index);
-    if (blocked < 0)
-        return blocked;
-    job->waited[job->reason] += core->now - job->state_since;
-    job->waited_all += core->now - job->state_since;
-    core->vcs[job->vc].suspended--;
-    job->reason = REASON_NONE;
-    job->blocked = (uint32_t)blocked;
-    job->last_start = core->now;
-    core_move(core, index, JOB_CLAIMING);
-    core_attach(core, index);
-    core_touch(core, index);
-    return 0;
-}
-
-int plan_resume_at(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    const struct ledger *ledger = plan_ledger(plan);
-    struct job *job = &core->jobs[index];
-    int r;
-
-    if (!plan_owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields || job->prepared ||
-        (int32_t)to->count != job->gpus)
-        return plan_bad(plan, index, -EINVAL);
-    r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
-    if (r == 0)
-        r = exact_check(ledger, to, job->spec.per_node);
-    if (r == 0 && !plan_sku_allowed(core, job, plan_sku(ledger, to)))
-        r = -EINVAL;
-    if (r == 0 && !plan_own(plan) && any_bound(core, to))
-        r = -EBUSY;
-    if (r == -ENOSPC)
-        return r;
-    if (r < 0)
-        return plan_bad(plan, index, r);
-    if ((core->cells && job_bound(job) != plan_own(plan)) ||
-        plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)job->gpus * job->spec.share ||
-        !users_allow(core, index, to->count))
-        return -EDQUOT;
-    if (plan_own(plan) && own_prepare(plan, to, index) < 0)
-        return -EBUSY;
-    job->waited[job->reason] += core->now - job->state_since;
-    job->waited_all += core->now - job->state_since;
-    core->vcs[job->vc].suspended--;
-    job->reason = REASON_NONE;
-    (void)hold_release(core, index);
-    job->sku = plan_sku(ledger, to);
-    job->last_start = core->now;
-    core_move(core, index, JOB_CLAIMING);
-    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
-    serve(plan, job, to);
-    core_attach(core, index);
-    core_touch(core, index);
-    return 0;
-}
-
-/* A place elsewhere for a job that takes turns. */
-static int enlist_again(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    struct job *job = &core->jobs[index];
-    int r;
-
-    if (job->planned || job->yields || job->prepared || (int32_t)to->count != job->gpus ||
-        (core->cells && job_bound(job) != plan_own(plan)))
-        return plan_bad(plan, index, -EINVAL);
-    (void)hold_release(core, index);
-    r = hold_enlist(core, index, to, plan_own(plan));
-    if (r == 0) {
-        serve(plan, job, to);
-        job->sku = plan_sku(plan_ledger(plan), to);
-        return 0;
-    }
-    /* It has lost its place, and waits for another like any job. */
-    core_unsuspend(core, index);
-    return plan_bad(plan, index, r);
-}
-
-int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    const struct ledger *ledger = plan_ledger(plan);
-    struct job *job = &core->jobs[index];
-    int r;
-
-    if ((job->state != JOB_PENDING && job->state != JOB_SUSPENDED) || !plan_owns(plan, index) ||
-        (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
-        to->gpus[0] >= ledger->topo.gpu_count || !plan_sku_allowed(core, job, plan_sku(ledger, to)))
-        return plan_bad(plan, index, -EINVAL);
-    if (job->state == JOB_SUSPENDED)
-        return enlist_again(plan, index, to);
-    r = hold_enlist(core, index, to, plan_own(plan));
-    if (r < 0)
-        return r == -ENOSPC ? r : plan_bad(plan, index, -EINVAL);
-    serve(plan, job, to);
-    core_dequeue(core, index);
-    core_move(core, index, JOB_SUSPENDED);
-    job->reason = REASON_SUSPENDED;
-    job->sku = plan_sku(ledger, to);
-    job->gpus = (int32_t)to->count;
-    core->vcs[job->vc].suspended++;
-    return 0;
-}
-
-int plan_give_up(struct plan *plan, uint32_t index)
-{
-    if (!plan_owns(plan, index) || plan->core->jobs[index].state != JOB_SUSPENDED || plan->core->jobs[index].planned ||
-        plan->core->jobs[index].yields)
-        return plan_bad(plan, index, -EINVAL);
-    core_unsuspend(plan->core, index);
-    return 0;
-}
-
 void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
 {
     struct job *job = &plan->core->jobs[index];
@@ -481,191 +326,6 @@ void plan_classify(struct plan *plan, uint32_t index, enum job_class klass)
     }
     job->klass = (uint8_t)klass;
     plan->core->borrowing |= klass == CLASS_OPPORTUNISTIC;
-}
-
-/* Whether nobody but the job itself still has to leave these GPUs of the cluster. */
-static bool lands_free(const struct core *core, const struct placement *to, uint32_t index)
-{
-    for (uint32_t i = 0; i < to->count; i++)
-        if (core->ledger.gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(&core->ledger, to->gpus[i], index))
-            return false;
-    return true;
-}
-
-/* What a move comes to once the job has left where it is. */
-static int move_check(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    const struct ledger *ledger = plan_ledger(plan);
-    const struct job *job = &core->jobs[index];
-    int r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
-
-    if (r < 0)
-        return r;
-    if (!plan_sku_allowed(core, job, plan_sku(ledger, to)))
-        return -EINVAL;
-    /* It may always move as it is; what it grows by must be within what the phase allows. */
-    if ((plan_sku(ledger, to) != job->sku || (int32_t)to->count > job->gpus) &&
-        plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
-        return -EDQUOT;
-    if ((int32_t)to->count > job->gpus && !users_allow(core, index, to->count))
-        return -EDQUOT;
-    if (apart_check(ledger, to, &job->spec) < 0)
-        return -ENOMEM;
-    if (plan_own(plan))
-        return own_move(plan, index, to);
-    /* A move lands on free GPUs or on its own, never behind another that leaves. */
-    if (!host_lands(&core->ledger, job, to))
-        return -ENOMEM;
-    return lands_free(core, to, index) && !any_bound(core, to) ? 0 : -EBUSY;
-}
-
-int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    const struct ledger *ledger = plan_ledger(plan);
-    struct job *job = &core->jobs[index];
-    bool deferring = core->deferring;
-    int r;
-
-    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned || !size_allowed(plan, job, to->count) ||
-        core->ledger.shares[job->shares].role == ROLE_GUEST || (core->cells && job_bound(job) != plan_own(plan)))
-        return plan_bad(plan, index, -EINVAL);
-    /* Inside cells GPU numbers are not the cluster's; what stands for them is known when it has moved. */
-    r = plan_own(plan) ? rules_disturb(plan, index) : rules_move(plan, index, to);
-    if (r < 0)
-        return r;
-    core->deferring = false; /* it stays, or is elsewhere, at once */
-    core_detach(core, index);
-    hold_leave(core, index);
-    r = move_check(plan, index, to);
-    core->deferring = deferring;
-    if (r < 0) {
-        int stayed = hold_stay(core, index);
-
-        assert(stayed == 0);
-        (void)stayed;
-        core_attach(core, index);
-        /* Others may stand where cells put it, which no planner sees. */
-        return r == -EDQUOT || r == -ENOMEM || (plan_own(plan) && r == -EBUSY) ? r : plan_bad(plan, index, r);
-    }
-    core_move(core, index, JOB_STARTING);
-    if (!plan_own(plan))
-        rules_note_move(core, index, to);
-    job->resizes += (int32_t)to->count != job->gpus;
-    (void)hold_release(core, index);
-    pair_part(core, index);
-    job->sku = plan_sku(ledger, to);
-    job->gpus = (int32_t)to->count;
-    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
-    serve(plan, job, to);
-    assert(job->blocked == 0);
-    core_attach(core, index);
-    core_touch(core, index);
-    return 0;
-}
-
-/* Where others leave GPUs to jobs at once a move is one: see splice.c for moves that take their time to leave. */
-int plan_shift(struct plan *plan, uint32_t index, const struct placement *to)
-{
-    struct core *core = plan->core;
-    struct job *job = &core->jobs[index];
-    int r, stayed;
-
-    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned || job->mate != JOB_NONE ||
-        !size_allowed(plan, job, to->count) || core->ledger.shares[job->shares].role != ROLE_OWNER)
-        return plan_bad(plan, index, -EINVAL);
-    r = rules_move(plan, index, to);
-    if (r < 0)
-        return r;
-    core_detach(core, index);
-    hold_leave(core, index);
-    r = move_check(plan, index, to);
-    stayed = hold_stay(core, index);
-    assert(stayed == 0);
-    (void)stayed;
-    if (r < 0) {
-        core_attach(core, index);
-        return r == -EDQUOT || r == -ENOMEM ? r : plan_bad(plan, index, r);
-    }
-    rules_note_move(core, index, to);
-    core_move(core, index, JOB_STARTING);
-    ledger_shift(&core->ledger, index, job, to);
-    job->gpus = (int32_t)to->count;
-    core_attach(core, index);
-    core_touch(core, index);
-    return 0;
-}
-
-/* The ledger in which a virtual cluster keeps GPUs for its waiting jobs. Where it has one of its own, what is kept
- * there is lent to others meanwhile. */
-static struct ledger *keeping(struct core *core, uint32_t vc)
-{
-    return core->cells ? core->vcs[vc].own : &core->ledger;
-}
-
-/* What is kept for a job is found on the GPUs: at most one gang a virtual cluster keeps some at a time. */
-static uint32_t reserved_list(const struct ledger *ledger, uint32_t index, const struct job *job, uint32_t *out)
-{
-    uint32_t count = 0;
-
-    for (uint32_t g = job->reserved_first; count < job->reserved_count && g < ledger->topo.gpu_count; g++)
-        if (ledger->gpus[g].reserved_for == index)
-            out[count++] = g;
-    return count;
-}
-
-void plan_unreserve(struct plan *plan, uint32_t index)
-{
-    struct core *core = plan->core;
-    struct job *job = &core->jobs[index];
-    struct ledger *ledger = keeping(core, job->vc);
-    struct placement had = { core->scratch, 0 };
-
-    if (!plan_owns(plan, index))
-        (void)plan_bad(plan, index, -EPERM);
-    if (job->state != JOB_RESERVED || !plan_owns(plan, index))
-        return;
-    had.count = reserved_list(ledger, index, job, core->scratch);
-    core->vcs[job->vc].kept[plan_sku(ledger, &had)] -= had.count;
-    ledger_unreserve(ledger, index, &had);
-    job->reserved_count = 0;
-    core_settle_waits(core, index);
-    core_move(core, index, JOB_PENDING);
-}
-
-int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what)
-{
-    struct core *core = plan->core;
-    struct job *job = &core->jobs[index];
-    struct ledger *ledger = keeping(core, plan->vc);
-    uint32_t sku;
-    int r;
-
-    if (!job_waits(job->state) || !plan_owns(plan, index) || (int32_t)what->count > job->spec.gpus_max)
-        return plan_bad(plan, index, -EINVAL);
-    plan_unreserve(plan, index);
-    if (what->count == 0)
-        return 0;
-    if (core->cells && !plan_own(plan))
-        return -EDQUOT;
-    /* What is kept is kept whole, whatever the job will use of it. */
-    r = ledger_check(ledger, what, &(struct jobspec){ .share = MGPU_ONE, .memory_mib = job->spec.memory_mib },
-                     ROLE_OWNER);
-    if (r < 0 || !plan_sku_allowed(core, job, plan_sku(ledger, what)))
-        return plan_bad(plan, index, r < 0 ? r : -EINVAL);
-    sku = plan_sku(ledger, what);
-    /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
-    if (((int64_t)core->vcs[plan->vc].kept[sku] + what->count) * MGPU_ONE >
-        vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED))
-        return -EDQUOT;
-    core->vcs[plan->vc].kept[sku] += what->count;
-    ledger_reserve(ledger, index, what);
-    job->reserved_first = what->gpus[0];
-    job->reserved_count = what->count;
-    core_settle_waits(core, index);
-    core_move(core, index, JOB_RESERVED);
-    return 0;
 }
 
 void plan_relax(struct plan *plan, uint32_t index, uint8_t level)

@@ -6,7 +6,7 @@
 struct core;
 struct plan;
 
-/* plan.c: what plan_splice does outside of cells. */
+/* plan_move.c: what plan_splice does outside of cells. */
 int plan_shift(struct plan *plan, uint32_t job, const struct placement *to);
 
 /* splice.c: it has left what it was leaving; whoever waited for that is launched. */

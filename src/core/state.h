@@ -130,7 +130,7 @@ static inline uint32_t timer_of(uint32_t job, enum timer_kind kind)
     return job * TIMERS_A_JOB + kind;
 }
 
-/* step.c */
+/* jobs.c */
 void core_move(struct core *core, uint32_t index, enum job_state to);
 void core_emit(struct core *core, enum effect_kind kind, uint32_t index);
 struct decision *core_decide(struct core *core, enum decision_kind kind, uint32_t index, enum reason reason);
