@@ -172,7 +172,8 @@ static int state_open(const char *state, struct error *err)
     return fd < 0 ? error_set(err, -errno, "%s: %s", state, strerror(errno)) : fd;
 }
 
-static int keep_all(int dir, const char *url, const char *key, const json_t *answer, struct error *err)
+static int keep_all(int dir, const char *url, const char *node, const char *key, const json_t *answer,
+                    struct error *err)
 {
     const char *cert = util_text(answer, "certificate"), *ca = util_text(answer, "ca");
     int r;
@@ -184,6 +185,8 @@ static int keep_all(int dir, const char *url, const char *key, const json_t *ans
         r = util_file_put(dir, "ca.crt", ca, strlen(ca), true);
     if (r == 0)
         r = util_file_put(dir, "url", url, strlen(url), true);
+    if (r == 0)
+        r = util_file_put(dir, "node", node, strlen(node), true);
     if (r == 0)
         r = util_file_put(dir, "node.crt", cert, strlen(cert), true);
     return r < 0 ? error_set(err, r, "state directory: %s", strerror(-r)) : 0;
@@ -214,7 +217,7 @@ int join_cluster(const char *url, const char *token, const char *node, const cha
         r = text ? ask(&talk, token, text, &answer, err) : error_set(err, -ENOMEM, "no memory");
     }
     if (r == 0)
-        r = keep_all(dir, url, key.data, answer, err);
+        r = keep_all(dir, url, node, key.data, answer, err);
     mem_free(text);
     json_decref(body);
     json_decref(answer);
@@ -223,16 +226,26 @@ int join_cluster(const char *url, const char *token, const char *node, const cha
     return r;
 }
 
-int join_url(const char *state, char *out, size_t size)
+static int kept(const char *state, const char *what, char *out, size_t size)
 {
     CLEANUP_BYTES struct bytes text = { 0 };
     char path[4096];
     int r;
 
-    (void)snprintf(path, sizeof(path), "%s/url", state);
+    (void)snprintf(path, sizeof(path), "%s/%s", state, what);
     r = util_file_get(AT_FDCWD, path, size - 1, &text, NULL);
     if (r < 0)
         return r;
     (void)snprintf(out, size, "%s", text.data);
     return 0;
+}
+
+int join_url(const char *state, char *out, size_t size)
+{
+    return kept(state, "url", out, size);
+}
+
+int join_node(const char *state, char *out, size_t size)
+{
+    return kept(state, "node", out, size);
 }

@@ -9,5 +9,6 @@
  * refused, or the controller is not the one the token is of. */
 int join_cluster(const char *url, const char *token, const char *node, const char *state, struct error *err);
 
-/* The URL that was joined. -ENOENT. */
+/* The controller that was joined, and the name it was joined as. -ENOENT. */
 int join_url(const char *state, char *out, size_t size);
+int join_node(const char *state, char *out, size_t size);

@@ -69,7 +69,7 @@ struct flags {
     struct agent_config config;
     struct agent_file file; /* texts of the configuration file */
     const char *file_path;
-    char labels[1024], host[256];
+    char labels[1024], host[256], url[512];
 };
 
 static int usage_error(const char *words, const char *value)
@@ -243,11 +243,11 @@ int main(int argc, char **argv)
     struct flags flags = { .config = { .state = "/var/lib/muster/agent", .durable = true, .private_tmp = -1 } };
     struct error err = { 0 };
     int option, status = agent_child(argc, argv);
+    bool joining;
 
     if (status >= 0)
         return status;
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)gethostname(flags.host, sizeof(flags.host) - 1);
     opterr = 0;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         status = flag_take(&flags, option, optarg);
@@ -256,14 +256,18 @@ int main(int argc, char **argv)
     }
     if (agent_file_read(flags.file_path, &flags.file, &flags.config, &err) < 0)
         return usage_error(err.text, NULL);
-    if (!flags.config.node)
+    joining = optind < argc && strcmp(argv[optind], "join") == 0;
+    if (!flags.config.node) {
+        if (joining || join_node(flags.config.state, flags.host, sizeof(flags.host)) < 0)
+            (void)gethostname(flags.host, sizeof(flags.host) - 1);
         flags.config.node = flags.host;
-    if (optind < argc && strcmp(argv[optind], "join") == 0)
+    }
+    if (joining)
         return join_run(&flags, argc - optind - 1, argv + optind + 1);
     if (optind < argc)
         return usage_error("an argument that is not expected", argv[optind]);
-    if (!flags.config.url && join_url(flags.config.state, flags.file.text, sizeof(flags.file.text)) == 0)
-        flags.config.url = flags.file.text;
+    if (!flags.config.url && join_url(flags.config.state, flags.url, sizeof(flags.url)) == 0)
+        flags.config.url = flags.url;
     if (!flags.config.url)
         return usage_error("no controller is named: --url, or muster-agent join first", NULL);
     return agent_run(&flags.config);

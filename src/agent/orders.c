@@ -126,6 +126,14 @@ static void echo_take(struct agent *agent, uint64_t n)
         agent_lease(agent, agent->beats[n % BEATS_KEPT].sent);
 }
 
+/* The connection is closed by the controller next; what it says here is all its side will ever tell. */
+static void bye_take(const struct agent *agent, const json_t *frame)
+{
+    const char *why = util_text(frame, "why");
+
+    log_warn("turned away by the controller", "node", agent->config.node, "why", why ? why : "it does not say");
+}
+
 void agent_frame(struct agent *agent, json_t *frame)
 {
     int kind = agent_down_find(util_text(frame, "t"));
@@ -152,6 +160,9 @@ void agent_frame(struct agent *agent, json_t *frame)
         break;
     case DOWN_ASK:
         ask_take(agent, frame);
+        break;
+    case DOWN_BYE:
+        bye_take(agent, frame);
         break;
     case DOWN_COUNT:
         break;

@@ -10,6 +10,7 @@
 #include "cli/fmt.h"
 #include "cli/listing.h"
 #include "cli/live.h"
+#include "wire/decimal.h"
 #include "wire/duration.h"
 
 static void who_print(const struct command_args *args, json_t *who)
@@ -182,7 +183,7 @@ int cmd_token_new(struct command_args *args)
     static const char *const texts[] = { "user", "role", "scope" };
     CLEANUP(client_free) struct client *client = NULL;
     CLEANUP_ANSWER struct answer answer = { 0 };
-    const char *expires = args_value(args, "expires");
+    const char *expires = args_value(args, "expires"), *nodes = args_value(args, "nodes");
     struct problem problem;
     json_t *body = json_object();
     usec_t span;
@@ -193,6 +194,15 @@ int cmd_token_new(struct command_args *args)
             (void)json_object_set_new(body, texts[i], json_string(args_value(args, texts[i])));
     if (args_has(args, "join"))
         (void)json_object_set_new(body, "join", json_true());
+    if (nodes) {
+        int64_t count;
+
+        if (!args_has(args, "join") || decimal_parse_i64(nodes, strlen(nodes), &count) < 0) {
+            json_decref(body);
+            return args_wrong(args, "--nodes: expected a number, with --join, got '%.40s'", nodes);
+        }
+        (void)json_object_set_new(body, "nodes", json_integer(count));
+    }
     if (expires) {
         if (duration_parse(expires, strlen(expires), &span) < 0) {
             json_decref(body);

@@ -132,6 +132,7 @@ static const struct opt token_opts[] = {
     { "scope", 0, "SCOPE", "read, jobs, vc:NAME", NULL },
     { "expires", 0, "TIME", "after this time; 90d unless told", NULL },
     { "join", 0, NULL, "for a node that is to join", NULL },
+    { "nodes", 0, "N", "with --join: for so many nodes; 1 unless told", NULL },
     OPTS_COMMON,
     OPTS_END,
 };

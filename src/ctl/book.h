@@ -155,9 +155,12 @@ struct book_key {
     int64_t id;
 };
 
+enum { JOIN_NODES_MAX = 10000 };
+
 struct book_token {
     char id[24], hash[65], user[64], role[16], scope[64];
     usec_t expires, created;
+    uint32_t nodes; /* that may still join by it; 0: it is not for joining */
 };
 
 struct book {

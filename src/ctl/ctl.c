@@ -134,8 +134,9 @@ static void apply_token(struct ctl *ctl, const json_t *body, struct entry_result
         return;
     }
     token = &book->tokens[book->token_count++];
-    *token =
-        (struct book_token){ .expires = json_integer_value(json_object_get(body, "expires")), .created = ctl->now };
+    *token = (struct book_token){ .expires = json_integer_value(json_object_get(body, "expires")),
+                                  .created = ctl->now,
+                                  .nodes = (uint32_t)json_integer_value(json_object_get(body, "nodes")) };
     copy_text(token->id, sizeof(token->id), body, "id");
     copy_text(token->hash, sizeof(token->hash), body, "hash");
     copy_text(token->user, sizeof(token->user), body, "user");
@@ -147,11 +148,19 @@ static void apply_untoken(struct ctl *ctl, const json_t *body, struct entry_resu
 {
     struct book *book = &ctl->book;
     const char *id = json_string_value(json_object_get(body, "id"));
+    bool joined = json_is_true(json_object_get(body, "joined"));
     size_t kept = 0;
 
-    for (size_t i = 0; i < book->token_count; i++)
-        if (strcmp(book->tokens[i].id, id ? id : "") != 0)
-            book->tokens[kept++] = book->tokens[i];
+    for (size_t i = 0; i < book->token_count; i++) {
+        struct book_token *token = &book->tokens[i];
+
+        if (strcmp(token->id, id ? id : "") != 0) {
+            book->tokens[kept++] = *token;
+        } else if (joined && token->nodes > 1) {
+            token->nodes--; /* still good for others */
+            return;
+        }
+    }
     if (kept == book->token_count)
         ret->code = error_set(&ret->text, -ENOENT, "no token '%s'", id ? id : "");
     book->token_count = kept;

@@ -37,8 +37,8 @@
     X(HOOK, "hook")     /* {"id","to","kinds":[...]} or {"id","remove":true}: where events are told */                 \
     X(LABEL, "label")   /* {"node","set":{label:value or null}} */                                                     \
     X(RESV, "resv")     /* {"name","nodes","start","end","lead","users":[],"vcs":[],"reason"} or {"name","remove"} */  \
-    X(TOKEN, "token")   /* {"id","hash","user","role","scope","expires"}: a token of a user or of an agent */          \
-    X(UNTOKEN, "untoken") /* {"id"} */                                                                                 \
+    X(TOKEN, "token") /* {"id","hash","user","role","scope","expires","nodes" that may join}: of a user or an agent */ \
+    X(UNTOKEN, "untoken") /* {"id"}; "joined": a node has, by it */                                                    \
     X(SOLVED, "solved")   /* {"vc","ticket","words":[...]}: what a computation gave */                                 \
     X(PAUSE, "pause")     /* {"paused":bool,"by"}: no starts while paused */
 

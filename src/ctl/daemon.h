@@ -14,6 +14,7 @@ int daemon_run(const struct daemon_options *options);
 /* `musterd init`. */
 struct init_options {
     const char *dir, *state, *hosts, *cluster;
+    int nodes; /* that may join by the first token */
 };
 int init_run(const struct init_options *options);
 

@@ -172,8 +172,9 @@ static int token_keep(struct making *making, const char *role, usec_t expires, c
         return error_set(err, r, "no random numbers");
     making->left++;
     r = drive_offer(making->server.drive, ENTRY_TOKEN,
-                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "id", id, "hash", hash, "user", "root", "role", role,
-                              "scope", "", "expires", (json_int_t)expires),
+                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "id", id, "hash", hash, "user", "root", "role",
+                              role, "scope", "", "expires", (json_int_t)expires, "nodes",
+                              strcmp(role, "join") == 0 ? making->options->nodes : 0),
                     on_kept, making, &refused);
     if (r < 0)
         return error_set(err, r, "%s", refused.text.text);
@@ -252,7 +253,8 @@ int init_run(const struct init_options *options)
     }
     printf("Made %s, an authority, a certificate and %s.\n\n", making.conf, making.token);
     printf("Start the controller:   systemctl enable --now musterd   (or: musterd --config %s)\n", making.conf);
-    printf("On each node (once, within %d hours; `muster token create --join` makes more):\n", JOIN_HOURS);
+    printf("On each of %d nodes, within %d hours (`muster token new --join` lets more in):\n", options->nodes,
+           JOIN_HOURS);
     printf("    muster-agent join https://%s:7717 %s.%s\n", making.host, making.join_text, making.pin);
     printf("For yourself:           export MUSTER_URL=https://%s:7717 MUSTER_TOKEN=$(cat %s) MUSTER_CACERT=%s\n",
            making.host, making.token, making.ca);

@@ -15,6 +15,7 @@
 #include "wire/json_read.h"
 
 enum { ASKS_MAX = 256, FLUSH_BYTES = 65536 };
+#define BYE_SPAN (2 * USEC_SEC) /* for the last words to a connection that is not wanted */
 #define ASK_TIME (30 * USEC_SEC)
 #define HELLO_TIME (10 * USEC_SEC)
 
@@ -134,14 +135,21 @@ void links_send(struct links *links, const char *node, json_t *frame)
 static void link_kill(struct link *link, const char *why)
 {
     struct net_conn *conn = request_conn(link->request);
+    json_t *bye;
 
     if (link->dead)
         return;
-    link->dead = true;
+    bye = json_pack("{s:s, s:s}", "t", agent_down_name(DOWN_BYE), "why", why);
     log_warn("agent dropped", "node",
              link->node == NAME_NONE ? link->expected : names_get(&link->links->names, link->node), "why", why);
+    if (bye) {
+        frame_send(link, bye);
+        link_flush(link);
+        json_decref(bye);
+    }
+    link->dead = true;
     if (conn)
-        net_close(conn);
+        net_finish(conn, BYE_SPAN);
 }
 
 void links_drop(struct links *links, const char *node)

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "agent/embed.h"
+#include "ctl/book.h"
 #include "ctl/daemon.h"
+#include "wire/decimal.h"
 
 const char *argp_program_version = "musterd " MUSTER_VERSION;
 
-enum { KEY_DEV = 0x100, KEY_FAKE, KEY_STATE, KEY_LOG, KEY_CHECK, KEY_DIR, KEY_HOSTS, KEY_CLUSTER };
+enum { KEY_DEV = 0x100, KEY_FAKE, KEY_STATE, KEY_LOG, KEY_CHECK, KEY_DIR, KEY_HOSTS, KEY_CLUSTER, KEY_NODES };
 
 static const struct argp_option run_options[] = {
     { "config", 'c', "FILE", 0, "read FILE (muster.yaml(5)) and conf.d beside it", 0 },
@@ -69,12 +71,14 @@ static const struct argp_option init_options_list[] = {
     { "state", KEY_STATE, "DIR", 0, "where the state will be kept (/var/lib/muster)", 0 },
     { "hosts", KEY_HOSTS, "A,B", 0, "names and addresses the controller is reached by (this machine's name)", 0 },
     { "cluster", KEY_CLUSTER, "NAME", 0, "name of the cluster (muster)", 0 },
+    { "nodes", KEY_NODES, "N", 0, "how many nodes may join by the token that is printed (1)", 0 },
     { 0 },
 };
 
 static error_t init_parse(int key, char *arg, struct argp_state *state)
 {
     struct init_options *options = state->input;
+    int64_t nodes;
 
     switch (key) {
     case KEY_DIR:
@@ -88,6 +92,11 @@ static error_t init_parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_CLUSTER:
         options->cluster = arg;
+        break;
+    case KEY_NODES:
+        if (decimal_parse_i64(arg, strlen(arg), &nodes) < 0 || nodes < 1 || nodes > JOIN_NODES_MAX)
+            argp_error(state, "--nodes: expected 1 to %d, got '%.40s'", JOIN_NODES_MAX, arg);
+        options->nodes = (int)nodes;
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unknown word '%s'", arg);
@@ -165,7 +174,7 @@ static const struct argp init_argp = { init_options_list,
 int main(int argc, char **argv)
 {
     struct daemon_options options = { 0 };
-    struct init_options init = { .dir = "/etc/muster", .state = "/var/lib/muster", .cluster = "muster" };
+    struct init_options init = { .dir = "/etc/muster", .state = "/var/lib/muster", .cluster = "muster", .nodes = 1 };
     struct restore_options restore = { 0 };
     char name[] = "musterd init", restore_name[] = "musterd restore";
     int r = agent_child(argc, argv);

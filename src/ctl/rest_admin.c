@@ -79,6 +79,8 @@ void rest_tokens_list(struct request *request)
         json_write_text(&json, "scope", token->scope);
         put_time(&json, "created_time", token->created);
         put_time(&json, "expires_time", token->expires);
+        if (token->nodes)
+            json_write_i64(&json, "nodes", token->nodes);
         json_write_close(&json);
     }
     list_end(&json, NULL);
@@ -90,6 +92,7 @@ struct new_token {
     struct request *request;
     char id[24], text[256], user[64], role[16], scope[64];
     usec_t expires;
+    int64_t nodes; /* that may join by it */
 };
 
 static void on_token(void *arg, const struct entry_result *result)
@@ -120,6 +123,14 @@ static void on_token(void *arg, const struct entry_result *result)
     mem_free(token);
 }
 
+/* How many nodes may join by it: one, unless told. */
+static int64_t nodes_of(const json_t *body, bool join)
+{
+    const json_t *nodes = json_object_get(body, "nodes");
+
+    return nodes ? json_integer_value(nodes) : join;
+}
+
 /* Whom and what the new token is for; -EINVAL or -EPERM, answered. */
 static int token_fill(struct request *request, json_t *body, struct new_token *token, bool *ret_join)
 {
@@ -136,11 +147,14 @@ static int token_fill(struct request *request, json_t *body, struct new_token *t
                    : role ? role
                           : role_name(request->who.role > ROLE_USER ? ROLE_USER : request->who.role));
     (void)snprintf(token->scope, sizeof(token->scope), "%s", scope ? scope : "");
+    token->nodes = nodes_of(body, join);
     token->expires = seconds ? clock_now() + seconds * USEC_SEC : 0;
     if (!join && role_find(token->role) < 0)
         reply_problem(request, 400, "BadRequest", NULL, "role: expected viewer, user, vc-admin or admin");
     else if (seconds < 0 || seconds > (int64_t)3650 * 86400 || (seconds == 0 && !admin))
         reply_problem(request, 400, "BadRequest", NULL, "expires_seconds: from 1 to ten years");
+    else if (json_object_get(body, "nodes") && (!join || token->nodes < 1 || token->nodes > JOIN_NODES_MAX))
+        reply_problem(request, 400, "BadRequest", NULL, "nodes: from 1 to %d, with join", JOIN_NODES_MAX);
     else if (scope && strcmp(scope, "read") != 0 && strcmp(scope, "jobs") != 0 && strncmp(scope, "vc:", 3) != 0 &&
              *scope)
         reply_problem(request, 400, "BadRequest", NULL, "scope: expected read, jobs or vc:NAME");
@@ -166,7 +180,7 @@ static void pin_add(const struct server *server, char *text, size_t size)
 
 void rest_tokens_add(struct request *request)
 {
-    static const char *const keys[] = { "user", "role", "scope", "expires_seconds", "join", NULL };
+    static const char *const keys[] = { "user", "role", "scope", "expires_seconds", "join", "nodes", NULL };
     json_t *body = request_object(request, keys);
     struct new_token *token = mem_zalloc(1, sizeof(*token));
     struct entry_result refused = { 0 };
@@ -186,8 +200,9 @@ void rest_tokens_add(struct request *request)
     if (join)
         pin_add(request_server(request), token->text, sizeof(token->text));
     token->request = request_hold(request);
-    body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "id", token->id, "hash", hash, "user", token->user, "role",
-                     token->role, "scope", token->scope, "expires", (json_int_t)token->expires);
+    body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", token->id, "hash", hash, "user", token->user, "role",
+                     token->role, "scope", token->scope, "expires", (json_int_t)token->expires, "nodes",
+                     (json_int_t)token->nodes);
     r = drive_offer(request_server(request)->drive, ENTRY_TOKEN, body, on_token, token, &refused);
     if (r < 0)
         on_token(token, &refused);
@@ -206,7 +221,7 @@ void rest_tokens_remove(struct request *request)
     reply_problem(request, 404, "NotFound", NULL, "no token %.40s", request->params[0]);
 }
 
-/* A node joins: its token is used up first, durably; then its request is signed. */
+/* A node joins: that use of its token is counted first, durably; then its request is signed. */
 
 struct joining {
     struct request *request;
@@ -302,8 +317,8 @@ void rest_join(struct request *request)
     joining->request = request_hold(request);
     (void)snprintf(joining->node, sizeof(joining->node), "%s", json_string_value(json_object_get(body, "node")));
     json_decref(body);
-    if (drive_offer(server->drive, ENTRY_UNTOKEN, json_pack("{s:s}", "id", request->who.token), on_join, joining,
-                    &refused) < 0)
+    if (drive_offer(server->drive, ENTRY_UNTOKEN, json_pack("{s:s, s:b}", "id", request->who.token, "joined", 1),
+                    on_join, joining, &refused) < 0)
         on_join(joining, &refused);
 }
 

@@ -130,8 +130,9 @@ static const struct field gpu_fields[] = {
     F(book_gpu, ok, FLAG), F(book_gpu, drained, FLAG), F(book_gpu, foreign, FLAG), F(book_gpu, reason, TEXT), END,
 };
 static const struct field token_fields[] = {
-    F(book_token, id, TEXT),    F(book_token, hash, TEXT),   F(book_token, user, TEXT),   F(book_token, role, TEXT),
-    F(book_token, scope, TEXT), F(book_token, expires, I64), F(book_token, created, I64), END,
+    F(book_token, id, TEXT),     F(book_token, hash, TEXT),  F(book_token, user, TEXT),
+    F(book_token, role, TEXT),   F(book_token, scope, TEXT), F(book_token, expires, I64),
+    F(book_token, created, I64), F(book_token, nodes, U32),  END,
 };
 static const struct field key_fields[] = {
     F(book_key, user, U32), F(book_key, hash, U64), F(book_key, key, TEXT), F(book_key, id, I64), END,

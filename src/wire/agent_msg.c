@@ -24,8 +24,8 @@ static const char *const ups[UP_COUNT] = {
 };
 
 static const char *const downs[DOWN_COUNT] = {
-    [DOWN_WELCOME] = "welcome", [DOWN_KEEP] = "keep", [DOWN_ORDER] = "order",
-    [DOWN_ACK] = "ack",         [DOWN_BEAT] = "beat", [DOWN_ASK] = "ask",
+    [DOWN_WELCOME] = "welcome", [DOWN_KEEP] = "keep", [DOWN_ORDER] = "order", [DOWN_ACK] = "ack",
+    [DOWN_BEAT] = "beat",       [DOWN_ASK] = "ask",   [DOWN_BYE] = "bye",
 };
 
 static int word_find(const char *const *words, int count, const char *name)

@@ -44,6 +44,7 @@ enum agent_down {
     DOWN_ORDER,
     DOWN_ACK,  /* reports up to `seq` are durable */
     DOWN_BEAT, /* echo of a beat: renews the lease */
+    DOWN_BYE,  /* the controller will not have this connection, and says why before it closes it */
     DOWN_ASK,  /* read a log, run a command inside a task, ...; answered by UP_ANSWER with the same id */
     DOWN_COUNT
 };

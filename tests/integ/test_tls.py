@@ -129,8 +129,8 @@ def people(lab):
 
 
 def agent_run(lab, folder, *more):
-    return subprocess.Popen([os.path.join(BUILD, "muster-agent"), "--url", "https://localhost:%d" % lab.port, "--node", "n1",
-                             "--state", folder, "--fake", "4:H100", "--allow-root", "--log-level", "warn", *more],
+    """Where and who it is, it knows from having joined."""
+    return subprocess.Popen([os.path.join(BUILD, "muster-agent"), "--state", folder, "--fake", "4:H100", "--allow-root", "--log-level", "warn", *more],
                             stderr=subprocess.DEVNULL)
 
 
@@ -162,6 +162,15 @@ def joining(lab, folder):
     ok(lab.ask("POST", "/join", {"node": "../x", "csr": "x"}, token=other).status == 400, "names of nodes are names")
     ok(lab.ask("POST", "/join", {"node": "n3", "csr": "garbage"}, token=other).status == 400, "a request that is none")
     ok(lab.ask("POST", "/join", {"node": "n3", "csr": "garbage"}, token=other).status == 401, "uses its token up all the same")
+    for nodes in (0, 10001, "2"):
+        ok(lab.ask("POST", "/tokens", {"join": True, "nodes": nodes}, token=lab.admin).status == 400, "not for %r nodes" % nodes)
+    ok(lab.ask("POST", "/tokens", {"nodes": 2}, token=lab.admin).status == 400, "nor for nodes that are not to join")
+    rack = lab.json("POST", "/tokens", {"join": True, "nodes": 2}, token=lab.admin)["token"]
+    left = lambda: [t["nodes"] for t in lab.json("GET", "/tokens", token=lab.admin)["items"] if "nodes" in t]
+    ok(left() == [2], "a token for two nodes", left())
+    ok(lab.ask("POST", "/join", {"node": "n3", "csr": "garbage"}, token=rack).status == 400 and left() == [1], "the first comes")
+    ok(lab.ask("POST", "/join", {"node": "n4", "csr": "garbage"}, token=rack).status == 400 and left() == [], "and the second")
+    ok(lab.ask("POST", "/join", {"node": "n5", "csr": "garbage"}, token=rack).status == 401, "no third")
     s, head = upgrade(lab)
     ok(b" 401 " in head, "an agent without certificate is not let in", head)
     s.close()
@@ -174,7 +183,7 @@ def joining(lab, folder):
         hello = json.dumps({"t": "hello", "v": 1, "node": "n9", "agent": "a", "boot": "b", "inventory": {}}).encode()
         s.sendall(struct.pack(">I", len(hello)) + hello)
         s.settimeout(5)
-        ok(drain(s) == b"", "but not under another name")
+        ok(drain(s)[4:] == b'{"t":"bye","why":"its certificate is for n1, it says n9"}', "but not under another name, and told so")
         s.close()
 
 
