@@ -25,6 +25,10 @@
 #define LOCK_MS 10000u
 #define CLIENTS 8
 #define PAIRS 16u
+/* What the driver says of a process. */
+#define PROCESS_RUNNING 0
+#define PROCESS_LOCKED 1
+#define PROCESS_CHECKPOINTED 2
 
 static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored" };
 
@@ -34,6 +38,7 @@ struct driver {
     CUresult (*checkpoint)(int, void *);
     CUresult (*restore)(int, struct cuda_ckpt_restore *);
     CUresult (*unlock)(int, void *);
+    CUresult (*state)(int, int *); /* may be missing */
 };
 
 void guard_path(const char *run_dir, pid_t pid, char *path, size_t size)
@@ -58,7 +63,8 @@ int guard_journal_write(const char *run_dir, const struct guard_journal *journal
     fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_set(err, -errno, "%s: %s", temp, strerror(errno));
-    r = write(fd, text, (size_t)n) == n && fsync(fd) == 0 ? 0 : -EIO;
+    /* Not to the disk: what it tells of ends with the machine, and the wait would be the released job's. */
+    r = write(fd, text, (size_t)n) == n ? 0 : -EIO;
     close(fd);
     if (r == 0 && rename(temp, path) < 0)
         r = -errno;
@@ -98,6 +104,7 @@ static int driver_open(struct driver *ret, struct error *err)
     *(void **)&ret->checkpoint = dlsym(h, "cuCheckpointProcessCheckpoint");
     *(void **)&ret->restore = dlsym(h, "cuCheckpointProcessRestore");
     *(void **)&ret->unlock = dlsym(h, "cuCheckpointProcessUnlock");
+    *(void **)&ret->state = dlsym(h, "cuCheckpointProcessGetState");
     if (!ret->init || !ret->lock || !ret->checkpoint || !ret->restore || !ret->unlock)
         return error_set(err, -ENOSYS, "this driver cannot checkpoint processes; 570 or newer can");
     r = ret->init(0);
@@ -215,6 +222,28 @@ static int process_restore(struct guard *guard)
     return 0;
 }
 
+/* Where did an earlier guardian, killed, leave the process? The driver knows; without its word the journal does. A
+ * process that is only locked is let go: whoever wants it released asks again. */
+static void guard_adopt(struct guard *guard)
+{
+    struct guard_journal before;
+    int state = -1;
+
+    if (guard_journal_read(guard->run_dir, guard->journal.pid, &before, NULL) < 0 ||
+        before.start_ticks != guard->journal.start_ticks)
+        return;
+    if (!guard->driver.state || guard->driver.state((int)guard->journal.pid, &state) != CUDA_SUCCESS)
+        state = before.state == GUARD_CHECKPOINTED ? PROCESS_CHECKPOINTED
+                : before.state == GUARD_NEW        ? PROCESS_RUNNING
+                                                   : PROCESS_LOCKED;
+    if (state == PROCESS_LOCKED)
+        (void)guard->driver.unlock((int)guard->journal.pid, NULL);
+    if (state == PROCESS_CHECKPOINTED) {
+        guard->journal.state = GUARD_CHECKPOINTED;
+        (void)snprintf(guard->status, sizeof(guard->status), "released 0");
+    }
+}
+
 static int listen_open(const char *run_dir, pid_t pid, struct error *err)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -297,6 +326,10 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
         if (word == WORD_CHECKPOINT && !released) {
             r = process_checkpoint(guard);
             status_send(guard);
+        } else if (word == WORD_RESTORE && !released) { /* the one before this one had done it */
+            (void)snprintf(guard->status, sizeof(guard->status), "restored 0");
+            status_send(guard);
+            return 0;
         } else if (released && (word == WORD_RESTORE || word == WORD_UNCLAIMED)) {
             r = process_restore(guard);
             status_send(guard);
@@ -325,7 +358,8 @@ int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int
         r = guard.listener = listen_open(run_dir, pid, err);
     if (r < 0)
         return r;
-    journal_step(&guard, GUARD_NEW);
+    guard_adopt(&guard);
+    journal_step(&guard, guard.journal.state);
     r = guard_loop(&guard, claim_s);
     if (r < 0) /* someone must hear why: wait for a question */
         for (int i = 0; i < 6; i++)

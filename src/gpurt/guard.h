@@ -28,5 +28,6 @@ void guard_path(const char *run_dir, pid_t pid, char *path, size_t size);
 int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err);
 int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err);
 
-/* Checkpoints the process, stays, and restores it when told to or when nobody has claimed it for `claim_s`. */
+/* Checkpoints the process, stays, and restores it when told to or when nobody has claimed it for `claim_s`. Where the
+ * journal of an earlier guardian is found, killed on its way, this one goes on from there. */
 int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err);

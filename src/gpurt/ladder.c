@@ -8,6 +8,7 @@
  * ends the order where it stands, with the reason told to whoever asked. A released process has a guardian of its own
  * (guard.c), which restores it if this process goes away.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,6 +28,9 @@
 #define MOVE_NS (120 * SEC)
 #define HOME_NS (5 * SEC)
 #define HOME_BYTES ((uint64_t)1 << 30)
+#define CLAIM_NS SEC
+#define GUARDIAN_NS (5 * SEC) /* a guardian has opened the driver by then */
+#define GUARDIAN_TRIES 2
 
 const char *client_state_name(enum client_state state)
 {
@@ -132,6 +136,7 @@ static void failed(struct node *node, struct client *client, const char *what)
     client->goal = client->state;
     client->signal = 0;
     client->close_step = 0;
+    client->moving = false;
     if (client->state != CLIENT_RELEASED)
         guardian_drop(client); /* one that was never told to checkpoint ends by itself */
     if (client->state == CLIENT_RUNNING)
@@ -151,13 +156,13 @@ static int guardian_connect(struct node *node, const struct client *client)
     return fd < 0 ? -1 : fd;
 }
 
-static int guardian_start(struct node *node, struct client *client)
+static int guardian_spawn(const struct node *node, pid_t of, uint64_t start_ticks)
 {
     char pid_text[32], start_text[32];
     pid_t pid;
 
-    (void)snprintf(pid_text, sizeof(pid_text), "%d", (int)client->pid);
-    (void)snprintf(start_text, sizeof(start_text), "%llu", (unsigned long long)client->start_ticks);
+    (void)snprintf(pid_text, sizeof(pid_text), "%d", (int)of);
+    (void)snprintf(start_text, sizeof(start_text), "%llu", (unsigned long long)start_ticks);
     pid = fork();
     if (pid < 0)
         return -errno;
@@ -167,8 +172,41 @@ static int guardian_start(struct node *node, struct client *client)
               (char *)NULL);
         _exit(127);
     }
-    client->guardian_pid = pid;
     return 0;
+}
+
+static int guardian_start(struct node *node, struct client *client)
+{
+    guardian_drop(client);
+    client->guardian_since_ns = node_now();
+    return guardian_spawn(node, client->pid, client->start_ticks);
+}
+
+/* Guardians that were killed left their journals. Each gets another, which restores the process when nobody claims it:
+ * a process that waits inside the driver cannot register and say so itself. */
+void ladder_orphans(struct node *node)
+{
+    DIR *dir = opendir(node->run_dir);
+    const struct dirent *entry;
+    int number;
+
+    while (dir && (entry = readdir(dir))) {
+        struct client lost = { .fd = -1, .guardian = -1 };
+        struct guard_journal journal;
+        char suffix[16] = "";
+
+        if (sscanf(entry->d_name, "guard-%d.%15s", &number, suffix) != 2 || strcmp(suffix, "journal") != 0 ||
+            guard_journal_read(node->run_dir, number, &journal, NULL) < 0 || journal.pid != number ||
+            channel_start_ticks(journal.pid) != journal.start_ticks)
+            continue;
+        lost.pid = journal.pid;
+        lost.guardian = guardian_connect(node, &lost);
+        if (lost.guardian < 0)
+            (void)guardian_spawn(node, journal.pid, journal.start_ticks);
+        guardian_drop(&lost);
+    }
+    if (dir)
+        (void)closedir(dir);
 }
 
 void ladder_adopt(struct node *node, struct client *client)
@@ -181,36 +219,6 @@ void ladder_adopt(struct node *node, struct client *client)
         client->state = client->goal = CLIENT_EVICTED;
     else if (client->page->control.gate == GATE_CLOSED)
         control_gate(client, GATE_OPEN);
-}
-
-/* What the guardian said, if anything: 1 done, 0 not yet, -1 failed (text tells). */
-static int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size)
-{
-    ssize_t n;
-
-    if (client->guardian < 0) {
-        client->guardian = guardian_connect(node, client);
-        if (client->guardian < 0 && node_now() - client->step_since_ns < 5 * SEC)
-            return 0;
-        if (client->guardian < 0) {
-            (void)snprintf(text, size, "the guardian did not start");
-            return -1;
-        }
-    }
-    if (client->step == STEP_RELEASE && !client->guardian_told)
-        client->guardian_told = send(client->guardian, "checkpoint", 10, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
-    while ((n = recv(client->guardian, text, size - 1, MSG_DONTWAIT)) > 0) {
-        text[n] = '\0';
-        if (strncmp(text, expect, strlen(expect)) == 0)
-            return 1;
-        if (strncmp(text, "failed", 6) == 0)
-            return -1;
-    }
-    if (n == 0) {
-        (void)snprintf(text, size, "the guardian ended");
-        return -1;
-    }
-    return 0;
 }
 
 /* ---- steps */
@@ -261,6 +269,74 @@ static void command_done(struct node *node, struct client *client, int r)
         next_step(node, client);
 }
 
+static size_t hex_write(const uint8_t *uuid, char *text)
+{
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", uuid[i]);
+    return 32;
+}
+
+/* "checkpoint"; "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants all of them named.
+ */
+static void order_text(const struct client *client, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, client->step == STEP_RELEASE ? "checkpoint" : "restore");
+    bool first = true;
+
+    for (uint32_t i = 0; i < PAGE_GPUS && client->moving && client->step == STEP_RESTORE && n + 70 < size; i++) {
+        const struct page_memory *m = &client->page->memory[i];
+        const uint8_t *to = first ? client->move_to : m->uuid;
+
+        if (!m->present)
+            continue;
+        first = false;
+        text[n++] = ' ';
+        n += hex_write(m->uuid, text + n);
+        text[n++] = ' ';
+        n += hex_write(to, text + n);
+        text[n] = '\0';
+    }
+}
+
+static int guardian_again(struct node *node, struct client *client, const char *why, char *text, size_t size)
+{
+    if (client->guardian_tries++ < GUARDIAN_TRIES && guardian_start(node, client) == 0)
+        return 0;
+    (void)snprintf(text, size, "%s", why);
+    return -1;
+}
+
+/* What the guardian said, if anything: 1 done, 0 not yet, -1 failed (text tells). One that was killed is followed by
+ * another, which asks the driver where the process is and goes on from there. */
+static int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size)
+{
+    char order[1100];
+    ssize_t n = -1;
+
+    if (client->guardian < 0) {
+        client->guardian = guardian_connect(node, client);
+        client->guardian_told = false;
+        if (client->guardian < 0 && node_now() - client->guardian_since_ns < GUARDIAN_NS)
+            return 0;
+        if (client->guardian < 0) /* one that was started ahead does not wait for ever for slow copies */
+            return guardian_again(node, client, "the guardian did not start", text, size);
+    }
+    if (!client->guardian_told) {
+        order_text(client, order, sizeof(order));
+        client->guardian_told = send(client->guardian, order, strlen(order), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    }
+    while ((n = recv(client->guardian, text, size - 1, MSG_DONTWAIT)) > 0) {
+        text[n] = '\0';
+        if (strncmp(text, expect, strlen(expect)) == 0)
+            return 1;
+        if (strncmp(text, "failed", 6) == 0)
+            return -1;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    return guardian_again(node, client, "the guardian ended, and so did those after it", text, size);
+}
+
 static void guardian_done(struct node *node, struct client *client)
 {
     bool release = client->step == STEP_RELEASE;
@@ -275,6 +351,7 @@ static void guardian_done(struct node *node, struct client *client)
         return;
     }
     client->step = STEP_NONE;
+    client->moving = false;
     client->state = release ? CLIENT_RELEASED : CLIENT_EVICTED;
     client->driver_s = strtod(text + 8, NULL); /* "released 0.4", "restored 0.3" */
     if (!release)
@@ -298,7 +375,7 @@ static void close_begin(struct client *client)
     client->close_step = 0;
 }
 
-static void down(struct client *client)
+static void down(struct node *node, struct client *client)
 {
     if (client->state == CLIENT_RUNNING) {
         close_begin(client);
@@ -310,49 +387,22 @@ static void down(struct client *client)
     } else {
         step_begin(client, STEP_RELEASE, 0);
         client->guardian_told = false;
+        client->guardian_tries = 0;
+        guardian_done(node, client); /* told at once: it opened the driver meanwhile */
     }
-}
-
-static size_t hex_write(const uint8_t *uuid, char *text)
-{
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", uuid[i]);
-    return 32;
-}
-
-/* "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants all of them named. */
-static void restore_text(struct client *client, char *text, size_t size)
-{
-    size_t n = (size_t)snprintf(text, size, "restore");
-    bool first = true;
-
-    for (uint32_t i = 0; i < PAGE_GPUS && client->moving && n + 70 < size; i++) {
-        const struct page_memory *m = &client->page->memory[i];
-        const uint8_t *to = first ? client->move_to : m->uuid;
-
-        if (!m->present)
-            continue;
-        first = false;
-        text[n++] = ' ';
-        n += hex_write(m->uuid, text + n);
-        text[n++] = ' ';
-        n += hex_write(to, text + n);
-        text[n] = '\0';
-    }
-    client->moving = false;
 }
 
 static void up(struct node *node, struct client *client)
 {
-    char text[1100];
-
     if (client->state == CLIENT_RELEASED) {
         step_begin(client, STEP_RESTORE, 0);
+        client->guardian_told = false;
+        client->guardian_tries = 0;
         if (client->guardian < 0)
             client->guardian = guardian_connect(node, client);
-        restore_text(client, text, sizeof(text));
-        if (client->guardian < 0 || send(client->guardian, text, strlen(text), MSG_NOSIGNAL) < 0)
-            failed(node, client, "no guardian answers");
+        if (client->guardian < 0)
+            (void)guardian_start(node, client);
+        guardian_done(node, client);
     } else if (client->state == CLIENT_EVICTED) {
         step_begin(client, STEP_RELOAD, control_command(client, OP_RELOAD_ALL, 0, 0, MOVE_NS));
     } else {
@@ -367,7 +417,7 @@ static void next_step(struct node *node, struct client *client)
     if (client->state == client->goal)
         arrived(node, client, NULL);
     else if (client->state < client->goal)
-        down(client);
+        down(node, client);
     else
         up(node, client);
 }
@@ -471,12 +521,32 @@ void ladder_home(struct client *client, uint64_t now)
         step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, gpu, HOME_BYTES, MOVE_NS));
 }
 
+/* While a process is released its guardian is told that somebody knows; one that was killed gets a successor. */
+static void guardian_claim(struct node *node, struct client *client)
+{
+    uint64_t now = node_now();
+    char text[256];
+    ssize_t n = -1;
+
+    while (client->guardian >= 0 && (n = recv(client->guardian, text, sizeof(text), MSG_DONTWAIT)) > 0)
+        ; /* what it says of itself */
+    if (client->guardian >= 0 && n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (now - client->claimed_ns > CLAIM_NS && send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+            client->claimed_ns = now;
+        return;
+    }
+    guardian_drop(client);
+    client->guardian = guardian_connect(node, client);
+    if (client->guardian < 0 && now - client->guardian_since_ns > GUARDIAN_NS)
+        (void)guardian_start(node, client);
+}
+
 void ladder_turn(struct node *node, struct client *client)
 {
     int r;
 
-    if (client->state == CLIENT_RELEASED && client->step == STEP_NONE && client->guardian >= 0)
-        (void)send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (client->state == CLIENT_RELEASED && client->step == STEP_NONE)
+        guardian_claim(node, client);
     switch (client->step) {
     case STEP_NONE:
     case LADDER_STEP_COUNT:

@@ -20,6 +20,7 @@
 #include "shim/channel.h"
 
 #define TURN_MS 10
+#define STEP_MS 2 /* while an order is on its way */
 #define IDLE_MS 500
 /* Taking registrations back costs 20 ms a GiB. Leaving any to the driver's checkpoint was no quicker on the whole: with
  * half of 40 GiB it took 0.4 s more to leave and 0.6 s more to come back. */
@@ -216,19 +217,32 @@ static void accept_new(struct node *node)
     }
 }
 
-static void turn(struct node *node)
+/* Guardians are polled so that their answers are not waited for; ladder.c reads them. */
+static int wait_any(struct node *node, struct pollfd *p, int *ret_clients)
 {
-    static struct pollfd p[1 + NODE_PENDING + NODE_CLIENTS];
-    int clients = 0, n;
+    struct pollfd *guardian = p + 1 + NODE_PENDING + NODE_CLIENTS;
+    bool busy = false;
 
+    *ret_clients = 0;
     p[0] = (struct pollfd){ .fd = node->listener, .events = POLLIN };
     for (int i = 0; i < NODE_PENDING; i++)
         p[1 + i] = (struct pollfd){ .fd = node->pending[i], .events = POLLIN };
     for (int i = 0; i < NODE_CLIENTS; i++) {
-        p[1 + NODE_PENDING + i] = (struct pollfd){ .fd = node->client[i].fd, .events = POLLIN };
-        clients += node->client[i].fd >= 0;
+        const struct client *c = &node->client[i];
+
+        p[1 + NODE_PENDING + i] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
+        guardian[i] = (struct pollfd){ .fd = c->fd >= 0 ? c->guardian : -1, .events = POLLIN };
+        *ret_clients += c->fd >= 0;
+        busy |= c->fd >= 0 && c->step != STEP_NONE;
     }
-    n = poll(p, 1 + NODE_PENDING + NODE_CLIENTS, clients ? TURN_MS : IDLE_MS);
+    return poll(p, 1 + NODE_PENDING + 2 * NODE_CLIENTS, *ret_clients ? (busy ? STEP_MS : TURN_MS) : IDLE_MS);
+}
+
+static void turn(struct node *node)
+{
+    static struct pollfd p[1 + NODE_PENDING + 2 * NODE_CLIENTS];
+    int clients, n = wait_any(node, p, &clients);
+
     for (int i = 0; n > 0 && i < NODE_CLIENTS; i++)
         if (p[1 + NODE_PENDING + i].revents && node->client[i].fd >= 0)
             client_message(node, &node->client[i]);
@@ -296,6 +310,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
         node->client[i].fd = -1;
     for (int i = 0; i < NODE_PENDING; i++)
         node->pending[i] = -1;
+    ladder_orphans(node);
     while (!node->stop)
         turn(node);
     for (int i = 0; i < NODE_CLIENTS; i++)

@@ -50,7 +50,8 @@ struct client {
     struct page_reply moved; /* the last reply, for its times */
     uint64_t order_since_ns; /* when the tool asked */
     int guardian;            /* socket to it, -1 none */
-    pid_t guardian_pid;
+    uint64_t guardian_since_ns, claimed_ns; /* when it was started, when it was last told that we are here */
+    uint32_t guardian_tries;
     bool guardian_told;
     uint32_t keep_pinned; /* permille of the host area that stays registered over a release */
     double driver_s;      /* what the driver itself took, for the answer */
@@ -124,6 +125,7 @@ void ladder_turn(struct node *node, struct client *client);
 void ladder_need(struct node *node, const struct client *client, uint64_t bytes);
 void ladder_home(struct client *client, uint64_t now); /* no guaranteed job is on its GPU */
 void ladder_adopt(struct node *node, struct client *client);
+void ladder_orphans(struct node *node); /* released processes whose guardians are gone */
 
 /* answer.c: what tools ask. Returns true when the answer comes later. */
 bool answer_line(struct node *node, int fd, const char *line, char *text);

@@ -346,8 +346,12 @@ FAKE_API CUresult cuCheckpointProcessLock(int pid, struct cuda_ckpt_lock *args)
 
 FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
 {
+    const char *ms = getenv("FAKE_CUDA_CKPT_MS");
+
     (void)args;
     FAKE_ENTER(cuCheckpointProcessCheckpoint);
+    if (ms)
+        usleep((useconds_t)atoi(ms) * 1000);
     return checkpoint_move(pid, 1, 2);
 }
 

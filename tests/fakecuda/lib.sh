@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# lib.sh - what the tests with the fake driver share: a directory of their own, TAP, jobs and what is listed of them.
+# Sourced with `muster`, `library` and `fake` (where libcuda.so.1 is) set.
+set -u
+dir=$(mktemp -d)
+export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH="$fake"
+export MUSTER_GPU_CONTEXT=0 MUSTER_GPU_SLICE=1 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+unset MUSTER_GPU_SOCKET
+n=0 failed=0 started=
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+bad() { n=$((n + 1)); failed=1; echo "not ok $n - $1"; }
+check() { if eval "$2"; then ok "$1"; else bad "$1"; fi; }
+done_testing() { echo "1..$n"; exit $failed; }
+cleanup() {
+    for p in $started; do kill -9 "$p" 2>/dev/null; done
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+# own PID - ended with the test.
+own() { started="$started $1"; }
+# field PID NAME - what the node side says of a process.
+field() { "$muster" gpu ls --json 2>/dev/null | sed -n "s/.*\"pid\":$1,[^}]*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+# until_true SECONDS CONDITION
+until_true() {
+    i=0
+    while [ $i -lt $(($1 * 10)) ]; do
+        eval "$2" 2>/dev/null && return 0
+        sleep 0.1
+        i=$((i + 1))
+    done
+    return 1
+}
+# moves PID - it makes steps, within 8 s.
+moves() { before=$(field "$1" steps); [ -n "$before" ] && until_true 8 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
+guardian_of() { pgrep -f "gpu guard --run-dir $dir $1 " | head -1; }

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_guardian.sh MUSTER LIBRARY JOB FAKE_DIR - the guardian killed in each state it can be in: never told, in the middle of the
+# driver's checkpoint, with the process released, alone and together with the node side. The job is always brought
+# back, with every byte. TAP on standard output.
+muster=$1 library=$2 job=$3 fake=$4
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256 MUSTER_GPU_CLAIM_SECONDS=2
+
+"$muster" gpu agent & agent=$!
+own $agent
+sleep 0.3
+"$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>"$dir/err" & pid=$!
+own $pid
+until_true 8 '[ "$(field $pid steps)" -gt 3 ]'
+
+# Released: the node side notices and starts another, which finds the process checkpointed.
+check "release" '"$muster" gpu release $pid >/dev/null'
+first=$(guardian_of $pid)
+kill -9 "$first"
+check "a killed guardian has a successor" 'until_true 12 "[ -n \"\$(guardian_of $pid)\" ] && [ \"\$(guardian_of $pid)\" != $first ]"'
+check "the process is still released" '[ "$(field $pid state)" = released ] && grep -q checkpointed "$dir/guard-$pid.journal"'
+check "restore" '"$muster" gpu restore $pid >/dev/null'
+check "it makes steps" 'moves $pid'
+
+# Released, killed, and asked for at once: the order itself starts another.
+check "release again" '"$muster" gpu release $pid >/dev/null'
+kill -9 "$(guardian_of $pid)"
+check "restore without a guardian" '"$muster" gpu restore $pid >/dev/null && moves $pid'
+
+# Killed inside the driver's checkpoint: the successor finds the process locked, lets it go and begins again.
+kill -9 $agent; wait $agent 2>/dev/null
+FAKE_CUDA_CKPT_MS=1500 "$muster" gpu agent & agent=$!
+own $agent
+until_true 12 '[ -n "$(field $pid steps)" ]'
+"$muster" gpu release $pid >"$dir/said" 2>&1 & order=$!
+until_true 8 'grep -q locked "$dir/guard-$pid.journal" 2>/dev/null'
+first=$(guardian_of $pid)
+kill -9 "$first"
+wait $order
+check "killed in the middle of a checkpoint: the order is carried out by another" \
+    'grep -q "^ok" "$dir/said" && [ "$(field $pid state)" = released ] && [ "$(guardian_of $pid)" != "$first" ]'
+check "and back" '"$muster" gpu restore $pid >/dev/null && moves $pid'
+kill -9 $agent; wait $agent 2>/dev/null
+
+# Both at once: the process waits inside the driver and cannot say so. The next node side finds the journal.
+"$muster" gpu agent & agent=$!
+own $agent
+until_true 12 '[ -n "$(field $pid steps)" ]'
+check "release once more" '"$muster" gpu release $pid >/dev/null'
+kill -9 $agent "$(guardian_of $pid)"; wait $agent 2>/dev/null
+sleep 6 # its lease ends, and it asks the driver
+"$muster" gpu agent & agent=$!
+own $agent
+check "a new node side finds the journal, and a guardian restores the process" \
+    'until_true 25 "[ -n \"\$(field $pid steps)\" ] && [ \"\$(field $pid state)\" = running ]" && moves $pid'
+
+# Never told: killed while the job's own copies run, or before; the release fails or is done by another, never half.
+"$muster" gpu release $pid >"$dir/said" 2>&1 & order=$!
+until_true 2 '[ -n "$(guardian_of $pid)" ]'
+kill -9 "$(guardian_of $pid)" 2>/dev/null
+wait $order
+check "killed before it was told: an answer, and the process can be had back" \
+    'grep -q "^ok\|^muster gpu:" "$dir/said" && "$muster" gpu restore $pid >/dev/null && moves $pid'
+check "no byte was wrong" 'kill -0 $pid && [ ! -s "$dir/err" ]'
+
+# A journal of a process that is gone, and one that is no journal, are nobody's business.
+kill -9 $agent; wait $agent 2>/dev/null
+echo "999999 1 checkpointed" >"$dir/guard-999999.journal"
+echo "nonsense" >"$dir/guard-5.journal"
+"$muster" gpu agent & agent=$!
+own $agent
+check "journals of processes that are gone start nothing" 'until_true 12 "[ -n \"\$(field $pid steps)\" ]" && [ -z "$(guardian_of 999999)$(guardian_of 5)" ]'
+done_testing
