@@ -71,7 +71,7 @@ static bool on_gpu(const struct client *client, int gpu)
     return false;
 }
 
-static void share_write(struct client *client, uint32_t u)
+static void share_write(struct client *client, uint32_t u, int32_t edge_us)
 {
     struct page_control *control = &client->page->control;
     struct admit_knobs knobs;
@@ -79,7 +79,8 @@ static void share_write(struct client *client, uint32_t u)
     admit_map(u, &knobs);
     __atomic_store_n(&control->share, u, __ATOMIC_RELAXED);
     control->window_us = knobs.window_us;
-    control->guard_us = knobs.guard_us;
+    control->guard_us = (uint32_t)knobs.guard_us;
+    __atomic_store_n(&control->edge_us, edge_us, __ATOMIC_RELAXED);
     control->gap_min_us = knobs.gap_min_us;
 }
 
@@ -100,14 +101,23 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg)
     }
 }
 
-static void pair_form(struct gpu_arena *gpu, struct client *rg, uint32_t eps, uint64_t now)
+/* How long the newest step took. */
+static uint32_t step_us(const struct client *rg)
+{
+    return rg->step_read ? rg->page->step.ring[(rg->step_read - 1) % PAGE_STEPS].wall_us : 0;
+}
+
+static void pair_form(const struct node *node, struct gpu_arena *gpu, struct client *rg, uint64_t now)
 {
     gpu->pair = rg->pid;
     rg->step_read = rg->page->step.seq;
-    pair_begin(&gpu->loop, PAIR_GAPS, rg->page->step.tier >= TIER_PERIOD ? 2 * eps : eps, (usec_t)(now / USEC));
+    edge_init(&gpu->edge, node->aim);
+    gpu->edge_at = (usec_t)(now / USEC);
+    pair_begin(&gpu->loop, PAIR_GAPS, rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
+               (usec_t)(now / USEC));
 }
 
-static void neighbour_turn(struct client *ot, bool paired, uint32_t u)
+static void neighbour_turn(struct client *ot, bool paired, uint32_t u, int32_t edge_us)
 {
     if (ot->state != CLIENT_RUNNING || ot->goal != CLIENT_RUNNING)
         return; /* closed by the ladder */
@@ -122,7 +132,7 @@ static void neighbour_turn(struct client *ot, bool paired, uint32_t u)
         return;
     }
     slice_tell(ot, SLICE_OT_US);
-    share_write(ot, u);
+    share_write(ot, u, edge_us);
     control_gate(ot, u ? GATE_HARVEST : GATE_CLOSED);
 }
 
@@ -182,6 +192,8 @@ static void gpu_free(struct gpu_arena *gpu)
 /* There is a guaranteed job: what its neighbours may have. */
 static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct client *rg, bool neighbours, uint64_t now)
 {
+    uint32_t u;
+
     gpu->rg = rg->pid;
     if (gpu->arena->rg_state == RG_ABSENT)
         __atomic_store_n(&gpu->arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
@@ -191,9 +203,14 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
         return SHARE_MAX;
     }
     if (gpu->pair != rg->pid)
-        pair_form(gpu, rg, node->eps, now);
+        pair_form(node, gpu, rg, now);
     steps_read(gpu, rg);
-    return pair_turn(&gpu->loop, (usec_t)(now / USEC));
+    u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
+    if (gpu->loop.period_since != gpu->edge_at) {
+        gpu->edge_at = gpu->loop.period_since;
+        (void)edge_period(&gpu->edge, gpu->loop.slowdown, gpu->loop.share.eps, u, step_us(rg));
+    }
+    return u;
 }
 
 static void gpu_turn(struct node *node, int index, uint64_t now)
@@ -211,12 +228,12 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);
     gpu->arena->gap_floor_us = knobs.gap_min_us;
-    __atomic_store_n(&gpu->arena->lead_us, rg && u ? knobs.guard_us : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&gpu->arena->lead_us, rg && u ? (uint32_t)knobs.guard_us : 0, __ATOMIC_RELAXED);
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 
         if (c->fd >= 0 && c->role != ROLE_GUARANTEED && on_gpu(c, index))
-            neighbour_turn(c, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u);
+            neighbour_turn(c, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u, gpu->edge.us);
         if (c->fd >= 0 && !rg && on_gpu(c, index))
             ladder_home(c, now);
     }

@@ -288,7 +288,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
              struct error *err)
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
-    const char *eps = getenv("MUSTER_GPU_EPS");
+    const char *eps = getenv("MUSTER_GPU_EPS"), *aim = getenv("MUSTER_GPU_AIM");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -303,6 +303,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->run_dir = run_dir;
     node->eps = eps ? (uint32_t)strtoul(eps, NULL, 10) : SHARE_EPS;
     node->eps = node->eps >= 5 && node->eps <= 100 ? node->eps : SHARE_EPS;
+    node->aim = aim ? (uint32_t)strtoul(aim, NULL, 10) : edge_aim(node->eps);
+    node->aim = node->aim <= 100 ? node->aim : edge_aim(node->eps);
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "coord/pair.h"
+#include "gpurt/edge.h"
 #include "shim/page.h"
 
 #define NODE_CLIENTS 512
@@ -47,9 +48,9 @@ struct client {
     enum client_state state, goal;
     enum ladder_step step;
     uint64_t step_seq, step_since_ns, step_bytes;
-    struct page_reply moved; /* the last reply, for its times */
-    uint64_t order_since_ns; /* when the tool asked */
-    int guardian;            /* socket to it, -1 none */
+    struct page_reply moved;                /* the last reply, for its times */
+    uint64_t order_since_ns;                /* when the tool asked */
+    int guardian;                           /* socket to it, -1 none */
     uint64_t guardian_since_ns, claimed_ns; /* when it was started, when it was last told that we are here */
     uint32_t guardian_tries;
     bool guardian_told;
@@ -77,6 +78,8 @@ struct gpu_arena {
     struct arena *arena;
     pid_t rg, pair; /* the guaranteed job; the one the baseline is of */
     struct pair loop;
+    struct edge edge;
+    usec_t edge_at; /* the period it has seen */
     uint64_t turn_since_ns;
 };
 
@@ -97,11 +100,13 @@ struct node {
     int pending[NODE_PENDING]; /* connections that said nothing yet */
     uint64_t idle_since_ns, idle_exit_ns;
     uint32_t eps; /* permille of a step the guaranteed job may lose */
+    uint32_t aim; /* and what its neighbours try to take of it; 0 = a fixed guard instead */
     bool stop;
 };
 
-/* MUSTER_GPU_EPS in the environment (permille, 5..100) overrides the controller's tolerance. Runs until stopped or idle
- * for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
+/* MUSTER_GPU_EPS in the environment (permille, 5..100) overrides the controller's tolerance, MUSTER_GPU_AIM (0..100)
+ * what is aimed at below it. Runs until stopped or idle for `idle_exit_s` (0 = for ever). `program` starts guardians:
+ * PROGRAM gpu guard PID. */
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err);
 

@@ -18,29 +18,31 @@ void admit_map(uint32_t share, struct admit_knobs *ret)
     uint32_t u = clamp(share, PAGE_PERMILLE);
 
     ret->window_us = clamp(100 + u / 2, 600);
-    ret->guard_us = 400 - 3 * u / 10;
+    ret->guard_us = 400 - (int32_t)(3 * u / 10);
     ret->gap_min_us = 1200 - u;
     ret->leak = u > 700 ? (u - 700) / 3 : 0;
+    ret->leak_from = ADMIT_LEAK_FROM;
 }
 
-uint32_t admit_window(uint32_t window_us, uint32_t share, uint32_t gap_pred_us, bool sliced)
+uint32_t admit_window(uint32_t window_us, uint32_t most_us, uint32_t share, uint32_t gap_pred_us, bool sliced)
 {
-    uint32_t wide = clamp(gap_pred_us / 8 * 3, ADMIT_WINDOW_MAX_US);
+    uint32_t wide = clamp(gap_pred_us / 8 * 3, most_us);
 
     return sliced && share >= ADMIT_WIDE_SHARE && wide > window_us ? wide : window_us;
 }
 
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state)
 {
-    uint64_t pred = state->gap_pred_us, cost = state->cost_us, left;
+    uint64_t pred = state->gap_pred_us, cost = state->cost_us, burst = state->burst_pred_us;
+    int64_t guard = knobs->guard_us;
 
     if (state->rg_state == RG_ABSENT || state->rg_state >= RG_COUNT)
         return ADMIT_GO;
     if (state->rg_state == RG_ACTIVE) /* late in a burst it queues up for the gap; early it would delay the burst */
-        return knobs->leak == 0 || state->leak_empty || state->elapsed_us < state->burst_pred_us / 4 * 3
+        return knobs->leak == 0 || state->leak_empty || state->elapsed_us < burst * knobs->leak_from / PAGE_PERMILLE
                    ? ADMIT_WAIT_RG
                    : ADMIT_GO_LEAK;
-    if (pred != 0 && state->elapsed_us > 2 * pred + knobs->guard_us)
+    if (pred != 0 && state->elapsed_us > 2 * pred + (uint64_t)(guard > 0 ? guard : 0))
         pred = 0;
     if (pred != 0 && pred < knobs->gap_min_us)
         return ADMIT_WAIT_SHORT;
@@ -48,8 +50,7 @@ enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct a
         return ADMIT_WAIT_FENCE;
     if (pred == 0)
         return ADMIT_GO;
-    left = pred > state->elapsed_us ? pred - state->elapsed_us : 0;
-    if (left >= state->inflight_us + cost + knobs->guard_us)
+    if ((int64_t)pred - (int64_t)state->elapsed_us >= (int64_t)(state->inflight_us + cost) + guard)
         return ADMIT_GO;
     if (cost > pred - pred / 4 && state->inflight_us == 0 && state->elapsed_us < pred / 10)
         return ADMIT_GO;

@@ -16,6 +16,8 @@
 #define ADMIT_DUTY_BURST_US 2000
 #define ADMIT_WIDE_SHARE 900u
 #define ADMIT_WINDOW_MAX_US 3000u
+#define ADMIT_LEAK_FROM 750u
+#define ADMIT_EDGE_MAX_US 1000 /* what the node side may add to the guard or take from it */
 
 enum admit_verdict {
     ADMIT_GO,         /* launch now */
@@ -28,9 +30,10 @@ enum admit_verdict {
 
 struct admit_knobs {
     uint32_t window_us; /* most estimated work in flight */
-    uint32_t guard_us;  /* kept free before the predicted end of a gap */
+    int32_t guard_us;   /* kept free before the predicted end of a gap; below 0: may reach beyond it */
     uint32_t gap_min_us;
-    uint32_t leak; /* permille of wall time that may run while the guaranteed job is active */
+    uint32_t leak;      /* permille of wall time that may run while the guaranteed job is active */
+    uint32_t leak_from; /* and from which permille of its burst on */
 };
 
 struct admit_state {
@@ -48,7 +51,7 @@ void admit_map(uint32_t share, struct admit_knobs *ret);
 
 /* How much may be in flight when the gap will be `gap_pred_us` long. Where the hardware's time slice is at work a
  * guaranteed job that begins early pushes the rest aside, so a neighbour that may have all may keep more in flight. */
-uint32_t admit_window(uint32_t window_us, uint32_t share, uint32_t gap_pred_us, bool sliced);
+uint32_t admit_window(uint32_t window_us, uint32_t most_us, uint32_t share, uint32_t gap_pred_us, bool sliced);
 
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state);
 

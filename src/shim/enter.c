@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/admit.h"
 #include "shim/shim.h"
 
 #define CONTEXT_BYTES (512 * MIB)
@@ -134,6 +135,8 @@ static void role_read(void)
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
     shim.warm = flag_env("MUSTER_GPU_WARM");
     shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
+    shim.window_us = getenv("MUSTER_GPU_WINDOW") ? (uint32_t)bytes_env("MUSTER_GPU_WINDOW") : ADMIT_WINDOW_MAX_US;
+    shim.leak_from = getenv("MUSTER_GPU_LEAK_FROM") ? (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM") : ADMIT_LEAK_FROM;
 }
 
 static void child_inert(void)

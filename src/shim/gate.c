@@ -84,18 +84,23 @@ static void fence_nap(CUstream stream)
 static void knobs_read(const struct admit_rule *rule, const struct arena *arena, struct admit_knobs *ret)
 {
     struct page_control *control = &shim.page->control;
+    int32_t edge = __atomic_load_n(&control->edge_us, __ATOMIC_RELAXED);
     uint32_t window;
 
     admit_map(rule->share, ret);
     if (rule->share == control->share && control->window_us) {
         ret->window_us = control->window_us;
-        ret->guard_us = control->guard_us;
+        ret->guard_us = control->guard_us < ADMIT_EDGE_MAX_US ? (int32_t)control->guard_us : ADMIT_EDGE_MAX_US;
         ret->gap_min_us = control->gap_min_us;
     }
-    window = admit_window(ret->window_us, rule->share, __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
+    window = admit_window(ret->window_us, shim.window_us, rule->share,
+                          __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
                           __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
-    ret->guard_us += (window - ret->window_us) / 16; /* the sum of many guesses is less certain */
+    ret->guard_us += (int32_t)((window - ret->window_us) / 16); /* the sum of many guesses is less certain */
+    if (rule->share == control->share && edge >= -ADMIT_EDGE_MAX_US && edge <= ADMIT_EDGE_MAX_US)
+        ret->guard_us += edge;
     ret->window_us = window;
+    ret->leak_from = shim.leak_from;
 }
 
 static void state_read(const struct arena *arena, uint32_t leak, struct admit_state *ret)

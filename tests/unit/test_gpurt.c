@@ -111,13 +111,14 @@ static void test_admit_gap(void **state)
 static void test_admit_window(void **state)
 {
     (void)state;
-    assert_int_equal(admit_window(600, 1000, 8000, true), 3000);
-    assert_int_equal(admit_window(600, 1000, 4000, true), 1500);
-    assert_int_equal(admit_window(600, 1000, 1000, true), 600);
-    assert_int_equal(admit_window(600, 1000, 0, true), 600);
-    assert_int_equal(admit_window(550, 899, 8000, true), 550);
-    assert_int_equal(admit_window(600, 1000, 8000, false), 600);
-    assert_int_equal(admit_window(600, UINT32_MAX, UINT32_MAX, true), 3000);
+    assert_int_equal(admit_window(600, 3000, 1000, 8000, true), 3000);
+    assert_int_equal(admit_window(600, 3000, 1000, 4000, true), 1500);
+    assert_int_equal(admit_window(600, 3000, 1000, 1000, true), 600);
+    assert_int_equal(admit_window(600, 3000, 1000, 0, true), 600);
+    assert_int_equal(admit_window(550, 3000, 899, 8000, true), 550);
+    assert_int_equal(admit_window(600, 3000, 1000, 8000, false), 600);
+    assert_int_equal(admit_window(600, 3000, UINT32_MAX, UINT32_MAX, true), 3000);
+    assert_int_equal(admit_window(600, 1200, 1000, 8000, true), 1200); /* as an experiment asks */
 }
 
 static void test_admit_table(void **state)
@@ -127,28 +128,41 @@ static void test_admit_table(void **state)
         struct admit_state state;
         enum admit_verdict expect;
     } cases[] = {
-        { { 600, 100, 200, 0 }, { .rg_state = RG_ABSENT, .cost_us = 9999 }, ADMIT_GO },
-        { { 600, 100, 200, 0 }, { .rg_state = 77 }, ADMIT_GO }, /* garbage in the page */
-        { { 600, 100, 200, 0 }, { .rg_state = RG_ACTIVE }, ADMIT_WAIT_RG },
-        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE }, ADMIT_GO_LEAK },
-        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .leak_empty = true }, ADMIT_WAIT_RG },
-        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 700 }, ADMIT_WAIT_RG },
-        { { 600, 100, 200, 50 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 750 }, ADMIT_GO_LEAK },
-        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .gap_pred_us = 150 }, ADMIT_WAIT_SHORT },
-        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .inflight_us = 500, .cost_us = 200 }, ADMIT_WAIT_FENCE },
-        { { 600, 100, 200, 0 }, { .rg_state = RG_IDLE, .cost_us = 5000 }, ADMIT_GO }, /* unknown gap, nothing there */
-        { { 600, 100, 200, 0 },
+        { { 600, 100, 200, 0, 750 }, { .rg_state = RG_ABSENT, .cost_us = 9999 }, ADMIT_GO },
+        { { 600, 100, 200, 0, 750 }, { .rg_state = 77 }, ADMIT_GO }, /* garbage in the page */
+        { { 600, 100, 200, 0, 750 }, { .rg_state = RG_ACTIVE }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50, 750 }, { .rg_state = RG_ACTIVE }, ADMIT_GO_LEAK },
+        { { 600, 100, 200, 50, 750 }, { .rg_state = RG_ACTIVE, .leak_empty = true }, ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50, 750 },
+          { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 700 },
+          ADMIT_WAIT_RG },
+        { { 600, 100, 200, 50, 750 },
+          { .rg_state = RG_ACTIVE, .burst_pred_us = 1000, .elapsed_us = 750 },
+          ADMIT_GO_LEAK },
+        { { 600, 100, 200, 0, 750 }, { .rg_state = RG_IDLE, .gap_pred_us = 150 }, ADMIT_WAIT_SHORT },
+        { { 600, 100, 200, 0, 750 }, { .rg_state = RG_IDLE, .inflight_us = 500, .cost_us = 200 }, ADMIT_WAIT_FENCE },
+        { { 600, 100, 200, 0, 750 },
+          { .rg_state = RG_IDLE, .cost_us = 5000 },
+          ADMIT_GO }, /* unknown gap, nothing there */
+        { { 600, 100, 200, 0, 750 },
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 950, .cost_us = 50 },
           ADMIT_WAIT_FENCE },
-        { { 600, 100, 200, 0 },
+        { { 600, 100, 200, 0, 750 },
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 50, .cost_us = 20000 },
           ADMIT_GO }, /* fits no gap: only at its start */
-        { { 600, 100, 200, 0 },
+        { { 600, 100, 200, 0, 750 },
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 500, .cost_us = 20000 },
           ADMIT_WAIT_FENCE },
-        { { 600, 100, 200, 0 },
+        { { 600, 100, 200, 0, 750 },
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 5000, .cost_us = 50 },
           ADMIT_GO }, /* the gap has outlived its prediction */
+        { { 600, -100, 200, 0, 750 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 1000, .cost_us = 50 },
+          ADMIT_GO }, /* a guard below nothing reaches beyond the end, */
+        { { 600, -100, 200, 0, 750 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 1051, .cost_us = 50 },
+          ADMIT_WAIT_FENCE }, /* so far and no further */
+        { { 600, 100, 200, 50, 0 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000 }, ADMIT_GO_LEAK },
     };
 
     (void)state;

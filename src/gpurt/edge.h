@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* edge.h - how close to the end of a gap may a neighbour run?
+ *
+ * The gate keeps a guard free before the predicted end of a gap. How much of it is needed depends on how far the
+ * estimates of the neighbour's kernels are off, which nobody knows beforehand. So the edge is found: while the share is
+ * at its top, an integral of (slowdown - aim) moves it, and the guaranteed job's steps settle at the aim instead of far
+ * below what it may lose. Below the top the share's own law is in charge and the edge stays; a cut halves it.
+ *
+ * Pure, integers. The aim lies below the tolerance (eps) by more than a period's noise, or the cuts would be for
+ * nothing.
+ */
+#include <stdint.h>
+
+#define EDGE_MOST_US 600    /* beyond the guard's end */
+#define EDGE_STEP_US 60     /* a period moves it by no more */
+#define EDGE_SHARE_MIN 900u /* the top of the share: where the gate keeps a wide window in flight */
+
+struct edge {
+    int32_t us;   /* added to the guard: 0 or below */
+    uint32_t aim; /* permille of a step; 0 = off, the edge stays 0 */
+};
+
+/* The aim of a tolerance: seven tenths of it. */
+uint32_t edge_aim(uint32_t eps);
+void edge_init(struct edge *edge, uint32_t aim);
+
+/* A period of the pair is over: slowdown in permille (-1 unknown), the tolerance, the share, how long a step takes. */
+int32_t edge_period(struct edge *edge, int32_t slowdown, uint32_t eps, uint32_t share, uint32_t step_us);
