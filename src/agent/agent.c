@@ -20,6 +20,7 @@
 #include "agent/spool.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+#include "io/child.h"
 #include "io/log.h"
 
 #define RETRY_FIRST (100 * USEC_MSEC)
@@ -410,8 +411,10 @@ static void agent_free(struct agent *agent)
 /* One block holds all texts of the configuration. */
 static int config_copy(struct agent *agent, const struct agent_config *config)
 {
-    const char **texts[] = { &agent->config.url,     &agent->config.node,   &agent->config.state, &agent->config.fake,
-                             &agent->config.address, &agent->config.labels, &agent->config.cgroup };
+    const char **texts[] = {
+        &agent->config.url,     &agent->config.node,   &agent->config.state,  &agent->config.fake,
+        &agent->config.address, &agent->config.labels, &agent->config.cgroup, &agent->config.reboot
+    };
     size_t size = 0;
     char *at;
 
@@ -531,6 +534,9 @@ static void agents_close(struct agents *agents)
             conn_close(agent->conn);
         }
         asks_close(agent);
+        if (agent->rebooting)
+            child_abandon(agent->rebooting);
+        agent->rebooting = NULL;
         for (struct task *task = agent->tasks; task; task = task->next)
             shep_detach(task);
     }

@@ -92,7 +92,8 @@ struct agent {
     struct task *tasks;
     struct ask *asks;
     char boot[40];
-    bool gone; /* being stopped */
+    struct child *rebooting; /* the command that ends this machine; NULL */
+    bool gone;               /* being stopped */
 };
 
 struct agents {
@@ -115,6 +116,9 @@ void agent_send(struct agent *agent, json_t *frame);    /* takes it */
 void agent_frame(struct agent *agent, json_t *frame);   /* orders.c: borrowed */
 void agent_dial(struct agent *agent);
 void agent_lease(struct agent *agent, usec_t sent);
+
+/* reboot.c */
+void agent_reboot(struct agent *agent, const json_t *order);
 
 /* inventory.c */
 json_t *agent_hello(struct agent *agent);

@@ -24,6 +24,7 @@ enum {
     K_ALLOW_ROOT,
     K_LOG_MAX,
     K_OUTPUT_MAX,
+    K_REBOOT,
     K_COUNT
 };
 
@@ -131,7 +132,8 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
                                       [K_PRIVATE_TMP] = { .name = "private_tmp" },
                                       [K_ALLOW_ROOT] = { .name = "allow_root" },
                                       [K_LOG_MAX] = { .name = "log_max" },
-                                      [K_OUTPUT_MAX] = { .name = "output_max" } };
+                                      [K_OUTPUT_MAX] = { .name = "output_max" },
+                                      [K_REBOOT] = { .name = "reboot" } };
     struct place place = { .file = file };
     int root = config->allow_root, r = yaml_keys(doc, yaml_top(doc), keys, K_COUNT, err);
 
@@ -155,6 +157,8 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
         r = size_take(doc, &keys[K_LOG_MAX], &config->log_max, err);
     if (r == 0)
         r = size_take(doc, &keys[K_OUTPUT_MAX], &config->output_max, err);
+    if (r == 0)
+        r = text_take(doc, &keys[K_REBOOT], &place, &config->reboot, err);
     config->allow_root = root;
     return r;
 }

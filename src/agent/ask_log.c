@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/ask.h"
+#include "agent/log_times.h"
 #include "agent/spool.h"
 #include "agent/util.h"
 #include "base/alloc.h"
@@ -19,6 +20,8 @@ struct log_ask {
     struct task_id task;
     char file[TASK_NAME_MAX + 16];
     int64_t offset, left; /* left: bytes still wanted; below 0 = all there is */
+    int64_t end;          /* of what was written up to `until`; below 0 = of the file */
+    usec_t since, until;  /* 0 = not told */
     int fd;
     bool follow, placed;
 };
@@ -55,13 +58,31 @@ static int log_part(struct log_ask *log, bool over)
     util_base64_put(&text, data, (size_t)n);
     ask_answer(&log->ask,
                json_pack("{sI,ss,sI,sb}", "offset", (json_int_t)log->offset, "data", text.data ? text.data : "", "size",
-                         (json_int_t)st.st_size, "end", over && log->offset + n >= st.st_size),
+                         (json_int_t)(log->end >= 0 && log->end < st.st_size ? log->end : st.st_size), "end",
+                         over && log->offset + n >= st.st_size),
                !last);
     log->offset += n;
     if (!last)
         return 1;
     log_close(&log->ask);
     return -1;
+}
+
+/* From when to when: which bytes that is. */
+static void log_window(struct log_ask *log)
+{
+    int dir = log->ask.agent->dir;
+
+    if (log->since) {
+        int64_t from = log_times_find(dir, log->file, log->since, false);
+
+        log->offset = from > log->offset ? from : log->offset;
+    }
+    if (log->until) {
+        log->end = log_times_find(dir, log->file, log->until, true);
+        if (log->left < 0 || log->left > log->end - log->offset)
+            log->left = log->end > log->offset ? log->end - log->offset : 0;
+    }
 }
 
 static void log_turn(struct ask *ask)
@@ -88,6 +109,7 @@ static void log_turn(struct ask *ask)
         /* Below zero: so far from the end. */
         if (log->offset < 0)
             log->offset = st.st_size + log->offset > 0 ? st.st_size + log->offset : 0;
+        log_window(log);
         log->placed = true;
     }
     for (int i = 0; i < PARTS_A_TURN && ask_room(ask); i++)
@@ -130,6 +152,9 @@ void ask_log(struct agent *agent, json_t *frame)
     log->fd = -1;
     log->offset = util_i64(frame, "offset", 0);
     log->left = util_i64(frame, "limit", -1);
+    log->end = -1;
+    log->since = util_i64(frame, "since", 0);
+    log->until = util_i64(frame, "until", 0);
     log->follow = util_flag(frame, "follow");
     (void)snprintf(log->file, sizeof(log->file), "logs/%lld.%u.%u.%s", (long long)log->task.job, log->task.attempt,
                    log->task.rank, stream ? stream : "out");

@@ -23,6 +23,7 @@ struct agent_config {
     const char *fake;    /* "8:H100": emulated GPUs; NULL: real ones */
     const char *address; /* how peers reach this node; NULL: the local address of the connection */
     const char *labels;  /* "rack=r1,zone=a"; NULL: none */
+    const char *reboot;  /* shell command that starts the machine anew; NULL: none */
     const char *cgroup;  /* parent of the tasks' groups; NULL: found out; "": none */
     bool durable;        /* a report is on the disk before it is sent; false in emulation: only in the page cache */
     bool allow_root;     /* run tasks of uid 0 */

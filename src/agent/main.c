@@ -32,6 +32,7 @@ static const char usage_text[] =
     "  --private-tmp on|off  a /tmp of its own for each task (default: on as root with real GPUs)\n"
     "  --log-max BYTES     output kept of a task and stream (default: 64 MiB)\n"
     "  --allow-root        run tasks of root\n"
+    "  --reboot COMMAND    what `muster node reboot` runs here (default: systemctl reboot, as root with real GPUs)\n"
     "  --no-sync           reports are not forced to the disk before they are sent\n"
     "  --log-level LEVEL   err warn info debug\n"
     "  -h, --help          this text\n"
@@ -50,19 +51,29 @@ enum {
     O_LOGMAX,
     O_ROOT,
     O_NOSYNC,
+    O_REBOOT,
     O_LEVEL,
     O_VERSION
 };
 
 static const struct option options[] = {
-    { "url", required_argument, NULL, O_URL },         { "node", required_argument, NULL, O_NODE },
-    { "state", required_argument, NULL, O_STATE },     { "config", required_argument, NULL, O_CONFIG },
-    { "address", required_argument, NULL, O_ADDRESS }, { "label", required_argument, NULL, O_LABEL },
-    { "fake", required_argument, NULL, O_FAKE },       { "cgroup", required_argument, NULL, O_CGROUP },
-    { "private-tmp", required_argument, NULL, O_TMP }, { "log-max", required_argument, NULL, O_LOGMAX },
-    { "allow-root", no_argument, NULL, O_ROOT },       { "no-sync", no_argument, NULL, O_NOSYNC },
-    { "log-level", required_argument, NULL, O_LEVEL }, { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, O_VERSION },       { 0 },
+    { "url", required_argument, NULL, O_URL },
+    { "node", required_argument, NULL, O_NODE },
+    { "state", required_argument, NULL, O_STATE },
+    { "config", required_argument, NULL, O_CONFIG },
+    { "address", required_argument, NULL, O_ADDRESS },
+    { "label", required_argument, NULL, O_LABEL },
+    { "fake", required_argument, NULL, O_FAKE },
+    { "cgroup", required_argument, NULL, O_CGROUP },
+    { "private-tmp", required_argument, NULL, O_TMP },
+    { "log-max", required_argument, NULL, O_LOGMAX },
+    { "allow-root", no_argument, NULL, O_ROOT },
+    { "no-sync", no_argument, NULL, O_NOSYNC },
+    { "log-level", required_argument, NULL, O_LEVEL },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, O_VERSION },
+    { "reboot", required_argument, NULL, O_REBOOT },
+    { 0 },
 };
 
 struct flags {
@@ -135,6 +146,9 @@ static int flag_take(struct flags *flags, int option, const char *value)
         break;
     case O_NOSYNC:
         c->durable = false;
+        break;
+    case O_REBOOT:
+        c->reboot = value;
         break;
     case O_LEVEL:
         if (log_level_find(value) < 0)
@@ -270,5 +284,7 @@ int main(int argc, char **argv)
         flags.config.url = flags.url;
     if (!flags.config.url)
         return usage_error("no controller is named: --url, or muster-agent join first", NULL);
+    if (!flags.config.reboot && !flags.config.fake && geteuid() == 0)
+        flags.config.reboot = "systemctl reboot";
     return agent_run(&flags.config);
 }

@@ -93,6 +93,7 @@ static void order_one(struct task *task, enum order_kind kind, const json_t *ord
         task_clean(task);
         break;
     case ORDER_LAUNCH:
+    case ORDER_REBOOT:
     case ORDER_COUNT:
         break;
     }
@@ -107,6 +108,10 @@ static void order_take(struct agent *agent, json_t *order)
     if (kind < 0) {
         log_warn("an order that is not known", "node", agent->config.node, "do",
                  util_text(order, "do") ? util_text(order, "do") : "");
+        return;
+    }
+    if (kind == ORDER_REBOOT) {
+        agent_reboot(agent, order);
         return;
     }
     if (kind == ORDER_LAUNCH) {

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "agent/cgroup.h"
+#include "agent/log_times.h"
 #include "base/buf.h"
 #include "base/units.h"
 #include "wire/agent_msg.h"
@@ -35,7 +36,9 @@ struct sink {
     char *path; /* owned; what it was opened as */
     int fd;     /* -1 = none */
     bool late;  /* opened when there is something to write */
+    bool spool; /* ours: when it was written is kept too */
     uint64_t size, max, dropped;
+    struct log_times times;
 };
 
 struct outlet {

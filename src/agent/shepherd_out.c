@@ -35,9 +35,12 @@ static void sink_write(struct sink *sink, const char *data, size_t size)
     if (sink->late) { /* most tasks of a moment say nothing: their file is not made */
         sink->late = false;
         sink->fd = open(sink->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
+        sink->spool = true;
     }
     if (sink->fd < 0)
         return;
+    if (sink->spool)
+        log_times_note(&sink->times, sink->path, clock_real(), sink->size);
     if (part > 0 && util_write_all(sink->fd, data, part) < 0) {
         sink->dropped += size; /* the disk is full, or the server of it gone: the job goes on */
         return;
@@ -181,5 +184,7 @@ void shepherd_close_sinks(struct shepherd *s)
         if (sink->fd >= 0)
             close(sink->fd);
         sink->fd = -1;
+        if (sink->spool)
+            log_times_close(&sink->times);
     }
 }

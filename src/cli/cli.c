@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "cli/listing.h"
+
 bool cli_json;
 
 void cli_start(int argc, char **argv)
@@ -77,18 +80,39 @@ static void problem_json(const struct problem *problem)
     json_decref(json);
 }
 
+/* Words that may quote what somebody else has named something; lines stay lines. */
+static void harmless_put(const char *text)
+{
+    CLEANUP(mem_free) char *copy = mem_strdup(text);
+
+    for (char *line = copy, *next; line; line = next) {
+        char *end = strchr(line, '\n'), *safe;
+
+        next = end ? end + 1 : NULL;
+        if (end)
+            *end = '\0';
+        safe = text_harmless(line);
+        (void)fprintf(stderr, "%s%s", safe ? safe : "", end ? "\n" : "");
+        mem_free(safe);
+    }
+}
+
 int problem_print(const struct problem *problem)
 {
     if (cli_json) {
         problem_json(problem);
         return problem->exit;
     }
-    (void)fprintf(stderr, "muster: error: %s", problem->text);
+    (void)fputs("muster: error: ", stderr);
+    harmless_put(problem->text);
     if (problem->code[0])
         (void)fprintf(stderr, " [%s]", problem->code);
     (void)fputc('\n', stderr);
-    for (int i = 0; i < problem->hint_count; i++)
-        (void)fprintf(stderr, "hint: %s\n", problem->hints[i]);
+    for (int i = 0; i < problem->hint_count; i++) {
+        (void)fputs("hint: ", stderr);
+        harmless_put(problem->hints[i]);
+        (void)fputc('\n', stderr);
+    }
     return problem->exit;
 }
 

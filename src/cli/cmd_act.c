@@ -116,6 +116,8 @@ static int cancel_selected(const struct command_args *args)
     json_decref(body);
     if (r)
         return problem_print(&problem);
+    if (!cli_json)
+        json_harmless(answer.json);
     json_array_foreach(json_object_get(answer.json, "items"), i, item)
     {
         bool ok = json_is_true(json_object_get(item, "ok"));

@@ -25,6 +25,7 @@ static void node_print(const struct command_args *args, json_t *node)
     size_t i;
 
     (void)args;
+    json_harmless(node);
     (void)printf("Node %s  %s\n", fmt_text(node, "name"), fmt_text(node, "state"));
     line("reason", fmt_text(node, "reason"));
     line("address", fmt_text(node, "address"));
@@ -156,6 +157,19 @@ int cmd_node_drain(struct command_args *args)
 {
     struct drain drain = { .method = "PATCH", .past = "Draining", .body = drain_body(args) };
 
+    return drain.body ? drain_all(args, &drain) : CODE_USAGE;
+}
+
+int cmd_node_reboot(struct command_args *args)
+{
+    struct drain drain = { .method = "PATCH", .past = "Rebooting", .body = drain_body(args) };
+
+    if (args_has(args, "gpus")) {
+        json_decref(drain.body);
+        return args_wrong(args, "--gpus: a node is started anew as a whole");
+    }
+    if (drain.body)
+        (void)json_object_set_new(drain.body, "reboot", json_true());
     return drain.body ? drain_all(args, &drain) : CODE_USAGE;
 }
 

@@ -218,11 +218,6 @@ int cmd_vc(struct command_args *args)
     return r;
 }
 
-static const char *instant_arg(const struct command_args *args, const char *name)
-{
-    return args_value(args, name);
-}
-
 /* Hours with as many decimals as tell something. */
 static void hours_add(struct listing *table, int64_t seconds)
 {
@@ -241,7 +236,8 @@ int cmd_report(struct command_args *args)
     const char *kind = args->word_count ? args->words[0] : "users";
     struct listing table;
     json_t *items = NULL, *item;
-    char path[512], text[FMT_MAX], *from = NULL, *to = NULL;
+    char path[512], text[FMT_MAX];
+    usec_t from, to;
     size_t i = 0;
     int r;
 
@@ -249,12 +245,14 @@ int cmd_report(struct command_args *args)
         i++;
     if (i == 6)
         return args_wrong(args, "'%.40s': expected users, vcs, accounts, skus, jobs or nodes", kind);
-    from = client_quote(instant_arg(args, "start") ? instant_arg(args, "start") : "");
-    to = client_quote(instant_arg(args, "end") ? instant_arg(args, "end") : "");
-    (void)snprintf(path, sizeof(path), "/reports/%s?%s%s%s%s", kind, from && *from ? "from=" : "", from ? from : "",
-                   to && *to ? "&to=" : "", to ? to : "");
-    mem_free(from);
-    mem_free(to);
+    r = when_arg(args, "start", &from);
+    if (r == 0)
+        r = when_arg(args, "end", &to);
+    if (r)
+        return r;
+    (void)snprintf(path, sizeof(path), "/reports/%s?", kind);
+    fmt_query(path, sizeof(path), "from", from);
+    fmt_query(path, sizeof(path), "to", to);
     r = list_get(args, path, &items);
     if (r)
         return r;
@@ -280,9 +278,10 @@ int cmd_report(struct command_args *args)
 static void event_show(json_t *event)
 {
     json_t *detail = json_object_get(event, "detail");
-    char stamp[FMT_MAX],
-        *text = json_is_object(detail) && json_object_size(detail) ? json_dumps(detail, JSON_COMPACT) : NULL;
+    char stamp[FMT_MAX], *text;
 
+    json_harmless(event);
+    text = json_is_object(detail) && json_object_size(detail) ? json_dumps(detail, JSON_COMPACT) : NULL;
     (void)printf("%s  %-16s", fmt_stamp(fmt_time(event, "time"), stamp), fmt_text(event, "kind"));
     if (fmt_i64(event, "job"))
         (void)printf("  job %lld", (long long)fmt_i64(event, "job"));

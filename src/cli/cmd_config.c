@@ -109,8 +109,10 @@ static void touched_show(const char *word, json_t *list)
 /* What the controller says a change would do. */
 static void preview_show(json_t *diff)
 {
-    int lines = diff_show("", json_object_get(diff, "before"), json_object_get(diff, "after"));
+    int lines;
 
+    json_harmless(diff);
+    lines = diff_show("", json_object_get(diff, "before"), json_object_get(diff, "after"));
     if (lines == 0)
         (void)puts("nothing would change");
     touched_show("preempts", json_object_get(diff, "preempts"));

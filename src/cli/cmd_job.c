@@ -13,8 +13,10 @@
 
 static void line(const char *label, const char *text)
 {
-    if (text && *text)
-        (void)printf("  %-12s %s\n", label, text);
+    CLEANUP(mem_free) char *safe = text_harmless(text ? text : ""); /* keys may be anybody's words too */
+
+    if (safe && *safe)
+        (void)printf("  %-12s %s\n", label, safe);
 }
 
 static void spec_show(json_t *spec)
@@ -70,11 +72,11 @@ static void times_show(json_t *job)
 static void job_show(json_t *job)
 {
     json_t *reason = json_object_get(job, "reason"), *place;
-    CLEANUP(mem_free) char *name = text_harmless(fmt_text(job, "name"));
     char text[FMT_MAX], id[FMT_MAX];
     size_t i;
 
-    (void)printf("Job %s %s (%s, vc %s, %s)  %s\n", fmt_id(job, id), name ? name : "", fmt_text(job, "user"),
+    json_harmless(job);
+    (void)printf("Job %s %s (%s, vc %s, %s)  %s\n", fmt_id(job, id), fmt_text(job, "name"), fmt_text(job, "user"),
                  fmt_text(job, "vc"), fmt_text(job, "priority_class"), fmt_text(job, "state"));
     if (json_is_object(reason)) {
         (void)snprintf(text, sizeof(text), "%s: %s", fmt_text(reason, "code"), fmt_text(reason, "message"));
@@ -126,9 +128,8 @@ static int array_show(const struct command_args *args, struct client *client, in
                       "name", fmt_text(json_array_get(jobs, 0), "name"), "size", (json_int_t)json_array_size(jobs),
                       "states", states, "jobs", jobs);
     if (!show_object(args, whole)) {
-        CLEANUP(mem_free) char *name = text_harmless(fmt_text(whole, "name"));
-
-        (void)printf("Array %lld %s  %zu jobs\n", (long long)id, name ? name : "", json_array_size(jobs));
+        json_harmless(whole);
+        (void)printf("Array %lld %s  %zu jobs\n", (long long)id, fmt_text(whole, "name"), json_array_size(jobs));
         json_object_foreach(states, state, value)(void)
             printf("  %-12s %lld\n", state, (long long)json_integer_value(value));
     }
@@ -150,8 +151,9 @@ int cmd_show(struct command_args *args)
     if (r)
         return r;
     r = client_job(client, args->words[0], &ref, &problem);
-    if (r == 0)
-        r = job_get(client, ref.id, &job, &problem);
+    if (r)
+        return problem_print(&problem);
+    r = job_get(client, ref.id, &job, &problem);
     if (r == CODE_NOT_FOUND && array_show(args, client, ref.id) == CODE_DONE)
         return CODE_DONE;
     if (r)
@@ -211,6 +213,13 @@ int cmd_logs(struct command_args *args)
     how.lines = lines ? strtol(lines, NULL, 10) : -1;
     if (lines && (how.lines < 0 || *lines < '0' || *lines > '9'))
         return args_wrong(args, "--lines: expected a number, got '%.20s'", lines);
+    r = when_arg(args, "since", &how.since);
+    if (r == 0)
+        r = when_arg(args, "until", &how.until);
+    if (r)
+        return r;
+    if (how.follow && how.until)
+        return args_wrong(args, "--follow goes on as output comes: it has no --until");
     r = job_output(client, ref.id, &how, &problem);
     return r ? problem_print(&problem) : CODE_DONE;
 }

@@ -105,12 +105,13 @@ static void queue_row(struct listing *table, json_t *items, size_t first, size_t
 }
 
 /* Filters of a listing as a query. */
-static void filters_put(const struct command_args *args, struct buf *path)
+static int filters_put(const struct command_args *args, struct buf *path)
 {
     static const struct {
         const char *flag, *key;
-    } filters[] = { { "user", "user" }, { "vc", "vc" },     { "state", "state" }, { "name", "name" },
-                    { "tag", "tag" },   { "node", "node" }, { "since", "since" }, { "until", "until" } };
+    } filters[] = { { "user", "user" }, { "vc", "vc" },   { "state", "state" },
+                    { "name", "name" }, { "tag", "tag" }, { "node", "node" } };
+    static const char *const times[] = { "since", "until" };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
         const char *value = args_value(args, filters[i].flag);
@@ -120,6 +121,17 @@ static void filters_put(const struct command_args *args, struct buf *path)
             buf_printf(path, "&%s=%s", filters[i].key, quoted);
         mem_free(quoted);
     }
+    for (size_t i = 0; i < 2; i++) {
+        char text[96] = "";
+        usec_t at;
+        int r = when_arg(args, times[i], &at);
+
+        if (r)
+            return r;
+        fmt_query(text, sizeof(text), times[i], at);
+        buf_put(path, text, strlen(text));
+    }
+    return 0;
 }
 
 /* Mine unless somebody or all were asked for. */
@@ -152,7 +164,9 @@ static int queue_once(const struct command_args *args, struct client *client)
     int r;
 
     buf_printf(&path, "/jobs?eta=%d", args_has(args, "eta") ? 1 : 0);
-    filters_put(args, &path);
+    r = filters_put(args, &path);
+    if (r)
+        return r;
     if (!whole) /* what the columns show, and no more: ten thousand jobs are megabytes otherwise */
         buf_printf(&path,
                    "&merge=1&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
@@ -225,7 +239,9 @@ int cmd_history(struct command_args *args)
     if (r)
         return r;
     buf_printf(&path, "/history?limit=%ld", limit ? strtol(limit, NULL, 10) : 100);
-    filters_put(args, &path);
+    r = filters_put(args, &path);
+    if (r)
+        return r;
     r = scope_put(args, client, &path, &problem);
     if (r == 0)
         r = client_list(client, path.data, &items, &problem);

@@ -72,23 +72,6 @@ int cmd_resv_ls(struct command_args *args)
     return r;
 }
 
-/* now, now+1h, +1h, or an instant. false: it is none of them. */
-static bool when_read(const char *text, usec_t *at)
-{
-    const char *plus = strncmp(text, "now", 3) == 0 ? text + 3 : text;
-    usec_t span;
-
-    if (*plus == '\0' && plus != text) {
-        *at = fmt_now();
-        return true;
-    }
-    if (*plus == '+' && duration_parse(plus + 1, strlen(plus + 1), &span) == 0) {
-        *at = fmt_now() + span;
-        return true;
-    }
-    return instant_parse(text, strlen(text), at) == 0;
-}
-
 static void time_put(json_t *body, const char *key, usec_t at)
 {
     CLEANUP_BUF struct buf text = BUF_INIT(64);
@@ -116,13 +99,13 @@ static int times_read(const struct command_args *args, json_t *body, bool create
     const char *lead = args_value(args, "lead");
     usec_t from = fmt_now(), until, length;
 
-    if (start && !when_read(start, &from))
+    if (start && !fmt_when(start, false, &from))
         return args_wrong(args, "--start: expected now, now+2h or 2026-01-31T18:00, got '%.40s'", start);
     if (start || create)
         time_put(body, "start", from);
     if (span && duration_parse(span, strlen(span), &length) < 0)
         return args_wrong(args, "--duration: expected a time such as 8h, got '%.40s'", span);
-    if (end && !when_read(end, &until))
+    if (end && !fmt_when(end, false, &until))
         return args_wrong(args, "--end: expected now+8h or 2026-01-31T18:00, got '%.40s'", end);
     if (span)
         time_put(body, "end", from + length);

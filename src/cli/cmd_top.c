@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "cli/fmt.h"
+#include "cli/listing.h"
 #include "cli/live.h"
 #include "io/lib.h"
 
@@ -111,6 +112,7 @@ static int gpus_draw(struct top *top, int row)
 
     if (client_list(top->client, "/gpus", &items, &top->problem))
         return -1;
+    json_harmless(items);
     json_array_foreach(items, i, item)
     {
         (void)curses.wmove(screen, row++, 0);
@@ -131,6 +133,7 @@ static int nodes_draw(struct top *top, int row)
 
     if (client_list(top->client, "/nodes", &items, &top->problem))
         return -1;
+    json_harmless(items);
     json_array_foreach(items, i, node)
     {
         struct node_past *past = past_of(top, fmt_text(node, "name"));
@@ -164,6 +167,7 @@ static int jobs_draw(struct top *top, int row)
     r = client_list(top->client, path, &items, &top->problem);
     if (r)
         return -1;
+    json_harmless(items);
     bold(true);
     (void)curses.wmove(screen, row++, 0);
     put("%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE", "GPUS", "ELAPSED",
@@ -201,6 +205,8 @@ static int job_draw(struct top *top, int row)
     (void)snprintf(path, sizeof(path), "/jobs/%lld/metrics", (long long)top->job);
     if (client_call(top->client, "GET", path, NULL, &metrics, &top->problem))
         return -1;
+    json_harmless(job.json);
+    json_harmless(metrics.json);
     reason = json_object_get(job.json, "reason");
     (void)curses.wmove(screen, row++, 0);
     put("job %s %s  %s  %s  %s", fmt_id(job.json, id), fmt_text(job.json, "name"), fmt_text(job.json, "state"),

@@ -101,21 +101,17 @@ static int show(const struct command_args *args, json_t *sim)
     return r;
 }
 
-/* "7d" is seven days ago; anything else is a time as everywhere. */
-static void when_put(const struct command_args *args, const char *name, json_t *body)
+static int when_put(const struct command_args *args, const char *name, json_t *body)
 {
-    const char *text = args_value(args, name);
-    char seconds[32];
-    usec_t back;
+    CLEANUP_BUF struct buf text = BUF_INIT(64);
+    usec_t at;
+    int r = when_arg(args, name, &at);
 
-    if (!text)
-        return;
-    if (strchr("smhdw", text[strlen(text) ? strlen(text) - 1 : 0]) && *text &&
-        duration_parse(text, strlen(text), &back) == 0 && back > 0) {
-        (void)snprintf(seconds, sizeof(seconds), "%lld", (long long)((fmt_now() - back) / USEC_SEC));
-        text = seconds;
+    if (r == 0 && at) {
+        instant_put(&text, at);
+        (void)json_object_set_new(body, name, json_string(text.data));
     }
-    (void)json_object_set_new(body, name, json_string(text));
+    return r;
 }
 
 static void words_put(json_t *list, const char *text)
@@ -181,8 +177,10 @@ static int body_make(const struct command_args *args, json_t *body)
     }
     if (r == 0 && json_array_size(policies) == 0)
         words_put(policies, "present,fifo,srsf,las");
-    when_put(args, "since", body);
-    when_put(args, "until", body);
+    if (r == 0)
+        r = when_put(args, "since", body);
+    if (r == 0)
+        r = when_put(args, "until", body);
     if (r == 0 && args_value(args, "trace"))
         r = file_put(body, "trace", args_value(args, "trace"));
     return r;

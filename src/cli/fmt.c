@@ -45,6 +45,36 @@ usec_t fmt_now(void)
     return now.tv_sec * USEC_SEC + now.tv_nsec / 1000;
 }
 
+bool fmt_when(const char *text, bool past, usec_t *ret_at)
+{
+    const char *plus = strncmp(text, "now", 3) == 0 ? text + 3 : text;
+    size_t length = strlen(text);
+    usec_t span;
+
+    if (*plus == '\0' && plus != text) {
+        *ret_at = fmt_now();
+        return true;
+    }
+    if (*plus == '+' && duration_parse(plus + 1, strlen(plus + 1), &span) == 0) {
+        *ret_at = fmt_now() + span;
+        return true;
+    }
+    if (past && length && strchr("smhdw", text[length - 1]) && duration_parse(text, length, &span) == 0) {
+        *ret_at = fmt_now() - span;
+        return true;
+    }
+    return instant_parse(text, length, ret_at) == 0;
+}
+
+void fmt_query(char *text, size_t size, const char *name, usec_t at)
+{
+    size_t used = strlen(text);
+
+    if (at)
+        (void)snprintf(text + used, size - used, "&%s=%lld.%06lld", name, (long long)(at / USEC_SEC),
+                       (long long)(at % USEC_SEC));
+}
+
 const char *fmt_seconds(int64_t seconds, char text[FMT_MAX])
 {
     char days[24] = "";

@@ -15,6 +15,10 @@ bool fmt_null(json_t *json, const char *key);   /* null or not there */
 usec_t fmt_time(json_t *json, const char *key); /* 0 = null */
 
 usec_t fmt_now(void);
+/* "now", "now+2h", "+2h", an instant; where the past is meant also "7d": so long ago. false: none of them. */
+bool fmt_when(const char *text, bool past, usec_t *ret_at);
+/* Appends &NAME=SECONDS to a query, unless at is 0. */
+void fmt_query(char *text, size_t size, const char *name, usec_t at);
 /* "03:12:44", "1-00:00:00". */
 const char *fmt_seconds(int64_t seconds, char text[FMT_MAX]);
 /* "1-00:00", "04:00", "00:30": without seconds unless there are some; "-" for 0. */

@@ -163,6 +163,7 @@ struct reader {
     bool err, many; /* many: lines say whose they are */
     long lines;
     int64_t offset;
+    usec_t since, until;
     bool middle; /* of a line */
 };
 
@@ -187,7 +188,7 @@ static int on_text(void *arg, const char *data, size_t size)
 
 static void path_of(const struct reader *reader, bool follow, char *path, size_t size)
 {
-    char attempt[32] = "", lines[32] = "";
+    char attempt[32] = "", lines[32] = "", when[96] = "";
 
     if (reader->attempt >= 0)
         (void)snprintf(attempt, sizeof(attempt), "&attempt=%d", reader->attempt);
@@ -195,28 +196,40 @@ static void path_of(const struct reader *reader, bool follow, char *path, size_t
         (void)snprintf(lines, sizeof(lines), "&tail=%ld", reader->lines);
     else
         (void)snprintf(lines, sizeof(lines), "&offset=%lld", (long long)reader->offset);
-    (void)snprintf(path, size, "/jobs/%lld/logs?task=%d&stream=%s%s%s%s", (long long)reader->id, reader->task,
-                   reader->err ? "err" : "out", attempt, lines, follow ? "&follow=1" : "");
+    fmt_query(when, sizeof(when), "since", reader->since);
+    fmt_query(when, sizeof(when), "until", reader->until);
+    (void)snprintf(path, size, "/jobs/%lld/logs?task=%d&stream=%s%s%s%s%s", (long long)reader->id, reader->task,
+                   reader->err ? "err" : "out", attempt, lines, when, follow ? "&follow=1" : "");
+}
+
+/* Reads once, and knows where to go on: the answer says where it began. */
+static int reader_read(struct client *client, struct reader *reader, bool follow, int64_t *ret_got,
+                       struct problem *problem)
+{
+    int64_t before = reader->offset;
+    const char *began;
+    char path[400];
+    int r;
+
+    path_of(reader, follow, path, sizeof(path));
+    r = client_stream(client, path, NULL, on_text, reader, problem);
+    *ret_got = reader->offset - before;
+    began = client_header(client, "X-Log-Offset");
+    if (*began)
+        reader->offset = strtoll(began, NULL, 10) + *ret_got;
+    reader->lines = -1;
+    return r;
 }
 
 /* What there is now. */
 static int reader_poll(struct client *client, struct reader *reader, struct problem *problem)
 {
-    char path[256];
-    int64_t before;
+    int64_t got;
     int r;
 
-    do {
-        const char *offset;
-
-        before = reader->offset;
-        path_of(reader, false, path, sizeof(path));
-        r = client_stream(client, path, NULL, on_text, reader, problem);
-        offset = client_header(client, "X-Log-Size");
-        if (r == 0 && reader->lines >= 0 && *offset) /* the last lines were read: go on behind them */
-            reader->offset = strtoll(offset, NULL, 10);
-        reader->lines = -1;
-    } while (r == 0 && reader->offset > before && !interrupts);
+    do
+        r = reader_read(client, reader, false, &got, problem);
+    while (r == 0 && got > 0 && !interrupts);
     return r;
 }
 
@@ -263,16 +276,14 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
 {
     int64_t attempt = fmt_i64(*job, "attempt");
     bool fixed = reader->attempt >= 0;
-    char path[256];
+    int64_t got;
     int r = 0;
 
     while (!interrupts) {
         json_t *next = NULL;
 
         reader->attempt = fixed ? reader->attempt : (int)attempt;
-        path_of(reader, true, path, sizeof(path));
-        r = client_stream(client, path, NULL, on_text, reader, problem);
-        reader->lines = -1;
+        r = reader_read(client, reader, true, &got, problem);
         if (r && r != CODE_UNREACHABLE && r != CODE_NOT_FOUND && r != CODE_CONFLICT)
             return r;
         /* Broken off: its node or the controller is away for a moment; then on from where it was. */
@@ -313,7 +324,9 @@ static int outputs(struct client *client, int64_t id, const struct follow *how, 
                                       .attempt = how->attempt,
                                       .err = how->err,
                                       .many = count > 1,
-                                      .lines = how->lines };
+                                      .lines = how->lines,
+                                      .since = how->since,
+                                      .until = how->until };
     if (how->follow && count == 1) {
         r = task_follow(client, readers, job, problem);
     } else if (how->follow) {

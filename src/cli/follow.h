@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* follow.h - waiting for a job, following its output, and what its end means to a shell. */
+#include "base/units.h"
 #include "cli/client.h"
 
 /* Exit codes of run, wait, exec and submit -W beside the job's own. */
@@ -25,7 +26,8 @@ int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet
 struct follow {
     int task, attempt; /* -1 = all, the present one */
     bool err, follow;
-    long lines; /* the last ones; -1 = all */
+    long lines;          /* the last ones; -1 = all */
+    usec_t since, until; /* what was written then; 0 = not told */
 };
 
 /* Output to standard output; with follow until the job is over. */

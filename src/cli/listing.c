@@ -68,6 +68,21 @@ char *text_harmless(const char *text)
     return out;
 }
 
+void json_harmless(json_t *json)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    if (json_is_string(json)) {
+        CLEANUP(mem_free) char *text = text_harmless(json_string_value(json));
+
+        (void)json_string_set(json, text ? text : "");
+    }
+    json_array_foreach(json, i, value) json_harmless(value);
+    json_object_foreach(json, key, value) json_harmless(value);
+}
+
 void listing_add(struct listing *table, const char *text)
 {
     /* What users named things must not move the cursor, nor turn the line around. */

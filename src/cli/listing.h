@@ -37,6 +37,9 @@ void listing_addf(struct listing *table, const char *format, ...) __attribute__(
  * direction of a line or hide in it as <U+202E>. NULL without memory. */
 char *text_harmless(const char *text);
 
+/* The same for all texts of an answer, which is then good for nothing else. */
+void json_harmless(json_t *json);
+
 /* Shows it as -o, --columns, --sort and --no-header say. `items`: what -o json and yaml show; `kind`: of the list.
  * Returns the exit code. */
 int listing_show(struct listing *table, const struct command_args *args, const char *kind, json_t *items);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* live.h - the verbs of the live cluster, one function each; live.c has the table. */
+#include "base/units.h"
 #include "cli/client.h"
+
+/* --NAME as a time: an instant, "7d" (so long ago), "now", "now+2h"; 0 where it was not told. CODE_USAGE after words.
+ */
+int when_arg(const struct command_args *args, const char *name, usec_t *ret_at);
 
 int cmd_submit(struct command_args *args);
 int cmd_run(struct command_args *args);
@@ -48,6 +53,7 @@ int cmd_token_rm(struct command_args *args);
 int cmd_context(struct command_args *args);
 int cmd_node_show(struct command_args *args);
 int cmd_node_drain(struct command_args *args);
+int cmd_node_reboot(struct command_args *args);
 int cmd_node_resume(struct command_args *args);
 int cmd_node_forget(struct command_args *args);
 int cmd_gpu_drain(struct command_args *args);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cli/fmt.h"
 #include "cli/listing.h"
 #include "cli/live.h"
 
@@ -30,6 +31,16 @@ int live_get(const struct command_args *args, const char *path, void (*show)(con
     if (!show_object(args, answer.json))
         show(args, answer.json);
     return CODE_DONE;
+}
+
+int when_arg(const struct command_args *args, const char *name, usec_t *ret_at)
+{
+    const char *text = args_value(args, name);
+
+    *ret_at = 0;
+    if (text && !fmt_when(text, true, ret_at))
+        return args_wrong(args, "--%s: expected 10m (ago), now or 2026-01-31T18:00, got '%.40s'", name, text);
+    return 0;
 }
 
 void live_path(char *path, size_t size, const char *format, const char *text)

@@ -145,12 +145,14 @@ static void receipt_show(json_t *receipt)
 void why_show(json_t *e)
 {
     json_t *asks = json_object_get(e, "asks"), *entitlement = json_object_get(e, "entitlement");
-    const char *code = fmt_text(e, "code"), *message = fmt_text(e, "message");
-    CLEANUP(mem_free) char *name = text_harmless(fmt_text(e, "name"));
+    const char *code, *message;
     char span[FMT_MAX];
 
-    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), name ? name : "", fmt_text(e, "user"),
-                 fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
+    json_harmless(e);
+    code = fmt_text(e, "code");
+    message = fmt_text(e, "message");
+    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), fmt_text(e, "name"),
+                 fmt_text(e, "user"), fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
     if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
         (void)printf(" for %s", fmt_seconds(fmt_i64(e, "pending_seconds"), span));
     (void)putchar('\n');
@@ -177,10 +179,13 @@ void plan_show(json_t *plan)
 {
     json_t *list, *item;
     usec_t at = fmt_time(plan, "startsAt");
-    const char *code = fmt_text(plan, "code"), *message = fmt_text(plan, "message");
+    const char *code, *message;
     char when[FMT_MAX];
     size_t i;
 
+    json_harmless(plan);
+    code = fmt_text(plan, "code");
+    message = fmt_text(plan, "message");
     if (json_is_false(json_object_get(plan, "feasible")))
         (void)printf("Refused  %s%s%s\n", code, *code && *message ? ": " : "", message);
     else if (at && at <= fmt_now() + USEC_SEC)

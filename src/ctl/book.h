@@ -122,6 +122,9 @@ struct book_gpu {
     uint32_t memory_mib, power;
 };
 
+/* Whether a node is to be started anew: when nothing runs there; it was told to. */
+enum reboot_state { REBOOT_NONE, REBOOT_WANTED, REBOOT_ORDERED };
+
 struct book_node {
     uint32_t name; /* names */
     char address[64];
@@ -135,7 +138,8 @@ struct book_node {
     uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
     usec_t seen;        /* last beat; not in the log */
     usec_t drain_deadline;
-    usec_t barred; /* certificates made until then are worth nothing; 0 */
+    uint32_t reboot; /* enum reboot_state */
+    usec_t barred;   /* certificates made until then are worth nothing; 0 */
     char drain_reason[128];
     uint16_t gpu_count;
     struct book_gpu *gpus;

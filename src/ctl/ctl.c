@@ -348,6 +348,8 @@ void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *ent
         (void)cluster_rebuild(ctl, NULL);
     fire_timers(ctl);
     ctl_step(ctl);
+    if (ctl->reboots)
+        reboot_look(ctl);
 }
 
 usec_t ctl_next_wake(const struct ctl *ctl)

@@ -27,7 +27,7 @@
     X(SILENT, "silent")   /* {"node"}: no beat for node_timeout, or it is back: {"node","back":true} */                \
     X(LOST, "lost")       /* {"node"}: its lease ran out */                                                            \
     X(REPORT, "report")   /* {"node","agent", ...report of the protocol} */                                            \
-    X(DRAIN, "drain")     /* {"node","by","reason","gpu":index or absent,"deadline":0} */                              \
+    X(DRAIN, "drain")     /* {"node","by","reason","gpu":index or absent,"deadline":0,"reboot":true or absent} */      \
     X(UNDRAIN, "undrain") /* {"node","by","gpu"} */                                                                    \
     X(FORGET, "forget")   /* {"node"}: out of the cluster */                                                           \
     X(CONFIG, "config")   /* {"vcs":{...},"policy":...}: virtual clusters and policies, as in the file */              \

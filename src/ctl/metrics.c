@@ -91,8 +91,8 @@ uint64_t histogram_all(const struct histogram *histogram)
 
 static void put_nodes(const struct scene *scene, struct buf *out)
 {
-    static const char *const states[] = { "idle", "mixed", "alloc", "drain", "draining", "down", "unknown" };
-    unsigned count[7] = { 0 };
+    static const char *const states[] = { "idle", "mixed", "alloc", "drain", "draining", "down", "maint", "unknown" };
+    unsigned count[sizeof(states) / sizeof(states[0])] = { 0 };
 
     for (size_t i = 0; i < scene->book->node_count; i++) {
         struct node_use use;
@@ -100,11 +100,11 @@ static void put_nodes(const struct scene *scene, struct buf *out)
         if (scene->book->nodes[i].forgotten)
             continue;
         node_use(scene, &scene->book->nodes[i], &use);
-        for (size_t s = 0; s < 7; s++)
+        for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++)
             count[s] += strcmp(states[s], node_state(&scene->book->nodes[i], &use)) == 0;
     }
     metrics_family(out, "muster_nodes", "gauge", "Nodes by state.");
-    for (size_t s = 0; s < 7; s++)
+    for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++)
         metrics_sample(out, "muster_nodes", LABELS("state", states[s]), count[s]);
     metrics_family(out, "muster_node_up", "gauge", "1 while the node's agent is heard.");
     for (size_t i = 0; i < scene->book->node_count; i++)

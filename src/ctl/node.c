@@ -136,6 +136,7 @@ static void apply_join(struct ctl *ctl, const json_t *body, struct entry_result 
     }
     known = node->joined && !node->forgotten;
     changed = !known || other_shape(node, inventory);
+    (void)reboot_back(ctl, node, text_of(body, "boot"));
     if (known && changed && node->core_node != UINT32_MAX && !node->lost) {
         /* Hardware is not what it was: what ran there cannot be where the core believes it to be. */
         lose(ctl, node);
@@ -217,6 +218,8 @@ static void apply_report(struct ctl *ctl, struct book_node *node, const json_t *
     node->report_seq = seq;
     if (json_object_get(body, "gpu"))
         report_gpu(ctl, node, json_object_get(body, "gpu"));
+    if (json_object_get(body, "reboot"))
+        reboot_failed(ctl, node, json_object_get(body, "reboot"));
     if (json_object_get(body, "measure")) {
         struct book_job *job = book_get(&ctl->book, json_integer_value(json_object_get(body, "job")));
 
@@ -247,6 +250,7 @@ static void apply_drain(struct ctl *ctl, struct book_node *node, const struct en
         (void)snprintf(g->reason, sizeof(g->reason), "%s", drain ? text_of(entry->body, "reason") : "");
     } else {
         node->drained = drain;
+        reboot_set(ctl, node, json_is_true(json_object_get(entry->body, "reboot")) ? REBOOT_WANTED : REBOOT_NONE);
         ctl->deadlines -= node->drain_deadline != 0;
         node->drain_deadline = drain ? json_integer_value(json_object_get(entry->body, "deadline")) : 0;
         ctl->deadlines += node->drain_deadline != 0;

@@ -34,6 +34,7 @@ struct ctl {
     bool listening, cluster_dirty;
     bool solves_here;   /* long computations are carried out at once: virtual time */
     uint32_t deadlines; /* nodes that are drained with one */
+    uint32_t reboots;   /* nodes that are to be started anew when nothing runs there */
     uint32_t offered;   /* to the core since its last step */
     uint64_t seq, event_id;
     usec_t now;
@@ -137,6 +138,13 @@ usec_t node_timer(const struct ctl *ctl); /* when a deadline of a drained node i
 void node_tick(struct ctl *ctl);
 void node_keep_out(struct ctl *ctl, const struct book_job *job);
 struct book_node *node_get(struct ctl *ctl, const char *name);
+
+/* reboot.c */
+void reboot_set(struct ctl *ctl, struct book_node *node, uint32_t state);
+void reboot_look(struct ctl *ctl); /* tells those that are idle by now */
+void reboot_order(struct ctl *ctl, const struct book_node *node);
+bool reboot_back(struct ctl *ctl, struct book_node *node, const char *boot); /* it joins: is it what was waited for? */
+void reboot_failed(struct ctl *ctl, struct book_node *node, const json_t *report);
 
 /* sync.c */
 /* Where its ranks are; the same for each of them. */

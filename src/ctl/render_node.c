@@ -105,10 +105,14 @@ void node_use(const struct scene *scene, const struct book_node *node, struct no
         }
 }
 
+static const char *const reboots[] = { [REBOOT_NONE] = "", [REBOOT_WANTED] = "wanted", [REBOOT_ORDERED] = "ordered" };
+
 const char *node_state(const struct book_node *node, const struct node_use *use)
 {
     if (!node->joined)
         return "unknown";
+    if (node->reboot == REBOOT_ORDERED)
+        return "maint";
     if (node->lost || node->silent)
         return "down";
     if (node->drained)
@@ -228,7 +232,12 @@ void render_node(const struct scene *scene, struct json_write *json, const struc
     put_reservation(scene, json, node);
     json_write_text(json, "drain_reason", node->drain_reason);
     put_time(json, "drain_deadline", node->drain_deadline);
-    json_write_text(json, "reason", node->lost ? "its lease ran out" : node->silent ? "silent" : node->drain_reason);
+    json_write_text(json, "reason",
+                    node->reboot == REBOOT_ORDERED ? "it is being started anew"
+                    : node->lost                   ? "its lease ran out"
+                    : node->silent                 ? "silent"
+                                                   : node->drain_reason);
+    json_write_text(json, "reboot", reboots[node->reboot]);
     if (whole) {
         json_write_array(json, "gpu_list");
         for (uint32_t i = 0; i < node->gpu_count; i++)

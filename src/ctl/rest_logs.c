@@ -20,6 +20,8 @@ struct log_read {
     struct server *server;
     char node[256], stream[8];
     int64_t job, offset, limit, tail, ask;
+    int64_t cut; /* bytes before the last lines */
+    usec_t since, until;
     uint32_t attempt, rank;
     bool follow, sizing, begun, over, gone;
     struct buf data; /* came, not handed over yet */
@@ -78,6 +80,7 @@ static void tail_cut(struct log_read *log)
     if (at) {
         memmove(log->data.data, log->data.data + at, log->data.size - at);
         log->data.size -= at;
+        log->cut = (int64_t)at;
     }
     log->tail = 0;
 }
@@ -90,7 +93,13 @@ static int log_ask(struct log_read *log)
                              (json_int_t)log->job, "attempt", (int)log->attempt, "rank", (int)log->rank, "stream",
                              log->stream, "offset", (json_int_t)log->offset, "limit",
                              (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing);
-    int64_t r = links_ask(log->server->links, log->node, body, on_log, log);
+    int64_t r;
+
+    if (log->since)
+        (void)json_object_set_new(body, "since", json_integer(log->since));
+    if (log->until)
+        (void)json_object_set_new(body, "until", json_integer(log->until));
+    r = links_ask(log->server->links, log->node, body, on_log, log);
 
     log->ask = r > 0 ? r : 0;
     return r < 0 ? (int)r : 0;
@@ -118,7 +127,7 @@ static void log_refuse(struct log_read *log, json_t *answer)
 static void log_begin(struct log_read *log, json_t *answer)
 {
     reply_header(log->request, "X-Log-Offset", "%" PRId64,
-                 (int64_t)json_integer_value(json_object_get(answer, "offset")));
+                 (int64_t)json_integer_value(json_object_get(answer, "offset")) + log->cut);
     reply_header(log->request, "X-Log-Size", "%" PRId64, (int64_t)json_integer_value(json_object_get(answer, "size")));
     reply_header(log->request, "Cache-Control", "no-store");
     log->begun = true;
@@ -173,7 +182,8 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
         query_i64(request, "task", 0, UINT32_MAX, &rank) < 0 ||
         query_i64(request, "offset", 0, INT64_MAX, &log->offset) < 0 ||
         query_i64(request, "limit", 1, LOG_LIMIT, &log->limit) < 0 ||
-        query_i64(request, "tail", 1, 100000, &log->tail) < 0)
+        query_i64(request, "tail", 1, 100000, &log->tail) < 0 || query_time(request, "since", &log->since) < 0 ||
+        query_time(request, "until", &log->until) < 0)
         return -EINVAL;
     (void)snprintf(log->stream, sizeof(log->stream), "out");
     if (query_text(request, "stream", stream, sizeof(stream))) {
@@ -202,7 +212,8 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
 
 void rest_job_logs(struct request *request)
 {
-    static const char *const known[] = { "task", "attempt", "stream", "offset", "limit", "tail", "follow", NULL };
+    static const char *const known[] = { "task", "attempt", "stream", "offset", "limit",
+                                         "tail", "follow",  "since",  "until",  NULL };
     const struct book_job *job = request_job(request);
     struct log_read *log;
     struct scene scene;

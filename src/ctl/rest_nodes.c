@@ -83,16 +83,21 @@ static void offered_node(struct request *request, const struct entry_result *res
         node_reply(request, node);
 }
 
-/* {"drain":true,"reason","deadline"} or {"drain":false}, for a node or one of its GPUs (-1: the node). */
+/* {"drain":true,"reason","deadline"}, {"reboot":true,"reason","deadline"} or {"drain":false}, for a node or one of its
+ * GPUs (-1: the node), which cannot be started anew alone. */
 static void drain_patch(struct request *request, int gpu)
 {
-    static const char *const keys[] = { "drain", "reason", "deadline", NULL };
+    const char *const keys[] = { "drain", "reason", "deadline", gpu < 0 ? "reboot" : NULL, NULL };
     json_t *body = request_object(request, keys), *drain, *entry;
     const char *reason, *deadline;
     usec_t at = 0;
+    bool reboot;
 
     if (!body)
         return;
+    reboot = json_is_true(json_object_get(body, "reboot"));
+    if (reboot)
+        (void)json_object_set_new(body, "drain", json_true());
     drain = json_object_get(body, "drain");
     reason = json_string_value(json_object_get(body, "reason"));
     deadline = json_string_value(json_object_get(body, "deadline"));
@@ -112,6 +117,8 @@ static void drain_patch(struct request *request, int gpu)
     if (entry && json_is_true(drain)) {
         (void)json_object_set_new(entry, "reason", json_string(reason));
         (void)json_object_set_new(entry, "deadline", json_integer(at));
+        if (reboot)
+            (void)json_object_set_new(entry, "reboot", json_true());
     }
     request_offer(request, json_is_true(drain) ? ENTRY_DRAIN : ENTRY_UNDRAIN, entry, offered_node);
     json_decref(body);

@@ -120,11 +120,14 @@ static const struct field job_fields[] = {
     END,
 };
 static const struct field node_fields[] = {
-    F(book_node, address, TEXT),      F(book_node, agent, TEXT),     F(book_node, boot, TEXT),
-    F(book_node, version, TEXT),      F(book_node, report_seq, U64), F(book_node, core_node, U32),
-    F(book_node, joined, FLAG),       F(book_node, silent, FLAG),    F(book_node, lost, FLAG),
-    F(book_node, drained, FLAG),      F(book_node, forgotten, FLAG), F(book_node, drain_deadline, I64),
-    F(book_node, drain_reason, TEXT), F(book_node, barred, I64),     END,
+    F(book_node, address, TEXT),      F(book_node, agent, TEXT),
+    F(book_node, boot, TEXT),         F(book_node, version, TEXT),
+    F(book_node, report_seq, U64),    F(book_node, core_node, U32),
+    F(book_node, joined, FLAG),       F(book_node, silent, FLAG),
+    F(book_node, lost, FLAG),         F(book_node, drained, FLAG),
+    F(book_node, forgotten, FLAG),    F(book_node, drain_deadline, I64),
+    F(book_node, drain_reason, TEXT), F(book_node, barred, I64),
+    F(book_node, reboot, U32),        END,
 };
 static const struct field gpu_fields[] = {
     F(book_gpu, ok, FLAG), F(book_gpu, drained, FLAG), F(book_gpu, foreign, FLAG), F(book_gpu, reason, TEXT), END,
@@ -442,6 +445,7 @@ static int load_nodes(struct ctl *ctl, const json_t *list)
         for (size_t g = 0; g < json_array_size(gpus); g++)
             load_fields(gpu_fields, json_array_get(gpus, g), &node->gpus[node->gpu_count++]);
         ctl->deadlines += node->drain_deadline != 0;
+        ctl->reboots += node->reboot == REBOOT_WANTED;
     }
     return 0;
 }

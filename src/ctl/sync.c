@@ -185,4 +185,5 @@ void ctl_sync(struct ctl *ctl, const char *name)
     /* Whom it may keep comes first. A fresh one that it does not have is not missed: its launch follows. */
     ctl_order(ctl, node->name, json_pack("{s:s, s:o}", "t", agent_down_name(DOWN_KEEP), "tasks", tasks));
     each_task(ctl, node->name, resend_task, NULL);
+    reboot_order(ctl, node);
 }

@@ -12,8 +12,9 @@ static const char *const task_states[TASK_STATE_COUNT] = {
 };
 
 static const char *const orders[ORDER_COUNT] = {
-    [ORDER_LAUNCH] = "launch", [ORDER_GO] = "go",         [ORDER_STOP] = "stop",   [ORDER_SUSPEND] = "suspend",
-    [ORDER_RESUME] = "resume", [ORDER_SIGNAL] = "signal", [ORDER_CLEAN] = "clean", [ORDER_LIMIT] = "limit",
+    [ORDER_LAUNCH] = "launch",   [ORDER_GO] = "go",         [ORDER_STOP] = "stop",
+    [ORDER_SUSPEND] = "suspend", [ORDER_RESUME] = "resume", [ORDER_SIGNAL] = "signal",
+    [ORDER_CLEAN] = "clean",     [ORDER_LIMIT] = "limit",   [ORDER_REBOOT] = "reboot",
 };
 
 static const char *const ups[UP_COUNT] = {

@@ -56,8 +56,9 @@ enum order_kind {
     ORDER_SUSPEND, /* off the GPU, the process is kept */
     ORDER_RESUME,
     ORDER_SIGNAL,
-    ORDER_LIMIT, /* so much memory of each GPU, so much of their time; see docs/protocol.md */
-    ORDER_CLEAN, /* the controller has recorded the exit: directories and journal of the task may go */
+    ORDER_LIMIT,  /* so much memory of each GPU, so much of their time; see docs/protocol.md */
+    ORDER_CLEAN,  /* the controller has recorded the exit: directories and journal of the task may go */
+    ORDER_REBOOT, /* of the node, not of a task; only when nothing runs there */
     ORDER_COUNT
 };
 

@@ -115,10 +115,11 @@ def it_is_told_how_it_ended(c, a, d):
 @test()
 def nothing_of_a_task_survives_it(c, a, d):
     c.connected()
-    c.launch(1, 'setsid sleep 1000 & echo $! > %s/pid; nohup sh -c "sleep 1001 & wait" & echo ok' % d)
+    ours = '1000.%07d' % os.getpid()  # another run of this test may be going on beside us
+    c.launch(1, 'setsid sleep %s & echo $! > %s/pid; nohup sh -c "sleep %s & wait" & echo ok' % (ours, d, ours))
     assert c.report(1, 'exited')['exit'] == 0
     assert gone(int(content(d + '/pid'))), 'a process in a session of its own survived'
-    out = subprocess.run(['pgrep', '-f', 'sleep 100[01]'], capture_output=True)
+    out = subprocess.run(['pgrep', '-f', 'sleep ' + ours], capture_output=True)
     assert not out.stdout, out.stdout
 
 

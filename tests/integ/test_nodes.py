@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are started anew: drained, left by their jobs, told, used again by themselves; what a command that fails
+leaves; real agents that run a command. And output by the time it was written, and words that would move a cursor."""
+import os
+import subprocess
+import tempfile
+import time
+
+from cluster import BUILD, Musterd, done, ok
+
+MUSTER = os.path.join(BUILD, "muster")
+AGENT = os.path.join(BUILD, "muster-agent")
+
+
+def muster(m, *words):
+    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
+    return subprocess.run([MUSTER, *words], env=env, capture_output=True, text=True, timeout=60)
+
+
+def node(m, name):
+    return m.get("/nodes/" + name).json
+
+
+def emulated(m):
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:8", "nodelist": "gpu01", "retries": 0}).json["id"]
+    ok(m.wait_state(job, "RUNNING"), "a job runs on the node")
+    r = muster(m, "node", "reboot", "gpu01")
+    ok(r.returncode == 2 and "--reason" in r.stderr, "a reason is needed", r)
+    r = muster(m, "node", "reboot", "gpu01", "--gpus", "1", "--reason", "x")
+    ok(r.returncode == 2 and "as a whole" in r.stderr, "not a single GPU", r)
+    ok(m.ask("PATCH", "/nodes/gpu01/gpus/1", {"reboot": True, "reason": "x"}).status == 400, "not by REST either")
+    r = muster(m, "node", "reboot", "gpu01", "--reason", "new kernel")
+    ok(r.returncode == 0 and "Rebooting gpu01" in r.stdout, "asked for", r)
+    n = node(m, "gpu01")
+    ok(n["state"] == "draining" and n["reboot"] == "wanted" and n["drain_reason"] == "new kernel", "it waits for the job", n)
+    time.sleep(0.5)
+    ok(m.state(job) == "RUNNING" and node(m, "gpu01")["connected"], "and does not disturb it")
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(m.until(lambda: node(m, "gpu01")["reboot"] == "" and node(m, "gpu01")["state"] == "idle"),
+       "the job gone, it is started anew and used again", node(m, "gpu01"))
+    kinds = [e["kind"] for e in m.get("/events?kinds=node.").json["items"] if e["node"] == "gpu01"]
+    ok("node.rebooting" in kinds and kinds[-1] in ("node.rebooted", "node.back"), "told as events", kinds)
+    job = m.post("/jobs", {"run": "true", "gpus": "H100:8", "nodelist": "gpu01"}).json["id"]
+    ok(m.wait_state(job, "COMPLETED"), "and takes jobs")
+
+
+def deadline(m):
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:8", "nodelist": "gpu02", "checkpoint": {"grace": "1s"}}).json["id"]
+    ok(m.wait_state(job, "RUNNING"), "another runs")
+    r = muster(m, "node", "reboot", "gpu02", "--reason", "now", "--deadline", "1s")
+    ok(r.returncode == 0, "with a deadline", r)
+    ok(m.until(lambda: m.get("/jobs/%d" % job).json["attempt"] == 1 and m.state(job) == "RUNNING"),
+       "the job is sent away, and runs there again when the node is back", m.get("/jobs/%d" % job))
+    ok(node(m, "gpu02")["state"] == "alloc", "the node is in use")
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    r = muster(m, "node", "drain", "gpu02", "--reason", "x")
+    r = muster(m, "node", "resume", "gpu02")
+    ok(r.returncode == 0 and node(m, "gpu02")["reboot"] == "", "resume calls it off", r)
+
+
+def commands(m):
+    """Agents of their own: a command that fails, and one that ends the agent as a machine's end would."""
+    with tempfile.TemporaryDirectory() as folder:
+        def start(name, command):
+            return subprocess.Popen([AGENT, "--url", "http://%s:%d" % (m.host, m.port), "--node", name, "--fake", "2:A100",
+                                     "--state", os.path.join(folder, name), "--reboot", command, "--log-level", "err",
+                                     "--no-sync", "--allow-root"])
+
+        bad = start("bad", "exit 3")
+        ran = os.path.join(folder, "ran")
+        good = start("good", "echo again >>%s" % ran)
+        try:
+            ok(m.wait_nodes(4), "two agents with commands")
+            muster(m, "node", "reboot", "bad", "good", "--reason", "try")
+            ok(m.until(lambda: "failed: the command exited with 3" in node(m, "bad")["reason"]), "a failure is told",
+               node(m, "bad"))
+            ok(node(m, "bad")["state"] == "drain" and node(m, "bad")["reboot"] == "", "and the node stays drained")
+            ok(m.until(lambda: os.path.exists(ran)), "the other's command was run")
+            ok(node(m, "good")["state"] == "maint", "and it is in maintenance until it is back", node(m, "good"))
+            time.sleep(0.3)
+            ok(open(ran).read() == "again\n", "run once")
+        finally:
+            for process in (bad, good):
+                process.terminate()
+                process.wait(20)
+
+
+def output(m):
+    job = m.post("/jobs", {"run": "for i in 1 2 3; do echo line $i; date +%s.%N; sleep 1.3; done", "gpus": 1}).json["id"]
+    short = m.post("/jobs", {"run": "echo at once", "gpus": 1}).json["id"]
+    ok(m.wait_state(job, "COMPLETED") and m.wait_state(short, "COMPLETED"), "jobs that write")
+    lines = m.get("/jobs/%d/logs" % job).body.decode().split("\n")
+    second, third = float(lines[3]), float(lines[5])
+    after = lambda at: m.get("/jobs/%d/logs?since=%.6f" % (job, at)).body.decode().split("\n")[0]
+    ok(after(0) == "line 1" and after(second - 0.6) == "line 2" and after(third - 0.6) == "line 3", "from a time on",
+       [after(t) for t in (0, second - 0.6, third - 0.6)])
+    a = m.get("/jobs/%d/logs?since=%.6f" % (job, third + 60))
+    ok(a.status == 200 and a.body == b"", "nothing was written so late", a)
+    a = m.get("/jobs/%d/logs?until=%.6f" % (job, second - 0.6)).body.decode()
+    ok("line 1" in a and "line 2" not in a, "until a time", a)
+    a = m.get("/jobs/%d/logs?until=%.6f&tail=2" % (job, third - 0.6)).body.decode()
+    ok(a.startswith("line 2\n") and a.count("\n") == 2, "the last lines until then", a)
+    ok(m.get("/jobs/%d/logs?until=5" % job).body == b"", "before it began")
+    ok(m.get("/jobs/%d/logs?since=%.6f" % (short, second - 60)).body == b"at once\n" and
+       m.get("/jobs/%d/logs?since=%.6f" % (short, third + 60)).body == b"", "what took a moment")
+    ok(m.get("/jobs/%d/logs?since=soon" % job).status == 400, "a time that is none")
+    r = muster(m, "logs", "--since", "1h", str(job))
+    ok(r.returncode == 0 and r.stdout.split("\n") == lines, "by the client", r)
+    r = muster(m, "logs", "--since", "yesterday", str(job))
+    ok(r.returncode == 2 and "--since" in r.stderr, "which knows times", r)
+    r = muster(m, "logs", "-f", "--until", "1h", str(job))
+    ok(r.returncode == 2, "following has no end", r)
+
+
+def harmless(m):
+    turned, hidden = "a\u202eb", "\u200b"
+    job = m.post("/jobs", {"run": "sleep 60", "name": turned, "comment": turned + hidden, "gpus": 1, "tags": {turned: turned}})
+    ok(job.status == 201, "a name that turns the line", job)
+    job = job.json["id"]
+    m.wait_state(job, "RUNNING")
+    for words in (("show",), ("why",)):
+        r = muster(m, *words, str(job))
+        ok(r.returncode == 0 and "\u202e" not in r.stdout + r.stderr and "<U+202E>" in r.stdout, "made visible: %s" % words, r)
+    m.ask("PATCH", "/nodes/gpu02", {"drain": True, "reason": "be\u001b[31mware"})
+    for words in (("node", "show", "gpu02"), ("nodes",), ("events",)):
+        r = muster(m, *words)
+        ok(r.returncode == 0 and "\x1b" not in r.stdout + r.stderr, "no escapes: %s" % (words,), r)
+    r = muster(m, "show", "no\x1b[31msuch")
+    ok("\x1b" not in r.stderr and r.returncode == 3, "nor in errors", r)
+    m.ask("PATCH", "/nodes/gpu02", {"drain": False})
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+
+
+def main():
+    with Musterd("2x8:H100") as m:
+        m.wait_nodes(2)
+        emulated(m)
+        deadline(m)
+        output(m)
+        harmless(m)
+        commands(m)
+        ok(m.alive(), "musterd is there")
+    done()
+
+
+main()
