@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/cuda_abi.h"
+#include "shim/kernel.h"
 
 #define HOST_VMM 145 /* device attribute: host memory can be mapped for the GPU */
 
@@ -33,19 +34,6 @@ static bool all_there(void *h, const char *const *names)
         if (!dlsym(h, *names))
             return false;
     return true;
-}
-
-static bool branch_known(char *text, size_t size)
-{
-    FILE *f = fopen("/proc/driver/nvidia/version", "re");
-
-    text[0] = '\0';
-    if (!f)
-        return false;
-    if (!fgets(text, (int)size, f))
-        text[0] = '\0';
-    (void)fclose(f);
-    return strstr(text, " 580.") != NULL;
 }
 
 static bool host_mapped(void *h, CUresult (*init)(unsigned int))
@@ -85,7 +73,7 @@ int check_print(FILE *out)
                "the GPU cannot map it: above its limit a program is out of memory");
     (void)line(out, all_there(h, release), "processes can be released",
                "driver 570 or newer can; `evict` works without");
-    (void)line(out, branch_known(text, sizeof(text)), "hardware time slices",
+    (void)line(out, kernel_branch_known(), "hardware time slices",
                "this driver branch was never tried: launches are held back without them; MUSTER_GPU_SLICE=1 tries it");
     for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); i++)
         missing += dlsym(h, hooked[i]) == NULL;

@@ -256,6 +256,7 @@ void enter_uuids(void)
         if (enter_context_of(i) && HAVE(cuDeviceGetUuid_v2) && REAL(cuDeviceGetUuid_v2)(&uuid, i) == CUDA_SUCCESS &&
             memcmp(&uuid, shim.page->memory[i].uuid, sizeof(uuid)) != 0) {
             memcpy(shim.page->memory[i].uuid, &uuid, sizeof(uuid));
+            view_moved(i);
             helper_device(i);
         }
 }

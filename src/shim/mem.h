@@ -98,3 +98,6 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille 
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);
+
+/* --- mem_view.c */
+void view_moved(int gpu); /* its memory is another GPU's now */

@@ -1,10 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem_view.c - what a program is told about memory. Never an error of our own, never a negative number. */
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/kernel.h"
 #include "shim/shim.h"
 
 #define NO_DRIVER(name)                                                                                                \
     if (unlikely(!HAVE(name)))                                                                                         \
     return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+
+/* Where a GPU is after a restore on another one: a driver may go on telling the old address. */
+static char bus_now[PAGE_GPUS][KERNEL_BUS_MAX];
+static _Atomic uint32_t bus_known; /* a bit a GPU */
+
+void view_moved(int gpu)
+{
+    char bus[KERNEL_BUS_MAX];
+
+    atomic_fetch_and(&bus_known, ~((uint32_t)1 << gpu));
+    if (!kernel_bus(shim.page->memory[gpu].uuid, bus))
+        return;
+    memcpy(bus_now[gpu], bus, sizeof(bus));
+    atomic_fetch_or(&bus_known, (uint32_t)1 << gpu);
+}
+
+CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev)
+{
+    bool on = shim_ready();
+
+    NO_DRIVER(cuDeviceGetPCIBusId);
+    if (!on || !id || size <= 0 || dev < 0 || dev >= PAGE_GPUS || !(atomic_load(&bus_known) >> dev & 1))
+        return REAL(cuDeviceGetPCIBusId)(id, size, dev);
+    (void)snprintf(id, (size_t)size, "%s", bus_now[dev]);
+    return CUDA_SUCCESS;
+}
 
 static uint64_t view_total(int gpu, uint64_t real)
 {

@@ -8,10 +8,10 @@
  */
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/kernel.h"
 #include "shim/shim.h"
 
 EXPORT int ioctl(int fd, unsigned long request, ...);
@@ -76,23 +76,9 @@ static ioctl_fn ioctl_real(void)
 
 static bool branch_allowed(void)
 {
-    static const char *const allowed[] = { " 580." };
     const char *force = getenv("MUSTER_GPU_SLICE");
-    char text[256] = "";
-    FILE *f;
 
-    if (force)
-        return strcmp(force, "0") != 0;
-    f = fopen("/proc/driver/nvidia/version", "re");
-    if (!f)
-        return false;
-    if (!fgets(text, sizeof(text), f))
-        text[0] = '\0';
-    (void)fclose(f);
-    for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
-        if (strstr(text, allowed[i]))
-            return true;
-    return false;
+    return force ? strcmp(force, "0") != 0 : kernel_branch_known();
 }
 
 static int control(int fd, uint32_t client, uint32_t object, uint32_t cmd, uint64_t *us)

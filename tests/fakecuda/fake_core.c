@@ -151,6 +151,14 @@ FAKE_API CUresult cuDeviceGetUuid_v2(struct cuda_uuid *uuid, CUdevice dev)
     return 0;
 }
 
+/* Where the context was made, also after a restore elsewhere, as real drivers have done. */
+FAKE_API CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev)
+{
+    FAKE_ENTER(cuDeviceGetPCIBusId);
+    (void)snprintf(id, (size_t)size, "0000:%02X:00.0", 0x40 + dev);
+    return 0;
+}
+
 static void group_make(uint32_t object);
 
 FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)

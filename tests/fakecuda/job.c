@@ -4,7 +4,8 @@
  *
  * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, what it found at the end.
  * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU. JOB_RANKS processes with
- * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do.
+ * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do. JOB_TINY launches of nothing a
+ * step come instead of the ten; JOB_KERNEL_US is how long those last.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
 CUresult cuCtxSetCurrent(CUcontext ctx);
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr dptr);
+CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
                         unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
@@ -82,11 +84,26 @@ static void barrier(uint64_t step)
         (void)usleep(100);
 }
 
+/* JOB_BUS: a file that says where the GPU is now. */
+static void bus_tell(void)
+{
+    char bus[16] = "", path[256];
+    FILE *f;
+
+    if (!getenv("JOB_BUS") || cuDeviceGetPCIBusId(bus, sizeof(bus), 0))
+        return;
+    (void)snprintf(path, sizeof(path), "%s.new", getenv("JOB_BUS"));
+    f = fopen(path, "we");
+    if (f && fputs(bus, f) >= 0 && fclose(f) == 0)
+        (void)rename(path, getenv("JOB_BUS"));
+}
+
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
     uint64_t part = (argc > 3 ? strtoull(argv[3], NULL, 10) : 16) * MIB, count, s;
     CUdeviceptr at[SEGMENTS];
+    int launches = getenv("JOB_TINY") ? atoi(getenv("JOB_TINY")) : LAUNCHES;
     CUfunction check, small;
     CUcontext ctx;
 
@@ -94,7 +111,8 @@ int main(int argc, char **argv)
     if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
-    small = fake_kernel_register("small", nothing, 0, 50);
+    small = fake_kernel_register("small", nothing, 0,
+                                 getenv("JOB_KERNEL_US") ? (unsigned int)atoi(getenv("JOB_KERNEL_US")) : 50);
     for (s = 0; s < count; s++) {
         if (cuMemAlloc_v2(&at[s], part) != 0 && cuMemAlloc_v2(&at[s], part) != 0) {
             (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
@@ -110,7 +128,7 @@ int main(int argc, char **argv)
 
             launch(check, params);
         }
-        for (int i = 0; i < LAUNCHES; i++)
+        for (int i = 0; i < launches; i++)
             launch(small, NULL);
         if (!getenv("JOB_NO_WAIT") && cuStreamSynchronize(NULL))
             return 1;
@@ -121,6 +139,7 @@ int main(int argc, char **argv)
             muster_step();
         if (getenv("JOB_GAP_US"))
             (void)usleep((useconds_t)atoi(getenv("JOB_GAP_US")));
+        bus_tell();
         if (getenv("JOB_TALK"))
             (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);
     }

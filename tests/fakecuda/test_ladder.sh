@@ -22,10 +22,14 @@ cleanup() {
 }
 trap cleanup EXIT
 
+mkdir -p "$dir/nvidia/gpus/0000:40:00.0" "$dir/nvidia/gpus/0000:4a:00.0"
+printf 'Model: \t Fake\nGPU UUID: \t GPU-40404040-4040-4040-4040-404040404040\n' >"$dir/nvidia/gpus/0000:40:00.0/information"
+printf 'Model: \t Fake\nGPU UUID: \t GPU-41414141-4141-4141-4141-414141414141\n' >"$dir/nvidia/gpus/0000:4a:00.0/information"
+export MUSTER_GPU_DRIVER_DIR="$dir/nvidia"
 "$muster" gpu agent &
 agent=$!
 sleep 0.3
-"$muster" gpu run --role opportunistic --memory 256M --host-pool 128M -- "$job" 128 100000 16 >"$dir/out" 2>"$dir/err" &
+JOB_BUS="$dir/bus" "$muster" gpu run --role opportunistic --memory 256M --host-pool 128M -- "$job" 128 100000 16 >"$dir/out" 2>"$dir/err" &
 pid=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     s=$(field steps)
@@ -68,8 +72,10 @@ check "the journal is gone" '[ ! -e "$dir/guard-$pid.journal" ]'
 check "the other GPU is not this machine's: told, and still released" \
     '"$muster" gpu release $pid >/dev/null && "$muster" gpu restore --gpu 99999999999999999999999999999999 $pid 2>&1 |
      grep -q "restore without --gpu" && [ "$(field state)" = released ]'
+check "the program sees its GPU's bus address" '[ "$(cat "$dir/bus")" = 0000:40:00.0 ]'
 check "restore on another GPU" '"$muster" gpu restore --gpu GPU-41414141-4141-4141-4141-414141414141 $pid >/dev/null'
 check "it runs there" '[ "$(field gpu)" = 41414141414141414141414141414141 ] && steps_move'
+check "and sees the other one's bus address, whatever the driver says" '[ "$(cat "$dir/bus")" = 0000:4A:00.0 ]'
 
 check "an unknown process is named" '"$muster" gpu pause 999999 2>&1 | grep -q "999999"'
 check "an unknown key is refused" '! "$muster" gpu set $pid colour=1 2>/dev/null'

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_pairs.sh MUSTER LIBRARY JOB FAKE_DIR - neighbours of every kind on the fake driver: drivers nobody tried, slices that do not
+# stick, a host without gaps, floods of tiny launches, long kernels, two ranks on one GPU. TAP on standard output.
+muster=$1 library=$2 job=$3 fake=$4
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256 MUSTER_GPU_DRIVER_DIR="$dir/nvidia" MUSTER_GPU_EPS=100
+unset MUSTER_GPU_SLICE
+mkdir -p "$dir/nvidia"
+
+"$muster" gpu agent & agent=$!
+own $agent
+sleep 0.3
+# pair RG_VARIABLES OT_VARIABLES - starts both; rg and ot are their processes.
+pair() {
+    env $1 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+    env $2 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
+    own $rg
+    own $ot
+    until_true 8 '[ "$(field $ot gate)" = harvest ] || [ "$(field $ot gate)" = closed ]'
+}
+part() { kill -9 $rg $ot; wait $rg $ot 2>/dev/null; sleep 0.3; }
+
+echo 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  999.10.01' >"$dir/nvidia/version"
+pair JOB_GAP_US=20000 ""
+check "a driver branch nobody tried: slices are off, with what to do" \
+    'until_true 5 "field $ot note | grep -q \"MUSTER_GPU_SLICE=1 tries it\"" && [ "$(field $ot slice_ok)" = 0 ]'
+check "the neighbour gets on all the same, by the gate alone" 'moves $ot'
+check "check says so as well" '"$muster" gpu check | grep -q "^no  hardware time slices: this driver branch was never tried"'
+part
+
+echo 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04' >"$dir/nvidia/version"
+pair JOB_GAP_US=20000 ""
+check "a branch that was tried: slices are set and read back" \
+    'until_true 5 "[ \"\$(field $ot slice_ok)\" = 1 ]" && [ "$(field $ot slice_us)" = 200 ] && [ "$(field $rg slice_us)" = 10000 ]'
+kill -9 $ot; wait $ot 2>/dev/null
+check "and taken back when the pair ends" 'until_true 5 "[ \"\$(field $rg slice_us)\" = 0 ]"'
+part 2>/dev/null
+
+pair JOB_GAP_US=20000 FAKE_SLICE_LIES=1
+sleep 1
+check "a slice that does not stick is off for good in that process, and the job runs" '[ "$(field $ot slice_ok)" = 0 ] && moves $ot'
+part
+
+# Without gaps there is nothing to harvest: the neighbour is paused, or gets what a full second's patience lets through.
+pair "" ""
+a=$(field $rg steps); sleep 2; b=$(field $rg steps)
+check "a host without gaps goes on" '[ $((b - a)) -gt 50 ]'
+check "its neighbour is held back" '[ "$(field $ot gate)" = harvest ] || [ "$(field $ot gate)" = closed ]'
+part
+
+# Ten thousand launches of nothing a step: none of them is lost, none of them waits for ever.
+pair JOB_GAP_US=20000 "JOB_TINY=10000 JOB_KERNEL_US=0"
+a=$(field $ot launches) c=$(field $rg steps); sleep 3; b=$(field $ot launches) d=$(field $rg steps)
+check "a flood of tiny launches gets through" '[ $((b - a)) -gt 1000 ]'
+check "and the host goes on" '[ $((d - c)) -gt 20 ]'
+echo "# $((b - a)) launches beside $((d - c)) steps in 3 s, slower by $(field $rg slowdown_permille) permille"
+part
+
+# Kernels of 20 ms fit no gap of 10.
+pair JOB_GAP_US=10000 "JOB_TINY=4 JOB_KERNEL_US=20000"
+a=$(field $ot launches); sleep 4; b=$(field $ot launches)
+check "kernels longer than any gap are not starved for good" '[ "$(field $ot gate)" = closed ] || [ $((b - a)) -gt 0 ]'
+part
+
+# Two guaranteed processes of one job on one GPU: the neighbour waits for both, and both end without holding it.
+pair JOB_GAP_US=20000 ""
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & second=$!
+own $second
+check "two guaranteed processes beside one neighbour: all get on" 'moves $rg && moves $second && moves $ot'
+kill -9 $second; wait $second 2>/dev/null
+check "one of them gone, the pair goes on" 'sleep 1 && moves $ot && [ "$(field $ot gate)" != open ]'
+part
+done_testing
