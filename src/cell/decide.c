@@ -221,7 +221,7 @@ void cells_chain_order(struct cells *s, const uint32_t *types, uint32_t count)
 
 static enum cell_reason chains_try(struct cells *s, const struct cell_request *r, uint32_t *ret_chain)
 {
-    enum cell_reason reason = r->leaf_type == CELL_NONE ? CELL_NO_CAPACITY : CELL_ERR_LEAF_TYPE, got;
+    enum cell_reason reason = CELL_NO_CAPACITY, got;
 
     if (r->tree) /* until a chain has the types that are asked for */
         reason = r->priority < 0 ? CELL_ERR_LEAF_TYPE : CELL_ERR_VC_LEAF_TYPE;
@@ -239,8 +239,6 @@ static enum cell_reason chains_try(struct cells *s, const struct cell_request *r
             seen = seen || s->chains[s->chain_order[i]].leaf_type == leaf_type;
         if (seen || (r->leaf_type != CELL_NONE && leaf_type != r->leaf_type))
             continue;
-        if (reason == CELL_ERR_LEAF_TYPE)
-            reason = CELL_ERR_VC_LEAF_TYPE;
         for (uint32_t i = at; i < s->chain_count; i++) {
             uint32_t chain = s->chain_order[i];
             uint32_t view =
@@ -302,12 +300,27 @@ static enum cell_reason request_check(struct cells *s, const struct cell_request
     return r->tree ? tree_valid(s, r) : CELL_OK;
 }
 
+/* Are there devices of that type, and may the virtual cluster have some? */
+static enum cell_reason type_check(const struct cells *s, const struct cell_request *r)
+{
+    enum cell_reason reason = r->leaf_type == CELL_NONE ? CELL_OK : CELL_ERR_LEAF_TYPE;
+
+    for (uint32_t i = 0; reason != CELL_OK && i < s->chain_count; i++) {
+        if (s->chains[i].leaf_type != r->leaf_type)
+            continue;
+        reason = CELL_ERR_VC_LEAF_TYPE;
+        if (r->priority < 0 || s->vc_view[(size_t)r->vc * s->chain_count + i] != CELL_NONE)
+            reason = CELL_OK;
+    }
+    return reason;
+}
+
 static enum cell_reason new_check(const struct cells *s, const struct cell_request *r)
 {
     if (r->vc >= s->vc_count)
         return CELL_ERR_VC;
     if (r->pin == CELL_NONE)
-        return CELL_OK;
+        return r->tree ? CELL_OK : type_check(s, r);
     if (r->pin == CELL_UNKNOWN || r->pin >= s->forest_count || s->forests[r->pin].vc != r->vc)
         return CELL_ERR_PIN;
     return r->priority < 0 ? CELL_ERR_PIN_OPP : CELL_OK;
@@ -364,6 +377,11 @@ void cells_decide(struct cells *s, const struct cell_request *request, enum cell
         return;
     }
     if (g && g->state == CELL_GROUP_PREEMPTING && phase == CELL_PREEMPTING && !group_placeable(s, g, request)) {
+        reason = new_check(s, request);
+        if (reason != CELL_OK) { /* a mistake changes nothing, not even a claim that has become useless */
+            refuse(ret_answer, reason);
+            return;
+        }
         preempt_cancel(s, g);
         doom_settle(s);
         g = NULL;

@@ -203,7 +203,7 @@ static bool vertex_descend(struct mapper *m, uint32_t v, uint32_t phys)
 static void list_change(struct cells *s, uint32_t cell, bool add)
 {
     assert(s->undo_count < s->undo_max);
-    s->undo[s->undo_count++] = (struct undo){ cell, add };
+    s->undo[s->undo_count++] = (struct undo){ cell, s->bag_at ? s->bag_at[cell] : 0, add };
     if (add)
         pool_list_add(s, cell);
     else
@@ -221,36 +221,36 @@ static void lists_take(struct mapper *m, uint32_t phys)
         uint32_t parent = s->cells[cell].parent, first = cell_child(s, parent);
 
         for (uint32_t i = 0; i < cell_fanout(s, parent); i++)
-            if (first + i != cell)
-                list_change(s, first + i, true);
+            list_change(s, first + i, true);
+        list_change(s, cell, false);
         cell = parent;
     }
     m->vc_free[s->cells[phys].level]--;
 }
 
-/* Tries the usable cells of a free list: fewest opportunistic devices first, then the order of the file. */
+/* Tries the usable cells of a free list: fewest opportunistic devices first, then the order of the list. */
 static bool list_try(struct mapper *m, uint32_t v, uint32_t level)
 {
     struct cells *s = m->s;
-    const struct bits *free = &m->chain->free[level];
-    uint32_t base = s->forests[m->chain - s->chains].base[level];
     uint64_t last = 0;
 
     for (;;) {
         uint64_t best = UINT64_MAX;
+        uint32_t cell, found = CELL_NONE;
 
-        for (uint32_t i = bits_next(free, 0); i != BITS_NONE; i = bits_next(free, i + 1)) {
-            uint64_t key = ((uint64_t)s->cells[base + i].used_o << 32 | i) + 1;
+        for (uint32_t i = 0; (cell = pool_list_next(s, m->chain, level, &i)) != CELL_NONE; i++) {
+            uint64_t key = ((uint64_t)s->cells[cell].used_o << 32 | i) + 1;
 
-            if (key > last && key < best && cell_usable(m, base + i)) {
+            if (key > last && key < best && cell_usable(m, cell)) {
                 best = key;
+                found = cell;
                 if (key >> 32 == 0 || (last && key >> 32 == last >> 32))
                     break; /* no later one can come before it */
             }
         }
-        if (best == UINT64_MAX)
+        if (found == CELL_NONE)
             return false;
-        if (vertex_descend(m, v, base + (uint32_t)(best - 1)))
+        if (vertex_descend(m, v, found))
             return true;
         last = best;
     }
@@ -314,37 +314,41 @@ static void spare_count(const struct mapper *m, uint32_t w, int64_t spare[CELL_L
 }
 
 /* The next best cell of level w inside the first `number` free cells of a level: by opportunistic use, then as in the
- * file. `last` is the key of the one before; 0 behind the last. */
-static uint64_t inside_next(const struct mapper *m, uint32_t level, int64_t number, uint32_t w, uint64_t last)
+ * list. `last` is the key of the one before, 0 at first; the cell, or CELL_NONE behind the last. */
+static uint32_t inside_next(const struct mapper *m, uint32_t level, int64_t number, uint32_t w, uint64_t *last)
 {
     const struct cells *s = m->s;
     const struct chain *c = m->chain;
-    uint32_t base = s->forests[c - s->chains].base[w], ratio = c->leaves[level] / c->leaves[w];
+    uint32_t base = s->forests[c - s->chains].base[w], ratio = c->leaves[level] / c->leaves[w], cell, found = CELL_NONE;
     uint64_t best = UINT64_MAX;
 
-    for (uint32_t i = bits_next(&c->free[level], 0); number > 0 && i != BITS_NONE;
-         i = bits_next(&c->free[level], i + 1), number--) {
-        for (uint32_t k = i * ratio; k < (i + 1) * ratio; k++) {
-            uint64_t key = ((uint64_t)s->cells[base + k].used_o << 32 | k) + 1;
+    for (uint32_t i = 0; number > 0 && (cell = pool_list_next(s, c, level, &i)) != CELL_NONE; i++, number--) {
+        uint32_t first = base + cell_position(s, cell) * ratio;
 
-            if (key > last && key < best && cell_usable(m, base + k))
+        for (uint32_t k = 0; k < ratio; k++) {
+            uint64_t key = ((uint64_t)s->cells[first + k].used_o << 32 | ((uint64_t)i * ratio + k)) + 1;
+
+            if (key > *last && key < best && cell_usable(m, first + k)) {
                 best = key;
+                found = first + k;
+            }
         }
     }
-    return best == UINT64_MAX ? 0 : best;
+    *last = best;
+    return found;
 }
 
 /* Splits a larger cell than needed when nobody's grant needs it whole. */
 static bool relaxed_map(struct mapper *m, uint32_t v)
 {
     struct cells *s = m->s;
-    uint32_t w = s->cells[s->vertices[v].cell].level, base = s->forests[m->chain - s->chains].base[w];
+    uint32_t w = s->cells[s->vertices[v].cell].level, cell;
     int64_t spare[CELL_LEVELS_MAX + 2];
 
     spare_count(m, w, spare);
     for (uint32_t level = w + 1; level <= m->chain->levels; level++)
-        for (uint64_t key = 0; (key = inside_next(m, level, spare[level], w, key)) != 0;)
-            if (vertex_map(m, v, base + (uint32_t)(key - 1)))
+        for (uint64_t key = 0; (cell = inside_next(m, level, spare[level], w, &key)) != CELL_NONE;)
+            if (vertex_map(m, v, cell))
                 return true;
     return false;
 }
@@ -471,7 +475,7 @@ bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r)
         if (u->added)
             pool_list_remove(s, u->cell);
         else
-            pool_list_add(s, u->cell);
+            pool_list_put(s, u->cell, u->at);
     }
     return ok;
 }

@@ -109,6 +109,8 @@ bool map_gang(struct cells *s, uint32_t chain, const struct cell_request *r);
 /* pool.c: which physical cells are free. */
 void pool_list_add(struct cells *s, uint32_t cell);
 void pool_list_remove(struct cells *s, uint32_t cell);
+void pool_list_put(struct cells *s, uint32_t cell, uint32_t at); /* undoes a removal from that place of a bag */
+uint32_t pool_list_next(const struct cells *s, const struct chain *c, uint32_t level, uint32_t *number);
 uint32_t pool_free_ancestor(const struct cells *s, uint32_t cell); /* itself, one above, or CELL_NONE */
 void pool_take(struct cells *s, uint32_t cell);
 void pool_give(struct cells *s, uint32_t cell);

@@ -3,6 +3,9 @@
  *
  * total_left[l] counts the cells of a level that are free or could be split off a free one; bad_free[l] those of them
  * that are broken. Opportunistic use is of no concern here.
+ *
+ * Free cells are in the order of the file. HiveD keeps them in bags: new ones at the end, the last one in the place of
+ * one that goes. Its recorded answers need that order, so it is kept beside the other on demand.
  */
 #include "cell/parts.h"
 
@@ -19,6 +22,10 @@ void pool_list_add(struct cells *s, uint32_t cell)
     assert(!(s->cells[cell].flags & CELL_IN_FREE));
     s->cells[cell].flags |= CELL_IN_FREE;
     bits_set(&c->free[level], cell_position(s, cell));
+    if (s->bag_at) {
+        c->bag[level][c->free_count[level]] = cell;
+        s->bag_at[cell] = c->free_count[level];
+    }
     c->free_count[level]++;
     if (parent != CELL_NONE)
         s->cells[parent].kids_free++;
@@ -33,8 +40,38 @@ void pool_list_remove(struct cells *s, uint32_t cell)
     s->cells[cell].flags &= (uint8_t)~CELL_IN_FREE;
     bits_clear(&c->free[level], cell_position(s, cell));
     c->free_count[level]--;
+    if (s->bag_at) {
+        uint32_t last = c->bag[level][c->free_count[level]];
+
+        c->bag[level][s->bag_at[cell]] = last;
+        s->bag_at[last] = s->bag_at[cell];
+    }
     if (parent != CELL_NONE)
         s->cells[parent].kids_free--;
+}
+
+void pool_list_put(struct cells *s, uint32_t cell, uint32_t at)
+{
+    struct chain *c = chain_at(s, cell);
+    uint32_t level = s->cells[cell].level, end = c->free_count[level], moved;
+
+    pool_list_add(s, cell);
+    if (!s->bag_at || at == end)
+        return;
+    moved = c->bag[level][at];
+    c->bag[level][end] = moved;
+    s->bag_at[moved] = end;
+    c->bag[level][at] = cell;
+    s->bag_at[cell] = at;
+}
+
+/* The free cell of that number in the list, or the first one behind; CELL_NONE: no more. */
+uint32_t pool_list_next(const struct cells *s, const struct chain *c, uint32_t level, uint32_t *number)
+{
+    if (s->bag_at)
+        return *number < c->free_count[level] ? c->bag[level][*number] : CELL_NONE;
+    *number = bits_next(&c->free[level], *number);
+    return *number == BITS_NONE ? CELL_NONE : s->forests[c - s->chains].base[level] + *number;
 }
 
 uint32_t pool_free_ancestor(const struct cells *s, uint32_t cell)
@@ -93,8 +130,8 @@ void pool_take(struct cells *s, uint32_t cell)
 
         split_change(s, parent, -1);
         for (uint32_t i = 0; i < cell_fanout(s, parent); i++)
-            if (first + i != cell)
-                pool_list_add(s, first + i);
+            pool_list_add(s, first + i);
+        pool_list_remove(s, cell);
         cell = parent;
     }
 }

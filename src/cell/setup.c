@@ -271,6 +271,8 @@ static int lists_init(struct cells *s)
             if (!memory)
                 return -ENOMEM;
             bits_init(&c->free[level], memory, count);
+            if (s->bag_at && !(c->bag[level] = grab(s, count, sizeof(uint32_t))))
+                return -ENOMEM;
             c->total_left[level] = count;
         }
         for (uint32_t k = 0; k < s->forests[i].count; k++)
@@ -461,6 +463,8 @@ static int cells_fill(struct cells *s, const struct cell_spec *spec, const struc
         !GRAB(s, views, s->forest_count + (size_t)s->vc_count * s->chain_count) ||
         !GRAB(s, view_nodes, s->cell_count) || scratch_init(s, limits) < 0)
         return -ENOMEM;
+    if (limits->bags && !GRAB(s, bag_at, s->virt_first))
+        return -ENOMEM;
     cells_chain_order(s, NULL, 0);
     memset(s->node_number, 0xff, s->node_names * sizeof(*s->node_number));
     for (uint32_t i = 0; i < leaves; i++)
@@ -509,7 +513,7 @@ int cells_new(const struct cell_spec *spec, const struct cells_limits *limits, s
         return r == -ENOMEM ? error_set(err, r, "out of memory") : r;
     for (uint32_t i = 0; limits->start_bad && i < s->node_count; i++)
         cells_node_set(s, i, false);
-    s->exact = limits->exact;
+    s->exact = limits->exact || limits->bags;
     *ret_cells = take(s);
     return 0;
 }

@@ -36,6 +36,7 @@ struct chain {
     uint32_t fanout[CELL_LEVELS_MAX + 2]; /* children of a cell of that level */
     uint32_t leaves[CELL_LEVELS_MAX + 2];
     struct bits free[CELL_LEVELS_MAX + 1]; /* the buddy allocator's lists, in the order of the file */
+    uint32_t *bag[CELL_LEVELS_MAX + 1];    /* the same in HiveD's order; unused without bag_at */
     uint32_t free_count[CELL_LEVELS_MAX + 2];
     int64_t total_left[CELL_LEVELS_MAX + 1], bad_free[CELL_LEVELS_MAX + 1], vc_free[CELL_LEVELS_MAX + 1];
     uint32_t account; /* first of its levels in a virtual cluster's accounts */
@@ -111,7 +112,7 @@ struct pod_pick {
 };
 
 struct undo {
-    uint32_t cell;
+    uint32_t cell, at; /* at: its place in a bag */
     bool added;
 };
 
@@ -134,6 +135,7 @@ struct cells {
     struct cell *cells;
     int16_t *prio;     /* of devices */
     uint32_t *segment; /* physical: names of addresses */
+    uint32_t *bag_at;  /* physical: places in bags; NULL: free cells are in the order of the file */
     uint32_t cell_count, virt_first;
     struct leaf *leaves;
     uint32_t leaf_count;

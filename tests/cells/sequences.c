@@ -119,13 +119,13 @@ static struct cells *config_new(struct life *l)
         CLEANUP_BYTES struct bytes bytes = { 0 };
         struct cell_spec spec = { 0 };
         struct error err = { 0 };
+        uint32_t manner = below(l, 3);
+        struct cells_limits limits = { .foreign_leaves = 4096, .exact = manner == 1, .bags = manner == 2 };
 
         config_text(l, &b);
         if (i == 10000 || buf_take(&b, &bytes, &err) < 0)
             die(l, "no configuration fits");
-        if (hived_config_read("f", &bytes, &spec, NULL, &err) == 0 &&
-            cells_new(&spec, &(struct cells_limits){ .foreign_leaves = 4096, .exact = below(l, 2) }, &cells, &err) <
-                0 &&
+        if (hived_config_read("f", &bytes, &spec, NULL, &err) == 0 && cells_new(&spec, &limits, &cells, &err) < 0 &&
             !strstr(err.text, "overlaps") && !strstr(err.text, "granted"))
             die(l, err.text);
         cell_spec_done(&spec);
