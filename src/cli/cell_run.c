@@ -34,7 +34,7 @@ static uint32_t type_find(const void *context, const char *name, size_t length)
 /* Pods may still be on devices that earlier configurations had. */
 static int cells_load(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    struct cells_limits limits = { .foreign_leaves = run->leaves, .exact = true };
+    struct cells_limits limits = { .foreign_leaves = run->leaves, .exact = true, .bags = run->bags };
     CLEANUP(cells_free) struct cells *cells = NULL;
     struct cell_spec spec = { 0 };
     uint64_t *suggested;
@@ -60,28 +60,29 @@ static int cells_load(struct cell_run *run, const char *cluster, struct hived_wa
 
 int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    *run = (struct cell_run){ .load = run->load, .context = run->context };
+    *run = (struct cell_run){ .load = run->load, .context = run->context, .bags = run->bags };
     return cells_load(run, cluster, warnings, err);
 }
 
 static void pod_forget(struct run_pod *pod)
 {
     mem_free(pod->spec);
-    bytes_done(&pod->bind);
-    *pod = (struct run_pod){ 0 };
+    *pod = (struct run_pod){ .bind = pod->bind };
 }
 
 void cell_run_close(struct cell_run *run)
 {
-    for (size_t i = 0; i < run->pods.count && i < run->list_capacity; i++)
+    for (size_t i = 0; i < run->pods.count && i < run->list_capacity; i++) {
         pod_forget(&run->list[i]);
+        bytes_done(&run->list[i].bind);
+    }
     cells_free(run->cells);
     names_done(&run->pods);
     names_done(&run->groups);
     mem_free(run->list);
     mem_free(run->suggested);
     hived_places_done(&run->places);
-    *run = (struct cell_run){ .load = run->load, .context = run->context };
+    *run = (struct cell_run){ .load = run->load, .context = run->context, .bags = run->bags };
 }
 
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name)
@@ -89,6 +90,13 @@ struct run_pod *cell_run_pod(struct cell_run *run, const char *name)
     uint32_t i = names_find(&run->pods, name, strlen(name));
 
     return i == NAME_NONE || !run->list[i].spec ? NULL : &run->list[i];
+}
+
+const struct bytes *cell_run_last(struct cell_run *run, const char *name)
+{
+    uint32_t i = names_find(&run->pods, name, strlen(name));
+
+    return i == NAME_NONE || !run->list[i].bind.data ? NULL : &run->list[i].bind;
 }
 
 const char *cell_run_pod_name(const struct cell_run *run, uint64_t pod)

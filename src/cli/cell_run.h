@@ -11,7 +11,7 @@ enum run_result { RUN_BIND, RUN_WAIT, RUN_PREEMPT, RUN_USER_ERROR, RUN_INTERNAL 
 
 struct run_pod {
     struct hived_spec *spec; /* of the last time it asked; NULL: not known, or gone */
-    struct bytes bind;       /* its annotation while it is placed */
+    struct bytes bind;       /* its annotation while it is placed; kept when it ended, for those compared with it */
     bool placed;
     uint64_t order; /* of placement */
 };
@@ -23,6 +23,7 @@ typedef int (*cell_load_fn)(void *context, const char *name, struct cell_spec *r
 struct cell_run {
     cell_load_fn load;
     void *context;
+    bool bags; /* free cells in HiveD's own order */
     struct cells *cells;
     struct names pods, groups;
     struct run_pod *list; /* by name */
@@ -45,7 +46,7 @@ struct run_answer {
     struct error err; /* why it waits or was refused */
 };
 
-/* The cluster of that name, and everything healthy. `run` is zero but for load and context. */
+/* The cluster of that name, and everything healthy. `run` is zero but for load, context and bags. */
 int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err);
 void cell_run_close(struct cell_run *run);
 
@@ -63,6 +64,9 @@ void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct r
 
 /* The record of a pod; NULL: never seen, or gone. */
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name);
+
+/* Where a pod is, or was last: its annotation. NULL: it never was anywhere. */
+const struct bytes *cell_run_last(struct cell_run *run, const char *name);
 int cell_run_release(struct cell_run *run, const char *name);
 void cell_run_cancel(struct cell_run *run, const char *name);
 const char *cell_run_pod_name(const struct cell_run *run, uint64_t pod);

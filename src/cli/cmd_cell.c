@@ -18,12 +18,13 @@
 #include "wire/json_read.h"
 
 #define EXPANDED_BYTES_MAX ((size_t)1 << 28)
-enum { ADDRESS_MAX = 512, OPT_JSON = 256, ARGS_MAX = 1 << 14 };
+enum { ADDRESS_MAX = 512, OPT_JSON = 256, OPT_FREE_CELLS, ARGS_MAX = 1 << 14 };
 
 struct cell_args {
     const char *cluster, *list[ARGS_MAX]; /* the cluster by -c, or else as the first argument */
     int count, min, max;
-    bool json, with_cluster;
+    bool json, with_cluster, replays;
+    enum replay_order order;
 };
 
 /* Without -c, the first argument is the cluster. */
@@ -47,6 +48,14 @@ static error_t args_parse(int key, char *arg, struct argp_state *state)
         a->json = true;
     else if (key == 'c')
         a->cluster = arg;
+    else if (key == OPT_FREE_CELLS && strcmp(arg, "file") == 0)
+        a->order = REPLAY_FILE;
+    else if (key == OPT_FREE_CELLS && strcmp(arg, "hived") == 0)
+        a->order = REPLAY_HIVED;
+    else if (key == OPT_FREE_CELLS && strcmp(arg, "either") != 0)
+        argp_error(state, "--free-cells: expected file, hived or either, not '%s'", arg);
+    else if (key == OPT_FREE_CELLS)
+        a->order = REPLAY_EITHER;
     else if (key == ARGP_KEY_ARG && a->count < ARGS_MAX)
         a->list[a->count++] = arg;
     else if (key == ARGP_KEY_ARG)
@@ -59,6 +68,13 @@ static error_t args_parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = { { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 }, { 0 } };
+static const struct argp_option replay_options[] = {
+    { "free-cells", OPT_FREE_CELLS, "ORDER", 0,
+      "Try free cells in the order of the file, as HiveD lists them (hived), or as each case was recorded (either)",
+      0 },
+    { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 },
+    { 0 },
+};
 static const struct argp_option cluster_options[] = {
     { "cluster", 'c', "CLUSTER", 0, "A file, HiveD's or ours, or a string such as 4x8:H100; also as an argument", 0 },
     { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 },
@@ -67,14 +83,18 @@ static const struct argp_option cluster_options[] = {
 
 static int parse(const char *usage, const char *doc, int argc, char **argv, struct cell_args *a)
 {
-    struct argp argp = { a->with_cluster ? cluster_options : options, args_parse, usage, doc, NULL, NULL, NULL };
+    struct argp argp = { options, args_parse, usage, doc, NULL, NULL, NULL };
+
+    if (a->with_cluster || a->replays)
+        argp.options = a->with_cluster ? cluster_options : replay_options;
 
     return cli_parse(&argp, argc, argv, a);
 }
 
 static int cell_replay_cmd(int argc, char **argv)
 {
-    struct cell_args a = { .min = 1, .max = ARGS_MAX };
+    struct cell_args a = { .min = 1, .max = ARGS_MAX, .replays = true };
+    bool bad = false;
     __attribute__((cleanup(cleanup_json_decref))) json_t *cases = NULL;
     struct replay_totals totals = { 0 };
     struct error err = { 0 };
@@ -88,16 +108,17 @@ static int cell_replay_cmd(int argc, char **argv)
     if (a.json)
         cases = json_array();
     for (int i = 0; i < a.count; i++) {
-        if (cell_replay(a.list[i], cases, &totals, &err) < 0) {
+        if (cell_replay(a.list[i], a.order, cases, &totals, &err) < 0) {
             (void)fprintf(stderr, "muster: error: %s\n", err.text);
-            return CODE_USAGE;
+            bad = true;
         }
     }
     if (a.json) {
         __attribute__((cleanup(cleanup_json_decref))) json_t *out =
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "apiVersion", "v1", "kind", "CellReplay", "passed",
-                      (json_int_t)totals.passed, "failed", (json_int_t)totals.failed, "exact", (json_int_t)totals.exact,
-                      "equivalent", (json_int_t)totals.equivalent, "steps", (json_int_t)totals.steps, "items", cases);
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "apiVersion", "v1", "kind", "CellReplay",
+                      "passed", (json_int_t)totals.passed, "failed", (json_int_t)totals.failed, "exact",
+                      (json_int_t)totals.exact, "equivalent", (json_int_t)totals.equivalent, "steps",
+                      (json_int_t)totals.steps, "hivedOrder", (json_int_t)totals.hived, "items", cases);
 
         (void)json_dumpf(out, stdout, JSON_INDENT(1));
         (void)putchar('\n');
@@ -105,7 +126,11 @@ static int cell_replay_cmd(int argc, char **argv)
         (void)printf("%ld cases: %ld passed, %ld failed; %ld steps; answers: %ld exact, %ld equivalent\n",
                      totals.passed + totals.failed, totals.passed, totals.failed, totals.steps, totals.exact,
                      totals.equivalent);
+        if (totals.hived > 0)
+            (void)printf("%ld of them with free cells as HiveD lists them\n", totals.hived);
     }
+    if (bad)
+        return CODE_USAGE;
     return totals.failed ? CODE_FAILED : CODE_DONE;
 }
 

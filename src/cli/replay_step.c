@@ -239,53 +239,8 @@ bool replay_step(struct replay *p, const json_t *step)
     return kind && kind->run(p, step);
 }
 
-/* Is the word of a key, if there is one, among these? */
-static bool word_among(const json_t *object, const char *key, const char *const *words)
-{
-    const json_t *v = json_object_get(object, key);
-
-    if (!v || json_is_null(v))
-        return true;
-    for (; json_is_string(v) && *words; words++)
-        if (strcmp(json_string_value(v), *words) == 0)
-            return true;
-    return false;
-}
-
-const char *replay_manner_check(const json_t *object)
-{
-    static const char *const phases[] = { "Filtering", "Preempting", NULL };
-    const json_t *suggested = json_object_get(object, "suggested");
-    const char *text = json_string_value(suggested);
-
-    if (!word_among(object, "phase", phases))
-        return "phase: expected Filtering or Preempting";
-    if (suggested && !json_is_null(suggested) && !json_is_array(suggested) &&
-        (!text || (strcmp(text, "all") != 0 && strncmp(text, "all-except:", 11) != 0)))
-        return "suggested: expected all, all-except:NODE or a list of nodes";
-    return NULL;
-}
-
-static const char *schedule_check(const json_t *step)
-{
-    static const char *const results[] = { "bind", "wait", "preempt", "userError", "any", NULL };
-    const json_t *expect = json_object_get(step, "expect"), *accept = json_object_get(expect, "accept");
-
-    if (!json_object_get(step, "spec"))
-        return "'spec' is missing";
-    if (expect && !json_is_object(expect))
-        return "expect: expected an object";
-    if (!word_among(expect, "result", results))
-        return "result: expected bind, wait, preempt, userError or any";
-    if (accept && !json_is_object(accept))
-        return "accept: expected an object";
-    return replay_manner_check(step);
-}
-
 const char *replay_step_check(const json_t *step, char words[REPLAY_WORDS_MAX])
 {
-    static const char *const states[] = { "Allocated", "Preempting", "BeingPreempted", "absent", NULL };
-    static const char *const health[] = { "Healthy", "Bad", NULL }, *const which[] = { "all", "free", NULL };
     const struct step_kind *kind = kind_find(replay_text(step, "op"));
 
     if (!json_is_object(step))
@@ -303,13 +258,5 @@ const char *replay_step_check(const json_t *step, char words[REPLAY_WORDS_MAX])
         (void)snprintf(words, REPLAY_WORDS_MAX, "'%s' is %s", kind->needs[k], text ? "too long" : "missing");
         return words;
     }
-    if (kind->run == step_node && !json_is_boolean(json_object_get(step, "healthy")))
-        return "'healthy' is missing";
-    if (kind->run == step_expect_group && !word_among(step, "state", states))
-        return "state: expected Allocated, Preempting, BeingPreempted or absent";
-    if (kind->run == step_expect_vc && (!word_among(step, "healthiness", health) || !word_among(step, "which", which)))
-        return "expected healthiness Healthy or Bad, which all or free";
-    if (kind->run == step_expect_leaves && !json_is_array(json_object_get(step, "allow")))
-        return "'allow' is missing";
-    return kind->run == step_schedule ? schedule_check(step) : NULL;
+    return replay_values_check(kind->op, step, words);
 }

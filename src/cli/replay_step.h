@@ -40,8 +40,8 @@ bool replay_answer(struct replay *p, const struct run_answer *a, const json_t *e
 /* What is wrong with a step, or NULL. Unknown keys are passed over, as notes are. */
 const char *replay_step_check(const json_t *step, char words[REPLAY_WORDS_MAX]);
 
-/* Phase and suggestions, of a step or among the defaults: NULL, or what is wrong. */
-const char *replay_manner_check(const json_t *object);
+/* The same of the values in a step of that kind, in the "defaults" or in a "case"; null is as good as absent. */
+const char *replay_values_check(const char *kind, const json_t *object, char words[REPLAY_WORDS_MAX]);
 
 /* Runs a checked step. False: it failed, and expected and got say how. */
 bool replay_step(struct replay *p, const json_t *step);

@@ -4,14 +4,26 @@
 #     CELL_MODEL='1 2000 300' MUSTER_BUILD=build sh tests/cells/test_model.sh      (first seed, seeds, steps)
 . "${MUSTER_SOURCE:-.}/tests/tools/tap.sh"
 muster=${MUSTER_BUILD:-build}/muster
+record=$root/tests/cells/record.py
 # shellcheck disable=SC2086
 set -- ${CELL_MODEL:-1 40 200}
 
-accepts "the model records $2 scripts of $3 steps" python3 "$root/tests/cells/model.py" "$scratch" "$1" "$2" "$3"
-accepts "all answers are the model's" sh -c "ls '$scratch'/seed-*.json | xargs -n 1000 '$muster' cell replay >'$scratch/said' ||
-    { grep -A 3 '^FAIL' '$scratch/said' | head -40; exit 1; }"
+replay() { # replay TEXT OPTION...: all that was recorded
+    text=$1
+    shift
+    accepts "$text" sh -c "ls '$scratch'/seed-*.json | xargs -n 1000 '$muster' cell replay $* >'$scratch/said' ||
+        { grep -A 3 '^FAIL' '$scratch/said' | head -40; exit 1; }"
+}
+
+accepts "the model records $2 scripts of $3 steps" python3 -B "$record" "$scratch" "$1" "$2" "$3"
+replay "all answers are the model's" --free-cells file
+# The same with free cells as HiveD lists them.
+rm -f "$scratch"/seed-*
+accepts "as many, free cells as HiveD lists them" python3 -B "$record" "$scratch" "$1" "$2" "$3" bags
+replay "all answers are the model's in that order" --free-cells hived
+replay "untold, the order they were recorded with is found" --free-cells either
 # One script that is long.
 rm -f "$scratch"/seed-*
-accepts "a script of thousands of steps" sh -c "python3 '$root/tests/cells/model.py' '$scratch' 900 1 2500 &&
-    '$muster' cell replay '$scratch/seed-900.json'"
+accepts "a script of thousands of steps" sh -c "python3 -B '$record' '$scratch' 900 1 2500 &&
+    '$muster' cell replay --free-cells file '$scratch/seed-900.json'"
 finish
