@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "wire/agent_msg.h"
 #include "wire/http1.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { READ_BYTES = 65536, DIAL_MS = 15000, QUEUE_MAX = 64 << 20 };
@@ -378,7 +379,7 @@ int conn_send(struct conn *conn, json_t *frame)
 
     if (!conn->open || conn->closing)
         return -EPIPE;
-    text = json_dumps(frame, JSON_COMPACT);
+    text = json_text(frame, NULL);
     if (!text)
         return -ENOMEM;
     r = frame_write(&out, text, strlen(text), NULL);

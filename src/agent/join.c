@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "io/pki.h"
 #include "wire/http1.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { WAIT_S = 20, ANSWER_MAX = 1 << 20 };
@@ -213,7 +214,7 @@ int join_cluster(const char *url, const char *token, const char *node, const cha
         r = talk_open(url, dot + 1, &talk, err);
     if (r == 0) {
         body = json_pack("{ss,ss}", "node", node, "csr", request.data);
-        text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        text = body ? json_text(body, NULL) : NULL;
         r = text ? ask(&talk, token, text, &answer, err) : error_set(err, -ENOMEM, "no memory");
     }
     if (r == 0)

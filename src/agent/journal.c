@@ -11,6 +11,7 @@
 
 #include "agent/util.h"
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20, REWRITE_BUSY_AT = 32 << 20 };
@@ -28,7 +29,7 @@ static int id_make(char *id)
 
 static int line_put(struct buf *out, json_t *json)
 {
-    char *text = json_dumps(json, JSON_COMPACT);
+    char *text = json_text(json, NULL);
 
     if (!text)
         return -ENOMEM;

@@ -56,14 +56,12 @@ static int nodes_read(struct launch *launch, struct error *err)
 
 static int spec_read(struct launch *launch, struct error *err)
 {
-    const json_t *spec = json_object_get(launch->order, "spec");
-    char *text = json_is_object(spec) ? json_dumps(spec, JSON_COMPACT) : NULL;
+    json_t *spec = json_object_get(launch->order, "spec");
     int r;
 
-    if (!text)
+    if (!json_is_object(spec))
         return error_set(err, -EINVAL, "spec: expected an object");
-    r = submission_from_json(text, strlen(text), &launch->spec, err);
-    mem_free(text);
+    r = submission_from_value(spec, &launch->spec, err);
     return r < 0 ? error_prefix(err, r, "spec") : 0;
 }
 

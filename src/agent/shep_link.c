@@ -19,6 +19,7 @@
 #include "agent/util.h"
 #include "base/alloc.h"
 #include "io/log.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { PIDS_MAX = 1024, LOST_TRIES = 400 };
@@ -193,7 +194,7 @@ void shep_tell(struct task *task, json_t *order)
     CLEANUP_BUF struct buf line = BUF_INIT(1 << 20);
     struct bytes bytes = { 0 };
     uv_buf_t buf;
-    char *text = task->link && order ? json_dumps(order, JSON_COMPACT) : NULL;
+    char *text = task->link && order ? json_text(order, NULL) : NULL;
 
     json_decref(order);
     if (!text)

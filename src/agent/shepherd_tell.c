@@ -15,6 +15,7 @@
 #include "agent/shepherd.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { EXIT_SAVED = 85 };
@@ -93,7 +94,7 @@ json_t *shepherd_news(const struct shepherd *s)
 
 void shepherd_tell(struct shepherd *s, json_t *news)
 {
-    char *text = s->peer >= 0 && news ? json_dumps(news, JSON_COMPACT) : NULL;
+    char *text = s->peer >= 0 && news ? json_text(news, NULL) : NULL;
 
     json_decref(news);
     if (!text)

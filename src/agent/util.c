@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { JSON_FILE_MAX = 16 << 20, TREE_DEPTH_MAX = 256 };
@@ -126,7 +127,7 @@ int util_file_put(int dir, const char *name, const void *data, size_t size, bool
 
 int util_json_write(int dir, const char *name, json_t *json, bool sync)
 {
-    char *text = json_dumps(json, JSON_COMPACT);
+    char *text = json_text(json, NULL);
     int fd, r;
 
     if (!text)
@@ -143,7 +144,7 @@ int util_json_write(int dir, const char *name, json_t *json, bool sync)
 
 int util_json_put(int dir, const char *name, json_t *json, bool sync)
 {
-    char *text = json_dumps(json, JSON_COMPACT);
+    char *text = json_text(json, NULL);
     int r;
 
     if (!text)

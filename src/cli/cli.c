@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli.c - see cli.h. */
 #include "cli/cli.h"
+#include "wire/json_quick.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -74,7 +75,7 @@ static void problem_json(const struct problem *problem)
                      title_of(problem->exit), "status", problem->status ? json_integer(problem->status) : NULL,
                      "detail", problem->text, "code", problem->code[0] ? json_string(problem->code) : NULL, "hints",
                      hints, "errors", "exit", problem->exit);
-    text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    text = json ? json_text(json, NULL) : NULL;
     (void)fprintf(stderr, "%s\n", text ? text : "{\"type\":\"about:blank\",\"title\":\"Failed\"}");
     free(text);
     json_decref(json);

@@ -18,6 +18,7 @@
 #include "cli/channel.h"
 #include "cli/context.h"
 #include "wire/http1.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 /* An answer must be whole within ANSWER_MS. In a stream something comes every 15 seconds, if only a comment: silence
@@ -388,7 +389,7 @@ int client_send(struct client *client, const struct client_request *request, str
 int client_call(struct client *client, const char *method, const char *path, json_t *body, struct answer *ret_answer,
                 struct problem *problem)
 {
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? json_text(body, NULL) : NULL;
     struct client_request request = { method, path, body ? "application/json" : NULL, text, NULL };
     int r;
 

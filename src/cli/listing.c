@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 #include "wire/json_write.h"
 
 enum { CELLS_MAX = 20000000 };
@@ -118,7 +119,7 @@ bool show_colours(const struct command_args *args)
 
 void show_json(json_t *json)
 {
-    char *text = json_dumps(json, JSON_COMPACT);
+    char *text = json_text(json, NULL);
 
     (void)puts(text ? text : "null");
     mem_free(text);

@@ -125,8 +125,10 @@ static void set(struct ctl *ctl, struct book_job *job, const json_t *body)
 
     if (job->source->refs > 1) {
         /* One of an array: it has its own submission from now on. */
-        struct book_spec *own = book_spec_new(job->source->json, NULL);
+        json_t *copy = json_deep_copy(job->source->json);
+        struct book_spec *own = book_spec_new(copy, NULL);
 
+        json_decref(copy);
         if (!own)
             return;
         own->inside = job->in_core;

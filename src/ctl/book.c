@@ -127,25 +127,20 @@ void book_done(struct book *book)
     names_done(&book->node_names);
 }
 
-struct book_spec *book_spec_new(const json_t *json, struct error *err)
+struct book_spec *book_spec_new(json_t *json, struct error *err)
 {
     struct book_spec *spec = mem_zalloc(1, sizeof(*spec));
-    char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
-    int r = -ENOMEM;
 
-    if (spec && text) {
-        submission_init(&spec->s);
-        r = submission_from_json(text, strlen(text), &spec->s, err);
-    } else {
+    if (!spec) {
         (void)error_set(err, -ENOMEM, "no memory for a job");
+        return NULL;
     }
-    free(text); /* jansson's */
-    if (r < 0) {
+    if (submission_from_value(json, &spec->s, err) < 0) {
         mem_free(spec);
         return NULL;
     }
     spec->refs = 1;
-    spec->json = json_deep_copy(json);
+    spec->json = json_incref(json);
     return spec;
 }
 

@@ -211,14 +211,20 @@ static void apply_pause(struct ctl *ctl, const json_t *body)
     ctl_event(ctl, paused ? "scheduler.paused" : "scheduler.resumed", NULL, NULL, NULL);
 }
 
-int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret)
+void entry_done(struct entry *entry)
+{
+    json_decref(entry->body);
+    book_spec_drop(entry->spec);
+}
+
+int ctl_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret)
 {
     *ret = (struct entry_result){ 0 };
     if (!json_is_object(entry->body))
         return ret->code = error_set(&ret->text, -EINVAL, "%s: expected an object", entry_name(entry->kind));
     switch (entry->kind) {
     case ENTRY_SUBMIT:
-        return submit_check(ctl, entry->body, ret);
+        return submit_check(ctl, entry, ret);
     case ENTRY_CANCEL:
     case ENTRY_HOLD:
     case ENTRY_RELEASE:
@@ -266,7 +272,7 @@ static void apply_entry(struct ctl *ctl, const struct entry *entry, struct entry
 {
     switch (entry->kind) {
     case ENTRY_SUBMIT:
-        submit_apply(ctl, entry->body, ret);
+        submit_apply(ctl, entry, ret);
         break;
     case ENTRY_CANCEL:
     case ENTRY_HOLD:

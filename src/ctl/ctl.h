@@ -54,7 +54,8 @@ int entry_find(const char *name); /* -ENOENT */
 
 struct entry {
     enum entry_kind kind;
-    json_t *body; /* owned by the batch */
+    json_t *body;           /* owned by the batch */
+    struct book_spec *spec; /* SUBMIT, owned likewise: what the body says, where a check has read it; else NULL */
 };
 
 /* What becomes of an entry when it is applied. */
@@ -104,7 +105,9 @@ void ctl_free(struct ctl *ctl);
 void ctl_listen(struct ctl *ctl, const struct ctl_sink *sink); /* from now on; NULL: nobody */
 
 /* What can be refused before it is written: shape of the body, unknown jobs and nodes, limits. Changes nothing. */
-int ctl_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
+int ctl_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret);
+/* Gives back what an entry holds. */
+void entry_done(struct entry *entry);
 
 /* Applies a durable batch at its instant, not before the last. results: one an entry; NULL while replaying. */
 void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *entries, size_t count,

@@ -19,10 +19,11 @@
 #include "ctl/book.h"
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
+#include "wire/json_quick.h"
+#include "wire/json_read.h"
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 
-#define LOOK_EVERY USEC_SEC
 #define ROWS_WAIT (200 * USEC_MSEC)
 enum { ROWS_MANY = 256 };
 
@@ -32,7 +33,7 @@ struct flight {
     struct offer *offers;
     size_t count;
     usec_t at;
-    char *text;
+    struct buf text;
     json_t *records;
     struct store_job *rows;
     size_t row_count;
@@ -53,24 +54,30 @@ bool drive_quiet(const struct drive *drive)
     return drive->offer_count == 0 && !drive->flying;
 }
 
-int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
+/* Puts an entry aside; takes what it holds. */
+static int push(struct drive *drive, struct entry entry, drive_done_fn done, void *arg)
 {
     void *block = drive->offers;
     int r = mem_grow(&block, &drive->offer_capacity, drive->offer_count + 1, (size_t)1 << 24, sizeof(*drive->offers));
 
     drive->offers = block;
     if (r < 0) {
-        json_decref(body);
+        entry_done(&entry);
         return r;
     }
-    drive->offers[drive->offer_count++] = (struct offer){ { kind, body }, done, arg };
+    drive->offers[drive->offer_count++] = (struct offer){ entry, done, arg };
     return 0;
+}
+
+int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
+{
+    return push(drive, (struct entry){ .kind = kind, .body = body }, done, arg);
 }
 
 int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
                 struct entry_result *ret)
 {
-    struct entry entry = { kind, body };
+    struct entry entry = { .kind = kind, .body = body };
     struct entry_result scratch, *result = ret ? ret : &scratch;
     int r = ctl_check(drive->ctl, &entry, result);
 
@@ -78,10 +85,10 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
         r = result->code = error_set(&result->text, -EAGAIN, "the controller is busy: %zu requests wait to be written",
                                      drive->offer_count);
     if (r < 0) {
-        json_decref(body);
+        entry_done(&entry);
         return r;
     }
-    r = drive_push(drive, kind, body, done, arg);
+    r = push(drive, entry, done, arg);
     if (r < 0)
         result->code = error_set(&result->text, r, "no memory");
     return r;
@@ -90,9 +97,9 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
 static void flight_free(struct flight *flight)
 {
     for (size_t i = 0; i < flight->count; i++)
-        json_decref(flight->offers[i].entry.body);
+        entry_done(&flight->offers[i].entry);
     mem_free(flight->offers);
-    free(flight->text); /* jansson's */
+    buf_done(&flight->text);
     json_decref(flight->records);
     mem_free(flight->rows);
     buf_done(&flight->snapshot);
@@ -125,7 +132,7 @@ static int take_rows(struct drive *drive, struct flight *flight, bool all)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         json_t *record = json_array_get(flight->records, i);
-        char *text = json_dumps(record, JSON_COMPACT);
+        char *text = json_text(record, NULL);
 
         if (!text)
             return -ENOMEM;
@@ -145,18 +152,18 @@ static int take_rows(struct drive *drive, struct flight *flight, bool all)
     return 0;
 }
 
-static char *batch_text(const struct flight *flight)
+static int batch_write(struct flight *flight)
 {
-    json_t *entries = json_array(), *batch;
-    char *text;
+    struct buf *out = &flight->text;
 
-    for (size_t i = 0; i < flight->count; i++)
-        (void)json_array_append_new(
-            entries, json_pack("[s, O]", entry_name(flight->offers[i].entry.kind), flight->offers[i].entry.body));
-    batch = json_pack("{s:I, s:o}", "at", (json_int_t)flight->at, "e", entries);
-    text = batch ? json_dumps(batch, JSON_COMPACT) : NULL;
-    json_decref(batch);
-    return text;
+    buf_printf(out, "{\"at\":%lld,\"e\":[", (long long)flight->at);
+    for (size_t i = 0; i < flight->count; i++) {
+        buf_printf(out, "%s[\"%s\",", i ? "," : "", entry_name(flight->offers[i].entry.kind));
+        json_put(out, flight->offers[i].entry.body);
+        buf_char(out, ']');
+    }
+    buf_text(out, "]}");
+    return out->error;
 }
 
 /* Everything put aside, and what has to be written with it; `all`: the finished jobs that could wait too. */
@@ -171,13 +178,13 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
     flight->at = at;
     flight->offers = drive->offers;
     flight->count = drive->offer_count;
-    flight->snapshot = (struct buf)BUF_INIT(SNAPSHOT_BYTES_MAX);
+    flight->text = flight->snapshot = (struct buf)BUF_INIT(SNAPSHOT_BYTES_MAX);
     drive->offers = NULL;
     drive->offer_count = drive->offer_capacity = 0;
     drive->since_snapshot += flight->count;
     save = drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every;
     /* The batches before a snapshot go: what they made must be written by then. */
-    if (take_rows(drive, flight, save || all) < 0 || !(flight->text = batch_text(flight))) {
+    if (take_rows(drive, flight, save || all) < 0 || batch_write(flight) < 0) {
         flight_free(flight);
         return NULL;
     }
@@ -186,8 +193,8 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
         drive->since_snapshot = 0;
     }
     flight->write = (struct store_write){ .seq = ctl_seq(drive->ctl) + 1,
-                                          .batch = flight->text,
-                                          .batch_size = strlen(flight->text),
+                                          .batch = flight->text.data,
+                                          .batch_size = flight->text.size,
                                           .jobs = flight->rows,
                                           .job_count = flight->row_count,
                                           .snapshot = flight->snapshot.size ? flight->snapshot.data : NULL,
@@ -291,31 +298,6 @@ static void commit_done(void *arg)
     drive_turn(drive);
 }
 
-/* Who has not been heard of. Not part of the state: what follows from it is offered like anything else. */
-static void look_at_nodes(struct drive *drive, usec_t now)
-{
-    struct book *book = ctl_book_mut(drive->ctl);
-    const struct ctl_config *config = &drive->config.ctl;
-
-    if (now - drive->looked < LOOK_EVERY || config->virtual_time)
-        return;
-    drive->looked = now;
-    for (size_t n = 0; n < book->node_count; n++) {
-        struct book_node *node = &book->nodes[n];
-        const char *name = names_get(&book->node_names, node->name);
-        usec_t seen = node->seen > drive->started ? node->seen : drive->started, age = now - seen;
-
-        if (!node->joined || node->forgotten || node->lost)
-            continue;
-        if (age > config->lease + config->lease / 4 + USEC_SEC)
-            (void)drive_push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
-        else if (age > config->node_timeout && !node->silent)
-            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
-        else if (age <= config->node_timeout && node->silent && node->connected)
-            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
-    }
-}
-
 void drive_turn(struct drive *drive)
 {
     usec_t now, wake;
@@ -326,7 +308,7 @@ void drive_turn(struct drive *drive)
     now = drive->host.now(drive->host.arg);
     if (now < ctl_now(drive->ctl))
         now = ctl_now(drive->ctl); /* the clock went back; time here does not */
-    look_at_nodes(drive, now);
+    drive_look_at_nodes(drive, now);
     wake = ctl_next_wake(drive->ctl);
     if (ctl_done_count(drive->ctl) == 0)
         drive->rows_since = 0;
@@ -335,7 +317,7 @@ void drive_turn(struct drive *drive)
     if (drive->rows_since && drive->rows_since + ROWS_WAIT < wake)
         wake = drive->rows_since + ROWS_WAIT; /* nothing else may come to write them with */
     if (drive->offer_count == 0 && wake > now) {
-        usec_t look = drive->looked + LOOK_EVERY;
+        usec_t look = drive->looked + DRIVE_LOOK_EVERY;
 
         drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
         return;
@@ -497,13 +479,13 @@ static int load_snapshot(void *arg, uint64_t seq, const char *data, size_t size,
 static int replay(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
 {
     struct drive *drive = arg;
-    json_error_t where;
-    json_t *batch = json_loadb(data, size, 0, &where), *list = json_object_get(batch, "e");
+    json_t *batch = NULL;
+    int r = json_read("log", data, size, &batch, err);
+    const json_t *list = json_object_get(batch, "e");
     size_t count = json_array_size(list);
     struct entry *entries = mem_zalloc(count + 1, sizeof(*entries));
-    int r = 0;
 
-    if (!batch || !entries || seq != ctl_seq(drive->ctl) + 1)
+    if (r < 0 || !entries || seq != ctl_seq(drive->ctl) + 1)
         r = error_set(err, -EBADMSG, "log: batch %llu is damaged or out of order", (unsigned long long)seq);
     for (size_t i = 0; r == 0 && i < count; i++) {
         json_t *pair = json_array_get(list, i);
@@ -514,7 +496,7 @@ static int replay(void *arg, uint64_t seq, const char *data, size_t size, struct
             r = error_set(err, -EPROTONOSUPPORT, "log: batch %llu has an entry '%s' of another version",
                           (unsigned long long)seq, name ? name : "");
         else
-            entries[i] = (struct entry){ (enum entry_kind)kind, json_array_get(pair, 1) };
+            entries[i] = (struct entry){ .kind = (enum entry_kind)kind, .body = json_array_get(pair, 1) };
     }
     if (r == 0)
         ctl_apply(drive->ctl, seq, json_integer_value(json_object_get(batch, "at")), entries, count, NULL);
@@ -561,7 +543,7 @@ void drive_free(struct drive *drive)
     if (!drive)
         return;
     for (size_t i = 0; i < drive->offer_count; i++)
-        json_decref(drive->offers[i].entry.body);
+        entry_done(&drive->offers[i].entry);
     mem_free(drive->offers);
     ctl_free(drive->ctl);
     mem_free(drive);

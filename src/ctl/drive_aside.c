@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ctl/book.h"
 #include "ctl/drive_part.h"
+#include "wire/json_read.h"
 #include "work/work.h"
 
 /* A computation on a thread of its own. */
@@ -61,6 +63,31 @@ void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const i
     }
 }
 
+/* Who has not been heard of. Not part of the state: what follows from it is offered like anything else. */
+void drive_look_at_nodes(struct drive *drive, usec_t now)
+{
+    struct book *book = ctl_book_mut(drive->ctl);
+    const struct ctl_config *config = &drive->config.ctl;
+
+    if (now - drive->looked < DRIVE_LOOK_EVERY || config->virtual_time)
+        return;
+    drive->looked = now;
+    for (size_t n = 0; n < book->node_count; n++) {
+        struct book_node *node = &book->nodes[n];
+        const char *name = names_get(&book->node_names, node->name);
+        usec_t seen = node->seen > drive->started ? node->seen : drive->started, age = now - seen;
+
+        if (!node->joined || node->forgotten || node->lost)
+            continue;
+        if (age > config->lease + config->lease / 4 + USEC_SEC)
+            (void)drive_push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
+        else if (age > config->node_timeout && !node->silent)
+            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
+        else if (age <= config->node_timeout && node->silent && node->connected)
+            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
+    }
+}
+
 /* Finished jobs on the worker. */
 struct look_back {
     struct drive *drive;
@@ -74,12 +101,11 @@ struct look_back {
 
 static int keep_item(void *arg, const struct store_job *job, struct error *err)
 {
-    json_t *item = json_loads(job->json, 0, NULL);
+    json_t *item = NULL;
 
-    (void)err;
-    if (item)
+    if (json_read("history", job->json, strlen(job->json), &item, err) == 0)
         (void)json_array_append_new(arg, item);
-    return 0;
+    return 0; /* the others are worth more than one that cannot be read */
 }
 
 static void history_work(void *arg)

@@ -3,6 +3,8 @@
 /* drive_part.h - the inside of the drive, shared by drive.c and drive_aside.c alone. */
 #include "ctl/drive.h"
 
+#define DRIVE_LOOK_EVERY USEC_SEC
+
 struct offer {
     struct entry entry;
     drive_done_fn done;
@@ -26,3 +28,5 @@ struct drive {
 int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg);
 /* The core asks to have something computed; a sink of the controller. */
 void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
+/* Offers that nodes were not heard of, or were again; at most once in DRIVE_LOOK_EVERY. */
+void drive_look_at_nodes(struct drive *drive, usec_t now);

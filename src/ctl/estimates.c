@@ -197,18 +197,17 @@ static void history_row(struct estimates *all, const json_t *item)
     const json_t *last = json_array_get(attempts, json_array_size(attempts) - 1);
     const char *state = json_string_value(json_object_get(item, "state"));
     const char *user = json_string_value(json_object_get(item, "user"));
-    char *text = json_dumps(json_object_get(item, "spec"), JSON_COMPACT), *line;
     struct submission s;
+    char *line;
 
-    if (text && state && user && strcmp(state, "COMPLETED") == 0 &&
-        submission_from_json(text, strlen(text), &s, NULL) == 0) {
+    if (state && user && strcmp(state, "COMPLETED") == 0 &&
+        submission_from_value(json_object_get(item, "spec"), &s, NULL) == 0) {
         line = estimate_row(user, &s, json_number_value(json_object_get(last, "ran_seconds")),
                             json_object_get(item, "used"));
         submission_done(&s);
         if (line)
             row_add(all, line);
     }
-    free(text); /* jansson's */
 }
 
 struct page {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "ctl/http_part.h"
+#include "wire/json_quick.h"
 #include "wire/json_write.h"
 
 enum { STREAM_QUEUE_LOW = 65536 };
@@ -92,7 +93,7 @@ void reply_buf(struct request *request, int status, struct buf *body)
 
 void reply_tree(struct request *request, int status, json_t *tree)
 {
-    char *text = tree ? json_dumps(tree, JSON_COMPACT) : NULL;
+    char *text = tree ? json_text(tree, NULL) : NULL;
 
     if (text)
         reply(request, status, "application/json", text, strlen(text));

@@ -12,6 +12,7 @@
 #include "ctl/stats.h"
 #include "io/log.h"
 #include "wire/agent_msg.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 
 enum { ASKS_MAX = 256, FLUSH_BYTES = 65536 };
@@ -106,7 +107,7 @@ static void link_silence(struct link *link)
 static void frame_send(struct link *link, json_t *frame)
 {
     struct links *links = link->links;
-    char *text = json_dumps(frame, JSON_COMPACT);
+    char *text = json_text(frame, NULL);
     struct error err;
 
     if (text && !link->dead) {

@@ -62,8 +62,9 @@ uint32_t cluster_vc(const struct ctl *ctl, const char *name); /* UINT32_MAX */
 void node_tell(struct ctl *ctl, struct book_node *node);      /* its health, to the core */
 
 /* submit.c */
-int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
-void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
+/* What it reads of an entry that passes stays with it, in entry->spec. */
+int submit_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret);
+void submit_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
 
 /* settings.c */
 int vc_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
@@ -162,7 +163,7 @@ struct book_job *book_after(struct book *book, int64_t id); /* the next that is 
 int book_add(struct ctl *ctl, struct book_job *job);
 void book_retire(struct ctl *ctl, struct book_job *job);
 void book_job_free(struct book_job *job);
-struct book_spec *book_spec_new(const json_t *json, struct error *err);
+struct book_spec *book_spec_new(json_t *json, struct error *err); /* keeps the tree, which nobody may change then */
 void book_spec_drop(struct book_spec *spec);
 enum phase_of_job book_outcome(const struct book *book, int64_t id); /* PHASE_JOB_COUNT: not known any more */
 int book_attempt_add(struct book_job *job);

@@ -80,7 +80,7 @@ static bool accepted(struct request *request, const json_t *tree)
     struct entry_result result = { 0 };
     int r = ctl_check(drive_ctl(request_server(request)->drive), &entry, &result);
 
-    json_decref(entry.body);
+    entry_done(&entry);
     if (r < 0)
         reply_refused(request, &result);
     return r == 0;

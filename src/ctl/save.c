@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "core/snap.h"
 #include "ctl/part.h"
+#include "wire/json_quick.h"
 
 enum { SAVE_VERSION = 1, HEADER = 16 };
 
@@ -521,7 +522,7 @@ static void save_core(void *arg, const void *data, size_t size)
 int ctl_save(const struct ctl *ctl, struct buf *out, struct error *err)
 {
     json_t *book = save_book(ctl);
-    char *text = book ? json_dumps(book, JSON_COMPACT) : NULL;
+    char *text = book ? json_text(book, NULL) : NULL;
     uint64_t size = text ? strlen(text) : 0;
 
     json_decref(book);

@@ -143,15 +143,27 @@ static int check_user(const struct ctl *ctl, const char *user, const struct subm
     return 0;
 }
 
-int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret)
+/* The spec of an entry: the one that a check has read, or read now. Give it back with book_spec_drop(). */
+static struct book_spec *spec_of(const struct entry *entry, struct entry_result *ret)
 {
+    if (!entry->spec)
+        return book_spec_new(json_object_get(entry->body, "spec"), &ret->text);
+    entry->spec->refs++;
+    return entry->spec;
+}
+
+/* All that can be wrong with a submission. ret_spec: what it says; NULL when its key has made a job already. */
+static int check_all(const struct ctl *ctl, const struct entry *entry, struct book_spec **ret_spec,
+                     struct jobspec *wants, struct entry_result *ret)
+{
+    const json_t *body = entry->body;
     const char *user = json_string_value(json_object_get(body, "user"));
     const char *key = json_string_value(json_object_get(body, "key"));
     struct book_spec *spec;
-    struct jobspec wants;
     uint32_t vc;
     int r;
 
+    *ret_spec = NULL;
     if (!user || !*user || strlen(user) > 64 || (key && strlen(key) >= sizeof(ctl->book.keys->key))) {
         (void)error_set(&ret->text, -EINVAL, "submit: expected a user, and a key of at most %zu characters",
                         sizeof(ctl->book.keys->key) - 1);
@@ -159,14 +171,14 @@ int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result 
     }
     if (key && key_find(&ctl->book, user, key))
         return 0;
-    spec = book_spec_new(json_object_get(body, "spec"), &ret->text);
+    spec = spec_of(entry, ret);
     if (!spec)
         return refuse(ret, -EINVAL, "InvalidSpec");
-    r = bind_spec(ctl, &spec->s, &wants, &vc, ret);
+    r = bind_spec(ctl, &spec->s, wants, &vc, ret);
     if (r == 0)
-        r = resv_submit(ctl, user, vc_name(ctl, &spec->s), &spec->s, &wants, ret);
+        r = resv_submit(ctl, user, vc_name(ctl, &spec->s), &spec->s, wants, ret);
     if (r == 0)
-        r = check_user(ctl, user, &spec->s, &wants, ret);
+        r = check_user(ctl, user, &spec->s, wants, ret);
     if (r == 0)
         r = check_after(ctl, &spec->s, ret);
     if (r == 0 && ctl->book.live_count + (spec->s.array_count ? spec->s.array_count : 1) > ctl->book.live_capacity) {
@@ -174,7 +186,21 @@ int submit_check(const struct ctl *ctl, const json_t *body, struct entry_result 
                         ctl->book.live_capacity);
         r = refuse(ret, -ENOSPC, "QueueLimit");
     }
-    book_spec_drop(spec);
+    if (r == 0)
+        *ret_spec = spec;
+    else
+        book_spec_drop(spec);
+    return r;
+}
+
+int submit_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret)
+{
+    struct jobspec wants = { 0 };
+    struct book_spec *spec;
+    int r = check_all(ctl, entry, &spec, &wants, ret);
+
+    book_spec_drop(entry->spec);
+    entry->spec = spec;
     return r;
 }
 
@@ -273,25 +299,23 @@ static int choose(struct ctl *ctl, const struct book_spec *spec, struct jobspec 
     return 0;
 }
 
-void submit_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret)
+void submit_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret)
 {
+    const json_t *body = entry->body;
     const char *user = json_string_value(json_object_get(body, "user"));
     const char *key = json_string_value(json_object_get(body, "key"));
     struct book_spec *spec;
     struct jobspec wants = { 0 };
     struct book_predicted predicted;
     size_t count;
-    uint32_t vc;
 
-    if (submit_check(ctl, body, ret) < 0)
+    if (check_all(ctl, entry, &spec, &wants, ret) < 0)
         return;
-    ret->id = key ? key_find(&ctl->book, user, key) : 0;
-    if (ret->id)
+    if (!spec) {
+        ret->id = key_find(&ctl->book, user, key);
         return;
-    spec = book_spec_new(json_object_get(body, "spec"), &ret->text);
-    if (!spec || bind_spec(ctl, &spec->s, &wants, &vc, ret) < 0 ||
-        resv_submit(ctl, user, vc_name(ctl, &spec->s), &spec->s, &wants, ret) < 0 ||
-        choose(ctl, spec, &wants, ret) < 0) {
+    }
+    if (choose(ctl, spec, &wants, ret) < 0) {
         book_spec_drop(spec);
         return;
     }

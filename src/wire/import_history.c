@@ -131,18 +131,13 @@ static int request_of(const struct reading *in, const json_t *item, struct jobsp
 {
     json_t *asked = json_object_get(item, "spec");
     struct submission s;
-    char *text;
     int r;
 
     if (!json_is_object(asked)) {
         note(in, "request not shown: taken as rigid, of any GPU type and without a time limit");
         return 0;
     }
-    text = json_dumps(asked, JSON_COMPACT);
-    if (!text)
-        return error_set(in->err, -ENOMEM, "%s: no memory", in->file);
-    r = submission_from_json(text, strlen(text), &s, in->err);
-    free(text); /* jansson's */
+    r = submission_from_value(asked, &s, in->err);
     if (r < 0)
         return error_prefix(in->err, r, "%s: items.%u.spec", in->file, in->item - 1);
     spec->time_limit = spec->estimate = s.time;

@@ -257,16 +257,11 @@ static int tasks_multiply(struct job_request *request, struct error *err)
 
 int job_request_finish(struct job_request *request, struct submission *ret, struct error *err)
 {
-    char *text;
     int r = tasks_multiply(request, err);
 
     if (r < 0)
         return r;
-    text = json_dumps(request->tree, JSON_COMPACT);
-    if (!text)
-        return error_set(err, -ENOMEM, "out of memory");
-    r = submission_from_json(text, strlen(text), ret, err);
-    mem_free(text);
+    r = submission_from_value(request->tree, ret, err);
     if (r == -EINVAL && err) { /* the key in front becomes the flag that set it */
         char key[64], words[ERROR_TEXT_MAX];
         const char *colon = strstr(err->text, ": "), *origin = NULL;

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_read.c - see json_read.h. jansson limits the depth itself (2048 levels) and takes its memory from
- * base/alloc.h, so that tests can make it fail. */
+/* json_read.c - see json_read.h. What the quick reader does not know is jansson's. That limits the depth itself (2048
+ * levels) and takes its memory from base/alloc.h, so that tests can make it fail. */
 #include "wire/json_read.h"
 
 #include <errno.h>
 #include <math.h>
 
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 
 static void *json_memory(size_t size)
 {
-    return mem_zalloc(size, 1);
+    return mem_resize(NULL, size, 1);
 }
 
 int json_read(const char *file, const char *data, size_t size, json_t **ret_json, struct error *err)
 {
     json_error_t problem;
     json_t *json;
+    int r;
 
     json_set_alloc_funcs(json_memory, mem_free);
+    r = json_quick_read(data, size, ret_json);
+    if (r != -EBADMSG)
+        return r < 0 ? error_set(err, r, "%s: out of memory", file) : 0;
     json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (!json) {
         if (json_error_code(&problem) == json_error_out_of_memory)

@@ -13,9 +13,9 @@ void json_write_init(struct json_write *json, struct buf *out, bool pretty)
     *json = (struct json_write){ .out = out, .pretty = pretty };
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 when it is not one. */
-static size_t utf8_length(const unsigned char *text, size_t left)
+size_t json_utf8_length(const char *start, size_t left)
 {
+    const unsigned char *text = (const unsigned char *)start;
     uint32_t code;
     size_t length;
 
@@ -57,7 +57,7 @@ void json_put_string(struct buf *out, const char *text, size_t length)
     buf_char(out, '"');
     for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
-        size_t step = utf8_length((const unsigned char *)text + i, length - i);
+        size_t step = c < 0x80 ? 1 : json_utf8_length(text + i, length - i);
 
         if (step && c >= 0x20 && c != '"' && c != '\\') {
             i += step;
@@ -164,20 +164,25 @@ void json_write_text(struct json_write *json, const char *key, const char *text)
     json_write_bytes(json, key, text, strlen(text));
 }
 
-void json_write_i64(struct json_write *json, const char *key, int64_t value)
+void json_put_i64(struct buf *out, int64_t value)
 {
     char digits[24];
     size_t at = sizeof(digits);
     uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
 
-    begin(json, key);
     do {
         digits[--at] = (char)('0' + left % 10);
         left /= 10;
     } while (left);
     if (value < 0)
         digits[--at] = '-';
-    buf_put(json->out, digits + at, sizeof(digits) - at);
+    buf_put(out, digits + at, sizeof(digits) - at);
+}
+
+void json_write_i64(struct json_write *json, const char *key, int64_t value)
+{
+    begin(json, key);
+    json_put_i64(json->out, value);
 }
 
 void json_write_u64(struct json_write *json, const char *key, uint64_t value)

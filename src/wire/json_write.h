@@ -35,6 +35,10 @@ void json_write_null(struct json_write *json, const char *key);
 /* A value that is JSON already. */
 void json_write_raw(struct json_write *json, const char *key, const char *text, size_t length);
 
-/* The pieces, for writers of their own: a quoted string, a number with the fewest digits. */
+/* Length of the UTF-8 sequence at `text`, of which `left` bytes, at least one, are there; 0 when it is not one. */
+size_t json_utf8_length(const char *text, size_t left);
+
+/* The pieces, for writers of their own: a quoted string, numbers, those of doubles with the fewest digits. */
 void json_put_string(struct buf *out, const char *text, size_t length);
+void json_put_i64(struct buf *out, int64_t value);
 void json_put_double(struct buf *out, double value);

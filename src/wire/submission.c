@@ -127,21 +127,14 @@ static void path_show(const struct submission_reader *rd, char shown[SUBMISSION_
     shown[length] = '\0';
 }
 
-int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err)
+int submission_from_value(json_t *tree, struct submission *ret, struct error *err)
 {
     struct submission s;
     struct submission_reader rd = { .s = &s, .err = err };
-    json_t *tree = NULL;
     int r;
 
-    if (size > SUBMISSION_BYTES_MAX)
-        return error_set(err, -E2BIG, "larger than %d bytes", SUBMISSION_BYTES_MAX);
-    r = json_read("job", text, size, &tree, err);
-    if (r < 0)
-        return r;
     submission_init(&s);
     r = submission_from_tree(&rd, tree);
-    json_decref(tree);
     if (r == 0) {
         *ret = s;
         return 0;
@@ -153,6 +146,20 @@ int submission_from_json(const char *text, size_t size, struct submission *ret, 
         path_show(&rd, shown);
         return error_prefix(err, r, "%s", shown);
     }
+    return r;
+}
+
+int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err)
+{
+    json_t *tree = NULL;
+    int r;
+
+    if (size > SUBMISSION_BYTES_MAX)
+        return error_set(err, -E2BIG, "larger than %d bytes", SUBMISSION_BYTES_MAX);
+    r = json_read("job", text, size, &tree, err);
+    if (r == 0)
+        r = submission_from_value(tree, ret, err);
+    json_decref(tree);
     return r;
 }
 

@@ -5,6 +5,7 @@
  * The JSON object and the YAML file have the same keys (muster-job(5)). Whatever form it came in, the canonical JSON of
  * a submission is what the controller logs and hands to agents. Unknown keys are errors by name.
  */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -110,6 +111,8 @@ void submission_done(struct submission *s);
 
 /* "path" in errors is the dotted key. -EINVAL with file:line:column (YAML) or key words (JSON). */
 int submission_from_json(const char *text, size_t size, struct submission *ret, struct error *err);
+/* The same of a tree that was read already. */
+int submission_from_value(json_t *tree, struct submission *ret, struct error *err);
 int submission_from_yaml(const char *file, const char *text, size_t size, struct submission *ret, struct error *err);
 /* Sets or replaces; keeps the list sorted. -ENOMEM. */
 int submission_put_pair(struct env_pair **pairs, size_t *count, const char *key, const char *value);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON: what is read, written by our writer and read again is equal; any bytes make a string that can be read. */
+#include <errno.h>
+
 #include "fuzz.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 #include "wire/json_write.h"
 
@@ -84,6 +87,28 @@ static void string_check(const uint8_t *data, size_t size)
     buf_done(&out);
 }
 
+/* What the quick reader takes is what jansson makes of it, and what is written of a tree reads as that tree. */
+static void quick_check(const char *data, size_t size)
+{
+    json_t *quick = NULL, *slow = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL), *again;
+    int r = json_quick_read(data, size, &quick);
+    size_t length = 0;
+    char *text = slow ? json_text(slow, &length) : NULL;
+
+    CHECK(r == 0 || r == -EBADMSG);
+    if (r == 0)
+        CHECK(slow && json_equal(quick, slow));
+    if (text) {
+        CHECK(strlen(text) == length);
+        again = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+        CHECK(again && json_equal(again, slow));
+        json_decref(again);
+    }
+    free(text);
+    json_decref(quick);
+    json_decref(slow);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes input = fuzz_copy(data, size);
@@ -104,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size)
         string_check(data, size);
+    quick_check(input.data, input.size);
     json_decref(json);
     json_decref(again);
     buf_done(&out);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 #include "wire/json_read.h"
 #include "wire/json_write.h"
 
@@ -160,6 +161,63 @@ static void out_of_memory(void **state)
     json_decref(json);
 }
 
+/* The quick reader either makes what jansson makes, or leaves it to jansson; and what is written comes back. */
+static void quick_as_jansson(void **state)
+{
+    static const struct {
+        const char *text;
+        bool taken;
+    } cases[] = {
+        { "{\"a\":[1,-2,0.5,1e3,-0],\"b\":{\"\":\"x\\n\\\"\\\\\\/\\t\"},\"c\":[],\"d\":{},\"e\":[true,false,null]}",
+          true },
+        { " [ 1 , \"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\" ]\n", true },
+        { "\"alone\"", true },
+        { "123456789012345678", true },
+        { "1.0", true },
+        { "\"\\u00e9\"", false },         /* the rest is jansson's: escapes by number, */
+        { "9223372036854775807", false }, /* the largest numbers, */
+        { "1e-400", false },              /* the smallest, */
+        { "{\"a\":1,\"a\":2}", false },   /* and all that is wrong */
+        { "\"\xff\"", false },
+        { "[1,]", false },
+        { "{\"a\"}", false },
+        { "01", false },
+        { "-", false },
+        { "[1] 2", false },
+        { "tru", false },
+        { "\"open", false },
+        { "\"\n\"", false },
+        { "", false },
+        { "{\"a\":1,}", false },
+        { "1.", false },
+        { "1e", false },
+        { "nul", false },
+        { "[1 2]", false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t size = strlen(cases[i].text), length = 0;
+        json_t *quick = NULL, *again = NULL;
+        json_t *slow = json_loadb(cases[i].text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+        char *text = json_text(slow, &length);
+
+        assert_int_equal(json_quick_read(cases[i].text, size, &quick), cases[i].taken ? 0 : -EBADMSG);
+        assert_int_equal(!text, !slow);
+        if (cases[i].taken)
+            assert_true(json_equal(quick, slow));
+        if (text) {
+            assert_int_equal(strlen(text), length);
+            assert_int_equal(json_read("t.json", text, length, &again, &err), 0);
+            assert_true(json_equal(again, slow));
+        }
+        free(text);
+        json_decref(again);
+        json_decref(quick);
+        json_decref(slow);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +227,7 @@ int main(void)
         cmocka_unit_test(a_full_buffer_is_noticed),
         cmocka_unit_test(read_and_refused),
         cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(quick_as_jansson),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
