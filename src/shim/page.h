@@ -59,7 +59,6 @@ struct page_control { /* writer: node side */
     uint32_t close_from;
     uint64_t close_step, close_by_ns;
     int32_t edge_us; /* added to the guard: below 0 a neighbour runs closer to the end of a gap */
-    uint32_t spare;
 } __attribute__((aligned(64)));
 
 struct page_limit { /* writer: node side */

@@ -57,9 +57,8 @@ struct shim {
     _Atomic uint32_t hold;     /* HOLD_ALL: submissions wait; HOLD_SHORT: little is kept in flight. A futex */
     _Atomic uint32_t captures; /* stream captures under way */
     _Atomic uint32_t stopping;
-    uint32_t role, mode;
-    uint32_t window_us, leak_from; /* of the gate; for experiments */
-    uint32_t tier_min;             /* better signals of a step than this one are ignored; for experiments */
+    uint32_t role, mode, window_us, leak_from; /* the last two of the gate, for experiments */
+    uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
     bool registered, required, debug, warm;
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */

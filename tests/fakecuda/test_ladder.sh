@@ -119,6 +119,21 @@ for round in 1 2 3; do
     a=$(steps_of $first)
     check "and go on" '"$muster" gpu resume --job ranks >/dev/null && sleep 0.4 && [ "$(steps_of $first)" -gt "$a" ] && [ "$(steps_of $second)" -gt "$a" ]'
 done
+kill -9 $first $second; wait $first $second 2>/dev/null
+# The counts of ranks differ by how early each was noticed. They still stop after the same step, and soon.
+export MUSTER_JOB_ID=ranks JOB_RANKS=2 JOB_BARRIER="$dir/barrier2"
+"$muster" gpu run --role opportunistic -- "$job" 32 1000000 16 >/dev/null 2>&1 & first=$!
+JOB_EARLY=5 "$muster" gpu run --role opportunistic -- "$job" 32 1000000 16 >/dev/null 2>&1 & second=$!
+unset MUSTER_JOB_ID JOB_RANKS JOB_BARRIER
+sleep 1.5
+for round in 1 2 3; do
+    begin=$(date +%s%N)
+    check "ranks that count differently are paused after one step, round $round" \
+        '"$muster" gpu pause --job ranks --at-boundary >/dev/null && [ $(($(steps_of $second) - $(steps_of $first))) = 5 ]'
+    echo "# $((($(date +%s%N) - begin) / 1000000)) ms"
+    "$muster" gpu resume --job ranks >/dev/null
+    sleep 0.3
+done
 check "both evicted and home" '"$muster" gpu evict --job ranks --at-boundary >/dev/null && "$muster" gpu resume --job ranks >/dev/null'
 check "a job nobody runs is named" '"$muster" gpu pause --job none 2>&1 | grep -q none'
 kill -9 $first $second; wait $first $second 2>/dev/null
