@@ -106,19 +106,6 @@ static int type_add(struct hived_loader *l, const yaml_node_t *node, uint32_t na
     return 0;
 }
 
-static int bool_read(struct hived_loader *l, const yaml_node_t *node, bool *ret_value)
-{
-    static const char *const words[] = { "true", "True", "TRUE", "yes", "on", "false", "False", "FALSE", "no", "off" };
-
-    for (size_t i = 0; node->type == YAML_SCALAR_NODE && i < 10; i++) {
-        if (strcmp(hived_text(node), words[i]) == 0) {
-            *ret_value = i < 5;
-            return 0;
-        }
-    }
-    return yaml_fail(&l->doc, node, l->err, "expected true or false");
-}
-
 /* Names first, so that a type may come before its child; then what they are made of. */
 static int types_read(struct hived_loader *l, yaml_node_t *map)
 {
@@ -146,7 +133,9 @@ static int types_read(struct hived_loader *l, yaml_node_t *map)
         if (r == 0)
             r = yaml_i64(&l->doc, got[1], 1, (int64_t)CELL_PLACES_MAX, &count, l->err);
         if (r == 0 && got[2])
-            r = bool_read(l, got[2], &s->types[i].node);
+            r = yaml_flag(got[2], &s->types[i].node)
+                    ? 0
+                    : yaml_fail(&l->doc, got[2], l->err, "isNodeLevel: expected true or false");
         if (r < 0)
             return r;
         type = hived_type_find(l, name);

@@ -60,10 +60,8 @@ static int flag_read(struct yaml_doc *doc, yaml_node_t *map, const char *name, b
 
     if (!node)
         return 0;
-    if (node->type == YAML_SCALAR_NODE && (strcmp(text_of(node), "true") == 0 || strcmp(text_of(node), "false") == 0)) {
-        *value = *text_of(node) == 't';
+    if (yaml_flag(node, value))
         return 0;
-    }
     return yaml_fail(doc, node, err, "%s: expected true or false", name);
 }
 
@@ -74,6 +72,7 @@ static int members_read(struct yaml_doc *doc, yaml_node_t *list, struct hived_sp
 
     if (list->type != YAML_SEQUENCE_NODE)
         return yaml_fail(doc, list, err, "members: expected a list");
+    spec->member_count = 0;
     for (size_t i = 0; r == 0 && yaml_item(doc, list, i, &item); i++) {
         int64_t pods = 0, leaves = 0;
 

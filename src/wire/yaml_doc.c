@@ -303,6 +303,21 @@ int yaml_name(struct yaml_doc *doc, const yaml_node_t *node, const char *what, c
     return 0;
 }
 
+bool yaml_flag(const yaml_node_t *node, bool *ret_value)
+{
+    static const char *const words[] = { "true",  "True",  "TRUE",  "yes", "Yes", "YES", "on",  "On",  "ON",
+                                         "false", "False", "FALSE", "no",  "No",  "NO",  "off", "Off", "OFF" };
+    const size_t count = sizeof(words) / sizeof(words[0]);
+
+    for (size_t i = 0; node->type == YAML_SCALAR_NODE && i < count; i++) {
+        if (strcmp((const char *)node->data.scalar.value, words[i]) != 0)
+            continue;
+        *ret_value = i < count / 2;
+        return true;
+    }
+    return false;
+}
+
 int yaml_i64(struct yaml_doc *doc, const yaml_node_t *node, int64_t min, int64_t max, int64_t *ret_value,
              struct error *err)
 {

@@ -62,6 +62,9 @@ int yaml_name(struct yaml_doc *doc, const yaml_node_t *node, const char *what, c
 int yaml_i64(struct yaml_doc *doc, const yaml_node_t *node, int64_t min, int64_t max, int64_t *ret_value,
              struct error *err) __attribute__((warn_unused_result));
 
+/* A truth value in one of the words YAML 1.1 has for it; false: it is not one. */
+bool yaml_flag(const yaml_node_t *node, bool *ret_value);
+
 /* A size in MiB: a bare number is MiB; K, M, G, T are binary. Below one MiB is refused. */
 int yaml_mib(struct yaml_doc *doc, const yaml_node_t *node, int64_t max, uint32_t *ret_mib, struct error *err)
     __attribute__((warn_unused_result));
