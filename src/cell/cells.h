@@ -20,7 +20,7 @@ struct cells_limits {
     uint32_t foreign_leaves; /* devices of adopted gangs that the configuration no longer has; 0: an eighth */
     bool start_bad;          /* nodes are bad until reported healthy */
     bool exact;              /* HiveD's answers; else opportunistic gangs are spared where there is another place */
-    bool bags;               /* exact, with free cells in HiveD's own order: as they came back, not as in the file */
+    bool literal;            /* exact to HiveD's habits: free cells as they came back, no second sweep for guests */
 };
 
 int cells_new(const struct cell_spec *spec, const struct cells_limits *limits, struct cells **ret_cells,

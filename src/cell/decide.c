@@ -64,7 +64,8 @@ static bool group_placeable(const struct cells *s, const struct group *g, const 
             continue;
         if (s->nodes[node].bad)
             return false;
-        if (!g->ignore_suggested && r->suggested && !(r->suggested[node / 64] >> (node % 64) & 1))
+        /* HiveD forgets that a gang does not care for suggestions. */
+        if ((!g->ignore_suggested || s->literal) && r->suggested && !(r->suggested[node / 64] >> (node % 64) & 1))
             return false;
     }
     return true;

@@ -209,7 +209,7 @@ enum cell_reason pick_gang(struct cells *s, struct view *v, const struct cell_re
     reason = idle_scarce(s, v) ? nodes_find_tight(s, v) : CELL_NO_CAPACITY;
     if (reason != CELL_OK)
         reason = nodes_find(s, v, priority, false);
-    if (reason != CELL_OK && v->physical && nodes_find_tight(s, v) == CELL_OK)
+    if (reason != CELL_OK && v->physical && !s->literal && nodes_find_tight(s, v) == CELL_OK)
         reason = CELL_OK;
     if (reason != CELL_OK && r->priority > CELL_PRIORITY_OPP) {
         priority = r->priority;

@@ -463,7 +463,7 @@ static int cells_fill(struct cells *s, const struct cell_spec *spec, const struc
         !GRAB(s, views, s->forest_count + (size_t)s->vc_count * s->chain_count) ||
         !GRAB(s, view_nodes, s->cell_count) || scratch_init(s, limits) < 0)
         return -ENOMEM;
-    if (limits->bags && !GRAB(s, bag_at, s->virt_first))
+    if (limits->literal && !GRAB(s, bag_at, s->virt_first))
         return -ENOMEM;
     cells_chain_order(s, NULL, 0);
     memset(s->node_number, 0xff, s->node_names * sizeof(*s->node_number));
@@ -513,7 +513,8 @@ int cells_new(const struct cell_spec *spec, const struct cells_limits *limits, s
         return r == -ENOMEM ? error_set(err, r, "out of memory") : r;
     for (uint32_t i = 0; limits->start_bad && i < s->node_count; i++)
         cells_node_set(s, i, false);
-    s->exact = limits->exact || limits->bags;
+    s->exact = limits->exact || limits->literal;
+    s->literal = limits->literal;
     *ret_cells = take(s);
     return 0;
 }

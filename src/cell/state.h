@@ -118,7 +118,7 @@ struct undo {
 
 struct cells {
     size_t memory;
-    bool exact;
+    bool exact, literal;
     enum cell_phase phase; /* of the decision at hand */
     struct block *blocks;
     struct names names; /* a copy of the specification's, and foreign nodes */

@@ -147,18 +147,18 @@ static int script_check(const struct script *s, struct error *err)
     return r;
 }
 
-/* What came of a case, with free cells in one of the two orders. */
+/* What came of a case, in one of the two manners. */
 struct attempt {
-    bool bags;
+    bool literal;
     int failed; /* as case_run() says */
     struct replay_totals totals;
     char expected[REPLAY_WORDS_MAX], got[REPLAY_WORDS_MAX];
 };
 
-static void attempt_run(struct replay *p, const json_t *test, bool bags, struct attempt *ret)
+static void attempt_run(struct replay *p, const json_t *test, bool literal, struct attempt *ret)
 {
-    *ret = (struct attempt){ .bags = bags };
-    p->run.bags = bags;
+    *ret = (struct attempt){ .literal = literal };
+    p->run.literal = literal;
     p->totals = &ret->totals;
     ret->failed = case_run(p, test);
     if (ret->failed >= 0) {
@@ -175,14 +175,14 @@ static bool attempt_better(const struct attempt *a, const struct attempt *b)
     return a->failed != b->failed ? a->failed > b->failed : a->totals.exact > b->totals.exact;
 }
 
-/* The case in the order of the file; if that is not all it could be, as HiveD lists free cells. One order holds for a
- * whole case. */
-static void case_try(struct replay *p, const json_t *test, enum replay_order order, struct attempt *ret)
+/* The case as HiveD is described; if that is not all it could be, as HiveD itself would answer. One manner holds for
+ * a whole case. */
+static void case_try(struct replay *p, const json_t *test, enum replay_manner manner, struct attempt *ret)
 {
     struct attempt other;
 
-    attempt_run(p, test, order == REPLAY_HIVED, ret);
-    if (order != REPLAY_EITHER || (ret->failed < 0 && ret->totals.equivalent == 0) || replay_text(test, "expectLoad"))
+    attempt_run(p, test, manner == REPLAY_HIVED, ret);
+    if (manner != REPLAY_EITHER || (ret->failed < 0 && ret->totals.equivalent == 0) || replay_text(test, "expectLoad"))
         return;
     attempt_run(p, test, true, &other);
     if (attempt_better(&other, ret))
@@ -204,7 +204,7 @@ static void case_report(const struct attempt *a, const struct script *s, size_t 
         json_t *o =
             json_pack("{s:s, s:s, s:s}", "id", id, "title", title ? title : "", "result", failed < 0 ? "pass" : "fail");
 
-        (void)json_object_set_new(o, "freeCells", json_string(a->bags ? "hived" : "file"));
+        (void)json_object_set_new(o, "as", json_string(a->literal ? "hived" : "described"));
         if (failed >= 0) {
             (void)json_object_set_new(o, "step", json_integer(failed));
             (void)json_object_set_new(o, "op", json_string(op));
@@ -217,7 +217,7 @@ static void case_report(const struct attempt *a, const struct script *s, size_t 
     }
     if (failed < 0) {
         (void)printf("pass  %s%s%s%s\n", id, title ? "  " : "", title ? title : "",
-                     a->bags ? "  [free cells as HiveD lists them]" : "");
+                     a->literal ? "  [as HiveD itself]" : "");
         return;
     }
     (void)printf("FAIL  %s%s%s\n      %s:%zu: step %d (%s)\n      expected %s\n      got      %s\n", id,
@@ -246,10 +246,10 @@ int cell_replay_run(const struct replay_source *source, json_t *list, struct rep
     for (size_t i = 0; i < json_array_size(json_object_get(json, "cases")); i++) {
         struct attempt a;
 
-        case_try(p, json_array_get(json_object_get(json, "cases"), i), source->order, &a);
+        case_try(p, json_array_get(json_object_get(json, "cases"), i), source->manner, &a);
         totals->passed += a.failed < 0;
         totals->failed += a.failed >= 0;
-        totals->hived += a.failed < 0 && a.bags;
+        totals->hived += a.failed < 0 && a.literal;
         totals->exact += a.totals.exact;
         totals->equivalent += a.totals.equivalent;
         totals->steps += a.totals.steps;
@@ -259,11 +259,11 @@ int cell_replay_run(const struct replay_source *source, json_t *list, struct rep
     return 0;
 }
 
-int cell_replay(const char *file, enum replay_order order, json_t *list, struct replay_totals *totals,
+int cell_replay(const char *file, enum replay_manner manner, json_t *list, struct replay_totals *totals,
                 struct error *err)
 {
     CLEANUP_BYTES struct bytes bytes = { 0 };
-    struct replay_source source = { .file = file, .bytes = &bytes, .load = file_load, .order = order };
+    struct replay_source source = { .file = file, .bytes = &bytes, .load = file_load, .manner = manner };
     int r = file_read(file, SCRIPT_BYTES_MAX, &bytes, err);
 
     source.context = (void *)(uintptr_t)file;

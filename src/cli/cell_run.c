@@ -34,7 +34,7 @@ static uint32_t type_find(const void *context, const char *name, size_t length)
 /* Pods may still be on devices that earlier configurations had. */
 static int cells_load(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    struct cells_limits limits = { .foreign_leaves = run->leaves, .exact = true, .bags = run->bags };
+    struct cells_limits limits = { .foreign_leaves = run->leaves, .exact = true, .literal = run->literal };
     CLEANUP(cells_free) struct cells *cells = NULL;
     struct cell_spec spec = { 0 };
     uint64_t *suggested;
@@ -60,7 +60,7 @@ static int cells_load(struct cell_run *run, const char *cluster, struct hived_wa
 
 int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err)
 {
-    *run = (struct cell_run){ .load = run->load, .context = run->context, .bags = run->bags };
+    *run = (struct cell_run){ .load = run->load, .context = run->context, .literal = run->literal };
     return cells_load(run, cluster, warnings, err);
 }
 
@@ -82,7 +82,7 @@ void cell_run_close(struct cell_run *run)
     mem_free(run->list);
     mem_free(run->suggested);
     hived_places_done(&run->places);
-    *run = (struct cell_run){ .load = run->load, .context = run->context, .bags = run->bags };
+    *run = (struct cell_run){ .load = run->load, .context = run->context, .literal = run->literal };
 }
 
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name)

@@ -23,7 +23,7 @@ typedef int (*cell_load_fn)(void *context, const char *name, struct cell_spec *r
 struct cell_run {
     cell_load_fn load;
     void *context;
-    bool bags; /* free cells in HiveD's own order */
+    bool literal; /* as HiveD itself: cells_limits */
     struct cells *cells;
     struct names pods, groups;
     struct run_pod *list; /* by name */
@@ -46,7 +46,7 @@ struct run_answer {
     struct error err; /* why it waits or was refused */
 };
 
-/* The cluster of that name, and everything healthy. `run` is zero but for load, context and bags. */
+/* The cluster of that name, and everything healthy. `run` is zero but for load, context and literal. */
 int cell_run_open(struct cell_run *run, const char *cluster, struct hived_warnings *warnings, struct error *err);
 void cell_run_close(struct cell_run *run);
 

@@ -18,13 +18,13 @@
 #include "wire/json_read.h"
 
 #define EXPANDED_BYTES_MAX ((size_t)1 << 28)
-enum { ADDRESS_MAX = 512, OPT_JSON = 256, OPT_FREE_CELLS, ARGS_MAX = 1 << 14 };
+enum { ADDRESS_MAX = 512, OPT_JSON = 256, OPT_AS, ARGS_MAX = 1 << 14 };
 
 struct cell_args {
     const char *cluster, *list[ARGS_MAX]; /* the cluster by -c, or else as the first argument */
     int count, min, max;
     bool json, with_cluster, replays;
-    enum replay_order order;
+    enum replay_manner manner;
 };
 
 /* Without -c, the first argument is the cluster. */
@@ -48,14 +48,14 @@ static error_t args_parse(int key, char *arg, struct argp_state *state)
         a->json = true;
     else if (key == 'c')
         a->cluster = arg;
-    else if (key == OPT_FREE_CELLS && strcmp(arg, "file") == 0)
-        a->order = REPLAY_FILE;
-    else if (key == OPT_FREE_CELLS && strcmp(arg, "hived") == 0)
-        a->order = REPLAY_HIVED;
-    else if (key == OPT_FREE_CELLS && strcmp(arg, "either") != 0)
-        argp_error(state, "--free-cells: expected file, hived or either, not '%s'", arg);
-    else if (key == OPT_FREE_CELLS)
-        a->order = REPLAY_EITHER;
+    else if (key == OPT_AS && strcmp(arg, "described") == 0)
+        a->manner = REPLAY_DESCRIBED;
+    else if (key == OPT_AS && strcmp(arg, "hived") == 0)
+        a->manner = REPLAY_HIVED;
+    else if (key == OPT_AS && strcmp(arg, "either") != 0)
+        argp_error(state, "--as: expected described, hived or either, not '%s'", arg);
+    else if (key == OPT_AS)
+        a->manner = REPLAY_EITHER;
     else if (key == ARGP_KEY_ARG && a->count < ARGS_MAX)
         a->list[a->count++] = arg;
     else if (key == ARGP_KEY_ARG)
@@ -69,8 +69,10 @@ static error_t args_parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = { { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 }, { 0 } };
 static const struct argp_option replay_options[] = {
-    { "free-cells", OPT_FREE_CELLS, "ORDER", 0,
-      "Try free cells in the order of the file, as HiveD lists them (hived), or as each case was recorded (either)",
+    { "as", OPT_AS, "MANNER", 0,
+      "Answer by HiveD's rules with ties in the order of the file (described), as HiveD itself with its habits "
+      "(hived), "
+      "or as each case was recorded (either)",
       0 },
     { "json", OPT_JSON, NULL, 0, "JSON on standard output", 0 },
     { 0 },
@@ -108,7 +110,7 @@ static int cell_replay_cmd(int argc, char **argv)
     if (a.json)
         cases = json_array();
     for (int i = 0; i < a.count; i++) {
-        if (cell_replay(a.list[i], a.order, cases, &totals, &err) < 0) {
+        if (cell_replay(a.list[i], a.manner, cases, &totals, &err) < 0) {
             (void)fprintf(stderr, "muster: error: %s\n", err.text);
             bad = true;
         }
@@ -118,7 +120,7 @@ static int cell_replay_cmd(int argc, char **argv)
             json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "apiVersion", "v1", "kind", "CellReplay",
                       "passed", (json_int_t)totals.passed, "failed", (json_int_t)totals.failed, "exact",
                       (json_int_t)totals.exact, "equivalent", (json_int_t)totals.equivalent, "steps",
-                      (json_int_t)totals.steps, "hivedOrder", (json_int_t)totals.hived, "items", cases);
+                      (json_int_t)totals.steps, "asHived", (json_int_t)totals.hived, "items", cases);
 
         (void)json_dumpf(out, stdout, JSON_INDENT(1));
         (void)putchar('\n');
@@ -127,7 +129,7 @@ static int cell_replay_cmd(int argc, char **argv)
                      totals.passed + totals.failed, totals.passed, totals.failed, totals.steps, totals.exact,
                      totals.equivalent);
         if (totals.hived > 0)
-            (void)printf("%ld of them with free cells as HiveD lists them\n", totals.hived);
+            (void)printf("%ld of them as HiveD itself\n", totals.hived);
     }
     if (bad)
         return CODE_USAGE;

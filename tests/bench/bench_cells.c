@@ -23,11 +23,7 @@
 #include "wire/hived_config.h"
 
 enum { JOBS = 2000, ROUNDS = 5, MISSES = 2000, PODS_MAX = 8, SIZES = 6 };
-enum {
-    KEEP = 1,
-    EXACT = 2,
-    BAGS = 4
-}; /* annotations, to recover from; HiveD's answers; its order of free cells, too */
+enum { KEEP = 1, EXACT = 2, LITERAL = 4 }; /* annotations, to recover from; HiveD's answers; its habits, too */
 
 static const uint32_t sizes[SIZES] = { 16, 64, 256, 1024, 4096, 16384 };
 /* Fewest rejections known: steady, preempting; -1: not known. */
@@ -125,7 +121,7 @@ static void config_write(uint32_t nodes, struct bytes *ret)
 
 static struct cells *cells_load(const struct bytes *text, int how)
 {
-    const struct cells_limits limits = { .exact = how & EXACT, .bags = how & BAGS };
+    const struct cells_limits limits = { .exact = how & EXACT, .literal = how & LITERAL };
     struct cell_spec spec = { 0 };
     struct cells *cells = NULL;
     struct error err = { 0 };
@@ -394,7 +390,7 @@ static void outcomes_print(void)
     static const struct {
         const char *name;
         int how;
-    } manners[] = { { "as HiveD lists free cells", BAGS }, { "free cells as in the file", EXACT }, { "sparing", 0 } };
+    } manners[] = { { "as HiveD itself", LITERAL }, { "HiveD, order of the file", EXACT }, { "sparing", 0 } };
     struct figures f;
 
     printf("outcomes: decisions, placed (guaranteed), rejected, mean use, preemption rounds, victims\n");
@@ -432,7 +428,7 @@ static int counters_check(void)
                                  known[i].thousandths, known[i].rounds, known[i].victims };
         bool same = true;
 
-        measure(known[i].nodes, known[i].preempt, BAGS, &f);
+        measure(known[i].nodes, known[i].preempt, LITERAL, &f);
         memcpy(got,
                (long[7]){ f.decisions, f.placed, f.guaranteed, f.rejected, (long)(f.utilisation * 1000 + 0.5), f.rounds,
                           f.victims },

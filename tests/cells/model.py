@@ -3,8 +3,9 @@
 lists that are sorted again for every request. record.py draws scripts and writes down what it answers; `muster cell
 replay` must give the same, step by step.
 
-Where an order is free, it is that of the file: free cells, virtual clusters, chains, leaf types. With `bags`, free cells
-are listed as HiveD does: new ones at the end, the last one in the place of one that goes.
+Where an order is free, it is that of the file: free cells, virtual clusters, chains, leaf types. As HiveD itself
+(`literal`), free cells are listed as they came back: new ones at the end, the last one in the place of one that goes;
+opportunistic gangs have no second sweep; and a gang with a claim is taken to care for suggestions.
 """
 from model_cells import FREE, OPP
 from model_place import Placing
@@ -95,7 +96,7 @@ class World(Placing):
         if g and g['state'] == 'Preempting' and phase == 'Preempting':
             nodes = {x.node for s in g['slots'] for x in s['leaves']}
             bad = any(x.bad for s in g['slots'] for x in s['leaves'])
-            if bad or (not g['ignore'] and q['suggested'] is not None and not nodes <= q['suggested']):
+            if bad or ((self.literal or not g['ignore']) and q['suggested'] is not None and not nodes <= q['suggested']):
                 self.refuse(q)
                 self.cancel_preempt(g)
                 self.settle()

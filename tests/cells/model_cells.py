@@ -57,8 +57,8 @@ class Books:
     """A configuration: types = [(name, child, number, is_node)], tops = [(type, [node names])], vcs = {name: (grants,
     pins)} with grants [(chain, type, count)], pins {id: (node name)}."""
 
-    def __init__(self, config, bags=False):
-        self.config, self.serial, self.bags = config, 0, bags
+    def __init__(self, config, literal=False):
+        self.config, self.serial, self.literal = config, 0, literal
         self.types = {t[0]: t for t in config['types']}
         self.groups, self.chains, self.pins = {}, [], {}
         self.cells, self.views, self.roots = {}, {}, {}
@@ -165,11 +165,11 @@ class Books:
 
     def list_put(self, cells, cell):
         cells.append(cell)
-        if not self.bags:
+        if not self.literal:
             cells.sort(key=lambda c: c.serial)
 
     def list_drop(self, cells, cell):
-        if self.bags:
+        if self.literal:
             cells[cells.index(cell)] = cells[-1]
             cells.pop()
         else:

@@ -36,7 +36,7 @@ class Placing(Books):
         view.sort(key=key)
         p = OPP
         nodes = sweep(view, p)
-        if nodes is None and opp:
+        if nodes is None and opp and not self.literal:
             nodes = sweep(sorted((n for n in view if all(good(n))), key=lambda n: len(n.leaves()) - n.count(OPP)), p)
         if nodes is None and prio > OPP:
             p = prio

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """record.py - scripts for `muster cell replay`, recorded from the model.
 
-    record.py FOLDER FIRST COUNT STEPS [bags]
+    record.py FOLDER FIRST COUNT STEPS [hived]
 
 writes FOLDER/seed-N.json and the cluster files it names, for COUNT seeds from FIRST on: random clusters, gangs of all
 sizes, priorities, pins, leaf types, suggestions and phases, nodes that fail and return, changed configurations. The
-answers are the model's (model.py); with `bags`, those with free cells listed as HiveD does.
+answers are the model's (model.py); with `hived`, those of HiveD itself.
 """
 import json
 import random
@@ -110,11 +110,11 @@ def config_text(config):
 
 
 class Recorder:
-    def __init__(self, seed, steps, folder, bags):
-        self.rng, self.seed, self.folder, self.files, self.bags = random.Random(seed), seed, folder, 0, bags
+    def __init__(self, seed, steps, folder, literal):
+        self.rng, self.seed, self.folder, self.files, self.literal = random.Random(seed), seed, folder, 0, literal
         self.steps, self.pods, self.jobs, self.order = [], {}, [], []
         self.config = config_draw(self.rng)
-        self.world = World(self.config, bags)
+        self.world = World(self.config, literal)
         self.down, self.serial = set(), 0
         case = {'id': 'seed-%d' % seed, 'title': 'recorded from the model', 'cluster': self.write(self.config),
                 'steps': self.steps}
@@ -278,7 +278,7 @@ class Recorder:
     def reconfigure(self):
         config = config_draw(self.rng, self.config)
         self.steps.append({'op': 'reconfigure', 'cluster': self.write(config)})
-        self.config, self.world, self.down = config, World(config, self.bags), set()
+        self.config, self.world, self.down = config, World(config, self.literal), set()
         for pod in self.order:
             job, size, node, indices, plan = self.pods[pod]
             self.world.commit(self.query(job, size, None), pod, node, indices, plan)
@@ -287,7 +287,7 @@ class Recorder:
 def main():
     folder, first, count, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     for seed in range(first, first + count):
-        Recorder(seed, steps, folder, 'bags' in sys.argv[5:])
+        Recorder(seed, steps, folder, 'hived' in sys.argv[5:])
 
 
 if __name__ == '__main__':

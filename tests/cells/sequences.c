@@ -120,7 +120,7 @@ static struct cells *config_new(struct life *l)
         struct cell_spec spec = { 0 };
         struct error err = { 0 };
         uint32_t manner = below(l, 3);
-        struct cells_limits limits = { .foreign_leaves = 4096, .exact = manner == 1, .bags = manner == 2 };
+        struct cells_limits limits = { .foreign_leaves = 4096, .exact = manner == 1, .literal = manner == 2 };
 
         config_text(l, &b);
         if (i == 10000 || buf_take(&b, &bytes, &err) < 0)

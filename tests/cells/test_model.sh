@@ -16,14 +16,14 @@ replay() { # replay TEXT OPTION...: all that was recorded
 }
 
 accepts "the model records $2 scripts of $3 steps" python3 -B "$record" "$scratch" "$1" "$2" "$3"
-replay "all answers are the model's" --free-cells file
-# The same with free cells as HiveD lists them.
+replay "all answers are the model's" --as described
+# The same as HiveD itself.
 rm -f "$scratch"/seed-*
-accepts "as many, free cells as HiveD lists them" python3 -B "$record" "$scratch" "$1" "$2" "$3" bags
-replay "all answers are the model's in that order" --free-cells hived
-replay "untold, the order they were recorded with is found" --free-cells either
+accepts "as many as HiveD itself" python3 -B "$record" "$scratch" "$1" "$2" "$3" hived
+replay "all answers are the model's in that manner" --as hived
+replay "untold, the manner they were recorded in is found" --as either
 # One script that is long.
 rm -f "$scratch"/seed-*
 accepts "a script of thousands of steps" sh -c "python3 -B '$record' '$scratch' 900 1 2500 &&
-    '$muster' cell replay --free-cells file '$scratch/seed-900.json'"
+    '$muster' cell replay --as described '$scratch/seed-900.json'"
 finish

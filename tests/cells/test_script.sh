@@ -101,9 +101,9 @@ import json, sys
 o = json.load(open(sys.argv[1]))
 last = o['items'][-1]
 assert (o['kind'], o['passed'], o['failed'], len(o['items'])) == ('CellReplay', 7, 1, 8), o
-assert (last['result'], last['step'], last['op'], last['line'], last['freeCells']) == ('fail', 1, 'reconfigure', 2, 'file'), last
+assert (last['result'], last['step'], last['op'], last['line'], last['as']) == ('fail', 1, 'reconfigure', 2, 'described'), last
 assert last['expected'] and 'no-such.yaml' in last['got'], last
-assert all(i['result'] == 'pass' and i['id'] and i['freeCells'] == 'file' for i in o['items'][:-1])
+assert all(i['result'] == 'pass' and i['id'] and i['as'] == 'described' for i in o['items'][:-1])
 END
 result $? "all of it as JSON"
 
@@ -118,10 +118,10 @@ virtualClusters: {v: {virtualCells: [{cellType: POOL.NODE, cellNumber: 4}]}}
 END
 node() { echo "{\"op\":\"schedule\",\"pod\":\"$1\",\"spec\":{\"virtualCluster\":\"v\",\"leafCellNumber\":1},\"expect\":{\"result\":\"bind\",\"node\":\"$2\",\"leafCells\":[0]}}"; }
 echo "{\"format\":1,\"cases\":[{\"id\":\"bag\",\"cluster\":\"four.yaml\",\"steps\":[$(node a n0),$(node b n3),$(node c n2),{\"op\":\"release\",\"pod\":\"b\"},$(node d n1)]}]}" >"$scratch/bag.json"
-says "it is found" "1 of them with free cells as HiveD lists them" "$muster" cell replay "$scratch/bag.json"
-accepts "and told" sh -c "'$muster' cell replay --free-cells hived '$scratch/bag.json' | grep -qF 'pass  bag  [free cells as HiveD lists them]'"
-refuses "not in the order of the file" "got      bind n1 \[0\]" "$muster" cell replay --free-cells file "$scratch/bag.json"
-refuses "an order that is none" "expected file, hived or either, not 'wild'" "$muster" cell replay --free-cells wild "$scratch/bag.json"
+says "it is found" "1 of them as HiveD itself" "$muster" cell replay "$scratch/bag.json"
+accepts "and told" sh -c "'$muster' cell replay --as hived '$scratch/bag.json' | grep -qF 'pass  bag  [as HiveD itself]'"
+refuses "not in the order of the file" "got      bind n1 \[0\]" "$muster" cell replay --as described "$scratch/bag.json"
+refuses "an order that is none" "expected described, hived or either, not 'wild'" "$muster" cell replay --as wild "$scratch/bag.json"
 
 # Addresses that are left out: numbers go on from the parent's above the node and begin again below it.
 cat >"$scratch/row.yaml" <<'END'
