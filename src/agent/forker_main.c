@@ -2,6 +2,7 @@
 /* forker_main.c - the process that forks: muster-shepherd, or the program itself in another mode. See forker.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +68,12 @@ int forker_main(int fd)
     (void)prctl(PR_SET_NAME, "muster-forker", 0, 0, 0);
     (void)prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* a controller we are in may not want huge pages; jobs do */
     (void)setsid();
+    /* Done once here and not in each task: no signal is ignored in it that was ignored where the agent was started. */
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
     (void)signal(SIGCHLD, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
+    json_object_seed(0); /* likewise: it reads from a file */
     fds_close_other(fd);
     for (;;) {
         char control[CMSG_SPACE(FDS_MAX * sizeof(int))], text[NAME_MAX_LENGTH + 1] = "";

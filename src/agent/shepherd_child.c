@@ -78,10 +78,12 @@ char **child_strings(const json_t *first, const json_t *second)
 
 void child_signals(void)
 {
+    /* The rest is as the forker was made; a program that starts has no handlers. */
+    static const int ours[] = { SIGHUP, SIGPIPE, SIGCHLD };
     sigset_t none;
 
-    for (int number = 1; number < NSIG; number++)
-        (void)signal(number, SIG_DFL);
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        (void)signal(ours[i], SIG_DFL);
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)umask(022);

@@ -94,16 +94,20 @@ json_t *shepherd_news(const struct shepherd *s)
 
 void shepherd_tell(struct shepherd *s, json_t *news)
 {
-    char *text = s->peer >= 0 && news ? json_text(news, NULL) : NULL;
+    CLEANUP_BUF struct buf text = BUF_INIT((size_t)1 << 20);
 
+    if (s->peer >= 0 && news) {
+        json_put(&text, news);
+        buf_char(&text, '\n');
+    }
     json_decref(news);
-    if (!text)
+    if (!text.size || text.error)
         return;
-    if (send(s->peer, text, strlen(text), MSG_NOSIGNAL | MSG_MORE) < 0 || send(s->peer, "\n", 1, MSG_NOSIGNAL) < 0) {
+    /* In one piece: the agent wakes for each. */
+    if (send(s->peer, text.data, text.size, MSG_NOSIGNAL) < 0) {
         close(s->peer);
         s->peer = -1;
     }
-    mem_free(text);
 }
 
 void shepherd_set_state(struct shepherd *s, enum task_state state)

@@ -113,6 +113,9 @@ static int tcp_bind(struct net_listener *listener, struct error *err)
         r = uv_listen(&listener->handle.stream, BACKLOG, listener_accept);
     if (r < 0)
         return error_set(err, r, "cannot listen on %s: %s", listener->options.address, uv_strerror(r));
+    /* What every connection should have: it gets it from the socket it came to. */
+    (void)uv_tcp_nodelay(&listener->handle.tcp, 1);
+    (void)uv_tcp_keepalive(&listener->handle.tcp, 1, 60);
     (void)uv_tcp_getsockname(&listener->handle.tcp, (struct sockaddr *)&address, &size);
     (void)uv_ip_name((struct sockaddr *)&address, name, sizeof(name));
     port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port

@@ -354,8 +354,6 @@ static void peer_fill(struct net_conn *conn)
     if (uv_tcp_getpeername(&conn->handle.tcp, (struct sockaddr *)&address, &size) < 0 ||
         uv_ip_name((struct sockaddr *)&address, conn->peer, sizeof(conn->peer)) < 0)
         (void)snprintf(conn->peer, sizeof(conn->peer), "unknown");
-    (void)uv_tcp_nodelay(&conn->handle.tcp, 1);
-    (void)uv_tcp_keepalive(&conn->handle.tcp, 1, 60);
 }
 
 /* Whether a limit forbids one more. */

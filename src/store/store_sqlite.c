@@ -18,13 +18,15 @@
 
 enum { SCHEMA_VERSION = 1, CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
 
-enum statement { S_BATCH, S_DROP, S_SNAPSHOT, S_JOB, S_GET, S_COUNT };
+enum statement { S_BEGIN, S_COMMIT, S_BATCH, S_DROP, S_SNAPSHOT, S_JOB, S_GET, S_COUNT };
 
 static const char insert_job[] =
     "INSERT OR REPLACE INTO history(id, submit, ended, user, vc, state, name, gpu_seconds, json) "
     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static const char *const statements[S_COUNT] = {
+    [S_BEGIN] = "BEGIN IMMEDIATE",
+    [S_COMMIT] = "COMMIT",
     [S_BATCH] = "INSERT INTO log(seq, data) VALUES(?, ?)",
     [S_DROP] = "DELETE FROM log WHERE seq <= ?",
     [S_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot(one, seq, data) VALUES(1, ?, ?)",
@@ -117,7 +119,7 @@ static int put_job(struct store_sqlite *s, const struct store_job *job, struct e
 static int sqlite_commit(struct store *store, const struct store_write *write, struct error *err)
 {
     struct store_sqlite *s = (struct store_sqlite *)store;
-    int r = run_sql(s, "BEGIN IMMEDIATE", err);
+    int r = run_statement(s, S_BEGIN, err);
 
     if (r < 0)
         return r;
@@ -128,7 +130,7 @@ static int sqlite_commit(struct store *store, const struct store_write *write, s
     if (r == 0 && write->snapshot)
         r = put_snapshot(s, write, err);
     if (r == 0)
-        r = run_sql(s, "COMMIT", err);
+        r = run_statement(s, S_COMMIT, err);
     if (r < 0) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         return r;
