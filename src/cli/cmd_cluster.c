@@ -77,13 +77,14 @@ static bool node_alike(json_t *a, json_t *b)
            strcmp(fmt_text(a, "sku"), fmt_text(b, "sku")) == 0 &&
            strcmp(fmt_text(a, "reason"), fmt_text(b, "reason")) == 0 &&
            (fmt_i64(a, "gpus_down") > 0) == (fmt_i64(b, "gpus_down") > 0) &&
+           (fmt_i64(a, "gpus_unhealthy") > 0) == (fmt_i64(b, "gpus_unhealthy") > 0) &&
            (fmt_i64(a, "foreign") > 0) == (fmt_i64(b, "foreign") > 0);
 }
 
 struct node_sum {
     const char **names;
     size_t count;
-    int64_t gpus, used, free, down, foreign;
+    int64_t gpus, used, free, down, unhealthy, foreign;
 };
 
 static void node_row(struct listing *table, json_t *node, struct node_sum *sum)
@@ -98,8 +99,10 @@ static void node_row(struct listing *table, json_t *node, struct node_sum *sum)
     listing_addf(table, "%lld", (long long)sum->used);
     listing_addf(table, "%lld", (long long)sum->free);
     listing_addf(table, "%lld", (long long)sum->foreign);
-    if (sum->down)
-        listing_addf(table, "%lld down", (long long)sum->down);
+    if (sum->unhealthy)
+        listing_addf(table, "%lld unhealthy", (long long)sum->unhealthy);
+    else if (sum->down && strncmp(fmt_text(node, "state"), "drain", 5) != 0)
+        listing_addf(table, "%lld drained", (long long)sum->down);
     else
         listing_add(table, json_is_false(json_object_get(node, "connected")) ? "away" : "ok");
     listing_add(table, fmt_text(node, "reason"));
@@ -140,6 +143,7 @@ int cmd_nodes(struct command_args *args)
             sum.used += fmt_i64(node, "gpus_used");
             sum.free += fmt_i64(node, "gpus_free");
             sum.down += fmt_i64(node, "gpus_down");
+            sum.unhealthy += fmt_i64(node, "gpus_unhealthy");
             sum.foreign += fmt_i64(node, "foreign");
         }
         node_row(&table, first, &sum);

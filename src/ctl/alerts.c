@@ -78,6 +78,13 @@ static void find_scheduler(struct finding *finding)
         (void)snprintf(alert.text, sizeof(alert.text), "an administrator has paused the scheduler: nothing starts");
         found(finding, &alert);
     }
+    if (scene->server->store_full) {
+        alert.kind = "StoreFull";
+        alert.severity = SEVERITY_CRITICAL;
+        alert.hint = "make room on the controller's disk";
+        (void)snprintf(alert.text, sizeof(alert.text), "the controller's disk is full: jobs run on, nothing is taken");
+        found(finding, &alert);
+    }
     if (scene->book->node_count == 0) {
         alert.kind = "NoNodes";
         alert.severity = SEVERITY_CRITICAL;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "ctl/book.h"
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
@@ -24,6 +25,7 @@
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 
+#define RETRY_EVERY USEC_SEC /* where there was no room */
 #define ROWS_WAIT (200 * USEC_MSEC)
 enum { ROWS_MANY = 256 };
 
@@ -51,7 +53,7 @@ struct ctl *drive_ctl(struct drive *drive)
 
 bool drive_quiet(const struct drive *drive)
 {
-    return drive->offer_count == 0 && !drive->flying;
+    return drive->stuck || (drive->offer_count == 0 && !drive->flying);
 }
 
 /* Puts an entry aside; takes what it holds. */
@@ -74,6 +76,12 @@ int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_do
     return push(drive, (struct entry){ .kind = kind, .body = body }, done, arg);
 }
 
+static int no_room(struct entry_result *ret)
+{
+    return ret->code =
+               error_set(&ret->text, -EAGAIN, "the controller's disk is full: nothing is taken until there is room");
+}
+
 int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
                 struct entry_result *ret)
 {
@@ -81,7 +89,9 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
     struct entry_result scratch, *result = ret ? ret : &scratch;
     int r = ctl_check(drive->ctl, &entry, result);
 
-    if (r == 0 && (drive->offer_count >= drive->config.pending_max || drive->failed))
+    if (r == 0 && drive->full)
+        r = no_room(result);
+    else if (r == 0 && (drive->offer_count >= drive->config.pending_max || drive->failed))
         r = result->code = error_set(&result->text, -EAGAIN, "the controller is busy: %zu requests wait to be written",
                                      drive->offer_count);
     if (r < 0) {
@@ -282,30 +292,88 @@ static void commit_work(void *arg)
     flight->result = store_commit(flight->drive->store, &flight->write, &flight->err);
 }
 
+static void room_tell(struct drive *drive, const struct error *err)
+{
+    if (drive->full != (err != NULL) && drive->host.full)
+        drive->host.full(drive->host.arg, err);
+    drive->full = err != NULL;
+}
+
+/* No room in the store. Whoever waits for an answer gets it: nothing of theirs has happened. What cannot be refused,
+ * such as the reports of nodes, waits with the batch. Beats are answered meanwhile, so that jobs run on. */
+static int flight_park(struct flight *flight)
+{
+    struct drive *drive = flight->drive;
+    struct entry_result refused = { 0 };
+    size_t kept = 0;
+
+    room_tell(drive, &flight->err);
+    (void)no_room(&refused);
+    for (size_t i = 0; i < flight->count; i++) {
+        if (flight->offers[i].done) {
+            flight->offers[i].done(flight->offers[i].arg, &refused);
+            entry_done(&flight->offers[i].entry);
+        } else {
+            flight->offers[kept++] = flight->offers[i];
+        }
+    }
+    flight->count = kept;
+    buf_clear(&flight->text);
+    if (batch_write(flight) < 0)
+        return error_set(&flight->err, -ENOMEM, "no memory for a batch");
+    flight->write.batch = flight->text.data;
+    flight->write.batch_size = flight->text.size;
+    drive->stuck = flight;
+    drive->retry = drive->host.now(drive->host.arg) + RETRY_EVERY;
+    return 0;
+}
+
 static void commit_done(void *arg)
 {
     struct flight *flight = arg;
     struct drive *drive = flight->drive;
+    bool parked = flight->result == -ENOSPC && flight_park(flight) == 0;
 
     drive->flying = false;
-    if (flight->result < 0) {
+    if (flight->result == 0) {
+        room_tell(drive, NULL);
+        land(flight);
+    } else if (!parked) {
         drive->failed = true;
         drive->host.fatal(drive->host.arg, &flight->err);
-    } else {
-        land(flight);
     }
-    flight_free(flight);
+    if (!parked)
+        flight_free(flight);
     drive_turn(drive);
+}
+
+static void flight_start(struct drive *drive, struct flight *flight)
+{
+    if (!flight || drive->host.work(drive->host.arg, commit_work, commit_done, flight) < 0) {
+        struct error err;
+
+        drive->failed = true;
+        (void)error_set(&err, -ENOMEM, "no memory for a batch");
+        drive->host.fatal(drive->host.arg, &err);
+        return;
+    }
+    drive->flying = true;
 }
 
 void drive_turn(struct drive *drive)
 {
     usec_t now, wake;
-    struct flight *flight;
 
     if (drive->flying || drive->failed || drive->config.ctl.virtual_time)
         return;
     now = drive->host.now(drive->host.arg);
+    if (drive->stuck) {
+        if (now < drive->retry)
+            drive->host.wake_at(drive->host.arg, drive->retry);
+        else
+            flight_start(drive, take(drive->stuck));
+        return;
+    }
     if (now < ctl_now(drive->ctl))
         now = ctl_now(drive->ctl); /* the clock went back; time here does not */
     drive_look_at_nodes(drive, now);
@@ -322,16 +390,7 @@ void drive_turn(struct drive *drive)
         drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
         return;
     }
-    flight = flight_new(drive, now, false);
-    if (!flight || drive->host.work(drive->host.arg, commit_work, commit_done, flight) < 0) {
-        struct error err;
-
-        drive->failed = true;
-        (void)error_set(&err, -ENOMEM, "no memory for a batch");
-        drive->host.fatal(drive->host.arg, &err);
-        return;
-    }
-    drive->flying = true;
+    flight_start(drive, flight_new(drive, now, false));
 }
 
 int drive_turn_at(struct drive *drive, usec_t at)
@@ -545,16 +604,49 @@ void drive_free(struct drive *drive)
     for (size_t i = 0; i < drive->offer_count; i++)
         entry_done(&drive->offers[i].entry);
     mem_free(drive->offers);
+    if (drive->stuck)
+        flight_free(drive->stuck);
     ctl_free(drive->ctl);
     mem_free(drive);
 }
 
-int drive_close(struct drive *drive, struct error *err)
+/* The state as it is, and the finished jobs that only the batches it replaces could tell again. */
+static int close_save(struct drive *drive, struct error *err)
 {
     struct buf snapshot = BUF_INIT(SNAPSHOT_BYTES_MAX);
-    struct flight *flight = flight_new(drive, ctl_now(drive->ctl), true);
+    struct flight *last = mem_zalloc(1, sizeof(*last));
+    int r = last ? take_rows(drive, last, true) : -ENOMEM;
+
+    if (r < 0)
+        (void)error_set(err, r, "no memory for a snapshot");
+    if (r == 0)
+        r = ctl_save(drive->ctl, &snapshot, err);
+    if (r == 0) {
+        struct store_write write = { .jobs = last->rows,
+                                     .job_count = last->row_count,
+                                     .snapshot = snapshot.data,
+                                     .snapshot_size = snapshot.size,
+                                     .snapshot_seq = ctl_seq(drive->ctl) };
+
+        r = store_commit(drive->store, &write, err);
+    }
+    if (last)
+        flight_free(last);
+    buf_done(&snapshot);
+    return r;
+}
+
+int drive_close(struct drive *drive, struct error *err)
+{
+    struct flight *flight;
     int r;
 
+    if (drive->stuck) {
+        /* Those who could be answered were; nodes tell the rest again. */
+        flight_free(take(drive->stuck));
+        return error_set(err, -ENOSPC, "there was no room left in the store");
+    }
+    flight = flight_new(drive, ctl_now(drive->ctl), true);
     /* The batch is applied before the state is saved, so that the snapshot holds everything. */
     if (!flight)
         return error_set(err, -ENOMEM, "no memory for a snapshot");
@@ -565,15 +657,5 @@ int drive_close(struct drive *drive, struct error *err)
     else if (err)
         *err = flight->err;
     flight_free(flight);
-    if (r == 0)
-        r = ctl_save(drive->ctl, &snapshot, err);
-    if (r == 0) {
-        struct store_write write = { .snapshot = snapshot.data,
-                                     .snapshot_size = snapshot.size,
-                                     .snapshot_seq = ctl_seq(drive->ctl) };
-
-        r = store_commit(drive->store, &write, err);
-    }
-    buf_done(&snapshot);
-    return r;
+    return r < 0 ? r : close_save(drive, err);
 }

@@ -28,6 +28,8 @@ struct drive_host {
     /* In virtual time, both may be NULL: the outbox of each step; a computation whose answer will be offered. */
     void (*stepped)(void *arg, const struct outbox *out);
     void (*solve)(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
+    /* There is no room in the store: words; there is again: NULL. May be NULL. */
+    void (*full)(void *arg, const struct error *err);
     void (*fatal)(void *arg, const struct error *err); /* the store failed: nothing can be promised any more */
     void *arg;
 };

@@ -21,7 +21,10 @@ struct drive {
     bool flying, failed, changed;
     uint64_t since_snapshot;
     usec_t started, looked;
-    usec_t rows_since; /* finished jobs wait to be written since; 0 = none do */
+    usec_t rows_since;    /* finished jobs wait to be written since; 0 = none do */
+    struct flight *stuck; /* there was no room for it; tried again from `retry` on */
+    usec_t retry;
+    bool full; /* of the store: nothing that could be refused is taken until a batch has found room */
 };
 
 /* Puts an entry aside; takes the body. */

@@ -128,6 +128,18 @@ static void host_decision(void *arg, const char *line)
         feed_decision(server->feed, line);
 }
 
+/* Nothing is taken, but agents are heard: their jobs go on. */
+static void host_full(void *arg, const struct error *err)
+{
+    struct server *server = arg;
+
+    server->store_full = err != NULL;
+    if (err)
+        log_err("no room in the store; nothing is taken until there is", "error", err->text);
+    else
+        log_info("there is room in the store again");
+}
+
 /* Nothing can be promised any more: better gone than wrong. Agents keep their jobs for their lease. */
 static void host_fatal(void *arg, const struct error *err)
 {
@@ -143,6 +155,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
         .work = host_work,
         .compute = host_compute,
         .wake_at = host_wake_at,
+        .full = host_full,
         .order = host_order,
         .event = host_event,
         .decision = host_decision,

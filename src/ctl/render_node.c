@@ -207,6 +207,16 @@ static void put_reservation(const struct scene *scene, struct json_write *json, 
     json_write_null(json, "reservation");
 }
 
+/* Whatever else is with them: a drained node may be in the best of health. */
+static int64_t gpus_unhealthy(const struct book_node *node)
+{
+    int64_t count = 0;
+
+    for (uint32_t g = 0; g < node->gpu_count; g++)
+        count += !node->gpus[g].ok;
+    return count;
+}
+
 void render_node(const struct scene *scene, struct json_write *json, const struct book_node *node, bool whole)
 {
     struct node_use use;
@@ -223,6 +233,7 @@ void render_node(const struct scene *scene, struct json_write *json, const struc
     json_write_i64(json, "gpus_used", use.used);
     json_write_i64(json, "gpus_free", use.free);
     json_write_i64(json, "gpus_down", use.down);
+    json_write_i64(json, "gpus_unhealthy", gpus_unhealthy(node));
     json_write_i64(json, "foreign", use.foreign);
     put_inventory(json, node);
     json_write_text(json, "address", node->address);

@@ -26,6 +26,7 @@ struct server {
     struct conf *conf;
     struct drive *drive; /* NULL until the store is loaded */
     struct store *store;
+    bool store_full;
     struct http_server *http;
     struct net_listener *listeners[LISTENERS_MAX];
     size_t listener_count;

@@ -8,53 +8,71 @@
 # document ends an output with a line `…`, as many lines as it has there are kept. So a document is true when this
 # prints the document itself, and is brought up to date by writing this over it.
 #
-# A document may start `musterd --dev ... &`: it gets a port of its own, `muster` finds it there, and it is ended with the
-# document. Between commands there is then half a second, as with people. A line that differs from the old one only in
-# times, dates, that port or the user stays as it was.
+# A document may start `musterd ... &`, and `muster-agent ... &`: the controller gets a port of its own, for which 7717
+# stands in commands, `muster` finds it there, and they are ended with the document. Between commands there is then half a
+# second, as with people. A line that differs from the old one only in times, dates, tokens, that port or the user stays
+# as it was.
 set -eu
 
 muster=$(realpath "$1")
 file=$(realpath "$2")
 source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
-trap 'kill $(cat "$work/.musterd" 2>/dev/null) 2>/dev/null || true; sleep 0.2; rm -rf "$work"' EXIT
+port=$((20000 + $$ % 20000))
+trap 'kill $(cat "$work/.musterd" "$work/.agents" 2>/dev/null) 2>/dev/null || true; sleep 0.2; rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/build"
 ln -s "$source/tests" "$work/tests"
 ln -s "$muster" "$work/build/muster"
 cat >"$work/bin/musterd" <<END
 #!/bin/sh
-echo \$\$ >"$work/.musterd"
-exec "$(dirname "$muster")/musterd" "\$@" --listen "127.0.0.1:$((20000 + $$ % 20000))"
+case \$1 in --dev | --config)
+    echo \$\$ >"$work/.musterd"
+    rm -f "$work/.ready"
+    set -- "\$@" --listen "127.0.0.1:$port"
+esac
+exec "$(dirname "$muster")/musterd" "\$@"
+END
+cat >"$work/bin/muster-agent" <<END
+#!/bin/sh
+[ "\$1" = join ] || echo \$\$ >>"$work/.agents"
+exec "$(dirname "$muster")/muster-agent" "\$@"
 END
 cat >"$work/bin/muster" <<END
 #!/bin/sh
 left=100
 while [ -f "$work/.musterd" ] && [ ! -f "$work/.ready" ] && [ \$left -gt 0 ]; do
-    [ -n "\$("$muster" node ls -o name 2>/dev/null)" ] && touch "$work/.ready"
+    if [ -f "$work/.agents" ] || [ -z "\$MUSTER_URL" ]; then
+        "$muster" whoami >/dev/null 2>&1
+    else
+        [ -n "\$("$muster" node ls -o name 2>/dev/null)" ]
+    fi && touch "$work/.ready"
     left=\$((left - 1))
     sleep 0.1
 done
 exec "$muster" "\$@"
 END
-chmod +x "$work/bin/muster" "$work/bin/musterd"
+chmod +x "$work/bin/muster" "$work/bin/musterd" "$work/bin/muster-agent"
 [ -x "$(dirname "$muster")/musterd" ] || rm "$work/bin/musterd"
 cd "$work"
 PATH=$work/bin:$PATH
 HOME=$work
-export PATH HOME NO_COLOR=1 LC_ALL=C.UTF-8 TZ=UTC MUSTER_URL="http://127.0.0.1:$((20000 + $$ % 20000))"
+export PATH HOME NO_COLOR=1 LC_ALL=C.UTF-8 TZ=UTC MUSTER_URL="http://127.0.0.1:$port"
+! grep -q '^\$ muster login' "$file" || MUSTER_URL= # it says itself where the controller is
 unset MUSTER_TOKEN MUSTER_CONTEXT MUSTER_VC MUSTER_CONFIG XDG_CONFIG_HOME 2>/dev/null || true
 # Held back until it is known how much of the old output there is to match.
-awk -v user="$(id -un)" '
+awk -v user="$(id -un)" -v port="$port" '
 function masked(line) {
     gsub(/[0-9]+-[0-9][0-9]-[0-9][0-9] /, "D ", line)
     gsub(/[0-9][0-9]:[0-9][0-9](:[0-9][0-9])?/, "T", line)
-    gsub(/127\.0\.0\.1:[0-9]+/, "P", line)
+    gsub(/(127\.0\.0\.1|localhost):[0-9]+/, "P", line)
+    gsub(/mus_[A-Za-z0-9_.-]+/, "K", line)
     gsub("(^|[ (])(root|" user ")([ ,]|$)", " U ", line) # whoever runs the tests
     gsub(/  +/, " ", line)
     return line
 }
 function flush(    line, kept) {
     if (command == "") return
+    gsub(/localhost:7717/, "localhost:" port, command)
     print command > ".command"
     close(".command")
     shell = "[ ! -f .musterd ] || sleep 0.5; sh .command 2>&1 </dev/null"

@@ -25,7 +25,7 @@ export default {
     const bad = v.items.filter(n => BAD.has(n.state)).length, silent = v.items.filter(n => !n.connected).length;
     const shown = q.all ? list : list.slice(0, SHOWN);
     return [
-      card('', { label: 'In all' }, h('div', { class: 'stats' }, stat('Nodes', count(v.items.length)), stat('GPUs', count(v.items.reduce((a, n) => a + n.gpus, 0))), stat('Drained or down', count(bad), null, bad ? 'wait' : ''), stat('Silent', count(silent), null, silent ? 'bad' : ''), stat('Unhealthy GPUs', count(v.items.reduce((a, n) => a + n.gpus_down, 0))), stat('Used by others', count(v.items.reduce((a, n) => a + n.foreign, 0)), 'GPUs with processes muster did not start'))),
+      card('', { label: 'In all' }, h('div', { class: 'stats' }, stat('Nodes', count(v.items.length)), stat('GPUs', count(v.items.reduce((a, n) => a + n.gpus, 0))), stat('Drained or down', count(bad), null, bad ? 'wait' : ''), stat('Silent', count(silent), null, silent ? 'bad' : ''), stat('Unhealthy GPUs', count(v.items.reduce((a, n) => a + n.gpus_unhealthy, 0))), stat('Used by others', count(v.items.reduce((a, n) => a + n.foreign, 0)), 'GPUs with processes muster did not start'))),
       h('div', { class: 'row filters' }, select(q.state || '', [['', 'All states'], ...states.map(s => [s, s])], x => set({ state: x }), 'State'), h('input', { type: 'search', value: q.find || '', placeholder: 'Name', 'aria-label': 'Name', onchange: e => set({ find: e.target.value.trim() }) })),
       card('', { label: 'Nodes' }, list.length ? [table([
         { label: 'Node', cell: n => h('a', { href: '/nodes/' + encodeURIComponent(n.name) }, plain(n.name, 60)) },
