@@ -47,6 +47,20 @@ int client_array(struct client *client, int64_t id, json_t **ret_jobs, struct pr
     return r;
 }
 
+/* One that the controller has to look up in its store. */
+static bool past_element(struct client *client, int64_t array, int64_t index, int64_t *ret_id)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld_%lld", (long long)array, (long long)index);
+    if (client_call(client, "GET", path, NULL, &answer, &problem))
+        return false;
+    *ret_id = json_integer_value(json_object_get(answer.json, "id"));
+    return *ret_id > 0;
+}
+
 static int element_find(struct client *client, int64_t array, int64_t index, int64_t *ret_id, struct problem *problem)
 {
     json_t *jobs = NULL, *job;
@@ -64,6 +78,8 @@ static int element_find(struct client *client, int64_t array, int64_t index, int
         }
     }
     json_decref(jobs);
+    if (past_element(client, array, index, ret_id))
+        return 0;
     (void)problem_set(problem, CODE_NOT_FOUND, "NotFound", "there is no job %lld_%lld", (long long)array,
                       (long long)index);
     problem_hint(problem, "muster show %lld tells which there are; muster history knows older ones", (long long)array);
@@ -87,6 +103,13 @@ static int name_find(struct client *client, const char *name, int64_t *ret_id, s
         user = client_quote(me ? me : "");
         (void)snprintf(path, sizeof(path), "/jobs?all=1&name=%s&user=%s", quoted ? quoted : "", user ? user : "");
         r = client_list(client, path, &items, problem);
+        if (r == 0 && json_array_size(items) == 0) {
+            json_decref(items);
+            items = NULL;
+            (void)snprintf(path, sizeof(path), "/history?limit=1&name=%s&user=%s", quoted ? quoted : "",
+                           user ? user : "");
+            r = client_list(client, path, &items, problem);
+        }
     }
     mem_free(quoted);
     mem_free(user);
@@ -121,7 +144,7 @@ static int name_find(struct client *client, const char *name, int64_t *ret_id, s
     }
     if (!best) {
         (void)problem_set(problem, CODE_NOT_FOUND, "NotFound", "you have no job '%.60s'", name);
-        problem_hint(problem, "muster queue lists yours");
+        problem_hint(problem, "muster queue lists yours; muster history those that are over");
         return CODE_NOT_FOUND;
     }
     *ret_id = live ? live : best;

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "ctl/past.h"
 #include "ctl/server.h"
 #include "wire/decimal.h"
 #include "wire/duration.h"
@@ -198,12 +199,16 @@ const struct book_job *request_job(struct request *request)
     if (decimal_parse_i64(text, length, &id) == 0 && id > 0) {
         if (!mark) {
             job = book_find(book, id);
+            if (!job)
+                job = past_find(request_server(request)->past, id);
         } else if (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) == 0 && index >= 0) {
             count = array_elements(book, id, &list);
             for (size_t i = 0; i < count && !job; i++)
                 if (list[i]->array_index == index)
                     job = list[i];
             mem_free(list);
+            if (!job)
+                job = past_element(request_server(request)->past, id, index);
         }
     }
     if (!job)

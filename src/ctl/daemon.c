@@ -27,6 +27,7 @@
 #include "ctl/forecast.h"
 #include "ctl/links.h"
 #include "ctl/notify.h"
+#include "ctl/past.h"
 #include "ctl/stats.h"
 #include "ctl/waits.h"
 #include "ctl/watch.h"
@@ -195,7 +196,8 @@ static int parts_make(struct daemon *daemon, struct error *err)
         links_new(server, &server->links) < 0 || forecast_new(server, &server->forecast) < 0 ||
         watch_new(server, &server->watch) < 0 || notify_new(server, &server->notify) < 0 ||
         waits_new(server, &server->waits) < 0 || whatifs_new(server, &server->whatifs) < 0 ||
-        estimates_new(server, &server->estimates) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
+        estimates_new(server, &server->estimates) < 0 || past_new(server, &server->past) < 0 ||
+        http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -425,6 +427,7 @@ static void daemon_end(struct daemon *daemon)
     fake_free(daemon->fake);
     whatifs_stop(server->whatifs);
     estimates_free(take(server->estimates));
+    past_free(take(server->past));
     loop_timer_free(daemon->stop_timer);
     loop_timer_free(server->wake);
     watch_stop(server->watch);

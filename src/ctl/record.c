@@ -138,6 +138,8 @@ json_t *record_job(const struct ctl *ctl, const struct book_job *job)
     (void)json_object_set(out, "spec", job->source->json);
     (void)json_object_set_new(out, "uid", json_integer(job->uid));
     (void)json_object_set_new(out, "gid", json_integer(job->gid));
+    (void)json_object_set_new(out, "version", json_integer((json_int_t)job->version));
+    (void)json_object_set_new(out, "last_checkpoint_time", record_time(job->last_ckpt));
     (void)json_object_set_new(out, "submit_usec", json_integer(job->submit));
     (void)json_object_set_new(out, "end_usec", json_integer(job->end));
     (void)json_object_set_new(out, "used", record_used(job));

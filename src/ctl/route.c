@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ctl/past.h"
 #include "ctl/rest.h"
+#include "ctl/server.h"
 
 enum { SEGMENTS_MAX = 8 };
 
@@ -146,6 +148,17 @@ static void id_echo(struct request *request)
         reply_header(request, "X-Request-Id", "%s", id);
 }
 
+/* Only what is read: a job that is over is not changed any more. */
+static bool asks_of_job(const struct route *route)
+{
+    return strcmp(route->method, "GET") == 0 && strncmp(route->path, "/jobs/{id}", 10) == 0;
+}
+
+static void handle_again(struct request *request)
+{
+    request->route->handle(request);
+}
+
 void route_handle(void *arg, struct request *request)
 {
     struct server *server = arg;
@@ -180,5 +193,6 @@ void route_handle(void *arg, struct request *request)
                       server->stopping ? "the controller is stopping" : "the controller is starting");
         return;
     }
-    route->handle(request);
+    if (!(asks_of_job(route) && past_fetch(server->past, request, handle_again)))
+        route->handle(request);
 }

@@ -39,6 +39,7 @@ struct server {
     struct notify *notify;
     struct waits *waits;         /* requests that wait for a job */
     struct estimates *estimates; /* what new jobs will need */
+    struct past *past;           /* jobs the book no longer has */
     struct whatifs *whatifs;     /* comparisons of policies on the cluster's own history */
     struct loop_timer *wake;
     int (*reload)(void *arg, struct error *err); /* the configuration anew; NULL: there is no file */

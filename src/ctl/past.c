@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* past.c - see past.h. A record is what record.c made of the job when it ended. */
+#include "ctl/past.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ctl/drive.h"
+#include "ctl/part.h"
+#include "ctl/server.h"
+#include "wire/decimal.h"
+#include "wire/duration.h"
+
+enum { KEPT = 256 };
+
+struct past {
+    struct server *server;
+    struct book_job *kept[KEPT];
+    size_t next;
+};
+
+static usec_t time_of(const json_t *from, const char *key)
+{
+    const char *text = json_string_value(json_object_get(from, key));
+    usec_t at;
+
+    return text && instant_parse(text, strlen(text), &at) == 0 ? at : 0;
+}
+
+static int64_t number_of(const json_t *from, const char *key)
+{
+    return json_integer_value(json_object_get(from, key));
+}
+
+static void text_take(char *to, size_t size, const json_t *from, const char *key)
+{
+    const char *text = json_string_value(json_object_get(from, key));
+
+    (void)snprintf(to, size, "%s", text ? text : "");
+}
+
+static enum phase_of_job phase_of(const json_t *from)
+{
+    const char *name = json_string_value(json_object_get(from, "state"));
+    int phase = name ? phase_find(name) : -1;
+
+    return phase < 0 ? PHASE_JOB_FAILED : (enum phase_of_job)phase;
+}
+
+/* Names are looked up, never made: their numbers are state. */
+static uint32_t name_of(const struct names *names, const json_t *from, const char *key)
+{
+    const char *text = json_string_value(json_object_get(from, key));
+
+    return text ? names_find(names, text, strlen(text)) : NAME_NONE;
+}
+
+static int task_read(const struct ctl *ctl, const json_t *from, struct book_task *task)
+{
+    const json_t *gpus = json_object_get(from, "gpus");
+    const char *state = json_string_value(json_object_get(from, "state"));
+    int known = state ? task_state_find(state) : -1;
+    size_t count = json_array_size(gpus);
+
+    task->node = name_of(&ctl->book.node_names, from, "node");
+    if (task->node >= ctl->book.node_count || known < 0 || count > UINT16_MAX)
+        return -ENOENT;
+    task->gpus = mem_zalloc(count + 1, sizeof(*task->gpus));
+    if (!task->gpus)
+        return -ENOMEM;
+    for (size_t g = 0; g < count; g++)
+        task->gpus[task->gpu_count++] = (uint16_t)json_integer_value(json_array_get(gpus, g));
+    task->state = (uint32_t)known;
+    task->exit = (int)number_of(from, "exit_code");
+    task->signal = (int)number_of(from, "signal");
+    task->oom = json_is_true(json_object_get(from, "oom"));
+    task->started = time_of(from, "start_time");
+    task->ended = time_of(from, "end_time");
+    text_take(task->cause, sizeof(task->cause), from, "cause");
+    return 0;
+}
+
+static int attempt_read(const struct ctl *ctl, const json_t *from, struct book_job *job)
+{
+    const json_t *tasks = json_object_get(from, "tasks");
+    struct book_attempt *attempt;
+    int r = book_attempt_add(job);
+
+    if (r < 0)
+        return r;
+    attempt = attempt_now(job);
+    attempt->number = (uint32_t)number_of(from, "number");
+    attempt->phase = phase_of(from);
+    attempt->placed = time_of(from, "placed_time");
+    attempt->started = time_of(from, "start_time");
+    attempt->ended = time_of(from, "end_time");
+    attempt->ran = (usec_t)(json_number_value(json_object_get(from, "ran_seconds")) * (double)USEC_SEC);
+    attempt->exit = (int)number_of(from, "exit_code");
+    attempt->signal = (int)number_of(from, "signal");
+    attempt->stop_by = number_of(from, "stop_by");
+    text_take(attempt->stop_kind, sizeof(attempt->stop_kind), from, "stop_kind");
+    attempt->tasks = mem_zalloc(json_array_size(tasks) + 1, sizeof(*attempt->tasks));
+    r = attempt->tasks ? 0 : -ENOMEM;
+    for (size_t t = 0; r == 0 && t < json_array_size(tasks); t++)
+        r = task_read(ctl, json_array_get(tasks, t), &attempt->tasks[attempt->task_count++]);
+    return r;
+}
+
+static void job_fill(struct book_job *job, const json_t *record)
+{
+    const json_t *array = json_object_get(record, "array");
+
+    job->id = number_of(record, "id");
+    job->array_id = number_of(array, "id");
+    job->array_index = (int32_t)number_of(array, "index");
+    job->uid = (uint32_t)number_of(record, "uid");
+    job->gid = (uint32_t)number_of(record, "gid");
+    job->phase = phase_of(record);
+    job->wants.gpus = job->wants.gpus_min = job->wants.gpus_max = (int32_t)number_of(record, "gpus");
+    job->wants.share = (mgpu_t)number_of(record, "gpu_share");
+    job->wants.priority = (int16_t)number_of(record, "priority");
+    job->submit = number_of(record, "submit_usec");
+    job->end = number_of(record, "end_usec");
+    job->eligible = time_of(record, "eligible_time");
+    job->first_start = job->last_start = time_of(record, "start_time");
+    job->gpu_usec = number_of(record, "gpu_seconds") * USEC_SEC;
+    job->lost_usec = number_of(record, "lost_gpu_seconds") * USEC_SEC;
+    job->preemptions = (uint32_t)number_of(record, "preemptions");
+    job->failures = (uint32_t)number_of(record, "failures");
+    job->exit = (int)number_of(record, "exit_code");
+    job->signal = (int)number_of(record, "signal");
+    job->last_ckpt = time_of(record, "last_checkpoint_time");
+    job->version = (uint64_t)number_of(record, "version");
+    text_take(job->end_text, sizeof(job->end_text), record, "end_text");
+}
+
+static uint16_t hundredths(const json_t *from, const char *key)
+{
+    double value = json_number_value(json_object_get(from, key)) * 100 + 0.5;
+
+    return (uint16_t)(value > 0 && value < UINT16_MAX ? value : 0);
+}
+
+/* What was expected of it; and what its GPUs did, of all tasks together with the first. */
+static void figures_fill(struct book_job *job, const json_t *record)
+{
+    const json_t *used = json_object_get(record, "used"), *predicted = json_object_get(record, "predicted");
+    struct book_attempt *last = job->attempt_count ? attempt_now(job) : NULL;
+
+    if (json_is_object(predicted))
+        job->predicted = (struct book_predicted){
+            .run = (usec_t)(json_number_value(json_object_get(predicted, "run_seconds")) * (double)USEC_SEC + 0.5),
+            .memory_mib = (uint32_t)number_of(predicted, "memory_mib"),
+            .util = hundredths(predicted, "utilisation"),
+            .util_dev = hundredths(predicted, "utilisation_dev"),
+            .gpus_pay = (int32_t)number_of(predicted, "gpus_pay"),
+        };
+    if (json_is_object(used) && last && last->task_count) {
+        last->tasks[0].used_samples = 1;
+        last->tasks[0].used_util = hundredths(used, "utilisation");
+        last->tasks[0].used_util_dev = hundredths(used, "utilisation_dev");
+        last->tasks[0].used_memory_mib = (uint32_t)number_of(used, "memory_mib");
+    }
+}
+
+struct book_job *past_read(const struct ctl *ctl, const json_t *record)
+{
+    const json_t *attempts = json_object_get(record, "attempts");
+    const char *vc = json_string_value(json_object_get(record, "vc"));
+    struct book_job *job = mem_zalloc(1, sizeof(*job));
+    struct error err;
+    int r;
+
+    if (!job)
+        return NULL;
+    job_fill(job, record);
+    job->source = book_spec_new(json_object_get(record, "spec"), &err);
+    job->user = name_of(&ctl->book.users, record, "user");
+    job->vc = vc ? cluster_vc(ctl, vc) : UINT32_MAX;
+    r = job->source && job->id > 0 && job->user != NAME_NONE && job->vc < ctl->cluster.vc_count &&
+                phase_over(job->phase)
+            ? 0
+            : -ENOENT;
+    if (job->source) {
+        job->spec = &job->source->s;
+        if (job->spec->nodes > 0)
+            job->wants.per_node = job->wants.gpus / (int32_t)job->spec->nodes;
+    }
+    for (size_t a = 0; r == 0 && a < json_array_size(attempts); a++)
+        r = attempt_read(ctl, json_array_get(attempts, a), job);
+    if (r < 0) {
+        book_job_free(job);
+        return NULL;
+    }
+    figures_fill(job, record);
+    if (job->attempt_count)
+        job->first_start = job->attempts[0].started;
+    return job;
+}
+
+int past_new(struct server *server, struct past **ret_past)
+{
+    struct past *past = mem_zalloc(1, sizeof(*past));
+
+    if (!past)
+        return -ENOMEM;
+    past->server = server;
+    *ret_past = past;
+    return 0;
+}
+
+void past_free(struct past *past)
+{
+    for (size_t i = 0; past && i < KEPT; i++)
+        if (past->kept[i])
+            book_job_free(past->kept[i]);
+    mem_free(past);
+}
+
+const struct book_job *past_find(const struct past *past, int64_t id)
+{
+    for (size_t i = 0; past && i < KEPT; i++)
+        if (past->kept[i] && past->kept[i]->id == id)
+            return past->kept[i];
+    return NULL;
+}
+
+const struct book_job *past_element(const struct past *past, int64_t array, int64_t index)
+{
+    for (size_t i = 0; past && i < KEPT; i++)
+        if (past->kept[i] && past->kept[i]->array_id == array && past->kept[i]->array_index == index)
+            return past->kept[i];
+    return NULL;
+}
+
+static void keep(struct past *past, struct book_job *job)
+{
+    if (past->kept[past->next])
+        book_job_free(past->kept[past->next]);
+    past->kept[past->next] = job;
+    past->next = (past->next + 1) % KEPT;
+}
+
+struct fetch {
+    struct past *past;
+    struct request *request;
+    void (*again)(struct request *request);
+};
+
+static void on_found(void *arg, json_t *items)
+{
+    struct fetch *fetch = arg;
+    const json_t *record = json_array_get(items, 0);
+    struct past *past = fetch->past;
+    struct book_job *job = NULL;
+
+    if (record && !past_find(past, number_of(record, "id")))
+        job = past_read(drive_ctl(past->server->drive), record);
+    if (job)
+        keep(past, job);
+    if (request_conn(fetch->request))
+        fetch->again(fetch->request);
+    request_drop(fetch->request);
+    mem_free(fetch);
+}
+
+/* The number of the job that is asked for, "17" or "4_2"; 0: it is none. */
+static int64_t asked(const char *text)
+{
+    const char *mark = strchr(text, '_');
+    int64_t id, index = -1;
+
+    if (decimal_parse_i64(text, mark ? (size_t)(mark - text) : strlen(text), &id) < 0 || id <= 0 || id > INT64_MAX / 2)
+        return 0;
+    if (mark && (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) < 0 || index < 0 || index > INT32_MAX))
+        return 0;
+    return mark ? id + 1 + index : id; /* elements have the numbers that follow the array's own */
+}
+
+bool past_fetch(struct past *past, struct request *request, void (*again)(struct request *request))
+{
+    const struct book *book = server_book(past->server);
+    int64_t id = asked(request->params[0]);
+    struct fetch *fetch;
+
+    if (id == 0 || id >= book->next_id || book_find(book, id) || past_find(past, id))
+        return false;
+    fetch = mem_zalloc(1, sizeof(*fetch));
+    if (!fetch)
+        return false;
+    *fetch = (struct fetch){ past, request_hold(request), again };
+    if (drive_history_get(past->server->drive, id, on_found, fetch) == 0)
+        return true;
+    request_drop(fetch->request);
+    mem_free(fetch);
+    return false;
+}
