@@ -186,7 +186,7 @@ struct book_job *past_read(const struct ctl *ctl, const json_t *record)
     if (job->source) {
         job->spec = &job->source->s;
         if (job->spec->nodes > 0)
-            job->wants.per_node = job->wants.gpus / (int32_t)job->spec->nodes;
+            job->wants.per_node = (uint16_t)(job->wants.gpus / job->spec->nodes);
     }
     for (size_t a = 0; r == 0 && a < json_array_size(attempts); a++)
         r = attempt_read(ctl, json_array_get(attempts, a), job);
