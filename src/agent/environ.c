@@ -262,11 +262,13 @@ static void put_pai(json_t *env, const struct launch *l)
     put(env, "PAI_JOB_NAME=%s", or_empty(l->spec.name));
     put(env, "PAI_USER_NAME=%s", or_empty(l->user));
     put(env, "PAI_VIRTUAL_CLUSTER=%s", or_empty(l->vc));
+    put(env, "PAI_CURRENT_CONTAINER_IP=%s", reach(&l->nodes[l->id.rank]));
+    put(env, "PAI_JOB_RETRY_COUNT=%u", l->id.attempt);
+    if (l->roles)
+        return;
     put(env, "PAI_CURRENT_TASK_ROLE_NAME=taskrole");
     put(env, "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=%u", l->id.rank);
     put(env, "PAI_TASK_INDEX=%u", l->id.rank);
-    put(env, "PAI_CURRENT_CONTAINER_IP=%s", reach(&l->nodes[l->id.rank]));
-    put(env, "PAI_JOB_RETRY_COUNT=%u", l->id.attempt);
     for (uint32_t i = 0; i < l->node_count && i < 256; i++)
         put(env, "PAI_HOST_IP_taskrole_%u=%s", i, reach(&l->nodes[i]));
 }
@@ -281,6 +283,37 @@ static void put_sweep(json_t *env, const struct launch *l)
             continue;
         for (size_t k = 0; k < s->array_key_count; k++)
             put(env, "%s=%s", s->array_keys[k], s->array_values[i * s->array_key_count + k]);
+    }
+}
+
+/* Where the tasks of each role are, in the order of their numbers. */
+static void put_peers(json_t *env, const struct launch *l, bool pai)
+{
+    CLEANUP_BUF struct buf names = BUF_INIT(4096);
+    const struct role_task *at = l->roles;
+
+    for (size_t r = 0; r < l->spec.role_count; r++) {
+        const struct job_role *role = &l->spec.roles[r];
+        CLEANUP_BUF struct buf hosts = BUF_INIT(VALUE_MAX);
+        char name[128];
+
+        (void)snprintf(name, sizeof(name), "%s", role->name);
+        for (char *c = name; *c; c++)
+            *c = *c == '-' ? '_' : *c; /* as variables are named */
+        buf_printf(&names, "%s%s", r ? "," : "", role->name);
+        for (int32_t i = 0; i < role->count; i++, at++) {
+            buf_printf(&hosts, "%s%s", i ? "," : "", reach(&l->nodes[at->node]));
+            if (pai && i < 256)
+                put(env, "PAI_HOST_IP_%s_%d=%s", role->name, i, reach(&l->nodes[at->node]));
+        }
+        put(env, "MUSTER_ROLE_HOSTS_%s=%s", name, or_empty(hosts.data));
+        if (pai)
+            put(env, "PAI_TASK_ROLE_TASK_COUNT_%s=%d", role->name, role->count);
+    }
+    put(env, "MUSTER_ROLES=%s", or_empty(names.data));
+    if (pai) {
+        put(env, "PAI_TASK_ROLE_COUNT=%zu", l->spec.role_count);
+        put(env, "PAI_TASK_ROLE_LIST=%s", or_empty(names.data));
     }
 }
 
@@ -311,7 +344,72 @@ json_t *environ_node(const struct launch *l, const struct launch_host *host)
         put_slurm(env, l);
     if (l->spec.compat && strstr(l->spec.compat, "pai"))
         put_pai(env, l);
+    if (l->roles)
+        put_peers(env, l, l->spec.compat && strstr(l->spec.compat, "pai"));
     return env;
+}
+
+/* A task of a role: its part of the GPUs of the node, and as torchrun sees it the nodes of its own role. */
+static void put_member(json_t *env, const struct launch *l, const struct role_task *at)
+{
+    const struct job_role *role = &l->spec.roles[at->role];
+    const struct role_task *first = at - at->index;
+    const char *master = reach(&l->nodes[first->node]);
+
+    for (size_t i = 0; i < role->env_count; i++)
+        put(env, "%s=%s", role->env[i].key, role->env[i].value);
+    put(env, "MUSTER_ROLE=%s", role->name);
+    put(env, "MUSTER_ROLE_INDEX=%u", at->index);
+    put(env, "MUSTER_ROLE_COUNT=%d", role->count);
+    put(env, "MASTER_ADDR=%s", master);
+    put(env, "NODE_RANK=%u", at->index);
+    put(env, "JAX_COORDINATOR_ADDRESS=%s:%u", master, l->port);
+    put(env, "JAX_NUM_PROCESSES=%d", role->count);
+    put(env, "JAX_PROCESS_ID=%u", at->index);
+    put(env, "PET_NNODES=%d", role->count);
+    put(env, "PET_NPROC_PER_NODE=%d", role->gpus ? role->gpus : 1);
+    put(env, "PET_NODE_RANK=%u", at->index);
+    put(env, "PET_MASTER_ADDR=%s", master);
+    put(env, "PET_RDZV_ENDPOINT=%s:%u", master, l->port);
+    if (l->spec.compat && strstr(l->spec.compat, "pai")) {
+        put(env, "PAI_CURRENT_TASK_ROLE_NAME=%s", role->name);
+        put(env, "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=%u", at->index);
+        put(env, "PAI_CURRENT_TASK_ROLE_TASK_COUNT=%d", role->count);
+        put(env, "PAI_TASK_INDEX=%u", at->index);
+    }
+}
+
+/* GPUs `first` to `first + count` of those of the node, as all of them were told. */
+static void put_part(json_t *env, const json_t *node, const char *name, const struct role_task *at)
+{
+    CLEANUP_BUF struct buf list = BUF_INIT(65536);
+    size_t length = strlen(name), i;
+    const char *text = "";
+    const json_t *value;
+    uint32_t n = 0;
+
+    json_array_foreach(node, i, value) if (strncmp(json_string_value(value), name, length) == 0 &&
+                                           json_string_value(value)[length] == '=') text =
+        json_string_value(value) + length + 1;
+    for (; *text; n++) {
+        size_t part = strcspn(text, ",");
+
+        if (n >= at->gpu_first && n < at->gpu_first + at->gpu_count)
+            buf_printf(&list, "%s%.*s", n > at->gpu_first ? "," : "", (int)part, text);
+        text += part + (text[part] == ',');
+    }
+    put(env, "%s=%s", name, or_empty(list.data));
+}
+
+void environ_role(const struct launch *l, uint32_t local, const json_t *node, json_t *env)
+{
+    const struct role_task *at = launch_role(l, l->id.rank, local);
+
+    if (!at)
+        return;
+    put_member(env, l, at);
+    put_part(env, node, "CUDA_VISIBLE_DEVICES", at);
+    put_part(env, node, "NVIDIA_VISIBLE_DEVICES", at);
 }
 
 json_t *environ_proc(const struct launch *l, uint32_t local)

@@ -65,6 +65,21 @@ static int spec_read(struct launch *launch, struct error *err)
     return r < 0 ? error_prefix(err, r, "spec") : 0;
 }
 
+static int roles_read(struct launch *launch, struct error *err)
+{
+    uint32_t each = launch->node_count ? roles_gpus(&launch->spec) / launch->node_count : 0;
+    int r;
+
+    if (launch->spec.role_count == 0 || launch->own)
+        return 0;
+    for (uint32_t i = 0; i < launch->node_count; i++)
+        if (launch->nodes[i].gpu_count != each)
+            return error_set(err, -EINVAL, "place: %u GPUs on a node, its roles need %u", launch->nodes[i].gpu_count,
+                             each);
+    r = roles_pack(&launch->spec, launch->node_count, &launch->roles);
+    return r < 0 ? error_set(err, r, "its roles do not fit %u nodes", launch->node_count) : 0;
+}
+
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
 {
     struct launch launch = {
@@ -94,6 +109,8 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
     r = nodes_read(&launch, err);
     if (r == 0)
         r = spec_read(&launch, err);
+    if (r == 0)
+        r = roles_read(&launch, err);
     if (r < 0) {
         launch_done(&launch);
         return r;
@@ -134,8 +151,28 @@ void launch_done(struct launch *launch)
 {
     submission_done(&launch->spec);
     mem_free(launch->nodes);
+    mem_free(launch->roles);
     json_decref(launch->order);
     *launch = (struct launch){ 0 };
+}
+
+const struct role_task *launch_role(const struct launch *launch, uint32_t rank, uint32_t local)
+{
+    uint32_t count = launch->roles ? roles_tasks(&launch->spec) : 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (launch->roles[i].node == rank && local-- == 0)
+            return &launch->roles[i];
+    return NULL;
+}
+
+static uint32_t role_procs(const struct launch *launch, uint32_t rank)
+{
+    uint32_t count = roles_tasks(&launch->spec), here = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        here += launch->roles[i].node == rank;
+    return here;
 }
 
 uint32_t launch_procs(const struct launch *launch, uint32_t rank)
@@ -143,6 +180,8 @@ uint32_t launch_procs(const struct launch *launch, uint32_t rank)
     const struct submission *s = &launch->spec;
     uint32_t gpus = launch->nodes[rank].gpu_count;
 
+    if (launch->roles)
+        return role_procs(launch, rank);
     switch (s->launch) {
     case LAUNCH_ONCE:
         return rank == 0 ? 1 : 0;

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "wire/agent_msg.h"
+#include "wire/roles.h"
 #include "wire/submission.h"
 
 struct launch_node {
@@ -26,11 +27,12 @@ struct launch {
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;
-    bool guest;         /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
-    bool opportunistic; /* gets what others leave idle */
-    bool tell_use;      /* somebody plans by how much of its GPUs it uses */
-    int64_t limit_mib;  /* of each GPU; 0 = none */
-    bool own;           /* only its own place is known: nodes[0] */
+    bool guest;              /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
+    bool opportunistic;      /* gets what others leave idle */
+    bool tell_use;           /* somebody plans by how much of its GPUs it uses */
+    int64_t limit_mib;       /* of each GPU; 0 = none */
+    bool own;                /* only its own place is known: nodes[0] */
+    struct role_task *roles; /* owned; all tasks of all roles; NULL: a job without roles */
 };
 
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err); /* borrows, keeps a reference */
@@ -59,6 +61,9 @@ struct launch_host {
 /* How many processes the command is started as on the node of this rank; 0: it only holds its place. */
 uint32_t launch_procs(const struct launch *launch, uint32_t rank);
 
+/* The `local`-th of them where the job has roles; NULL: it has none. */
+const struct role_task *launch_role(const struct launch *launch, uint32_t rank, uint32_t local);
+
 /* Ranks that take turns on each GPU: more than one where it was given fewer GPUs than it has workers. */
 uint32_t launch_splice(const struct launch *launch);
 uint32_t launch_first(const struct launch *launch, uint32_t rank); /* number of its first among all */
@@ -67,6 +72,8 @@ uint32_t launch_world(const struct launch *launch);
 /* Variables every process of the node has, as strings K=V; then those of one of them. muster-env(7). */
 json_t *environ_node(const struct launch *launch, const struct launch_host *host);
 json_t *environ_proc(const struct launch *launch, uint32_t local);
+/* What differs for a task of a role from those of its node (`node`: their variables). Nothing without roles. */
+void environ_role(const struct launch *launch, uint32_t local, const json_t *node, json_t *env);
 /* "host slots=N" a line. */
 int environ_hosts(const struct launch *launch, struct buf *out);
 

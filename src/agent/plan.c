@@ -80,18 +80,28 @@ static int shebang_add(const char *text, json_t *argv)
     return r;
 }
 
-/* A script keeps its first line; a line without one is the shell's. */
-static int argv_make(const struct task *task, const char *dir, json_t *argv)
+/* A script keeps its first line; a line without one is the shell's. Each role has a script of its own. */
+static int argv_make(const struct task *task, const char *dir, const struct job_role *role, json_t *argv)
 {
     const struct submission *s = &task->launch.spec;
+    const char *run = role ? role->run : s->run;
     char script[4200];
 
-    if (!s->run)
+    if (!run)
         return set_strings(argv, NULL, s->args, s->arg_count);
-    (void)snprintf(script, sizeof(script), "%s/job/script", dir);
-    if (shebang_add(strncmp(s->run, "#!", 2) == 0 ? s->run + 2 : "", argv) < 0)
+    (void)snprintf(script, sizeof(script), "%s/job/script%s%s", dir, role ? "-" : "", role ? role->name : "");
+    if (shebang_add(strncmp(run, "#!", 2) == 0 ? run + 2 : "", argv) < 0)
         return -ENOMEM;
     return set_strings(argv, script, s->args, s->arg_count);
+}
+
+static void role_add(const struct task *task, const struct role_task *at, json_t *proc, json_t *scripts)
+{
+    const struct job_role *role = &task->launch.spec.roles[at->role];
+
+    (void)json_object_set_new(proc, "role", json_string(role->name));
+    (void)json_object_set_new(proc, "index", json_integer(at->index));
+    (void)json_object_set_new(scripts, role->name, json_string(role->run));
 }
 
 static int procs_add(const struct task *task, const char *dir, json_t *plan, struct error *err)
@@ -99,10 +109,13 @@ static int procs_add(const struct task *task, const char *dir, json_t *plan, str
     const struct launch *l = &task->launch;
     const char *node = task->agent->config.node;
     uint32_t count = launch_procs(l, l->id.rank), first = launch_first(l, l->id.rank);
-    json_t *procs = json_array();
+    json_t *procs = json_array(), *scripts = json_object();
 
     (void)json_object_set_new(plan, "procs", procs);
+    if (l->roles)
+        (void)json_object_set(plan, "roles", scripts);
     for (uint32_t i = 0; i < count && i < PROCS_MAX + 1; i++) {
+        const struct role_task *role = launch_role(l, l->id.rank, i);
         json_t *proc = json_object(), *argv = json_array();
         char *out = l->spec.output ? launch_output(l, l->spec.output, node, first + i) : NULL;
         char *error = l->spec.error ? launch_output(l, l->spec.error, node, first + i) : NULL;
@@ -116,9 +129,14 @@ static int procs_add(const struct task *task, const char *dir, json_t *plan, str
         mem_free(out);
         mem_free(error);
         (void)json_array_append_new(procs, proc);
-        if (argv_make(task, dir, argv) < 0 || json_array_size(argv) == 0)
+        if (role)
+            role_add(task, role, proc, scripts);
+        if (argv_make(task, dir, role ? &l->spec.roles[role->role] : NULL, argv) < 0 || json_array_size(argv) == 0) {
+            json_decref(scripts);
             return error_set(err, -EINVAL, "the job has nothing to run");
+        }
     }
+    json_decref(scripts);
     (void)json_object_set_new(plan, "hold", json_boolean(count == 0));
     if (l->spec.run)
         (void)json_object_set_new(plan, "script", json_string(l->spec.run));
@@ -183,6 +201,12 @@ static void limits_add(struct task *task, json_t *plan)
                                       launch_procs(&task->launch, task->id.rank);
     json_t *minors = json_array();
     char cgroup[CGROUP_PATH_MAX];
+    const struct role_task *at;
+
+    for (uint32_t i = 0; (at = launch_role(&task->launch, task->id.rank, i)); i++) {
+        memory += s->roles[at->role].memory;
+        cpus += (uint32_t)s->roles[at->role].cpus;
+    }
 
     task_cgroup(task, cgroup, sizeof(cgroup));
     (void)json_object_set_new(plan, "cgroup", json_string(cgroup));
@@ -266,6 +290,8 @@ static void environ_add(const struct task *task, const struct account *account, 
     const char *uuids[AGENT_GPUS_MAX];
     uint16_t links[AGENT_GPUS_MAX];
     char rack[128] = "", key[256];
+    json_t *proc;
+    size_t i;
     const char *label = agent->config.labels ? strstr(agent->config.labels, "rack=") : NULL;
     struct launch_host host = { .node = agent->config.node,
                                 .sku = agent->gpus->sku,
@@ -280,14 +306,16 @@ static void environ_add(const struct task *task, const struct account *account, 
                                 .shell = account->known ? account->shell : NULL };
 
     host.fenced = (agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake;
-    for (uint32_t i = 0; i < agent->gpus->count; i++) {
-        uuids[i] = agent->gpus->info[i].uuid;
-        links[i] = agent->gpus->info[i].link;
+    for (uint32_t g = 0; g < agent->gpus->count; g++) {
+        uuids[g] = agent->gpus->info[g].uuid;
+        links[g] = agent->gpus->info[g].link;
     }
     if (label)
         (void)snprintf(rack, sizeof(rack), "%.*s", (int)strcspn(label + 5, ","), label + 5);
     host.rack = rack[0] ? rack : NULL;
     (void)json_object_set_new(plan, "env", environ_node(&task->launch, &host));
+    json_array_foreach(json_object_get(plan, "procs"), i, proc)
+        environ_role(&task->launch, (uint32_t)i, json_object_get(plan, "env"), json_object_get(proc, "env"));
 }
 
 int plan_write(struct task *task, int dir_fd, struct error *err)

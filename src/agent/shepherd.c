@@ -84,6 +84,7 @@ static void reap(struct shepherd *s)
                 s->procs[i].gone = true;
                 s->procs[i].status = status;
                 s->gone_count++;
+                shepherd_ended(s, i);
             }
     }
 }
@@ -106,8 +107,8 @@ static void progress(struct shepherd *s)
             s->over = true;
         return;
     }
-    if (s->state != TASK_RUNNING || util_flag(s->plan, "no_kill"))
-        return;
+    if (s->state != TASK_RUNNING || util_flag(s->plan, "no_kill") || json_object_get(s->plan, "roles"))
+        return; /* what the end of a task of a role means, the controller knows: it sees all of them */
     for (uint32_t i = 0; i < s->proc_count; i++)
         if (proc_failed(&s->procs[i]) && !s->kill_at) {
             s->failed = true;

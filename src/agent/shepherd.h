@@ -48,6 +48,7 @@ struct outlet {
 
 struct proc {
     pid_t pid;
+    bool alone;    /* of a role, and ended while nobody had told it to */
     int status_fd; /* 'R' at the gate, words of a failure, or its end when the program runs */
     bool at_gate, gone;
     int status; /* as of waitpid() */
@@ -131,6 +132,7 @@ int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline);
 
 /* shepherd_tell.c */
 void shepherd_set_state(struct shepherd *s, enum task_state state);
+void shepherd_ended(struct shepherd *s, uint32_t proc); /* a process of the plan is gone: told, where it is of a role */
 json_t *shepherd_news(const struct shepherd *s);
 void shepherd_tell(struct shepherd *s, json_t *news); /* takes it */
 void shepherd_heard(struct shepherd *s);

@@ -142,6 +142,8 @@ static int job_dir(struct shepherd *s)
     bool owner = util_flag(s->plan, "switch");
     uid_t uid = (uid_t)util_i64(s->plan, "uid", 0);
     gid_t gid = (gid_t)util_i64(s->plan, "gid", 0);
+    const char *role;
+    json_t *text;
     int dir, r;
 
     (void)util_tree_remove(s->dir, "job");
@@ -154,6 +156,14 @@ static int job_dir(struct shepherd *s)
     if (dir < 0)
         return shepherd_fail(s, -errno, "system", "directory of the job: %s", strerror(errno));
     r = job_file(s, dir, "script", util_text(s->plan, "script"), 0700);
+    json_object_foreach(json_object_get(s->plan, "roles"), role, text)
+    {
+        char name[128];
+
+        (void)snprintf(name, sizeof(name), "script-%.100s", role);
+        if (r == 0)
+            r = job_file(s, dir, name, json_string_value(text), 0700);
+    }
     if (r == 0)
         r = job_file(s, dir, "hosts", util_text(s->plan, "hosts"), 0600);
     if (r == 0)

@@ -55,6 +55,37 @@ static void ending(const struct shepherd *s, int *ret_exit, int *ret_signal)
         *ret_exit = 128 + *ret_signal;
 }
 
+/* [role, index, exit, signal] */
+static json_t *role_end(const struct shepherd *s, uint32_t i)
+{
+    const json_t *plan = json_array_get(json_object_get(s->plan, "procs"), i);
+    int code, number;
+
+    status_split(s->procs[i].status, &code, &number);
+    return json_pack("[s,I,i,i]", util_text(plan, "role") ? util_text(plan, "role") : "",
+                     (json_int_t)util_i64(plan, "index", 0), code, number);
+}
+
+void shepherd_ended(struct shepherd *s, uint32_t proc)
+{
+    if (!json_object_get(s->plan, "roles") || s->state != TASK_RUNNING)
+        return;
+    s->procs[proc].alone = true;
+    if (s->gone_count < s->proc_count) /* the last ones are told with the end of all */
+        shepherd_tell(s, json_pack("{s:[o]}", "ended", role_end(s, proc)));
+}
+
+/* Those of roles that ended by themselves; NULL: none. */
+static json_t *roles_ended(const struct shepherd *s)
+{
+    json_t *list = json_object_get(s->plan, "roles") ? json_array() : NULL;
+
+    for (uint32_t i = 0; list && i < s->proc_count; i++)
+        if (s->procs[i].alone)
+            (void)json_array_append_new(list, role_end(s, i));
+    return list;
+}
+
 static void news_of_end(const struct shepherd *s, json_t *news)
 {
     const char *cause = s->cause[0] ? s->cause : "exit";
@@ -68,6 +99,8 @@ static void news_of_end(const struct shepherd *s, json_t *news)
     (void)json_object_set_new(news, "signal", json_integer(number));
     (void)json_object_set_new(news, "oom", json_boolean(oom));
     (void)json_object_set_new(news, "cause", json_string(cause));
+    if (json_object_get(s->plan, "roles"))
+        (void)json_object_set_new(news, "ended", roles_ended(s));
     if (s->words[0])
         (void)json_object_set_new(news, "words", json_string(s->words));
 }
@@ -132,6 +165,8 @@ void shepherd_listen(struct shepherd *s)
         shepherd_tell(s, shepherd_news(s));
     if (s->ckpt)
         shepherd_tell(s, json_pack("{sO}", "ckpt", s->ckpt));
+    if (json_object_get(s->plan, "roles") && s->gone_count)
+        shepherd_tell(s, json_pack("{so}", "ended", roles_ended(s)));
 }
 
 static void order_take(struct shepherd *s, const json_t *order)

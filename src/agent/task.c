@@ -419,6 +419,13 @@ void task_news(struct task *task, json_t *news)
     const json_t *ckpt = json_object_get(news, "ckpt");
     int state = task_state_find(util_text(news, "state"));
 
+    if (state < 0 && json_object_get(news, "ended")) {
+        agent_report(task->agent, json_pack("{sI,sI,sI,sO}", "job", (json_int_t)task->id.job, "attempt",
+                                            (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank, "ended",
+                                            json_object_get(news, "ended")));
+        json_decref(news);
+        return;
+    }
     if (ckpt) {
         agent_report(task->agent, json_pack("{sI,sI,sI,ss,sO}", "job", (json_int_t)task->id.job, "attempt",
                                             (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank, "state",

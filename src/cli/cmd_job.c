@@ -19,6 +19,23 @@ static void line(const char *label, const char *text)
         (void)printf("  %-12s %s\n", label, safe);
 }
 
+static void roles_show(json_t *roles)
+{
+    const char *name;
+    json_t *role;
+
+    json_object_foreach(roles, name, role)
+    {
+        json_t *node = json_object_get(role, "per_node");
+        char *each = json_is_object(node) ? json_dumps(node, JSON_COMPACT) : NULL, text[FMT_MAX];
+
+        (void)snprintf(text, sizeof(text), "%.63s: %lld x %.100s", name, (long long)fmt_i64(role, "nodes"),
+                       each ? each : "{}");
+        line("role", text);
+        mem_free(each);
+    }
+}
+
 static void spec_show(json_t *spec)
 {
     const char *key;
@@ -31,7 +48,9 @@ static void spec_show(json_t *spec)
     {
         char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
-        if (strcmp(key, "run") == 0 || strcmp(key, "env") == 0) {
+        if (strcmp(key, "roles") == 0)
+            roles_show(value);
+        if (strcmp(key, "roles") == 0 || strcmp(key, "run") == 0 || strcmp(key, "env") == 0) {
             mem_free(text);
             continue;
         }

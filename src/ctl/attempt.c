@@ -249,12 +249,35 @@ static enum fail_class task_blame(const struct book_task *task)
     return task->exit ? FAIL_USER : FAIL_NONE;
 }
 
+/* With roles the ends of their tasks have decided; a node that was lost or could not start its part is nobody's end. */
+static void roles_verdict(struct book_attempt *attempt, enum fail_class *blame, bool *oom)
+{
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+
+        if (task->state == TASK_REFUSED || strcmp(task->cause, "lost") == 0 || strcmp(task->cause, "fence") == 0)
+            *blame = *blame == FAIL_NONE ? task_blame(task) : *blame;
+        *oom |= task->oom && attempt->role_verdict == ROLES_FAILED;
+    }
+    if (attempt->role_verdict == ROLES_SUCCEEDED)
+        *blame = FAIL_NONE;
+    if (attempt->role_verdict != ROLES_FAILED)
+        return;
+    attempt->exit = attempt->role_exit;
+    attempt->signal = attempt->role_signal;
+    *blame = *oom ? FAIL_USER : attempt->role_signal ? signal_blame(attempt->role_signal) : FAIL_USER;
+}
+
 /* The worst of the ranks: what the attempt is said to have ended with. */
-static void attempt_verdict(struct book_attempt *attempt, enum fail_class *blame, bool *oom)
+static void attempt_verdict(const struct book_job *job, struct book_attempt *attempt, enum fail_class *blame, bool *oom)
 {
     *blame = FAIL_NONE;
     *oom = false;
     attempt->exit = attempt->signal = 0;
+    if (job->spec->role_count) {
+        roles_verdict(attempt, blame, oom);
+        return;
+    }
     for (uint32_t t = 0; t < attempt->task_count; t++) {
         const struct book_task *task = &attempt->tasks[t];
         bool first = *blame == FAIL_NONE;
@@ -403,7 +426,7 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
     bool oom;
 
     attempt_close(ctl, job);
-    attempt_verdict(attempt, &blame, &oom);
+    attempt_verdict(job, attempt, &blame, &oom);
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
     job->suspended_by_user = false;
@@ -439,12 +462,37 @@ static void attempt_over(struct ctl *ctl, struct book_job *job)
     }
 }
 
+#define PEER_GRACE (5 * USEC_SEC)
+
+/* The gang is over: what is left of it is told to leave. */
+static void peers_end(struct ctl *ctl, struct book_job *job, usec_t grace)
+{
+    struct book_attempt *attempt = attempt_now(job);
+
+    attempt->ending = true;
+    job_phase(ctl, job, PHASE_JOB_COMPLETING);
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        if (!task_gone(&attempt->tasks[t])) {
+            json_t *order = order_stop(ctl, job, attempt, grace);
+
+            (void)json_object_set_new(order, "kind", json_string("peer"));
+            ctl_order(ctl, attempt->tasks[t].node, order);
+        }
+}
+
+void attempt_end_peers(struct ctl *ctl, struct book_job *job)
+{
+    if (!attempt_now(job)->ending)
+        peers_end(ctl, job, PEER_GRACE);
+}
+
 static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
 {
     struct book_attempt *attempt = attempt_now(job);
     const struct book_task *task = &attempt->tasks[rank];
     bool failed = task->exit != 0 || task->signal != 0 || task->state == TASK_REFUSED || task->cause[0] == 'l';
-    bool ends = (job->spec->launch == LAUNCH_ONCE && rank == 0) || (failed && !job->spec->no_kill);
+    bool lost = task->state == TASK_REFUSED || task->cause[0] == 'l', roles = job->spec->role_count > 0;
+    bool ends = (job->spec->launch == LAUNCH_ONCE && rank == 0) || (roles ? lost : failed && !job->spec->no_kill);
 
     /* One that ended before it could be said to run has run all the same. */
     if (!attempt->started && task->state == TASK_EXITED && task->cause[0] != 'l' && attempt->told_go) {
@@ -458,15 +506,7 @@ static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
     }
     if (!ends || attempt->ending)
         return;
-    attempt->ending = true;
-    job_phase(ctl, job, PHASE_JOB_COMPLETING);
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (!task_gone(&attempt->tasks[t])) {
-            json_t *order = order_stop(ctl, job, attempt, failed ? 5 * USEC_SEC : 0);
-
-            (void)json_object_set_new(order, "kind", json_string("peer"));
-            ctl_order(ctl, attempt->tasks[t].node, order);
-        }
+    peers_end(ctl, job, failed ? PEER_GRACE : 0);
 }
 
 static void rank_ready(struct ctl *ctl, struct book_job *job)
@@ -597,11 +637,15 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     struct book_attempt *attempt;
     struct book_task *task;
 
-    if (!job || state < 0 || number >= job->attempt_count || rank >= job->attempts[number].task_count)
+    if (!job || number >= job->attempt_count || rank >= job->attempts[number].task_count)
         return; /* of a job that is over: it was told to clean up */
     attempt = &job->attempts[number];
     task = &attempt->tasks[rank];
     if (task->node != node || task_gone(task))
+        return;
+    if (json_object_get(report, "ended") && attempt == attempt_now(job) && !attempt->ended)
+        roles_ended(ctl, job, attempt, json_object_get(report, "ended"));
+    if (state < 0)
         return;
     task->state = (uint32_t)state;
     job->version++;

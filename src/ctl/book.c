@@ -161,6 +161,7 @@ void book_job_free(struct book_job *job)
         for (uint32_t t = 0; t < job->attempts[a].task_count; t++)
             mem_free(job->attempts[a].tasks[t].gpus);
         mem_free(job->attempts[a].tasks);
+        json_decref(job->attempts[a].roles);
     }
     mem_free(job->attempts);
     book_spec_drop(job->source);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/names.h"
+#include "ctl/book_node.h"
 #include "ctl/phase.h"
 #include "model/reason.h"
 #include "wire/agent_msg.h"
@@ -42,6 +43,9 @@ struct book_task {
     uint16_t used_util, used_util_dev; /* hundredths of a percent */
 };
 
+/* What the ends of tasks of roles have come to. */
+enum roles_verdict { ROLES_OPEN, ROLES_SUCCEEDED, ROLES_FAILED };
+
 struct book_attempt {
     uint32_t number; /* 0.. */
     enum phase_of_job phase;
@@ -55,6 +59,9 @@ struct book_attempt {
     int64_t stop_by;    /* job it made room for; 0 */
     usec_t stop_at, grace;
     uint16_t port;
+    json_t *roles;         /* {role: {index: [exit, signal]}} of those that have ended; NULL */
+    uint32_t role_verdict; /* enum roles_verdict */
+    int role_exit, role_signal;
     uint32_t task_count;
     struct book_task *tasks; /* owned; by rank */
 };
@@ -112,37 +119,6 @@ struct book_job {
     uint64_t version;                 /* goes up with every change: the ETag */
     uint64_t after_met, after_failed; /* by number of the dependency */
     struct book_predicted predicted;
-};
-
-struct book_gpu {
-    bool ok, drained, foreign;
-    char reason[64];
-    /* From beats; not in the log. */
-    uint8_t util, temp;
-    uint32_t memory_mib, power;
-};
-
-/* Whether a node is to be started anew: when nothing runs there; it was told to. */
-enum reboot_state { REBOOT_NONE, REBOOT_WANTED, REBOOT_ORDERED };
-
-struct book_node {
-    uint32_t name; /* names */
-    char address[64];
-    char agent[40], boot[40], version[24];
-    uint64_t report_seq; /* last report taken of this incarnation */
-    json_t *inventory;
-    json_t *labels;     /* given by people, over those of the inventory; NULL */
-    uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
-    bool joined, silent, lost, drained, forgotten;
-    bool connected;     /* right now; not in the log */
-    uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
-    usec_t seen;        /* last beat; not in the log */
-    usec_t drain_deadline;
-    uint32_t reboot; /* enum reboot_state */
-    usec_t barred;   /* certificates made until then are worth nothing; 0 */
-    char drain_reason[128];
-    uint16_t gpu_count;
-    struct book_gpu *gpus;
 };
 
 /* How a job ended, remembered longer than the job itself: for those that come after it. */

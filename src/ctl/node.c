@@ -233,7 +233,7 @@ static void apply_report(struct ctl *ctl, struct book_node *node, const json_t *
             job->version++;
             ctl_event(ctl, "job.checkpoint", job, NULL, json_deep_copy(ckpt));
         }
-    } else if (json_object_get(body, "state")) {
+    } else if (json_object_get(body, "state") || json_object_get(body, "ended")) {
         attempt_report(ctl, node->name, body);
     }
 }

@@ -127,7 +127,8 @@ void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64
 void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
 void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure);
 void attempt_node_lost(struct ctl *ctl, uint32_t node);
-bool attempt_clear(const struct book_job *job); /* no task of it is left anywhere */
+void attempt_end_peers(struct ctl *ctl, struct book_job *job); /* the gang is over: all that is left of it is ended */
+bool attempt_clear(const struct book_job *job);                /* no task of it is left anywhere */
 void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);
 void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text);
 usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
@@ -146,6 +147,9 @@ void reboot_look(struct ctl *ctl); /* tells those that are idle by now */
 void reboot_order(struct ctl *ctl, const struct book_node *node);
 bool reboot_back(struct ctl *ctl, struct book_node *node, const char *boot); /* it joins: is it what was waited for? */
 void reboot_failed(struct ctl *ctl, struct book_node *node, const json_t *report);
+
+/* roles.c */
+void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list);
 
 /* sync.c */
 /* Where its ranks are; the same for each of them. */

@@ -80,8 +80,9 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
 void render_job(const struct scene *scene, struct json_write *json, const struct book_job *job, const char *kind);
 /* An item of a list that is left open: the caller adds keys and closes it. */
 void render_job_begin(const struct scene *scene, struct json_write *json, const struct book_job *job);
-void render_attempt(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt, bool tasks);
-void render_tasks(const struct scene *scene, struct json_write *json, const char *key,
+void render_attempt(const struct scene *scene, struct json_write *json, const struct book_job *job,
+                    const struct book_attempt *attempt, bool tasks);
+void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
                   const struct book_attempt *attempt);
 /* Whether this person is shown the job at all. */
 bool render_shows(const struct scene *scene, const struct book_job *job);

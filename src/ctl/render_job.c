@@ -12,6 +12,7 @@
 #include "ctl/render.h"
 #include "wire/duration.h"
 #include "wire/hostlist.h"
+#include "wire/roles.h"
 
 static const char *const field_names[JOB_FIELD_COUNT] = {
 #define X(code, name) [FIELD_##code] = name,
@@ -337,7 +338,8 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         put_type(scene, json, job);
         break;
     case FIELD_NODES:
-        json_write_i64(json, "nodes", spec->nodes);
+        json_write_i64(json, "nodes",
+                       spec->role_count && job->wants.per_node ? job->wants.gpus / job->wants.per_node : spec->nodes);
         break;
     case FIELD_LIMIT:
         json_write_i64(json, "limit_seconds", job->wants.time_limit / USEC_SEC);
@@ -494,9 +496,40 @@ static void put_exit(struct json_write *json, bool over, int code, int signal)
         json_write_null(json, "signal");
 }
 
-void render_tasks(const struct scene *scene, struct json_write *json, const char *key,
+/* The tasks of roles on the node of this rank: [{"role","index","gpus","exit_code","signal"}]. */
+static void put_roles(struct json_write *json, const struct submission *s, const struct role_task *tasks,
+                      const struct book_attempt *attempt, uint32_t rank)
+{
+    uint32_t count = tasks ? roles_tasks(s) : 0;
+
+    json_write_array(json, "roles");
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = s->roles[tasks[i].role].name;
+        const json_t *end;
+        char key[24];
+
+        if (tasks[i].node != rank)
+            continue;
+        (void)snprintf(key, sizeof(key), "%u", tasks[i].index);
+        end = json_object_get(json_object_get(attempt->roles, name), key);
+        json_write_object(json, NULL);
+        json_write_text(json, "role", name);
+        json_write_i64(json, "index", tasks[i].index);
+        json_write_i64(json, "gpus", tasks[i].gpu_count);
+        put_exit(json, end != NULL, (int)json_integer_value(json_array_get(end, 0)),
+                 (int)json_integer_value(json_array_get(end, 1)));
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
                   const struct book_attempt *attempt)
 {
+    struct role_task *roles = NULL;
+
+    if (attempt && job->spec->role_count)
+        (void)roles_pack(job->spec, attempt->task_count, &roles);
     json_write_array(json, key);
     for (uint32_t i = 0; attempt && i < attempt->task_count; i++) {
         const struct book_task *task = &attempt->tasks[i];
@@ -514,12 +547,15 @@ void render_tasks(const struct scene *scene, struct json_write *json, const char
         json_write_text(json, "cause", task->cause);
         put_time(json, "start_time", task->started);
         put_time(json, "end_time", task->ended);
+        put_roles(json, job->spec, roles, attempt, i);
         json_write_close(json);
     }
     json_write_close(json);
+    mem_free(roles);
 }
 
-void render_attempt(const struct scene *scene, struct json_write *json, const struct book_attempt *attempt, bool tasks)
+void render_attempt(const struct scene *scene, struct json_write *json, const struct book_job *job,
+                    const struct book_attempt *attempt, bool tasks)
 {
     json_write_object(json, NULL);
     json_write_i64(json, "number", attempt->number);
@@ -535,6 +571,6 @@ void render_attempt(const struct scene *scene, struct json_write *json, const st
     else
         json_write_null(json, "stop_by");
     if (tasks)
-        render_tasks(scene, json, "tasks", attempt);
+        render_tasks(scene, json, "tasks", job, attempt);
     json_write_close(json);
 }

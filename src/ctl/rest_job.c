@@ -217,7 +217,7 @@ void rest_job_attempts(struct request *request)
     scene_fill(&scene, request);
     list_begin(&json, &out, "AttemptList");
     for (uint32_t i = 0; i < job->attempt_count; i++)
-        render_attempt(&scene, &json, &job->attempts[i], true);
+        render_attempt(&scene, &json, job, &job->attempts[i], true);
     list_end(&json, NULL);
     reply_buf(request, 200, &out);
 }
@@ -239,7 +239,7 @@ void rest_job_tasks(struct request *request)
     json_write_object(&json, NULL);
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "TaskList");
-    render_tasks(&scene, &json, "items", attempt);
+    render_tasks(&scene, &json, "items", job, attempt);
     json_write_null(&json, "next");
     json_write_close(&json);
     reply_buf(request, 200, &out);

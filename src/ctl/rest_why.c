@@ -399,7 +399,9 @@ void why_shapes(const struct scene *scene, struct json_write *json, const char *
                 uint32_t vc, const struct book_job *instead)
 {
     struct form shapes[FORMS_MAX];
-    size_t count = scene->core ? shapes_make(scene, spec, shapes) : 0;
+    /* Flags do not change roles. */
+    bool roles = instead && instead->spec->role_count;
+    size_t count = scene->core && !roles ? shapes_make(scene, spec, shapes) : 0;
 
     json_write_array(json, key);
     for (size_t i = 0; i < count; i++)

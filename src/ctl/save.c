@@ -50,25 +50,17 @@ static const struct field task_fields[] = {
     END,
 };
 static const struct field attempt_fields[] = {
-    F(book_attempt, number, U32),
-    F(book_attempt, phase, INT),
-    F(book_attempt, placed, I64),
-    F(book_attempt, started, I64),
-    F(book_attempt, ended, I64),
-    F(book_attempt, ran, I64),
-    F(book_attempt, exit, INT),
-    F(book_attempt, signal, INT),
-    F(book_attempt, told_go, FLAG),
-    F(book_attempt, stopping, FLAG),
-    F(book_attempt, warned, FLAG),
-    F(book_attempt, ending, FLAG),
-    F(book_attempt, moves, FLAG),
-    F(book_attempt, stop_kind, TEXT),
-    F(book_attempt, stop_by, I64),
-    F(book_attempt, stop_at, I64),
-    F(book_attempt, grace, I64),
-    F(book_attempt, port, U16),
-    END,
+    F(book_attempt, number, U32),       F(book_attempt, phase, INT),
+    F(book_attempt, role_verdict, U32), F(book_attempt, role_exit, INT),
+    F(book_attempt, role_signal, INT),  F(book_attempt, placed, I64),
+    F(book_attempt, started, I64),      F(book_attempt, ended, I64),
+    F(book_attempt, ran, I64),          F(book_attempt, exit, INT),
+    F(book_attempt, signal, INT),       F(book_attempt, told_go, FLAG),
+    F(book_attempt, stopping, FLAG),    F(book_attempt, warned, FLAG),
+    F(book_attempt, ending, FLAG),      F(book_attempt, moves, FLAG),
+    F(book_attempt, stop_kind, TEXT),   F(book_attempt, stop_by, I64),
+    F(book_attempt, stop_at, I64),      F(book_attempt, grace, I64),
+    F(book_attempt, port, U16),         END,
 };
 static const struct field job_fields[] = {
     F(book_job, id, I64),
@@ -240,6 +232,8 @@ static json_t *save_attempt(const struct book_attempt *attempt)
         (void)json_array_append_new(tasks, task);
     }
     (void)json_object_set_new(out, "tasks", tasks);
+    if (attempt->roles)
+        (void)json_object_set_new(out, "roles", json_deep_copy(attempt->roles));
     return out;
 }
 
@@ -345,6 +339,7 @@ static int load_attempts(struct book_job *job, const json_t *attempts)
             return -ENOMEM;
         attempt = attempt_now(job);
         load_fields(attempt_fields, from, attempt);
+        attempt->roles = json_deep_copy(json_object_get(from, "roles"));
         attempt->tasks = mem_zalloc(count + 1, sizeof(*attempt->tasks));
         if (!attempt->tasks)
             return -ENOMEM;

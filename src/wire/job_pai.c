@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_pai.c - job files of OpenPAI, protocol version 2, as submissions.
  *
- * One task role becomes the nodes of a job, its commands a script that runs on every node; parameters and secrets are
- * put into the commands. Keys that would have to be ignored are refused by name: more than one task role, ports,
- * deployments, plug-ins.
+ * One task role becomes the nodes of a job, its commands a script that runs on every node; several become roles, and so
+ * does one with a completion that nodes cannot express. Parameters and secrets are put into the commands. Keys that
+ * would have to be ignored are refused by name: ports, deployments, plug-ins.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,9 @@
 
 struct pai {
     struct submission_reader *rd;
-    json_t *top, *out, *node; /* ours: the submission, its per_node */
-    const char *role;         /* name of the one there is */
+    json_t *top, *job;  /* ours: the submission */
+    json_t *out, *node; /* where nodes, run and per_node go: the submission, or one of its roles */
+    json_t *roles;      /* ours: {NAME: role}; NULL: the submission has no roles */
     int64_t job_retries, task_retries;
     const char *gpu_type; /* of hivedScheduler */
 };
@@ -150,7 +151,7 @@ static int take_same(struct pai *pai, const char *name, json_t *value)
     char number[64];
     int r = text_of(pai, value, number, &text);
 
-    return r < 0 ? r : put_text(pai, pai->out, key, text);
+    return r < 0 ? r : put_text(pai, pai->job, key, text);
 }
 
 static int take_map(struct pai *pai, const char *name, json_t *value)
@@ -196,6 +197,8 @@ static int take_sku(struct pai *pai, const char *name, json_t *value)
     (void)name;
     if (!json_is_string(value))
         return reader_fail(pai->rd, "expected a type of GPU");
+    if (pai->gpu_type && strcmp(pai->gpu_type, json_string_value(value)) != 0)
+        return reader_fail(pai->rd, "all task roles are on GPUs of one type");
     pai->gpu_type = json_string_value(value);
     return 0;
 }
@@ -208,12 +211,22 @@ static int take_hived_role(struct pai *pai, const char *name, json_t *value)
     return keys_take(pai, keys, value);
 }
 
+/* A mapping whose keys are task roles of this job. */
+static int each_role(struct pai *pai, pai_fn take, json_t *value)
+{
+    json_t *roles = json_object_get(pai->top, "taskRoles"), *role;
+    struct pai_key keys[ROLES_MAX + 1] = { { 0 } };
+    const char *name;
+    size_t count = 0;
+
+    json_object_foreach(roles, name, role) if (count < ROLES_MAX) keys[count++] = (struct pai_key){ name, take };
+    return keys_take(pai, keys, value);
+}
+
 static int take_hived_roles(struct pai *pai, const char *name, json_t *value)
 {
-    const struct pai_key keys[] = { { pai->role ? pai->role : "", take_hived_role }, { 0 } };
-
     (void)name;
-    return keys_take(pai, keys, value);
+    return each_role(pai, take_hived_role, value);
 }
 
 static int take_hived(struct pai *pai, const char *name, json_t *value)
@@ -251,28 +264,36 @@ static int take_instances(struct pai *pai, const char *name, json_t *value)
     return r < 0 ? r : put(pai, pai->out, "nodes", json_integer(count));
 }
 
+static int completion_put(struct pai *pai, const char *key, int64_t count)
+{
+    json_t *completion = json_object_get(pai->out, "completion");
+    int r = 0;
+
+    if (!completion) {
+        r = put(pai, pai->out, "completion", json_object());
+        completion = json_object_get(pai->out, "completion");
+    }
+    return r < 0 ? r : put(pai, completion, key, json_integer(count));
+}
+
 static int take_failed(struct pai *pai, const char *name, json_t *value)
 {
     int64_t count = 0;
     int r = reader_i64(pai->rd, value, -1, INT32_MAX, &count);
 
     (void)name;
-    if (r < 0)
+    if (r < 0 || count == 1)
         return r;
-    if (count != 1 && count != -1)
-        return reader_fail(pai->rd, "expected 1 (the first failure ends the job) or -1 (none does)");
-    return count == 1 ? 0 : put(pai, pai->out, "no_kill", json_true());
+    return pai->roles ? completion_put(pai, "min_failed", count) : put(pai, pai->out, "no_kill", json_true());
 }
 
 static int take_succeeded(struct pai *pai, const char *name, json_t *value)
 {
-    int64_t count = 0, instances = json_integer_value(json_object_get(pai->out, "nodes"));
+    int64_t count = 0;
     int r = reader_i64(pai->rd, value, -1, INT32_MAX, &count);
 
     (void)name;
-    if (r == 0 && count != -1 && count != (instances ? instances : 1))
-        return reader_fail(pai->rd, "expected -1 or all instances: a job ends when all of it has ended");
-    return r;
+    return r == 0 && count != -1 && pai->roles ? completion_put(pai, "min_succeeded", count) : r;
 }
 
 static int take_completion(struct pai *pai, const char *name, json_t *value)
@@ -360,8 +381,13 @@ static int take_image(struct pai *pai, const char *name, json_t *value)
         const char *called = json_string_value(json_object_get(item, "name"));
         const char *uri = json_string_value(json_object_get(item, "uri"));
 
-        if (called && uri && strcmp(called, wanted) == 0)
-            return put_text(pai, pai->out, "image", uri);
+        if (called && uri && strcmp(called, wanted) == 0) {
+            const char *other = json_string_value(json_object_get(pai->job, "image"));
+
+            if (other && strcmp(other, uri) != 0)
+                return reader_fail(pai->rd, "all task roles run in one image here; another has '%.60s'", other);
+            return put_text(pai, pai->job, "image", uri);
+        }
     }
     return reader_fail(pai->rd, "no prerequisite '%.60s' with a uri", wanted);
 }
@@ -377,20 +403,24 @@ static int take_role(struct pai *pai, const char *name, json_t *value)
         { "commands", take_commands },
         { 0 },
     };
+    int r;
 
-    (void)name;
-    return keys_take(pai, keys, value);
+    if (!pai->roles)
+        return keys_take(pai, keys, value);
+    pai->out = json_object();
+    pai->node = json_object();
+    if (!pai->out || !pai->node || json_object_set_new(pai->out, "per_node", pai->node) < 0)
+        return reader_memory(pai->rd);
+    r = put(pai, pai->roles, name, pai->out);
+    return r < 0 ? r : keys_take(pai, keys, value);
 }
 
 static int take_roles(struct pai *pai, const char *name, json_t *value)
 {
-    struct pai_key keys[2] = { { 0 } };
-
     (void)name;
-    if (!pai->role)
-        return reader_fail(pai->rd, "expected one task role, got %zu; submit one job a role", json_object_size(value));
-    keys[0] = (struct pai_key){ pai->role, take_role };
-    return keys_take(pai, keys, value);
+    if (json_object_size(value) == 0 || json_object_size(value) > ROLES_MAX)
+        return reader_fail(pai->rd, "expected 1 to %d task roles", ROLES_MAX);
+    return each_role(pai, take_role, value);
 }
 
 static int take_prerequisites(struct pai *pai, const char *name, json_t *value)
@@ -412,9 +442,9 @@ static int take_prerequisites(struct pai *pai, const char *name, json_t *value)
 }
 
 /* "V100:8" where the scheduler's part names the type. */
-static int gpu_type_add(struct pai *pai)
+static int gpu_type_add(struct pai *pai, json_t *node)
 {
-    json_t *gpu = json_object_get(pai->node, "gpu");
+    json_t *gpu = json_object_get(node, "gpu");
     const char *text;
     char number[64], both[200];
     int r;
@@ -422,10 +452,49 @@ static int gpu_type_add(struct pai *pai)
     if (!pai->gpu_type || !gpu)
         return 0;
     r = text_of(pai, gpu, number, &text);
-    if (r < 0)
+    if (r < 0 || strcmp(text, "0") == 0)
         return r;
     (void)snprintf(both, sizeof(both), "%.120s:%.40s", pai->gpu_type, text);
-    return put_text(pai, pai->node, "gpu", both);
+    return put_text(pai, node, "gpu", both);
+}
+
+/* Whether one task role has a completion that a job of like nodes has not: so many of several. */
+static bool counts_ends(const json_t *role)
+{
+    const json_t *completion = json_object_get(role, "completion");
+    const json_t *failed = json_object_get(completion, "minFailedInstances");
+    const json_t *good = json_object_get(completion, "minSucceededInstances");
+    int64_t all = json_integer_value(json_object_get(role, "instances"));
+
+    return (json_is_integer(failed) && json_integer_value(failed) > 1) ||
+           (json_is_integer(good) && json_integer_value(good) > 0 && json_integer_value(good) != (all ? all : 1));
+}
+
+/* What was gathered by role, or of the one there is, becomes part of the submission. */
+static int roles_add(struct pai *pai)
+{
+    const char *name;
+    json_t *role;
+    int r = 0;
+
+    if (!pai->roles) {
+        r = gpu_type_add(pai, pai->node);
+        if (r == 0 && !json_object_get(pai->job, "run"))
+            r = reader_fail(pai->rd, "taskRoles.*.commands is missing");
+        if (r == 0)
+            r = put_text(pai, pai->job, "launch", "node");
+        if (r == 0 && json_object_size(pai->node))
+            r = put(pai, pai->job, "per_node", json_incref(pai->node));
+        return r;
+    }
+    json_object_foreach(pai->roles, name, role)
+    {
+        if (r == 0)
+            r = gpu_type_add(pai, json_object_get(role, "per_node"));
+        if (r == 0 && !json_object_get(role, "run"))
+            r = reader_fail(pai->rd, "taskRoles.%.60s.commands is missing", name);
+    }
+    return r < 0 ? r : put(pai, pai->job, "roles", json_incref(pai->roles));
 }
 
 int job_pai_convert(struct submission_reader *rd, json_t *top, json_t **ret_tree)
@@ -446,32 +515,29 @@ int job_pai_convert(struct submission_reader *rd, json_t *top, json_t **ret_tree
         { "extras", take_extras },
         { 0 },
     };
-    struct pai pai = { .rd = rd, .top = top, .out = json_object(), .node = json_object() };
-    json_t *roles = json_object_get(top, "taskRoles");
+    struct pai pai = { .rd = rd, .top = top, .job = json_object() };
+    json_t *roles = json_object_get(top, "taskRoles"), *one = json_object();
     int64_t retries;
-    int r = pai.out && pai.node ? 0 : reader_memory(rd);
+    int r = pai.job && one ? 0 : reader_memory(rd);
 
-    if (json_object_size(roles) == 1)
-        pai.role = json_object_iter_key(json_object_iter(roles));
+    pai.out = pai.job;
+    pai.node = one;
+    if (json_object_size(roles) > 1 || counts_ends(json_object_iter_value(json_object_iter(roles))))
+        pai.roles = json_object();
     if (r == 0)
         r = keys_take(&pai, keys, top);
-    if (r == 0 && !json_object_get(pai.out, "run"))
-        r = reader_fail(rd, "taskRoles.*.commands is missing");
     if (r == 0)
-        r = gpu_type_add(&pai);
+        r = roles_add(&pai);
     retries = pai.job_retries > pai.task_retries ? pai.job_retries : pai.task_retries;
     if (r == 0 && retries)
-        r = put(&pai, pai.out, "retries", json_integer(retries));
+        r = put(&pai, pai.job, "retries", json_integer(retries));
     if (r == 0)
-        r = put_text(&pai, pai.out, "launch", "node");
-    if (r == 0)
-        r = put_text(&pai, pai.out, "compat", "pai");
-    if (r == 0 && json_object_size(pai.node))
-        r = put(&pai, pai.out, "per_node", json_incref(pai.node));
-    json_decref(pai.node);
+        r = put_text(&pai, pai.job, "compat", "pai");
+    json_decref(one);
+    json_decref(pai.roles);
     if (r < 0)
-        json_decref(pai.out);
+        json_decref(pai.job);
     else
-        *ret_tree = pai.out;
+        *ret_tree = pai.job;
     return r;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "wire/json_read.h"
 #include "wire/json_write.h"
+#include "wire/roles.h"
 #include "wire/submission_part.h"
 #include "wire/yaml_doc.h"
 #include "wire/yaml_json.h"
@@ -63,6 +64,7 @@ void submission_done(struct submission *s)
     texts_done(s->array_keys, s->array_key_count);
     pairs_done(s->env, s->env_count);
     pairs_done(s->tags, s->tag_count);
+    roles_done(s);
     mem_free(s->array);
     mem_free(s->after);
     *s = (struct submission){ 0 };
@@ -72,7 +74,12 @@ int submission_check(struct submission_reader *rd)
 {
     const struct submission *s = rd->s;
 
-    if (!s->run && s->arg_count == 0 && s->emulate_run == 0)
+    if (s->role_count && (s->run || s->arg_count || s->nodes || s->gpus || s->no_gpus || s->cells || s->cpus ||
+                          s->memory || s->tasks || s->tasks_per_node || s->cpus_per_task || s->memory_per_gpu ||
+                          s->exclusive || s->splice || s->launch != LAUNCH_NODE || s->emulate_run))
+        return reader_fail(rd, "with roles, each role says what it runs and needs: run, args, nodes, gpus, per_node, "
+                               "cells, tasks, launch and the like are not given beside them");
+    if (!s->role_count && !s->run && s->arg_count == 0 && s->emulate_run == 0)
         return reader_fail(rd, "nothing to run: expected 'run' or 'args'");
     if (s->time && s->time_min > s->time)
         return reader_fail(rd, "time_min is longer than time");

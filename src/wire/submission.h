@@ -20,6 +20,8 @@ enum {
     SUBMISSION_ARRAY_MAX = 65536,
     SUBMISSION_AFTER_MAX = 256,
     SUBMISSION_NODES_MAX = 65536,
+    ROLES_MAX = 16,
+    ROLE_TASKS_MAX = 4096,
 };
 
 /* Where the command runs: a script once on the first node; a command on every node; or once a task. */
@@ -44,6 +46,16 @@ struct after {
 
 struct env_pair {
     char *key, *value;
+};
+
+/* Tasks of one kind in a job of several (roles.h). */
+struct job_role {
+    char *name, *run;          /* owned */
+    int32_t count, gpus, cpus; /* tasks; of each of them. 0 CPUs = not told */
+    uint64_t memory;           /* bytes, of each; 0 = not told */
+    struct env_pair *env;      /* over that of the job */
+    size_t env_count;
+    int32_t min_failed, min_succeeded; /* so many of its tasks end the job; -1 = never */
 };
 
 /* What a job asks of each node, or of all together where nodes == 0. Owned strings; NULL = not told. */
@@ -101,6 +113,8 @@ struct submission {
     size_t after_count;
     char **notify;
     size_t notify_count;
+    struct job_role *roles; /* instead of run, nodes, gpus, cpus and memory */
+    size_t role_count;
     /* For emulated nodes only: what the process pretends to be. 0 = a real command. */
     usec_t emulate_run;
     int emulate_exit;

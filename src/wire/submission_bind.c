@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "wire/gpu_spec.h"
+#include "wire/roles.h"
 #include "wire/submission.h"
 #include "wire/topology.h"
 
@@ -350,11 +351,35 @@ static int quota_check(const struct fit *fit, const struct jobspec *spec)
                  type_name(fit), spec->gpus_min);
 }
 
+/* Nodes with so many GPUs of the types it may have. */
+static int64_t nodes_with(void *arg, int32_t gpus)
+{
+    const struct fit *fit = arg;
+    int64_t count = 0;
+
+    for (uint32_t i = 0; i < fit->cluster->node_count; i++)
+        count += (fit->mask >> fit->cluster->nodes[i].sku & 1) && fit->cluster->nodes[i].gpus >= gpus;
+    return count;
+}
+
+/* A job of several roles is bound as the gang of like nodes that it comes to. */
+static int roles_bind(struct fit *fit, struct submission *flat)
+{
+    int r = roles_flatten(fit->s, fit->node_gpus, nodes_with, fit, flat);
+
+    if (r == -ERANGE)
+        return never(fit, "Infeasible.NodeSize",
+                     "give tasks with GPUs the same number each, or numbers of tasks that fill like nodes",
+                     "the %u GPUs of its roles do not fill nodes of this cluster evenly", roles_gpus(fit->s));
+    return r < 0 ? error_set(fit->err, r, "no memory for roles") : 0;
+}
+
 int submission_bind(const struct submission *s, const struct cluster_spec *cluster, struct jobspec *ret_spec,
                     struct infeasible *why, struct error *err)
 {
     struct fit fit = { .s = s, .cluster = cluster, .why = why, .err = err };
     struct jobspec spec = { .user = NAME_NONE, .vc = NAME_NONE, .model = NAME_NONE };
+    struct submission flat;
     int r;
 
     if (why)
@@ -367,6 +392,12 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
     sizes_find(&fit);
     if (fit.node_gpus < 1)
         return never(&fit, "Infeasible.Sku", "muster gpus tells what there is", "no node has %s", type_name(&fit));
+    if (s->role_count) {
+        r = roles_bind(&fit, &flat);
+        if (r < 0)
+            return r;
+        fit.s = s = &flat;
+    }
     spec.sku_mask = s->gpu_selector ? fit.mask : 0;
     spec.time_limit = spec.estimate = s->time;
     spec.priority = (int16_t)s->priority;

@@ -25,7 +25,6 @@ static const char *const preempt_words[] = { "suspend", "checkpoint", "requeue",
 static const char *const runtime_words[] = { "none", "runc", "podman", "docker", "enroot", "apptainer", NULL };
 static const char *const tier_words[] = { "premium", "standard", "basic", NULL };
 static const char *const compat_words[] = { "slurm", "pai", NULL };
-static const char *const no_roles[] = { "several roles in one job are not supported; submit one job a role" };
 
 static const struct {
     const char *name;
@@ -512,7 +511,7 @@ static const struct submission_key keys[] = {
     { "reservation", read_text, write_text, AT(reservation), 0, 255, NULL },
     { "retries", read_retries, write_retries, 0, 0, 0, NULL },
     { "retry_on", read_retry_on, write_retry_on, 0, 0, 0, NULL },
-    { "roles", read_refused, write_nothing, 0, 0, 0, no_roles },
+    { "roles", read_roles, write_roles, 0, 0, 0, NULL },
     { "run", read_text, write_text, AT(run), 1, SUBMISSION_BYTES_MAX, NULL },
     { "runtime", read_one_of, write_text, AT(runtime), 0, 0, runtime_words },
     { "secrets", read_secrets, write_secrets, 0, 0, 0, NULL },

@@ -98,5 +98,9 @@ int read_after(struct submission_reader *rd, const struct submission_key *key, j
 void write_after(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_one_of(struct submission_reader *rd, const struct submission_key *key, json_t *value); /* kept as text */
 
+/* submission_roles.c */
+int read_roles(struct submission_reader *rd, const struct submission_key *key, json_t *value);
+void write_roles(struct json_write *out, const struct submission_key *key, const struct submission *s);
+
 /* job_pai.c: a tree with `protocolVersion` becomes a tree of ours. */
 int job_pai_convert(struct submission_reader *rd, json_t *pai, json_t **ret_tree);

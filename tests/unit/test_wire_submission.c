@@ -14,6 +14,7 @@
 #include "wire/duration.h"
 #include "wire/gpu_spec.h"
 #include "wire/hostlist.h"
+#include "wire/roles.h"
 #include "wire/submission.h"
 
 static struct error err;
@@ -102,6 +103,59 @@ static void pai_files(void **state)
         "{\"compat\":\"pai\",\"image\":\"pytorch:2\",\"launch\":\"node\",\"name\":\"bert\",\"nodes\":2,"
         "\"per_node\":{\"cpu\":4,\"gpu\":\"V100:8\",\"memory\":\"8G\"},\"priority\":\"high\",\"retries\":1,"
         "\"run\":\"python t.py --lr 1e-4\\necho s3cr3t\\n\",\"vc\":\"nlp\"}");
+}
+
+#define ROLES                                                                                                          \
+    "\"roles\":{\"ps\":{\"nodes\":2,\"per_node\":{\"cpu\":4,\"memory\":\"1G\"},\"run\":\"p\"},"                        \
+    "\"worker\":{\"completion\":{\"min_failed\":-1,\"min_succeeded\":3},\"env\":{\"A\":\"b\"},\"nodes\":3,"            \
+    "\"per_node\":{\"gpu\":\"H100:4\"},\"run\":\"w\"}}"
+
+/* Several roles: written as they were read; OpenPAI's become them; who is where follows from the number of nodes. */
+static void roles(void **state)
+{
+    struct role_task *tasks = NULL;
+    struct submission s;
+
+    (void)state;
+    assert_canonical(from_json, "{" ROLES "}", "{\"launch\":\"node\"," ROLES "}");
+    assert_canonical(from_yaml,
+                     "protocolVersion: 2\nname: a\ntaskRoles:\n"
+                     "  ps: {instances: 2, resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}, commands: [p]}\n"
+                     "  w: {instances: 3, completion: {minFailedInstances: 2, minSucceededInstances: 3},\n"
+                     "      resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 4}, commands: [w]}\n"
+                     "extras: {hivedScheduler: {taskRoles: {w: {skuType: V100}}}}\n",
+                     "{\"compat\":\"pai\",\"launch\":\"node\",\"name\":\"a\",\"roles\":{"
+                     "\"ps\":{\"nodes\":2,\"per_node\":{\"cpu\":1,\"memory\":\"1G\"},\"run\":\"p\\n\"},"
+                     "\"w\":{\"completion\":{\"min_failed\":2,\"min_succeeded\":3},\"nodes\":3,"
+                     "\"per_node\":{\"cpu\":1,\"gpu\":\"V100:4\",\"memory\":\"1G\"},\"run\":\"w\\n\"}}}");
+    assert_int_equal(from_json("{\"roles\":{\"a\":{\"nodes\":2,\"per_node\":{\"gpu\":1},\"run\":\"x\"},"
+                               "\"b\":{\"nodes\":2,\"per_node\":{\"gpu\":4},\"run\":\"x\"},"
+                               "\"c\":{\"nodes\":3,\"run\":\"x\"}}}",
+                               &s),
+                     0);
+    assert_int_equal(roles_tasks(&s), 7);
+    assert_int_equal(roles_gpus(&s), 10);
+    assert_int_equal(roles_pack(&s, 3, &tasks), -ERANGE);
+    assert_int_equal(roles_pack(&s, 5, &tasks), -ERANGE);
+    assert_int_equal(roles_pack(&s, 2, &tasks), 0);
+    assert_int_equal(tasks[1].node, 1); /* the second of a, behind the second of b */
+    assert_int_equal(tasks[1].gpu_first, 4);
+    assert_int_equal(tasks[3].node, 1);
+    assert_int_equal(tasks[3].gpu_count, 4);
+    assert_int_equal(tasks[6].node, 0); /* the third of c, in turn */
+    mem_free(tasks);
+    submission_done(&s);
+    for (uint64_t nth = 1;; nth++) {
+        int r;
+
+        mem_fail_at(nth);
+        r = from_json("{" ROLES "}", &s);
+        mem_fail_at(0);
+        if (r == 0)
+            break;
+        assert_true(nth < 1000);
+    }
+    submission_done(&s);
 }
 
 static void assert_refused(int (*from)(const char *, struct submission *), const char *text, const char *words)
@@ -355,7 +409,7 @@ int main(void)
         cmocka_unit_test(canonical_forms), cmocka_unit_test(pai_files), cmocka_unit_test(refusals),
         cmocka_unit_test(bombs),           cmocka_unit_test(spans),     cmocka_unit_test(instants),
         cmocka_unit_test(hostlists),       cmocka_unit_test(bound),     cmocka_unit_test(infeasible),
-        cmocka_unit_test(torture),
+        cmocka_unit_test(torture),         cmocka_unit_test(roles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* book_node.h - a node and its GPUs in the book (book.h). */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+
+struct book_gpu {
+    bool ok, drained, foreign;
+    char reason[64];
+    /* From beats; not in the log. */
+    uint8_t util, temp;
+    uint32_t memory_mib, power;
+};
+
+/* Whether a node is to be started anew: when nothing runs there; it was told to. */
+enum reboot_state { REBOOT_NONE, REBOOT_WANTED, REBOOT_ORDERED };
+
+struct book_node {
+    uint32_t name; /* names */
+    char address[64];
+    char agent[40], boot[40], version[24];
+    uint64_t report_seq; /* last report taken of this incarnation */
+    json_t *inventory;
+    json_t *labels;     /* given by people, over those of the inventory; NULL */
+    uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
+    bool joined, silent, lost, drained, forgotten;
+    bool connected;     /* right now; not in the log */
+    uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
+    usec_t seen;        /* last beat; not in the log */
+    usec_t drain_deadline;
+    uint32_t reboot; /* enum reboot_state */
+    usec_t barred;   /* certificates made until then are worth nothing; 0 */
+    char drain_reason[128];
+    uint16_t gpu_count;
+    struct book_gpu *gpus;
+};

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of several roles, with real processes: servers beside workers, GPUs of each task, who finds whom, how many ends
+end the whole, OpenPAI's task roles, and a controller that is killed in between."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+
+from cluster import BUILD, Musterd, done, ok
+
+MUSTER = os.path.join(BUILD, "muster")
+SAY = 'echo "$MUSTER_ROLE $MUSTER_ROLE_INDEX/$MUSTER_ROLE_COUNT [$CUDA_VISIBLE_DEVICES]"; '
+
+PAI = """
+protocolVersion: 2
+name: %s
+type: job
+taskRoles:
+  ps:
+    instances: 1
+    completion: {minFailedInstances: 1, minSucceededInstances: -1}
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
+    commands: ['echo $PAI_CURRENT_TASK_ROLE_NAME sees $PAI_TASK_ROLE_LIST', 'sleep 60']
+  worker:
+    instances: 2
+    completion: {minFailedInstances: 1, minSucceededInstances: 2}
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 2}
+    commands: ['echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_TASK_INDEX of $PAI_TASK_ROLE_TASK_COUNT_worker']
+extras: {hivedScheduler: {taskRoles: {worker: {skuType: H100, skuNum: 2}}}}
+"""
+
+
+def submit(m, roles, **more):
+    a = m.post("/jobs", dict(roles=roles, **more))
+    return a.json["id"] if a.status == 201 else a
+
+
+def output(m, job):
+    tasks = m.get("/jobs/%d/tasks" % job).json["items"]
+    return sorted(sum((m.get("/jobs/%d/logs?task=%d" % (job, t["rank"])).body.decode().splitlines() for t in tasks), []))
+
+
+def servers(m):
+    job = submit(m, {"ps": {"nodes": 2, "per_node": {"cpu": 1}, "run": SAY + "sleep 60"},
+                     "worker": {"nodes": 3, "per_node": {"gpu": "H100:4", "cpu": 1}, "env": {"SHARD": "x"},
+                                "completion": {"min_succeeded": 3}, "run": SAY + "echo shard $SHARD; exit 0"}})
+    ok(m.wait_state(job, "COMPLETED"), "workers that are done end their servers", m.get("/jobs/%d" % job))
+    j = m.get("/jobs/%d" % job).json
+    ok(j["gpus"] == 12 and j["nodes"] == 3 and j["exit_code"] == 0, "it held what its workers need, on a node each", j)
+    lines = output(m, job)
+    ok([line for line in lines if line.startswith("worker")] == ["worker %d/3 [0,1,2,3]" % i for i in range(3)],
+       "each worker has its GPUs and its number", lines)
+    ok([line for line in lines if line.startswith("ps")] == ["ps 0/2 []", "ps 1/2 []"], "servers have none", lines)
+    ok(lines.count("shard x") == 3, "variables of a role")
+    tasks = m.get("/jobs/%d/tasks" % job).json["items"]
+    where = {(r["role"], r["index"]): t["rank"] for t in tasks for r in t["roles"]}
+    ok(where == {("ps", 0): 0, ("ps", 1): 1, ("worker", 0): 0, ("worker", 1): 1, ("worker", 2): 2}, "who is where", where)
+    ok(all(r["exit_code"] == 0 for t in tasks for r in t["roles"] if r["role"] == "worker"), "and how it ended", tasks)
+
+
+def sizes(m):
+    job = submit(m, {"small": {"nodes": 2, "per_node": {"gpu": 1}, "run": SAY}, "large": {"nodes": 2, "per_node": {"gpu": 4}, "run": SAY}})
+    ok(m.wait_state(job, "COMPLETED"), "tasks of different sizes fill like nodes", m.get("/jobs/%d" % job))
+    ok(output(m, job) == ["large 0/2 [0,1,2,3]", "large 1/2 [0,1,2,3]", "small 0/2 [4]", "small 1/2 [4]"],
+       "no two tasks have the same GPU", output(m, job))
+    a = submit(m, {"one": {"per_node": {"gpu": 1}, "run": "true"}, "many": {"nodes": 4, "per_node": {"gpu": 8}, "run": "true"}})
+    ok(a.status == 422 and a.json["code"] == "Infeasible.NodeSize" and a.json["hints"], "what does not is refused, with a hint", a)
+    job = submit(m, {"w": {"nodes": 8, "per_node": {"gpu": 1}, "run": SAY}})
+    ok(m.wait_state(job, "COMPLETED"), "more tasks than nodes share nodes")
+    ok(m.get("/jobs/%d" % job).json["nodes"] < 8, "evenly")
+
+
+def ends(m):
+    job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 1}, "run": "[ $MUSTER_ROLE_INDEX = 0 ] && exit 7; sleep 60"}})
+    ok(m.wait_state(job, "FAILED") and m.get("/jobs/%d" % job).json["exit_code"] == 7, "one failure ends all, unless told",
+       m.get("/jobs/%d" % job))
+    job = submit(m, {"a": {"nodes": 3, "per_node": {"gpu": 1}, "completion": {"min_failed": 2},
+                           "run": "[ $MUSTER_ROLE_INDEX = 1 ] && exit 7; exit 0"}})
+    ok(m.wait_state(job, "COMPLETED"), "one of two failures that it takes is no failure", m.get("/jobs/%d" % job))
+    job = submit(m, {"a": {"nodes": 3, "per_node": {"gpu": 1}, "completion": {"min_failed": 2},
+                           "run": "[ $MUSTER_ROLE_INDEX = 2 ] || exit 7; sleep 60"}})
+    ok(m.wait_state(job, "FAILED"), "two of them are", m.get("/jobs/%d" % job))
+    job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 1}, "completion": {"min_failed": -1}, "run": "exit 3"}})
+    ok(m.wait_state(job, "COMPLETED"), "none is, where it says so", m.get("/jobs/%d" % job))
+    job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 1}, "run": "sleep 60"}})
+    m.wait_state(job, "RUNNING")
+    m.ask("DELETE", "/jobs/%d" % job)
+    ok(m.wait_state(job, "CANCELLED"), "cancelled as any job")
+    job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 1}, "run": "[ $MUSTER_ATTEMPT = 1 ] && exit 0; sleep 60"}})
+    m.wait_state(job, "RUNNING")
+    m.post("/jobs/%d/requeue" % job)
+    ok(m.wait_state(job, "COMPLETED") and m.get("/jobs/%d" % job).json["attempt"] == 1, "queued again, its ends counted anew",
+       m.get("/jobs/%d" % job))
+
+
+def refusals(m):
+    for roles, words in (({}, "1 to 16"), ({"a": {"run": "true"}}, "has GPUs"), ({"a": {"per_node": {"gpu": 1}}}, "run"),
+                         ({"a b": {"per_node": {"gpu": 1}, "run": "x"}}, "named"),
+                         ({"a": {"per_node": {"gpu": 1}, "run": "x", "colour": 1}}, "colour"),
+                         ({"a": {"per_node": {"gpu": "1..2"}, "run": "x"}}, "fixed"),
+                         ({"a": {"per_node": {"gpu": 1}, "run": "x", "completion": {"min_failed": 2}}}, "min_failed"),
+                         ({"a": {"per_node": {"gpu": "H100:1"}, "run": "x"}, "b": {"per_node": {"gpu": "A100:1"}, "run": "x"}}, "one type")):
+        a = m.post("/jobs", {"roles": roles})
+        ok(a.status == 400 and words in a.json["detail"], "refused: %s" % words, a)
+    a = m.post("/jobs", {"roles": {"a": {"per_node": {"gpu": 1}, "run": "x"}}, "nodes": 2})
+    ok(a.status == 400 and "with roles" in a.json["detail"], "not beside nodes", a)
+
+
+def openpai(m):
+    a = m.ask("POST", "/jobs", PAI % "pai", headers={"Content-Type": "application/yaml"})
+    ok(a.status == 201, "two task roles of OpenPAI", a)
+    job = a.json["id"]
+    ok(m.wait_state(job, "COMPLETED"), "ends when its workers have", m.get("/jobs/%d" % job))
+    ok(output(m, job) == ["ps sees ps,worker", "worker 0 of 2", "worker 1 of 2"], "with its variables", output(m, job))
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write(PAI % "pai")
+        f.flush()
+        r = subprocess.run([MUSTER, "submit", "--convert", f.name], capture_output=True, text=True)
+    ok(r.returncode == 0 and "min_succeeded: 2" in r.stdout and 'gpu: "H100:2"' in r.stdout, "shown in our form", r)
+
+
+def killed():
+    with tempfile.TemporaryDirectory() as state:
+        m = Musterd("2x2:H100", state=state)
+        m.start()
+        m.wait_nodes(2)
+        gate = os.path.join(state, "gate")
+        job = submit(m, {"w": {"nodes": 2, "per_node": {"gpu": 1}, "completion": {"min_succeeded": 2},
+                               "run": "[ $MUSTER_ROLE_INDEX = 0 ] && exit 0; while [ ! -e %s ]; do sleep 0.1; done" % gate},
+                         "ps": {"nodes": 2, "run": "sleep 60"}})
+        first = lambda: m.get("/jobs/%d/tasks" % job).json["items"][0]["roles"]
+        ok(m.until(lambda: any(r["role"] == "w" and r["exit_code"] == 0 for r in first())), "a worker has ended", first())
+        m.stop(signal.SIGKILL)
+        m.start()
+        m.wait_nodes(2)
+        ok(any(r["role"] == "w" and r["exit_code"] == 0 for r in first()), "which a killed controller still knows", first())
+        open(gate, "w").close()
+        ok(m.wait_state(job, "COMPLETED"), "and counts the next one to it", m.get("/jobs/%d" % job))
+        m.stop()
+
+
+def main():
+    with Musterd("4x8:H100") as m:
+        m.wait_nodes(4)
+        servers(m)
+        sizes(m)
+        ends(m)
+        refusals(m)
+        openpai(m)
+        ok(m.alive(), "musterd is there")
+    killed()
+    done()
+
+
+main()
