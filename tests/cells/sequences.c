@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sequences.c - random lives of random clusters: gangs of all sizes come, go, preempt and are cancelled, nodes fail and
- * return, the configuration changes under running pods. Every invariant is recounted after every step; at the end
- * everything is released and the free cells must be what they were.
+ * return, the configuration changes under running pods. Every invariant is recounted after every step; now and then all
+ * nodes are repaired, and every virtual cluster must get all it is owed and does not use; at the end everything is
+ * released and the free cells must be what they were.
  *
  * sequences [FIRST [COUNT [STEPS]]]: seeds FIRST (1) .. FIRST + COUNT (200) - 1, STEPS (300) steps each. A failing seed
  * is named; run it alone to see it again. */
@@ -46,7 +47,7 @@ struct life {
     uint64_t suggested[64];
     uint64_t seed;
     int step;
-    long binds, preempts, waits;
+    long binds, preempts, waits, promises;
 };
 
 static uint32_t below(struct life *l, uint32_t bound)
@@ -365,6 +366,76 @@ static void step(struct life *l)
     }
 }
 
+/* Devices of a node of the chain, or of the cell itself if that is smaller. */
+static uint32_t pod_size(const struct life *l, uint32_t chain, uint32_t leaves)
+{
+    for (uint32_t c = 0; c < cells_virtual_first(l->cells); c++) {
+        struct cell_info info, up;
+
+        cells_get(l->cells, c, &info);
+        if (info.chain != chain || info.node == CELL_NONE)
+            continue;
+        if (info.parent != CELL_NONE)
+            cells_get(l->cells, info.parent, &up);
+        if (info.parent == CELL_NONE || up.node == CELL_NONE)
+            return info.leaves < leaves ? info.leaves : leaves;
+    }
+    return leaves;
+}
+
+/* A gang that fills the granted cells of one level which its virtual cluster does not use. */
+static void promise_check(struct life *l, const struct cell_info *cell, uint32_t count)
+{
+    struct cell_member member = { .leaves = pod_size(l, cell->chain, cell->leaves) };
+    struct cell_request r = { .group = l->next_id++,
+                              .pod = l->next_id++,
+                              .vc = cell->vc,
+                              .pin = CELL_NONE,
+                              .leaf_type = CELL_NONE,
+                              .leaves = member.leaves,
+                              .member_count = 1,
+                              .members = &member,
+                              .ignore_suggested = true };
+    struct cell_answer a;
+
+    member.pods = count * (cell->leaves / member.leaves);
+    cells_decide(l->cells, &r, CELL_FILTERING, &a);
+    if (a.outcome != CELL_BIND && a.outcome != CELL_PREEMPT)
+        die(l, "what a virtual cluster is owed cannot be had");
+    for (uint32_t i = 0; a.outcome == CELL_PREEMPT && i < a.victim_count; i++) {
+        struct cell_group_info info;
+
+        cells_group(l->cells, a.victims[i].group, &info);
+        if (info.effective >= 0)
+            die(l, "what a virtual cluster is owed has a guaranteed user");
+    }
+    l->promises++;
+}
+
+/* With all nodes healthy, whatever happened before. */
+static void promises_check(struct life *l)
+{
+    for (uint32_t i = 0; i < cells_node_count(l->cells); i++)
+        cells_node_set(l->cells, i, true);
+    audit(l);
+    for (uint32_t c = cells_virtual_first(l->cells), count = 0; c < cells_count(l->cells); c++) {
+        struct cell_info info, next = { 0 };
+
+        cells_get(l->cells, c, &info);
+        if (!info.preassigned || info.pinned)
+            continue;
+        count += info.peer == CELL_NONE;
+        if (c + 1 < cells_count(l->cells))
+            cells_get(l->cells, c + 1, &next);
+        if (next.preassigned && !next.pinned && next.vc == info.vc && next.type == info.type)
+            continue;
+        if (count > 0)
+            promise_check(l, &info, count);
+        count = 0;
+    }
+    audit(l);
+}
+
 /* Healthy and empty, every top cell is free again but those that hold pinned cells. */
 static void end_check(struct life *l)
 {
@@ -396,7 +467,7 @@ int main(int argc, char **argv)
     unsigned long long first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     unsigned long long count = argc > 2 ? strtoull(argv[2], NULL, 10) : 200;
     int steps = argc > 3 ? atoi(argv[3]) : 300;
-    long binds = 0, preempts = 0, waits = 0;
+    long binds = 0, preempts = 0, waits = 0, promises = 0;
     struct life *l = calloc(1, sizeof(*l));
 
     if (!l)
@@ -408,6 +479,8 @@ int main(int argc, char **argv)
         for (l->step = 0; l->step < steps; l->step++) {
             step(l);
             audit(l);
+            if (below(l, 40) == 0)
+                promises_check(l);
         }
         end_check(l);
         cells_free(l->cells);
@@ -415,9 +488,10 @@ int main(int argc, char **argv)
         binds += l->binds;
         preempts += l->preempts;
         waits += l->waits;
+        promises += l->promises;
     }
     free(l);
-    printf("ok 1 - %llu sequences of %d steps: %ld binds, %ld preemptions, %ld waits\n1..1\n", count, steps, binds,
-           preempts, waits);
+    printf("ok 1 - %llu sequences of %d steps: %ld binds, %ld preemptions, %ld waits, %ld promises\n1..1\n", count,
+           steps, binds, preempts, waits, promises);
     return 0;
 }
