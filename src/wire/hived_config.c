@@ -167,6 +167,9 @@ static int types_check(struct hived_loader *l)
         if (nodes > 1)
             return yaml_fail(&l->doc, l->type_node[i], l->err, "cell type '%.60s': two node levels",
                              names_get(&s->names, s->types[i].name));
+        if (s->types[i].node && leaves > CELL_NODE_LEAVES_MAX)
+            return yaml_fail(&l->doc, l->type_node[i], l->err, "cell type '%.60s': more than %d devices a node",
+                             names_get(&s->names, s->types[i].name), CELL_NODE_LEAVES_MAX);
         l->levels[i] = level;
         l->leaves[i] = leaves;
     }

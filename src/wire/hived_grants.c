@@ -83,6 +83,30 @@ static int virtual_cells_read(struct hived_loader *l, uint32_t vc, yaml_node_t *
     return r;
 }
 
+static bool place_holds(const struct cell_spec *s, uint32_t outer, uint32_t inner)
+{
+    while (inner != CELL_NONE && inner != outer)
+        inner = s->places[inner].parent;
+    return inner == outer;
+}
+
+/* A pin that was granted before, or a cell around or inside it. */
+static int pin_check(struct hived_loader *l, const yaml_node_t *node, const struct cell_grant *grant)
+{
+    const struct cell_spec *s = l->spec;
+
+    for (size_t k = 0; k < s->grant_count; k++) {
+        if (s->grants[k].pin == CELL_NONE)
+            continue;
+        if (s->grants[k].pin == grant->pin)
+            return yaml_fail(&l->doc, node, l->err, "pinnedCellId '%.60s' is granted twice", hived_text(node));
+        if (place_holds(s, s->grants[k].place, grant->place) || place_holds(s, grant->place, s->grants[k].place))
+            return yaml_fail(&l->doc, node, l->err, "pinned cell '%.60s' lies inside, or holds, pinned cell '%.60s'",
+                             hived_text(node), names_get(&s->names, s->grants[k].pin));
+    }
+    return 0;
+}
+
 static int pinned_cells_read(struct hived_loader *l, uint32_t vc, yaml_node_t *list)
 {
     static const char *const known[] = { "pinnedCellId", NULL };
@@ -108,9 +132,9 @@ static int pinned_cells_read(struct hived_loader *l, uint32_t vc, yaml_node_t *l
                 grant.place = (uint32_t)k;
         if (grant.place == CELL_NONE)
             return yaml_fail(&l->doc, got[0], l->err, "no physical cell has pinnedCellId '%.60s'", hived_text(got[0]));
-        for (size_t k = 0; k < s->grant_count; k++)
-            if (s->grants[k].pin == grant.pin)
-                return yaml_fail(&l->doc, got[0], l->err, "pinnedCellId '%.60s' is granted twice", hived_text(got[0]));
+        r = pin_check(l, got[0], &grant);
+        if (r < 0)
+            return r;
         grant.type = s->places[grant.place].type;
         for (up = grant.place; s->places[up].parent != CELL_NONE;)
             up = s->places[up].parent;
