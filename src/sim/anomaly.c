@@ -250,7 +250,8 @@ static double use_while_waiting(const struct run_result *run)
 struct private_run {
     const struct scenario_request *request;
     uint64_t seed;
-    usec_t *waits; /* by job of the whole trace; -1 = it did not run to its end */
+    usec_t *waits;   /* by job of the whole trace; -1 = it did not run to its end */
+    uint32_t *stops; /* the same: how often it was stopped */
     usec_t end;
     double held;
 };
@@ -288,6 +289,7 @@ static int replay_alone(const struct cluster_spec *cluster, const struct trace *
     for (size_t i = 0, k = 0; r == 0 && result.jobs && i < trace->count; i++)
         if (vc_of(cluster, trace, &trace->jobs[i].spec) == vc) {
             all->waits[i] = result.jobs[k].outcome == OUTCOME_DONE ? anomaly_waited(&result.jobs[k]) : -1;
+            all->stops[i] = result.jobs[k].preemptions;
             k++;
         }
     if (r == 0)
@@ -298,8 +300,10 @@ static int replay_alone(const struct cluster_spec *cluster, const struct trace *
     return r;
 }
 
-static void row_add(struct anomaly_row *row, const struct anomaly *a, size_t job, usec_t alone)
+static void row_add(struct anomaly_row *row, const struct anomaly *a, size_t job, const struct private_run *private)
 {
+    usec_t alone = private->waits[job];
+
     row->jobs++;
     row->alone += (double)alone / (double)USEC_SEC;
     for (int k = 0; k < ANOMALY_KINDS; k++) {
@@ -310,6 +314,7 @@ static void row_add(struct anomaly_row *row, const struct anomaly *a, size_t job
         if (wait <= alone + SAME)
             continue;
         row->kinds[k].longer++;
+        row->kinds[k].stopped += a->runs[k].jobs[job].preemptions > private->stops[job];
         row->kinds[k].excess += more;
         if (more > row->kinds[k].worst)
             row->kinds[k].worst = more;
@@ -328,8 +333,8 @@ static void compare(struct anomaly *a, const struct cluster_spec *cluster, const
             all = all && a->runs[k].jobs[i].outcome == OUTCOME_DONE;
         if (!all)
             continue;
-        row_add(&a->rows[vc], a, i, alone->waits[i]);
-        row_add(&a->rows[a->count], a, i, alone->waits[i]);
+        row_add(&a->rows[vc], a, i, alone);
+        row_add(&a->rows[a->count], a, i, alone);
     }
     for (uint32_t v = 0; v < cluster->vc_count; v++)
         for (uint32_t s = 0; s < cluster->sku_count; s++) {
@@ -400,8 +405,9 @@ int anomaly_run(const struct cluster_spec *cluster, const struct trace *trace, c
         return error_set(err, -EINVAL, "the trace is empty");
     a.rows = mem_zalloc(a.count + 1, sizeof(*a.rows));
     alone.waits = mem_zalloc(trace->count, sizeof(*alone.waits));
+    alone.stops = mem_zalloc(trace->count, sizeof(*alone.stops));
     alone.end = trace->jobs[trace->count - 1].spec.submit;
-    r = a.rows && alone.waits ? 0 : error_set(err, -ENOMEM, "no memory for %zu jobs", trace->count);
+    r = a.rows && alone.waits && alone.stops ? 0 : error_set(err, -ENOMEM, "no memory for %zu jobs", trace->count);
     for (size_t i = 0; r == 0 && i < trace->count; i++)
         alone.waits[i] = -1;
     for (uint32_t v = 0; r == 0 && v < cluster->vc_count; v++)
@@ -418,6 +424,7 @@ int anomaly_run(const struct cluster_spec *cluster, const struct trace *trace, c
         anomaly_done(&a);
     }
     mem_free(alone.waits);
+    mem_free(alone.stops);
     return r;
 }
 

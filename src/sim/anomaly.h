@@ -16,15 +16,18 @@ enum anomaly_kind { ANOMALY_QUOTA, ANOMALY_CELLS, ANOMALY_LENT, ANOMALY_KINDS };
 const char *anomaly_name(enum anomaly_kind kind);
 const char *anomaly_words(enum anomaly_kind kind);
 
-/* Of one virtual cluster, or of all. Seconds. */
+/* Of one virtual cluster, or of all, shared in one way. Seconds. */
+struct anomaly_kind_row {
+    double wait;          /* waited, in sum */
+    uint64_t longer;      /* jobs that waited longer than alone */
+    uint64_t stopped;     /* of these: were stopped more often than alone; the others were overtaken */
+    double excess, worst; /* by how much: all of them together, the worst */
+};
+
 struct anomaly_row {
     uint64_t gpus, jobs; /* guaranteed; compared */
     double alone;        /* waited in a cluster of its own, in sum */
-    struct {
-        double wait;          /* waited, in sum */
-        uint64_t longer;      /* jobs that waited longer than alone */
-        double excess, worst; /* by how much: all of them together, the worst */
-    } kinds[ANOMALY_KINDS];
+    struct anomaly_kind_row kinds[ANOMALY_KINDS];
 };
 
 struct anomaly {

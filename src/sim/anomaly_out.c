@@ -34,6 +34,7 @@ static void put_row(FILE *out, const char *name, const struct anomaly_row *row)
 
 void anomaly_text(FILE *out, const struct anomaly *a, const struct cluster_spec *cluster)
 {
+    const struct anomaly_kind_row *all = &a->rows[a->count].kinds[ANOMALY_LENT];
     char text[40];
 
     fprintf(out, "%-16s %6s %8s %8s", "VC", "GPUS", "JOBS", "ALONE");
@@ -58,6 +59,13 @@ void anomaly_text(FILE *out, const struct anomaly *a, const struct cluster_spec 
         fprintf(out, "%c %s %s", k ? ',' : ':', anomaly_name((enum anomaly_kind)k),
                 text_ratio(text, sizeof(text), a->use_waiting[k]));
     fputc('\n', out);
+    if (all->longer)
+        fprintf(
+            out,
+            "Of the %llu that wait longer where idle cells are lent to guaranteed jobs, %llu were stopped more often "
+            "than alone when owners came, %llu were overtaken\n",
+            (unsigned long long)all->longer, (unsigned long long)all->stopped,
+            (unsigned long long)(all->longer - all->stopped));
     if (a->with_guests)
         fprintf(
             out,
@@ -78,6 +86,7 @@ static void json_row(struct json_write *json, const char *name, const struct ano
         json_write_object(json, anomaly_name((enum anomaly_kind)k));
         json_write_double(json, "wait_seconds", mean(row->kinds[k].wait, row->jobs));
         json_write_u64(json, "longer", row->kinds[k].longer);
+        json_write_u64(json, "stopped", row->kinds[k].stopped);
         json_write_double(json, "excess_seconds", row->kinds[k].excess);
         json_write_double(json, "worst_seconds", row->kinds[k].worst);
         json_write_close(json);

@@ -81,6 +81,8 @@ static int vcs_add(struct cluster_build *build, const struct cell_spec *cells, s
         struct vc_spec *vc;
 
         r = cluster_build_vc(build, names_get(&cells->names, cells->vcs[v]), &vc, err);
+        if (r == 0)
+            vc->borrow_max = 0; /* there only opportunistic pods leave their cells */
         for (size_t i = 0; r == 0 && i < cells->grant_count; i++) {
             const struct cell_grant *g = &cells->grants[i];
             uint16_t sku;

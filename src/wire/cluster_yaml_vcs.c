@@ -104,6 +104,9 @@ static int guarantee_read(struct file_cluster *file, yaml_node_t *node, uint32_t
     return r;
 }
 
+/* Which of the two it is depends on whether there are cells. */
+enum { BORROW_UNTOLD = -2 };
+
 static int borrow_read(struct file_cluster *file, const yaml_node_t *node, uint32_t vc, struct error *err)
 {
     struct vc_spec *spec = &file->build.spec.vcs[vc];
@@ -249,6 +252,8 @@ int cluster_yaml_vcs(struct file_cluster *file, yaml_node_t *map, struct error *
             r = text_keep(file, keys[VC_POLICY].value, "policy", &vc->policy, err);
         if (r == 0 && keys[VC_OPTIMISE].value)
             r = optimise_read(file, keys[VC_OPTIMISE].value, vc, err);
+        if (r == 0)
+            vc->borrow_max = BORROW_UNTOLD;
         if (r == 0 && keys[VC_BORROW].value)
             r = borrow_read(file, keys[VC_BORROW].value, (uint32_t)i, err);
         if (r == 0)
@@ -309,6 +314,11 @@ int cluster_yaml_settle(struct file_cluster *file, struct cluster_spec *spec, st
 {
     int r = spec->guarantee_count > 0 ? cells_settle(file, spec, err) : 0;
 
+    /* Beside cells only opportunistic jobs use what others leave idle, unless told: then nobody waits longer than in a
+     * cluster of its own. */
+    for (uint32_t v = 0; r == 0 && v < spec->vc_count; v++)
+        if (spec->vcs[v].borrow_max == BORROW_UNTOLD)
+            spec->vcs[v].borrow_max = spec->cells ? 0 : -1;
     for (size_t i = 0; r == 0 && i < file->percent_count; i++) {
         struct vc_spec *vc = &spec->vcs[file->percents[i].vc];
         int64_t owed = 0, gpus;
