@@ -5,6 +5,7 @@
 #include "core/plan.h"
 #include "core/shift.h"
 #include "core/state.h"
+#include "core/wake.h"
 #include "model/measure.h"
 #include "model/solve.h"
 
@@ -163,7 +164,7 @@ static void apply_rank(struct core *core, const struct event *event)
 static void apply_report(struct core *core, const struct event *event)
 {
     struct vc *vc = &core->vcs[core->jobs[event->job].vc];
-    struct plan plan = { .core = core, .vc = core->jobs[event->job].vc };
+    struct plan plan = plan_about(core, &core->jobs[event->job]);
 
     if (job_gpuless(&core->jobs[event->job]))
         return;

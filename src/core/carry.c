@@ -12,6 +12,7 @@
 
 #include "core/plan.h"
 #include "core/state.h"
+#include "core/wake.h"
 
 struct carry {
     const struct core *old;
@@ -199,14 +200,15 @@ static void carry_policies(struct carry *c)
     for (uint32_t v = 0; v < c->old->vc_count; v++) {
         const struct vc *from = &c->old->vcs[v];
         struct vc *to = &c->core->vcs[v];
-        uint32_t timer = c->old->job_capacity * TIMERS_A_JOB + v;
 
         if (same_order(c, v) && from->policy.order->kept_size)
             memcpy(to->order.state, from->order.state, from->policy.order->kept_size);
         if (c->same_gpus && from->policy.place == to->policy.place && from->policy.place->kept_size)
             memcpy(to->place.state, from->place.state, from->policy.place->kept_size);
         if (same_planner(c, v)) {
-            heap_set(&c->core->timers, c->core->job_capacity * TIMERS_A_JOB + v, heap_at(&c->old->timers, timer));
+            for (int beyond = 0; beyond < 2; beyond++)
+                heap_set(&c->core->timers, timer_vc(c->core, v, beyond),
+                         heap_at(&c->old->timers, timer_vc(c->old, v, beyond)));
             carry_nodes(c, &to->planner, &from->planner);
             if (from->policy.planner->kept_size)
                 memcpy(to->planner.state, from->planner.state, from->policy.planner->kept_size);
@@ -242,8 +244,11 @@ static void carry_waiting(struct carry *c, uint32_t index)
     queue_add(core, index);
     core->fresh[core->fresh_count++] = index;
     job->fresh = true;
-    if (vc->policy.planner->queued && !same_planner(c, job->vc))
-        vc->policy.planner->queued(&vc->planner, &(struct plan){ .core = core, .vc = job->vc }, index);
+    if (vc->policy.planner->queued && !same_planner(c, job->vc)) {
+        struct plan plan = plan_about(core, job);
+
+        vc->policy.planner->queued(&vc->planner, &plan, index);
+    }
 }
 
 int core_carry(const struct core *old, const struct cluster_spec *spec, const struct core_config *config,

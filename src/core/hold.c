@@ -143,6 +143,59 @@ void hold_adopt(struct core *core, uint32_t index)
         ledger_bind(&core->ledger, map->gpus[i]);
 }
 
+/* The virtual cluster's own ledger shows the job beside its host, where the host is inside the guarantee. In the cells
+ * nothing changes: the devices are taken already. */
+void hold_adopt_packed(struct core *core, uint32_t index, uint32_t host)
+{
+    struct job *job = &core->jobs[index];
+    struct mapping *map = &core->map;
+    struct ledger *own = core->vcs[job->vc].own;
+
+    core->stamp++;
+    map->count = 0;
+    for (uint32_t s = core->jobs[host].own_shares; s != SHARE_NONE; s = own->shares[s].next_of_job) {
+        map->own[map->count] = own->shares[s].gpu;
+        map->gpus[map->count++] = own->shares[s].on;
+    }
+    (void)own_begin(core, job);
+    (void)ledger_take(own, index, job, &(struct placement){ map->own, map->count }, ROLE_PACKED);
+    own_end(job);
+    note_on(own, job, map);
+}
+
+uint32_t hold_pack(struct core *core, uint32_t index, uint32_t host, const struct placement *to)
+{
+    if (job_bound(&core->jobs[host]))
+        hold_adopt_packed(core, index, host);
+    return hold_take(core, index, to, ROLE_PACKED);
+}
+
+/* Of a pair the other one owns the GPUs now, in both ledgers. */
+void hold_swap(struct core *core, uint32_t a, uint32_t b)
+{
+    struct job *ja = &core->jobs[a], *jb = &core->jobs[b];
+
+    ledger_swap(&core->ledger, ja, jb);
+    if (!job_bound(ja))
+        return;
+    (void)own_begin(core, ja);
+    ledger_swap(own_begin(core, jb), ja, jb);
+    own_end(ja);
+    own_end(jb);
+}
+
+/* The one that is left of a pair owns what it has. */
+void hold_part(struct core *core, uint32_t index)
+{
+    const struct job *job = &core->jobs[index];
+    struct ledger *own = core->vcs[job->vc].own;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job)
+        core->ledger.shares[s].role = ROLE_OWNER;
+    for (uint32_t s = job->own_shares; s != SHARE_NONE; s = own->shares[s].next_of_job)
+        own->shares[s].role = ROLE_OWNER;
+}
+
 int hold_enlist(struct core *core, uint32_t index, const struct placement *to, bool inside)
 {
     struct job *job = &core->jobs[index];

@@ -6,6 +6,7 @@
 #include "core/guest.h"
 #include "core/plan.h"
 #include "core/state.h"
+#include "core/wake.h"
 
 static void digest_add(struct core *core, uint64_t value)
 {
@@ -93,7 +94,7 @@ void core_enqueue(struct core *core, uint32_t index)
         job->fresh = true;
     }
     if (vc->policy.planner->queued && !job_gpuless(job)) {
-        struct plan plan = { .core = core, .vc = job->vc };
+        struct plan plan = plan_about(core, job);
 
         vc->policy.planner->queued(&vc->planner, &plan, index);
     }
@@ -285,10 +286,15 @@ void core_forget(struct core *core, uint32_t index)
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
     heap_clear(&core->timers, timer_of(index, TIMER_PLANNER));
     promise_settle(core, index);
-    if (!job_gpuless(job) && vc->policy.order->ended && vc->policy.order->ended(&vc->order, job))
+    /* Inside a guarantee nothing is learned from jobs that have no part in it. */
+    if (!job_gpuless(job) && !(vc->own && job->klass == CLASS_OPPORTUNISTIC) && vc->policy.order->ended &&
+        vc->policy.order->ended(&vc->order, job))
         vc->dirty = vc->stale = true;
-    if (!job_gpuless(job) && vc->policy.planner->ended)
-        vc->policy.planner->ended(&vc->planner, &(struct plan){ .core = core, .vc = job->vc }, index);
+    if (!job_gpuless(job) && vc->policy.planner->ended) {
+        struct plan plan = plan_about(core, job);
+
+        vc->policy.planner->ended(&vc->planner, &plan, index);
+    }
     core_emit(core, EFFECT_FORGET, index);
     core_move(core, index, JOB_FREE);
     job->gen++;

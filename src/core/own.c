@@ -98,6 +98,15 @@ int own_lend(struct core *core, const struct ledger *own)
     return cells_lend(core->cells, cells, leaves, count);
 }
 
+/* The mapping as a placement in the cluster, in core->scratch. */
+struct placement own_here(struct core *core)
+{
+    for (uint32_t i = 0; i < core->map.count; i++)
+        core->scratch[i] = core->map.gpus[i];
+    gpus_sort(core->scratch, core->map.count);
+    return (struct placement){ core->scratch, core->map.count };
+}
+
 /* The newest job on the node that is not owed its place there; JOB_NONE. */
 static uint32_t lent_on(const struct core *core, uint32_t node)
 {
@@ -147,9 +156,7 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 
     if (!core->ledger.hosts || !host_asks(spec))
         return 0;
-    for (uint32_t i = 0; i < core->map.count; i++)
-        core->scratch[i] = core->map.gpus[i];
-    gpus_sort(core->scratch, core->map.count);
+    (void)own_here(core);
     for (uint32_t i = 0; i < core->map.count; i++) {
         uint32_t node = core->ledger.gpus[core->scratch[i]].node;
 
@@ -173,12 +180,9 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 static int own_near(struct plan *plan, uint32_t index)
 {
     struct core *core = plan->core;
+    struct placement here = own_here(core);
 
-    for (uint32_t i = 0; i < core->map.count; i++)
-        core->scratch[i] = core->map.gpus[i];
-    gpus_sort(core->scratch, core->map.count);
-    if (within_check(&core->ledger, &(struct placement){ core->scratch, core->map.count }, &core->jobs[index].spec) ==
-        0)
+    if (within_check(&core->ledger, &here, &core->jobs[index].spec) == 0)
         return 0;
     core->vcs[plan->vc].unmapped = true;
     return -EBUSY;
@@ -223,10 +227,18 @@ static bool map_idle(const struct core *core, uint32_t index)
 /* The same of CPUs and memory. */
 static bool own_lands(struct core *core, uint32_t index)
 {
-    for (uint32_t i = 0; i < core->map.count; i++)
-        core->scratch[i] = core->map.gpus[i];
-    gpus_sort(core->scratch, core->map.count);
-    return host_lands(&core->ledger, &core->jobs[index], &(struct placement){ core->scratch, core->map.count });
+    struct placement here = own_here(core);
+
+    return host_lands(&core->ledger, &core->jobs[index], &here);
+}
+
+/* Whether the job may go there now, and the GPUs that stand for its own lie as it wants them. */
+static int own_may_move(struct plan *plan, uint32_t index)
+{
+    struct placement here = own_here(plan->core);
+    int r = rules_move(plan, index, &here);
+
+    return r < 0 ? r : own_near(plan, index);
 }
 
 /* A job that has left its GPUs, for the moment, is to have others of its virtual cluster. What it keeps there it keeps
@@ -255,6 +267,8 @@ int own_move(struct plan *plan, uint32_t index, const struct placement *to)
     map->count = r == 0 ? to->count : 0;
     for (uint32_t i = 0; i < map->count; i++)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
+    if (r == 0)
+        r = own_may_move(plan, index);
     if (r == 0 && (!map_idle(core, index) || !own_lands(core, index)))
         r = -EBUSY;
     if (r == 0)

@@ -15,6 +15,7 @@ int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, 
 /* own.c */
 void own_look(struct core *core, struct vc *vc, bool own);
 int own_map(struct core *core, uint32_t vc, const struct placement *to);
+struct placement own_here(struct core *core);
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t job);
 int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);
 int own_move(struct plan *plan, uint32_t job, const struct placement *to);
@@ -22,6 +23,9 @@ void own_health(struct core *core, uint32_t gpu);
 void own_settle(struct core *core);
 int own_lend(struct core *core, const struct ledger *own);
 bool own_taken(const struct core *core, uint32_t virt, uint32_t leaf);
+
+/* hold.c: ascending, as a placement must be. */
+void gpus_sort(uint32_t *gpus, uint32_t count);
 
 /* promote.c */
 void promote_lent(struct plan *plan);

@@ -83,9 +83,12 @@ void own_carry(struct core *core, const struct core *old, const uint32_t *gpus)
         own_health(core, g);
     for (uint32_t v = 0; v < old->vc_count && core->cells; v++)
         for (uint32_t i = old->vcs[v].run_first; i != JOB_NONE; i = old->jobs[i].next)
-            if (old->cells && job_holds(core->jobs[i].state) && job_bound(&old->jobs[i]) &&
+            if (old->cells && job_holds(core->jobs[i].state) && job_bound(&old->jobs[i]) && !core->jobs[i].packed &&
                 adopt(core, old->vcs[v].own, &core->vcs[v], &old->jobs[i], gpus) == 0)
                 hold_adopt(core, i);
+    for (uint32_t i = 0; i < core->job_top && core->cells; i++)
+        if (core->jobs[i].packed && job_holds(core->jobs[i].state) && job_bound(&core->jobs[core->jobs[i].mate]))
+            hold_adopt_packed(core, i, core->jobs[i].mate);
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count && core->cells; g++)
         if (core->ledger.gpus[g].used > 0 && !core->ledger.gpus[g].bound && core->leaf_of[g] != CELL_NONE) {
             int r = cells_lend(core->cells, NULL, &core->leaf_of[g], 1);
@@ -113,7 +116,7 @@ static void audit_own_gpu(const struct core *core, const struct vc *vc, uint32_t
         assert(job_bound(&core->jobs[share->job]));
         if (share->leaving || share->off)
             continue;
-        used += share->amount;
+        used += share->role == ROLE_PACKED ? 0 : share->amount;
         assert(peer == core->leaf_of[share->on]); /* it is where the cells say it is */
     }
     assert(used == gpu->used);

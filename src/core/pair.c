@@ -24,7 +24,7 @@ static void swap(struct core *core, uint32_t a, uint32_t b)
         users_hold(core, a, -1);
         users_hold(core, b, -1);
     }
-    ledger_swap(&core->ledger, ja, jb);
+    hold_swap(core, a, b);
     ja->packed = !ja->packed;
     jb->packed = !jb->packed;
     if (attached) {
@@ -61,8 +61,7 @@ void pair_part(struct core *core, uint32_t index)
     core->jobs[job->mate].mate = JOB_NONE;
     /* The one that stays, if it stays, owns the GPUs already; of two that leave, the last one may not. */
     if (core->jobs[job->mate].packed)
-        for (uint32_t s = core->jobs[job->mate].shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job)
-            core->ledger.shares[s].role = ROLE_OWNER;
+        hold_part(core, job->mate);
     core->jobs[job->mate].packed = core->jobs[job->mate].unpacks = job->packed = false;
     job->mate = JOB_NONE;
 }
@@ -98,9 +97,6 @@ static int host_check(const struct core *core, const struct job *host)
 {
     if (!job_holds(host->state) || host->mate != JOB_NONE || core->ledger.shares[host->shares].role != ROLE_OWNER)
         return -EINVAL;
-    /* Inside cells a pair would have to be one in the virtual cluster's own ledger as well. */
-    if (job_bound(host))
-        return -EOPNOTSUPP;
     for (uint32_t s = host->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
         const struct gpu *gpu = &core->ledger.gpus[core->ledger.shares[s].gpu];
 
@@ -110,10 +106,13 @@ static int host_check(const struct core *core, const struct job *host)
     return 0;
 }
 
-static bool joins(const struct job *job)
+/* Inside a guarantee with those inside, beyond it with those beyond: a pair is on one side. */
+static bool joins(const struct plan *plan, const struct job *job, const struct job *host)
 {
-    return (job_waits(job->state) || job->state == JOB_SUSPENDED || job->state == JOB_RUNNING) && !job->planned &&
-           !job->yields && !job->prepared && job->mate == JOB_NONE && !job_bound(job);
+    bool has = job->state == JOB_SUSPENDED || job->state == JOB_RUNNING;
+
+    return (job_waits(job->state) || has) && !job->planned && !job->yields && !job->prepared && job->mate == JOB_NONE &&
+           (!has || job_bound(job) == plan_own(plan)) && job_bound(host) == plan_own(plan);
 }
 
 /* Out of the queue, off the list of those that take turns, or from where it runs. */
@@ -124,8 +123,12 @@ static void come_along(struct core *core, uint32_t index, struct plan *plan)
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     if (job->state == JOB_RUNNING) {
+        bool deferring = core->deferring;
+
+        core->deferring = false; /* it is elsewhere at once */
         core_detach(core, index);
         hold_leave(core, index);
+        core->deferring = deferring;
         core_move(core, index, JOB_STARTING);
         (void)hold_release(core, index);
         return;
@@ -150,7 +153,7 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
     struct placement to;
     int r;
 
-    if (index == other || !plan_owns(plan, index) || !plan_owns(plan, other) || !joins(job) ||
+    if (index == other || !plan_owns(plan, index) || !plan_owns(plan, other) || !joins(plan, job, host) ||
         (job_waits(job->state) ? job->spec.gpus : job->gpus) != host->gpus ||
         (job->spec.sku_mask && !plan_sku_allowed(core, job, host->sku)))
         return plan_bad(plan, index, -EINVAL);
@@ -161,8 +164,6 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
         return plan_bad(plan, index, r);
     if (r < 0)
         return r;
-    if (plan_own(plan))
-        return -EOPNOTSUPP;
     to = host_gpus(core, host);
     r = exact_check(&core->ledger, &to, job->spec.per_node);
     if (r == 0)
@@ -187,7 +188,7 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
     job->packed = true;
     job->mate = other;
     host->mate = index;
-    job->blocked = hold_take(core, index, &to, ROLE_PACKED);
+    job->blocked = hold_pack(core, index, other, &to);
     core_attach(core, index);
     core_touch(core, index);
     return 0;
@@ -224,5 +225,13 @@ void pair_audit(const struct core *core, uint32_t index)
          a = core->ledger.shares[a].next_of_job, b = core->ledger.shares[b].next_of_job) {
         assert(b != SHARE_NONE);
         assert(core->ledger.shares[a].gpu == core->ledger.shares[b].gpu);
+    }
+    assert(job_bound(job) == job_bound(mate));
+    for (uint32_t a = job->own_shares, b = mate->own_shares; a != SHARE_NONE;
+         a = core->vcs[job->vc].own->shares[a].next_of_job, b = core->vcs[job->vc].own->shares[b].next_of_job) {
+        const struct share *x = &core->vcs[job->vc].own->shares[a], *y = &core->vcs[job->vc].own->shares[b];
+
+        assert(x->gpu == y->gpu && x->on == y->on);
+        assert((x->role == ROLE_PACKED) == job->packed && (y->role == ROLE_PACKED) == mate->packed);
     }
 }

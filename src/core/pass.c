@@ -108,11 +108,17 @@ static bool own_turn(const struct core *core, const struct vc *vc)
     return (vc->awake || vc->again == core->now || vc->unmapped) && (vc->planned_at != core->now || vc->fired);
 }
 
+/* Whether somebody waits for what the phase hands out: opportunistic jobs not for what is guaranteed in cells. */
+static bool waits_in(const struct vc *vc, enum phase phase)
+{
+    return vc->queue.waiting > (vc->own && phase == PHASE_OWED ? vc->queue.guests : 0);
+}
+
 static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
 {
     if (vc->own && phase == PHASE_OWED && !own_turn(core, vc))
         return false;
-    return vc->dirty || (vc->stirred && phase != PHASE_OWED) || (vc->queue.waiting && released(core, vc, phase));
+    return vc->dirty || (vc->stirred && phase != PHASE_OWED) || (waits_in(vc, phase) && released(core, vc, phase));
 }
 
 static bool has_work(const struct core *core, const struct vc *vc)
@@ -160,6 +166,12 @@ static void review_vc(struct core *core, uint32_t index)
         if (vc->policy.tune[i]->review)
             vc->policy.tune[i]->review(&vc->tune[i], &plan);
     own_look(core, vc, true);
+    if (!core->cells || !own_turn(core, vc))
+        return;
+    plan.phase = PHASE_OWED;
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        if (vc->policy.tune[i]->review)
+            vc->policy.tune[i]->review(&vc->tune[i], &plan);
 }
 
 static void tune_vc(struct core *core, uint32_t index)
@@ -173,7 +185,7 @@ static void tune_vc(struct core *core, uint32_t index)
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
         vc->policy.tune[i]->tune(&vc->tune[i], &plan);
     own_look(core, vc, true);
-    if (!core->cells)
+    if (!core->cells || !own_turn(core, vc))
         return;
     plan.phase = PHASE_OWED;
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
@@ -469,7 +481,8 @@ static void look_after(struct core *core, uint64_t releases)
 /* Whether it would have a pass, had this instant not had its own. */
 static bool late_work(const struct core *core, const struct vc *vc)
 {
-    return vc->dirty || (vc->queue.waiting && (released(core, vc, PHASE_OWED) || released(core, vc, PHASE_BORROW)));
+    return vc->dirty || (waits_in(vc, PHASE_OWED) && released(core, vc, PHASE_OWED)) ||
+           (waits_in(vc, PHASE_BORROW) && released(core, vc, PHASE_BORROW));
 }
 
 /* A step after the pass of its instant: a job that was stopped has left, an attempt failed as soon as it began. Who

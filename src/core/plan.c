@@ -8,6 +8,7 @@
 
 #include "core/proposal.h"
 #include "core/state.h"
+#include "core/wake.h"
 #include "model/splice.h"
 
 /* A proposal that no correct policy makes: into the record, so that a test or a person sees it. One that makes
@@ -404,7 +405,7 @@ void plan_job_timer(struct plan *plan, uint32_t job, usec_t at)
 void plan_wake(struct plan *plan, usec_t at)
 {
     struct core *core = plan->core;
-    uint32_t element = core->job_capacity * TIMERS_A_JOB + plan->vc;
+    uint32_t element = timer_vc(core, plan->vc, core->cells && plan->phase != PHASE_OWED);
 
     if (at == USEC_NEVER || (at > core->now && at < heap_at(&core->timers, element)))
         heap_set(&core->timers, element, at);

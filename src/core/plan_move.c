@@ -51,14 +51,15 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
     bool deferring = core->deferring;
+    struct placement here;
     int r;
 
     if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned ||
         !plan_size_allowed(plan, job, to->count) || core->ledger.shares[job->shares].role == ROLE_GUEST ||
         (core->cells && job_bound(job) != plan_own(plan)))
         return plan_bad(plan, index, -EINVAL);
-    /* Inside cells GPU numbers are not the cluster's; what stands for them is known when it has moved. */
-    r = plan_own(plan) ? rules_disturb(plan, index) : rules_move(plan, index, to);
+    /* Inside cells GPU numbers are not the cluster's; own_move asks when it knows what stands for them. */
+    r = plan_own(plan) ? 0 : rules_move(plan, index, to);
     if (r < 0)
         return r;
     core->deferring = false; /* it stays, or is elsewhere, at once */
@@ -73,11 +74,13 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
         (void)stayed;
         core_attach(core, index);
         /* Others may stand where cells put it, which no planner sees. */
-        return r == -EDQUOT || r == -ENOMEM || (plan_own(plan) && r == -EBUSY) ? r : plan_bad(plan, index, r);
+        return r == -EDQUOT || r == -ENOMEM || r == -EAGAIN || (plan_own(plan) && r == -EBUSY)
+                   ? r
+                   : plan_bad(plan, index, r);
     }
     core_move(core, index, JOB_STARTING);
-    if (!plan_own(plan))
-        rules_note_move(core, index, to);
+    here = plan_own(plan) ? own_here(core) : *to;
+    rules_note_move(core, index, &here);
     job->resizes += (int32_t)to->count != job->gpus;
     (void)hold_release(core, index);
     pair_part(core, index);

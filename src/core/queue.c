@@ -184,6 +184,17 @@ static int64_t span_of(const struct job *job)
     return span ? span : USEC_NEVER;
 }
 
+static void count_waiting(struct queue *queue, const struct job *job, int sign)
+{
+    bool guest = queue->shapes[job->shape].shape.klass == CLASS_OPPORTUNISTIC;
+    int64_t demand = sign * job_demand(job);
+
+    queue->waiting = (uint32_t)((int64_t)queue->waiting + sign);
+    queue->mgpu_waiting += demand;
+    queue->guests = (uint32_t)((int64_t)queue->guests + (guest ? sign : 0));
+    queue->mgpu_guests += guest ? demand : 0;
+}
+
 void queue_add(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -205,8 +216,7 @@ void queue_add(struct core *core, uint32_t index)
                                 .aux = span_of(job) };
     tree_insert(core->tree, &queue->shapes[cls].root, index);
     queue->shapes[cls].count++;
-    queue->waiting++;
-    queue->mgpu_waiting += job_demand(job);
+    count_waiting(queue, job, 1);
 }
 
 void queue_remove(struct core *core, uint32_t index)
@@ -217,8 +227,7 @@ void queue_remove(struct core *core, uint32_t index)
 
     queue_book(core, index);
     tree_remove(core->tree, &cls->root, index);
-    queue->waiting--;
-    queue->mgpu_waiting -= job_demand(job);
+    count_waiting(queue, job, -1);
     heap_clear(&core->timers, timer_of(index, TIMER_KEY));
     if (--cls->count == 0)
         shape_drop(queue, job->shape);
@@ -311,8 +320,7 @@ void queue_restore(struct core *core, uint32_t index)
     core->tree[index].weight = 1;
     tree_insert(core->tree, &queue->shapes[job->shape].root, index);
     queue->shapes[job->shape].count++;
-    queue->waiting++;
-    queue->mgpu_waiting += job_demand(job);
+    count_waiting(queue, job, 1);
 }
 
 void queue_run_restore(struct core *core, uint32_t index, const struct rank *rank)

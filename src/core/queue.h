@@ -63,6 +63,8 @@ struct queue {
     enum run_order run_order;
     uint32_t waiting; /* jobs */
     int64_t mgpu_waiting;
+    uint32_t guests; /* of these, opportunistic ones */
+    int64_t mgpu_guests;
 };
 
 struct core;

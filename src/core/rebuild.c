@@ -85,7 +85,8 @@ static bool own_sane(const struct core *core, const struct job *job)
     for (uint32_t s = job->own_shares; s != SHARE_NONE && s < own->share_capacity; s = own->shares[s].next_of_job) {
         if (&core->jobs[own->shares[s].job] != job || ++shares > job->gpus ||
             own->shares[s].leaving != (job->state == JOB_STOPPING) ||
-            own->shares[s].off != (job->state == JOB_SUSPENDED) || own->shares[s].role != ROLE_OWNER)
+            own->shares[s].off != (job->state == JOB_SUSPENDED) || own->shares[s].role == ROLE_GUEST ||
+            (own->shares[s].role == ROLE_PACKED) != job->packed)
             return false;
     }
     return shares == job->gpus;

@@ -425,7 +425,7 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
 static void build_jobs(struct core *core, bool *failed)
 {
     uint32_t jobs = core->job_capacity;
-    uint32_t timers = jobs * TIMERS_A_JOB + core->vc_count + 1;
+    uint32_t timers = jobs * TIMERS_A_JOB + 2 * core->vc_count + 1;
     struct outbox *out = &core->outbox;
     void *heap = core_block(core, failed, heap_size(timers), 1);
 

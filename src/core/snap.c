@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "core/wake.h"
 #include "model/solve.h"
 
 struct codec {
@@ -447,7 +448,8 @@ static void nodes_part(struct codec *c, const struct core *core, const struct pl
 
 static void vc_part(struct codec *c, struct core *core, struct vc *vc)
 {
-    usec_t wake = heap_at(&core->timers, core->job_capacity * TIMERS_A_JOB + (uint32_t)(vc - core->vcs));
+    usec_t wake = heap_at(&core->timers, timer_vc(core, vc->index, false));
+    usec_t beyond = heap_at(&core->timers, timer_vc(core, vc->index, true));
     uint32_t live = vc->queue.live_count, running = vc->running, index = vc->run_first;
 
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
@@ -464,6 +466,7 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     i64(c, &vc->again);
     i64(c, &vc->planned_at);
     i64(c, &wake);
+    i64(c, &beyond);
     blob(c, vc->order.state, vc->policy.order->kept_size);
     blob(c, vc->place.state, vc->policy.place->kept_size);
     blob(c, vc->planner.state, vc->policy.planner->kept_size);
@@ -492,7 +495,8 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     if (c->write || c->bad)
         return;
     vc->queue.live_count = live;
-    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + (uint32_t)(vc - core->vcs), wake);
+    heap_set(&core->timers, timer_vc(core, vc->index, false), wake);
+    heap_set(&core->timers, timer_vc(core, vc->index, true), beyond);
 }
 
 static void mover_part(struct codec *c, const struct core *core, struct mover *mover)

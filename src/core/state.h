@@ -166,6 +166,10 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
 uint32_t hold_take(struct core *core, uint32_t job, const struct placement *to, enum share_role role);
 uint32_t hold_take_own(struct core *core, uint32_t job, const struct placement *to);
 void hold_adopt(struct core *core, uint32_t job);
+void hold_adopt_packed(struct core *core, uint32_t job, uint32_t host);
+uint32_t hold_pack(struct core *core, uint32_t job, uint32_t host, const struct placement *to);
+void hold_swap(struct core *core, uint32_t a, uint32_t b);
+void hold_part(struct core *core, uint32_t job);
 int hold_enlist(struct core *core, uint32_t job, const struct placement *to, bool own);
 void hold_leave(struct core *core, uint32_t job);
 int hold_stay(struct core *core, uint32_t job);
@@ -173,7 +177,6 @@ uint32_t hold_park(struct core *core, uint32_t job);
 int hold_unpark(struct core *core, uint32_t job);
 uint32_t hold_release(struct core *core, uint32_t job);
 void hold_flush(struct core *core, uint32_t first);
-void gpus_sort(uint32_t *gpus, uint32_t count);
 
 /* plan.c */
 /* Stops and keeps whose owner was checked by the caller. */

@@ -8,6 +8,7 @@
 #include "core/apply.h"
 #include "core/plan.h"
 #include "core/state.h"
+#include "core/wake.h"
 
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the
  * same instant may have changed that (a node that died under a job that ended): the first one wins. */
@@ -93,6 +94,8 @@ static bool fire_timers(struct core *core)
 
             if (v < core->vc_count)
                 core->vcs[v].dirty = core->vcs[v].awake = true;
+            else if (v > core->vc_count)
+                core->vcs[v - core->vc_count - 1].stirred = true;
         } else if (element % TIMERS_A_JOB == TIMER_KEY) {
             heap_clear(&core->timers, element);
             queue_rekey(core, index);
@@ -104,9 +107,9 @@ static bool fire_timers(struct core *core)
                 core->vcs[core->jobs[index].vc].awake = core->vcs[core->jobs[index].vc].fired = true;
         } else {
             struct vc *vc = &core->vcs[core->jobs[index].vc];
-            struct plan plan = { .core = core, .vc = core->jobs[index].vc };
+            struct plan plan = plan_about(core, &core->jobs[index]);
 
-            vc->awake = true;
+            vc->awake |= plan.phase == PHASE_OWED;
             vc->policy.planner->timer(&vc->planner, &plan, index);
         }
         /* One that was set anew has moved, which is cheaper than to leave and come back. */

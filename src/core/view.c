@@ -95,7 +95,36 @@ uint32_t view_sku_count(const struct view *view)
 
 uint32_t view_waiting(const struct view *view)
 {
-    return view->own ? view->own->queue.waiting : view->core->waiting;
+    return view->own ? view_queued(view, view->own) : view->core->waiting;
+}
+
+uint32_t view_queued(const struct view *view, const struct vc *vc)
+{
+    return vc->queue.waiting - (view->own ? vc->queue.guests : 0);
+}
+
+int64_t view_queued_mgpu(const struct view *view, const struct vc *vc)
+{
+    return vc->queue.mgpu_waiting - (view->own ? vc->queue.mgpu_guests : 0);
+}
+
+uint32_t view_suspended(const struct view *view, const struct vc *vc)
+{
+    uint32_t count = 0;
+
+    if (!view->split || vc->suspended == 0)
+        return vc->suspended;
+    for (uint32_t i = 0; i < view->core->job_top; i++) {
+        const struct job *job = &view->core->jobs[i];
+
+        count += job->state == JOB_SUSPENDED && &view->core->vcs[job->vc] == vc && view_shows(view, i);
+    }
+    return count;
+}
+
+bool view_counts(const struct view *view, const struct shape *shape)
+{
+    return !view->own || shape->klass != CLASS_OPPORTUNISTIC;
 }
 
 int64_t view_held(const struct view *view)

@@ -32,8 +32,13 @@ uint32_t view_free(const struct view *view, uint32_t sku);
 uint32_t view_total(const struct view *view, uint32_t sku);
 uint32_t view_sku_count(const struct view *view);
 
-/* Jobs that wait for what it shows. */
+/* Jobs that wait for what it shows; those of the virtual cluster, and thousandths of GPUs they ask for; whether jobs of
+ * a shape are among them: opportunistic ones do not wait for what is guaranteed. */
 uint32_t view_waiting(const struct view *view);
+uint32_t view_queued(const struct view *view, const struct vc *vc);
+int64_t view_queued_mgpu(const struct view *view, const struct vc *vc);
+uint32_t view_suspended(const struct view *view, const struct vc *vc); /* with a place in what it shows */
+bool view_counts(const struct view *view, const struct shape *shape);
 
 /* Thousandths of all GPUs that jobs hold; of nodes that are up. */
 int64_t view_held(const struct view *view);

@@ -451,6 +451,8 @@ static int32_t spare_of(struct planner_ctx *ctx, const struct plan *plan)
     for (uint32_t k = 0; k < queue->live_count && asked < free; k++) {
         uint32_t root = queue->shapes[queue->live[k]].root;
 
+        if (!plan_considers(plan, &queue->shapes[queue->live[k]]))
+            continue; /* those who come after everybody else leave nobody less */
         for (uint32_t i = tree_first(tree, root); i != TREE_NONE && asked < free;
              i = tree_after(tree, root, &tree[i].rank))
             if (!floor_promised(view_job(ctx->view, i)))

@@ -70,7 +70,7 @@ static bool give_back_to_waiting(const struct planner_ctx *ctx, struct plan *pla
     for (uint32_t i = 0; i < queue->live_count; i++) {
         const struct shape *shape = &queue->shapes[queue->live[i]].shape;
 
-        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        for (uint32_t sku = 0; view_counts(ctx->view, shape) && sku < view_sku_count(ctx->view); sku++)
             if (shape->sku_mask >> sku & 1 && plan_budget(plan, sku, shape->klass) >= 0)
                 any |= grow_give_back(ctx, plan, sku, GROW_ANYWHERE, (uint32_t)shape->gpus) > 0;
     }
@@ -156,9 +156,9 @@ static void grow_one(const struct planner_ctx *ctx, struct plan *plan, uint32_t 
 
 static void grow_tune(struct planner_ctx *ctx, struct plan *plan)
 {
-    if (ctx->vc->queue.waiting && give_back_to_waiting(ctx, plan))
+    if (view_queued(ctx->view, ctx->vc) && give_back_to_waiting(ctx, plan))
         return;
-    if (ctx->vc->queue.waiting)
+    if (view_queued(ctx->view, ctx->vc))
         return; /* idle GPUs are for whoever waits */
     for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
         next = view_job(ctx->view, i)->next;

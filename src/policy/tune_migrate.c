@@ -268,14 +268,14 @@ static int32_t lacking(const struct planner_ctx *ctx, uint32_t sku)
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++) {
         const struct shape *shape = &ctx->vc->queue.shapes[ctx->vc->queue.live[i]].shape;
 
-        if (shape->sku_mask >> sku & 1 && shape->gpus > most && shape->gpus < least)
+        if (view_counts(ctx->view, shape) && shape->sku_mask >> sku & 1 && shape->gpus > most && shape->gpus < least)
             least = shape->gpus;
     }
     for (uint32_t i = 0; i < view_job_top(ctx->view) && ctx->vc->suspended; i++) {
         const struct job *job = view_job(ctx->view, i);
 
-        if (job->state == JOB_SUSPENDED && job->vc == ctx->vc->index && job->sku == sku && job->gpus > most &&
-            job->gpus < least)
+        if (job->state == JOB_SUSPENDED && job->vc == ctx->vc->index && view_shows(ctx->view, i) && job->sku == sku &&
+            job->gpus > most && job->gpus < least)
             least = job->gpus;
     }
     return least <= (int32_t)pool->free && least <= topo->node_gpus_max[sku] ? least : 0;

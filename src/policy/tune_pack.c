@@ -251,14 +251,22 @@ static bool candidate(struct planner_ctx *ctx, struct plan *plan, uint32_t index
 
     return (job_holds(job->state) || (job->state == JOB_SUSPENDED && !job->yields && !job->prepared)) &&
            job->mate == JOB_NONE && job->spec.share == MGPU_ONE && job->gpus == job->spec.gpus && job->promise == 0 &&
-           !job_bound(job) && view_shows(ctx->view, index) &&
-           words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) && words[W_ALONE] > 0 &&
-           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
+           view_shows(ctx->view, index) && words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) &&
+           words[W_ALONE] > 0 && words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
 }
 
-/* Merges runs of doubling length: stable, so equals stay in the order of their start. */
-static void sort(struct pack *pack, uint32_t count)
+/* Equals go by their ids: which slots jobs have is a matter of what others run. */
+static bool before(const struct planner_ctx *ctx, const struct candidate *a, const struct candidate *b)
 {
+    if (a->key != b->key)
+        return a->key < b->key;
+    return view_job(ctx->view, a->job)->spec.id < view_job(ctx->view, b->job)->spec.id;
+}
+
+/* Merges runs of doubling length. */
+static void sort(const struct planner_ctx *ctx, uint32_t count)
+{
+    struct pack *pack = ctx->state;
     struct candidate *from = pack->list, *to = pack->spare;
 
     for (uint32_t width = 1; width < count; width *= 2) {
@@ -269,7 +277,7 @@ static void sort(struct pack *pack, uint32_t count)
             uint32_t high = middle + width < count ? middle + width : count;
 
             for (uint32_t at = low; at < high; at++)
-                to[at] = b == high || (a < middle && from[a].key <= from[b].key) ? from[a++] : from[b++];
+                to[at] = b == high || (a < middle && !before(ctx, &from[b], &from[a])) ? from[a++] : from[b++];
         }
         from = to;
         to = swap;
@@ -295,7 +303,7 @@ static uint32_t gather(struct planner_ctx *ctx, struct plan *plan)
             (uint64_t)job->sku << 56 | (uint64_t)(uint32_t)job->gpus << 16 | (uint64_t)(busy ? busy : 50), i
         };
     }
-    sort(pack, count);
+    sort(ctx, count);
     return count;
 }
 
@@ -392,13 +400,14 @@ static void make_pairs(struct planner_ctx *ctx, struct plan *plan, int64_t need)
 /* GPUs that those who take turns or wait would like to have. */
 static int64_t wanted(const struct planner_ctx *ctx)
 {
-    int64_t need = ctx->vc->queue.mgpu_waiting / MGPU_ONE;
+    int64_t need = view_queued_mgpu(ctx->view, ctx->vc) / MGPU_ONE;
 
     for (uint32_t i = 0; i < view_job_top(ctx->view); i++) {
         const struct job *job = view_job(ctx->view, i);
 
-        if (job->vc == ctx->vc->index && ((job->state == JOB_SUSPENDED && !job->yields) ||
-                                          (job->state == JOB_STOPPING && job->parks))) /* its turn is just over */
+        if (job->vc == ctx->vc->index && view_shows(ctx->view, i) &&
+            ((job->state == JOB_SUSPENDED && !job->yields) ||
+             (job->state == JOB_STOPPING && job->parks))) /* its turn is just over */
             need += job->gpus;
     }
     return need;
@@ -406,11 +415,11 @@ static int64_t wanted(const struct planner_ctx *ctx)
 
 static void pack_review(struct planner_ctx *ctx, struct plan *plan)
 {
-    bool crowded = ctx->vc->queue.waiting || ctx->vc->suspended;
+    bool crowded = view_queued(ctx->view, ctx->vc) || view_suspended(ctx->view, ctx->vc);
 
     for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
         next = view_job(ctx->view, i)->next;
-        if (view_job(ctx->view, i)->packed)
+        if (view_job(ctx->view, i)->packed && view_shows(ctx->view, i))
             look_at_pair(ctx, plan, i, crowded);
     }
 }
@@ -422,7 +431,7 @@ static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
     if (need > 0)
         make_pairs(ctx, plan, need);
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && need == 0; i = view_job(ctx->view, i)->next)
-        need = view_job(ctx->view, i)->packed;
+        need = view_job(ctx->view, i)->packed && view_shows(ctx->view, i);
     if (need > 0)
         plan_wake(plan, view_now(ctx->view) + 60 * USEC_SEC);
 }
