@@ -14,7 +14,7 @@ struct replay {
     const json_t *defaults, *order; /* order: the case's chainOrder, or NULL */
     struct cell_run run;
     struct replay_totals *totals;
-    bool warned; /* of a predicate that is not known */
+    bool warned;                                            /* of a predicate that is not known */
     char expected[REPLAY_WORDS_MAX], got[REPLAY_WORDS_MAX]; /* of the step that failed */
 };
 
