@@ -253,6 +253,7 @@ void event_apply(struct core *core, const struct event *event)
     case EVENT_QUOTA:
         core->vcs[event->target].quota[event->sku] = (int64_t)event->value * MGPU_ONE;
         core_count_borrowed(&core->vcs[event->target], core->ledger.topo.sku_count);
+        core_keep_within(core, &core->vcs[event->target], event->sku);
         for (uint32_t v = 0; v < core->vc_count; v++)
             core->vcs[v].dirty = true;
         break;

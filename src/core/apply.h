@@ -19,6 +19,7 @@ void apply_gpu(struct core *core, const struct event *event);
 
 /* jobs.c */
 void core_count_borrowed(struct vc *vc, uint32_t skus);
+void core_keep_within(struct core *core, const struct vc *vc, uint32_t sku);
 /* Gives the GPUs back, and launches whoever was waiting for just them. */
 void core_release(struct core *core, uint32_t index);
 void core_forget(struct core *core, uint32_t index);

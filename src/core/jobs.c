@@ -163,7 +163,7 @@ static void run_link(struct core *core, struct vc *vc, uint32_t index)
 
 /* What is kept for its waiting jobs and what others of it have is within what the virtual cluster is owed: where it
  * becomes more, nothing is kept any longer. */
-static void keep_within(struct core *core, const struct vc *vc, uint32_t sku)
+void core_keep_within(struct core *core, const struct vc *vc, uint32_t sku)
 {
     struct plan plan = { .core = core, .vc = vc->index };
 
@@ -198,7 +198,7 @@ void core_attach(struct core *core, uint32_t index)
     vc->running++;
     run_link(core, vc, index);
     queue_run_add(core, index);
-    keep_within(core, vc, job->sku);
+    core_keep_within(core, vc, job->sku);
 }
 
 void core_detach(struct core *core, uint32_t index)

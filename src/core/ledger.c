@@ -19,6 +19,22 @@ bool ledger_whole(const struct ledger *ledger, uint32_t gpu)
     return is_free(g) && ledger->topo.nodes[g->node].up;
 }
 
+uint32_t ledger_empty(const struct ledger *ledger, uint32_t sku)
+{
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < ledger->topo.gpu_count; g++) {
+        const struct gpu *gpu = &ledger->gpus[g];
+        const struct node *node = &ledger->topo.nodes[gpu->node];
+        uint32_t s = gpu->shares;
+
+        while (s != SHARE_NONE && (ledger->shares[s].leaving || ledger->shares[s].off))
+            s = ledger->shares[s].next_of_gpu;
+        count += node->sku == sku && node->up && !gpu->bad && s == SHARE_NONE;
+    }
+    return count;
+}
+
 /* Books a change of freeness in the cells below the node, then in the node and all above it. */
 static void count_free(struct ledger *ledger, const struct gpu *gpu, bool free)
 {
@@ -552,8 +568,8 @@ uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, u
 bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
 {
     for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu)
-        if (ledger->shares[i].leaving && ledger->shares[i].job != job)
-            return false;
+        if (ledger->shares[i].leaving && ledger->shares[i].job != job && ledger->shares[i].role != ROLE_GUEST)
+            return false; /* guests are in nobody's way */
     return true;
 }
 

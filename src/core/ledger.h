@@ -75,6 +75,9 @@ struct placement {
 /* Whether the GPU is whole: nobody's, kept for nobody, in order, its node up. */
 bool ledger_whole(const struct ledger *ledger, uint32_t gpu);
 
+/* GPUs of the type that are in order and that nobody is on, guests included, but those who are leaving. */
+uint32_t ledger_empty(const struct ledger *ledger, uint32_t sku);
+
 /* Whether an owner that asks for `memory` MiB of the GPU fits beside those it has; true where sizes are not told. */
 bool ledger_memory_fits(const struct ledger *ledger, uint32_t gpu, uint32_t memory);
 

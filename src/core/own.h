@@ -40,7 +40,7 @@ void users_build(struct core *core, bool *failed);
 void users_hold(struct core *core, uint32_t job, int sign);
 void users_wait(struct core *core, uint32_t job, bool waits);
 bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
-bool users_settle(struct core *core);
+bool users_settle(struct core *core, bool wakes); /* wakes: outside of a pass, which sees for itself */
 void users_look(struct core *core, uint32_t job);
 
 /* promise.c */

@@ -149,7 +149,7 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
         hold_flush(core, 0);
     own_look(core, vc, true);
     /* Somebody's turn was spent on a job that its user may not have: the others are looked at soon. */
-    if (core->user_limits && users_settle(core))
+    if (core->user_limits && users_settle(core, false))
         pass_again(core, vc);
     own_settle(core);
 }
@@ -259,6 +259,15 @@ static enum reason reason_on(struct core *core, struct vc *vc, struct shape_clas
 
     if (vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
         return vc->borrow_max == 0 ? REASON_VC_LIMIT : REASON_BORROW_LIMIT;
+    /* Beside an owner a guest starts when little enough is measured of that one; what is certain is an empty GPU. */
+    if (cls->shape.klass == CLASS_OPPORTUNISTIC && vc->policy.planner->limit) {
+        uint32_t empty = ledger_empty(&core->ledger, sku);
+
+        if (empty < need)
+            return empty + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+        if (pool->free < need) /* what is kept for others is open to it */
+            return REASON_PRIORITY;
+    }
     if (cls->shape.share == MGPU_ONE && pool->free < need) {
         if (pool->free + core->ledger.reserved[sku] >= need)
             return REASON_RESERVED;
@@ -518,6 +527,29 @@ static bool any_work(const struct core *core)
     return false;
 }
 
+/* The pass is put off. */
+static void pass_wait(struct core *core, usec_t until)
+{
+    heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, until);
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        if (has_work(core, &core->vcs[v]))
+            core->vcs[v].again = until;
+    record_waits(core);
+}
+
+/* A pass may ask for another one a microsecond later. Where that one does so too, and so on, policies do not agree, or
+ * one of them is wrong: after CHAIN_MAX of them in a row there is one a second, until something happens. */
+static bool pass_chained(struct core *core)
+{
+    usec_t since = core->now - core->pass_at;
+
+    if (core->late || since > CHAIN_PAUSE || (since > 1 && core->chain < CHAIN_MAX))
+        core->chain = 0;
+    else if (core->chain < CHAIN_MAX)
+        core->chain++;
+    return core->chain == CHAIN_MAX && since < CHAIN_PAUSE;
+}
+
 void pass_run(struct core *core)
 {
     uint64_t releases = core->ledger.releases;
@@ -526,17 +558,17 @@ void pass_run(struct core *core)
     if (!any_work(core))
         return;
     if (core->round && core->now % core->round) {
-        usec_t next = core->now - core->now % core->round + core->round;
-
-        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, next);
-        for (uint32_t v = 0; v < core->vc_count; v++)
-            if (has_work(core, &core->vcs[v]))
-                core->vcs[v].again = next;
-        record_waits(core);
+        pass_wait(core, core->now - core->now % core->round + core->round);
         return;
     }
+    if (pass_chained(core)) {
+        pass_wait(core, core->pass_at + CHAIN_PAUSE);
+        return;
+    }
+    core->pass_at = core->now;
     core->planned_at = core->now;
     core->passes++;
+    core->pass++;
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         core->vcs[v].start_own = core->vcs[v].own->releases;
     if (core->vc_count > 1)

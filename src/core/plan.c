@@ -37,12 +37,27 @@ bool plan_sku_allowed(const struct core *core, const struct job *job, uint8_t sk
     return queue_shape(core, &job->spec, job->level, job->klass).sku_mask >> sku & 1;
 }
 
+/* One that was stopped, kept, and is moved now: whoever gave it its GPUs meanwhile is told before it is. Mostly it is
+ * one of the last. */
+static void untouch(struct core *core, uint32_t index)
+{
+    uint32_t at = core->touched_count;
+
+    while (core->touched[at - 1] != index)
+        at--;
+    core->touched_count--;
+    for (uint32_t i = at - 1; i < core->touched_count; i++)
+        core->touched[i] = core->touched[i + 1];
+}
+
 void core_touch(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
     job->planned = true;
-    if (job->listed)
+    if (job->listed && job->state == JOB_STARTING)
+        untouch(core, index);
+    else if (job->listed)
         return;
     job->listed = true;
     assert(core->touched_count < core->job_capacity);
@@ -368,20 +383,22 @@ void plan_set_aside(struct plan *plan, uint32_t index, enum reason reason)
     job->state_since = core->now;
 }
 
-void plan_put_back(struct plan *plan, uint32_t index)
+int plan_put_back(struct plan *plan, uint32_t index)
 {
     struct core *core = plan->core;
     struct job *job = &core->jobs[index];
 
-    if (!plan_owns(plan, index) || !job_waits(job->state) || job->shape != UINT32_MAX) {
-        (void)plan_bad(plan, index, -EINVAL);
-        return;
-    }
+    if (!plan_owns(plan, index) || !job_waits(job->state) || job->shape != UINT32_MAX)
+        return plan_bad(plan, index, -EINVAL);
+    /* Put back and set aside by turns it would ask for a pass after every pass. */
+    if (job->reason == REASON_USER_LIMIT && !users_allow(core, index, (uint32_t)job->spec.gpus))
+        return -EPERM;
     job->waited[job->reason] += core->now - job->state_since;
     job->reason = REASON_NONE;
     queue_add(core, index);
     users_look(core, index);
     core_stir(core, job);
+    return 0;
 }
 
 void plan_rekey(struct plan *plan, uint32_t job)

@@ -141,9 +141,10 @@ int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret);
 /* The job is content with another locality. It changes its shape, not its place in the order. */
 void plan_relax(struct plan *plan, uint32_t job, uint8_t level);
 
-/* Takes a waiting job out of the trees with a reason of its own, or puts it back. */
+/* Takes a waiting job out of the trees with a reason of its own, or puts it back. -EPERM: the core itself keeps it
+ * aside, since its user has all that one may have; it comes back by itself. */
 void plan_set_aside(struct plan *plan, uint32_t job, enum reason reason);
-void plan_put_back(struct plan *plan, uint32_t job);
+int plan_put_back(struct plan *plan, uint32_t job);
 
 /* The ordering is asked for the job's key anew: something the planner did (a word it changed) is part of it. */
 void plan_rekey(struct plan *plan, uint32_t job);

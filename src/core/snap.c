@@ -522,6 +522,8 @@ static void state(struct codec *c, struct core *core)
     i64(c, &core->now);
     i64(c, &core->planned_at);
     u32(c, &core->passes, PASSES_MAX);
+    i64(c, &core->pass_at);
+    u32(c, &core->chain, CHAIN_MAX);
     i64(c, &round);
     u64(c, &core->rng.state);
     u64(c, &core->decisions);

@@ -31,6 +31,9 @@ struct plan {
 struct core {
     usec_t now, round, planned_at; /* planned_at: instant of the last pass, -1 */
     uint32_t passes;               /* at this instant */
+    usec_t pass_at;                /* the last one */
+    uint32_t chain;                /* passes in a row that nothing but the one before has led to */
+    uint64_t pass;                 /* a number of its own for each pass; not in snapshots */
     struct ledger ledger;
     struct job *jobs;
     struct tree_node *tree;                   /* element i: job i, in a waiting or a running tree */
@@ -121,7 +124,8 @@ static inline uint32_t plan_free(const struct plan *plan, uint32_t sku)
 }
 
 /* Passes at one instant: more than one only when keys change by what a pass did. */
-enum { PASSES_MAX = 64 };
+enum { PASSES_MAX = 64, CHAIN_MAX = 1000 };
+#define CHAIN_PAUSE USEC_SEC
 
 enum timer_kind { TIMER_KEY, TIMER_PLANNER, TIMERS_A_JOB };
 

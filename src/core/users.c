@@ -173,8 +173,17 @@ bool users_allow(struct core *core, uint32_t index, uint32_t gpus)
     return false;
 }
 
+/* Inside a guarantee jobs are looked at when something happened there; what a user has beyond it ends elsewhere. */
+static void wake(struct core *core, const struct job *job)
+{
+    struct vc *vc = &core->vcs[job->vc];
+
+    if (vc->own && job->klass != CLASS_OPPORTUNISTIC)
+        vc->awake = vc->late = core->late = true;
+}
+
 /* Sets aside those that are too much now, puts back those that are not. Whether somebody was set aside. */
-static bool look(struct core *core, struct user *u)
+static bool look(struct core *core, struct user *u, bool wakes)
 {
     struct plan plan = { .core = core, .vc = u->vc };
     bool aside = false;
@@ -187,7 +196,9 @@ static bool look(struct core *core, struct user *u)
             plan_set_aside(&plan, index, REASON_USER_LIMIT);
             aside = true;
         } else if (job->shape == UINT32_MAX && fits && job->reason == REASON_USER_LIMIT) {
-            plan_put_back(&plan, index);
+            (void)plan_put_back(&plan, index);
+            if (wakes)
+                wake(core, job);
         }
     }
     return aside;
@@ -209,7 +220,7 @@ static uint32_t take_dirty(struct core *core)
     return taken;
 }
 
-bool users_settle(struct core *core)
+bool users_settle(struct core *core, bool wakes)
 {
     bool aside = false;
 
@@ -217,7 +228,7 @@ bool users_settle(struct core *core)
         uint32_t i = take_dirty(core);
 
         core->users[i].dirty = false;
-        aside |= look(core, &core->users[i]);
+        aside |= look(core, &core->users[i], wakes);
         leave(core, i);
     }
     return aside;

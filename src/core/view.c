@@ -11,6 +11,11 @@ usec_t view_now(const struct view *view)
     return view->core->now;
 }
 
+uint64_t view_pass(const struct view *view)
+{
+    return view->core->pass;
+}
+
 const struct job *view_job(const struct view *view, uint32_t index)
 {
     return core_job(view->core, index);

@@ -7,6 +7,7 @@
 #include "core/core.h"
 
 usec_t view_now(const struct view *view);
+uint64_t view_pass(const struct view *view); /* which pass this is: what was found in another one is no longer so */
 const struct job *view_job(const struct view *view, uint32_t index);
 uint32_t view_job_top(const struct view *view); /* jobs have numbers below it; some may be JOB_FREE */
 const struct ledger *view_ledger(const struct view *view);

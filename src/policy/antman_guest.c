@@ -302,21 +302,6 @@ static bool beside_owner(const struct planner_ctx *ctx, const struct job *job, b
     return any;
 }
 
-/* GPUs of the type that nobody is on. */
-static uint32_t empty_gpus(const struct planner_ctx *ctx, uint32_t sku)
-{
-    const struct ledger *ledger = view_ledger(ctx->view);
-    uint32_t count = 0;
-
-    for (uint32_t g = 0; g < ledger->topo.gpu_count; g++) {
-        const struct gpu *gpu = &ledger->gpus[g];
-
-        count += ledger->topo.nodes[gpu->node].sku == sku && ledger->topo.nodes[gpu->node].up && !gpu->bad &&
-                 gpu->shares == SHARE_NONE;
-    }
-    return count;
-}
-
 /* A guest beside an owner that gets next to nothing there leaves; one that gets less than half leaves when there are
  * GPUs that nobody is on. Both are queued again, with what they have done. */
 void antman_starved(struct planner_ctx *ctx, struct plan *plan)
@@ -341,7 +326,7 @@ void antman_starved(struct planner_ctx *ctx, struct plan *plan)
         if (!starved && there < RESIDENCY)
             continue;
         if (!starved && empty[job->sku] < 0)
-            empty[job->sku] = empty_gpus(ctx, job->sku);
+            empty[job->sku] = ledger_empty(ledger, job->sku);
         if (!starved && empty[job->sku] < job->gpus)
             continue;
         if (plan_stop(plan, i, STOP_CHECKPOINT) < 0)

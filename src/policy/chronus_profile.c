@@ -136,7 +136,7 @@ void profile_plan(struct planner_ctx *ctx, struct plan *plan)
         if (j->gen != ref.gen || chronus_status(j) != STATUS_PROFILING || !job_waits(j->state))
             continue;
         if (used + j->spec.gpus <= c->pool && j->shape == UINT32_MAX) {
-            plan_put_back(plan, ref.index);
+            (void)plan_put_back(plan, ref.index);
             if (room_measure(ctx, plan, ref.index) == 0) {
                 used += j->spec.gpus;
                 c->profiled++;

@@ -130,9 +130,9 @@ static int try_start(struct planner_ctx *ctx, struct plan *plan, struct antman_u
     int r;
 
     if (job->shape == UINT32_MAX) {
-        if (job->reason != REASON_USER_LIMIT || user->used + demand > antman_quota(ctx))
+        if (job->reason != REASON_USER_LIMIT || user->used + demand > antman_quota(ctx) ||
+            plan_put_back(plan, index) < 0)
             return -EPERM;
-        plan_put_back(plan, index);
         if (ctx->vc->queue.shapes[job->shape].count == 1) /* a class that was not there before */
             ((struct antman *)ctx->state)->hopeless[job->shape] = false;
     }
@@ -363,7 +363,7 @@ static const struct param antman_params[] = {
     [ANTMAN_GUESTS] = { "guests", "opportunistic jobs on one GPU at a time", PARAM_COUNTER, 1, 1, GUESTS_MAX, NULL },
     [ANTMAN_MARGIN] = { "margin", "MiB of a GPU that are left free beside its owner", PARAM_COUNTER, 512, 0, 1 << 20,
                         NULL },
-    [ANTMAN_START] = { "start", "percent of a GPU's time an opportunistic job begins with beside an owner",
+    [ANTMAN_START] = { "begin", "percent of a GPU's time an opportunistic job begins with beside an owner",
                        PARAM_COUNTER, 10, 1, 100, NULL },
     [ANTMAN_AUTO] = { "auto", "how long a job of class auto waits before it becomes opportunistic", PARAM_TIME,
                       300 * USEC_SEC, USEC_SEC, PARAM_MAX / 4, NULL },

@@ -27,6 +27,7 @@
 
 /* Nobody is stopped who was given its GPUs less than this ago: so nothing can happen for ever at one instant. */
 #define YOUNG USEC_SEC
+#define RESTS_IN_VAIN 5 /* until room is made again for a job that could not use it */
 
 static usec_t earlier(usec_t a, usec_t b)
 {
@@ -73,11 +74,14 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
     const struct tree_node *tree = view_tree(ctx->view);
 
     s->item_count = 0;
-    /* What was earmarked when that was given out which is owed stays so when the rest is lent. */
-    for (uint32_t h = 0; h < home_count(ctx) && !plan_borrows(plan); h++)
-        s->earmarked[h] = 0;
-    if (!plan_borrows(plan))
+    /* What was earmarked when that was given out which is owed stays so when the rest is lent in the same pass; inside
+     * a guarantee GPUs have other numbers. */
+    if (!plan_borrows(plan) || s->pass != view_pass(ctx->view) || ctx->vc->own) {
+        for (uint32_t h = 0; h < home_count(ctx); h++)
+            s->earmarked[h] = 0;
         stand_forget(ctx);
+    }
+    s->pass = view_pass(ctx->view);
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         floor_admit(ctx, plan, i);
         if (view_shows(ctx->view, i) && view_owner(ctx->view, i) && view_job(ctx->view, i)->spec.share == MGPU_ONE)
@@ -112,23 +116,26 @@ static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enu
     return turn == TURN_ARRIVAL || (job->state != JOB_CLAIMING && (turn == TURN_ALARM || rested(ctx, job)));
 }
 
-static void fill_victims(struct planner_ctx *ctx, int32_t home, enum turn turn, uint32_t *count)
+/* Where a job wants its GPUs in a certain way only a try tells whether there is room: then nobody is made smaller for
+ * it, which could not be taken back. */
+static void fill_victims(struct planner_ctx *ctx, const struct item *for_whom, enum turn turn, uint32_t *count)
 {
     struct singularity *s = ctx->state;
+    bool plain = job_plain(view_job(ctx->view, for_whom->job));
 
     *count = 0;
     for (uint32_t i = 0; i < s->item_count; i++) {
         const struct item *item = &s->items[i];
         const struct job *job = view_job(ctx->view, item->job);
 
-        if (item->home != home || !may_fall(ctx, item, turn))
+        if (item->home != for_whom->home || !may_fall(ctx, item, turn))
             continue;
         s->victims[(*count)++] = (struct reclaim_job){ .spec = &job->spec,
                                                        .job = i,
                                                        .gpus = item->gpus,
                                                        .slack = item->spare,
                                                        .tier = item->tier,
-                                                       .fixed = !item->idle || !ctx->params[P_SPLICE] ||
+                                                       .fixed = !plain || !item->idle || !ctx->params[P_SPLICE] ||
                                                                 (turn != TURN_ALARM && !rested(ctx, job)) };
     }
 }
@@ -224,7 +231,7 @@ static int acquire(struct planner_ctx *ctx, struct plan *plan, const struct item
         return 0;
     if (plan_borrows(plan))
         return -EBUSY; /* only within what is owed */
-    fill_victims(ctx, item->home, turn, &count);
+    fill_victims(ctx, item, turn, &count);
     for (int32_t more = need ? need : 1;; more += more / 2 + 1) {
         if (reclaim_choose(s->victims, count, more, rules) < 0)
             return -EBUSY;
@@ -286,6 +293,22 @@ static int grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, i
     return 0;
 }
 
+/* What is made smaller for somebody stays so in this pass, even if that was of no use: GPUs were left where the job
+ * cannot stand. It is not tried again for a while, or the two would change sizes by turns for ever. */
+static bool may_ask(const struct planner_ctx *ctx, struct plan *plan, const struct item *item)
+{
+    return view_now(ctx->view) >= *plan_words(ctx, plan, item->job);
+}
+
+static void note_try(struct planner_ctx *ctx, struct plan *plan, const struct item *item, bool in_vain)
+{
+    struct singularity *s = ctx->state;
+    usec_t pause = RESTS_IN_VAIN * (ctx->params[P_REST] > USEC_MIN ? ctx->params[P_REST] : USEC_MIN);
+
+    s->in_vain += in_vain;
+    *plan_words(ctx, plan, item->job) = in_vain ? view_now(ctx->view) + pause : 0;
+}
+
 /* The largest size above what it has for which there is, or can be made, room. `fair`: promised jobs are not brought
  * below the part it would have. */
 static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *item, struct reclaim_rules rules,
@@ -297,15 +320,21 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
     for (int32_t n = item->world; n > item->gpus; n = size_fit(ctx, &job->spec, n - 1)) {
         int32_t more = n - item->gpus, need[2] = { more, more - home_room(ctx, plan, item->home, job->klass) };
 
+        int64_t shrinks = s->shrinks;
+
         rules.floor_gpus = fair ? n : 0;
         rules.floor_world = fair ? item->world : 0;
         s->stopped_count = 0;
         if (need[1] > 0)
             need[1] += beyond(ctx, home_sku(ctx, item->home));
-        if (acquire(ctx, plan, item, need, &rules) == 0 &&
-            (item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0)
+        if ((need[1] <= 0 || may_ask(ctx, plan, item)) && acquire(ctx, plan, item, need, &rules) == 0 &&
+            (item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0) {
+            note_try(ctx, plan, item, false);
             return true;
+        }
         take_back(ctx, plan);
+        if (s->shrinks != shrinks)
+            note_try(ctx, plan, item, true);
     }
     return false;
 }
@@ -581,6 +610,8 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
             if (alarm > 0 && alarm != USEC_NEVER)
                 next = earlier(next, now + alarm);
         }
+        if (*plan_words(ctx, plan, item->job) > now)
+            next = earlier(next, *plan_words(ctx, plan, item->job));
         if (job_holds(job->state) && now - job->last_start < YOUNG)
             next = earlier(next, job->last_start + YOUNG);
         if (job_holds(job->state) && job->gpus < item->world && !rested(ctx, job))
@@ -657,10 +688,19 @@ static const struct param singularity_params[] = {
     { 0 },
 };
 
-static const char *const singularity_counters[] = {
-    "windows", "windows_below_floor", "seconds_below_floor", "offered_basic", "upgrades", "floor_alarms", "shrinks",
-    "grows",   "reclaim_stops",       "spliced_starts",      "saves",         NULL
-};
+static const char *const singularity_counters[] = { "windows",
+                                                    "windows_below_floor",
+                                                    "seconds_below_floor",
+                                                    "offered_basic",
+                                                    "upgrades",
+                                                    "floor_alarms",
+                                                    "shrinks",
+                                                    "grows",
+                                                    "reclaim_stops",
+                                                    "spliced_starts",
+                                                    "saves",
+                                                    "in_vain",
+                                                    NULL };
 
 const struct planner_ops planner_singularity = {
     .name = "singularity",
@@ -674,5 +714,6 @@ const struct planner_ops planner_singularity = {
     .queued = singularity_queued,
     .ended = singularity_ended,
     .splices = true,
+    .words = 1, /* the instant before which nobody is made smaller for the job */
     .counters = singularity_counters,
 };

@@ -113,7 +113,7 @@ static void yarn_timer(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
 
     if (job->word[WORD_BACKS_OFF]) {
         plan_word(plan, index, WORD_BACKS_OFF, 0);
-        plan_put_back(plan, index);
+        (void)plan_put_back(plan, index);
         begin_try(ctx, plan, index);
         return;
     }

@@ -47,12 +47,13 @@ struct item {
 struct singularity {
     /* Counters, in the order of their names. */
     int64_t windows, windows_below, below_work, offers, upgrades, alarms, shrinks, grows, preemptions, starts_spliced,
-        saves;
+        saves, in_vain;
     struct tier_sum sums[HOMES_MAX]; /* what is promised where */
     int64_t declined;                /* jobs that asked for more than they were promised */
     bool look;                       /* something promised has come free */
     /* Of one pass. */
     uint32_t item_count;
+    uint64_t pass; /* in which that was which follows */
     int32_t earmarked[HOMES_MAX]; /* free, or being left, for a job that waits to grow */
     uint32_t kept[GANG_GPUS_MAX]; /* which these are */
     uint32_t kept_count;

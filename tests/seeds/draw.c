@@ -383,8 +383,58 @@ static void draw_hosts(uint64_t seed, struct life *life)
     }
 }
 
-int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *err)
+/* ---- classes and tiers ---- */
+
+static void draw_class(struct rng *rng, struct jobspec *spec)
 {
+    static const uint16_t degrees[] = { 0, 0, 0, 2, 2, 4 };
+
+    if (spec->klass == CLASS_GUARANTEED && chance(rng, 25))
+        spec->klass = CLASS_AUTO;
+    spec->tier = (uint8_t)below(rng, TIER_COUNT);
+    spec->user = below(rng, 3);
+    spec->utilisation = chance(rng, 80) ? (uint16_t)(5 + below(rng, 95)) : 0;
+    spec->memory_mib = chance(rng, 60) ? 100 + below(rng, 20000) : 0;
+    if (spec->share == MGPU_ONE && spec->gpus > 1 && spec->gpus_min == spec->gpus_max && chance(rng, 40)) {
+        uint16_t tp = degrees[below(rng, 6)], pp = degrees[below(rng, 6)];
+
+        spec->tp = tp && spec->gpus % tp == 0 ? tp : 0;
+        spec->pp = pp && spec->gpus % (pp * (spec->tp ? spec->tp : 1)) == 0 ? pp : 0;
+        spec->splice_max = chance(rng, 30) ? (uint16_t)(1 + below(rng, 4)) : 0;
+    }
+}
+
+/* Policies that ask who shares, who is promised what and who may be resized, for the whole cluster or for some of its
+ * parts beside others. From a stream of its own too. */
+static int draw_tiers(const struct draw *draw, struct life *life)
+{
+    static const char *const tiered[] = { "antman", "singularity" };
+    struct rng rng;
+    int r = 0;
+
+    rng_seed(&rng, rng_mix(draw->seed + 177));
+    if (!draw->policy && !chance(&rng, 35))
+        return 0;
+    life->policy = draw->policy ? draw->policy : pick(&rng, tiered, 2);
+    for (uint32_t v = 0; v < life->cluster.vc_count && r == 0; v++) {
+        struct vc_spec *vc = &life->cluster.vcs[v];
+        const char *policy = chance(&rng, 50) ? life->policy : pick(&rng, tiered, 2);
+
+        if (chance(&rng, 50))
+            r = names_put(&life->cluster.names, policy, strlen(policy), &vc->policy);
+    }
+    for (uint32_t s = 0; s < life->cluster.sku_count; s++)
+        if (chance(&rng, 50))
+            life->cluster.skus[s].memory_mib = 8000 + below(&rng, 40000);
+    for (size_t i = 0; i < life->trace.count; i++)
+        draw_class(&rng, &life->trace.jobs[i].spec);
+    return r;
+}
+
+int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
+{
+    uint64_t seed = draw->seed;
+
     struct rng rng;
     int r;
 
@@ -393,7 +443,7 @@ int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *er
     r = draw_nodes(&rng, ret_life, err);
     if (r == 0)
         r = draw_vcs(&rng, ret_life);
-    if (r == 0 && cells)
+    if (r == 0 && draw->cells)
         r = draw_cells(&rng, ret_life);
     if (r == 0)
         r = draw_jobs(&rng, ret_life);
@@ -403,7 +453,7 @@ int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *er
     draw_hosts(seed, ret_life);
     draw_settings(&rng, ret_life);
     draw_script(&rng, ret_life);
-    return 0;
+    return draw_tiers(draw, ret_life);
 }
 
 void life_done(struct life *life)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [-v] [--log] [--cells]
+ *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME]
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
  * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts.
+ * With --policy it is that of the cluster and of half of its parts, and not drawn.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 #include "seeds.h"
 
 static bool verbose, logging, cells;
+static const char *policy;
 
 static int run_once(const struct life *life, struct watch *watch, uint32_t reload, uint32_t carry,
                     struct run_result *ret, struct error *err)
@@ -110,6 +113,37 @@ static int carried(const struct life *life, char *why)
     return r;
 }
 
+static size_t append(char *why, size_t have, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static size_t append(char *why, size_t have, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(why + have, WHY_TEXT - have, format, args);
+    va_end(args);
+    return n > 0 && have + (size_t)n < WHY_TEXT ? have + (size_t)n : have;
+}
+
+/* What the two runs do not have in common; the first of it. */
+static void differ(const struct run_result *a, const struct run_result *b, char *why)
+{
+    size_t i = 0, have = strlen(why);
+
+    while (i < a->job_count && memcmp(&a->jobs[i], &b->jobs[i], sizeof(*a->jobs)) == 0)
+        i++;
+    if (i == a->job_count)
+        return;
+    have = append(why, have, ": job %lld started at %.6f and %.6f, ended at %.6f and %.6f", (long long)a->jobs[i].id,
+                  (double)a->jobs[i].start / 1e6, (double)b->jobs[i].start / 1e6, (double)a->jobs[i].end / 1e6,
+                  (double)b->jobs[i].end / 1e6);
+    for (int r = 0; r < REASON_COUNT; r++)
+        if (a->jobs[i].waited[r] != b->jobs[i].waited[r])
+            have = append(why, have, ", waited %.6f and %.6f %s", (double)a->jobs[i].waited[r] / 1e6,
+                          (double)b->jobs[i].waited[r] / 1e6, reason_name((enum reason)r));
+}
+
 static int compare(const struct life *life, const struct run_result *first, uint32_t reload, char *why)
 {
     struct run_result again = { 0 };
@@ -121,6 +155,7 @@ static int compare(const struct life *life, const struct run_result *first, uint
     } else if (again.summary.digest != first->summary.digest ||
                memcmp(again.jobs, first->jobs, first->job_count * sizeof(*first->jobs)) != 0) {
         (void)snprintf(why, WHY_TEXT, "decided otherwise when run again%s", reload ? " from snapshots" : "");
+        differ(first, &again, why);
         r = -EIO;
     }
     run_result_done(&again);
@@ -151,7 +186,7 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(seed, cells, &life, &err);
+    int r = life_draw(&(struct draw){ seed, cells, policy }, &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -190,6 +225,8 @@ int main(int argc, char **argv)
             from = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
             count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--policy") == 0 && i + 1 < argc)
+            policy = argv[++i];
         else if (strcmp(argv[i], "-v") == 0)
             verbose = true;
         else if (strcmp(argv[i], "--cells") == 0)
@@ -197,7 +234,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
-            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells]\n");
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME]\n");
             return 2;
         }
     }

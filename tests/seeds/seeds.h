@@ -22,8 +22,15 @@ struct life {
     uint32_t reload_every; /* of the third run */
 };
 
-/* With `cells`, virtual clusters are guaranteed shapes. -ENOMEM or what the parsers say, in words. */
-int life_draw(uint64_t seed, bool cells, struct life *ret_life, struct error *err);
+/* What is asked for. */
+struct draw {
+    uint64_t seed;
+    bool cells;         /* virtual clusters are guaranteed shapes */
+    const char *policy; /* of the cluster and of some of its parts; NULL: drawn */
+};
+
+/* -ENOMEM or what the parsers say, in words. */
+int life_draw(const struct draw *draw, struct life *ret_life, struct error *err);
 void life_done(struct life *life);
 
 /* Who holds what, kept from nothing but the decisions. */
@@ -59,5 +66,10 @@ void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const
 /* watch_cells.c: the same where virtual clusters are guaranteed shapes. NULL, or why it is not so. */
 const char *watch_untrue_cells(const struct core *core, uint32_t job, enum reason reason);
 
-/* watch_reason.c: whether why the job waits is so. */
+/* watch_guest.c: the same of a job that waits to be somebody's guest. */
+const char *watch_untrue_guest(const struct core *core, uint32_t job, enum reason reason);
+
+/* watch_reason.c: whether the job may run on GPUs of the type, and there is memory enough; whether why the job waits is
+ * so. */
+bool watch_type(const struct core *core, const struct job *job, uint32_t sku);
 void watch_reason(struct watch *watch, const struct core *core, uint32_t job);

@@ -283,6 +283,8 @@ void watch_instant(void *arg, const struct core *core)
     check_hosts(watch, core);
     check_quotas(watch, core);
     check_users(watch, core);
+    if (core->chain == CHAIN_MAX)
+        watch_wrong(watch, core, -1, "one pass leads to the next without end");
     for (uint32_t i = 0; i < core->job_top; i++)
         watch_reason(watch, core, i);
     watch->looked++;

@@ -6,17 +6,18 @@
 
 struct room {
     uint32_t free, reserved, bad;
-    mgpu_t largest; /* the most that is left of any one GPU */
+    mgpu_t largest; /* the most that is left of any one GPU whose memory would do */
 };
 
 /* What a ledger has of a type; in that of the cluster, for those whose guarantee it is not. */
-static struct room room_of(const struct ledger *ledger, uint32_t sku)
+static struct room room_of(const struct ledger *ledger, const struct job *job, uint32_t sku)
 {
     struct room room = { 0 };
 
     for (uint32_t g = 0; g < ledger->topo.gpu_count; g++) {
         const struct gpu *gpu = &ledger->gpus[g];
         mgpu_t given = 0;
+        uint64_t memory = job->spec.memory_mib, size = ledger->topo.sku_memory[sku];
 
         if (ledger->topo.nodes[gpu->node].sku != sku)
             continue;
@@ -25,13 +26,15 @@ static struct room room_of(const struct ledger *ledger, uint32_t sku)
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
-            if (!ledger->shares[s].leaving)
+            if (!ledger->shares[s].leaving && ledger->shares[s].role == ROLE_OWNER) {
                 given += ledger->shares[s].amount;
+                memory += ledger->shares[s].memory;
+            }
         room.reserved += gpu->reserved_for != JOB_NONE;
         if (gpu->reserved_for != JOB_NONE)
             continue;
         room.free += given == 0;
-        if (!gpu->bound && MGPU_ONE - given > room.largest)
+        if (!gpu->bound && MGPU_ONE - given > room.largest && (!size || memory <= size))
             room.largest = MGPU_ONE - given;
     }
     return room;
@@ -50,17 +53,16 @@ struct seen {
 static struct seen look(const struct core *core, const struct job *job)
 {
     const struct vc *vc = &core->vcs[job->vc];
-    uint32_t mask = job->spec.sku_mask & core->any_sku;
     bool guest = job->klass == CLASS_OPPORTUNISTIC;
     struct seen seen = { 0 };
 
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         struct room own, all;
 
-        if (!((mask ? mask : core->any_sku) >> s & 1))
+        if (!watch_type(core, job, s))
             continue;
-        own = room_of(vc->own, s);
-        all = room_of(&core->ledger, s);
+        own = room_of(vc->own, job, s);
+        all = room_of(&core->ledger, job, s);
         seen.broken |= all.bad > 0;
         if (!guest && vc->quota[s] - (vc->used[s] - vc->lent[s]) >= job_demand(job)) {
             seen.own = true;

@@ -6,10 +6,10 @@
 /* What there is of one GPU type. */
 struct room {
     uint32_t free, down, reserved;
-    mgpu_t largest; /* the most that is left of any one GPU */
+    mgpu_t largest; /* the most that is left of any one GPU whose memory would do */
 };
 
-static struct room room_on(const struct core *core, uint32_t sku)
+static struct room room_on(const struct core *core, const struct job *job, uint32_t sku)
 {
     struct room room = { 0 };
 
@@ -17,6 +17,7 @@ static struct room room_on(const struct core *core, uint32_t sku)
         const struct gpu *gpu = &core->ledger.gpus[g];
         const struct node *node = &core->ledger.topo.nodes[gpu->node];
         mgpu_t given = 0;
+        uint64_t memory = job->spec.memory_mib, size = core->ledger.topo.sku_memory[sku];
 
         if (node->sku != sku)
             continue;
@@ -25,14 +26,17 @@ static struct room room_on(const struct core *core, uint32_t sku)
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu)
-            if (!core->ledger.shares[s].leaving)
+            if (!core->ledger.shares[s].leaving && core->ledger.shares[s].role == ROLE_OWNER) {
                 given += core->ledger.shares[s].amount;
+                memory += core->ledger.shares[s].memory;
+            }
         if (gpu->reserved_for != JOB_NONE) {
             room.reserved++;
             continue;
         }
         room.free += given == 0;
-        room.largest = MGPU_ONE - given > room.largest ? MGPU_ONE - given : room.largest;
+        if (MGPU_ONE - given > room.largest && (!size || memory <= size))
+            room.largest = MGPU_ONE - given;
     }
     return room;
 }
@@ -58,17 +62,24 @@ struct truth_of {
     bool any_allowed, enough, nearly_down, nearly_reserved;
 };
 
+bool watch_type(const struct core *core, const struct job *job, uint32_t sku)
+{
+    uint32_t mask = job->spec.sku_mask & core->any_sku, memory = core->ledger.topo.sku_memory[sku];
+
+    return (mask ? mask : core->any_sku) >> sku & 1 && (!memory || memory >= job->spec.memory_mib);
+}
+
 static struct truth_of look(const struct core *core, const struct job *job)
 {
-    uint32_t mask = job->spec.sku_mask & core->any_sku, need = (uint32_t)job->spec.gpus;
+    uint32_t need = (uint32_t)job->spec.gpus;
     struct truth_of t = { 0 };
 
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         struct room room;
 
-        if (!((mask ? mask : core->any_sku) >> s & 1) || !allowed(core, job, s))
+        if (!watch_type(core, job, s) || !allowed(core, job, s))
             continue;
-        room = room_on(core, s);
+        room = room_on(core, job, s);
         t.any_allowed = true;
         t.enough |= job->spec.share < MGPU_ONE ? room.largest >= job->spec.share : room.free >= need;
         t.nearly_down |= room.free < need && room.free + room.down >= need;
@@ -176,8 +187,12 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
     if (core->round && core->planned_at != core->now)
         return;
     reason = core_reason(core, index);
-    wrong =
-        core->cells && queue_lane(reason) >= 0 ? watch_untrue_cells(core, index, reason) : untrue(core, index, reason);
+    if (queue_lane(reason) >= 0 && job->klass == CLASS_OPPORTUNISTIC && core->vcs[job->vc].policy.planner->limit)
+        wrong = watch_untrue_guest(core, index, reason);
+    else if (queue_lane(reason) >= 0 && core->cells)
+        wrong = watch_untrue_cells(core, index, reason);
+    else
+        wrong = untrue(core, index, reason);
     if (wrong)
         watch_wrong(watch, core, job->spec.id, "told %s, but %s (needs %d x %d/1000)", reason_name(reason), wrong,
                     job->spec.gpus, job->spec.share);

@@ -487,13 +487,44 @@ static void chaos(void **state)
     assert_true(seen.starts > 100);
 }
 
+/* ---- a policy that never comes to an end ---- */
+
+static void wakes_again(struct planner_ctx *ctx, struct plan *plan)
+{
+    plan_wake(plan, view_now(ctx->view) + 1);
+}
+
+/* It asks for another pass in every pass: a thousand follow each other, then there is one a second. */
+static void endless(void **state)
+{
+    struct bench b;
+    usec_t at = 0;
+    int before;
+
+    (void)state;
+    setup(&b);
+    misdeed = wakes_again;
+    (void)submit(&b, 1, 2, 0);
+    for (int i = 0; i < CHAIN_MAX + 100 && at != USEC_NEVER && at < USEC_HOUR; i++) {
+        (void)core_step(b.core, at);
+        at = core_next_wake(b.core);
+    }
+    assert_true(misdeeds >= CHAIN_MAX);
+    assert_true(at >= 40 * USEC_SEC); /* of the last hundred steps every other one only puts it off */
+    before = misdeeds;
+    while (at < USEC_HOUR) {
+        (void)core_step(b.core, at);
+        at = core_next_wake(b.core);
+    }
+    assert_in_range(misdeeds - before, 1, 3600);
+    teardown(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(quotas_hold),
-        cmocka_unit_test(floods),
-        cmocka_unit_test(chaos),
+        cmocka_unit_test(refusals), cmocka_unit_test(quotas_hold), cmocka_unit_test(floods),
+        cmocka_unit_test(chaos),    cmocka_unit_test(endless),
     };
 
     return cmocka_run_group_tests_name("core_refusals", tests, NULL, NULL);
