@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "wire/json_quick.h"
 
 enum { BLOCK_BYTES = 4 << 20 };
 
@@ -48,7 +49,10 @@ void arena_use(void)
 int arena_read(const char *data, size_t size, json_t **ret_json, struct error *err)
 {
     json_error_t problem;
+    int r = json_quick_read(data, size, ret_json);
 
+    if (r != -EBADMSG)
+        return r < 0 ? error_set(err, r, "the answer: out of memory") : 0;
     *ret_json = json_loadb(data, size, 0, &problem);
     if (*ret_json)
         return 0;

@@ -50,32 +50,44 @@ static int take_escape(struct quick *in)
     return in->text.error;
 }
 
+/* The first byte from `at` on that does not simply stand for itself: a quote, a backslash, a control character, one of
+ * several that make a character. */
+static const char *plain_end(const char *at, const char *end)
+{
+    while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
+        at++;
+    return at;
+}
+
 /* A string behind its first quote: a piece of the input where it has no escapes, else of `text`. */
 static int quick_string(struct quick *in, const char **ret_text, size_t *ret_size)
 {
     const char *start = in->at;
     bool whole = true;
 
-    buf_clear(&in->text);
-    while (in->at < in->end && *in->at != '"') {
-        unsigned char c = (unsigned char)*in->at;
-        size_t length = c < 0x80 ? 1 : json_utf8_length(in->at, (size_t)(in->end - in->at));
-
-        if (c < 0x20 || length == 0)
+    for (;;) {
+        in->at = plain_end(in->at, in->end);
+        if (in->at == in->end)
             return -EBADMSG;
-        if (c != '\\') {
+        if (*in->at == '"')
+            break;
+        if (*in->at == '\\') {
+            if (whole)
+                buf_clear(&in->text);
+            whole = false;
+            buf_put(&in->text, start, (size_t)(in->at - start));
+            int r = take_escape(in);
+            if (r < 0)
+                return r;
+            start = in->at;
+        } else {
+            size_t length = json_utf8_length(in->at, (size_t)(in->end - in->at));
+
+            if ((unsigned char)*in->at < 0x20 || length == 0)
+                return -EBADMSG;
             in->at += length;
-            continue;
         }
-        whole = false;
-        buf_put(&in->text, start, (size_t)(in->at - start));
-        int r = take_escape(in);
-        if (r < 0)
-            return r;
-        start = in->at;
     }
-    if (in->at == in->end)
-        return -EBADMSG;
     if (!whole)
         buf_put(&in->text, start, (size_t)(in->at - start));
     *ret_text = whole ? start : in->text.data;
