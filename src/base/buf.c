@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 
+enum { FIRST_BYTES = 256 }; /* most are no longer; growing to it by halves costs more than it saves */
+
 void bytes_done(struct bytes *bytes)
 {
     mem_free(bytes->data);
@@ -29,13 +31,17 @@ void buf_clear(struct buf *buf)
 /* Room for `more` bytes and the '\0'. False when the buffer has failed. */
 static int room(struct buf *buf, size_t more)
 {
+    size_t need = buf->size + more + 1;
+
     if (buf->error)
         return buf->error;
     if (more > buf->max - buf->size)
         return buf->error = -E2BIG;
     if (more < buf->capacity - buf->size)
         return 0;
-    return buf->error = mem_grow((void **)&buf->data, &buf->capacity, buf->size + more + 1, buf->max + 1, 1);
+    if (need < FIRST_BYTES && buf->max >= FIRST_BYTES)
+        need = FIRST_BYTES;
+    return buf->error = mem_grow((void **)&buf->data, &buf->capacity, need, buf->max + 1, 1);
 }
 
 void buf_put(struct buf *buf, const void *data, size_t size)
@@ -50,7 +56,12 @@ void buf_put(struct buf *buf, const void *data, size_t size)
 
 void buf_char(struct buf *buf, char c)
 {
-    buf_put(buf, &c, 1);
+    if (buf->error || buf->size == buf->max || buf->capacity - buf->size < 2) {
+        buf_put(buf, &c, 1);
+        return;
+    }
+    buf->data[buf->size++] = c;
+    buf->data[buf->size] = '\0';
 }
 
 void buf_text(struct buf *buf, const char *text)

@@ -50,15 +50,6 @@ static int take_escape(struct quick *in)
     return in->text.error;
 }
 
-/* The first byte from `at` on that does not simply stand for itself: a quote, a backslash, a control character, one of
- * several that make a character. */
-static const char *plain_end(const char *at, const char *end)
-{
-    while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
-        at++;
-    return at;
-}
-
 /* A string behind its first quote: a piece of the input where it has no escapes, else of `text`. */
 static int quick_string(struct quick *in, const char **ret_text, size_t *ret_size)
 {
@@ -66,7 +57,7 @@ static int quick_string(struct quick *in, const char **ret_text, size_t *ret_siz
     bool whole = true;
 
     for (;;) {
-        in->at = plain_end(in->at, in->end);
+        in->at = json_plain_end(in->at, in->end);
         if (in->at == in->end)
             return -EBADMSG;
         if (*in->at == '"')

@@ -50,27 +50,33 @@ static void escape_put(struct buf *out, unsigned char c)
     }
 }
 
+const char *json_plain_end(const char *at, const char *end)
+{
+    while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
+        at++;
+    return at;
+}
+
 void json_put_string(struct buf *out, const char *text, size_t length)
 {
-    size_t start = 0;
+    const char *end = text + length, *start = text;
 
     buf_char(out, '"');
-    for (size_t i = 0; i < length;) {
-        unsigned char c = (unsigned char)text[i];
-        size_t step = c < 0x80 ? 1 : json_utf8_length(text + i, length - i);
+    while ((text = json_plain_end(text, end)) < end) {
+        size_t step = json_utf8_length(text, (size_t)(end - text));
 
-        if (step && c >= 0x20 && c != '"' && c != '\\') {
-            i += step;
+        if (step > 1) {
+            text += step;
             continue;
         }
-        buf_put(out, text + start, i - start);
+        buf_put(out, start, (size_t)(text - start));
         if (step)
-            escape_put(out, c);
+            escape_put(out, (unsigned char)*text);
         else
             buf_text(out, "\xef\xbf\xbd");
-        start = ++i;
+        start = ++text;
     }
-    buf_put(out, text + start, length - start);
+    buf_put(out, start, (size_t)(end - start));
     buf_char(out, '"');
 }
 

@@ -37,6 +37,9 @@ void json_write_raw(struct json_write *json, const char *key, const char *text, 
 
 /* Length of the UTF-8 sequence at `text`, of which `left` bytes, at least one, are there; 0 when it is not one. */
 size_t json_utf8_length(const char *text, size_t left);
+/* The first byte from `at` on that does not stand for itself in a string: a quote, a backslash, a control character,
+ * one of several that make a character; `end` when there is none. */
+const char *json_plain_end(const char *at, const char *end);
 
 /* The pieces, for writers of their own: a quoted string, numbers, those of doubles with the fewest digits. */
 void json_put_string(struct buf *out, const char *text, size_t length);

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""live.py [--scale S] [--no-slurm] - a running cluster: throughput, latency, size; Slurm beside it in the same run.
+"""live.py [--scale S] [--limit SECONDS] [--no-slurm] - a running cluster beside Slurm: throughput, latency, size.
 
 Both get the same machine, eight nodes with eight GPUs each, and the same commands (W1 to W5). Real processes are forked
-in both. The floor is what the same loops do when the command is `true`: nobody who starts a program for each job can be
-faster. `--scale 0.1` runs a tenth of each workload. Slurm is left out, with a line that says so, where its packages
-(slurm-wlm, munge) are not installed. Prints ratios; asserts nothing.
+in both. Both are up all the time and take turns, workload by workload, so that what else the machine does meets both. The
+floor is what the same loops do when the command is `true`: nobody who starts a program for each job can be faster; and
+how often the disk can be told to keep one page, which muster does before it acknowledges a job and Slurm does not.
+`--scale 0.1` runs a tenth of each workload. A workload that would take longer than its share of `--limit` is cut off and
+counts what had ended by then. Slurm is left out, with a line that says so, where its packages (slurm-wlm, munge) are not
+installed. Prints ratios and what is asked of them; asserts nothing.
 """
 import argparse
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -26,8 +30,13 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 def cpu_seconds(pid):
-    fields = open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU time of a process with all its threads, those that ended too; exact, where /proc counts in hundredths."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def children(pid):
+    return [int(child) for thread in os.listdir("/proc/%d/task" % pid)
+            for child in open("/proc/%d/task/%s/children" % (pid, thread)).read().split()]
 
 
 def memory_mib(pid):
@@ -80,6 +89,7 @@ class Muster:
                                         stdout=self.log, stderr=self.log) for i in range(nodes)]
         self.pid = self.controller.pid
         self.wait(lambda: sum(g["total"] for g in self.ask("/gpus")["items"]) == nodes * gpus)
+        self.daemons = [a.pid for a in self.agents] + [child for a in self.agents for child in children(a.pid)]
 
     def wait(self, condition, limit=60):
         end = time.time() + limit
@@ -103,6 +113,9 @@ class Muster:
     def empty(self):
         return not self.ask("/jobs?limit=1")["items"]
 
+    def left(self):
+        return len(self.ask("/jobs?limit=10000&fields=id")["items"])
+
     def run_one(self):
         return [BUILD + "/muster", "run", "-G", "1", "--", "true"]
 
@@ -116,8 +129,6 @@ class Muster:
         return [BUILD + "/muster", "submit", "--parsable", "-N", "1", "--gpus-per-node", "8", "-t", "120", "--wrap", "sleep 600"]
 
     def clear(self):
-        for job in self.ask("/jobs?limit=10000")["items"]:
-            pass
         subprocess.run([BUILD + "/muster", "cancel", "--mine", "--now"], env=self.env, check=False, **QUIET)
         self.wait(self.empty, 120)
 
@@ -200,6 +211,7 @@ class Slurm:
         log = open(run + "/log", "w")
         self.processes = [subprocess.Popen(["slurmctld", "-D", "-f", run + "/slurm.conf"], env=self.env, stdout=log, stderr=log)]
         self.pid = self.processes[0].pid
+        self.daemons = []
         time.sleep(1)
         for i in range(NODES):
             self.processes.append(subprocess.Popen(["slurmd", "-D", "-N", "gn%d" % (i + 1), "-f", run + "/slurm.conf"],
@@ -208,6 +220,7 @@ class Slurm:
         while time.time() < end:
             out = subprocess.run(["sinfo", "-h", "-o", "%T %D"], env=self.env, capture_output=True, text=True).stdout
             if out.strip() == "idle %d" % NODES:
+                self.daemons = [p.pid for p in self.processes[1:]]
                 return
             time.sleep(0.3)
         raise RuntimeError("slurm did not come up: " + out + open(run + "/log").read()[-500:])
@@ -217,6 +230,9 @@ class Slurm:
 
     def empty(self):
         return subprocess.run(["squeue", "-h"], env=self.env, capture_output=True, text=True).stdout.strip() == ""
+
+    def left(self):
+        return len(subprocess.run(["squeue", "-h", "-r"], env=self.env, capture_output=True, text=True).stdout.splitlines())
 
     def run_one(self):
         return ["srun", "-Q", "-n1", "--gres=gpu:1", "true"]
@@ -252,79 +268,137 @@ class Slurm:
 
 
 class Floor:
-    """No cluster at all: what it costs to start a program that does nothing."""
-    name = "floor"
-    env = None
+    """No cluster at all: what it costs to start a program that does nothing, and to have the disk keep a page."""
 
-    def run_one(self):
-        return ["true"]
-
-    def measure(self, scale):
-        out = {}
-        n = max(int(100 * scale), 10)
-        out["W1 latency"] = 1000 * parallel([self.run_one()] * n, 1) / n
-        n = max(int(200 * scale), 10)
-        out["W2 burst, 16 at once"] = n / parallel([self.run_one()] * n, 16)
-        n = max(int(1000 * scale), 10)
-        out["W3 singles"] = n / parallel([self.run_one()] * n, 1)
-        n = max(int(2000 * scale), 10)
-        out["W5 deep queue, submit"] = n / parallel([self.run_one()] * n, 8)
-        for name, figure in out.items():
-            print("  %-7s %-22s %10.1f %s" % (self.name, name, figure, "ms" if name.startswith("W1") else "jobs/s"), flush=True)
+    @staticmethod
+    def measure(scale):
+        def count(n):
+            return max(int(n * scale), 20)
+        run = ["true"]
+        out = {"W1": 1000 * parallel([run] * count(100), 1) / count(100), "W2": count(200) / parallel([run] * count(200), 16),
+               "W3": count(1000) / parallel([run] * count(1000), 1), "W5": count(2000) / parallel([run] * count(2000), 8)}
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(1 << 20))
+            os.fsync(file.fileno())
+            begin = time.time()
+            for i in range(200):
+                os.pwrite(file.fileno(), bytes(4096), 4096 * i)
+                os.fdatasync(file.fileno())
+            out["fsync"] = 200 / (time.time() - begin)
+        print("  floor   `true` one after the other %.2f ms, 16 at once %.0f/s, 8 at once %.0f/s; fsync alone %.0f/s (%.2f ms)" %
+              (out["W1"], out["W2"], out["W5"], out["fsync"], 1000 / out["fsync"]), flush=True)
         return out
 
 
-def drain(system):
+class Turn:
+    """What a workload took of one system: jobs, seconds, CPU seconds of its controller, of its nodes, of its clients."""
+
+    def __init__(self, jobs=0, took=0.0, controller=0.0, nodes=0.0, clients=0.0):
+        self.jobs, self.took, self.controller, self.nodes, self.clients = jobs, took, controller, nodes, clients
+
+    def add(self, other):
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def a_job(self, seconds):
+        return 1000 * seconds / max(self.jobs, 1)
+
+
+def clients_cpu():
+    use = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return use.ru_utime + use.ru_stime
+
+
+def turn(system, jobs, work):
+    """`work` returns how many of the jobs it cut off."""
+    before = (cpu_seconds(system.pid), sum(map(cpu_seconds, system.daemons)), clients_cpu(), time.time())
+    cut = work() or 0
+    return Turn(jobs - cut, time.time() - before[3], cpu_seconds(system.pid) - before[0],
+                sum(map(cpu_seconds, system.daemons)) - before[1], clients_cpu() - before[2])
+
+
+def drain(system, limit=3600):
+    """Waits until nothing is left; how many jobs were, when it took too long."""
+    end = time.time() + limit
     while not system.empty():
+        if time.time() > end:
+            left = system.left()
+            system.clear()
+            return left
         time.sleep(0.1)
+    return 0
 
 
-def measure(system, scale):
-    """W1 to W5: {workload: (figure, controller CPU in ms a job)}."""
-    out, env = {}, system.env
+def in_a_row(system, jobs):
+    parallel([system.run_one()] * jobs, 1, system.env)
 
+
+def at_once(system, jobs):
+    parallel([system.run_one()] * jobs, 16, system.env)
+
+
+def singles(system, jobs, limit):
+    parallel([system.submit()] * jobs, 1, system.env)
+    return drain(system, limit)
+
+
+def array(system, jobs, limit):
+    subprocess.run(system.submit(array=jobs), env=system.env, check=True, **QUIET)
+    return drain(system, limit)
+
+
+def deep(system, jobs):
+    parallel([system.submit(gpus=k % 8 + 1, minutes=k % 60 + 1) for k in range(jobs)], 8, system.env)
+
+
+def compare(systems, scale, limit):
+    """W1 to W5 by turns, half of the shorter ones first and half last: {workload: {system: Turn}}."""
     def count(n):
         return max(int(n * scale), 10)
+    total = {}
 
-    def timed(name, jobs, work):
-        cpu, begin = cpu_seconds(system.pid), time.time()
-        rate = work()
-        out[name] = (rate if rate is not None else jobs / (time.time() - begin),
-                     1000 * (cpu_seconds(system.pid) - cpu) / jobs)
-        print("  %-7s %-22s %10.1f %s   controller %6.2f ms a job" %
-              (system.name, name, out[name][0], "ms" if name.startswith("W1") else "jobs/s", out[name][1]), flush=True)
+    def one(name, jobs, work):
+        for system in systems:
+            got = turn(system, jobs, lambda: work(system))
+            total.setdefault(name, {}).setdefault(system.name, Turn()).add(got)
+            rate = "%8.1f ms    " % got.a_job(got.took) if name.startswith("W1") else "%8.1f jobs/s" % (got.jobs / got.took)
+            print("  %-7s %-22s %s   CPU a job: controller %6.2f ms, nodes %6.2f, clients %6.2f%s" %
+                  (system.name, name, rate, got.a_job(got.controller), got.a_job(got.nodes), got.a_job(got.clients),
+                   "" if got.jobs == jobs else "; cut off, %d of %d" % (got.jobs, jobs)), flush=True)
+        systems.reverse()
 
-    n = count(100)
-    timed("W1 latency", n, lambda: 1000 * parallel([system.run_one()] * n, 1, env) / n)
-    n200 = count(200)
-    timed("W2 burst, 16 at once", n200, lambda: n200 / parallel([system.run_one()] * n200, 16, env))
-    singles = count(1000)
-
-    def w3():
-        begin = time.time()
-        parallel([system.submit()] * singles, 1, env)
-        drain(system)
-        return singles / (time.time() - begin)
-    timed("W3 singles", singles, w3)
-    for size in (1000, 5000):
-        jobs = count(size)
-
-        def w4():
-            begin = time.time()
-            subprocess.run(system.submit(array=jobs), env=env, check=True, **QUIET)
-            drain(system)
-            return jobs / (time.time() - begin)
-        timed("W4 array of %d" % jobs, jobs, w4)
-    deep = count(2000)
-    for _ in range(NODES):
-        subprocess.run(system.holder(), env=env, check=True, **QUIET)
+    for _ in range(2):
+        one("W1 latency", count(50), lambda s: in_a_row(s, count(50)))
+        one("W2 burst, 16 at once", count(100), lambda s: at_once(s, count(100)))
+        one("W3 singles", count(500), lambda s: singles(s, count(500), limit / 8))
+    one("W4 array of %d" % count(1000), count(1000), lambda s: array(s, count(1000), limit / 10))
+    one("W4 array of %d" % count(5000), count(5000), lambda s: array(s, count(5000), limit / 5))
+    for system in systems:
+        for _ in range(NODES):
+            subprocess.run(system.holder(), env=system.env, check=True, **QUIET)
     time.sleep(2)
-    timed("W5 deep queue, submit", deep,
-          lambda: deep / parallel([system.submit(gpus=k % 8 + 1, minutes=k % 60 + 1) for k in range(deep)], 8, env))
-    system.clear()
-    out["memory"] = (memory_mib(system.pid), 0)
-    print("  %-7s %-22s %10.1f MiB" % (system.name, "controller's peak", out["memory"][0]), flush=True)
-    return out
+    one("W5 deep queue, submit", count(2000), lambda s: deep(s, count(2000)))
+    for system in systems:
+        system.clear()
+        print("  %-7s controller's peak      %8.1f MiB" % (system.name, memory_mib(system.pid)), flush=True)
+    return total
+
+
+def verdict(good):
+    return "met" if good else "short"
+
+
+def ratios(total, floor):
+    print("  muster beside Slurm; asked: 10 times the jobs/s from submission to end, a tenth of the controller's CPU a job")
+    for name, pair in total.items():
+        ours, theirs = pair["muster"], pair["slurm"]
+        faster = (ours.jobs / ours.took) / (theirs.jobs / theirs.took)
+        cpu = ours.a_job(ours.controller) / max(theirs.a_job(theirs.controller), 1e-9)
+        most = floor.get(name[:2])
+        most = 0 if not most else (1000 / most if name.startswith("W1") else most) / (theirs.jobs / theirs.took)
+        print("  ratio   %-22s %6.1fx (%s)   controller CPU %.3f (%s)%s" %
+              (name, faster, "submission alone" if name.startswith("W5") else verdict(faster >= 10), cpu, verdict(cpu <= 0.1),
+               "   starting `true` would be %.1fx" % most if most else ""))
 
 
 def start_latency(muster, rate, seconds):
@@ -398,9 +472,17 @@ def large_one(nodes, jobs):
     for _ in range(200):
         muster.ask("/jobs?limit=1000")
     steps.append(resident_mib(process.pid))
+    # Jobs come and are cancelled, until more have ended than are kept to be looked at; then as many once more.
+    for many in (13, 13):
+        for _ in range(many):
+            made = muster.ask("/jobs", "POST", {"gpus": 1, "args": ["true"], "array": {"indices": "1-%d" % (jobs // 10)}})
+            muster.ask("/arrays/%d?now=1" % made["id"], "DELETE")
+        steps.append(resident_mib(process.pid))
     print("  %d nodes joined in %.1f s; %d jobs queued in %.2f s, half of them in arrays; `muster queue -A` median %.0f ms, "
-          "worst %.0f ms; memory %.0f MiB with the nodes, %.0f with a gang on all of them, %.0f with the jobs, %.0f after "
-          "200 long lists" % (nodes, joined, jobs, submitted, times[len(times) // 2], times[-1], *steps), flush=True)
+          "worst %.0f ms (%s: asked under 100); memory %.0f MiB with the nodes, %.0f with a gang on all of them, %.0f with the "
+          "jobs, %.0f after 200 long lists, %.0f after %d jobs came and went, %.0f after as many more" %
+          (nodes, joined, jobs, submitted, times[len(times) // 2], times[-1], verdict(times[len(times) // 2] < 100), *steps[:5],
+           13 * (jobs // 10), steps[5]), flush=True)
     process.terminate()
     try:
         process.wait(20)
@@ -424,41 +506,38 @@ def large(scale):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--scale", type=float, default=float(os.environ.get("LIVE_SCALE", "1")))
+    parser.add_argument("--limit", type=float, default=float(os.environ.get("LIVE_LIMIT", "360")),
+                        help="seconds for all of it; long workloads are cut off (default 360)")
+    parser.add_argument("--folder", help="where both keep their state (default: the temporary folder); one in memory takes "
+                        "from muster the durability that Slurm does not have")
     parser.add_argument("--no-slurm", action="store_true")
     parser.add_argument("--only", choices=["compare", "latency", "large"])
     args = parser.parse_args()
-    print("live: load of the machine %.1f, %d cores" % (os.getloadavg()[0], os.cpu_count()))
+    tempfile.tempdir = args.folder
+    print("live: load of the machine %.1f, %d cores" % (os.getloadavg()[0], os.cpu_count()), flush=True)
     if args.only in (None, "compare"):
-        floor = Floor().measure(args.scale)
-        muster = Muster()
-        ours = measure(muster, args.scale)
-        muster.close()
-        theirs = None
-        if args.no_slurm or not Slurm.present():
-            print("  slurm   not compared: needs root and the packages slurm-wlm and munge")
-        else:
-            slurm = None
-            try:
-                slurm = Slurm()
-                theirs = measure(slurm, args.scale)
-            finally:
-                if slurm:
-                    slurm.close()
-        for name in ours if theirs else []:
-            if name == "memory":
-                continue
-            faster = theirs[name][0] / ours[name][0] if name.startswith("W1") else ours[name][0] / theirs[name][0]
-            most = "" if name not in floor else "; the floor would be %.1fx" % (
-                theirs[name][0] / floor[name] if name.startswith("W1") else floor[name] / theirs[name][0])
-            print("  ratio   %-22s %8.1fx as fast, controller CPU %.3f of Slurm's%s" %
-                  (name, faster, ours[name][1] / max(theirs[name][1], 1e-9), most))
+        floor, systems = Floor.measure(args.scale), []
+        try:
+            systems.append(Muster())
+            if args.no_slurm or not Slurm.present():
+                print("  slurm   not compared: needs root and the packages slurm-wlm and munge (tools/setup bench-live)")
+            else:
+                systems.append(Slurm())
+            total = compare(systems, args.scale, args.limit)
+        finally:
+            for system in systems:
+                system.close()
+        if len(systems) == 2:
+            ratios(total, floor)
     if args.only in (None, "latency"):
         muster = Muster()
         half, most = start_latency(muster, 100, max(10 * args.scale, 2))
-        print("  submission to start at 100 jobs/s: median %.1f ms, p99 %.1f ms" % (half, most), flush=True)
+        print("  submission to start at 100 jobs/s: median %.1f ms, p99 %.1f ms (%s: asked under 10)" %
+              (half, most, verdict(most < 10)), flush=True)
         muster.close()
     if args.only in (None, "large"):
         large(args.scale)
+    print("live: load of the machine %.1f at the end" % os.getloadavg()[0])
     return 0
 
 
