@@ -203,7 +203,7 @@ static bool vertex_descend(struct mapper *m, uint32_t v, uint32_t phys)
 static void list_change(struct cells *s, uint32_t cell, bool add)
 {
     assert(s->undo_count < s->undo_max);
-    s->undo[s->undo_count++] = (struct undo){ cell, s->bag_at ? s->bag_at[cell] : 0, add };
+    s->undo[s->undo_count++] = (struct undo){ cell & INT32_MAX, add, s->bag_at ? s->bag_at[cell] : 0 };
     if (add)
         pool_list_add(s, cell);
     else

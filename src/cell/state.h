@@ -112,8 +112,8 @@ struct pod_pick {
 };
 
 struct undo {
-    uint32_t cell, at; /* at: its place in a bag */
-    bool added;
+    uint32_t cell : 31, added : 1;
+    uint32_t at; /* its place in a bag */
 };
 
 struct cells {
