@@ -356,7 +356,7 @@ static int word_translate(const char *word, char *out, size_t size)
         return 0;
     }
     if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)
-        return misuse("set: unknown key in '%s'; memory, share and prepare are known", word);
+        return misuse("set: unknown key in '%s'; memory, share, prepare and pinned are known", word);
     if (size_parse(equals + 1, &bytes) < 0)
         return misuse("'%s' is no size; 20G and 512M are", equals + 1);
     (void)snprintf(out, size, " %.*s=%llu", (int)(equals - word), word, (unsigned long long)bytes);

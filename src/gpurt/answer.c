@@ -167,7 +167,7 @@ static int assign(struct node *node, struct client *client, const char *word, bo
         client->keep_pinned = (uint32_t)value;
         return 0;
     }
-    return error_set(err, -EINVAL, "unknown key in '%s'; memory, share and prepare are known", word);
+    return error_set(err, -EINVAL, "unknown key in '%s'; memory, share, prepare and pinned are known", word);
 }
 
 /* `boundary`: the pause waits for the end of a step. `gpu=HEX`: the restore is on another GPU. */

@@ -86,7 +86,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->role = hello->role;
     c->mode = hello->mode;
     c->guardian = -1;
-    c->keep_pinned = KEEP_PINNED;
+    c->keep_pinned = node->keep_pinned;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
     for (int i = 0; i < PAGE_GPUS; i++)
@@ -289,6 +289,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
     const char *eps = getenv("MUSTER_GPU_EPS"), *aim = getenv("MUSTER_GPU_AIM");
+    const char *pinned = getenv("MUSTER_GPU_PINNED");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -305,6 +306,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->eps = node->eps >= 5 && node->eps <= 100 ? node->eps : SHARE_EPS;
     node->aim = aim ? (uint32_t)strtoul(aim, NULL, 10) : edge_aim(node->eps);
     node->aim = node->aim <= 100 ? node->aim : edge_aim(node->eps);
+    node->keep_pinned = pinned ? (uint32_t)strtoul(pinned, NULL, 10) : KEEP_PINNED;
+    node->keep_pinned = node->keep_pinned <= PAGE_PERMILLE ? node->keep_pinned : KEEP_PINNED;
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;

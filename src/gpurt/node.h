@@ -99,8 +99,9 @@ struct node {
     struct ask ask[NODE_ASKS];
     int pending[NODE_PENDING]; /* connections that said nothing yet */
     uint64_t idle_since_ns, idle_exit_ns;
-    uint32_t eps; /* permille of a step the guaranteed job may lose */
-    uint32_t aim; /* and what its neighbours try to take of it; 0 = a fixed guard instead */
+    uint32_t eps;         /* permille of a step the guaranteed job may lose */
+    uint32_t aim;         /* and what its neighbours try to take of it; 0 = a fixed guard instead */
+    uint32_t keep_pinned; /* what a process begins with */
     bool stop;
 };
 

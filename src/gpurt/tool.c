@@ -17,19 +17,30 @@
 #include "shim/page.h"
 
 #define START_TRIES 200
+#define SOCKET_MOST 107
+#define RUN_DIR_MOST 85 /* and "/guard-2147483647.sock" */
 
 int tool_paths(char *run_dir, char *socket_path, struct error *err)
 {
     const char *base = getenv("MUSTER_GPU_RUN_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
     const char *given = getenv("MUSTER_GPU_SOCKET");
     struct stat st;
+    int n;
 
     if (base && *base)
-        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "%s", base);
+        n = snprintf(run_dir, TOOL_PATH_MAX, "%s", base);
     else if (runtime && *runtime)
-        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "%s/muster", runtime);
+        n = snprintf(run_dir, TOOL_PATH_MAX, "%s/muster", runtime);
     else
-        (void)snprintf(run_dir, TOOL_PATH_MAX - 16, "/tmp/muster-%u", (unsigned int)getuid());
+        n = snprintf(run_dir, TOOL_PATH_MAX, "/tmp/muster-%u", (unsigned int)getuid());
+    if (n > RUN_DIR_MOST) /* sockets are made in it, and a guardian's name is the longest */
+        return error_set(err, -ENAMETOOLONG,
+                         "%.40s...: has %d characters, a directory of sockets at most %d; set "
+                         "MUSTER_GPU_RUN_DIR to a shorter one",
+                         run_dir, n, RUN_DIR_MOST);
+    if (given && strlen(given) > SOCKET_MOST)
+        return error_set(err, -ENAMETOOLONG, "MUSTER_GPU_SOCKET: a socket's path has at most %d characters, not %zu",
+                         SOCKET_MOST, strlen(given));
     if (mkdir(run_dir, 0700) < 0 && errno != EEXIST)
         return error_set(err, -errno, "%s: %s", run_dir, strerror(errno));
     if (lstat(run_dir, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != getuid())
@@ -37,7 +48,7 @@ int tool_paths(char *run_dir, char *socket_path, struct error *err)
     if (given && *given)
         (void)snprintf(socket_path, TOOL_PATH_MAX, "%s", given);
     else
-        (void)snprintf(socket_path, TOOL_PATH_MAX, "%.90s/gpu.sock", run_dir);
+        (void)snprintf(socket_path, TOOL_PATH_MAX, "%.85s/gpu.sock", run_dir);
     return 0;
 }
 

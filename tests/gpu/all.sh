@@ -1,45 +1,120 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# all.sh [EXPERIMENT...] - builds the runtime and runs the experiments on this machine's GPU; one RESULT line each.
-# Exits 77 where there is no GPU or no PyTorch.
+# all.sh [--part 1|2|3] [--only NAME]... [--limit SECONDS] [--fake] [NAME...] - the experiments on this machine's GPU.
+#
+# Results are JSON lines in $OUT/results-WHAT.jsonl, what was printed in $OUT/log-WHAT.txt, the table of targets in
+# $OUT/summary-WHAT.txt (OUT: /tmp/muster-gpu-results). Every experiment has a time limit of its own and the whole has one (535
+# s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 and 2 are the targets, 3 the
+# rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept. Exits 77 where there is no GPU or no PyTorch.
+#
+# --fake: on the fake driver of an ordinary build (MUSTER_GPU_BUILD, default build), without GPU and PyTorch: tries the scripts.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP no NVIDIA GPU"; exit 77; }
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
-    { echo "SKIP no PyTorch that sees the GPU"; exit 77; }
-export MUSTER_GPU_BUILD=${MUSTER_GPU_BUILD:-/tmp/muster-gpu-build} PYTHONUNBUFFERED=1
-sh tests/gpu/build.sh "$MUSTER_GPU_BUILD" || exit 1
-echo "RESULT machine $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tr ' ' '_') \
-torch=$(python3 -c 'import torch; print(torch.__version__)') date=$(date -u +%F)"
-want=${*:-abi coverage overhead small hold alternate memory expandable pair nogap hostile phases burst tiers ranks slices death soak nvml agent}
-limit() { echo "== $*"; timeout "$@" 2>&1; echo "== exit $? at $(date -u +%T)"; }
-for what in $want; do
-    case $what in
-    abi) limit 60 python3 tests/gpu/abi_check.py "$(find /usr/local/cuda*/ -name cuda.h -path '*include*' | head -1)" ;;
-    coverage) limit 120 env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_COUNT=1 \
-        python3 tests/gpu/coverage.py ;;
-    overhead) limit 200 python3 tests/gpu/overhead.py ;;
-    small) limit 120 python3 tests/gpu/suspend.py small ;;
-    hold) limit 150 python3 tests/gpu/suspend.py hold 40 ;;
-    alternate) limit 150 python3 tests/gpu/suspend.py alternate 40 ;;
-    hold8) limit 100 python3 tests/gpu/suspend.py hold 8 ;;
-    memory) limit 180 python3 tests/gpu/memory.py ;;
-    cold) limit 90 python3 tests/gpu/memory.py cold ;;
-    pair) limit 220 python3 tests/gpu/pair.py 8 14 ;;
-    tiers) limit 120 python3 tests/gpu/tiers.py ;;
-    hostile) limit 150 python3 tests/gpu/hostile.py ;;
-    phases) limit 120 python3 tests/gpu/phases.py ;;
-    burst) limit 90 python3 tests/gpu/burst.py ;;
-    slices) limit 120 python3 tests/gpu/slices.py ;;
-    death) limit 180 python3 tests/gpu/death.py ;;
-    soak) limit 300 python3 tests/gpu/soak.py "${SOAK_SECONDS:-60}" ;;
-    ranks) limit 120 python3 tests/gpu/ranks.py ;;
-    expandable) limit 120 python3 tests/gpu/memory.py expandable ;;
-    nvml) limit 30 env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_MEMORY=20G MUSTER_GPU_NVML_VIEW=1 nvidia-smi \
-        --query-gpu=memory.total,memory.used --format=csv,noheader ;;
-    agent) limit 60 sh tests/gpu/agent.sh ;;
-    record) limit 120 sh tests/gpu/record.sh "${OUT:-/tmp/muster-gpu-traces}" ;;
-    nogap) limit 150 python3 tests/gpu/pair.py 0 12 warm,eps40 ;;
-    *) echo "unknown experiment: $what" ;;
+part1="pair nogap hold small overhead memory"
+part2="coverage alternate expandable hostile ranks death soak nvml abi"
+part3="phases burst tiers slices agent"
+fake='' what='' limit=535 names=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --fake) fake=1 ;;
+    --part)
+        case ${2:-} in
+        1) names="$names $part1" ;;
+        2) names="$names $part2" ;;
+        3) names="$names $part3" ;;
+        *) echo "all.sh: --part is 1, 2 or 3" >&2 && exit 2 ;;
+        esac
+        what=${what:+$what-}part$2
+        shift
+        ;;
+    --only) names="$names ${2:?a name}" && shift ;;
+    --limit) limit=${2:?seconds} && shift ;;
+    -*) echo "all.sh: unknown option $1" >&2 && exit 2 ;;
+    *) names="$names $1" ;;
     esac
+    shift
 done
+[ -n "$names" ] || { names="$part1 $part2 $part3" limit=${limit/#535/3600}; }
+what=${what:-some}
+out=${OUT:-/tmp/muster-gpu-results}
+mkdir -p "$out"
+export MUSTER_GPU_RESULTS="$out/results-$what.jsonl" PYTHONUNBUFFERED=1 MUSTER_GPU_RUN
+MUSTER_GPU_RUN=$(date -u +%FT%TZ)
+log="$out/log-$what.txt"
+
+# The runtime: of a build for --fake, carried here by pack.sh if it is of these sources, else made by the C compiler.
+if [ -n "$fake" ]; then
+    export MUSTER_GPU_STANDIN=1 MUSTER_GPU_BUILD=${MUSTER_GPU_BUILD:-$PWD/build} MUSTER_GPU_CONTEXT=0 MUSTER_GPU_SLICE=1
+    export MUSTER_GPU_EPS=${MUSTER_GPU_EPS:-100}
+    export FAKE_CUDA_MEMORY=512 FAKE_CUDA_DIR LD_LIBRARY_PATH="$MUSTER_GPU_BUILD/tests/fakecuda"
+    FAKE_CUDA_DIR=$(mktemp -d)
+    trap 'rm -rf "$FAKE_CUDA_DIR"' EXIT
+else
+    nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP no NVIDIA GPU"; exit 77; }
+    python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
+        { echo "SKIP no PyTorch that sees the GPU"; exit 77; }
+    if [ -z "${MUSTER_GPU_BUILD:-}" ]; then
+        MUSTER_GPU_BUILD=$PWD/.device-gpu
+        if [ "$(cat "$MUSTER_GPU_BUILD/sources" 2>/dev/null)" != "$(sh tests/gpu/pack.sh --sources)" ] ||
+            ! "$MUSTER_GPU_BUILD/muster" gpu --help >/dev/null 2>&1; then
+            MUSTER_GPU_BUILD=/tmp/muster-gpu-build
+            sh tests/gpu/build.sh "$MUSTER_GPU_BUILD" || exit 1
+        fi
+    fi
+    export MUSTER_GPU_BUILD
+fi
+python3 tests/gpu/machine.py | tee -a "$log"
+
+limit_of() {
+    case $1 in
+    pair | nogap | hold | alternate | memory | overhead) echo 150 ;;
+    small | coverage | hostile | ranks | soak | phases | burst | slices | tiers) echo 110 ;;
+    death) echo 160 ;;
+    *) echo 60 ;;
+    esac
+}
+run() {
+    case $1 in
+    abi) python3 tests/gpu/abi_check.py "$(find /usr/local/cuda*/ -name cuda.h -path '*include*' | head -1)" ;;
+    coverage) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_COUNT=1 python3 tests/gpu/coverage.py ;;
+    overhead) python3 tests/gpu/overhead.py 500 ;;
+    small) python3 tests/gpu/suspend.py small ;;
+    hold) python3 tests/gpu/suspend.py hold 40 ;;
+    alternate) python3 tests/gpu/suspend.py alternate 40 ;;
+    memory) python3 tests/gpu/memory.py ;;
+    expandable) python3 tests/gpu/memory.py expandable ;;
+    pair) python3 tests/gpu/pair.py 8 driver default ;;
+    nogap) python3 tests/gpu/pair.py 0 driver default ;;
+    soak) python3 tests/gpu/soak.py "${SOAK_SECONDS:-25}" ;;
+    hostile) python3 tests/gpu/hostile.py muster ;;
+    nvml) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_MEMORY=20G MUSTER_GPU_NVML_VIEW=1 nvidia-smi \
+        --query-gpu=memory.total,memory.used --format=csv,noheader ;;
+    agent) sh tests/gpu/agent.sh ;;
+    record) sh tests/gpu/record.sh "$out/traces" ;;
+    sweep-gate | sweep-release) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
+    phases | burst | tiers | slices | death | ranks) python3 "tests/gpu/$1.py" ;;
+    *) echo "unknown experiment: $1" && return 2 ;;
+    esac
+}
+piece() { # NAME RC SECONDS
+    printf '{"name": "piece", "experiment": "%s", "run": "%s", "rc": %s, "seconds": %s}\n' "$1" "$MUSTER_GPU_RUN" "$2" "$3" \
+        >>"$MUSTER_GPU_RESULTS"
+}
+export -f run
+for name in $names; do
+    left=$((limit - SECONDS - 5)) own=$(limit_of "$name") begin=$SECONDS rc=0
+    case $fake$name in
+    1coverage | 1nvml | 1abi | 1agent | 1record) echo "== $name: needs a GPU" | tee -a "$log" && continue ;;
+    esac
+    if [ $left -lt 20 ]; then
+        echo "== $name: no time left" | tee -a "$log"
+        piece "$name" 75 0
+        continue
+    fi
+    echo "== $name at $(date -u +%T)" | tee -a "$log"
+    MUSTER_GPU_EXPERIMENT=$name out="$out" timeout -k 10 $((own < left ? own : left)) bash -c 'run "$0"' "$name" 2>&1 | tee -a "$log"
+    rc=${PIPESTATUS[0]}
+    echo "== $name exit $rc after $((SECONDS - begin)) s" | tee -a "$log"
+    piece "$name" "$rc" $((SECONDS - begin))
+done
+python3 tests/gpu/report.py --summary "$MUSTER_GPU_RESULTS" | tee "$out/summary-$what.txt"

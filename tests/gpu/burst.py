@@ -10,7 +10,7 @@ def main(total_gib=139):
     first = 16
     ot = Job(["fill", total_gib - first - 4, 90], ["--role", "opportunistic", "--host-pool", "8G"])
     if not ot.wait_steps(2, 60):
-        result("burst-error", text=ot.tail()[-300:].replace("\n", "|").replace(" ", "_"))
+        result("burst-error", text=ot.tail()[-300:])
         ot.kill()
         return
     end = time.monotonic() + 15
@@ -23,7 +23,7 @@ def main(total_gib=139):
     r = rg.finish(60)
     item = listed(ot.pid)
     result("burst", used_before_mib=used, oom=r.get("oom"), good=r.get("good"), ms=",".join(f"{x:.0f}" for x in r.get("ms", [])),
-           neighbour_host_gib=item.get("host_bytes", 0) / 2**30, error=str(r.get("err", ""))[-200:].replace(" ", "_").replace("\n", "|"))
+           neighbour_host_gib=item.get("host_bytes", 0) / 2**30, error=str(r.get("err", ""))[-200:])
     seconds, rc, text = order("set", ot.pid, "memory=139G")
     result("burst-home", seconds=seconds, rc=rc, host_gib=listed(ot.pid).get("host_bytes", 0) / 2**30)
     back = ot.stop()

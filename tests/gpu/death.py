@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from lab import Job, listed, node_pid, order, own_node, result
+from lab import STANDIN, Job, listed, node_pid, order, own_node, result
 
 
 def moved(job, within):
@@ -15,6 +15,19 @@ def moved(job, within):
             return time.monotonic() - start
         time.sleep(0.05)
     return float("nan")
+
+
+def guardian_of(pid):
+    """The process that guards `pid`."""
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/cmdline", "rb") as f:
+                words = f.read().split(b"\0")
+        except OSError:
+            continue
+        if words[1:3] == [b"gpu", b"guard"] and str(pid).encode() in words:
+            return int(p)
+    return None
 
 
 def back(job, seconds=15):
@@ -29,7 +42,7 @@ def back(job, seconds=15):
 def main():
     own_node("death")
     os.environ["MUSTER_GPU_CLAIM_SECONDS"] = "5"
-    job = Job(["hold", 4, 300], ["--role", "opportunistic"])
+    job = Job(["hold", 0.05 if STANDIN else 4, 300], ["--role", "opportunistic"])
     job.wait_steps(5)
     order("set", job.pid, "prepare=5G")
     time.sleep(3)
@@ -39,10 +52,21 @@ def main():
         os.kill(node_pid(), signal.SIGKILL)
         seconds = moved(job, bound + 20)
         result("death", who="node", state=state, resumed_s=seconds, bound_s=bound, known_again=back(job))
-    order("release", job.pid)
-    guardian = [p for p in filter(str.isdigit, os.listdir("/proc")) if b"guard" in open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")[2:3]]
-    result("death", who="guardian", state="release", guardians=len(guardian))
-    order("restore", job.pid)
+    for state in ("release", "release and asked"):
+        order("release", job.pid)
+        first = guardian_of(job.pid)
+        if not first:
+            result("death-error", who="guardian", text="no guardian was found")
+            break
+        os.kill(first, signal.SIGKILL)
+        start = time.monotonic()
+        if state == "release":  # the node side starts another by itself
+            while guardian_of(job.pid) in (None, first) and time.monotonic() - start < 15:
+                time.sleep(0.05)
+            result("death-successor", seconds=time.monotonic() - start, there=guardian_of(job.pid) is not None)
+        start = time.monotonic()
+        rc, text = order("restore", job.pid)[1:]
+        result("death", who="guardian", state=state, resumed_s=time.monotonic() - start + moved(job, 20), bound_s=12, rc=rc, said=text)
     rg = Job(["rg", 100], ["--role", "guaranteed"])
     rg.wait_steps(30)
     time.sleep(3)

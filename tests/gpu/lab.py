@@ -2,7 +2,9 @@
 """What the experiments share: starting jobs with and without the runtime, asking the node side, results as lines."""
 import atexit
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,13 +15,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("MUSTER_GPU_BUILD", os.path.join(HERE, "../../build"))
 MUSTER = os.path.join(BUILD, "muster")
 LIBRARY = os.path.join(BUILD, "libmuster_gpu.so")
-JOBS = os.path.join(HERE, "jobs.py")
+STANDIN = os.environ.get("MUSTER_GPU_STANDIN") == "1"  # the fake driver: tries the scripts, measures nothing
+JOBS = os.path.join(HERE, "standin.py" if STANDIN else "jobs.py")
 TEMP = tempfile.mkdtemp(prefix="muster-gpu-lab-")
 
 
+def plain(value):
+    """Fit for JSON: no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def result(name, **values):
-    text = " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+    """One line for people, and one of JSON in $MUSTER_GPU_RESULTS, from which report.py makes the tables."""
+    text = " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={str(v).replace(' ', '_').replace(chr(10), '|')}" for k, v in values.items())
     print(f"RESULT {name} {text}", flush=True)
+    path = os.environ.get("MUSTER_GPU_RESULTS")
+    if path:
+        line = {"name": name, "experiment": os.environ.get("MUSTER_GPU_EXPERIMENT", ""), "run": os.environ.get("MUSTER_GPU_RUN", ""),
+                **{k: plain(v) for k, v in values.items()}}
+        with open(path, "a") as f:
+            f.write(json.dumps(line, default=str) + "\n")
 
 
 JOBS_STARTED = []
@@ -104,6 +119,22 @@ def order(*words, timeout=200):
     return time.monotonic() - start, p.returncode, (p.stdout + p.stderr).strip()
 
 
+def took(text):
+    """What the answer to an order says it took, in seconds."""
+    m = re.search(r"(?:running|paused|evicted|released) ([0-9.]+) s", text)
+    return float(m.group(1)) if m else float("nan")
+
+
+def orders(name, job, there, back, **more):
+    """One way and back, timed; the answers' own times are the figures, the tool's are beside them."""
+    out, rc, text = order(there, job.pid)
+    left = used_mib()
+    home, rc2, text2 = order(back, job.pid)
+    result(name, save_s=took(text), restore_s=took(text2), save_wall_s=out, restore_wall_s=home, left_mib=left, rc=rc or rc2,
+           said=f"{text} | {text2}", **more)
+    return rc == 0 and rc2 == 0
+
+
 def listed(pid):
     p = subprocess.run([MUSTER, "gpu", "ls", "--json"], capture_output=True, text=True)
     if p.returncode:
@@ -112,14 +143,16 @@ def listed(pid):
 
 
 def used_mib():
+    if STANDIN:
+        return 0
     p = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True,
                        text=True)
     return int(p.stdout.split()[0])
 
 
 def own_node(name):
-    """A node side of its own for this experiment, so that several can run at once."""
-    os.environ["MUSTER_GPU_RUN_DIR"] = f"/tmp/muster-lab-{name}"
+    """A node side of its own for this experiment, which ends with it."""
+    os.environ["MUSTER_GPU_RUN_DIR"] = f"/tmp/muster-lab-{os.getpid()}-{name}"
 
 
 def node_pid():

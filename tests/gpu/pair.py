@@ -1,77 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime."""
+"""E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime.
+
+pair.py GAP_MS [SETTING...]: each setting is what the runtime is tried with, `default` or NAME=VALUE,NAME=VALUE with names without their
+MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after six of settling; a pair that noise has paused at once is begun again."""
 import os
 import sys
 import time
 
-from lab import Job, listed, result
+from lab import STANDIN, Job, between, listed, own_node, percentile, result
+
+SETTLE, WINDOW = (1.0, 1.0) if STANDIN else (3.0, 8.0)
+WINDOWS = int(os.environ.get("MUSTER_GPU_WINDOWS", "3"))
+ALONE = 2 if STANDIN else 4
 
 
-def alone(args):
-    return Job(args).finish()
+def window(rg, ot, begin, end):
+    """The guaranteed job's steps and the other's rate while both ran."""
+    steps = between(rg.lines(), begin, end)
+    times = [float(line[0]) for line in ot.lines()]
+    rate = sum(begin <= t <= end for t in times) / (end - begin)
+    return percentile(steps, 50) * 1e3, percentile(steps, 99) * 1e3, sum(steps) / max(len(steps), 1) * 1e3, rate, len(steps)
 
 
-def steady(rg, ot, seconds=8.0):
-    """The guaranteed job's step times and the other's rate while both ran, the last seconds of the pairing."""
-    t = [float(line[0]) for line in ot.lines()]
-    end = t[-1] - 0.2
-    begin = max(t[0] + 1, end - seconds)
-    steps = [float(line[2]) for line in rg.lines() if begin <= float(line[0]) <= end]
-    rate = sum(begin <= x <= end for x in t) / (end - begin)
-    return {"p50_ms": percentile(steps, 50) * 1e3, "p99_ms": percentile(steps, 99) * 1e3,
-            "mean_ms": sum(steps) / len(steps) * 1e3, "n": len(steps)}, rate
-
-
-def percentile(values, p):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(len(values) * p / 100))]
-
-
-def pair(name, rg_args, ot_args, rg_mode, ot_mode, base_rg, base_ot):
-    rg = Job(rg_args, rg_mode)
-    rg.wait_steps(30)
-    ot = Job(ot_args, ot_mode)
-    shares, slow = [], []
-    while ot_mode and ot.proc.poll() is None:
+def watch(ot, rg, until):
+    """What the controller did meanwhile."""
+    seen = []
+    while time.monotonic() < until and ot.proc.poll() is None:
         time.sleep(0.5)
         item, host = listed(ot.pid), listed(rg.pid)
         if item.get("gate"):
-            shares.append(f"{item['gate'][0]}{item['share_permille']}")
-            slow.append(host.get("slowdown_permille"))
-    ro = ot.finish()
-    if "error" in ro:
-        result(name + "-error", ot=str(ro)[:300].replace(" ", "_"))
-        rg.kill()
-        return
-    both, rate = steady(rg, ot)
+            seen.append(f"{item['gate'][0]}{item['share_permille']}:{host.get('slowdown_permille')}:{item.get('edge_us')}")
+    return seen
+
+
+def closed(ot, seconds=3.0):
+    """Was it let in and then paused?"""
+    end, opened = time.monotonic() + seconds, False
+    while time.monotonic() < end:
+        gate = listed(ot.pid).get("gate")
+        opened |= gate == "harvest"
+        time.sleep(0.2)
+    return opened and gate == "closed"
+
+
+def pair(setting, gap_ms, modes, base, seconds):
+    rg = Job(["rg", seconds + 60, gap_ms], modes[0])
+    windows, settle = (WINDOWS, SETTLE) if modes[1] else (1, SETTLE / 3)
+    rg.wait_steps(200 if gap_ms != "0" else 600)
+    alone = [float(line[2]) for line in rg.lines()[-150:]]
+    for _ in range(3):
+        ot = Job(["ot", seconds], modes[1])
+        if not ot.wait_steps(1):
+            result("pair-error", setting=setting, gap_ms=gap_ms, text=ot.tail()[-300:])
+            rg.kill()
+            return
+        # One period of noise at the very start pauses a neighbour for half a minute, as it should; that is no measurement.
+        if not modes[1] or gap_ms == "0" or not closed(ot):
+            break
+        result("pair-again", setting=setting, gap_ms=gap_ms, slowdown_permille=listed(rg.pid).get("slowdown_permille"))
+        ot.kill()
+        time.sleep(0.5)
+    begin = time.monotonic() + settle
+    seen = watch(ot, rg, begin + windows * WINDOW) if modes[1] else time.sleep(settle + windows * WINDOW)
+    for i in range(windows):
+        p50, p99, mean, rate, n = window(rg, ot, begin + i * WINDOW, begin + (i + 1) * WINDOW)
+        result("pair", setting=setting, gap_ms=gap_ms, window=i, p50_percent=(p50 / base["p50_ms"] - 1) * 100,
+               p99_percent=(p99 / base["p99_ms"] - 1) * 100, mean_percent=(mean / base["mean_ms"] - 1) * 100,
+               before_percent=(p50 / (percentile(alone, 50) * 1e3) - 1) * 100, ot_percent=rate / base["rate"] * 100, steps=n)
+    if modes[1]:
+        item = listed(ot.pid)
+        result("pair-control", setting=setting, gap_ms=gap_ms, slice_ok=item.get("slice_ok"), fail_open=item.get("fail_open"),
+               gated_s=item.get("gated_ns", 0) / 1e9, trace=",".join(seen))
+    ot.kill()
     rg.kill()
-    result(name, rg_p50=both["p50_ms"], rg_p50_percent=(both["p50_ms"] / base_rg["p50_ms"] - 1) * 100,
-           rg_p99=both["p99_ms"], rg_p99_percent=(both["p99_ms"] / base_rg["p99_ms"] - 1) * 100,
-           rg_mean_percent=(both["mean_ms"] / base_rg["mean_ms"] - 1) * 100, ot_rate=rate,
-           ot_percent=rate / base_ot["rate"] * 100, steps=both["n"])
-    if ot_mode:
-        s = ro["stats"]
-        result(name + "-stats", gate_waits=s["gate_waits"], gated_s=s["gated_ns"] / 1e9, fail_open=s["fail_open"],
-               slice_ok=s["slice_ok"], shares=",".join(shares), slowdown=",".join(map(str, slow)))
 
 
-def main(gap_ms="8", seconds="20", skip=""):
-    sec = float(seconds)
-    rg = ["rg", sec + 40, gap_ms]
-    base_rg = alone(["rg", 5, gap_ms])
-    base_ot = alone(["ot", 5])
-    result("pair-alone", gap_ms=gap_ms, rg_p50=base_rg["p50_ms"], rg_p99=base_rg["p99_ms"], ot_rate=base_ot["rate"])
-    pair("pair-default", ["rg", 60, gap_ms], ["ot", 6], None, None, base_rg, base_ot)
-    modes = (["--role", "guaranteed"], ["--role", "opportunistic"])
-    for name, env in (("muster", {}), ("muster-warm", {"MUSTER_GPU_WARM": "1"}),
-                      ("muster-eps40", {"MUSTER_GPU_EPS": "40"})):
-        if name.endswith(tuple(skip.split(","))) and skip:
-            continue
-        os.environ.update(env, MUSTER_GPU_RUN_DIR=f"/tmp/muster-{name}")  # a node side of its own
-        pair("pair-" + name, rg, ["ot", sec], *modes, base_rg, base_ot)
+def main(gap_ms="8", *settings):
+    seconds = SETTLE + WINDOWS * WINDOW + 8
+    base = Job(["rg", ALONE, gap_ms]).finish()
+    other = Job(["ot", ALONE]).finish()
+    if "p50_ms" not in base or "rate" not in other:
+        result("pair-error", gap_ms=gap_ms, text=str(base)[:200] + str(other)[:200])
+        return
+    base["rate"] = other["rate"]
+    result("pair-alone", gap_ms=gap_ms, p50_ms=base["p50_ms"], p99_ms=base["p99_ms"], rate=base["rate"])
+    for setting in settings or ("driver", "default"):
+        env = dict(word.split("=") for word in setting.split(",")) if "=" in setting else {}
+        env = {"MUSTER_GPU_" + k: v for k, v in env.items()}
+        os.environ.update(env)
+        own_node("pair-" + setting.replace(",", "-").replace("=", ""))
+        modes = (None, None) if setting == "driver" else (["--role", "guaranteed"], ["--role", "opportunistic"])
+        pair(setting, gap_ms, modes, base, seconds)
         for key in env:
             del os.environ[key]
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+main(*sys.argv[1:])

@@ -54,7 +54,7 @@ def main():
         time.sleep(11)
         p = subprocess.run(who + [MUSTER, "gpu", "ls", "--json"], capture_output=True, text=True, env=dict(os.environ, **env))
         r = [rg.finish(40), ot.finish(40)]
-        result("slices", case="uid-65534", said=p.stdout[p.stdout.find("slice_us"):][:30].replace(" ", "_"),
+        result("slices", case="uid-65534", said=p.stdout[p.stdout.find("slice_us"):][:30],
                slice_ok=[x.get("slice_ok", str(x)[-120:]) for x in r], uid=[x.get("uid") for x in r])
 
 

@@ -31,13 +31,13 @@ def main(seconds="60"):
             rc, text = order(*one)[1:]
             if rc:
                 failed += 1
-                result("soak-refused", order="_".join(map(str, one)), said=text.replace(" ", "_"))
+                result("soak-refused", order="_".join(map(str, one)), said=text)
             time.sleep(draw.random() * 0.3)
         done[verb] = done.get(verb, 0) + 1
     for job in jobs:
         item = listed(job.pid)
         result("soak-state", state=item.get("state"), used_gib=item.get("used_bytes", 0) / 2**30,
-               host_gib=item.get("host_bytes", 0) / 2**30, note=str(item.get("note")).replace(" ", "_"))
+               host_gib=item.get("host_bytes", 0) / 2**30, note=str(item.get("note")))
     want = alone.finish(200)
     got = [job.finish(200) for job in jobs]
     result("soak", seconds=seconds, orders=sum(done.values()), kinds=str(done).replace(" ", ""), failed=failed,

@@ -8,7 +8,7 @@ jobs = {tier: Job(["tiers"], "count", env={"MUSTER_GPU_TIER": str(tier)}) for ti
 for tier, job in jobs.items():
     r = job.finish(200)
     if "error" in r:
-        result("tiers-error", tier=tier, text=str(r)[:300].replace(" ", "_"))
+        result("tiers-error", tier=tier, text=str(r)[:300])
         continue
     for name, x in r.items():
         result("tiers", tier=tier, model=name, used=x["tier"], recall=x["recall"], boundaries_per_step=x["per_step"],

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_verbs.sh MUSTER LIBRARY JOB FAKE_DIR - every verb of `muster gpu`, what it prints and exits with, and every message of
+# those that refuse. TAP on standard output.
+muster=$1 library=$2 job=$3 fake=$4
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256
+# says STATUS TEXT COMMAND... - the command exits so, and prints the text on standard output (0) or standard error.
+says() {
+    status=$1 text=$2
+    shift 2
+    "$@" >"$dir/1" 2>"$dir/2"
+    got=$?
+    if [ $got = "$status" ] && grep -qF -- "$text" "$dir/$([ "$status" = 0 ] && echo 1 || echo 2)"; then
+        ok "$text"
+    else
+        bad "$text"
+        echo "# exit $got: $(cat "$dir/1" "$dir/2" | head -3 | tr '\n' '|')"
+    fi
+}
+gpu() { "$muster" gpu "$@"; }
+
+# The command line.
+says 0 "Usage: muster gpu run" gpu --help
+says 2 "a verb is missing" gpu
+says 2 "unknown verb 'frobnicate'" gpu frobnicate
+says 2 "a command is missing after --" gpu run --memory 1G --
+says 2 "--role: 'king' is neither guaranteed nor opportunistic" gpu run --role king -- true
+says 2 "'12X' is no size; 20G and 512M are" gpu run --memory 12X -- true
+says 2 "'99999999999999T' is no size" gpu run --host-pool 99999999999999T -- true
+says 2 "unknown option" gpu run --colour -- true
+says 2 "nothing would hold it back" env MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true
+says 2 "ls: unknown argument '--yaml'" gpu ls --yaml
+says 2 "top: unknown option" gpu top -x
+says 2 "pause: expected one process id, or --job ID" gpu pause
+says 2 "resume: expected one process id, or --job ID" gpu resume zero
+says 2 "evict: expected one process id, or --job ID" gpu evict -- -1
+says 2 "release: expected one process id, or --job ID" gpu release 1 2
+says 2 "pause: expected one process id, or --job ID" gpu pause --job a=b
+says 2 "pause: unknown option" gpu pause --soon 1
+says 2 "pause: --gpu is for restore" gpu pause --gpu GPU-1 1
+says 2 "restore: --gpu is for restore, and takes a GPU's UUID" gpu restore --gpu GPU-1 1
+says 2 "set: expected PID key=value..." gpu set 1
+says 2 "set: 'memory' is not key=value" gpu set 1 memory
+says 2 "set: unknown key in 'colour=1'; memory, share, prepare and pinned are known" gpu set 1 colour=1
+says 2 "set: share is a fraction up to 1, not '0'" gpu set 1 share=0
+says 2 "set: share is a fraction up to 1, not '2'" gpu set 1 share=2
+says 2 "set: pinned is a fraction up to 1, not 'all'" gpu set 1 pinned=all
+says 2 "'much' is no size" gpu set 1 memory=much
+says 2 "signal: expected PID [USR1|USR2|INT|TERM]" gpu signal
+says 2 "'KILL' is none of USR1, USR2, INT and TERM" gpu signal 1 KILL
+says 2 "checkpoint: expected [--grace 1..290] PID" gpu checkpoint --grace 0 1
+says 2 "check: takes no arguments" gpu check all
+says 2 "agent: unknown argument '--fast'" gpu agent --fast
+says 2 "guard: expected --run-dir DIR PID START" gpu guard 1
+
+# Nobody there, and places that cannot be.
+says 1 "nobody answers; \`muster gpu run\` or \`muster gpu agent\` starts the node side" gpu ls
+says 1 "nobody answers" gpu top -n 1
+says 1 "nobody answers" gpu pause 1
+: >"$dir/file"
+says 1 "not a directory of yours; set MUSTER_GPU_RUN_DIR to one" env MUSTER_GPU_RUN_DIR="$dir/file" "$muster" gpu ls
+says 1 "MUSTER_GPU_SOCKET: a socket's path has at most 107 characters, not 1" env MUSTER_GPU_SOCKET="$dir/$(printf '%0100d' 0)" "$muster" gpu agent
+says 1 "a directory of sockets at most 85; set MUSTER_GPU_RUN_DIR to a shorter one" \
+    env MUSTER_GPU_RUN_DIR="$dir/$(printf '%0100d' 0)" "$muster" gpu agent
+says 1 "libmuster_gpu.so is not beside" env MUSTER_GPU_LIBRARY="$dir/none.so" "$muster" gpu run -- true
+mkdir "$dir/a b" && cp "$library" "$dir/a b/lib.so"
+says 1 "a preloaded library's path may hold no blank or colon" env MUSTER_GPU_LIBRARY="$dir/a b/lib.so" "$muster" gpu run -- true
+
+"$muster" gpu agent >/dev/null & agent=$!
+own $agent
+until_true 5 '"$muster" gpu ls >/dev/null'
+says 1 "a node side is running there already" gpu agent
+says 127 "no-such-program: No such file" gpu run -- no-such-program
+says 126 "Permission denied" gpu run -- "$dir/file"
+check "a program's own status is run's" 'gpu run -- sh -c "exit 7"; [ $? = 7 ]'
+says 1 "no process 999999 is registered; \`muster gpu ls\` shows those that are" gpu pause 999999
+says 1 "no process of job none is registered" gpu evict --job none
+
+MUSTER_JOB_ID=one "$muster" gpu run --role opportunistic --memory 128M -- "$job" 32 1000000 4 >/dev/null 2>&1 & pid=$!
+own $pid
+"$muster" gpu run --memory 128M --native -- "$job" 32 1000000 4 >/dev/null 2>&1 & native=$!
+own $native
+until_true 8 '[ "$(field $pid steps)" -gt 3 ] && [ "$(field $native steps)" -gt 3 ]'
+says 0 "PID       ROLE           STATE     GATE     SHARE  USED-GIB   CAP-GIB  HOST-GIB    LAUNCHES     STEPS  SLOWER  PROGRAM" gpu ls
+check "a row a process" '[ "$(gpu ls | grep -c fake_job)" = 2 ] && gpu ls | grep -q "^$pid  *opportunistic  *running  *open  *0  *0.03  *0.12  *0.00 "'
+if command -v python3 >/dev/null; then
+    check "as JSON" 'gpu ls --json | python3 -c "
+import json, sys
+x = json.load(sys.stdin)
+keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills slowdown_permille edge_us job gpu note\".split())
+assert x[\"kind\"] == \"GpuProcessList\" and x[\"next\"] is None and len(x[\"items\"]) == 2, x
+assert all(set(i) == keys for i in x[\"items\"]), set(x[\"items\"][0]) ^ keys
+assert {i[\"pid\"] for i in x[\"items\"]} == {$pid, $native}
+"'
+fi
+says 0 "PID" gpu top -n 2 -w 1
+says 0 "ok $pid: paused 0." gpu pause $pid
+check "the state is listed" '[ "$(field $pid state)" = paused ] && [ "$(field $pid gate)" = closed ]'
+says 1 "process $pid is paused; resume it first" gpu set $pid memory=64M
+says 0 "ok $pid: paused 0." gpu pause $pid
+says 0 "ok $pid: evicted" gpu evict $pid
+check "what moved is told" 'gpu resume $pid | grep -q "33554432 bytes moved"'
+says 0 "ok $pid: released" gpu release $pid
+says 0 "ok $pid: running" gpu restore $pid
+says 0 "ok: all processes of job one" gpu pause --job one
+says 0 "ok: all processes of job one" gpu resume --job one
+says 1 "process $native holds its memory natively; start it with --movable to evict it" gpu evict $native
+says 0 "ok $native: released" gpu release $native
+says 0 "ok $native: running" gpu resume $native
+says 0 "ok $pid: running 0." gpu set $pid memory=16M
+check "the limit holds" '[ "$(field $pid used_bytes)" -le 16777216 ] && [ "$(field $pid cap_bytes)" = 16777216 ]'
+says 0 "bytes above its limit, it gets no more until it frees them" gpu set $native memory=16M
+says 0 "ok" gpu set $pid share=0.25
+check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]"'
+says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
+says 0 "ok $pid: signal 12 sent; it defines no muster_on_checkpoint()" gpu checkpoint $pid USR2
+check "and was" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
+says 1 "no process $pid is registered" gpu resume $pid
+# One order at a time to a process.
+MUSTER_JOB_ID=two "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & pid=$!
+own $pid
+until_true 8 '[ "$(field $pid steps)" -gt 3 ]'
+kill -STOP $pid
+"$muster" gpu pause $pid >/dev/null 2>&1 & waiting=$!
+sleep 0.3
+says 1 "process $pid: paused is not finished; wait for it" gpu resume $pid
+kill -9 $pid
+wait $waiting
+check "an order to a process that ends is answered" '[ $? != 0 ] || true; ! kill -0 $waiting 2>/dev/null'
+says 0 "ok $native: running" gpu signal $native TERM
+check "signal ends it" 'until_true 3 "! kill -0 $native 2>/dev/null"'
+done_testing
