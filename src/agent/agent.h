@@ -42,6 +42,8 @@ struct task {
     bool emulated; /* no process: a timer */
     bool clean;    /* its end need not be told: remove it then */
     bool want_resume;
+    bool gated;   /* at or before its gate, without a hold on its GPUs */
+    bool want_go; /* the gate is to open when its GPUs are free */
     int64_t pid;
     usec_t started, emulated_end; /* since 1970 */
     usec_t suspended_at;

@@ -97,6 +97,7 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .end = util_i64(order, "end", 0),
         .go = util_flag(order, "go"),
         .resume = util_flag(order, "resume"),
+        .gate = util_flag(order, "gate"),
         .guest = util_flag(order, "guest"),
         .opportunistic = util_text(order, "class") && strcmp(util_text(order, "class"), "opportunistic") == 0,
         .tell_use = util_flag(order, "use"),

@@ -27,6 +27,7 @@ struct launch {
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;
+    bool gate;               /* to be held at its gate while another has its GPUs */
     bool guest;              /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
     bool opportunistic;      /* gets what others leave idle */
     bool tell_use;           /* somebody plans by how much of its GPUs it uses */

@@ -98,7 +98,7 @@ static void gpus_hold(struct task *task, bool hold)
 {
     const struct launch_node *node = here(task);
 
-    if (task->holding == hold)
+    if (task->holding == hold || (hold && task->gated))
         return;
     task->holding = hold;
     for (uint32_t i = 0; node && i < node->gpu_count; i++)
@@ -124,6 +124,7 @@ void task_set_state(struct task *task, enum task_state state, json_t *more)
     json_t *report = more ? more : json_object(), *used;
 
     task->state = state;
+    task->gated = task->gated && (state == TASK_PREPARING || state == TASK_READY);
     (void)json_object_set_new(report, "job", json_integer(task->id.job));
     (void)json_object_set_new(report, "attempt", json_integer(task->id.attempt));
     (void)json_object_set_new(report, "rank", json_integer(task->id.rank));
@@ -243,7 +244,8 @@ void task_accept(struct task *task, json_t *order)
         return;
     }
     task->emulated = task->launch.spec.emulate_run > 0 && task->agent->gpus->fake;
-    task->waiting = !gpus_free(task);
+    task->gated = task->launch.gate && !task->launch.go;
+    task->waiting = !task->gated && !gpus_free(task);
     r = task->emulated ? launch_forget(&task->launch) : 0;
     if (r == 0 && (task->waiting || task->emulated))
         r = order_save(task, task->launch.order);
@@ -269,7 +271,7 @@ void task_launch(struct agent *agent, json_t *order)
             shep_tell(task, json_pack("{ss,sI}", "do", "end", "end", (json_int_t)end));
         }
         task_repeat(task);
-        if (util_flag(order, "go") && task->state == TASK_READY)
+        if (util_flag(order, "go") && (task->state == TASK_READY || task->gated))
             task_go(task);
         return;
     }
@@ -293,12 +295,14 @@ void task_gpus_left(struct agent *agent)
         struct task *oldest = NULL;
 
         for (struct task *task = agent->tasks; task; task = task->next)
-            if ((task->waiting || task->want_resume) && !task_over(task) && gpus_free(task))
+            if ((task->waiting || task->want_resume || task->want_go) && !task_over(task) && gpus_free(task))
                 oldest = task;
         if (!oldest || agent->set->stopping)
             return;
         if (oldest->waiting) {
             task_begin(oldest);
+        } else if (oldest->want_go) {
+            task_go(oldest);
         } else {
             oldest->want_resume = false;
             task_suspend(oldest, false);
@@ -316,6 +320,12 @@ void task_go(struct task *task)
         task->launch.go = true;
     if (task->waiting)
         return;
+    /* The second lock: who was prepared behind another goes when that one has left, whatever the controller says. */
+    task->want_go = task->gated && !gpus_free(task);
+    if (task->want_go)
+        return;
+    task->gated = false;
+    gpus_hold(task, true);
     if (task->emulated)
         emulate_go(task);
     else

@@ -78,6 +78,7 @@ static void live_recover(struct task *task, int dir, json_t *order)
     json_decref(plan);
     if (launch_read(order, &task->launch, &err) < 0)
         log_warn("a task without its order", "node", task->agent->config.node, "task", task->name, "why", err.text);
+    task->gated = task->launch.gate; /* until its shepherd says that it runs */
     task_hold(task);
     if (shep_attach(task) < 0)
         shep_lost(task);

@@ -24,7 +24,7 @@ static bool task_gone(const struct book_task *task)
     return task->state == TASK_EXITED || task->state == TASK_REFUSED;
 }
 
-static bool attempt_gone(const struct book_attempt *attempt)
+bool attempt_gone(const struct book_attempt *attempt)
 {
     for (uint32_t t = 0; t < attempt->task_count; t++)
         if (!task_gone(&attempt->tasks[t]))
@@ -174,7 +174,24 @@ void attempt_launch(struct ctl *ctl, struct book_job *job)
     json_t *place = order_place(ctl, attempt);
 
     job->waits_old = false;
-    attempt->told_go = attempt->task_count == 1;
+    attempt->told_go = attempt->task_count == 1 && !attempt->prepared;
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
+    json_decref(place);
+}
+
+/* Its launch is repeated, with its time limit from now on; whoever is not ready yet goes when it is. */
+void attempt_open(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_now(job);
+    json_t *place = order_place(ctl, attempt);
+    bool ready = true;
+
+    attempt->prepared = false;
+    attempt->placed = ctl->now;
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        ready = ready && attempt->tasks[t].state == TASK_READY;
+    attempt->told_go = ready || attempt->task_count == 1;
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
     json_decref(place);
@@ -513,7 +530,7 @@ static void rank_ready(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
 
-    if (attempt->told_go || attempt->stopping || attempt->ending)
+    if (attempt->told_go || attempt->stopping || attempt->ending || attempt->prepared)
         return;
     for (uint32_t t = 0; t < attempt->task_count; t++)
         if (attempt->tasks[t].state != TASK_READY)

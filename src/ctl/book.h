@@ -54,6 +54,7 @@ struct book_attempt {
     int exit, signal;
     bool told_go, stopping, warned;
     bool ending;        /* a rank has ended the gang */
+    bool prepared;      /* launched up to its gate, behind the job that has its GPUs */
     bool moves;         /* leaves its GPUs for others and goes on there, in a new attempt */
     char stop_kind[16]; /* preempt timeout cancel drain; "" */
     int64_t stop_by;    /* job it made room for; 0 */

@@ -11,10 +11,53 @@
 
 enum { SOLVE_WORDS_MAX = 1 << 20, EFFECTS_MAX = 1 << 26 };
 
+/* Launched now, up to its gate: the job whose GPUs it is to have still has them. It waits as before; START opens the
+ * gate. While something of it is left elsewhere it is launched when its GPUs are free, as any other. */
+static void effect_prepare(struct ctl *ctl, struct book_job *job)
+{
+    int r;
+
+    if (job->attempt_count && !attempt_gone(attempt_now(job)))
+        return;
+    r = attempt_new(ctl, job);
+    assert(r == 0);
+    (void)r;
+    attempt_now(job)->prepared = true;
+    attempt_launch(ctl, job);
+}
+
+static bool prepared(struct book_job *job)
+{
+    const struct book_attempt *attempt = attempt_of(job);
+
+    return attempt && attempt->prepared && !attempt->ended;
+}
+
+/* The prediction was wrong, or it is not wanted any more. It has used nothing, and nothing of it stays. */
+static void unprepare(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_now(job);
+
+    attempt->prepared = false;
+    attempt->ended = ctl->now;
+    attempt->phase = PHASE_JOB_PREEMPTED;
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
+        attempt->tasks[t].state = TASK_EXITED;
+    }
+    job->version++;
+}
+
 static void effect_start(struct ctl *ctl, struct book_job *job)
 {
-    int r = attempt_new(ctl, job);
+    int r;
 
+    if (prepared(job)) {
+        job_phase(ctl, job, PHASE_JOB_STARTING);
+        attempt_open(ctl, job);
+        return;
+    }
+    r = attempt_new(ctl, job);
     assert(r == 0);
     (void)r;
     job_phase(ctl, job, PHASE_JOB_STARTING);
@@ -83,6 +126,10 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
     struct book_attempt *attempt = attempt_of(job);
     bool back = core_job(ctl->core, job->slot)->gen == job->gen; /* the core has it in its queue again */
 
+    if (prepared(job)) {
+        unprepare(ctl, job);
+        return;
+    }
     job->waits_old = false;
     if (attempt && !attempt->ended) {
         attempt_close(ctl, job);
@@ -176,7 +223,7 @@ static void note_decision(struct ctl *ctl, const struct decision *d)
 
     if (!job || job->id != d->id)
         return;
-    if (d->kind == DECISION_WAIT) {
+    if (d->kind == DECISION_WAIT || d->kind == DECISION_PREPARE) {
         if (job->reason != d->reason)
             job->reason_since = ctl->now;
         job->reason = d->reason;
@@ -241,7 +288,8 @@ void effect_all(struct ctl *ctl, const struct outbox *out)
         case EFFECT_FORGET:
             effect_forget(ctl, job);
             break;
-        case EFFECT_PREPARE: /* agents have no gate yet: the job is launched whole when its GPU is free */
+        case EFFECT_PREPARE:
+            effect_prepare(ctl, job);
             break;
         case EFFECT_LIMIT:
             effect_limit(ctl, job);

@@ -120,6 +120,8 @@ void effect_all(struct ctl *ctl, const struct outbox *out);
 /* attempt.c */
 int attempt_new(struct ctl *ctl, struct book_job *job);
 void attempt_launch(struct ctl *ctl, struct book_job *job);
+void attempt_open(struct ctl *ctl, struct book_job *job); /* the gate of one that was prepared */
+bool attempt_gone(const struct book_attempt *attempt);    /* no task of it is left */
 void attempt_close(struct ctl *ctl, struct book_job *job);
 void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 void attempt_resume(struct ctl *ctl, struct book_job *job);

@@ -89,6 +89,15 @@ json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt)
     return place;
 }
 
+/* One that only waited at a gate has left nothing to go on from. */
+static bool ran_before(const struct book_job *job)
+{
+    for (uint32_t a = 0; a + 1 < job->attempt_count; a++)
+        if (job->attempts[a].started)
+            return true;
+    return false;
+}
+
 json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank, json_t *place)
 {
     const struct book_attempt *attempt = &job->attempts[job->attempt_count - 1];
@@ -108,7 +117,9 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     (void)json_object_set_new(order, "cluster", json_string(ctl->config.cluster));
     (void)json_object_set_new(order, "port", json_integer(attempt->port));
     (void)json_object_set_new(order, "end", json_integer(job->spec->time ? ctl->now + job->spec->time : 0));
-    (void)json_object_set_new(order, "resume", json_boolean(attempt->number > 0));
+    (void)json_object_set_new(order, "resume", json_boolean(ran_before(job)));
+    if (attempt->prepared)
+        (void)json_object_set_new(order, "gate", json_true());
     put_guest(ctl, job, order);
     if (job->array_id)
         (void)json_object_set_new(order, "array",

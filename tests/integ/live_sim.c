@@ -309,7 +309,8 @@ static int port_find(void *arg, uint32_t index, struct job_ref *ret_ref)
     return 0;
 }
 
-static int open_live(struct live *live, const char *policy, const struct cluster_spec *cluster, const char *where)
+static int open_live(struct live *live, const char *policy, const struct setting *set,
+                     const struct cluster_spec *cluster, const char *where)
 {
     struct drive_config config = { .ctl = { .policy = policy,
                                             .jobs_max = 8192,
@@ -343,6 +344,14 @@ static int open_live(struct live *live, const char *policy, const struct cluster
                       "sku", names_get(&cluster->names, cluster->skus[cluster->nodes[n].sku].name), "gpus", gpus);
         r = drive_agent_hello(live->drive, names_get(&cluster->names, cluster->nodes[n].name), hello, &live->err);
         json_decref(hello);
+    }
+    if (r == 0 && set) {
+        struct entry_result result;
+
+        r = drive_offer(live->drive, ENTRY_CONFIG,
+                        json_pack("{s:s, s:{s:s}}", "policy", policy, "set", set->key, set->value), NULL, NULL,
+                        &result);
+        live->err = result.text;
     }
     if (r == 0)
         r = drive_turn_at(live->drive, 0);
@@ -381,13 +390,14 @@ static size_t first_difference(const struct buf *a, const struct buf *b)
     return line;
 }
 
-/* `durable`: every batch is synced to a file, as in a daemon; slow where the disk is. */
-static int one_policy(const char *policy, bool durable, const struct cluster_spec *cluster, const struct trace *trace,
-                      char *why, size_t size)
+/* Under the first policy every batch is synced to a file, as in a daemon; slow where the disk is. */
+static int one_policy(const char *policy, const struct setting *set, const struct cluster_spec *cluster,
+                      const struct trace *trace, char *why, size_t size)
 {
     /* One that resizes jobs is played with what that costs: then they leave GPUs before they go on. */
     const struct setting costs = { "costs", "singularity" };
-    struct scenario_request request = { policy, &costs, strcmp(policy, "singularity") == 0 ? 1 : 0 };
+    bool durable = strcmp(policy, policy_at(0)->name) == 0;
+    struct scenario_request request = { policy, set ? set : &costs, set || strcmp(policy, "singularity") == 0 ? 1 : 0 };
     struct lines simulated = { BUF_INIT((size_t)1 << 28) }, live_log = { BUF_INIT((size_t)1 << 28) };
     char where[] = "/tmp/muster-live-XXXXXX", remove[64];
     struct scenario scenario;
@@ -406,7 +416,7 @@ static int one_policy(const char *policy, bool durable, const struct cluster_spe
             struct core *own;
         } core;
 
-        r = open_live(&live, policy, cluster, durable ? where : "mem:");
+        r = open_live(&live, policy, set, cluster, durable ? where : "mem:");
         err = r < 0 ? live.err : err;
         core.seen = r == 0 ? ctl_core(drive_ctl(live.drive)) : NULL;
         port.core = core.own;
@@ -464,6 +474,7 @@ int main(int argc, char **argv)
     struct error err = { 0 };
     struct gen_config gen = { .jobs = 400, .seed = 7, .gpus = 32, .load = 2 * PPM_ONE };
     size_t count = 0, failed = 0;
+    static const struct setting prestart = { "prestart", "on" };
     char why[1100];
 
     (void)argc;
@@ -474,15 +485,16 @@ int main(int argc, char **argv)
         return 1;
     }
     number_jobs(&trace);
-    printf("1..%zu\n", count);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = policy_at(i)->name;
+    printf("1..%zu\n", count + 1);
+    for (size_t i = 0; i <= count; i++) {
+        /* At last successors that are launched to their gates: agents are told so, and nothing is decided otherwise. */
+        const char *name = i < count ? policy_at(i)->name : "liquid";
         int r;
 
         if (argv[1] && strcmp(argv[1], name) != 0)
             continue;
-        r = one_policy(name, i == 0, &cluster, &trace, why, sizeof(why));
-        printf("%s %zu %s # %s\n", r == 0 ? "ok" : "not ok", i + 1, name, why);
+        r = one_policy(name, i < count ? NULL : &prestart, &cluster, &trace, why, sizeof(why));
+        printf("%s %zu %s%s # %s\n", r == 0 ? "ok" : "not ok", i + 1, name, i < count ? "" : " prestart=on", why);
         (void)fflush(stdout);
         failed += r < 0;
     }
