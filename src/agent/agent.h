@@ -79,6 +79,7 @@ struct agent {
     struct loop_timer *beat_timer, *dial_timer, *flush_timer, *watch_timer, *health_timer, *ask_timer;
     unsigned int dial_failures;
     usec_t lease, beat;            /* spans, as told */
+    usec_t ahead;                  /* this node's clock, of the controller's; 0 where they agree */
     volatile int64_t *lease_until; /* mapped, since boot; 0 = none yet */
     uint64_t beat_n;
     struct {

@@ -351,8 +351,8 @@ json_t *agent_beat(struct agent *agent)
         (void)json_array_append_new(gpus, sample_of(agent, i, &samples[i]));
     uses_tell(agent, samples, agent->gpus->count);
     (void)getloadavg(load, 1);
-    return json_pack("{ss,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "load", load[0], "gpus", gpus,
-                     "tasks", tasks);
+    return json_pack("{ss,sI,sI,sf,so,so}", "t", "beat", "n", (json_int_t)agent->beat_n, "at", (json_int_t)clock_real(),
+                     "load", load[0], "gpus", gpus, "tasks", tasks);
 }
 
 /* What was told outlives the agent, so that the next one knows what has to be taken back. */

@@ -9,11 +9,36 @@
 
 #define BEAT_DEFAULT_MS 5000
 #define LEASE_DEFAULT_MS 120000
+#define CLOCKS_AGREE (500 * USEC_MSEC) /* less is told apart from the way of a frame by nobody */
 
 static struct task_id id_read(const json_t *json)
 {
     return (struct task_id){ util_i64(json, "job", 0), (uint32_t)util_i64(json, "attempt", 0),
                              (uint32_t)util_i64(json, "rank", 0) };
+}
+
+/* Instants in orders are of the controller's clock, those of tasks of this node's. */
+static void clock_take(struct agent *agent, const json_t *frame)
+{
+    usec_t now = util_i64(frame, "now", 0), ahead = clock_real() - now;
+
+    if (now <= 0)
+        return;
+    if (ahead > -CLOCKS_AGREE && ahead < CLOCKS_AGREE)
+        ahead = 0;
+    if ((ahead != 0) != (agent->ahead != 0))
+        log_warn(ahead ? "the clocks of node and controller differ" : "the clocks of node and controller agree again",
+                 "node", agent->config.node, "ahead_ms", LOG_I64(ahead / USEC_MSEC));
+    agent->ahead = ahead;
+}
+
+static void launch_take(struct agent *agent, json_t *order)
+{
+    usec_t end = util_i64(order, "end", 0);
+
+    if (end && agent->ahead)
+        (void)json_object_set_new(order, "end", json_integer(end + agent->ahead));
+    task_launch(agent, order);
 }
 
 static void welcome_take(struct agent *agent, const json_t *frame)
@@ -22,6 +47,7 @@ static void welcome_take(struct agent *agent, const json_t *frame)
 
     agent->lease = util_i64(frame, "lease_ms", LEASE_DEFAULT_MS) * USEC_MSEC;
     agent->beat = util_i64(frame, "beat_ms", BEAT_DEFAULT_MS) * USEC_MSEC;
+    clock_take(agent, frame);
     agent->welcome = true;
     agent->dial_failures = 0;
     agent->sent = acked > 0 ? (uint64_t)acked : 0;
@@ -115,7 +141,7 @@ static void order_take(struct agent *agent, json_t *order)
         return;
     }
     if (kind == ORDER_LAUNCH) {
-        task_launch(agent, order);
+        launch_take(agent, order);
         return;
     }
     for (struct task *task = agent->tasks, *next; task; task = next) {
@@ -161,6 +187,7 @@ void agent_frame(struct agent *agent, json_t *frame)
         journal_ack(&agent->journal, (uint64_t)util_i64(frame, "seq", 0));
         break;
     case DOWN_BEAT:
+        clock_take(agent, frame);
         echo_take(agent, (uint64_t)util_i64(frame, "n", 0));
         break;
     case DOWN_ASK:

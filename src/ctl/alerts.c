@@ -4,12 +4,15 @@
 #include "ctl/alerts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/ledger.h"
 #include "ctl/links.h"
 #include "ctl/rest.h"
 #include "ctl/watch.h"
+
+#define CLOCK_MAX (5 * USEC_SEC) /* clocks may differ so far */
 
 enum severity { SEVERITY_CRITICAL, SEVERITY_WARNING, SEVERITY_INFO, SEVERITIES };
 
@@ -160,6 +163,14 @@ static void find_nodes(struct finding *finding)
         alert.node = names_get(&book->node_names, node->name);
         if (node->forgotten || !node->joined)
             continue;
+        if (node->connected && (node->ahead > CLOCK_MAX || node->ahead < -CLOCK_MAX)) {
+            struct alert clock = { .severity = SEVERITY_WARNING, .kind = "ClockSkew", .gpu = -1, .node = alert.node };
+
+            clock.hint = "set its clock (NTP): times in its output are wrong";
+            (void)snprintf(clock.text, sizeof(clock.text), "the clock of node %s is %lld s %s", alert.node,
+                           llabs((long long)(node->ahead / USEC_SEC)), node->ahead > 0 ? "ahead" : "behind");
+            found(finding, &clock);
+        }
         if (node->lost || node->silent) {
             alert.since = node->seen;
             alert.hint = node->lost ? "bring it back, or muster node forget NODE" : "look at its muster-agent";

@@ -30,6 +30,7 @@ struct book_node {
     bool connected;     /* right now; not in the log */
     uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
     usec_t seen;        /* last beat; not in the log */
+    usec_t ahead;       /* its clock, of ours, by the last beat; not in the log */
     usec_t drain_deadline;
     uint32_t reboot; /* enum reboot_state */
     usec_t barred;   /* certificates made until then are worth nothing; 0 */

@@ -244,7 +244,8 @@ static void answer_agents(struct drive *drive, const struct flight *flight)
             continue;
         }
         to_agent(drive, name,
-                 json_pack("{s:s, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME), "cluster",
+                 json_pack("{s:s, s:I, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME), "now",
+                           (json_int_t)drive->host.now(drive->host.arg), "cluster",
                            drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
                            (json_int_t)node->report_seq, "lease_ms", (json_int_t)(drive->config.ctl.lease / USEC_MSEC),
                            "beat_ms", (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
@@ -433,7 +434,10 @@ static int take_beat(struct drive *drive, struct book_node *node, const char *na
 {
     const json_t *gpus = json_object_get(frame, "gpus");
 
+    usec_t at = json_integer_value(json_object_get(frame, "at"));
+
     node->seen = drive->host.now(drive->host.arg);
+    node->ahead = at ? at - node->seen : 0;
     for (size_t g = 0; g < json_array_size(gpus) && g < node->gpu_count; g++) {
         const json_t *from = json_array_get(gpus, g);
 
@@ -442,9 +446,9 @@ static int take_beat(struct drive *drive, struct book_node *node, const char *na
         node->gpus[g].memory_mib = (uint32_t)json_integer_value(json_object_get(from, "memory"));
         node->gpus[g].power = (uint32_t)json_integer_value(json_object_get(from, "power"));
     }
-    to_agent(
-        drive, name,
-        json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_BEAT), "n", json_integer_value(json_object_get(frame, "n"))));
+    to_agent(drive, name,
+             json_pack("{s:s, s:I, s:I}", "t", agent_down_name(DOWN_BEAT), "n",
+                       json_integer_value(json_object_get(frame, "n")), "now", (json_int_t)node->seen));
     return 0;
 }
 

@@ -16,8 +16,8 @@ import time
 
 
 class Controller:
-    def __init__(self, lease_ms=120000, beat_ms=200):
-        self.lease_ms, self.beat_ms = lease_ms, beat_ms
+    def __init__(self, lease_ms=120000, beat_ms=200, behind=0):
+        self.lease_ms, self.beat_ms, self.behind = lease_ms, beat_ms, behind
         self.lock = threading.Condition()
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.url = 'http://127.0.0.1:%d' % self.listener.getsockname()[1]
@@ -65,6 +65,10 @@ class Controller:
                     self.conn = None
                 self.lock.notify_all()
 
+    def now(self):
+        """Its own clock, which may be behind that of the node."""
+        return int((time.time() - self.behind) * 1e6)
+
     def take(self, conn, frame):
         with self.lock:
             kind = frame['t']
@@ -74,7 +78,7 @@ class Controller:
                 self.agent = frame['agent']
                 seen = self.seen.setdefault(self.agent, {})
                 self.send(t='welcome', cluster='test', acked=max(seen, default=0) if self.ack else self.acked(),
-                          lease_ms=self.lease_ms, beat_ms=self.beat_ms)
+                          lease_ms=self.lease_ms, beat_ms=self.beat_ms, now=self.now())
                 if self.keep is not None:
                     self.send(t='keep', tasks=self.keep(frame) if callable(self.keep) else self.keep)
             elif kind == 'report':
@@ -91,7 +95,7 @@ class Controller:
             elif kind == 'beat':
                 self.beats.append(frame)
                 if self.echo:
-                    self.send(t='beat', n=frame['n'])
+                    self.send(t='beat', n=frame['n'], now=self.now())
             elif kind == 'answer':
                 self.answers.setdefault(frame['id'], []).append(frame)
             self.lock.notify_all()

@@ -332,6 +332,24 @@ def a_job_that_is_killed_is_just_that(c, a, d):
     assert (end['signal'], end['cause']) == (9, 'signal'), end
 
 
+@test(behind=3600)
+def a_wrong_clock_ends_no_job_early(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000', end=c.now() + 1500000)
+    began = time.time()
+    c.report(1, 'running')
+    assert c.report(1, 'exited')['cause'] == 'timeout'
+    assert 1 < time.time() - began < 4, time.time() - began
+
+
+@test(behind=-3600)
+def nor_late(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000', end=c.now() + 1500000)
+    assert c.report(1, 'exited')['cause'] == 'timeout'
+    assert all('at' in beat for beat in c.beats), c.beats
+
+
 @test(lease_ms=600)
 def a_lease_that_ran_out_fences(c, a, d):
     c.connected()
