@@ -16,19 +16,25 @@ enum { OVERLOAD_AFFINITY, OVERLOAD_ANY };
 enum { N_AFFINITY, N_LOAD, N_ROOM, N_MINE, N_SUSPENDED, N_WORDS };
 
 /* Of a job: its place in the ring of its server (the lowest comes next); its turn lasts until then; with whom it was
- * packed when it was last suspended, plus 1. */
-enum { J_RING, J_UNTIL, J_PAIR };
+ * packed when it was last suspended, plus 1; of its GPU time what others beside it have had. */
+enum { J_RING, J_UNTIL, J_PAIR, J_SHARED };
 
-enum { SERVER_JOBS_MAX = 512, GROUP_NODES_MAX = 256 };
+enum { SERVER_JOBS_MAX = 512, POOL_JOBS_MAX = 1 << 15, POOL_NODES_MAX = 1 << 14, GROUP_NODES_MAX = 256 };
 
 struct gandiva {
     int64_t turns;             /* suspensions so that others may run */
     int64_t oversubscribed;    /* jobs that came to servers without room */
     int64_t balanced;          /* suspended jobs that came to run elsewhere */
     int64_t ring;              /* the last number given away */
+    usec_t last;               /* pass */
     bool hopeless[SHAPES_MAX]; /* from here on, of one pass */
     uint32_t gpus[1 << 16];    /* a placement */
     uint32_t jobs[SERVER_JOBS_MAX];
+    struct pooled {
+        uint32_t job, to; /* whose turn it may be; on which server, UINT32_MAX: not now */
+        bool chosen;
+    } pool[POOL_JOBS_MAX], spare[POOL_JOBS_MAX];
+    int32_t room[POOL_NODES_MAX], clear[POOL_NODES_MAX];
 };
 
 static inline int64_t *gandiva_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node)
@@ -52,6 +58,27 @@ uint32_t gandiva_server(const struct planner_ctx *ctx, const struct plan *plan, 
 
 /* Whole free GPUs of a node into out[], ascending, behind `count` that are there; returns how many there are then. */
 uint32_t gandiva_free(const struct ledger *ledger, uint32_t node, uint32_t want, uint32_t *out, uint32_t count);
+
+/* Whether it was packed when it was suspended, and comes back with the other one, which is counted for both. */
+bool gandiva_along(const struct planner_ctx *ctx, uint32_t index);
+
+/* The one that `index`, who runs again, was packed with comes along, if it still waits for that; returns it. */
+uint32_t gandiva_resume_mate(struct planner_ctx *ctx, struct plan *plan, uint32_t index);
+
+/* A suspended job comes back on free GPUs of another server, and belongs to that from now on. */
+bool gandiva_resume_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t to);
+
+/* Whether a's turn comes before b's. */
+bool gandiva_before(const struct planner_ctx *ctx, const struct job *a, const struct job *b);
+
+/* Its turn is over: others may have its GPUs. Of a new pair it is not before it was seen what the two do together. */
+bool gandiva_over(const struct planner_ctx *ctx, const struct job *job);
+
+/* Its turn ends, and that of the one it is packed with. */
+void gandiva_suspend(struct planner_ctx *ctx, struct plan *plan, uint32_t index);
+
+/* overload=any: turns on all servers of a type as if they were one. */
+void gandiva_pool(struct planner_ctx *ctx, struct plan *plan);
 
 /* Who takes turns on oversubscribed servers, and for how long. */
 void gandiva_slice(struct planner_ctx *ctx, struct plan *plan);

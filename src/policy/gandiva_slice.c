@@ -18,15 +18,19 @@ static uint32_t node_of(const struct ledger *ledger, uint32_t share)
     return ledger->gpus[ledger->shares[share].gpu].node;
 }
 
-/* Whether a's turn comes before b's. */
-static bool before(const struct planner_ctx *ctx, const struct job *a, const struct job *b)
+/* GPU time it has had; of two that shared GPUs each has had half. */
+static svc_t had(const struct planner_ctx *ctx, const struct job *job)
 {
-    usec_t now = view_now(ctx->view);
+    return job_attained(job, view_now(ctx->view)) - job->word[J_SHARED];
+}
 
-    if (ctx->params[G_TURNS] == TURNS_LEAST && job_attained(a, now) != job_attained(b, now))
-        return job_attained(a, now) < job_attained(b, now);
+/* Whether a's turn comes before b's. */
+bool gandiva_before(const struct planner_ctx *ctx, const struct job *a, const struct job *b)
+{
     if (ctx->params[G_TURNS] == TURNS_NARROW && a->gpus != b->gpus)
         return a->gpus < b->gpus;
+    if (ctx->params[G_TURNS] != TURNS_RING && had(ctx, a) != had(ctx, b))
+        return had(ctx, a) < had(ctx, b);
     return a->word[J_RING] < b->word[J_RING];
 }
 
@@ -47,7 +51,7 @@ static uint32_t gather(struct planner_ctx *ctx, uint32_t node)
                 job->spec.share != MGPU_ONE || (!job_holds(job->state) && job->state != JOB_SUSPENDED) || job->yields ||
                 count == SERVER_JOBS_MAX)
                 continue;
-            for (at = count++; at > 0 && before(ctx, job, view_job(ctx->view, g->jobs[at - 1])); at--)
+            for (at = count++; at > 0 && gandiva_before(ctx, job, view_job(ctx->view, g->jobs[at - 1])); at--)
                 g->jobs[at] = g->jobs[at - 1];
             g->jobs[at] = index;
         }
@@ -55,9 +59,10 @@ static uint32_t gather(struct planner_ctx *ctx, uint32_t node)
 }
 
 /* Its turn is over: others may have its GPUs. Of a new pair it is not before it was seen what the two do together. */
-static bool over(const struct planner_ctx *ctx, const struct job *job)
+bool gandiva_over(const struct planner_ctx *ctx, const struct job *job)
 {
-    if (job->mate != JOB_NONE && view_now(ctx->view) - job->disturbed < 3 * ctx->params[G_QUANTUM])
+    if (job->mate != JOB_NONE &&
+        (view_job(ctx->view, job->mate)->planned || view_now(ctx->view) - job->disturbed < 3 * ctx->params[G_QUANTUM]))
         return false;
     return job->state == JOB_RUNNING && !job->planned && job->word[J_UNTIL] <= view_now(ctx->view);
 }
@@ -69,7 +74,7 @@ static void rotate(struct planner_ctx *ctx, struct plan *plan, uint32_t count)
     uint32_t tail[SERVER_JOBS_MAX], tails = 0, kept = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        if (ctx->params[G_TURNS] != TURNS_LEAST && over(ctx, view_job(ctx->view, g->jobs[i])))
+        if (ctx->params[G_TURNS] == TURNS_RING && gandiva_over(ctx, view_job(ctx->view, g->jobs[i])))
             tail[tails++] = g->jobs[i];
         else
             g->jobs[kept++] = g->jobs[i];
@@ -77,7 +82,7 @@ static void rotate(struct planner_ctx *ctx, struct plan *plan, uint32_t count)
         uint32_t at = kept++;
 
         plan_word(plan, tail[i], J_RING, ++g->ring);
-        for (; at > 0 && before(ctx, view_job(ctx->view, tail[i]), view_job(ctx->view, g->jobs[at - 1])); at--)
+        for (; at > 0 && gandiva_before(ctx, view_job(ctx->view, tail[i]), view_job(ctx->view, g->jobs[at - 1])); at--)
             g->jobs[at] = g->jobs[at - 1];
         g->jobs[at] = tail[i];
     }
@@ -105,7 +110,7 @@ static int64_t whole_here(const struct ledger *ledger, uint32_t node)
 }
 
 /* Both of a pair leave and remember each other. */
-static void suspend(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+void gandiva_suspend(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     struct gandiva *g = ctx->state;
     uint32_t mate = view_job(ctx->view, index)->mate;
@@ -127,22 +132,42 @@ static void suspend(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     plan_word(plan, mate, J_RING, ++g->ring);
 }
 
-/* The one it was packed with comes along, if that still waits for it. */
-static void resume_mate(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+/* With whom it was packed when it was suspended, if that one still waits for it as well; JOB_NONE. */
+static uint32_t pair_of(const struct planner_ctx *ctx, uint32_t index)
 {
-    int64_t pair = view_job(ctx->view, index)->word[J_PAIR];
-    const struct job *mate;
+    const struct job *job = view_job(ctx->view, index), *mate;
+    int64_t pair = job->word[J_PAIR];
+
+    if (pair == 0 || pair > view_job_top(ctx->view))
+        return JOB_NONE;
+    mate = view_job(ctx->view, (uint32_t)(pair - 1));
+    return mate->state == JOB_SUSPENDED && mate->vc == ctx->vc->index && mate->word[J_PAIR] == (int64_t)index + 1 &&
+                   !mate->planned && mate->gpus == job->gpus
+               ? (uint32_t)(pair - 1)
+               : JOB_NONE;
+}
+
+bool gandiva_along(const struct planner_ctx *ctx, uint32_t index)
+{
+    uint32_t mate;
+
+    if (view_job(ctx->view, index)->state != JOB_SUSPENDED)
+        return false;
+    mate = pair_of(ctx, index);
+    return mate != JOB_NONE && mate < index;
+}
+
+uint32_t gandiva_resume_mate(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    uint32_t mate = pair_of(ctx, index);
 
     plan_word(plan, index, J_PAIR, 0);
-    if (pair == 0 || pair > view_job_top(ctx->view))
-        return;
-    mate = view_job(ctx->view, (uint32_t)(pair - 1));
-    if (mate->state != JOB_SUSPENDED || mate->vc != ctx->vc->index || mate->word[J_PAIR] != (int64_t)index + 1 ||
-        mate->planned || mate->gpus != view_job(ctx->view, index)->gpus)
-        return;
-    if (plan_pack(plan, (uint32_t)(pair - 1), index) == 0)
-        plan_word(plan, (uint32_t)(pair - 1), J_UNTIL, view_job(ctx->view, index)->word[J_UNTIL]);
-    plan_word(plan, (uint32_t)(pair - 1), J_PAIR, 0);
+    if (mate == JOB_NONE)
+        return JOB_NONE;
+    if (plan_pack(plan, mate, index) == 0)
+        plan_word(plan, mate, J_UNTIL, view_job(ctx->view, index)->word[J_UNTIL]);
+    plan_word(plan, mate, J_PAIR, 0);
+    return mate;
 }
 
 /* On free GPUs of the nodes it has its place on, as many on each. False: there are not enough now. */
@@ -163,7 +188,7 @@ static bool resume(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     if ((int32_t)count != job->gpus || plan_resume_at(plan, index, &(struct placement){ g->gpus, count }) < 0)
         return false;
     plan_word(plan, index, J_UNTIL, view_now(ctx->view) + gandiva_turn(ctx, job));
-    resume_mate(ctx, plan, index);
+    (void)gandiva_resume_mate(ctx, plan, index);
     return true;
 }
 
@@ -189,24 +214,25 @@ static void deal(struct planner_ctx *ctx, struct plan *plan, uint32_t node, uint
     bool chosen[SERVER_JOBS_MAX];
 
     for (uint32_t i = 0; i < count; i++)
-        if (over(ctx, view_job(ctx->view, g->jobs[i])))
+        if (gandiva_over(ctx, view_job(ctx->view, g->jobs[i])))
             room += gpus_here(ctx, g->jobs[i], node);
     for (uint32_t i = 0; i < count; i++) {
         const struct job *job = view_job(ctx->view, g->jobs[i]);
         int64_t need = gpus_here(ctx, g->jobs[i], node);
 
-        chosen[i] = (job->state == JOB_SUSPENDED || over(ctx, job)) && need <= room && !comes_along(ctx, chosen, i);
+        chosen[i] =
+            (job->state == JOB_SUSPENDED || gandiva_over(ctx, job)) && need <= room && !comes_along(ctx, chosen, i);
         room -= chosen[i] ? need : 0;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct job *job = view_job(ctx->view, g->jobs[i]);
 
-        if (!over(ctx, job))
+        if (!gandiva_over(ctx, job))
             continue;
         if (chosen[i])
             plan_word(plan, g->jobs[i], J_UNTIL, view_now(ctx->view) + gandiva_turn(ctx, job));
         else
-            suspend(ctx, plan, g->jobs[i]);
+            gandiva_suspend(ctx, plan, g->jobs[i]);
     }
     for (uint32_t i = 0; i < count; i++)
         if (chosen[i] && view_job(ctx->view, g->jobs[i])->state == JOB_SUSPENDED)
@@ -237,6 +263,8 @@ void gandiva_slice(struct planner_ctx *ctx, struct plan *plan)
     const struct topo *topo = &view_ledger(ctx->view)->topo;
     usec_t next = USEC_NEVER;
 
+    if (ctx->params[G_OVERLOAD] == OVERLOAD_ANY && ctx->vc->suspended)
+        gandiva_pool(ctx, plan);
     for (uint32_t n = 0; n < topo->node_count; n++) {
         uint32_t count;
         usec_t end;

@@ -33,6 +33,19 @@ static bool belongs(const struct planner_ctx *ctx, const struct share *share, bo
     return !share->off || *ret_mine;
 }
 
+/* Each of a pair has had half of their GPUs since the last pass. */
+static void share_time(const struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    const struct gandiva *g = ctx->state;
+    const struct job *job = view_job(ctx->view, index), *mate = view_job(ctx->view, job->mate);
+    svc_t half = svc_of((int64_t)job->gpus * MGPU_ONE, view_now(ctx->view) - g->last) / 2;
+
+    if (job->state != JOB_RUNNING || mate->state != JOB_RUNNING)
+        return;
+    plan_word(plan, index, J_SHARED, job->word[J_SHARED] + half);
+    plan_word(plan, job->mate, J_SHARED, mate->word[J_SHARED] + half);
+}
+
 static void sweep_node(const struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -48,9 +61,11 @@ static void sweep_node(const struct planner_ctx *ctx, struct plan *plan, uint32_
             const struct job *job = view_job(ctx->view, share->job);
             bool mine, first = view_shares(ctx->view, share->job) == s;
 
-            if (!belongs(ctx, share, &mine))
+            if (!belongs(ctx, share, &mine) || gandiva_along(ctx, share->job))
                 continue;
             width = job->spec.gpus;
+            if (first && mine && job->mate != JOB_NONE)
+                share_time(ctx, plan, share->job);
             words[N_LOAD]++;
             words[N_MINE] += mine;
             words[N_SUSPENDED] += mine && first && (share->off || share->leaving);
@@ -329,6 +344,8 @@ static bool lower(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
     const int64_t *here = gandiva_node(ctx, plan, from);
     uint32_t best = UINT32_MAX, count;
 
+    if (job->word[J_PAIR])
+        return false; /* the two stay together */
     for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
         const int64_t *words = gandiva_node(ctx, plan, n);
 
@@ -354,24 +371,33 @@ static bool lower(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
     return true;
 }
 
-/* A suspended job for which there is room elsewhere by now runs there; else it goes where there is less of a crowd. */
-static bool go_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t from)
+bool gandiva_resume_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t to)
 {
     struct gandiva *g = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
     const struct job *job = view_job(ctx->view, index);
-    uint32_t to = gandiva_server(ctx, plan, job->gpus, job->sku, false), count;
+    uint32_t from = ledger->gpus[ledger->shares[view_shares(ctx->view, index)].gpu].node;
+    uint32_t count = gandiva_free(ledger, to, (uint32_t)job->gpus, g->gpus, 0);
 
-    if (to == UINT32_MAX)
-        return lower(ctx, plan, index, from);
-    count = gandiva_free(view_ledger(ctx->view), to, (uint32_t)job->gpus, g->gpus, 0);
     if ((int32_t)count < job->gpus || plan_resume_at(plan, index, &(struct placement){ g->gpus, count }) < 0)
         return false;
     came(ctx, plan, to, job->gpus, job->gpus);
     gandiva_node(ctx, plan, from)[N_LOAD] -= job->gpus;
     gandiva_node(ctx, plan, from)[N_SUSPENDED]--;
-    began(ctx, plan, index);
+    plan_word(plan, index, J_RING, ++g->ring);
+    plan_word(plan, index, J_UNTIL, view_now(ctx->view) + gandiva_turn(ctx, job));
+    (void)gandiva_resume_mate(ctx, plan, index);
     g->balanced++;
     return true;
+}
+
+/* A suspended job for which there is room elsewhere by now runs there; else it goes where there is less of a crowd. */
+static bool go_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t from)
+{
+    const struct job *job = view_job(ctx->view, index);
+    uint32_t to = gandiva_server(ctx, plan, job->gpus, job->sku, false);
+
+    return to == UINT32_MAX ? lower(ctx, plan, index, from) : gandiva_resume_on(ctx, plan, index, to);
 }
 
 static void balance_node(struct planner_ctx *ctx, struct plan *plan, uint32_t n)
@@ -387,7 +413,7 @@ static void balance_node(struct planner_ctx *ctx, struct plan *plan, uint32_t n)
             next = ledger->shares[s].next_of_gpu;
             if (job->state == JOB_SUSPENDED && !job->planned && view_shows(ctx->view, index) &&
                 job->vc == ctx->vc->index && view_shares(ctx->view, index) == s && job->gpus <= node->gpus &&
-                go_on(ctx, plan, index, n))
+                !gandiva_along(ctx, index) && go_on(ctx, plan, index, n))
                 next = SHARE_NONE; /* the list has changed; the next pass goes on */
         }
 }
@@ -423,6 +449,7 @@ static void gandiva_plan(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t n = 0; n < view_ledger(ctx->view)->topo.node_count; n++)
         sweep_node(ctx, plan, n);
+    g->last = view_now(ctx->view);
     for (uint32_t i = 0; i < queue->live_count; i++)
         g->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
     for (;;) {

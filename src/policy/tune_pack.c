@@ -30,9 +30,15 @@ enum { P_GAIN, P_WINDOW };
 enum { W_ALONE, W_WINDOWS, W_WHERE, W_BUSY, W_MEMORY, W_BESIDE, W_TOGETHER, W_SINCE, W_REST, W_LOST, W_LOSTS = 4 };
 enum { W_COUNT = W_LOST + W_LOSTS };
 
-enum { WIDTHS_MAX = 20, KNOWN_MAX = 2048, CANDIDATES_MAX = 16384, LOOK_MAX = 64, PACKS_A_PASS = 64 };
+enum { WIDTHS_MAX = 20, KNOWN_MAX = 2048, MODELS_MAX = 1024, CANDIDATES_MAX = 16384, LOOK_MAX = 64, PACKS_A_PASS = 64 };
 
+/* Before anything is known pairs are taken to gain 0.3, as firmly as if eight had been tried; what was found out about
+ * pairs in general counts for four of those that a model has been in. */
+enum { PRIOR_PAIRS = 8, PRIOR_MODEL = 4 };
 #define PRIOR (13 * PPM_ONE / 10)
+
+/* Pairs nobody has tried that are tried at once: as many, and twice as many as were tried before at their width. */
+enum { TRIES_MIN = 4 };
 
 /* Of two models on one GPU type at one width. */
 struct known {
@@ -44,12 +50,15 @@ struct pack {
     int64_t packed, undone, parted; /* pairs made; that lost; that were given room of their own */
     struct known known[KNOWN_MAX];
     struct tried {
-        int64_t sum, count; /* gains of all pairs of models tried at a width, the last power of two below it */
-    } tried[SKUS_MAX][WIDTHS_MAX];
+        uint64_t key;       /* 0 = empty */
+        int64_t sum, count; /* gains of pairs of models tried */
+    } tried[SKUS_MAX][WIDTHS_MAX],
+        models[MODELS_MAX]; /* at a width, the last power of two below it; of a model there */
+    int64_t need;           /* from here on, of one pass: GPUs that were wanted before the planner's turn */
     struct candidate {
         uint64_t key; /* type, width, utilisation: those that go together are neighbours */
         uint32_t job;
-    } list[CANDIDATES_MAX], spare[CANDIDATES_MAX]; /* of one pass */
+    } list[CANDIDATES_MAX], spare[CANDIDATES_MAX];
 };
 
 static int64_t where(const struct planner_ctx *ctx, uint32_t index)
@@ -130,14 +139,43 @@ static struct tried *tried_at(struct pack *pack, const struct job *job)
     return &pack->tried[job->sku][width];
 }
 
+/* Of all pairs that jobs of its model were in, likewise. NULL: it has none. */
+static struct tried *model_at(struct pack *pack, const struct job *job)
+{
+    uint64_t key = rng_mix((uint64_t)job->sku << 56 ^ (uint64_t)job->gpus << 32 ^ job->spec.model);
+
+    if (job->spec.model == NAME_NONE)
+        return NULL;
+    key = key ? key : 1;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct tried *t = &pack->models[(key + i) % MODELS_MAX];
+
+        if (t->key == 0)
+            t->key = key;
+        if (t->key == key)
+            return t;
+    }
+    return NULL;
+}
+
+static void count_gain(struct tried *t, int64_t gain)
+{
+    if (t == NULL)
+        return;
+    t->sum += gain;
+    t->count++;
+}
+
 static void learn(struct pack *pack, const struct job *a, const struct job *b, int64_t gain)
 {
     uint64_t key = key_of(a, b);
     struct known *k = known_at(pack, key);
 
     if (key == 0 || k->key != key) {
-        tried_at(pack, a)->sum += gain;
-        tried_at(pack, a)->count++;
+        count_gain(tried_at(pack, a), gain);
+        count_gain(model_at(pack, a), gain);
+        if (a->spec.model != b->spec.model)
+            count_gain(model_at(pack, b), gain);
     }
     if (key == 0)
         return;
@@ -324,21 +362,39 @@ static bool goes_to(const struct planner_ctx *ctx, uint32_t a, uint32_t b)
            (ja->state == JOB_SUSPENDED || (ja->state == JOB_RUNNING && jb->state != JOB_CLAIMING));
 }
 
-/* What the two are expected to gain: as known of their models; if nobody has tried, as pairs of that width do in
- * general, which two pairs are imagined to start from. 0: not to be tried. */
-static int64_t expected(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+/* What two models that nobody has tried together are expected to gain: as pairs of either of them did, and as those of
+ * that width do in general. */
+static int64_t guessed(struct pack *pack, const struct job *a, const struct job *b)
+{
+    const struct tried *all = tried_at(pack, a), *one = model_at(pack, a), *other = model_at(pack, b);
+    int64_t base = (all->sum + PRIOR_PAIRS * PRIOR) / (all->count + PRIOR_PAIRS), sum = PRIOR_MODEL * base;
+    int64_t count = PRIOR_MODEL;
+
+    if (one) {
+        sum += one->sum;
+        count += one->count;
+    }
+    if (other) {
+        sum += other->sum;
+        count += other->count;
+    }
+    return sum / count;
+}
+
+/* What the two are expected to gain, and whether that is known of their models. 0: not to be tried. */
+static int64_t expected(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b, bool *ret_known)
 {
     struct pack *pack = ctx->state;
     const struct job *ja = view_job(ctx->view, a), *jb = view_job(ctx->view, b);
     uint64_t key = key_of(ja, jb);
     const struct known *k = known_at(pack, key);
-    const struct tried *t = tried_at(pack, ja);
     int64_t gain;
 
+    *ret_known = key && k->key == key;
     if ((!goes_to(ctx, a, b) && !goes_to(ctx, b, a)) || lost_before(plan_words(ctx, plan, a), jb) ||
         !memory_fits(ctx, plan, a, b))
         return 0;
-    gain = key && k->key == key ? k->gain : muldiv_floor(t->sum + 2 * PRIOR, 1, t->count + 2);
+    gain = *ret_known ? k->gain : guessed(pack, ja, jb);
     return gain > ctx->params[P_GAIN] ? gain : 0;
 }
 
@@ -347,22 +403,25 @@ static int join(const struct planner_ctx *ctx, struct plan *plan, uint32_t a, ui
     return goes_to(ctx, a, b) ? plan_pack(plan, a, b) : plan_pack(plan, b, a);
 }
 
-/* The best mate among those that follow in the list and go with it. */
-static uint32_t mate_for(struct planner_ctx *ctx, struct plan *plan, uint32_t at, uint32_t count)
+/* The best mate among those that follow in the list and go with it. `*tries`: how many more that nobody knows. */
+static uint32_t mate_for(struct planner_ctx *ctx, struct plan *plan, uint32_t at, uint32_t count, int64_t *tries)
 {
     const struct pack *pack = ctx->state;
     const struct candidate *list = pack->list;
     uint32_t best = UINT32_MAX;
     int64_t most = 0;
+    bool known = true, best_known = true;
 
     for (uint32_t i = at + 1; i < count && i <= at + LOOK_MAX && list[i].key >> 16 == list[at].key >> 16; i++) {
-        int64_t gain = list[i].job == JOB_NONE ? 0 : expected(ctx, plan, list[at].job, list[i].job);
+        int64_t gain = list[i].job == JOB_NONE ? 0 : expected(ctx, plan, list[at].job, list[i].job, &known);
 
-        if (gain > most) {
+        if (gain > most && (known || *tries > 0)) {
             best = i;
             most = gain;
+            best_known = known;
         }
     }
+    *tries -= !best_known;
     return best;
 }
 
@@ -381,10 +440,15 @@ static void make_pairs(struct planner_ctx *ctx, struct plan *plan, int64_t need)
 {
     struct pack *pack = ctx->state;
     uint32_t count = gather(ctx, plan), made = 0;
+    int64_t tries = 0;
 
     for (uint32_t i = 0; i < count && need > 0 && made < PACKS_A_PASS; i++) {
-        uint32_t k = pack->list[i].job == JOB_NONE ? UINT32_MAX : mate_for(ctx, plan, i, count);
+        uint32_t k = UINT32_MAX;
 
+        if (pack->list[i].job != JOB_NONE && (i == 0 || pack->list[i].key >> 16 != pack->list[i - 1].key >> 16))
+            tries = TRIES_MIN + 2 * tried_at(pack, view_job(ctx->view, pack->list[i].job))->count;
+        if (pack->list[i].job != JOB_NONE)
+            k = mate_for(ctx, plan, i, count, &tries);
         if (k == UINT32_MAX || join(ctx, plan, pack->list[i].job, pack->list[k].job) < 0)
             continue;
         together(ctx, plan, pack->list[i].job, pack->list[k].job);
@@ -393,8 +457,6 @@ static void make_pairs(struct planner_ctx *ctx, struct plan *plan, int64_t need)
         pack->packed++;
         made++;
     }
-    if (made)
-        plan_wake(plan, view_now(ctx->view) + 1); /* the planner hands on what came free */
 }
 
 /* GPUs that those who take turns or wait would like to have. */
@@ -413,8 +475,10 @@ static int64_t wanted(const struct planner_ctx *ctx)
     return need;
 }
 
+/* Before the planner: it hands on what comes free, and does not end turns of those that have just been paired. */
 static void pack_review(struct planner_ctx *ctx, struct plan *plan)
 {
+    struct pack *pack = ctx->state;
     bool crowded = view_queued(ctx->view, ctx->vc) || view_suspended(ctx->view, ctx->vc);
 
     for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
@@ -422,14 +486,18 @@ static void pack_review(struct planner_ctx *ctx, struct plan *plan)
         if (view_job(ctx->view, i)->packed && view_shows(ctx->view, i))
             look_at_pair(ctx, plan, i, crowded);
     }
+    pack->need = wanted(ctx);
+    if (pack->need > 0)
+        make_pairs(ctx, plan, pack->need);
 }
 
 static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
 {
+    const struct pack *pack = ctx->state;
     int64_t need = wanted(ctx);
 
-    if (need > 0)
-        make_pairs(ctx, plan, need);
+    if (need > pack->need)
+        plan_wake(plan, view_now(ctx->view) + 1); /* somebody has come to wait in this pass */
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && need == 0; i = view_job(ctx->view, i)->next)
         need = view_job(ctx->view, i)->packed && view_shows(ctx->view, i);
     if (need > 0)
@@ -451,7 +519,7 @@ const struct tune_ops tune_pack = {
     .summary = "two jobs on the same GPUs while they do more together than in turns, as measured",
     .params = pack_params,
     .state_size = sizeof(struct pack),
-    .kept_size = offsetof(struct pack, list),
+    .kept_size = offsetof(struct pack, need),
     .words = W_COUNT,
     .batches = true,
     .tune = pack_tune,
