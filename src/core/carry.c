@@ -169,8 +169,7 @@ static void carry_movers(struct carry *c)
 static void carry_nodes(const struct carry *c, const struct planner_ctx *to, const struct planner_ctx *from)
 {
     if (to->node_words)
-        memcpy(to->nodes, from->nodes,
-               (size_t)c->core->ledger.topo.node_count * 2 * to->node_words * sizeof(*to->nodes));
+        memcpy(to->nodes, from->nodes, core_node_rooms(c->core) * to->node_words * sizeof(*to->nodes));
 }
 
 /* A tuner that was there before keeps what it knows: of the virtual cluster, and of each job. */

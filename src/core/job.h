@@ -165,13 +165,17 @@ static inline bool job_gpuless(const struct job *job)
     return job->spec.gpus == 0;
 }
 
+/* Whether it has no wish of how its GPUs lie. */
+static inline bool job_shapeless(const struct job *job)
+{
+    return !(job->spec.per_node | job->spec.unit) && !(job->spec.within && job->spec.within_must);
+}
+
 /* Whether any GPUs will do for it. Others are placed by plan_find alone: a planner that chooses GPUs itself does not
  * know what they want of them. */
 static inline bool job_plain(const struct job *job)
 {
-    const struct jobspec *spec = &job->spec;
-
-    return !(spec->per_node | spec->unit | spec->mcpus | spec->host_mib) && !(spec->within && spec->within_must);
+    return job_shapeless(job) && !(job->spec.mcpus | job->spec.host_mib);
 }
 
 /* GPUs of the request, in thousandths. */

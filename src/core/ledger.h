@@ -78,6 +78,12 @@ bool ledger_whole(const struct ledger *ledger, uint32_t gpu);
 /* GPUs of the type that are in order and that nobody is on, guests included, but those who are leaving. */
 uint32_t ledger_empty(const struct ledger *ledger, uint32_t sku);
 
+/* Whether, besides, nobody is still leaving it: a job that runs can move there. */
+static inline bool ledger_idle(const struct ledger *ledger, uint32_t gpu)
+{
+    return ledger_whole(ledger, gpu) && ledger->gpus[gpu].leaving == 0;
+}
+
 /* Whether an owner that asks for `memory` MiB of the GPU fits beside those it has; true where sizes are not told. */
 bool ledger_memory_fits(const struct ledger *ledger, uint32_t gpu, uint32_t memory);
 

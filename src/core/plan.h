@@ -67,8 +67,9 @@ int plan_prepare(struct plan *plan, uint32_t job);
 int plan_yield(struct plan *plan, uint32_t job);
 
 /* The job (waiting, suspended or running, with as many GPUs as it asks for or has) goes beside another of its virtual
- * cluster on exactly that one's GPUs: whole GPUs, equal width, memory for both. Nothing more is charged for it. Inside
- * a guarantee both are inside. -EBUSY, -EAGAIN (rules.c); -EINVAL, -EPERM (promised, guaranteed): recorded. */
+ * cluster on exactly that one's GPUs: whole GPUs, equal width, memory for both. Nothing more is charged for it but
+ * to its user (-EDQUOT). Inside a guarantee both are inside. -EBUSY, -EAGAIN (rules.c); -EINVAL, -EPERM (promised,
+ * guaranteed): recorded. */
 int plan_pack(struct plan *plan, uint32_t job, uint32_t host);
 
 /* One of a pair leaves the other alone: suspended, to take turns with it (STOP_SUSPEND), or back to the queue. */

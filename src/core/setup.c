@@ -345,7 +345,7 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
 static void build_nodes(struct core *core, struct planner_ctx *ctx, uint32_t words, bool *failed)
 {
     ctx->node_words = words;
-    ctx->nodes = core_block(core, failed, (size_t)core->ledger.topo.node_count * 2 * words, sizeof(*ctx->nodes));
+    ctx->nodes = core_block(core, failed, core_node_rooms(core) * words, sizeof(*ctx->nodes));
 }
 
 /* Each has its state, and its words of a job behind those of the planner. */

@@ -440,7 +440,8 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
 
 static void nodes_part(struct codec *c, const struct core *core, const struct planner_ctx *ctx)
 {
-    size_t count = (size_t)core->ledger.topo.node_count * (core->cells ? 2 : 1) * ctx->node_words;
+    size_t nodes = core->ledger.topo.node_count + (ctx->vc->own ? ctx->vc->own->topo.node_count : 0);
+    size_t count = nodes * ctx->node_words;
 
     for (size_t i = 0; i < count; i++)
         i64(c, &ctx->nodes[i]);

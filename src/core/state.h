@@ -188,6 +188,13 @@ int plan_stop_any(struct plan *plan, uint32_t job, enum stop_step step);
 int plan_keep_any(struct plan *plan, uint32_t job);
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
 
+/* Nodes a policy may have words of: those of the cluster, then those of its virtual cluster's own, which are pieces of
+ * them: as many as GPUs at most. */
+static inline size_t core_node_rooms(const struct core *core)
+{
+    return (size_t)core->ledger.topo.node_count + core->ledger.topo.gpu_count;
+}
+
 /* exact.c */
 /* Nodes that give per_node GPUs each, in as few racks as can be. 0 and ctx->out filled, ascending; -EBUSY. */
 int exact_find(struct place_ctx *ctx, const struct place_request *request);

@@ -115,7 +115,8 @@ void users_hold(struct core *core, uint32_t index, int sign)
     if (!limited(core, job))
         return;
     i = sign > 0 ? enter(core, job) : find(core, job);
-    core->users[i].held += sign * job_amount(job);
+    /* Of a pair each is its user's: who stays owns the GPUs from one instant to the next. */
+    core->users[i].held += sign * (int64_t)job->gpus * job->spec.share;
     mark(core, i);
     if (sign < 0)
         core->users[i].jobs--;

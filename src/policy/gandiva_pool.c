@@ -21,7 +21,7 @@ static bool in_pool(const struct planner_ctx *ctx, uint32_t index, uint32_t sku)
     const struct job *job = view_job(ctx->view, index);
 
     return job->vc == ctx->vc->index && job->sku == sku && !job->packed && job->spec.share == MGPU_ONE &&
-           job->spec.per_node == 0 && !job->yields && !job->planned && job->gpus <= topo->node_gpus_max[sku] &&
+           job_plain(job) && !job->yields && !job->planned && job->gpus <= topo->node_gpus_max[sku] &&
            view_shows(ctx->view, index) &&
            (job->state == JOB_SUSPENDED ? !job->prepared && !gandiva_along(ctx, index) : gandiva_over(ctx, job));
 }

@@ -48,8 +48,8 @@ static uint32_t gather(struct planner_ctx *ctx, uint32_t node)
             const struct job *job = view_job(ctx->view, index);
 
             if (view_shares(ctx->view, index) != s || job->vc != ctx->vc->index || job->packed ||
-                job->spec.share != MGPU_ONE || (!job_holds(job->state) && job->state != JOB_SUSPENDED) || job->yields ||
-                count == SERVER_JOBS_MAX)
+                job->spec.share != MGPU_ONE || !job_plain(job) ||
+                (!job_holds(job->state) && job->state != JOB_SUSPENDED) || job->yields || count == SERVER_JOBS_MAX)
                 continue;
             for (at = count++; at > 0 && gandiva_before(ctx, job, view_job(ctx->view, g->jobs[at - 1])); at--)
                 g->jobs[at] = g->jobs[at - 1];
@@ -64,7 +64,7 @@ bool gandiva_over(const struct planner_ctx *ctx, const struct job *job)
     if (job->mate != JOB_NONE &&
         (view_job(ctx->view, job->mate)->planned || view_now(ctx->view) - job->disturbed < 3 * ctx->params[G_QUANTUM]))
         return false;
-    return job->state == JOB_RUNNING && !job->planned && job->word[J_UNTIL] <= view_now(ctx->view);
+    return job->state == JOB_RUNNING && !job->planned && job->word[J_UNTIL] <= view_now(ctx->view) && job_plain(job);
 }
 
 /* Those whose turn is over go to the end of the ring, in their order. */

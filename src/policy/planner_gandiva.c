@@ -13,7 +13,8 @@
  * anything else; then suspended jobs go where there is room by now, as if they had just come. Turns: gandiva_slice.c.
  *
  * Packing, migration and elastic sizes are tuners (tune_pack.c, tune_migrate.c, tune_grow.c), which other policies can
- * have as well. Jobs that want part of a GPU or an exact number a node are placed as in any other policy.
+ * have as well. Jobs that want part of a GPU, CPUs, or their GPUs in some shape are placed as in any
+ * other policy, and keep them.
  */
 #include "policy/gandiva.h"
 
@@ -319,13 +320,13 @@ static int place(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     const struct shape *shape = &ctx->vc->queue.shapes[job->shape].shape;
     uint32_t mask = shape->sku_mask;
 
-    if (job->spec.share != MGPU_ONE || job->spec.per_node)
+    if (job->spec.share != MGPU_ONE || !job_plain(job))
         return place_plain(plan, index);
     for (int crowded = 0; crowded < 2; crowded++) {
         for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
             if (mask >> sku & 1 && place_on(ctx, plan, index, sku, crowded) == 0)
                 return 0;
-        if (!crowded && !plan_borrows(plan) && place_plain(plan, index) == 0) {
+        if (!crowded && place_plain(plan, index) == 0) {
             began(ctx, plan, index);
             return 0;
         }
@@ -411,7 +412,7 @@ static void balance_node(struct planner_ctx *ctx, struct plan *plan, uint32_t n)
             const struct job *job = view_job(ctx->view, index);
 
             next = ledger->shares[s].next_of_gpu;
-            if (job->state == JOB_SUSPENDED && !job->planned && view_shows(ctx->view, index) &&
+            if (job->state == JOB_SUSPENDED && !job->planned && job_plain(job) && view_shows(ctx->view, index) &&
                 job->vc == ctx->vc->index && view_shares(ctx->view, index) == s && job->gpus <= node->gpus &&
                 !gandiva_along(ctx, index) && go_on(ctx, plan, index, n))
                 next = SHARE_NONE; /* the list has changed; the next pass goes on */

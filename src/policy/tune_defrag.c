@@ -56,7 +56,7 @@ static uint32_t usable(const struct planner_ctx *ctx, uint32_t node)
     uint32_t count = 0;
 
     for (uint32_t g = n->first_gpu; n->up && n->free && g < n->first_gpu + n->gpus; g++)
-        count += ledger_whole(ledger, g) && ledger->gpus[g].leaving == 0;
+        count += ledger_idle(ledger, g);
     return count;
 }
 
@@ -67,7 +67,7 @@ static void take(struct planner_ctx *ctx, uint32_t node, uint32_t need, uint32_t
     const struct node *n = &ledger->topo.nodes[node];
 
     for (uint32_t g = n->first_gpu; need && g < n->first_gpu + n->gpus; g++)
-        if (ledger_whole(ledger, g) && ledger->gpus[g].leaving == 0) {
+        if (ledger_idle(ledger, g)) {
             d->gpus[(*count)++] = g;
             need--;
         }

@@ -95,7 +95,7 @@ static uint32_t add_free(const struct ledger *ledger, uint32_t node, uint32_t *g
     const struct node *n = &ledger->topo.nodes[node];
 
     for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus && count < want; g++)
-        if (ledger_whole(ledger, g)) {
+        if (ledger_idle(ledger, g)) {
             uint32_t at = count++;
 
             for (; at > 0 && gpus[at - 1] > g; at--)
@@ -134,7 +134,7 @@ static void grow_one(const struct planner_ctx *ctx, struct plan *plan, uint32_t 
 
     if (!job_holds(job->state) || job->mate != JOB_NONE || job->gpus >= job->spec.gpus_max ||
         job->gpus < job->spec.gpus || job->spec.share != MGPU_ONE || !view_shows(ctx->view, index) ||
-        !view_owner(ctx->view, index))
+        !view_owner(ctx->view, index) || !job_shapeless(job))
         return;
     node = gpus_of(ctx, index, gpus);
     idle = node == UINT32_MAX ? 0 : idle_long(ctx, plan, node);

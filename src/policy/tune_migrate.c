@@ -96,7 +96,7 @@ static bool movable(const struct planner_ctx *ctx, const struct plan *plan, uint
     const struct job *job = view_job(ctx->view, index);
 
     return job->state == JOB_RUNNING && !job->planned && job->vc == ctx->vc->index && job->spec.share == MGPU_ONE &&
-           job->spec.per_node == 0 && view_shows(ctx->view, index) && view_owner(ctx->view, index) &&
+           job_shapeless(job) && view_shows(ctx->view, index) && view_owner(ctx->view, index) &&
            plan_rested(plan, index);
 }
 
@@ -112,7 +112,7 @@ static uint32_t gpus_on(const struct planner_ctx *ctx, uint32_t index, uint32_t 
 
         for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE && !mine; s = ledger->shares[s].next_of_job)
             mine = ledger->shares[s].gpu == g;
-        if (!mine && (spare == 0 || !ledger_whole(ledger, g)))
+        if (!mine && (spare == 0 || !ledger_idle(ledger, g)))
             continue;
         spare -= !mine;
         out[count++] = g;
@@ -163,7 +163,7 @@ static bool move_back(struct planner_ctx *ctx, struct plan *plan, uint32_t index
         uint32_t want = (uint32_t)(words[W_OLD + i] & UINT32_MAX);
 
         for (uint32_t g = node->first_gpu; g < node->first_gpu + node->gpus && want; g++)
-            if (ledger_whole(ledger, g)) {
+            if (ledger_idle(ledger, g)) {
                 gpus[count++] = g;
                 want--;
             }

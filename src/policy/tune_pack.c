@@ -54,11 +54,11 @@ struct pack {
         int64_t sum, count; /* gains of pairs of models tried */
     } tried[SKUS_MAX][WIDTHS_MAX],
         models[MODELS_MAX]; /* at a width, the last power of two below it; of a model there */
-    int64_t need;           /* from here on, of one pass: GPUs that were wanted before the planner's turn */
+    int64_t need[2];        /* GPUs wanted before the planner's last turn: inside a guarantee, and beyond */
     struct candidate {
         uint64_t key; /* type, width, utilisation: those that go together are neighbours */
         uint32_t job;
-    } list[CANDIDATES_MAX], spare[CANDIDATES_MAX];
+    } list[CANDIDATES_MAX], spare[CANDIDATES_MAX]; /* of one pass */
 };
 
 static int64_t where(const struct planner_ctx *ctx, uint32_t index)
@@ -244,10 +244,11 @@ static uint32_t room_for(const struct planner_ctx *ctx, const struct job *job, u
     best = pool_best_fit(&ledger->topo.pools[ledger->topo.sku_pools[job->sku]], (uint32_t)job->gpus);
     if (best == BITS_NONE)
         return 0;
-    for (uint32_t g = ledger->topo.nodes[best].first_gpu; (int32_t)count < job->gpus; g++)
-        if (ledger_whole(ledger, g))
+    for (uint32_t g = ledger->topo.nodes[best].first_gpu, end = g + ledger->topo.nodes[best].gpus;
+         g < end && (int32_t)count < job->gpus; g++)
+        if (ledger_idle(ledger, g))
             gpus[count++] = g;
-    return count;
+    return (int32_t)count == job->gpus ? count : 0;
 }
 
 static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t index, bool crowded)
@@ -284,13 +285,19 @@ static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t in
 
 static bool candidate(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
+    const struct policy_setup *policy = &ctx->vc->policy;
     const struct job *job = view_job(ctx->view, index);
     const int64_t *words = plan_words(ctx, plan, index);
 
+    if ((policy->planner->classes || (policy->admit && policy->admit->classes)) && job->klass == CLASS_GUARANTEED)
+        return false; /* it shares with nobody but guests */
+    if (job_holds(job->state) && !view_owner(ctx->view, index))
+        return false;
     return (job_holds(job->state) || (job->state == JOB_SUSPENDED && !job->yields && !job->prepared)) &&
            job->mate == JOB_NONE && job->spec.share == MGPU_ONE && job->gpus == job->spec.gpus && job->promise == 0 &&
-           view_shows(ctx->view, index) && words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) &&
-           words[W_ALONE] > 0 && words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
+           job_shapeless(job) && view_shows(ctx->view, index) &&
+           words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) && words[W_ALONE] > 0 &&
+           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
 }
 
 /* Equals go by their ids: which slots jobs have is a matter of what others run. */
@@ -337,9 +344,10 @@ static uint32_t gather(struct planner_ctx *ctx, struct plan *plan)
         if (job->vc != ctx->vc->index || !candidate(ctx, plan, i))
             continue;
         busy = plan_words(ctx, plan, i)[W_BUSY];
-        pack->list[count++] = (struct candidate){
-            (uint64_t)job->sku << 56 | (uint64_t)(uint32_t)job->gpus << 16 | (uint64_t)(busy ? busy : 50), i
-        };
+        pack->list[count++] =
+            (struct candidate){ (uint64_t)job->sku << 56 | (uint64_t)job->klass << 48 |
+                                    (uint64_t)(uint32_t)job->gpus << 16 | (uint64_t)(busy ? busy : 50),
+                                i };
     }
     sort(ctx, count);
     return count;
@@ -486,9 +494,9 @@ static void pack_review(struct planner_ctx *ctx, struct plan *plan)
         if (view_job(ctx->view, i)->packed && view_shows(ctx->view, i))
             look_at_pair(ctx, plan, i, crowded);
     }
-    pack->need = wanted(ctx);
-    if (pack->need > 0)
-        make_pairs(ctx, plan, pack->need);
+    pack->need[plan_borrows(plan)] = wanted(ctx);
+    if (pack->need[plan_borrows(plan)] > 0)
+        make_pairs(ctx, plan, pack->need[plan_borrows(plan)]);
 }
 
 static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
@@ -496,7 +504,7 @@ static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
     const struct pack *pack = ctx->state;
     int64_t need = wanted(ctx);
 
-    if (need > pack->need)
+    if (need > pack->need[plan_borrows(plan)])
         plan_wake(plan, view_now(ctx->view) + 1); /* somebody has come to wait in this pass */
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && need == 0; i = view_job(ctx->view, i)->next)
         need = view_job(ctx->view, i)->packed && view_shows(ctx->view, i);
@@ -519,7 +527,7 @@ const struct tune_ops tune_pack = {
     .summary = "two jobs on the same GPUs while they do more together than in turns, as measured",
     .params = pack_params,
     .state_size = sizeof(struct pack),
-    .kept_size = offsetof(struct pack, need),
+    .kept_size = offsetof(struct pack, list),
     .words = W_COUNT,
     .batches = true,
     .tune = pack_tune,

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.c - a cluster, its people, their jobs and its bad luck, from a seed. */
+/* draw.c - a cluster, its people, their jobs and its bad luck, from a seed.
+ *
+ * Every draw is in a statement or a declarator of its own: arguments and initialisers have no order among them, and
+ * what is drawn must not depend on who has compiled this.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,20 +36,36 @@ static int draw_nodes(struct rng *rng, struct life *life, struct error *err)
 
     for (uint32_t t = 0; t < types; t++) {
         static const uint32_t sizes[] = { 1, 2, 4, 4, 8, 8, 3, 6 };
-        uint32_t gpus = sizes[below(rng, 8)];
+        uint32_t gpus = sizes[below(rng, 8)], racks = 1 + below(rng, 3), nodes = 1 + below(rng, 4);
+        bool sockets = gpus % 2 == 0 && chance(rng, 50);
 
         have += (size_t)snprintf(life->cluster_text + have, sizeof(life->cluster_text) - have,
-                                 "%sracks:%u nodes:%u gpus:%u%s sku:T%u", t ? " + " : "", 1 + below(rng, 3),
-                                 1 + below(rng, 4), gpus, gpus % 2 == 0 && chance(rng, 50) ? " sockets:2" : "", t);
+                                 "%sracks:%u nodes:%u gpus:%u%s sku:T%u", t ? " + " : "", racks, nodes, gpus,
+                                 sockets ? " sockets:2" : "", t);
     }
     return cluster_parse(life->cluster_text, &life->cluster, err);
 }
 
-static const char *const policies[] = { "fifo",          "fifo-skip", "sjf",
-                                        "srtf",          "srsf",      "srtf",
-                                        "backfill-easy", "yarn-cs",   "backfill-conservative",
-                                        "yarn-cs",       "las",       "gittins",
-                                        "chronus",       "edf",       "edf-admit" };
+static const char *const policies[] = { "fifo",
+                                        "fifo-skip",
+                                        "sjf",
+                                        "srtf",
+                                        "srsf",
+                                        "srtf",
+                                        "backfill-easy",
+                                        "yarn-cs",
+                                        "backfill-conservative",
+                                        "yarn-cs",
+                                        "las",
+                                        "gittins",
+                                        "chronus",
+                                        "edf",
+                                        "edf-admit",
+                                        "gandiva",
+                                        "gandiva",
+                                        "las+pack+migrate",
+                                        "fifo-skip+pack+migrate+grow",
+                                        "srtf+migrate+defrag" };
 static const char *const places[] = {
     "count", "consolidate", "spread", "random", "topology", "yarn", "levels", "skew"
 };
@@ -63,7 +83,7 @@ static int draw_vc(struct rng *rng, struct life *life, struct vc_spec *vc, uint3
         left[s] -= vc->quota[s];
     }
     if (r == 0 && chance(rng, 40)) {
-        const char *policy = pick(rng, policies, 15), *place = pick(rng, places, 8);
+        const char *policy = pick(rng, policies, sizeof(policies) / sizeof(*policies)), *place = pick(rng, places, 8);
 
         r = names_put(names, policy, strlen(policy), &vc->policy);
         if (r == 0)
@@ -218,7 +238,9 @@ static int draw_jobs(struct rng *rng, struct life *life)
         r = names_put(&life->trace.users, name, 2, &index);
     }
     for (uint32_t i = 0; i < count && r == 0; i++) {
-        submit += (usec_t)below(rng, gap) * (chance(rng, 90) ? USEC_SEC : 1);
+        usec_t unit = chance(rng, 90) ? USEC_SEC : 1;
+
+        submit += (usec_t)below(rng, gap) * unit;
         r = draw_job(rng, life, submit);
     }
     return r;
@@ -246,7 +268,7 @@ static void draw_settings(struct rng *rng, struct life *life)
 {
     static const char *const keeps[] = { "all", "checkpoint", "none" };
 
-    life->policy = pick(rng, policies, 15);
+    life->policy = pick(rng, policies, sizeof(policies) / sizeof(*policies));
     if (chance(rng, 70))
         set(life, "place", pick(rng, places, 8));
     if (chance(rng, 50))
@@ -279,9 +301,10 @@ static void draw_settings(struct rng *rng, struct life *life)
 static struct driver_event draw_event(struct rng *rng, const struct life *life, usec_t end)
 {
     static const enum event_kind kinds[] = { EVENT_CANCEL, EVENT_HOLD, EVENT_HOLD, EVENT_QUOTA, EVENT_NODE, EVENT_GPU };
-    struct driver_event event = { .kind = kinds[below(rng, 6)], .at = (usec_t)rng_below(rng, (uint64_t)end + 1) };
+    struct driver_event event = { .kind = kinds[below(rng, 6)] };
     uint32_t gpus = 0;
 
+    event.at = (usec_t)rng_below(rng, (uint64_t)end + 1);
     for (uint32_t n = 0; n < life->cluster.node_count; n++)
         gpus += life->cluster.nodes[n].gpus;
     if (event.kind == EVENT_QUOTA && life->cluster.cells)
@@ -358,7 +381,8 @@ static void draw_hosts(uint64_t seed, struct life *life)
     for (uint32_t n = 0; n < life->cluster.node_count; n++) {
         struct node_spec *node = &life->cluster.nodes[n];
 
-        node->cpus = node->gpus * (1 + below(&rng, 4)) + below(&rng, 3);
+        node->cpus = node->gpus * (1 + below(&rng, 4));
+        node->cpus += below(&rng, 3);
         node->cpu_jobs = below(&rng, node->cpus + 1);
         node->memory_mib = chance(&rng, 70) ? node->gpus * 1000 : 0;
     }

@@ -40,6 +40,7 @@ struct holder {
     mgpu_t share;
     bool runs; /* without GPUs */
     bool leaving, cancelled;
+    int64_t mate; /* id, plus 1, of the one it is packed with; 0 = none */
 };
 
 struct watch {

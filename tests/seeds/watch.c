@@ -42,10 +42,26 @@ void watch_done(struct watch *watch)
 
 /* ---- who holds what, from the decisions ---- */
 
+/* The one it was packed with has the GPUs for itself. */
+static void part(struct watch *watch, struct holder *holder)
+{
+    struct holder *mate = holder->mate ? &watch->holders[holder->mate - 1] : NULL;
+
+    holder->mate = 0;
+    if (!mate)
+        return;
+    mate->mate = 0;
+    for (uint32_t i = 0; mate->share == 0 && !mate->leaving && i < mate->count; i++)
+        watch->used[mate->gpus[i]] += MGPU_ONE;
+    mate->share = MGPU_ONE;
+}
+
 static void give_up(struct watch *watch, struct holder *holder, bool gone)
 {
     for (uint32_t i = 0; !holder->leaving && i < holder->count; i++)
         watch->used[holder->gpus[i]] -= holder->share;
+    if (!holder->leaving)
+        part(watch, holder);
     holder->leaving = !gone;
     if (gone) {
         mem_free(holder->gpus);
@@ -85,7 +101,7 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
         watch_wrong(watch, core, d->id, "a gang of %d started on %u GPUs", spec->gpus, d->gpu_count);
     holder->gpus = mem_zalloc(d->gpu_count, sizeof(*holder->gpus));
     holder->count = d->gpu_count;
-    holder->share = d->gpu_count && core->ledger.shares[core->jobs[d->job].shares].role == ROLE_GUEST ? 0 : spec->share;
+    holder->share = d->gpu_count && core->ledger.shares[core->jobs[d->job].shares].role != ROLE_OWNER ? 0 : spec->share;
     holder->leaving = false;
     if (spec->within && spec->within_must && d->gpu_count &&
         within_check(core_ledger(core), &(struct placement){ gpus, d->gpu_count }, spec) < 0)
@@ -95,8 +111,6 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
 
         holder->gpus[i] = gpus[i];
         watch->used[gpus[i]] += holder->share;
-        if (watch->used[gpus[i]] > MGPU_ONE)
-            watch_wrong(watch, core, d->id, "GPU %u given away %d/1000 times", gpus[i], watch->used[gpus[i]]);
         if (!(mask >> node->sku & 1))
             watch_wrong(watch, core, d->id, "started on a GPU type it does not allow");
         if (!node->up || core_ledger(core)->gpus[gpus[i]].bad)
@@ -104,6 +118,22 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
         if (i && gpus[i] <= gpus[i - 1])
             watch_wrong(watch, core, d->id, "GPUs out of order");
     }
+}
+
+/* Two that hold the same GPUs, and share them with nobody else. */
+static void pack(struct watch *watch, const struct core *core, const struct decision *d)
+{
+    struct holder *a = &watch->holders[d->id], *b = &watch->holders[d->needs];
+
+    if (a->mate || b->mate || a->leaving || b->leaving)
+        watch_wrong(watch, core, d->id, "packed with job %lld, which is not alone", (long long)d->needs);
+    if (a->count == 0 || a->count != b->count || memcmp(a->gpus, b->gpus, a->count * sizeof(*a->gpus)))
+        watch_wrong(watch, core, d->id, "packed with job %lld, which is elsewhere", (long long)d->needs);
+    for (uint32_t i = 0; a->share && b->share && i < a->count; i++)
+        watch->used[a->gpus[i]] -= a->share; /* which of them is charged is of no consequence */
+    a->share = b->share ? 0 : MGPU_ONE;
+    a->mate = d->needs + 1;
+    b->mate = d->id + 1;
 }
 
 void watch_decision(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
@@ -116,6 +146,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
         print_decision(d, spec_of(watch, d->id), gpus);
     switch (d->kind) {
     case DECISION_START:
+    case DECISION_RESUME:
         hand_over(watch, core, d, gpus);
         break;
     case DECISION_MIGRATE:
@@ -126,6 +157,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
         hand_over(watch, core, d, gpus);
         break;
     case DECISION_STOP:
+    case DECISION_SUSPEND:
         if (!holder->runs && (holder->count == 0 || holder->leaving))
             watch_wrong(watch, core, d->id, "stopped although it holds nothing");
         give_up(watch, holder, false);
@@ -149,8 +181,10 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
         give_up(watch, holder, true);
         break;
     case DECISION_PACK:
+        pack(watch, core, d); /* its start or move was told before */
+        break;
     case DECISION_UNPACK:
-        break; /* the start or stop that goes with it was told before */
+        break; /* the stop that goes with it was told before */
     case DECISION_BAD:
         watch_wrong(watch, core, d->id, "the policy proposed what no policy may");
         break;
@@ -160,8 +194,6 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_RELAX:
     case DECISION_RESERVE:
     case DECISION_REFUSE:
-    case DECISION_SUSPEND:
-    case DECISION_RESUME:
     case DECISION_PREPARE:
     case DECISION_YIELD:
     case DECISION_TIER:
@@ -175,10 +207,27 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
 
 /* ---- the core at rest ---- */
 
-/* On the device now: everybody but those who wait for others to leave. */
+/* By the decisions, once all of an instant were told: nothing is given away twice, and a pair is charged once. */
+static void check_given(struct watch *watch, const struct core *core)
+{
+    for (uint32_t g = 0; g < watch->gpu_count; g++)
+        if (watch->used[g] > MGPU_ONE)
+            watch_wrong(watch, core, -1, "GPU %u given away %d/1000 times", g, watch->used[g]);
+    for (size_t i = 0; i < watch->life->trace.count; i++) {
+        const struct holder *holder = &watch->holders[i];
+
+        if (holder->mate && holder->share + watch->holders[holder->mate - 1].share != MGPU_ONE)
+            watch_wrong(watch, core, (int64_t)i, "a pair is charged for %d/1000",
+                        holder->share + watch->holders[holder->mate - 1].share);
+    }
+}
+
+/* On the device now: everybody but those who wait for others to leave, or for their turn. Beside the one that has it,
+ * one more that is packed with it. */
 static void check_devices(struct watch *watch, const struct core *core)
 {
     mgpu_t here[4096] = { 0 };
+    uint8_t packed[4096] = { 0 };
 
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
@@ -186,9 +235,14 @@ static void check_devices(struct watch *watch, const struct core *core)
 
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             count++;
-            if (job->state == JOB_CLAIMING || core->ledger.shares[s].gpu >= 4096 ||
+            if (job->state == JOB_CLAIMING || job->state == JOB_SUSPENDED || core->ledger.shares[s].gpu >= 4096 ||
                 core->ledger.shares[s].role == ROLE_GUEST)
                 continue;
+            if (job->packed) {
+                if (packed[core->ledger.shares[s].gpu]++)
+                    watch_wrong(watch, core, job->spec.id, "a third one on GPU %u", core->ledger.shares[s].gpu);
+                continue;
+            }
             here[core->ledger.shares[s].gpu] += job->spec.share;
             if (here[core->ledger.shares[s].gpu] > MGPU_ONE)
                 watch_wrong(watch, core, job->spec.id, "two on GPU %u", core->ledger.shares[s].gpu);
@@ -201,8 +255,8 @@ static void check_devices(struct watch *watch, const struct core *core)
     }
 }
 
-/* On each node now: everybody's CPUs and memory, but for those who wait for others to leave; and jobs without GPUs
- * within what they may have. */
+/* On each node now: everybody's CPUs and memory, but for those who wait for others to leave, or for their turn; and
+ * jobs without GPUs within what they may have. */
 static void check_hosts(struct watch *watch, const struct core *core)
 {
     uint64_t cpus[256] = { 0 }, mib[256] = { 0 }, tasks[256] = { 0 };
@@ -212,8 +266,8 @@ static void check_hosts(struct watch *watch, const struct core *core)
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
 
-        for (uint32_t s = job->state == JOB_CLAIMING ? SHARE_NONE : job->shares; s != SHARE_NONE;
-             s = core->ledger.shares[s].next_of_job) {
+        for (uint32_t s = job->state == JOB_CLAIMING || job->state == JOB_SUSPENDED ? SHARE_NONE : job->shares;
+             s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             cpus[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.mcpus;
             mib[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.host_mib;
         }
@@ -246,7 +300,7 @@ static void check_quotas(struct watch *watch, const struct core *core)
         for (uint32_t i = 0; i < core->job_top; i++) {
             const struct job *job = &core->jobs[i];
 
-            if (job_holds(job->state) && job->vc == v && job->klass != CLASS_OPPORTUNISTIC)
+            if (job_holds(job->state) && job->vc == v && job->klass != CLASS_OPPORTUNISTIC && !job->packed)
                 used[job->sku] += (int64_t)job->gpus * job->spec.share;
         }
         for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
@@ -279,6 +333,7 @@ void watch_instant(void *arg, const struct core *core)
     struct watch *watch = arg;
 
     core_audit(core);
+    check_given(watch, core);
     check_devices(watch, core);
     check_hosts(watch, core);
     check_quotas(watch, core);

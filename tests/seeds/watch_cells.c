@@ -26,7 +26,7 @@ static struct room room_of(const struct ledger *ledger, const struct job *job, u
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
-            if (!ledger->shares[s].leaving && ledger->shares[s].role == ROLE_OWNER) {
+            if (!ledger->shares[s].leaving && !ledger->shares[s].off && ledger->shares[s].role == ROLE_OWNER) {
                 given += ledger->shares[s].amount;
                 memory += ledger->shares[s].memory;
             }

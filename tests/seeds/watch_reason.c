@@ -26,7 +26,8 @@ static struct room room_on(const struct core *core, const struct job *job, uint3
             continue;
         }
         for (uint32_t s = gpu->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_gpu)
-            if (!core->ledger.shares[s].leaving && core->ledger.shares[s].role == ROLE_OWNER) {
+            if (!core->ledger.shares[s].leaving && !core->ledger.shares[s].off &&
+                core->ledger.shares[s].role == ROLE_OWNER) {
                 given += core->ledger.shares[s].amount;
                 memory += core->ledger.shares[s].memory;
             }
