@@ -45,25 +45,61 @@ static int token_read(const struct command_args *args, char *token, size_t size)
     return *token ? 0 : args_wrong(args, "no token came; make one with `muster token new` where you are known already");
 }
 
+/* A password from the terminal or standard input, changed for a token by the controller. */
+static int password_change(const struct command_args *args, const char *user, char *token, size_t size)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem problem;
+    char password[512] = "";
+    json_t *body;
+    int r;
+
+    if (isatty(STDIN_FILENO)) {
+        char *typed = getpass("Password: ");
+
+        (void)snprintf(password, sizeof(password), "%s", typed ? typed : "");
+    } else if (!fgets(password, sizeof(password), stdin)) {
+        password[0] = '\0';
+    }
+    password[strcspn(password, "\r\n")] = '\0';
+    if (!*password)
+        return args_wrong(args, "no password came");
+    body = json_pack("{s:s, s:s}", "user", user, "password", password);
+    explicit_bzero(password, sizeof(password));
+    r = live_client(args, &client);
+    if (r == 0 && client_call(client, "POST", "/login", body, &answer, &problem))
+        r = problem_print(&problem);
+    json_decref(body);
+    if (r == 0)
+        (void)snprintf(token, size, "%s", fmt_text(answer.json, "token"));
+    return r;
+}
+
 /* Keeps URL and token under a name, after they have been tried. */
 int cmd_login(struct command_args *args)
 {
     CLEANUP(client_free) struct client *client = NULL;
     CLEANUP_ANSWER struct answer who = { 0 };
     const char *name = args_value(args, "name") ? args_value(args, "name") : "default";
-    const char *ca = args_value(args, "ca");
+    const char *ca = args_value(args, "ca"), *user = args_value(args, "user");
     struct problem problem;
     struct error err = { 0 };
     json_t *file = NULL, *one;
     char token[256];
-    int r = token_read(args, token, sizeof(token));
+    int r;
 
-    if (r)
-        return r;
+    if (user && args_has(args, "token"))
+        return args_wrong(args, "give either --user, with a password, or --token");
     (void)setenv("MUSTER_URL", args->words[0], 1);
-    (void)setenv("MUSTER_TOKEN", token, 1);
     if (ca)
         (void)setenv("MUSTER_CACERT", ca, 1);
+    if (user)
+        (void)unsetenv("MUSTER_TOKEN");
+    r = user ? password_change(args, user, token, sizeof(token)) : token_read(args, token, sizeof(token));
+    if (r)
+        return r;
+    (void)setenv("MUSTER_TOKEN", token, 1);
     r = live_client(args, &client);
     if (r)
         return r;

@@ -52,7 +52,7 @@ void conf_init(struct conf *conf)
 void conf_done(struct conf *conf)
 {
     char **texts[] = { &conf->cluster, &conf->state,      &conf->log,    &conf->tls_cert, &conf->tls_key,
-                       &conf->tls_ca,  &conf->tls_ca_key, &conf->policy, &conf->notify };
+                       &conf->tls_ca,  &conf->tls_ca_key, &conf->policy, &conf->notify,   &conf->pam };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         mem_free(take(*texts[i]));
@@ -155,10 +155,14 @@ static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const struct text
 
 static int auth_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
 {
-    struct yaml_key keys[] = { { .name = "admins" }, { .name = "anonymous" }, { .name = "privacy" } };
+    struct yaml_key keys[] = {
+        { .name = "admins" }, { .name = "anonymous" }, { .name = "privacy" }, { .name = "pam" }
+    };
     const char *text;
-    int r = yaml_keys(doc, map, keys, 3, err);
+    int r = yaml_keys(doc, map, keys, 4, err);
 
+    if (r == 0 && keys[3].value)
+        r = scalar_read(doc, keys[3].value, &(struct scalar){ "pam", VALUE_TEXT, &conf->pam, 0, 0 }, err);
     if (r == 0 && keys[0].value)
         r = texts_read(doc, keys[0].value,
                        &(struct texts){ "admins", conf->admins, &conf->admin_count, CONF_ADMINS_MAX }, err);

@@ -13,6 +13,7 @@ enum privacy { PRIVACY_NAMES, PRIVACY_SIZES, PRIVACY_NONE, PRIVACY_COUNT };
 
 struct conf {
     char *cluster, *state, *log;
+    char *pam;                     /* service that judges passwords; NULL: none are taken */
     char *notify;                  /* command that tells people; NULL: nobody is told */
     char *listen[CONF_LISTEN_MAX]; /* "ADDRESS:PORT" or "/path" */
     size_t listen_count;

@@ -8,6 +8,7 @@
 #include "agent/embed.h"
 #include "ctl/book.h"
 #include "ctl/daemon.h"
+#include "ctl/pam.h"
 #include "wire/decimal.h"
 
 const char *argp_program_version = "musterd " MUSTER_VERSION;
@@ -181,6 +182,8 @@ int main(int argc, char **argv)
 
     if (r >= 0)
         return r;
+    if (argc == 3 && strcmp(argv[1], "login-check") == 0)
+        return pam_check_run(argv[2]);
     argp_err_exit_status = 2;
     if (argc > 1 && strcmp(argv[1], "init") == 0) {
         argv[1] = name;

@@ -80,7 +80,9 @@ void rest_users(struct request *request);
 void rest_version(struct request *request);
 void rest_health(struct request *request);
 void rest_ready(struct request *request);
-void rest_oidc(struct request *request);
+void rest_login(struct request *request);
+/* Makes a token and answers with it once it is durable. */
+void token_reply(struct request *request, const char *user, const char *role, int64_t seconds);
 void rest_whoami(struct request *request);
 void rest_tokens_list(struct request *request);
 void rest_tokens_add(struct request *request);

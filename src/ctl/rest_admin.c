@@ -41,13 +41,6 @@ void rest_ready(struct request *request)
         reply_problem(request, 503, "NotReady", NULL, server->stopping ? "stopping" : "starting");
 }
 
-/* Said rather than left out: people look for it. */
-void rest_oidc(struct request *request)
-{
-    reply_problem(request, 501, "NotSupported", "muster token new --user NAME; muster login URL --token TOKEN",
-                  "people log in with tokens here, not with OpenID Connect");
-}
-
 void rest_whoami(struct request *request)
 {
     const struct principal *who = &request->who;
@@ -132,7 +125,7 @@ static int64_t nodes_of(const json_t *body, bool join)
 }
 
 /* Whom and what the new token is for; -EINVAL or -EPERM, answered. */
-static int token_fill(struct request *request, json_t *body, struct new_token *token, bool *ret_join)
+static int token_fill(struct request *request, json_t *body, struct new_token *token)
 {
     const char *user = json_string_value(json_object_get(body, "user"));
     const char *role = json_string_value(json_object_get(body, "role"));
@@ -162,7 +155,6 @@ static int token_fill(struct request *request, json_t *body, struct new_token *t
                         (role && role_find(role) > (int)request->who.role)))
         reply_problem(request, 403, "NotAllowed", NULL,
                       "only an admin makes tokens for nodes, for others or with more rights");
-    *ret_join = join;
     return request->answered ? -EINVAL : 0;
 }
 
@@ -178,34 +170,54 @@ static void pin_add(const struct server *server, char *text, size_t size)
         (void)snprintf(text + length, size - length, ".%s", sum);
 }
 
-void rest_tokens_add(struct request *request)
+/* The token is filled, but for its text: it is made, and told when it is durable. */
+static void token_offer(struct request *request, struct new_token *token)
 {
-    static const char *const keys[] = { "user", "role", "scope", "expires_seconds", "join", "nodes", NULL };
-    json_t *body = request_object(request, keys);
-    struct new_token *token = mem_zalloc(1, sizeof(*token));
+    struct server *server = request_server(request);
     struct entry_result refused = { 0 };
     char hash[65];
-    bool join;
-    int r;
+    json_t *body;
 
-    if (!body || !token || token_fill(request, body, token, &join) < 0 ||
-        token_make(token->id, sizeof(token->id), token->text, sizeof(token->text), hash) < 0) {
-        if (!request->answered)
-            reply_problem(request, 503, "Busy", NULL, "no memory or no random numbers");
-        json_decref(body);
+    if (!token || token_make(token->id, sizeof(token->id), token->text, sizeof(token->text), hash) < 0) {
+        reply_problem(request, 503, "Busy", NULL, "no memory or no random numbers");
         mem_free(token);
         return;
     }
-    json_decref(body);
-    if (join)
-        pin_add(request_server(request), token->text, sizeof(token->text));
+    if (strcmp(token->role, "join") == 0)
+        pin_add(server, token->text, sizeof(token->text));
     token->request = request_hold(request);
     body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", token->id, "hash", hash, "user", token->user, "role",
                      token->role, "scope", token->scope, "expires", (json_int_t)token->expires, "nodes",
                      (json_int_t)token->nodes);
-    r = drive_offer(request_server(request)->drive, ENTRY_TOKEN, body, on_token, token, &refused);
-    if (r < 0)
+    if (drive_offer(server->drive, ENTRY_TOKEN, body, on_token, token, &refused) < 0)
         on_token(token, &refused);
+}
+
+void rest_tokens_add(struct request *request)
+{
+    static const char *const keys[] = { "user", "role", "scope", "expires_seconds", "join", "nodes", NULL };
+    json_t *body = request_object(request, keys);
+    struct new_token *token = body ? mem_zalloc(1, sizeof(*token)) : NULL;
+
+    if (!body)
+        return;
+    if (token && token_fill(request, body, token) < 0)
+        mem_free(token);
+    else
+        token_offer(request, token);
+    json_decref(body);
+}
+
+void token_reply(struct request *request, const char *user, const char *role, int64_t seconds)
+{
+    struct new_token *token = mem_zalloc(1, sizeof(*token));
+
+    if (token) {
+        (void)snprintf(token->user, sizeof(token->user), "%s", user);
+        (void)snprintf(token->role, sizeof(token->role), "%s", role);
+        token->expires = clock_now() + seconds * USEC_SEC;
+    }
+    token_offer(request, token);
 }
 
 void rest_tokens_remove(struct request *request)

@@ -3,8 +3,10 @@
 #include "io/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -146,6 +148,26 @@ static void handles_open(struct child *child, uv_loop_t *uv)
     child->open = HANDLES;
 }
 
+/* A pipe that holds all of it already; -1: nothing is to be read, or -errno. */
+static int input_open(const struct child_spec *spec)
+{
+    int ends[2];
+    ssize_t n;
+
+    if (!spec->in)
+        return -1;
+    if (spec->in_size > CHILD_IN_MAX)
+        return -E2BIG;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    n = write(ends[1], spec->in, spec->in_size);
+    close(ends[1]);
+    if (n == (ssize_t)spec->in_size)
+        return ends[0];
+    close(ends[0]);
+    return -EIO;
+}
+
 int child_start(struct loop *loop, const struct child_spec *spec, struct child **ret_child, struct error *err)
 {
     uv_loop_t *uv = loop_uv(loop);
@@ -159,10 +181,14 @@ int child_start(struct loop *loop, const struct child_spec *spec, struct child *
                                      .cwd = spec->folder,
                                      .stdio = stdio,
                                      .stdio_count = 3 };
-    int r;
+    int r, input = input_open(spec);
 
-    if (!child)
-        return error_set(err, -ENOMEM, "no memory for a process");
+    if (!child || input < -1) {
+        mem_free(child);
+        return error_set(err, input < -1 ? input : -ENOMEM, "no memory or no pipe for a process");
+    }
+    if (input >= 0)
+        stdio[0] = (uv_stdio_container_t){ .flags = UV_INHERIT_FD, .data.fd = input };
     child->out = (struct buf)BUF_INIT(spec->limits.out_max + 1);
     child->err = (struct buf)BUF_INIT(ERR_MAX + 1);
     child->out_max = spec->limits.out_max;
@@ -172,6 +198,8 @@ int child_start(struct loop *loop, const struct child_spec *spec, struct child *
     stdio[1].data.stream = (uv_stream_t *)&child->out_pipe;
     stdio[2].data.stream = (uv_stream_t *)&child->err_pipe;
     r = uv_spawn(uv, &child->process, &options);
+    if (input >= 0)
+        close(input);
     if (r < 0) {
         child->done = NULL;
         child->wants = 1;

@@ -11,6 +11,8 @@
 
 struct child;
 
+enum { CHILD_IN_MAX = 4096 };
+
 struct child_limits {
     size_t memory; /* bytes of address space; 0 = not limited. Not in force where a sanitizer needs the space */
     unsigned cpu;  /* seconds; 0 = not limited */
@@ -34,6 +36,8 @@ typedef void (*child_done_fn)(void *arg, const struct child_end *end);
 struct child_spec {
     const char *const *argv; /* argv[0] is the file */
     const char *folder;      /* where it runs; NULL = here */
+    const char *in;          /* what it reads from standard input, at most CHILD_IN_MAX bytes; NULL: nothing */
+    size_t in_size;
     struct child_limits limits;
     child_done_fn done;
     void *arg;

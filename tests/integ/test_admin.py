@@ -223,8 +223,8 @@ def main():
             told(m, folder)
             ok(m.wait_state(idle, "CANCELLED", 40) and "idle" in m.get("/jobs/%d" % idle).json["end_text"],
                "a job that asked for it is ended when its GPUs are idle", m.get("/jobs/%d" % idle))
-            a = m.post("/login/oidc")
-            ok(a.status == 501 and a.json["hints"], "who looks for OpenID Connect is told what there is", a)
+            a = m.post("/login", {"user": "a", "password": "b"})
+            ok(a.status == 501 and a.json["hints"], "where passwords are not taken people are told what is", a)
             preview(m)
             reload(m, path)
     done()

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, MUSTERD, done, drain, ok
+from cluster import BUILD, MUSTERD, Answer, done, drain, ok
 
 
 def free_port():
@@ -81,6 +81,11 @@ class Lab:
         reply.body = reply.read()
         connection.close()
         return reply
+
+    def told(self, *args, **more):
+        """Status and what was said."""
+        reply = self.ask(*args, **more)
+        return Answer(reply.status, dict(reply.getheaders()), reply.body)
 
     def json(self, *args, **more):
         return json.loads(self.ask(*args, **more).body)
@@ -284,4 +289,5 @@ def main():
     done()
 
 
-main()
+if __name__ == "__main__":
+    main()
