@@ -142,7 +142,7 @@ static uint32_t pair_of(const struct planner_ctx *ctx, uint32_t index)
         return JOB_NONE;
     mate = view_job(ctx->view, (uint32_t)(pair - 1));
     return mate->state == JOB_SUSPENDED && mate->vc == ctx->vc->index && mate->word[J_PAIR] == (int64_t)index + 1 &&
-                   !mate->planned && mate->gpus == job->gpus
+                   !mate->planned && mate->gpus == job->gpus && view_shows(ctx->view, (uint32_t)(pair - 1))
                ? (uint32_t)(pair - 1)
                : JOB_NONE;
 }
