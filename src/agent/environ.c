@@ -24,33 +24,41 @@ static void put_text(json_t *env, const char *text)
     size_t length = (size_t)(strchrnul(text, '=') - text) + 1, i;
     const json_t *old;
 
-    json_array_foreach(env, i, old) if (strncmp(json_string_value(old), text, length) == 0)
+    json_array_foreach(env, i, old)
     {
-        (void)json_array_set_new(env, i, json_string(text));
-        return;
+        const char *have = json_string_value(old);
+
+        /* Names of another length are passed over by one look. */
+        if (json_string_length(old) >= length && have[length - 1] == '=' && memcmp(have, text, length) == 0) {
+            (void)json_array_set_new(env, i, json_string(text));
+            return;
+        }
     }
     (void)json_array_append_new(env, json_string(text));
 }
 
 static void put(json_t *env, const char *format, ...)
 {
-    CLEANUP_BUF struct buf out = BUF_INIT(VALUE_MAX);
+    char small[512], *text = small;
     va_list args;
     int length;
 
     va_start(args, format);
-    length = vsnprintf(NULL, 0, format, args);
+    length = vsnprintf(small, sizeof(small), format, args);
     va_end(args);
     if (length < 0 || length >= VALUE_MAX)
         return;
-    for (int i = 0; i <= length; i++)
-        buf_char(&out, '\0');
-    if (out.error)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(out.data, (size_t)length + 1, format, args);
-    va_end(args);
-    put_text(env, out.data);
+    if ((size_t)length >= sizeof(small)) {
+        text = mem_zalloc((size_t)length + 1, 1);
+        if (!text)
+            return;
+        va_start(args, format);
+        (void)vsnprintf(text, (size_t)length + 1, format, args);
+        va_end(args);
+    }
+    put_text(env, text);
+    if (text != small)
+        mem_free(text);
 }
 
 static const char *or_empty(const char *text)
