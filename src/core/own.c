@@ -241,6 +241,23 @@ static int own_may_move(struct plan *plan, uint32_t index)
     return r < 0 ? r : own_near(plan, index);
 }
 
+/* A job that grows does not wait: whoever uses the GPUs without being owed them is told to leave, and who plans finds
+ * them idle when they have. That is for those who look again in every pass; others would send them away for nothing.
+ * Should they come back before it has grown, they are left in peace for a while. */
+static int own_clear(struct plan *plan, bool grows)
+{
+    struct core *core = plan->core;
+    struct vc *vc = &core->vcs[plan->vc];
+
+    if (!grows || !plan->tunes || (vc->cleared > 0 && core->now - vc->cleared < RESIDENCY_MIN))
+        return -EBUSY;
+    if (own_evict(plan, core->map.gpus, core->map.count) == 0) {
+        vc->unmapped = true;
+        vc->cleared = core->now;
+    }
+    return -EBUSY;
+}
+
 /* A job that has left its GPUs, for the moment, is to have others of its virtual cluster. What it keeps there it keeps
  * here; the rest is found around that. They are taken when this says 0. */
 int own_move(struct plan *plan, uint32_t index, const struct placement *to)
@@ -269,7 +286,9 @@ int own_move(struct plan *plan, uint32_t index, const struct placement *to)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
     if (r == 0)
         r = own_may_move(plan, index);
-    if (r == 0 && (!map_idle(core, index) || !own_lands(core, index)))
+    if (r == 0 && !map_idle(core, index))
+        r = own_clear(plan, (int32_t)to->count > core->jobs[index].gpus);
+    if (r == 0 && !own_lands(core, index))
         r = -EBUSY;
     if (r == 0)
         r = cells_lend(core->cells, map->cells + kept, map->leaves + kept, to->count - kept);

@@ -118,7 +118,8 @@ static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
 {
     if (vc->own && phase == PHASE_OWED && !own_turn(core, vc))
         return false;
-    return vc->dirty || (vc->stirred && phase != PHASE_OWED) || (waits_in(vc, phase) && released(core, vc, phase));
+    return vc->dirty || (vc->stirred && phase != PHASE_OWED) ||
+           ((waits_in(vc, phase) || (vc->own && phase == PHASE_OWED && vc->unmapped)) && released(core, vc, phase));
 }
 
 static bool has_work(const struct core *core, const struct vc *vc)
@@ -166,12 +167,24 @@ static void review_vc(struct core *core, uint32_t index)
         if (vc->policy.tune[i]->review)
             vc->policy.tune[i]->review(&vc->tune[i], &plan);
     own_look(core, vc, true);
-    if (!core->cells || !own_turn(core, vc))
+    if (!core->cells || !vc->in_turn)
         return;
     plan.phase = PHASE_OWED;
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
         if (vc->policy.tune[i]->review)
             vc->policy.tune[i]->review(&vc->tune[i], &plan);
+}
+
+/* Inside the guarantee, before anything idle is lent. */
+static void tune_own(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_OWED, .vc = index, .tunes = true };
+
+    if (!core->cells || !vc->in_turn || !(vc->dirty || vc->stirred || vc->was_unmapped))
+        return;
+    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
+        vc->policy.tune[i]->tune(&vc->tune[i], &plan);
 }
 
 static void tune_vc(struct core *core, uint32_t index)
@@ -185,11 +198,6 @@ static void tune_vc(struct core *core, uint32_t index)
     for (uint32_t i = 0; i < vc->policy.tune_count; i++)
         vc->policy.tune[i]->tune(&vc->tune[i], &plan);
     own_look(core, vc, true);
-    if (!core->cells || !own_turn(core, vc))
-        return;
-    plan.phase = PHASE_OWED;
-    for (uint32_t i = 0; i < vc->policy.tune_count; i++)
-        vc->policy.tune[i]->tune(&vc->tune[i], &plan);
 }
 
 /* Guests have less beside an owner than alone. */
@@ -550,6 +558,13 @@ static bool pass_chained(struct core *core)
     return core->chain == CHAIN_MAX && since < CHAIN_PAUSE;
 }
 
+static void pass_begin(const struct core *core, struct vc *vc)
+{
+    vc->start_own = vc->own->releases;
+    vc->in_turn = own_turn(core, vc);
+    vc->was_unmapped = vc->unmapped;
+}
+
 void pass_run(struct core *core)
 {
     uint64_t releases = core->ledger.releases;
@@ -570,13 +585,15 @@ void pass_run(struct core *core)
     core->passes++;
     core->pass++;
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
-        core->vcs[v].start_own = core->vcs[v].own->releases;
+        pass_begin(core, &core->vcs[v]);
     if (core->vc_count > 1)
         order_vcs(core);
     for (uint32_t i = 0; i < core->vc_count; i++)
         review_vc(core, core->vc_order[i]);
     for (uint32_t i = 0; i < core->vc_count; i++)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
+    for (uint32_t i = 0; i < core->vc_count; i++)
+        tune_own(core, core->vc_order[i]);
     for (int phase = PHASE_BORROW; core->borrowing && phase < PHASE_COUNT; phase++)
         for (uint32_t i = 0; i < core->vc_count; i++)
             plan_vc(core, core->vc_order[i], (enum phase)phase);

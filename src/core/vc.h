@@ -71,6 +71,9 @@ struct vc {
     bool did;               /* a job of it was changed by the pass under way */
     /* Inside a guarantee it is planned just when it would be in a cluster of its own, not whenever somebody else is. */
     bool had_turn;
+    bool in_turn,
+        was_unmapped;         /* as the pass under way began: it is to be planned inside; something stood in the way */
     bool awake, late, fired;  /* in this step: something happened to it; something other than answers; a key jumped */
     usec_t again, planned_at; /* it wants a pass then; the instant of its last one */
+    usec_t cleared;           /* when others were last sent away so that a job of it can grow */
 };
