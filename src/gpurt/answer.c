@@ -55,22 +55,7 @@ static int32_t slowdown_of(const struct node *node, const struct client *c)
     return -1;
 }
 
-static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
-{
-    const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    int32_t slow = slowdown_of(node, c);
-    char over[16] = "-";
-
-    if (slow >= 0)
-        (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
-    return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
-                    (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
-                    c->page->control.share, (double)m->used / GIB, (double)c->page->limit[0].cap_bytes / GIB,
-                    (double)(m->host_backed + m->saved) / GIB, SUM(c->page, launches),
-                    (unsigned long long)c->page->step.seq, over, c->exe);
-}
-
-/* What a process wrote, fit for a string of JSON. */
+/* What a process wrote, fit for a terminal and a string of JSON. */
 static void plain_text(const char *from, char *to, size_t size)
 {
     size_t i;
@@ -78,6 +63,22 @@ static void plain_text(const char *from, char *to, size_t size)
     for (i = 0; i + 1 < size && from[i]; i++)
         to[i] = from[i] < ' ' || from[i] == '"' || from[i] == '\\' ? ' ' : from[i];
     to[i] = '\0';
+}
+
+static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
+{
+    const struct page_memory *m = &c->page->memory[client_gpu(c)];
+    int32_t slow = slowdown_of(node, c);
+    char over[16] = "-", exe[MESSAGE_NAME_MAX];
+
+    plain_text(c->exe, exe, sizeof(exe));
+    if (slow >= 0)
+        (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
+    return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
+                    (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
+                    c->page->control.share, (double)m->used / GIB, (double)c->page->limit[0].cap_bytes / GIB,
+                    (double)(m->host_backed + m->saved) / GIB, SUM(c->page, launches),
+                    (unsigned long long)c->page->step.seq, over, exe);
 }
 
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)

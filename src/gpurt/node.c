@@ -143,7 +143,7 @@ static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
     return at;
 }
 
-static void client_message(struct node *node, struct client *c)
+void node_client(struct node *node, struct client *c)
 {
     union {
         struct message_head head;
@@ -173,7 +173,7 @@ static void client_message(struct node *node, struct client *c)
 
 /* ---- connections that have not said what they are */
 
-static void pending_message(struct node *node, int slot)
+void node_pending(struct node *node, int slot)
 {
     union {
         struct message_head head;
@@ -245,10 +245,10 @@ static void turn(struct node *node)
 
     for (int i = 0; n > 0 && i < NODE_CLIENTS; i++)
         if (p[1 + NODE_PENDING + i].revents && node->client[i].fd >= 0)
-            client_message(node, &node->client[i]);
+            node_client(node, &node->client[i]);
     for (int i = 0; n > 0 && i < NODE_PENDING; i++)
         if (p[1 + i].revents && node->pending[i] >= 0)
-            pending_message(node, i);
+            node_pending(node, i);
     if (n > 0 && p[0].revents)
         accept_new(node);
     while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -284,6 +284,14 @@ static int listen_open(const char *path, struct error *err)
     return fd;
 }
 
+void node_empty(struct node *node)
+{
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        node->client[i].fd = -1;
+    for (int i = 0; i < NODE_PENDING; i++)
+        node->pending[i] = -1;
+}
+
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err)
 {
@@ -311,10 +319,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;
-    for (int i = 0; i < NODE_CLIENTS; i++)
-        node->client[i].fd = -1;
-    for (int i = 0; i < NODE_PENDING; i++)
-        node->pending[i] = -1;
+    node_empty(node);
     ladder_orphans(node);
     while (!node->stop)
         turn(node);

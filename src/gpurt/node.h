@@ -111,6 +111,11 @@ struct node {
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err);
 
+/* The pieces of its loop: nobody is there yet; the first message of a connection; messages of a process. */
+void node_empty(struct node *node);
+void node_pending(struct node *node, int slot);
+void node_client(struct node *node, struct client *client);
+
 uint64_t node_now(void);
 struct client *node_find(struct node *node, pid_t pid);
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154,SC2034
 # lib.sh - what the tests with the fake driver share: a directory of their own, TAP, jobs and what is listed of them.
 # Sourced with `muster`, `library` and `fake` (where libcuda.so.1 is) set.
 set -u
