@@ -142,8 +142,8 @@ static void devices_add(const struct task *task, json_t *mounts)
     }
 }
 
-/* A group inside the task's own, as runc names it: from the root of the tree. */
-static void group_below(const struct task *task, char *out, size_t size)
+/* A group inside the task's own, one for each of its processes, as runc names it: from the root of the tree. */
+static void group_below(const struct task *task, size_t number, char *out, size_t size)
 {
     static const char *const roots[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
     char group[CGROUP_PATH_MAX];
@@ -152,22 +152,23 @@ static void group_below(const struct task *task, char *out, size_t size)
     task_cgroup(task, group, sizeof(group));
     for (size_t i = 0; group[0] && i < sizeof(roots) / sizeof(roots[0]); i++)
         if (strncmp(group, roots[i], strlen(roots[i])) == 0 && group[strlen(roots[i])] == '/') {
-            (void)snprintf(out, size, "%.480s/container", group + strlen(roots[i]));
+            (void)snprintf(out, size, "%.460s/container%zu", group + strlen(roots[i]), number);
             return;
         }
 }
 
-static json_t *bundle_make(const struct task *task, const char *dir, const json_t *plan, const json_t *proc,
+static json_t *bundle_make(const struct task *task, const char *dir, const json_t *plan, size_t number,
                            struct error *err)
 {
+    const json_t *proc = json_array_get(json_object_get(plan, "procs"), number);
     const struct submission *s = &task->launch.spec;
-    json_t *mounts = json_array(), *env = json_deep_copy(json_object_get(plan, "env")), *bundle;
+    json_t *mounts = json_array(), *bundle;
+    json_t *env = util_env_merge(json_object_get(plan, "env"), json_object_get(proc, "env"));
     char group[CGROUP_PATH_MAX];
     int r = mounts_make(task, dir, util_text(plan, "tmp_real"), mounts, err);
 
     devices_add(task, mounts);
-    (void)json_array_extend(env, json_object_get(proc, "env"));
-    group_below(task, group, sizeof(group));
+    group_below(task, number, group, sizeof(group));
     /* The devices are fenced by the group around it; runc's own list would leave the GPUs out. */
     bundle = json_pack("{ss,s{ss,sb},s{sb,s{sI,sI},sO,so,ss,sb},ss,so,s{s[{ss},{ss},{ss},{ss}],s{s[{sb,ss}]},ss*}}",
                        "ociVersion", "1.0.2", "root", "path", s->image, "readonly", 0, "process", "terminal", 0, "user",
@@ -192,7 +193,7 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
     json_array_foreach(json_object_get(plan, "procs"), i, proc)
     {
         char path[4096], root[4200], id[128];
-        json_t *bundle = bundle_make(task, dir, plan, proc, err), *argv;
+        json_t *bundle = bundle_make(task, dir, plan, i, err), *argv;
         int fd, r;
 
         if (!bundle)
@@ -229,7 +230,7 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
 {
     const struct submission *s = &task->launch.spec;
     char source[1024], target[1024];
-    json_t *proc, *value;
+    json_t *proc, *value, *env;
     size_t i, k;
     bool readonly;
 
@@ -250,11 +251,13 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
         (void)json_array_append_new(argv, json_string("--volume"));
         (void)json_array_append_new(argv,
                                     json_sprintf("%s:%s", util_text(plan, "tmp_real"), util_text(plan, "tmp_real")));
-        json_array_foreach(json_object_get(plan, "env"), k, value)
+        env = util_env_merge(json_object_get(plan, "env"), json_object_get(proc, "env"));
+        json_array_foreach(env, k, value)
         {
             (void)json_array_append_new(argv, json_string("--env"));
             (void)json_array_append(argv, value);
         }
+        json_decref(env);
         for (k = 0; k < s->mount_count; k++) {
             if (mount_parse(s->mounts[k], source, target, sizeof(source), &readonly) < 0) {
                 json_decref(argv);

@@ -63,17 +63,6 @@ int child_become(const json_t *plan)
     return 0;
 }
 
-/* Whether the list has a variable of that name: the later one counts. */
-static bool replaced(const json_t *list, const char *text)
-{
-    size_t length = (size_t)(strchrnul(text, '=') - text), i;
-    const json_t *value;
-
-    json_array_foreach(list, i, value) if (strncmp(json_string_value(value), text, length) == 0 &&
-                                           json_string_value(value)[length] == '=') return true;
-    return false;
-}
-
 char **child_strings(const json_t *first, const json_t *second)
 {
     size_t n = 0, count = json_array_size(first) + json_array_size(second), i;
@@ -82,7 +71,7 @@ char **child_strings(const json_t *first, const json_t *second)
 
     if (!list)
         return NULL;
-    json_array_foreach(first, i, value) if (!replaced(second, json_string_value(value))) list[n++] =
+    json_array_foreach(first, i, value) if (!util_env_has(second, json_string_value(value))) list[n++] =
         mem_strdup(json_string_value(value));
     json_array_foreach(second, i, value) list[n++] = mem_strdup(json_string_value(value));
     return list;

@@ -293,3 +293,29 @@ int util_base64_get(const char *text, size_t length, struct buf *out)
     }
     return out->error;
 }
+
+bool util_env_has(const json_t *list, const char *text)
+{
+    size_t length = (size_t)(strchrnul(text, '=') - text), i;
+    const json_t *value;
+
+    json_array_foreach(list, i, value)
+    {
+        const char *one = json_string_value(value);
+
+        if (one && strncmp(one, text, length) == 0 && one[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+json_t *util_env_merge(const json_t *first, const json_t *second)
+{
+    json_t *list = json_array(), *value;
+    size_t i;
+
+    json_array_foreach(first, i, value) if (!util_env_has(second, json_string_value(value)))(void)
+        json_array_append(list, value);
+    json_array_foreach(second, i, value)(void) json_array_append(list, value);
+    return list;
+}

@@ -37,3 +37,7 @@ int util_dir_make(int dir, const char *name, unsigned int mode); /* 0 when it is
 /* Base64 as in RFC 4648. */
 void util_base64_put(struct buf *out, const void *data, size_t size);
 int util_base64_get(const char *text, size_t length, struct buf *out); /* -EINVAL */
+
+/* Lists of NAME=VALUE: whether one has the variable of this text; two as one, where the second counts. */
+bool util_env_has(const json_t *list, const char *text);
+json_t *util_env_merge(const json_t *first, const json_t *second);

@@ -29,6 +29,20 @@ named() {
     done
 }
 
+# daemon PAGE COMMAND...: the flags of these --help texts are those of the page.
+daemon() {
+    page=$root/man/$1.8.scd
+    shift
+    for words in "$@"; do
+        # shellcheck disable=SC2086
+        ${MUSTER_BUILD:-$root/build}/$words --help </dev/null || return 1
+    done | flags >"$scratch/in_help"
+    flags <"$page" | grep -vxE -e '--(usage)' >"$scratch/in_page"
+    grep -vxE -e '--(usage)' "$scratch/in_help" | diff - "$scratch/in_page"
+}
+
+accepts 'muster-agent(8) and --help have the same flags' daemon muster-agent muster-agent
+accepts 'musterd(8) and --help have the same flags' daemon musterd musterd 'musterd init' 'musterd restore'
 accepts 'muster-sim(1) and --help have the same flags' same sim run compare anomaly gen policies
 accepts 'muster-trace(1) and --help have the same flags' same trace import stat
 accepts 'muster-sim(1) has every verb' named sim

@@ -4,6 +4,7 @@
 end the whole, OpenPAI's task roles, and a controller that is killed in between."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -141,6 +142,28 @@ def killed():
         m.stop()
 
 
+def contained(m):
+    """In containers: each process has the variables of its own task, also where its node has others."""
+    root = tempfile.mkdtemp()
+    if os.geteuid() or not shutil.which("runc", path="/usr/sbin:/usr/bin:/sbin:/bin") or not os.path.exists("/bin/busybox"):
+        print("# SKIP containers: root, runc and a static busybox are needed")
+        return
+    try:
+        os.chmod(root, 0o755)
+        for name in ("bin", "proc", "dev", "sys", "tmp", "etc"):
+            os.mkdir(os.path.join(root, name))
+        shutil.copy("/bin/busybox", root + "/bin/busybox")
+        for name in ("sh", "echo", "sleep"):
+            os.symlink("busybox", root + "/bin/" + name)
+        job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 2}, "env": {"X": "of a"}, "run": "echo a $X $MUSTER_ROLE_INDEX"},
+                         "b": {"nodes": 2, "run": "echo b $X [$CUDA_VISIBLE_DEVICES]"}},
+                     image=root, env={"PATH": "/bin", "X": "of all"})
+        ok(m.wait_state(job, ("COMPLETED", "FAILED")) and m.state(job) == "COMPLETED", "in containers", (m.get("/jobs/%d" % job), output(m, job)))
+        ok(output(m, job) == ["a of a 0", "a of a 1", "b of all []", "b of all []"], "with their own variables", output(m, job))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def main():
     with Musterd("4x8:H100") as m:
         m.wait_nodes(4)
@@ -149,6 +172,7 @@ def main():
         ends(m)
         refusals(m)
         openpai(m)
+        contained(m)
         ok(m.alive(), "musterd is there")
     killed()
     done()
