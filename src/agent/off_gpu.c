@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/procs.h"
@@ -12,30 +13,39 @@
 
 enum { WAIT_S = 300 };
 
+/* One line, and whether it was carried out: an answer may be a refusal. */
+static int ask_line(const char *socket_path, const char *line)
+{
+    char text[512];
+    int r = tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+
+    return r < 0 || strncmp(text, "error", 5) != 0 ? r : -EIO;
+}
+
 static int ask_one(pid_t pid, bool off)
 {
-    char socket_path[TOOL_PATH_MAX], line[64], text[512];
+    char socket_path[TOOL_PATH_MAX], line[64];
 
     if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
         return -ENOENT;
     (void)snprintf(line, sizeof(line), "%s %d", off ? "release" : "resume", (int)pid);
-    return tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+    return ask_line(socket_path, line);
 }
 
 static int limit_one(pid_t pid, int64_t memory_mib, int64_t percent)
 {
-    char socket_path[TOOL_PATH_MAX], line[128], text[512];
+    char socket_path[TOOL_PATH_MAX], line[128];
     int r;
 
     if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
         return -ENOENT;
     (void)snprintf(line, sizeof(line), "%s %d", percent == 0 ? "pause" : "resume", (int)pid);
-    r = tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+    r = ask_line(socket_path, line);
     if (r < 0 || percent == 0)
         return r;
     (void)snprintf(line, sizeof(line), "set %d share=%lld memory=%lld", (int)pid, (long long)percent * 10,
                    (long long)memory_mib << 20);
-    return tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
+    return ask_line(socket_path, line);
 }
 
 pid_t limit_gpu_start(const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
