@@ -128,8 +128,12 @@ static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct plac
  * Whether any were. */
 static bool unkeep(struct core *core, uint32_t own_vc, uint32_t sku)
 {
-    bool any = false;
+    bool any = false, kept = false;
 
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        kept |= v != own_vc && core->vcs[v].kept[sku] > 0;
+    if (!kept)
+        return false;
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
         const struct vc *vc = &core->vcs[job->vc];

@@ -25,24 +25,11 @@
 #include "policy/list.h"
 #include "policy/singularity.h"
 
-/* Nobody is stopped who was given its GPUs less than this ago: so nothing can happen for ever at one instant. */
-#define YOUNG USEC_SEC
 #define RESTS_IN_VAIN 5 /* until room is made again for a job that could not use it */
 
 static usec_t earlier(usec_t a, usec_t b)
 {
     return a < b ? a : b;
-}
-
-/* Since when nothing was done to its size. */
-static usec_t settled_since(const struct job *job)
-{
-    return job->disturbed > job->last_start ? job->disturbed : job->last_start;
-}
-
-static bool rested(const struct planner_ctx *ctx, const struct job *job)
-{
-    return view_now(ctx->view) - settled_since(job) >= ctx->params[P_REST];
 }
 
 /* ---- what there is ---- */
@@ -51,19 +38,19 @@ static void add_item(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
+    struct item *item;
 
     if (s->item_count == ITEMS_MAX)
         return;
     floor_roll(ctx, plan, index);
-    s->items[s->item_count++] =
-        (struct item){ .job = index,
-                       .home = job->gpus > 0 ? home_of(ctx, index) : (int32_t)job->word[WORD_HOME] - 1,
-                       .gpus = job->gpus,
-                       .world = job->spec.gpus,
-                       .slack = floor_slack(ctx, job),
-                       .spare = floor_spare(ctx, job),
-                       .tier = job->tier,
-                       .idle = job->state == JOB_RUNNING && !job->planned && !job->sheds };
+    item = &s->items[s->item_count++];
+    *item = (struct item){ .job = index,
+                           .home = job->gpus > 0 ? home_of(ctx, index) : (int32_t)job->word[WORD_HOME] - 1,
+                           .gpus = job->gpus,
+                           .world = job->spec.gpus,
+                           .tier = job->tier,
+                           .idle = job->state == JOB_RUNNING && !job->planned && !job->sheds };
+    floor_left(ctx, job, &item->slack, &item->spare);
 }
 
 /* Jobs that hold GPUs, and promised ones that wait; those come first in the queue. */
@@ -74,6 +61,7 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
     const struct tree_node *tree = view_tree(ctx->view);
 
     s->item_count = 0;
+    s->vain.need = 0;
     /* What was earmarked when that was given out which is owed stays so when the rest is lent in the same pass; inside
      * a guarantee GPUs have other numbers. */
     if (!plan_borrows(plan) || s->pass != view_pass(ctx->view) || ctx->vc->own) {
@@ -97,158 +85,9 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
     }
 }
 
-/* ---- taking ---- */
-
-enum turn { TURN_ALARM, TURN_ARRIVAL, TURN_GROW };
-
-/* Whether it can be stopped at all. One that has not begun yet gives way to an arrival only, and to one that grows only
- * who has had its time: else two could take from each other for ever. */
-static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
-{
-    const struct job *job = view_job(ctx->view, item->job);
-
-    if (item->gpus == 0 || job->planned || job->sheds || !job_holds(job->state))
-        return false;
-    if (item->tier != TIER_BASIC)
-        return item->idle;
-    if (view_now(ctx->view) - job->last_start < YOUNG)
-        return false;
-    return turn == TURN_ARRIVAL || (job->state != JOB_CLAIMING && (turn == TURN_ALARM || rested(ctx, job)));
-}
-
-/* Where a job wants its GPUs in a certain way only a try tells whether there is room: then nobody is made smaller for
- * it, which could not be taken back. */
-static void fill_victims(struct planner_ctx *ctx, const struct item *for_whom, enum turn turn, uint32_t *count)
-{
-    struct singularity *s = ctx->state;
-    bool plain = job_plain(view_job(ctx->view, for_whom->job));
-
-    *count = 0;
-    for (uint32_t i = 0; i < s->item_count; i++) {
-        const struct item *item = &s->items[i];
-        const struct job *job = view_job(ctx->view, item->job);
-
-        if (item->home != for_whom->home || !may_fall(ctx, item, turn))
-            continue;
-        s->victims[(*count)++] = (struct reclaim_job){ .spec = &job->spec,
-                                                       .job = i,
-                                                       .gpus = item->gpus,
-                                                       .slack = item->spare,
-                                                       .tier = item->tier,
-                                                       .fixed = !plain || !item->idle || !ctx->params[P_SPLICE] ||
-                                                                (turn != TURN_ALARM && !rested(ctx, job)) };
-    }
-}
-
-/* Carries one out. GPUs that come free. */
-static int32_t take_from(struct planner_ctx *ctx, struct plan *plan, const struct reclaim_job *victim)
-{
-    struct singularity *s = ctx->state;
-    struct item *item = &s->items[victim->job];
-    struct placement to;
-
-    if (victim->then > 0 && stand_less(ctx, item->job, victim->then, &to) == 0 &&
-        plan_splice(plan, item->job, &to) == 0) {
-        s->shrinks++;
-        item->idle = false;
-        item->gpus = victim->then;
-        return victim->gpus - victim->then;
-    }
-    /* One that stands on a closed node cannot be told to stay there in part. */
-    if (victim->then > 0 && item->tier != TIER_BASIC)
-        return 0;
-    if (plan_stop(plan, item->job, STOP_CHECKPOINT) < 0)
-        return 0;
-    s->preemptions++;
-    s->stopped[s->stopped_count++] = (struct undo){ victim->job, victim->gpus };
-    item->idle = false;
-    item->gpus = 0;
-    item->done = true;
-    return victim->gpus;
-}
-
-/* It was for nothing: those that were stopped stay. */
-static void take_back(struct planner_ctx *ctx, struct plan *plan)
-{
-    struct singularity *s = ctx->state;
-
-    while (s->stopped_count) {
-        const struct undo *undo = &s->stopped[--s->stopped_count];
-        struct item *item = &s->items[undo->item];
-
-        if (plan_keep(plan, item->job) < 0)
-            continue;
-        s->preemptions--;
-        item->gpus = undo->gpus;
-        item->done = false;
-        item->idle = view_job(ctx->view, item->job)->state == JOB_RUNNING;
-    }
-}
-
-/* GPUs of a type that the virtual cluster holds beyond what it is owed: as many must go before anything is gained. */
-static int32_t beyond(const struct planner_ctx *ctx, uint32_t sku)
-{
-    int64_t over = ctx->vc->used[sku] - ctx->vc->lent[sku] - ctx->vc->quota[sku];
-
-    return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
-}
-
-/* Leaves out those without whom the groups are whole all the same. */
-static void leave_out(struct planner_ctx *ctx, const struct jobspec *spec, const struct item *item, uint32_t count,
-                      const int32_t gpus[2])
-{
-    struct singularity *s = ctx->state;
-    int32_t got = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        got += s->victims[i].gpus - s->victims[i].then;
-    for (uint32_t i = count; i-- > 0;) {
-        struct reclaim_job *victim = &s->victims[i];
-        int32_t then = victim->then, gives = victim->gpus - then;
-
-        if (gives == 0 || got - gives < gpus[1])
-            continue;
-        victim->then = victim->gpus;
-        if (stand_groups(ctx, spec, item->home, gpus[0], count))
-            got -= gives;
-        else
-            victim->then = then;
-    }
-}
-
-/* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: nobody was touched. Where groups
- * must not be torn apart, more are asked for until some of what comes free lies together. */
-static int acquire(struct planner_ctx *ctx, struct plan *plan, const struct item *item, const int32_t gpus[2],
-                   const struct reclaim_rules *rules)
-{
-    struct singularity *s = ctx->state;
-    const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
-    enum turn turn = item->gpus == 0 ? TURN_ARRIVAL : item->spare <= ctx->params[P_GUARD] ? TURN_ALARM : TURN_GROW;
-    int32_t need = gpus[1] > 0 ? gpus[1] : 0, got = 0;
-    uint32_t count = 0;
-
-    if (need == 0 && stand_groups(ctx, spec, item->home, gpus[0], 0))
-        return 0;
-    if (plan_borrows(plan))
-        return -EBUSY; /* only within what is owed */
-    fill_victims(ctx, item, turn, &count);
-    for (int32_t more = need ? need : 1;; more += more / 2 + 1) {
-        if (reclaim_choose(s->victims, count, more, rules) < 0)
-            return -EBUSY;
-        if (stand_groups(ctx, spec, item->home, gpus[0], count))
-            break;
-    }
-    if (spec->tp > 1)
-        leave_out(ctx, spec, item, count, gpus);
-    for (uint32_t i = 0; i < count; i++)
-        if (s->victims[i].then != s->victims[i].gpus)
-            got += take_from(ctx, plan, &s->victims[i]);
-    return got >= need ? 0 : -EBUSY;
-}
-
 /* ---- giving ---- */
 
-static int start(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
+int stand_start(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
 {
     struct singularity *s = ctx->state;
     const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
@@ -263,6 +102,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct item *item, 
         r = plan_start(plan, item->job, &to);
     if (r < 0)
         return r;
+    s->vain.need = 0;
     s->starts_spliced += gpus < item->world;
     item->gpus = gpus;
     item->done = true;
@@ -270,7 +110,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct item *item, 
 }
 
 /* The job gets larger, now or as soon as those who have its GPUs have left them. */
-static int grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
+int stand_grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
 {
     struct singularity *s = ctx->state;
     struct placement to;
@@ -286,11 +126,20 @@ static int grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, i
         r = plan_splice(plan, item->job, &to);
     if (r < 0)
         return r;
+    s->vain.need = 0;
     s->grows++;
     item->gpus = gpus;
     item->idle = false;
     item->done = true;
     return 0;
+}
+
+/* GPUs of a type that the virtual cluster holds beyond what it is owed: as many must go before anything is gained. */
+static int32_t beyond(const struct planner_ctx *ctx, uint32_t sku)
+{
+    int64_t over = ctx->vc->used[sku] - ctx->vc->lent[sku] - ctx->vc->quota[sku];
+
+    return over > 0 ? (int32_t)((over + MGPU_ONE - 1) / MGPU_ONE) : 0;
 }
 
 /* What is made smaller for somebody stays so in this pass, even if that was of no use: GPUs were left where the job
@@ -327,8 +176,8 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
         s->stopped_count = 0;
         if (need[1] > 0)
             need[1] += beyond(ctx, home_sku(ctx, item->home));
-        if ((need[1] <= 0 || may_ask(ctx, plan, item)) && acquire(ctx, plan, item, need, &rules) == 0 &&
-            (item->gpus > 0 ? grow(ctx, plan, item, n) : start(ctx, plan, item, n)) == 0) {
+        if ((need[1] <= 0 || may_ask(ctx, plan, item)) && take_room(ctx, plan, item, need, &rules) == 0 &&
+            (item->gpus > 0 ? stand_grow(ctx, plan, item, n) : stand_start(ctx, plan, item, n)) == 0) {
             note_try(ctx, plan, item, false);
             return true;
         }
@@ -356,7 +205,7 @@ static bool before_in(const struct planner_ctx *ctx, const struct item *a, const
 }
 
 /* Numbers of items into s->order, sorted. */
-static void sort_order(struct planner_ctx *ctx, uint32_t count, bool by_part)
+void order_sort(struct planner_ctx *ctx, uint32_t count, bool by_part)
 {
     struct singularity *s = ctx->state;
 
@@ -415,7 +264,7 @@ static void start_elsewhere(struct planner_ctx *ctx, struct plan *plan, struct i
     for (int32_t home = 0; item->gpus == 0 && home < (int32_t)home_count(ctx); home++) {
         item->home = home;
         if (home != own && types >> home_sku(ctx, home) & 1 && home_room(ctx, plan, home, job->klass) >= item->world)
-            (void)start(ctx, plan, item, item->world);
+            (void)stand_start(ctx, plan, item, item->world);
     }
     if (item->gpus == 0)
         item->home = own;
@@ -429,7 +278,7 @@ static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
     for (uint32_t i = 0; i < s->item_count; i++)
         if (has_turn(ctx, &s->items[i], turn))
             s->order[count++] = i;
-    sort_order(ctx, count, turn == TURN_GROW);
+    order_sort(ctx, count, turn == TURN_GROW);
     for (uint32_t i = 0; i < count; i++) {
         struct item *item = &s->items[s->order[i]];
 
@@ -439,147 +288,6 @@ static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
         if (!enlarge(ctx, plan, item, rules_of(ctx, item, turn), turn == TURN_ARRIVAL && item->tier == TIER_STANDARD) &&
             item->gpus == 0)
             start_elsewhere(ctx, plan, item);
-    }
-}
-
-/* The least of a waiting job that nothing was promised, on the first home with room; then as large as fits there. */
-static int start_basic(struct planner_ctx *ctx, struct plan *plan, uint32_t index, int32_t spare)
-{
-    const struct job *job = view_job(ctx->view, index);
-    uint32_t types = ctx->vc->queue.shapes[job->shape].shape.sku_mask;
-    struct placement to;
-    int r = -EBUSY;
-
-    if (job->spec.share < MGPU_ONE || !job_plain(job)) {
-        r = plan_find(plan, plan_shape(plan, index), &to);
-        return r == 0 ? plan_start(plan, index, &to) : r;
-    }
-    for (int32_t home = 0; r < 0 && home < (int32_t)home_count(ctx); home++) {
-        struct item item = { .job = index, .home = home, .world = job->spec.gpus };
-        int32_t room = home_room(ctx, plan, home, job->klass), least = size_least(ctx, &job->spec);
-
-        if (!(types >> home_sku(ctx, home) & 1) || room < least)
-            continue;
-        room = least + spare < room ? least + spare : room;
-        for (int32_t n = size_fit(ctx, &job->spec, room); r < 0 && n > 0; n = size_fit(ctx, &job->spec, n - 1))
-            r = start(ctx, plan, &item, n);
-    }
-    return r;
-}
-
-/* GPUs that are free and not asked for by the least sizes of those that wait: by how much each may start larger. Looks
- * no further than there are GPUs. */
-static int32_t spare_of(struct planner_ctx *ctx, const struct plan *plan)
-{
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-    int64_t free = 0, asked = 0;
-
-    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++)
-        free += home_room(ctx, plan, home, CLASS_GUARANTEED);
-    for (uint32_t k = 0; k < queue->live_count && asked < free; k++) {
-        uint32_t root = queue->shapes[queue->live[k]].root;
-
-        if (!plan_considers(plan, &queue->shapes[queue->live[k]]))
-            continue; /* those who come after everybody else leave nobody less */
-        for (uint32_t i = tree_first(tree, root); i != TREE_NONE && asked < free;
-             i = tree_after(tree, root, &tree[i].rank))
-            if (!floor_promised(view_job(ctx->view, i)))
-                asked += size_least(ctx, &view_job(ctx->view, i)->spec);
-    }
-    return asked < free ? (int32_t)(free - asked) : 0;
-}
-
-/* Waiting jobs that nothing was promised, in order, one a call. They come last in the tree of each shape. */
-static void basics_begin(struct planner_ctx *ctx, const struct plan *plan)
-{
-    struct singularity *s = ctx->state;
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-
-    for (uint32_t k = 0; k < queue->live_count; k++) {
-        const struct shape_class *cls = &queue->shapes[queue->live[k]];
-        uint32_t i = plan_considers(plan, cls) ? tree_first(tree, cls->root) : TREE_NONE;
-
-        while (i != TREE_NONE && floor_promised(view_job(ctx->view, i)))
-            i = tree_after(tree, cls->root, &tree[i].rank);
-        s->cursor[queue->live[k]] = i;
-    }
-}
-
-static uint32_t basics_next(struct planner_ctx *ctx)
-{
-    struct singularity *s = ctx->state;
-    const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
-    uint32_t best = TREE_NONE, from = 0;
-
-    for (uint32_t k = 0; k < queue->live_count; k++) {
-        uint32_t job = s->cursor[queue->live[k]];
-
-        if (job == TREE_NONE || (best != TREE_NONE && !rank_before(&tree[job].rank, &tree[best].rank)))
-            continue;
-        best = job;
-        from = queue->live[k];
-    }
-    if (best != TREE_NONE)
-        s->cursor[from] = tree_after(tree, queue->shapes[from].root, &tree[best].rank);
-    return best;
-}
-
-/* Whether there is anything to give: whole GPUs, or parts of some. */
-static bool anything_left(const struct planner_ctx *ctx, const struct plan *plan)
-{
-    for (int32_t home = 0; home < (int32_t)home_count(ctx); home++)
-        if (home_room(ctx, plan, home, CLASS_GUARANTEED) > 0 || home_room(ctx, plan, home, CLASS_OPPORTUNISTIC) > 0 ||
-            view_free_mgpu(ctx->view, home_sku(ctx, home)) % MGPU_ONE != 0)
-            return true;
-    return false;
-}
-
-/* Where one could not start, no other of its shape can that needs as much. */
-static void start_basics(struct planner_ctx *ctx, struct plan *plan)
-{
-    struct singularity *s = ctx->state;
-    int32_t spare;
-    uint32_t job;
-
-    if (!anything_left(ctx, plan))
-        return;
-    spare = spare_of(ctx, plan);
-    basics_begin(ctx, plan);
-    while (anything_left(ctx, plan) && (job = basics_next(ctx)) != TREE_NONE) {
-        const struct job *j = view_job(ctx->view, job);
-        uint32_t shape = j->shape;
-        int32_t least = size_least(ctx, &j->spec);
-
-        if (start_basic(ctx, plan, job, spare) < 0) {
-            if (least == 1 || least == j->spec.gpus)
-                s->cursor[shape] = TREE_NONE;
-            continue;
-        }
-        spare -= j->gpus > least ? j->gpus - least : 0;
-    }
-}
-
-/* Basic jobs that run below their size, in order of arrival. */
-static void grow_basics(struct planner_ctx *ctx, struct plan *plan)
-{
-    struct singularity *s = ctx->state;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < s->item_count; i++)
-        if (s->items[i].tier == TIER_BASIC && s->items[i].idle && s->items[i].gpus < s->items[i].world &&
-            rested(ctx, view_job(ctx->view, s->items[i].job)))
-            s->order[count++] = i;
-    sort_order(ctx, count, false);
-    for (uint32_t i = 0; i < count; i++) {
-        struct item *item = &s->items[s->order[i]];
-        const struct job *job = view_job(ctx->view, item->job);
-        int32_t room = home_room(ctx, plan, item->home, job->klass), n = size_fit(ctx, &job->spec, item->gpus + room);
-
-        if (n > item->gpus)
-            (void)grow(ctx, plan, item, n);
     }
 }
 
@@ -595,7 +303,7 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
         const struct item *item = &s->items[i];
         const struct job *job = view_job(ctx->view, item->job);
         usec_t saved = job->word[WORD_SAVED] > settled_since(job) ? job->word[WORD_SAVED] : settled_since(job);
-        usec_t alarm = tier_alarm(floor_slack(ctx, job), ctx->params[P_GUARD], job->gpus, item->world);
+        usec_t alarm = tier_alarm(item->slack, ctx->params[P_GUARD], job->gpus, item->world);
 
         if (ctx->params[P_SAVE] && job_holds(job->state)) {
             if (item->idle && !job->planned && now - saved >= ctx->params[P_SAVE]) {
@@ -627,15 +335,15 @@ static void singularity_plan(struct planner_ctx *ctx, struct plan *plan)
         gather(ctx, plan);
         if (!plan_for_guests(plan))
             promised(ctx, plan, TURN_ARRIVAL);
-        start_basics(ctx, plan);
+        basics_start(ctx, plan);
         return;
     }
     floor_upgrade(ctx, plan);
     gather(ctx, plan);
     for (enum turn turn = TURN_ALARM; turn <= TURN_GROW; turn++)
         promised(ctx, plan, turn);
-    start_basics(ctx, plan);
-    grow_basics(ctx, plan);
+    basics_start(ctx, plan);
+    basics_grow(ctx, plan);
     look_ahead(ctx, plan);
 }
 

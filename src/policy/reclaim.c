@@ -115,13 +115,25 @@ static int32_t spare(struct reclaim_job *jobs, uint32_t count, int32_t surplus)
     return spared;
 }
 
+/* The most that could be taken: as a rule it is asked for in vain, and then nothing needs to be in order. */
+static int64_t supply(const struct reclaim_job *jobs, uint32_t count, const struct reclaim_rules *rules)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += may_stop(&jobs[i], rules) ? jobs[i].gpus : jobs[i].gpus - shrunk(&jobs[i], rules);
+    return sum;
+}
+
 int32_t reclaim_choose(struct reclaim_job *jobs, uint32_t count, int32_t need, const struct reclaim_rules *rules)
 {
     int32_t got = 0;
 
-    sort(jobs, count);
     for (uint32_t i = 0; i < count; i++)
         jobs[i].then = jobs[i].gpus;
+    if (supply(jobs, count, rules) < need)
+        return -EBUSY;
+    sort(jobs, count);
     for (uint32_t first = 0, end; first < count && got < need; first = end) {
         for (end = first; end < count && jobs[end].tier == jobs[first].tier;)
             end++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* singularity.h - what the files of the planner `singularity` share: planner_singularity.c (the pass),
- * singularity_floor.c (promises and windows), singularity_room.c (where jobs stand).
+ * singularity_floor.c (promises and windows), singularity_room.c (where jobs stand), singularity_take.c (from whom GPUs
+ * are taken), singularity_basic.c (jobs that nothing was promised).
  *
  * A home is where the promise to a job is kept: one GPU type in one region (domain). Promises are counted by home.
  */
@@ -49,11 +50,18 @@ struct singularity {
     int64_t windows, windows_below, below_work, offers, upgrades, alarms, shrinks, grows, preemptions, starts_spliced,
         saves, in_vain;
     struct tier_sum sums[HOMES_MAX]; /* what is promised where */
-    int64_t declined;                /* jobs that asked for more than they were promised */
+    int64_t declined[TIER_COUNT];    /* jobs that asked for the tier and were not promised it */
     bool look;                       /* something promised has come free */
     /* Of one pass. */
     uint32_t item_count;
-    uint64_t pass; /* in which that was which follows */
+    struct tier_rules rules; /* window 0: not looked up yet */
+    struct {
+        struct reclaim_rules rules;
+        int32_t home, need; /* need 0: nothing was */
+        uint8_t turn;
+        bool plain;
+    } vain;                       /* asked for in this pass and not to be had, and nothing has changed since */
+    uint64_t pass;                /* in which that was which follows */
     int32_t earmarked[HOMES_MAX]; /* free, or being left, for a job that waits to grow */
     uint32_t kept[GANG_GPUS_MAX]; /* which these are */
     uint32_t kept_count;
@@ -71,8 +79,13 @@ struct singularity {
     uint32_t cursor[SHAPES_MAX]; /* by shape: the next waiting job to look at */
 };
 
+/* Why room is made for a job: its promise is at stake, it came, or it has less than its size. */
+enum turn { TURN_ALARM, TURN_ARRIVAL, TURN_GROW };
+
+/* Nobody is stopped who was given its GPUs less than this ago: so nothing can happen for ever at one instant. */
+#define YOUNG USEC_SEC
+
 /* singularity_floor.c */
-struct tier_rules floor_rules(const struct planner_ctx *ctx);
 /* Promises the job what it asks for, or treats it as basic. */
 void floor_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 /* Those that were not promised what they asked for, while there is room for it now. */
@@ -80,8 +93,8 @@ void floor_upgrade(struct planner_ctx *ctx, struct plan *plan);
 void floor_release(struct planner_ctx *ctx, uint32_t job);
 /* Windows that are over are judged and new ones begun. */
 void floor_roll(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
-usec_t floor_slack(const struct planner_ctx *ctx, const struct job *job);
-usec_t floor_spare(const struct planner_ctx *ctx, const struct job *job); /* of the next window too, see tier.h */
+/* How long it could stand still; the second of the next window too, see tier.h. */
+void floor_left(const struct planner_ctx *ctx, const struct job *job, usec_t *ret_slack, usec_t *ret_spare);
 static inline bool floor_promised(const struct job *job)
 {
     return job->word[WORD_HOME] > 0;
@@ -111,3 +124,21 @@ void stand_keep(struct planner_ctx *ctx, const struct placement *to);
 void stand_forget(struct planner_ctx *ctx);
 /* Whether whole groups of a job add up to so many GPUs once these victims have left. */
 bool stand_groups(struct planner_ctx *ctx, const struct jobspec *spec, int32_t home, int32_t gpus, uint32_t victims);
+
+/* singularity_take.c */
+/* Since when nothing was done to its size, and whether that is long ago. */
+usec_t settled_since(const struct job *job);
+bool rested(const struct planner_ctx *ctx, const struct job *job);
+/* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: there is none; take_back. */
+int take_room(struct planner_ctx *ctx, struct plan *plan, const struct item *item, const int32_t gpus[2],
+              const struct reclaim_rules *rules);
+void take_back(struct planner_ctx *ctx, struct plan *plan);
+
+/* planner_singularity.c */
+int stand_start(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus);
+int stand_grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus);
+void order_sort(struct planner_ctx *ctx, uint32_t count, bool by_part);
+
+/* singularity_basic.c */
+void basics_start(struct planner_ctx *ctx, struct plan *plan);
+void basics_grow(struct planner_ctx *ctx, struct plan *plan);

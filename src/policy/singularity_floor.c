@@ -8,13 +8,18 @@
  */
 #include "policy/singularity.h"
 
-struct tier_rules floor_rules(const struct planner_ctx *ctx)
+/* The same as long as the policy is; found once. */
+static const struct tier_rules *floor_rules(const struct planner_ctx *ctx)
 {
-    return (struct tier_rules){ .window = ctx->params[P_WINDOW],
-                                .tau = { ctx->params[P_PREMIUM], ctx->params[P_STANDARD], 0 },
-                                .load = ctx->params[P_LOAD],
-                                .turns = muldiv_floor(ctx->params[P_TURNS] * ctx->params[P_OUTAGE], PPM_ONE,
-                                                      ctx->params[P_WINDOW]) };
+    struct singularity *s = ctx->state;
+
+    if (s->rules.window == 0)
+        s->rules = (struct tier_rules){ .window = ctx->params[P_WINDOW],
+                                        .tau = { ctx->params[P_PREMIUM], ctx->params[P_STANDARD], 0 },
+                                        .load = ctx->params[P_LOAD],
+                                        .turns = muldiv_floor(ctx->params[P_TURNS] * ctx->params[P_OUTAGE], PPM_ONE,
+                                                              ctx->params[P_WINDOW]) };
+    return &s->rules;
 }
 
 /* GPU types it may use, as a mask of the cluster's. */
@@ -26,22 +31,21 @@ static uint32_t types_of(const struct planner_ctx *ctx, const struct job *job)
 }
 
 /* The home with most room for such a promise; HOME_NONE. A job that stands somewhere has its home there. */
-static int32_t find_home(const struct planner_ctx *ctx, uint32_t index)
+static int32_t find_home(const struct planner_ctx *ctx, uint32_t index, enum job_tier tier)
 {
     const struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    struct tier_rules rules = floor_rules(ctx);
-    enum job_tier tier = (enum job_tier)job->spec.tier;
+    const struct tier_rules *rules = floor_rules(ctx);
     int64_t best = -1;
     int32_t stands = job->gpus > 0 ? home_of(ctx, index) : HOME_NONE, found = HOME_NONE;
 
     for (int32_t home = 0; home < (int32_t)home_count(ctx); home++) {
         int32_t capacity = home_capacity(ctx, home);
-        int64_t left = rules.load * capacity - s->sums[home].claimed;
+        int64_t left = rules->load * capacity - s->sums[home].claimed;
 
         if (!(types_of(ctx, job) >> home_sku(ctx, home) & 1) || job->spec.gpus > capacity ||
             (stands != HOME_NONE && stands != home) ||
-            !tier_admits(&rules, &s->sums[home], tier, job->spec.gpus, capacity))
+            !tier_admits(rules, &s->sums[home], tier, job->spec.gpus, capacity))
             continue;
         if (left > best) {
             best = left;
@@ -55,10 +59,10 @@ static void promise(struct planner_ctx *ctx, struct plan *plan, uint32_t index, 
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    struct tier_rules rules = floor_rules(ctx);
+    const struct tier_rules *rules = floor_rules(ctx);
     usec_t now = view_now(ctx->view);
 
-    s->sums[home].claimed += tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus);
+    s->sums[home].claimed += tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
     s->sums[home].worlds += job->spec.gpus;
     plan_word(plan, index, WORD_HOME, 1 + home);
     plan_word(plan, index, WORD_BEGIN, now);
@@ -78,12 +82,14 @@ void floor_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     plan_word(plan, index, WORD_SAVED, view_now(ctx->view));
     if (job->spec.tier == TIER_BASIC)
         return;
-    home = job->klass == CLASS_OPPORTUNISTIC || job->spec.share < MGPU_ONE ? HOME_NONE : find_home(ctx, index);
+    home = job->klass == CLASS_OPPORTUNISTIC || job->spec.share < MGPU_ONE
+               ? HOME_NONE
+               : find_home(ctx, index, (enum job_tier)job->spec.tier);
     if (home != HOME_NONE) {
         promise(ctx, plan, index, home);
         return;
     }
-    s->declined++;
+    s->declined[job->spec.tier]++;
     s->offers++;
     plan_tier(plan, index, TIER_BASIC);
 }
@@ -92,58 +98,64 @@ void floor_release(struct planner_ctx *ctx, uint32_t index)
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    struct tier_rules rules = floor_rules(ctx);
+    const struct tier_rules *rules = floor_rules(ctx);
 
     if (floor_promised(job)) {
         struct tier_sum *sum = &s->sums[job->word[WORD_HOME] - 1];
 
-        sum->claimed -= tier_claim(&rules, (enum job_tier)job->spec.tier, job->spec.gpus);
+        sum->claimed -= tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
         sum->worlds -= job->spec.gpus;
         s->look = true;
     } else if (job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC) {
-        s->declined--;
+        s->declined[job->spec.tier]--;
     }
 }
 
-/* Whether it asked for a promise that `left` (millionths of GPUs) would do for, and has none. */
-static bool could_rise(const struct planner_ctx *ctx, const struct job *job, int64_t left)
+/* Whether it asked for a promise of the tier and has none. */
+static bool declined(const struct job *job, enum job_tier tier)
 {
-    return job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC && job->klass != CLASS_OPPORTUNISTIC &&
-           job->spec.share == MGPU_ONE &&
-           ctx->params[job->spec.tier == TIER_PREMIUM ? P_PREMIUM : P_STANDARD] * job->spec.gpus <= left;
+    return job->word[WORD_HOME] < 0 && job->spec.tier == tier && job->klass != CLASS_OPPORTUNISTIC &&
+           job->spec.share == MGPU_ONE;
 }
 
-/* The more wanted tier first, then who came first. */
-static bool rises_before(const struct planner_ctx *ctx, uint32_t a, uint32_t b)
+static bool older(const struct planner_ctx *ctx, uint32_t a, uint32_t b)
 {
     const struct jobspec *x = &view_job(ctx->view, a)->spec, *y = &view_job(ctx->view, b)->spec;
 
-    if (x->tier != y->tier)
-        return x->tier < y->tier;
     return x->submit != y->submit ? x->submit < y->submit : x->id < y->id;
 }
 
-static void consider(const struct planner_ctx *ctx, uint32_t job, int64_t left, uint32_t *best)
+/* Jobs of one shape are promised alike, so the first of them tells whether there is room for any; the first that asked
+ * for the tier is its candidate. Promised ones come before it in the tree; basic ones may. */
+static uint32_t first_of_shape(const struct planner_ctx *ctx, const struct shape_class *cls, enum job_tier tier)
 {
-    if (could_rise(ctx, view_job(ctx->view, job), left) && (*best == JOB_NONE || rises_before(ctx, job, *best)) &&
-        find_home(ctx, job) != HOME_NONE)
-        *best = job;
+    const struct tree_node *tree = view_tree(ctx->view);
+    uint32_t i = tree_first(tree, cls->root);
+
+    if (cls->shape.klass == CLASS_OPPORTUNISTIC || cls->shape.share < MGPU_ONE || i == TREE_NONE ||
+        find_home(ctx, i, tier) == HOME_NONE)
+        return JOB_NONE;
+    while (i != TREE_NONE && !declined(view_job(ctx->view, i), tier))
+        i = tree_after(tree, cls->root, &tree[i].rank);
+    return i == TREE_NONE ? JOB_NONE : i;
 }
 
-static uint32_t first_declined(const struct planner_ctx *ctx, int64_t left)
+/* Who came first of those that were not promised the tier, and now could be. */
+static uint32_t first_declined(const struct planner_ctx *ctx, enum job_tier tier)
 {
     const struct queue *queue = &ctx->vc->queue;
-    const struct tree_node *tree = view_tree(ctx->view);
     uint32_t best = JOB_NONE;
 
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next)
-        if (view_job(ctx->view, i)->state == JOB_RUNNING && view_owner(ctx->view, i))
-            consider(ctx, i, left, &best);
+        if (view_job(ctx->view, i)->state == JOB_RUNNING && declined(view_job(ctx->view, i), tier) &&
+            (best == JOB_NONE || older(ctx, i, best)) && view_owner(ctx->view, i) &&
+            find_home(ctx, i, tier) != HOME_NONE)
+            best = i;
     for (uint32_t k = 0; k < queue->live_count; k++) {
-        uint32_t root = queue->shapes[queue->live[k]].root;
+        uint32_t i = first_of_shape(ctx, &queue->shapes[queue->live[k]], tier);
 
-        for (uint32_t i = tree_first(tree, root); i != TREE_NONE; i = tree_after(tree, root, &tree[i].rank))
-            consider(ctx, i, left, &best);
+        if (i != JOB_NONE && (best == JOB_NONE || older(ctx, i, best)))
+            best = i;
     }
     return best;
 }
@@ -152,25 +164,16 @@ void floor_upgrade(struct planner_ctx *ctx, struct plan *plan)
 {
     struct singularity *s = ctx->state;
 
-    while (s->look && s->declined > 0) {
-        int64_t left = 0;
-        uint32_t job;
+    for (enum job_tier tier = TIER_PREMIUM; s->look && tier < TIER_BASIC; tier++)
+        while (s->declined[tier] > 0) {
+            uint32_t job = first_declined(ctx, tier);
 
-        for (int32_t home = 0; home < (int32_t)home_count(ctx); home++) {
-            int64_t here = ctx->params[P_LOAD] * home_capacity(ctx, home) - s->sums[home].claimed;
-
-            left = here > left ? here : left;
+            if (job == JOB_NONE)
+                break;
+            promise(ctx, plan, job, find_home(ctx, job, tier));
+            s->declined[tier]--;
+            s->upgrades++;
         }
-        /* Not even for the smallest promise there is. */
-        if (left < ctx->params[P_STANDARD] && left < ctx->params[P_PREMIUM])
-            break;
-        job = first_declined(ctx, left);
-        if (job == JOB_NONE)
-            break;
-        promise(ctx, plan, job, find_home(ctx, job));
-        s->declined--;
-        s->upgrades++;
-    }
     s->look = false;
 }
 
@@ -187,13 +190,13 @@ void floor_roll(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    struct tier_rules rules = floor_rules(ctx);
+    const struct tier_rules *rules = floor_rules(ctx);
 
-    while (floor_promised(job) && view_now(ctx->view) >= job->word[WORD_BEGIN] + rules.window) {
-        usec_t end = job->word[WORD_BEGIN] + rules.window;
+    while (floor_promised(job) && view_now(ctx->view) >= job->word[WORD_BEGIN] + rules->window) {
+        usec_t end = job->word[WORD_BEGIN] + rules->window;
         svc_t attained = attained_at(ctx, job, end);
         usec_t done = tier_done(attained - job->word[WORD_BASE], job->spec.gpus);
-        usec_t slack = tier_slack(&rules, (enum job_tier)job->tier, done, rules.window);
+        usec_t slack = tier_slack(rules, (enum job_tier)job->tier, done, rules->window);
 
         s->windows++;
         /* Half a thousandth of a second is rounding. */
@@ -211,20 +214,15 @@ static usec_t done_of(const struct planner_ctx *ctx, const struct job *job)
     return tier_done(job_attained(job, view_now(ctx->view)) - job->word[WORD_BASE], job->spec.gpus);
 }
 
-usec_t floor_slack(const struct planner_ctx *ctx, const struct job *job)
+void floor_left(const struct planner_ctx *ctx, const struct job *job, usec_t *ret_slack, usec_t *ret_spare)
 {
-    struct tier_rules rules = floor_rules(ctx);
+    const struct tier_rules *rules = floor_rules(ctx);
+    usec_t done, age = view_now(ctx->view) - job->word[WORD_BEGIN];
 
+    *ret_slack = *ret_spare = USEC_NEVER;
     if (!floor_promised(job))
-        return USEC_NEVER;
-    return tier_slack(&rules, (enum job_tier)job->tier, done_of(ctx, job), view_now(ctx->view) - job->word[WORD_BEGIN]);
-}
-
-usec_t floor_spare(const struct planner_ctx *ctx, const struct job *job)
-{
-    struct tier_rules rules = floor_rules(ctx);
-
-    if (!floor_promised(job))
-        return USEC_NEVER;
-    return tier_spare(&rules, (enum job_tier)job->tier, done_of(ctx, job), view_now(ctx->view) - job->word[WORD_BEGIN]);
+        return;
+    done = done_of(ctx, job);
+    *ret_slack = tier_slack(rules, (enum job_tier)job->tier, done, age);
+    *ret_spare = tier_spare(rules, (enum job_tier)job->tier, done, age);
 }

@@ -76,12 +76,13 @@ static void every_policy(void)
 
     printf("\nEvery policy on %s (%s); under 2 s each is wanted\n\n%-28s %9s %9s %11s\n",
            bench_traces() ? input->name : input->shape, input->cluster, "", "CPU s", "wall s", "us/job");
-    for (size_t p = 0; p <= 11; p++) {
+    for (size_t p = 0; p <= 13; p++) {
         static const char *const names[] = { "fifo",    "fifo-skip",     "sjf",
                                              "srtf",    "srsf",          "las",
                                              "gittins", "backfill-easy", "backfill-conservative",
-                                             "yarn-cs", "optimus",       "optimus" };
-        bool elastic = p == 11;
+                                             "yarn-cs", "antman",        "singularity",
+                                             "optimus", "optimus" };
+        bool elastic = p == 13;
         struct bench_run run = {
             .cluster = input->cluster, .policy = names[p], .load = elastic ? load_elastic : load, .load_arg = input
         };

@@ -74,4 +74,13 @@ for case in fifo/count srsf/count srsf/consolidate backfill-easy/count yarn-cs/l
         judge "$policy, $place: 10,000 jobs instead of 1,000" "$few" "$many" "$one" "$one" 14.7
     judge "$policy, $place: 6,400 GPUs instead of 64" "$many" "$wide" "$one" "$wide_one" 4
 done
+# These look at every job that runs in every pass, so a wider cluster costs more; what waits must not.
+for case in antman/consolidate singularity/topology; do
+    policy=${case%/*}
+    place=${case#*/}
+    one=$(cost "$work/one.csv" 1x64:V100 "$policy" "$place")
+    few=$(cost "$work/small.csv" 8x8 "$policy" "$place")
+    many=$(cost "$work/large.csv" 8x8 "$policy" "$place")
+    judge "$policy, $place: 10,000 jobs instead of 1,000" "$few" "$many" "$one" "$one" 14.7
+done
 echo "1..$tests"
