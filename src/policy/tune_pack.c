@@ -93,6 +93,8 @@ static void pack_report(struct planner_ctx *ctx, struct plan *plan, uint32_t ind
     if (job->mate != JOB_NONE) {
         if (words[W_SINCE] && view_now(ctx->view) > words[W_SINCE])
             average(&words[W_BESIDE], &words[W_TOGETHER], report->value[0]);
+        if (words[W_TOGETHER] == ctx->params[P_WINDOW] / (60 * USEC_SEC))
+            plan_wake(plan, view_now(ctx->view) + 1); /* the pair is judged as soon as it can be */
         return;
     }
     here = where(ctx, index);
