@@ -15,7 +15,14 @@
 #include "io/file.h"
 #include "io/log.h"
 
-enum { WAITS_KEPT = 512, SERIES_BYTES_MAX = 64 << 20, FAULTS_MAX = 4096, FORESEEN = 1024, FORESEE_QUEUE_MAX = 500 };
+enum {
+    WAITS_KEPT = 512,
+    SERIES_BYTES_MAX = 64 << 20,
+    FAULTS_MAX = 4096,
+    FORESEEN = 1024,
+    FORESEE_QUEUE_MAX = 500,
+    FORESEE_REST = 1000
+};
 #define SAVE_EVERY (10 * 60 * USEC_SEC)
 
 struct node_past {
@@ -38,6 +45,7 @@ struct watch {
         int64_t job;
         usec_t at;
     } foreseen[FORESEEN]; /* the first start foreseen for a job, by its number modulo */
+    usec_t foresee_next;
     usec_t looked, saved;
 };
 
@@ -319,10 +327,12 @@ double watch_share(const struct scene *scene, uint32_t v)
 }
 
 /* What is foreseen for jobs that wait is noted once, so that it can be held against what came. Only while the queue is
- * short: foreseeing a long one is work that nobody asked for. */
+ * short, and for a thousandth of the time: it is work that nobody asked for. */
 static void starts_foresee(struct watch *watch, const struct scene *scene)
 {
-    if (!scene->core || core_waiting(scene->core) > FORESEE_QUEUE_MAX)
+    usec_t began = clock_now();
+
+    if (!scene->core || core_waiting(scene->core) > FORESEE_QUEUE_MAX || began < watch->foresee_next)
         return;
     for (size_t i = 0; i < scene->book->live_count; i++) {
         const struct book_job *job = scene->book->live[i];
@@ -334,6 +344,7 @@ static void starts_foresee(struct watch *watch, const struct scene *scene)
         watch->foreseen[job->id % FORESEEN].job = job->id;
         watch->foreseen[job->id % FORESEEN].at = eta.at;
     }
+    watch->foresee_next = began + FORESEE_REST * (clock_now() - began);
 }
 
 void watch_event(struct watch *watch, const struct ctl_event *event)
