@@ -295,6 +295,8 @@ FAKE_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 
     (void)flags;
     FAKE_ENTER(cuMemCreate);
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST && prop->handle_types)
+        return CUDA_ERROR_INVALID_VALUE; /* as on a card: host memory cannot be shared by handle */
     pthread_mutex_lock(&lock);
     e = prop->location.type == CU_MEM_LOCATION_TYPE_HOST ? extent_host(size) : extent_new(prop->location.id, size);
     pthread_mutex_unlock(&lock);

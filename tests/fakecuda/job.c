@@ -36,6 +36,13 @@ void muster_step(void) __attribute__((weak));
 
 static uint64_t bad;
 
+static int number(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : otherwise;
+}
+
 /* Words 4 KiB apart: word k of segment s holds s * 1000003 + k + steps done. */
 static void kernel(const uint64_t *args)
 {
@@ -65,13 +72,13 @@ static void launch(CUfunction f, void **params)
 static void barrier(uint64_t step)
 {
     static _Atomic uint64_t *counter;
-    uint64_t ranks;
+    const char *path = getenv("JOB_BARRIER");
+    uint64_t ranks = (uint64_t)number("JOB_RANKS", 0);
 
-    if (!getenv("JOB_BARRIER") || !getenv("JOB_RANKS"))
+    if (!path || !ranks)
         return;
-    ranks = strtoull(getenv("JOB_RANKS"), NULL, 10);
     if (!counter) {
-        int fd = open(getenv("JOB_BARRIER"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
         if (fd < 0 || ftruncate(fd, 4096) < 0)
             exit(1);
@@ -87,15 +94,16 @@ static void barrier(uint64_t step)
 /* JOB_BUS: a file that says where the GPU is now. */
 static void bus_tell(void)
 {
+    const char *to = getenv("JOB_BUS");
     char bus[16] = "", path[256];
     FILE *f;
 
-    if (!getenv("JOB_BUS") || cuDeviceGetPCIBusId(bus, sizeof(bus), 0))
+    if (!to || cuDeviceGetPCIBusId(bus, sizeof(bus), 0))
         return;
-    (void)snprintf(path, sizeof(path), "%s.new", getenv("JOB_BUS"));
+    (void)snprintf(path, sizeof(path), "%s.new", to);
     f = fopen(path, "we");
     if (f && fputs(bus, f) >= 0 && fclose(f) == 0)
-        (void)rename(path, getenv("JOB_BUS"));
+        (void)rename(path, to);
 }
 
 int main(int argc, char **argv)
@@ -103,7 +111,7 @@ int main(int argc, char **argv)
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
     uint64_t part = (argc > 3 ? strtoull(argv[3], NULL, 10) : 16) * MIB, count, s;
     CUdeviceptr at[SEGMENTS];
-    int launches = getenv("JOB_TINY") ? atoi(getenv("JOB_TINY")) : LAUNCHES;
+    int launches = number("JOB_TINY", LAUNCHES);
     CUfunction check, small;
     CUcontext ctx;
 
@@ -111,8 +119,7 @@ int main(int argc, char **argv)
     if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
-    small = fake_kernel_register("small", nothing, 0,
-                                 getenv("JOB_KERNEL_US") ? (unsigned int)atoi(getenv("JOB_KERNEL_US")) : 50);
+    small = fake_kernel_register("small", nothing, 0, (unsigned int)number("JOB_KERNEL_US", 50));
     for (s = 0; s < count; s++) {
         if (cuMemAlloc_v2(&at[s], part) != 0 && cuMemAlloc_v2(&at[s], part) != 0) {
             (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
@@ -121,7 +128,7 @@ int main(int argc, char **argv)
         for (uint64_t k = 0; k < part / 4096; k++)
             ((uint64_t *)(uintptr_t)at[s])[k * 512] = s * 1000003 + k;
     }
-    for (int i = getenv("JOB_EARLY") ? atoi(getenv("JOB_EARLY")) : 0; i > 0 && muster_step; i--)
+    for (int i = number("JOB_EARLY", 0); i > 0 && muster_step; i--)
         muster_step(); /* counted before the first step, as a rank that is noticed earlier does */
     for (uint64_t step = 0; step < steps; step++) {
         for (s = 0; s < count; s++) {
@@ -139,8 +146,8 @@ int main(int argc, char **argv)
         barrier(step);
         if (muster_step)
             muster_step();
-        if (getenv("JOB_GAP_US"))
-            (void)usleep((useconds_t)atoi(getenv("JOB_GAP_US")));
+        if (number("JOB_GAP_US", 0))
+            (void)usleep((useconds_t)number("JOB_GAP_US", 0));
         bus_tell();
         if (getenv("JOB_TALK"))
             (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);

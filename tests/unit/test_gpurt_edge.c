@@ -157,7 +157,7 @@ static void test_model(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(estimates) / sizeof(estimates[0]); i++) {
-        struct outcome fixed = play(0, estimates[i], 60), found = play(14, estimates[i], 60);
+        struct outcome fixed = play(0, estimates[i], 30), found = play(14, estimates[i], 30);
 
         assert_true(found.slower <= 20);
         assert_true(found.share >= fixed.share);

@@ -115,6 +115,12 @@ static void test_pieces_move(void **state)
     assert_int_equal(seen.location.type, CU_MEM_LOCATION_TYPE_DEVICE); /* what the program asked for */
     assert_int_equal(command(OP_PROMOTE, 0), ALL / 2);
     expect_all(base, ALL, 7);
+    for (int i = 0; i < 3; i++) { /* again and again, also where no host memory was made ahead */
+        assert_int_equal(command(OP_SPILL_TO, PIECE), ALL - PIECE);
+        expect_all(base, ALL, 7);
+        assert_int_equal(command(OP_PROMOTE, 0), ALL - PIECE);
+        expect_all(base, ALL, 7);
+    }
     closed(true);
     assert_int_equal(command(OP_EVICT_ALL, 0), ALL);
     assert_int_equal(fake_device_used(0), 0);
