@@ -35,6 +35,7 @@ static const char usage_text[] =
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu check\n"
+    "       muster gpu drain NODE:INDEX... --reason TEXT | resume NODE:INDEX...   (of the cluster)\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
     "\n"
     "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"

@@ -75,7 +75,7 @@ static void job_reply(struct request *request, const struct book_job *job)
 void rest_job_get(struct request *request)
 {
     const struct book_job *job = request_job(request);
-    const char *none = http_header(request->message, "if-none-match");
+    const char *none = job ? http_header(request->message, "if-none-match") : NULL; /* answered, it may be gone */
     int64_t limit = WAIT_SECONDS;
     struct scene scene;
     char until[16];
