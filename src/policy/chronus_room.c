@@ -11,6 +11,9 @@
 
 #include "policy/chronus.h"
 
+/* Jobs that are looked at to make room for one that wants it in a certain way. */
+enum { LEAVE_MAX = 64 };
+
 static bool is_promised_now(const struct planner_ctx *ctx, const struct job *job)
 {
     const struct chronus *c = ctx->state;
@@ -196,31 +199,60 @@ static void sort_gpus(uint32_t *gpus, uint32_t count)
     }
 }
 
+/* Of its own jobs without a promise the last in order; JOB_NONE. */
+static uint32_t last_to_leave(const struct planner_ctx *ctx, uint32_t sku)
+{
+    uint32_t last = JOB_NONE;
+    struct rank worst = { 0 };
+
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
+        const struct job *job = view_job(ctx->view, i);
+        struct rank rank;
+
+        if (job->sku != sku || job->klass == CLASS_OPPORTUNISTIC || !may_leave(ctx, i))
+            continue;
+        rank = view_rank(ctx->view, i);
+        if (last == JOB_NONE || rank_before(&worst, &rank)) {
+            last = i;
+            worst = rank;
+        }
+    }
+    return last;
+}
+
 /* What the virtual cluster is owed may be held by its own jobs without a promise: the last in order leave. */
 static bool within_quota(struct planner_ctx *ctx, struct plan *plan, const struct task *task)
 {
     int64_t need = (int64_t)view_job(ctx->view, task->job)->spec.gpus * MGPU_ONE;
 
     while (plan_budget(plan, task->sku, CLASS_GUARANTEED) < need) {
-        uint32_t last = JOB_NONE;
-        struct rank worst = { 0 };
+        uint32_t last = last_to_leave(ctx, task->sku);
 
-        for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
-            const struct job *job = view_job(ctx->view, i);
-            struct rank rank;
-
-            if (job->sku != task->sku || job->klass == CLASS_OPPORTUNISTIC || !may_leave(ctx, i))
-                continue;
-            rank = view_rank(ctx->view, i);
-            if (last == JOB_NONE || rank_before(&worst, &rank)) {
-                last = i;
-                worst = rank;
-            }
-        }
         if (last == JOB_NONE || plan_stop(plan, last, STOP_CHECKPOINT) < 0)
             return false;
     }
     return true;
+}
+
+/* Where a job wants its GPUs in a certain way, or CPUs with them, the core finds them: jobs without a promise leave,
+ * the last in order first, until it does; who turns out not to have been in the way stays. */
+static int make_room(struct planner_ctx *ctx, struct plan *plan, const struct task *task, struct placement *to)
+{
+    uint32_t stopped[LEAVE_MAX], count = 0;
+    int r = -EBUSY;
+
+    while (r < 0 && count < LEAVE_MAX) {
+        uint32_t last = last_to_leave(ctx, task->sku);
+
+        if (last == JOB_NONE || plan_stop(plan, last, STOP_CHECKPOINT) < 0)
+            break;
+        stopped[count++] = last;
+        r = plan_find(plan, plan_shape(plan, task->job), to);
+    }
+    for (uint32_t i = 0; i < (r == 0 ? count - 1 : count); i++)
+        if (plan_keep(plan, stopped[i]) == 0 && r == 0 && plan_find(plan, plan_shape(plan, task->job), to) < 0)
+            (void)plan_stop(plan, stopped[i], STOP_CHECKPOINT);
+    return r == 0 ? plan_find(plan, plan_shape(plan, task->job), to) : r;
 }
 
 static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
@@ -309,7 +341,8 @@ void room_promised(struct planner_ctx *ctx, struct plan *plan)
         if (start(ctx, plan, task) == 0 || view_job(ctx->view, task->job)->planned)
             continue;
         /* Anywhere, if it must be; and what was lent to other virtual clusters is taken back. */
-        if ((plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0) &&
+        if ((plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0 ||
+             (!job_plain(view_job(ctx->view, task->job)) && make_room(ctx, plan, task, &to) == 0)) &&
             plan_start(plan, task->job, &to) == 0)
             hold(ctx, task, 1);
     }
