@@ -63,6 +63,13 @@ a=$(field $ot launches); sleep 4; b=$(field $ot launches)
 check "kernels longer than any gap are not starved for good" '[ "$(field $ot gate)" = closed ] || [ $((b - a)) -gt 0 ]'
 part
 
+# A host that hangs in the middle of its work: after two seconds it counts as idle.
+pair "" ""
+kill -STOP $rg
+check "a host that hangs holds nobody back for good" 'sleep 3 && moves $ot && moves $ot'
+kill -CONT $rg
+part
+
 # Two guaranteed processes of one job on one GPU: the neighbour waits for both, and both end without holding it.
 pair JOB_GAP_US=20000 ""
 JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & second=$!
