@@ -7,15 +7,25 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "wire/roles.h"
 
 enum { COMMAND_MAX = 2000, WORD_MAX = 120 };
+
+/* Its script; of several roles that of the first with GPUs. */
+static const char *script_of(const struct submission *s)
+{
+    for (size_t r = 0; r < s->role_count; r++)
+        if (s->roles[r].gpus)
+            return s->roles[r].run;
+    return s->run;
+}
 
 /* What runs, on one line, without comments. */
 static void command_of(const struct submission *s, char *out)
 {
     size_t n = 0;
 
-    for (const char *line = s->run; line && *line && n < COMMAND_MAX;) {
+    for (const char *line = script_of(s); line && *line && n < COMMAND_MAX;) {
         size_t length = strcspn(line, "\n");
 
         if (*line != '#')
@@ -80,7 +90,7 @@ char *estimate_row(const char *user, const struct submission *spec, double secon
 {
     struct buf out = BUF_INIT(65536);
     char command[COMMAND_MAX + 1] = "", program[WORD_MAX];
-    int64_t gpus = spec->gpus ? spec->gpus : 1;
+    int64_t gpus = spec->role_count ? (int64_t)roles_gpus(spec) : spec->gpus ? spec->gpus : 1;
     char *line = NULL;
 
     if (!(seconds > 0) || spec->emulate_run)
