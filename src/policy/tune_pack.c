@@ -25,9 +25,22 @@
 enum { P_GAIN, P_WINDOW };
 
 /* Words of a job: its rate alone, and from how many windows; where that was; how busy its GPUs were then, and its
- * memory; its rate beside another, from how many windows, and since when; not to be packed before; ids, plus 1, of
- * those with whom it lost. */
-enum { W_ALONE, W_WINDOWS, W_WHERE, W_BUSY, W_MEMORY, W_BESIDE, W_TOGETHER, W_SINCE, W_REST, W_LOST, W_LOSTS = 4 };
+ * memory; its rate beside another, from how many windows, since when, and beside whom (plus 1); not to be packed
+ * before; ids, plus 1, of those with whom it lost. */
+enum {
+    W_ALONE,
+    W_WINDOWS,
+    W_WHERE,
+    W_BUSY,
+    W_MEMORY,
+    W_BESIDE,
+    W_TOGETHER,
+    W_SINCE,
+    W_MATE,
+    W_REST,
+    W_LOST,
+    W_LOSTS = 4
+};
 enum { W_COUNT = W_LOST + W_LOSTS };
 
 enum { WIDTHS_MAX = 20, KNOWN_MAX = 2048, MODELS_MAX = 1024, CANDIDATES_MAX = 16384, LOOK_MAX = 64, PACKS_A_PASS = 64 };
@@ -217,7 +230,7 @@ static void forget(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     int64_t *words = plan_words(ctx, plan, index);
 
-    words[W_SINCE] = words[W_TOGETHER] = words[W_BESIDE] = 0;
+    words[W_SINCE] = words[W_TOGETHER] = words[W_BESIDE] = words[W_MATE] = 0;
 }
 
 /* The one with less to lose leaves: it came last. To take turns, where the planner knows turns; else to the queue. */
@@ -253,6 +266,27 @@ static uint32_t room_for(const struct planner_ctx *ctx, const struct job *job, u
     return (int32_t)count == job->gpus ? count : 0;
 }
 
+static void together(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
+{
+    int64_t *words[2] = { plan_words(ctx, plan, a), plan_words(ctx, plan, b) };
+
+    for (int i = 0; i < 2; i++) {
+        words[i][W_SINCE] = view_now(ctx->view);
+        words[i][W_TOGETHER] = words[i][W_BESIDE] = 0;
+        words[i][W_MATE] = (int64_t)(i ? a : b) + 1;
+    }
+}
+
+/* Of two that were suspended as a pair, and come back as one. */
+static bool paired(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    int64_t mate = plan_words(ctx, plan, index)[W_MATE];
+
+    return mate > 0 && mate <= view_job_top(ctx->view) && view_job(ctx->view, index)->state == JOB_SUSPENDED &&
+           view_job(ctx->view, (uint32_t)(mate - 1))->state == JOB_SUSPENDED &&
+           plan_words(ctx, plan, (uint32_t)(mate - 1))[W_MATE] == (int64_t)index + 1;
+}
+
 static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t index, bool crowded)
 {
     struct pack *pack = ctx->state;
@@ -260,11 +294,8 @@ static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t in
     uint32_t gpus[NODE_GPUS_MAX], mate = job->mate, count;
     int64_t *words = plan_words(ctx, plan, index), gain, least;
 
-    if (words[W_SINCE] == 0) { /* packed by somebody else, or again after a turn */
-        forget(ctx, plan, index);
-        forget(ctx, plan, mate);
-        words[W_SINCE] = plan_words(ctx, plan, mate)[W_SINCE] = view_now(ctx->view);
-    }
+    if (words[W_SINCE] == 0) /* packed by somebody else, or again after a turn */
+        together(ctx, plan, index, mate);
     if (job->state != JOB_RUNNING || view_job(ctx->view, mate)->state != JOB_RUNNING || job->planned)
         return;
     gain = gain_of(ctx, plan, index, mate);
@@ -299,7 +330,7 @@ static bool candidate(struct planner_ctx *ctx, struct plan *plan, uint32_t index
            job->mate == JOB_NONE && job->spec.share == MGPU_ONE && job->gpus == job->spec.gpus && job->promise == 0 &&
            job_shapeless(job) && view_shows(ctx->view, index) &&
            words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) && words[W_ALONE] > 0 &&
-           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index);
+           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index) && !paired(ctx, plan, index);
 }
 
 /* Equals go by their ids: which slots jobs have is a matter of what others run. */
@@ -433,16 +464,6 @@ static uint32_t mate_for(struct planner_ctx *ctx, struct plan *plan, uint32_t at
     }
     *tries -= !best_known;
     return best;
-}
-
-static void together(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
-{
-    int64_t *words[2] = { plan_words(ctx, plan, a), plan_words(ctx, plan, b) };
-
-    for (int i = 0; i < 2; i++) {
-        words[i][W_SINCE] = view_now(ctx->view);
-        words[i][W_TOGETHER] = words[i][W_BESIDE] = 0;
-    }
 }
 
 /* Enough pairs that those who wait or take turns find room, and no more. */
