@@ -69,7 +69,8 @@ limit_of() {
     case $1 in
     pair | nogap | hold | alternate | memory | overhead) echo 150 ;;
     small | coverage | hostile | ranks | soak | phases | burst | slices | tiers) echo 110 ;;
-    death) echo 160 ;;
+    death | sweep-release) echo 160 ;;
+    sweep-gate) echo 290 ;;
     *) echo 60 ;;
     esac
 }
