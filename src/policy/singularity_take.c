@@ -143,7 +143,7 @@ static void note_vain(struct planner_ctx *ctx, const struct item *item, int32_t 
     s->vain.rules = *rules;
     s->vain.home = item->home;
     s->vain.need = need;
-    s->vain.turn = turn;
+    s->vain.turn = (uint8_t)turn;
     s->vain.plain = job_plain(view_job(ctx->view, item->job));
 }
 
