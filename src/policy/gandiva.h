@@ -28,6 +28,7 @@ struct gandiva {
     int64_t ring;              /* the last number given away */
     usec_t last;               /* pass */
     bool hopeless[SHAPES_MAX]; /* from here on, of one pass */
+    int32_t no_room[SKUS_MAX]; /* no server has room for a suspended job of this width or more */
     uint32_t gpus[1 << 16];    /* a placement */
     uint32_t jobs[SERVER_JOBS_MAX];
     struct pooled {

@@ -395,9 +395,14 @@ bool gandiva_resume_on(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
 /* A suspended job for which there is room elsewhere by now runs there; else it goes where there is less of a crowd. */
 static bool go_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t from)
 {
+    struct gandiva *g = ctx->state;
     const struct job *job = view_job(ctx->view, index);
-    uint32_t to = gandiva_server(ctx, plan, job->gpus, job->sku, false);
+    uint32_t to = UINT32_MAX;
 
+    if (job->gpus < g->no_room[job->sku])
+        to = gandiva_server(ctx, plan, job->gpus, job->sku, false);
+    if (to == UINT32_MAX && job->gpus < g->no_room[job->sku])
+        g->no_room[job->sku] = job->gpus; /* what comes free by moves is for the next pass */
     return to == UINT32_MAX ? lower(ctx, plan, index, from) : gandiva_resume_on(ctx, plan, index, to);
 }
 
@@ -423,8 +428,11 @@ static void balance_node(struct planner_ctx *ctx, struct plan *plan, uint32_t n)
 static void balance(struct planner_ctx *ctx, struct plan *plan)
 {
     uint32_t nodes = view_ledger(ctx->view)->topo.node_count;
+    struct gandiva *g = ctx->state;
     int64_t room = 0, load = INT32_MAX, of = 1;
 
+    for (uint32_t s = 0; s < SKUS_MAX; s++)
+        g->no_room[s] = INT32_MAX;
     for (uint32_t n = 0; n < nodes; n++) {
         const int64_t *words = gandiva_node(ctx, plan, n);
 
