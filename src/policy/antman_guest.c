@@ -76,7 +76,7 @@ static uint16_t *seen_of(const struct planner_ctx *ctx, const struct job *owner,
 /* The only owner of the GPU, if there is one and no other guest either. */
 static const struct job *only_owner(const struct planner_ctx *ctx, uint32_t gpu, uint32_t guest)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     const struct job *owner = NULL;
 
     for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
@@ -89,10 +89,11 @@ static const struct job *only_owner(const struct planner_ctx *ctx, uint32_t gpu,
     return owner;
 }
 
-/* How a guest gets on with its owner is remembered for others of their models. */
+/* How a guest gets on with its owner is remembered for others of their models. Guests stand in the cluster, also where
+ * the virtual cluster has a guarantee to look at. */
 void antman_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     const struct job *job = view_job(ctx->view, index);
     uint16_t *seen = NULL;
 
