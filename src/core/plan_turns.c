@@ -142,7 +142,8 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         return enlist_again(plan, index, to);
     r = hold_enlist(core, index, to, plan_own(plan));
     if (r < 0)
-        return r == -ENOSPC ? r : plan_bad(plan, index, -EINVAL);
+        /* What cells put in the place of a GPU, or fail to, no planner sees. */
+        return r == -ENOSPC || plan_own(plan) ? r : plan_bad(plan, index, -EINVAL);
     plan_served(plan, job, to);
     core_dequeue(core, index);
     core_move(core, index, JOB_SUSPENDED);
