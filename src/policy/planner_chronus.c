@@ -78,7 +78,7 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct chronus *c = ctx->state;
     usec_t now = view_now(ctx->view), slot = ctx->params[P_SLOT];
-    bool on_slot = now >= c->slot_at, moved = false;
+    bool on_slot = now >= c->slot_at, moved = false, recounts = false;
 
     if (ctx->params[P_ELASTIC] != ELASTIC_OFF) {
         elastic_plan(ctx, plan);
@@ -92,6 +92,8 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
             c->recount_at = USEC_NEVER;
             plan_recount(ctx, plan);
         }
+        recounts =
+            c->recount_at != USEC_NEVER; /* here, not beyond the guarantee: there it would be waited for in vain */
         if (now / ctx->params[P_LEASE] != c->lease) {
             lease_begins(ctx, plan);
             moved = room_pack(ctx, plan);
@@ -106,7 +108,7 @@ static void chronus_plan(struct planner_ctx *ctx, struct plan *plan)
     if (!moved)
         rest_fill(ctx, plan);
     if (ctx->vc->running || ctx->vc->queue.waiting)
-        plan_wake(plan, moved || c->recount_at != USEC_NEVER ? now + 1 : next_look(ctx));
+        plan_wake(plan, moved || recounts ? now + 1 : next_look(ctx));
 }
 
 static void admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)

@@ -24,6 +24,9 @@
 
 enum { P_GAIN, P_WINDOW };
 
+/* The span of one report of a running job. */
+#define MEASURED (60 * USEC_SEC)
+
 /* Words of a job: its rate alone, and from how many windows; where that was; how busy its GPUs were then, and its
  * memory; its rate beside another, from how many windows, since when, and beside whom (plus 1); not to be packed
  * before; ids, plus 1, of those with whom it lost. */
@@ -67,7 +70,9 @@ struct pack {
         int64_t sum, count; /* gains of pairs of models tried */
     } tried[SKUS_MAX][WIDTHS_MAX],
         models[MODELS_MAX]; /* at a width, the last power of two below it; of a model there */
-    int64_t need[2];        /* GPUs wanted before the planner's last turn: inside a guarantee, and beyond */
+    /* Inside a guarantee, and beyond: GPUs wanted before the planner's last turn; after it, and those that were free
+     * then. */
+    int64_t need[2], left[2], idle[2];
     struct candidate {
         uint64_t key; /* type, width, utilisation: those that go together are neighbours */
         uint32_t job;
@@ -104,9 +109,10 @@ static void pack_report(struct planner_ctx *ctx, struct plan *plan, uint32_t ind
     if (report->kind != MEASURE_BATCH || job->state != JOB_RUNNING)
         return;
     if (job->mate != JOB_NONE) {
-        if (words[W_SINCE] && view_now(ctx->view) > words[W_SINCE])
+        /* What it did before they came together is not in it. */
+        if (words[W_SINCE] && view_now(ctx->view) >= words[W_SINCE] + MEASURED)
             average(&words[W_BESIDE], &words[W_TOGETHER], report->value[0]);
-        if (words[W_TOGETHER] == ctx->params[P_WINDOW] / (60 * USEC_SEC))
+        if (words[W_TOGETHER] == ctx->params[P_WINDOW] / MEASURED)
             plan_wake(plan, view_now(ctx->view) + 1); /* the pair is judged as soon as it can be */
         return;
     }
@@ -218,7 +224,7 @@ static void lost(int64_t *words, const struct job *other)
 static int64_t gain_of(struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
 {
     const int64_t *wa = plan_words(ctx, plan, a), *wb = plan_words(ctx, plan, b);
-    int64_t windows = ctx->params[P_WINDOW] / (60 * USEC_SEC);
+    int64_t windows = ctx->params[P_WINDOW] / MEASURED;
 
     if (view_now(ctx->view) - wa[W_SINCE] < ctx->params[P_WINDOW] || wa[W_TOGETHER] == 0 || wb[W_TOGETHER] == 0 ||
         wa[W_ALONE] <= 0 || wb[W_ALONE] <= 0 || (wa[W_TOGETHER] < windows && wb[W_TOGETHER] < windows))
@@ -299,7 +305,7 @@ static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t in
     if (job->state != JOB_RUNNING || view_job(ctx->view, mate)->state != JOB_RUNNING || job->planned)
         return;
     gain = gain_of(ctx, plan, index, mate);
-    least = words[W_TOGETHER] > ctx->params[P_WINDOW] / (60 * USEC_SEC) ? PPM_ONE : ctx->params[P_GAIN];
+    least = words[W_TOGETHER] > ctx->params[P_WINDOW] / MEASURED ? PPM_ONE : ctx->params[P_GAIN];
     if (gain >= 0)
         learn(pack, job, view_job(ctx->view, mate), gain);
     if (gain >= 0 && gain <= least) {
@@ -328,9 +334,9 @@ static bool candidate(struct planner_ctx *ctx, struct plan *plan, uint32_t index
         return false;
     return (job_holds(job->state) || (job->state == JOB_SUSPENDED && !job->yields && !job->prepared)) &&
            job->mate == JOB_NONE && job->spec.share == MGPU_ONE && job->gpus == job->spec.gpus && job->promise == 0 &&
-           job_shapeless(job) && view_shows(ctx->view, index) &&
-           words[W_WINDOWS] >= ctx->params[P_WINDOW] / (60 * USEC_SEC) && words[W_ALONE] > 0 &&
-           words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index) && !paired(ctx, plan, index);
+           job_shapeless(job) && view_shows(ctx->view, index) && words[W_WINDOWS] >= ctx->params[P_WINDOW] / MEASURED &&
+           words[W_ALONE] > 0 && words[W_REST] <= view_now(ctx->view) && plan_rested(plan, index) &&
+           !paired(ctx, plan, index);
 }
 
 /* Equals go by their ids: which slots jobs have is a matter of what others run. */
@@ -506,6 +512,26 @@ static int64_t wanted(const struct planner_ctx *ctx)
     return need;
 }
 
+static int64_t free_gpus(const struct planner_ctx *ctx)
+{
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+    int64_t count = 0;
+
+    for (uint32_t s = 0; s < topo->sku_count; s++)
+        count += view_free(ctx->view, s);
+    return count;
+}
+
+/* Of those that wait or take turns only whom the planner had nothing for when it was last asked; and less what has come
+ * free since, which it will hand out now. */
+static int64_t needed(const struct planner_ctx *ctx, const struct pack *pack, bool beyond)
+{
+    int64_t want = wanted(ctx), old = want < pack->left[beyond] ? want : pack->left[beyond];
+    int64_t come = free_gpus(ctx) - pack->idle[beyond];
+
+    return old - (come > 0 ? come : 0);
+}
+
 /* Before the planner: it hands on what comes free, and does not end turns of those that have just been paired. */
 static void pack_review(struct planner_ctx *ctx, struct plan *plan)
 {
@@ -517,16 +543,18 @@ static void pack_review(struct planner_ctx *ctx, struct plan *plan)
         if (view_job(ctx->view, i)->packed && view_shows(ctx->view, i))
             look_at_pair(ctx, plan, i, crowded);
     }
-    pack->need[plan_borrows(plan)] = wanted(ctx);
+    pack->need[plan_borrows(plan)] = needed(ctx, pack, plan_borrows(plan));
     if (pack->need[plan_borrows(plan)] > 0)
         make_pairs(ctx, plan, pack->need[plan_borrows(plan)]);
 }
 
 static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
 {
-    const struct pack *pack = ctx->state;
+    struct pack *pack = ctx->state;
     int64_t need = wanted(ctx);
 
+    pack->left[plan_borrows(plan)] = need;
+    pack->idle[plan_borrows(plan)] = free_gpus(ctx);
     if (need > pack->need[plan_borrows(plan)])
         plan_wake(plan, view_now(ctx->view) + 1); /* somebody has come to wait in this pass */
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && need == 0; i = view_job(ctx->view, i)->next)
