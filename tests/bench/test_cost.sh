@@ -74,13 +74,16 @@ for case in fifo/count srsf/count srsf/consolidate backfill-easy/count yarn-cs/l
         judge "$policy, $place: 10,000 jobs instead of 1,000" "$few" "$many" "$one" "$one" 14.7
     judge "$policy, $place: 6,400 GPUs instead of 64" "$many" "$wide" "$one" "$wide_one" 4
 done
-# These look at every job that runs in every pass, so a wider cluster costs more; what waits must not.
+# These look at every job that runs in every pass, so a wider cluster costs more; of what waits antman looks at 64 jobs of
+# a user at most, which 1,000 jobs hardly come to. Five times the jobs cost 6.06 times as much by n log n, and 1.1 times
+# that is allowed, as above.
+jobs 2000 64 >"$work/middle.csv"
 for case in antman/consolidate singularity/topology; do
     policy=${case%/*}
     place=${case#*/}
     one=$(cost "$work/one.csv" 1x64:V100 "$policy" "$place")
-    few=$(cost "$work/small.csv" 8x8 "$policy" "$place")
+    few=$(cost "$work/middle.csv" 8x8 "$policy" "$place")
     many=$(cost "$work/large.csv" 8x8 "$policy" "$place")
-    judge "$policy, $place: 10,000 jobs instead of 1,000" "$few" "$many" "$one" "$one" 14.7
+    judge "$policy, $place: 10,000 jobs instead of 2,000" "$few" "$many" "$one" "$one" 6.67
 done
 echo "1..$tests"
