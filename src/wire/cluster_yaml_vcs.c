@@ -310,22 +310,28 @@ static int cells_settle(struct file_cluster *file, struct cluster_spec *spec, st
     return 0;
 }
 
+static int64_t owed(const struct vc_spec *vc)
+{
+    int64_t gpus = 0;
+
+    for (uint32_t s = 0; s < SKUS_MAX; s++)
+        gpus += vc->quota[s];
+    return gpus;
+}
+
 int cluster_yaml_settle(struct file_cluster *file, struct cluster_spec *spec, struct error *err)
 {
     int r = spec->guarantee_count > 0 ? cells_settle(file, spec, err) : 0;
 
     /* Beside cells only opportunistic jobs use what others leave idle, unless told: then nobody waits longer than in a
-     * cluster of its own. */
+     * cluster of its own. Who is owed nothing has nothing else. */
     for (uint32_t v = 0; r == 0 && v < spec->vc_count; v++)
         if (spec->vcs[v].borrow_max == BORROW_UNTOLD)
-            spec->vcs[v].borrow_max = spec->cells ? 0 : -1;
+            spec->vcs[v].borrow_max = spec->cells && owed(&spec->vcs[v]) > 0 ? 0 : -1;
     for (size_t i = 0; r == 0 && i < file->percent_count; i++) {
         struct vc_spec *vc = &spec->vcs[file->percents[i].vc];
-        int64_t owed = 0, gpus;
+        int64_t gpus = muldiv_floor(owed(vc), file->percents[i].percent, 100);
 
-        for (uint32_t s = 0; s < spec->sku_count; s++)
-            owed += vc->quota[s];
-        gpus = muldiv_floor(owed, file->percents[i].percent, 100);
         vc->borrow_max = gpus > (int64_t)CLUSTER_GPUS_MAX ? (int32_t)CLUSTER_GPUS_MAX : (int32_t)gpus;
     }
     if (r < 0)

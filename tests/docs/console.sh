@@ -27,7 +27,6 @@ cat >"$work/bin/musterd" <<END
 #!/bin/sh
 case \$1 in --dev | --config)
     echo \$\$ >"$work/.musterd"
-    rm -f "$work/.ready"
     set -- "\$@" --listen "127.0.0.1:$port"
 esac
 exec "$(dirname "$muster")/musterd" "\$@"
@@ -76,6 +75,8 @@ function flush(    line, kept) {
     print command > ".command"
     close(".command")
     shell = "[ ! -f .musterd ] || sleep 0.5; sh .command 2>&1 </dev/null"
+    if (command ~ /^musterd --(dev|config).*&/) # it is there before the next command looks for it
+        shell = "rm -f .musterd .ready; " shell "; n=0; while [ ! -s .musterd ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done"
     kept = 0
     while ((shell | getline line) > 0)
         if (limit < 0 || kept < limit) {
