@@ -63,9 +63,9 @@ def gavel(name):
         got = sim(trace, "gandiva", seed, [f"speed={TABLE}", f"pairs={TABLE}", "round=360s", "overload=any", "turns=narrow"])
         mean, span = got["avg_jct_seconds"], got["makespan_seconds"]
         # The last job to come decides the first makespan: it arrives at 45,894 s and runs for 15,433 s alone.
-        slack = 1.005 if name == "max_min_fairness" else 1.0
+        slack = 1  # second; half of one is needed
         ok(got["finished"] == got["jobs"] and all(mean <= m for m, _ in bars) and span <= bars[0][1]
-           and span <= bars[1][1] * slack,
+           and span <= bars[1][1] + slack,
            f"{name}, seed {seed}: mean {mean:.0f} s, makespan {span:.0f} s; gandiva {bars[0][0]:.0f}, {bars[0][1]:.0f}; "
            f"fifo_packed {bars[1][0]:.0f}, {bars[1][1]:.0f}; {got['reshaped']['packings']['count']} packings")
 
