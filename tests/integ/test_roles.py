@@ -14,6 +14,12 @@ from cluster import BUILD, Musterd, done, ok
 MUSTER = os.path.join(BUILD, "muster")
 SAY = 'echo "$MUSTER_ROLE $MUSTER_ROLE_INDEX/$MUSTER_ROLE_COUNT [$CUDA_VISIBLE_DEVICES]"; '
 
+# Servers end with their workers, who therefore wait until each server has said something.
+HERE = tempfile.mkdtemp()
+os.chmod(HERE, 0o777)
+SPOKEN = "touch %s/$MUSTER_JOB_ID.$MUSTER_ROLE_INDEX; " % HERE
+HEARD = "until [ -e %s/$MUSTER_JOB_ID.%d ]; do sleep 0.05; done; "
+
 PAI = """
 protocolVersion: 2
 name: %s
@@ -23,14 +29,14 @@ taskRoles:
     instances: 1
     completion: {minFailedInstances: 1, minSucceededInstances: -1}
     resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
-    commands: ['echo $PAI_CURRENT_TASK_ROLE_NAME sees $PAI_TASK_ROLE_LIST', 'sleep 60']
+    commands: ['echo $PAI_CURRENT_TASK_ROLE_NAME sees $PAI_TASK_ROLE_LIST', 'SPOKEN', 'sleep 60']
   worker:
     instances: 2
     completion: {minFailedInstances: 1, minSucceededInstances: 2}
     resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 2}
-    commands: ['echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_TASK_INDEX of $PAI_TASK_ROLE_TASK_COUNT_worker']
+    commands: ['HEARD', 'echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_TASK_INDEX of $PAI_TASK_ROLE_TASK_COUNT_worker']
 extras: {hivedScheduler: {taskRoles: {worker: {skuType: H100, skuNum: 2}}}}
-"""
+""".replace("SPOKEN", SPOKEN).replace("HEARD", HEARD % (HERE, 0))
 
 
 def submit(m, roles, **more):
@@ -44,9 +50,10 @@ def output(m, job):
 
 
 def servers(m):
-    job = submit(m, {"ps": {"nodes": 2, "per_node": {"cpu": 1}, "run": SAY + "sleep 60"},
+    job = submit(m, {"ps": {"nodes": 2, "per_node": {"cpu": 1}, "run": SAY + SPOKEN + "sleep 60"},
                      "worker": {"nodes": 3, "per_node": {"gpu": "H100:4", "cpu": 1}, "env": {"SHARD": "x"},
-                                "completion": {"min_succeeded": 3}, "run": SAY + "echo shard $SHARD; exit 0"}})
+                                "completion": {"min_succeeded": 3},
+                                "run": SAY + HEARD % (HERE, 0) + HEARD % (HERE, 1) + "echo shard $SHARD; exit 0"}})
     ok(m.wait_state(job, "COMPLETED"), "workers that are done end their servers", m.get("/jobs/%d" % job))
     j = m.get("/jobs/%d" % job).json
     ok(j["gpus"] == 12 and j["nodes"] == 3 and j["exit_code"] == 0, "it held what its workers need, on a node each", j)
@@ -175,6 +182,7 @@ def main():
         contained(m)
         ok(m.alive(), "musterd is there")
     killed()
+    shutil.rmtree(HERE)
     done()
 
 
