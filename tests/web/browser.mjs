@@ -135,7 +135,7 @@ async function pages(browser, m, s) {
         if (name === 'job-output') await page.waitForSelector('.log-line');
         await page.waitForTimeout(60);
         await timed('shot', () => shot(page, mode + '-' + name));
-        if (view === 'desktop' || (!dark && ['overview', 'queue', 'job-waiting', 'submit'].includes(name))) for (const fault of await timed('axe', () => faults(page, dark))) bad.push(name + ': ' + fault);
+        if (view === 'desktop' || ['overview', 'queue', 'job-waiting', 'submit'].includes(name)) for (const fault of await timed('axe', () => faults(page, dark))) bad.push(name + ': ' + fault);
         const over = await wide(page);
         if (over > 1) broad.push(name + ' by ' + over);
       }
