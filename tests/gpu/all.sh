@@ -68,7 +68,7 @@ python3 tests/gpu/machine.py | tee -a "$log"
 limit_of() {
     case $1 in
     pair | nogap | hold | alternate | memory | overhead) echo 150 ;;
-    small | coverage | hostile | ranks | soak | phases | burst | slices | tiers) echo 110 ;;
+    small | coverage | hostile | ranks | soak | phases | burst | slices | tiers | sweep-pages) echo 110 ;;
     death | sweep-release) echo 160 ;;
     sweep-gate) echo 290 ;;
     *) echo 60 ;;
@@ -92,7 +92,7 @@ run() {
         --query-gpu=memory.total,memory.used --format=csv,noheader ;;
     agent) sh tests/gpu/agent.sh ;;
     record) sh tests/gpu/record.sh "$out/traces" ;;
-    sweep-gate | sweep-release) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
+    sweep-gate | sweep-release | sweep-pages) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
     phases | burst | tiers | slices | death | ranks) python3 "tests/gpu/$1.py" ;;
     *) echo "unknown experiment: $1" && return 2 ;;
     esac
@@ -105,7 +105,7 @@ export -f run
 for name in $names; do
     left=$((limit - SECONDS - 5)) own=$(limit_of "$name") begin=$SECONDS rc=0
     case $fake$name in
-    1coverage | 1nvml | 1abi | 1agent | 1record) echo "== $name: needs a GPU" | tee -a "$log" && continue ;;
+    1coverage | 1nvml | 1abi | 1agent | 1record | 1sweep-pages) echo "== $name: needs a GPU" | tee -a "$log" && continue ;;
     esac
     if [ $left -lt 20 ]; then
         echo "== $name: no time left" | tee -a "$log"

@@ -17,3 +17,5 @@ $cc $flags -o "$out/muster" "$root/tests/gpu/main.c" "$root/src/cli/cmd_gpu.c" "
     "$root/src/shim/admit.c" "$root/src/base/error.c" "$root/src/base/alloc.c" -lpthread -ldl
 # shellcheck disable=SC2086
 $cc $flags -o "$out/launch_bench" "$root/tests/gpu/launch_bench.c" -ldl -lm
+# shellcheck disable=SC2086
+$cc $flags -o "$out/pages" "$root/tests/gpu/pages.c" -ldl

@@ -12,7 +12,7 @@ sources() {
 out=${1:-$root/.device-gpu}
 rm -rf "$out"
 sh "$root/tests/gpu/build.sh" "$out"
-strip --strip-debug "$out/muster" "$out/libmuster_gpu.so" "$out/launch_bench"
+strip --strip-debug "$out/muster" "$out/libmuster_gpu.so" "$out/launch_bench" "$out/pages"
 sources >"$out/sources"
 "$out/muster" gpu --help >/dev/null
 echo "$out: $(du -sk "$out" | cut -f1) KiB"
