@@ -5,8 +5,14 @@
 #include <assert.h>
 
 #define BASELINE_WAIT (10 * USEC_SEC)
-#define BASELINE_EVERY (300 * USEC_SEC)
-#define AGAIN_STEPS 8u     /* of a later measurement */
+#define SETTLE_STEPS 2u /* passed over when a look begins */
+#define LOOK_STEPS 6u   /* of a later look */
+#define LOOKS_WHOLE 2u  /* that many measure anew */
+#define LOOK_SECOND (2 * USEC_SEC)
+#define LOOK_SOONEST (5 * USEC_SEC)
+#define LOOK_LATEST (300 * USEC_SEC)
+#define LOOK_COST 100      /* a look is due when this many times its own length has passed */
+#define HELD_PERIODS 4     /* after which a share that is only held grows */
 #define PERIOD_PATIENCE 20 /* periods to wait for steps that do not come */
 
 struct law {
@@ -19,12 +25,27 @@ static const struct law laws[PAIR_LAW_COUNT] = {
     [PAIR_DUTY] = { USEC_SEC, 5 },
 };
 
-static void measure(struct pair *pair, uint32_t steps, usec_t now)
+static void look(struct pair *pair, usec_t now)
 {
     pair->baselining = true;
     pair->baseline_at = now;
-    pair->measure = steps;
-    baseline_reset(&pair->baseline);
+    pair->settling = SETTLE_STEPS;
+    pair->taken = 0;
+    if (pair->looks < LOOKS_WHOLE) /* nothing that was known counts any more */
+        baseline_reset(&pair->baseline);
+    pair->looks += pair->looks < LOOKS_WHOLE + 1;
+}
+
+/* A look is over: when is the next? */
+static void look_end(struct pair *pair, usec_t now)
+{
+    usec_t wait = (now - pair->baseline_at) * LOOK_COST;
+
+    wait = wait < LOOK_SOONEST ? LOOK_SOONEST : wait > LOOK_LATEST ? LOOK_LATEST : wait;
+    pair->next_look = now + (pair->looks < LOOKS_WHOLE ? LOOK_SECOND : wait);
+    pair->baselining = false;
+    pair->period_since = now;
+    pair->steps = 0;
 }
 
 void pair_begin(struct pair *pair, enum pair_law law, uint32_t eps, usec_t now)
@@ -33,14 +54,18 @@ void pair_begin(struct pair *pair, enum pair_law law, uint32_t eps, usec_t now)
     *pair = (struct pair){ .law = law, .period_since = now, .slowdown = -1 };
     share_init(&pair->share, eps);
     feedback_init(&pair->feedback, eps);
-    measure(pair, BASELINE_SAMPLES, now);
+    look(pair, now);
 }
 
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
 {
-    if (pair->baselining) {
-        if (baseline_add(&pair->baseline, launches, wall_us) >= pair->measure)
-            pair->baselining = false;
+    if (pair->baselining && pair->settling) {
+        pair->settling--;
+    } else if (pair->baselining) {
+        uint32_t alike = baseline_add(&pair->baseline, launches, wall_us);
+
+        /* At first twenty of one kind, later six of any. */
+        pair->taken = pair->looks > LOOKS_WHOLE ? pair->taken + 1 : alike > pair->taken ? alike : pair->taken;
     } else if (pair->steps < BASELINE_PERIOD_STEPS) {
         pair->launches[pair->steps] = launches;
         pair->wall_us[pair->steps++] = wall_us;
@@ -58,37 +83,61 @@ static uint32_t share_now(const struct pair *pair)
     return pair->law == PAIR_GAPS ? pair->share.u : 10 * pair->feedback.x;
 }
 
-static uint32_t period_end(struct pair *pair, uint32_t slowdown, usec_t now)
+/* The law has only held, and there was room: let it try a little more. */
+static void held(struct pair *pair)
 {
-    return pair->law == PAIR_GAPS ? share_period(&pair->share, slowdown, (uint64_t)(now / USEC_MSEC))
-                                  : 10 * feedback_period(&pair->feedback, slowdown, now);
+    struct share *share = &pair->share;
+
+    if (pair->law != PAIR_GAPS || share->paused_until_ms || share->u == SHARE_MAX ||
+        (uint32_t)pair->slowdown <= share->eps / 2 || (uint32_t)pair->slowdown > share->eps * 7 / 10) {
+        pair->held = 0;
+    } else if (++pair->held == HELD_PERIODS) {
+        pair->held = 0;
+        share->u += share->u / 8 < SHARE_MAX - share->u ? share->u / 8 : SHARE_MAX - share->u;
+    }
+}
+
+static uint32_t period_end(struct pair *pair, usec_t now)
+{
+    uint32_t slowdown = pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown;
+
+    pair->period_since = now;
+    pair->periods++;
+    pair->steps = 0;
+    if (pair->law == PAIR_DUTY)
+        return 10 * feedback_period(&pair->feedback, slowdown, now);
+    if (share_period(&pair->share, slowdown, (uint64_t)(now / USEC_MSEC)) == 0)
+        return 0;
+    held(pair);
+    return pair->share.u;
 }
 
 uint32_t pair_turn(struct pair *pair, usec_t now)
 {
     const struct law *law = &laws[pair->law];
-    usec_t span = now - pair->period_since;
+    usec_t span;
 
     if (pair->baselining) {
-        if (now - pair->baseline_at < BASELINE_WAIT)
+        bool enough = pair->taken >= (pair->looks > LOOKS_WHOLE ? LOOK_STEPS : BASELINE_SAMPLES);
+
+        /* Where no steps are to be seen the gate's own rule has to do. */
+        if (!enough && now - pair->baseline_at < BASELINE_WAIT)
             return 0;
-        pair->baselining = false; /* no steps to be seen: the gate's own rule has to do */
-    }
-    if (now - pair->baseline_at > BASELINE_EVERY) {
-        measure(pair, AGAIN_STEPS, now);
+        look_end(pair, now);
+    } else if (now >= pair->next_look) {
+        look(pair, now);
         return 0;
     }
     if (paused(pair, now))
         return 0;
+    span = now - pair->period_since;
     if (span < law->period || (pair->steps < law->steps && span < PERIOD_PATIENCE * law->period))
         return share_now(pair);
-    pair->period_since = now;
     pair->slowdown = baseline_slowdown(&pair->baseline, pair->launches, pair->wall_us, pair->steps);
     if (pair->slowdown < 0 && pair->steps >= law->steps) { /* steps of a kind that was never measured */
-        pair->steps = 0;
-        measure(pair, BASELINE_SAMPLES, now);
+        pair->looks = 0;
+        look(pair, now);
         return 0;
     }
-    pair->steps = 0;
-    return period_end(pair, pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown, now);
+    return period_end(pair, now);
 }

@@ -4,8 +4,16 @@
  *
  * When the pair forms its neighbours stay closed while twenty steps of the guaranteed job are measured. Then, each
  * period (500 ms or eight steps, whichever is longer; for the duty law a second or five), the law moves their share by
- * how far the steps lie above what they were alone. What "alone" is, is measured again every five minutes, and when the
- * steps are no longer of a kind that was measured: the job has changed its phase.
+ * how far the steps lie above what they were alone.
+ *
+ * What "alone" is decides everything, and one look at it is off by as much as the tolerance is wide: a neighbour that
+ * has just begun loads its code and takes its memory although its launches wait, and clocks move with the heat. So it
+ * is measured once more after two seconds, then looked at for six steps each time a hundred times as long has passed as
+ * that took (five seconds to five minutes), the newest twenty counting; and anew when the steps are no longer of a kind
+ * that was measured: the job has changed its phase.
+ *
+ * Where the law only holds (between half the tolerance and all of it) and the steps lie within seven tenths of the
+ * tolerance for four periods, the share grows by an eighth. It would stay for good at what one noisy period left of it.
  *
  * Pure: steps and time come with the calls. The node runs it on real GPUs, the simulator on modelled ones.
  */
@@ -28,8 +36,13 @@ struct pair {
     usec_t period_since, baseline_at;
     uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
     bool baselining;
-    uint32_t measure; /* steps that one bucket needs */
-    int32_t slowdown; /* permille, of the last period; -1 unknown */
+    uint32_t settling; /* steps still to be passed over: work of the neighbours' may be under way in them */
+    uint32_t looks;    /* at being alone, so far; stops counting when they no longer measure anew */
+    uint32_t taken;    /* steps of this look that count */
+    usec_t next_look;  /* when the next is due */
+    uint32_t periods;  /* that ended so far */
+    uint32_t held;     /* periods in a row in which the law held and had room */
+    int32_t slowdown;  /* permille, of the last period; -1 unknown */
 };
 
 /* A pair forms. eps: permille by which the guaranteed job's step may grow. */

@@ -112,7 +112,7 @@ static void pair_form(const struct node *node, struct gpu_arena *gpu, struct cli
     gpu->pair = rg->pid;
     rg->step_read = rg->page->step.seq;
     edge_init(&gpu->edge, node->aim);
-    gpu->edge_at = (usec_t)(now / USEC);
+    gpu->edge_at = 0;
     pair_begin(&gpu->loop, PAIR_GAPS, rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
                (usec_t)(now / USEC));
 }
@@ -206,8 +206,8 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
         pair_form(node, gpu, rg, now);
     steps_read(gpu, rg);
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
-    if (gpu->loop.period_since != gpu->edge_at) {
-        gpu->edge_at = gpu->loop.period_since;
+    if (gpu->loop.periods != gpu->edge_at) {
+        gpu->edge_at = gpu->loop.periods;
         (void)edge_period(&gpu->edge, gpu->loop.slowdown, gpu->loop.share.eps, u, step_us(rg));
     }
     return u;

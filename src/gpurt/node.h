@@ -79,7 +79,7 @@ struct gpu_arena {
     pid_t rg, pair; /* the guaranteed job; the one the baseline is of */
     struct pair loop;
     struct edge edge;
-    usec_t edge_at; /* the period it has seen */
+    uint32_t edge_at; /* the period it has seen */
     uint64_t turn_since_ns;
 };
 

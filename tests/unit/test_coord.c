@@ -460,19 +460,97 @@ static void test_pair_phase(void **state)
     assert_int_equal(gpu.u, 1000);
     gpu.step_us = 33000;
     gpu.launches = 800;
-    gpu_run(&gpu, USEC_SEC);
+    for (int i = 0; i < 20 && baseline_of(&gpu.pair.baseline, 800) == 0; i++)
+        gpu_run(&gpu, 100 * USEC_MSEC);
     assert_true(gpu.pair.baselining);
     assert_int_equal(gpu.u, 0);
-    gpu_run(&gpu, 3 * USEC_SEC);
+    gpu_run(&gpu, 2 * USEC_SEC);
     assert_false(gpu.pair.baselining);
     assert_int_equal(gpu.u, 1000);
     assert_int_equal(baseline_of(&gpu.pair.baseline, 800), 33000);
-    /* And every five minutes, for eight steps. */
-    gpu_run(&gpu, 290 * USEC_SEC);
-    gpu_clear(&gpu);
-    gpu_run(&gpu, 15 * USEC_SEC);
+    assert_int_equal(baseline_of(&gpu.pair.baseline, 400), 0);
+}
+
+/* Looks at being alone: two whole ones, then six steps at a time, at a hundredth of the neighbour's time. */
+static void test_pair_looks(void **state)
+{
+    struct gpu gpu;
+    usec_t closed = 0;
+    uint32_t looks = 0;
+
+    (void)state;
+    gpu_init(&gpu, PAIR_GAPS, 20, 0);
+    gpu_run(&gpu, 600 * USEC_MSEC);
+    assert_false(gpu.pair.baselining);
+    assert_int_equal(gpu.pair.baseline.bucket[0].count, 20);
+    gpu_run(&gpu, 4 * USEC_SEC);
+    assert_int_equal(gpu.pair.looks, 2);
+    assert_int_equal(gpu.pair.baseline.bucket[0].count, 20);
+    for (int i = 0; i < 40000; i++) { /* 200 s */
+        bool before = gpu.pair.baselining;
+
+        gpu_run(&gpu, 5 * USEC_MSEC);
+        closed += gpu.u ? 0 : 5 * USEC_MSEC;
+        looks += gpu.pair.baselining && !before;
+    }
+    assert_in_range(looks, 9, 13);
+    assert_in_range(closed, USEC_SEC, 25 * USEC_SEC / 10);
     assert_int_equal(gpu.u, 1000);
-    assert_int_equal(gpu.pair.baseline.bucket[0].count, 8);
+    /* Steps of a second: no oftener than every five minutes. */
+    gpu.step_us = USEC_SEC;
+    gpu.launches = 4000;
+    gpu_run(&gpu, 200 * USEC_SEC);
+    looks = 0;
+    for (int i = 0; i < 120000; i++) { /* 600 s */
+        bool before = gpu.pair.baselining;
+
+        gpu_run(&gpu, 5 * USEC_MSEC);
+        looks += gpu.pair.baselining && !before;
+    }
+    assert_in_range(looks, 1, 2);
+}
+
+/* The first look is made while the neighbour still loads its code and takes its memory: steps are 1 % longer than they
+ * are alone. A tolerance counted from there would be half as much again. */
+static void test_pair_biased(void **state)
+{
+    struct gpu gpu;
+
+    (void)state;
+    gpu_init(&gpu, PAIR_GAPS, 20, 25);
+    gpu.step_us = 20200;
+    gpu_run(&gpu, 600 * USEC_MSEC);
+    assert_int_equal(baseline_of(&gpu.pair.baseline, 400), 20200);
+    gpu.step_us = 20000;
+    gpu_run(&gpu, 10 * USEC_SEC);
+    assert_int_equal(baseline_of(&gpu.pair.baseline, 400), 20000);
+    /* And later, when clocks have fallen with the heat. */
+    gpu.step_us = 20150;
+    gpu_run(&gpu, 60 * USEC_SEC);
+    assert_int_equal(baseline_of(&gpu.pair.baseline, 400), 20150);
+}
+
+/* A cut by one noisy period where the steps lie above half the tolerance at any share: the share comes back. */
+static void test_pair_held(void **state)
+{
+    struct pair pair;
+    uint32_t u = 0, low = SHARE_MAX;
+    usec_t now = 0;
+
+    (void)state;
+    pair_begin(&pair, PAIR_GAPS, 20, now);
+    for (; now < 60 * USEC_SEC; now += 10 * USEC_MSEC) {
+        bool noisy = now >= 20 * USEC_SEC && now < 21 * USEC_SEC;
+
+        /* Before the noise hardly anything, after it always 12 permille as soon as anybody is let in. */
+        pair_step(&pair, 400, u == 0 ? 10000 : noisy ? 10250 : now < 20 * USEC_SEC ? 10050 : 10120);
+        u = pair_turn(&pair, now);
+        low = u && now > 21 * USEC_SEC && u < low ? u : low;
+        if (now == 20 * USEC_SEC - 10 * USEC_MSEC)
+            assert_int_equal(u, 1000);
+    }
+    assert_in_range(low, 400, 800);
+    assert_int_equal(pair.share.u, 1000);
 }
 
 /* A guaranteed job of which no steps can be seen: its neighbours wait ten seconds, then the gate's own rule does. */
@@ -483,7 +561,7 @@ static void test_pair_silent(void **state)
     (void)state;
     pair_begin(&pair, PAIR_GAPS, 20, 0);
     assert_int_equal(pair_turn(&pair, 10 * USEC_SEC - 1), 0);
-    assert_int_equal(pair_turn(&pair, 10 * USEC_SEC), 50);
+    assert_int_equal(pair_turn(&pair, 10 * USEC_SEC), SHARE_START);
     assert_int_equal(pair.slowdown, -1);
 }
 
@@ -523,6 +601,9 @@ int main(void)
         cmocka_unit_test(test_pair_noise),
         cmocka_unit_test(test_pair_surge),
         cmocka_unit_test(test_pair_phase),
+        cmocka_unit_test(test_pair_looks),
+        cmocka_unit_test(test_pair_biased),
+        cmocka_unit_test(test_pair_held),
         cmocka_unit_test(test_pair_silent),
         cmocka_unit_test(test_pair_duty),
     };

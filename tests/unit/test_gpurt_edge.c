@@ -110,9 +110,9 @@ static struct outcome play(uint32_t aim, uint32_t estimate, unsigned int seconds
     struct outcome out = { 0 };
     struct pair pair;
     struct edge edge;
-    usec_t now = 1, seen = 1;
+    usec_t now = 1;
     uint64_t done = 0, steps = 0, walls = 0, from = (uint64_t)seconds * 500000;
-    uint32_t seed = 7, u = 0, before = 0;
+    uint32_t seed = 7, u = 0, before = 0, seen = 0;
 
     pair_begin(&pair, PAIR_GAPS, 20, now);
     edge_init(&edge, aim);
@@ -133,8 +133,8 @@ static struct outcome play(uint32_t aim, uint32_t estimate, unsigned int seconds
         before = u;
         u = pair_turn(&pair, now);
         out.cuts += u < before;
-        if (pair.period_since != seen) {
-            seen = pair.period_since;
+        if (pair.periods != seen) {
+            seen = pair.periods;
             (void)edge_period(&edge, pair.slowdown, 20, u, wall);
         }
         if ((uint64_t)now > from) {
