@@ -65,10 +65,9 @@ static void evict_gpu(struct core *core, uint32_t gpu)
     unreserve_gpu(core, gpu);
 }
 
-void apply_node(struct core *core, const struct event *event)
+static void node_set(struct core *core, uint32_t number, const struct event *event)
 {
-    struct node *node = &core->ledger.topo.nodes[event->target];
-
+    struct node *node = &core->ledger.topo.nodes[number];
     bool drained = !event->up && event->value != 0;
 
     for (uint32_t i = 0; drained && i < node->gpus; i++)
@@ -77,13 +76,24 @@ void apply_node(struct core *core, const struct event *event)
         evict_claims(core, node->first_gpu + i);
     for (uint32_t i = 0; !event->up && !drained && i < node->gpus; i++)
         evict_gpu(core, node->first_gpu + i);
-    for (uint32_t job; !event->up && !drained && (job = tasks_first(core, event->target)) != JOB_NONE;)
+    for (uint32_t job; !event->up && !drained && (job = tasks_first(core, number)) != JOB_NONE;)
         evict(core, job);
-    topo_node_up(&core->ledger.topo, event->target, event->up);
+    topo_node_up(&core->ledger.topo, number, event->up);
     core->tasks_dirty = true;
     node->closed = drained;
     for (uint32_t i = 0; i < node->gpus; i++)
         own_health(core, node->first_gpu + i);
+}
+
+/* A machine with devices of several types is a node of each; it goes and comes back as one. */
+void apply_node(struct core *core, const struct event *event)
+{
+    uint32_t node = event->target;
+
+    do {
+        node_set(core, node, event);
+        node = core->ledger.topo.nodes[node].twin;
+    } while (node != event->target);
     core->ledger.releases++; /* reasons change even when a node goes */
     for (uint32_t v = 0; v < core->vc_count; v++)
         core->vcs[v].dirty = true;

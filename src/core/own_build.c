@@ -68,7 +68,7 @@ static uint32_t node_find(const struct builder *b, const uint32_t *by_name, cons
         return CELL_NONE;
     for (n = by_name[n]; n < b->spec->node_count; n++)
         if (strcmp(names_get(&b->spec->names, b->spec->nodes[n].name), name) == 0 &&
-            b->spec->nodes[n].sku == b->sku_of_type[info->type] &&
+            b->spec->nodes[n].sku == b->sku_of_type[info->type] && b->spec->nodes[n].gpus == info->leaves &&
             b->core->leaf_of[b->core->ledger.topo.nodes[n].first_gpu] == CELL_NONE)
             return n;
     return CELL_NONE;
@@ -96,7 +96,7 @@ static int link_node(struct builder *b, const uint32_t *by_name, const struct ce
     struct core *core = b->core;
     uint32_t n = node_find(b, by_name, info);
 
-    if (n == CELL_NONE || core->ledger.topo.nodes[n].gpus != info->leaves)
+    if (n == CELL_NONE)
         return error_set(b->err, -EINVAL, "cells: no node '%s' with %u GPUs of type '%s' in the cluster",
                          cells_node_name(core->cells, info->node), info->leaves,
                          names_get(&b->cells->names, b->cells->types[leaf_type(b->cells, info->type)].name));

@@ -46,6 +46,19 @@ void core_free(struct core *core)
     mem_free(core);
 }
 
+/* Whether the nodes of the machine lead back to this one. */
+static bool twins_ring(const struct cluster_spec *spec, uint32_t node)
+{
+    uint32_t at = node, left = CELL_CHAINS_MAX;
+
+    do {
+        if (spec->nodes[at].twin == 0 || spec->nodes[at].twin > spec->node_count)
+            return spec->nodes[at].twin == 0 && at == node;
+        at = spec->nodes[at].twin - 1;
+    } while (at != node && left-- > 0);
+    return at == node;
+}
+
 static int spec_sane(const struct cluster_spec *spec, const struct core_config *config, struct error *err)
 {
     size_t gpus = 0;
@@ -69,6 +82,8 @@ static int spec_sane(const struct cluster_spec *spec, const struct core_config *
         if (node->rack >= spec->rack_count || node->domain >= spec->domain_count ||
             (n && (node->rack < node[-1].rack || node->domain < node[-1].domain)))
             return error_set(err, -EINVAL, "node %u: racks and domains must be dense and ascending", n);
+        if (!twins_ring(spec, n))
+            return error_set(err, -EINVAL, "node %u: nodes that are one machine must lead to each other", n);
         gpus += node->gpus;
     }
     if (gpus > CLUSTER_GPUS_MAX)
@@ -87,10 +102,13 @@ static void cell_grow(struct topo *topo, uint32_t cell, const struct node *node)
 }
 
 /* For whom it is. */
-static void node_for(struct topo *topo, struct node *node, const struct node_spec *from)
+static void node_for(struct topo *topo, uint32_t number, const struct node_spec *from)
 {
+    struct node *node = &topo->nodes[number];
+
     node->kept = from->kept;
     node->marks = from->marks;
+    node->twin = from->twin ? from->twin - 1 : number;
     topo->kept_count += from->kept != 0;
 }
 
@@ -127,7 +145,7 @@ static void build_cells(struct core *core, struct topo *topo, const struct clust
                                .free = from->gpus,
                                .sku = (uint8_t)from->sku,
                                .up = true };
-        node_for(topo, node, from);
+        node_for(topo, n, from);
         topo->cells[domain].level = LEVEL_DOMAIN;
         topo->cells[rack].level = LEVEL_RACK;
         topo->cells[rack].parent = domain;

@@ -40,6 +40,7 @@ struct node {
     bool closed;  /* not up, but what runs there may end: drained */
     uint8_t kept; /* as of model/cluster.h */
     uint64_t marks;
+    uint32_t twin; /* the next node that is the same machine; itself, if there is none */
 };
 
 /* The nodes of one GPU type below one cell, by free GPUs. */

@@ -84,12 +84,25 @@ static int push_unit(struct fault_clock *clock, const struct world *world, uint3
     return push(clock, &due);
 }
 
+/* The first of the nodes that are this one's machine. */
+static uint32_t node_first(const struct cluster_spec *cluster, uint32_t node)
+{
+    uint32_t first = node;
+
+    for (uint32_t n = node; cluster->nodes[n].twin && cluster->nodes[n].twin - 1 != node;) {
+        n = cluster->nodes[n].twin - 1;
+        first = n < first ? n : first;
+    }
+    return first;
+}
+
 static int push_units(struct fault_clock *clock, const struct world *world)
 {
     const struct cluster_spec *cluster = world->cluster;
 
     for (uint32_t node = 0; node < cluster->node_count; node++) {
-        if (world->config.mtbf) {
+        /* A machine that is several nodes fails once. */
+        if (world->config.mtbf && node_first(cluster, node) == node) {
             int r = push_unit(clock, world, node, WORLD_WHOLE_NODE);
 
             if (r < 0)
@@ -116,6 +129,16 @@ static uint32_t node_find(const struct cluster_spec *cluster, const struct csv_f
     return NAME_NONE;
 }
 
+/* GPUs of the machine are counted on from one of its nodes to the next. */
+static int64_t machine_gpus(const struct cluster_spec *cluster, uint32_t first)
+{
+    int64_t gpus = cluster->nodes[first].gpus;
+
+    for (uint32_t n = cluster->nodes[first].twin; n && n - 1 != first; n = cluster->nodes[n - 1].twin)
+        gpus += cluster->nodes[n - 1].gpus;
+    return gpus;
+}
+
 enum { C_AT, C_NODE, C_GPU, C_STATE };
 
 static int read_fault(const struct world *world, const struct csv *csv, const struct csv_column *columns,
@@ -134,7 +157,10 @@ static int read_fault(const struct world *world, const struct csv *csv, const st
     r = csv_usec(csv, columns[C_AT].index, USEC_SEC, &ret_due->at, err);
     ret_due->gpu = WORLD_WHOLE_NODE;
     if (r == 0 && csv_get(csv, columns[C_GPU].index)) {
-        r = csv_i64(csv, columns[C_GPU].index, 0, world->cluster->nodes[ret_due->node].gpus - 1, &gpu, err);
+        r = csv_i64(csv, columns[C_GPU].index, 0, machine_gpus(world->cluster, ret_due->node) - 1, &gpu, err);
+        for (; r == 0 && gpu >= world->cluster->nodes[ret_due->node].gpus;
+             ret_due->node = world->cluster->nodes[ret_due->node].twin - 1)
+            gpu -= world->cluster->nodes[ret_due->node].gpus;
         ret_due->gpu = (uint32_t)gpu;
     }
     if (r == 0)

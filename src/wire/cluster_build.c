@@ -76,7 +76,8 @@ static int prefix_find(struct cluster_build *build, const char *prefix, uint32_t
     return 0;
 }
 
-static int node_add(struct cluster_build *build, const struct node_spec *node, const char *name, struct error *err)
+static int node_add(struct cluster_build *build, const struct node_spec *node, const char *name, bool part,
+                    struct error *err)
 {
     struct cluster_spec *spec = &build->spec;
     uint32_t index, known = (uint32_t)build->node_names.count;
@@ -85,7 +86,8 @@ static int node_add(struct cluster_build *build, const struct node_spec *node, c
         return error_set(err, -EINVAL, "node '%.40s...': a name has at most %zu bytes", name, NAME_LENGTH_MAX);
     if (names_put(&build->node_names, name, strlen(name), &index) < 0)
         return no_memory(err);
-    if (index < known)
+    build->twins |= index < known;
+    if (index < known && !part)
         return error_set(err, -EINVAL, "two nodes are called '%.80s'", name);
     if (mem_grow((void **)&spec->nodes, &build->node_capacity, spec->node_count + 1, NODES_MAX, sizeof(*node)) < 0)
         return no_memory(err);
@@ -117,14 +119,14 @@ int cluster_build_nodes(struct cluster_build *build, const struct node_group *gr
     int r = group_check(build, group, err);
 
     if (r == 0 && group->name)
-        return node_add(build, &node, group->name, err);
+        return node_add(build, &node, group->name, group->part, err);
     if (r == 0)
         r = prefix_find(build, group->prefix, &used, err);
     for (int64_t i = 0; r == 0 && i < group->count; i++) {
         char name[NAME_LENGTH_MAX + 16];
 
         (void)snprintf(name, sizeof(name), "%.*s%u", (int)NAME_LENGTH_MAX, group->prefix, (*used)++);
-        r = node_add(build, &node, name, err);
+        r = node_add(build, &node, name, false, err);
     }
     return r;
 }
@@ -192,6 +194,27 @@ static int nodes_order(struct cluster_spec *spec, struct error *err)
     return 0;
 }
 
+/* Nodes that are one machine lead to each other, in a ring. */
+static int nodes_twin(struct cluster_spec *spec, struct error *err)
+{
+    uint32_t *last = mem_zalloc(spec->names.count + 1, sizeof(*last));
+
+    if (!last)
+        return no_memory(err);
+    for (uint32_t i = 0; i < spec->node_count; i++) {
+        struct node_spec *node = &spec->nodes[i];
+        struct node_spec *before = last[node->name] ? &spec->nodes[last[node->name] - 1] : NULL;
+
+        if (before) {
+            node->twin = before->twin ? before->twin : last[node->name];
+            before->twin = i + 1;
+        }
+        last[node->name] = i + 1;
+    }
+    mem_free(last);
+    return 0;
+}
+
 static int quota_settle(struct cluster_build *build, struct error *err)
 {
     struct cluster_spec *spec = &build->spec;
@@ -228,6 +251,8 @@ int cluster_build_take(struct cluster_build *build, struct cluster_spec *ret_spe
     if (build->spec.node_count == 0)
         return error_set(err, -EINVAL, "the cluster has no nodes");
     r = nodes_order(&build->spec, err);
+    if (r == 0 && build->twins)
+        r = nodes_twin(&build->spec, err);
     if (r == 0)
         r = quota_settle(build, err);
     if (r < 0)

@@ -13,6 +13,7 @@ struct node_group {
     int64_t count;
     const char *prefix; /* names are prefix0, prefix1, ... counted over the whole cluster */
     const char *name;   /* of a single node, instead; or NULL */
+    bool part;          /* a machine of that name may be there already: it has several types of GPUs */
     uint16_t sku;
     int64_t gpus, sockets, groups, cpus;
     int64_t cpu_jobs; /* of the CPUs, for jobs without GPUs; -1 = not told: a quarter */
@@ -30,6 +31,7 @@ struct cluster_build {
     struct names node_names, prefixes;
     uint32_t *prefix_used; /* by prefix: numbers given */
     size_t prefix_capacity;
+    bool twins; /* some machine is several nodes */
 };
 
 void cluster_build_done(struct cluster_build *build);

@@ -45,6 +45,7 @@ static int node_add(struct cluster_build *build, const struct cell_spec *cells, 
     int r = cluster_build_sku(build, type_name(cells, type_leaf(cells, place->type)), &group.sku, err);
 
     group.name = names_get(&cells->names, place->address);
+    group.part = true; /* once in a chain, which the reader has checked */
     group.gpus = type_gpus(cells, place->type);
     group.sockets = type_parts(cells, place->type);
     if (group.sockets > 1)

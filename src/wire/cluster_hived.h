@@ -5,6 +5,7 @@
 #include "model/cluster.h"
 
 /* Nodes with their GPUs, sockets (the level below the node) and groups (the one below that); top cells above the node
- * are racks. The cells themselves are kept in ret_spec->cells. A machine that is in two chains is refused. */
+ * are racks. The cells themselves are kept in ret_spec->cells. A machine that is in several
+ * chains is a node in each; they go and come back together. */
 int cluster_read_hived(const char *file, const struct bytes *bytes, struct cluster_spec *ret_spec, struct error *err)
     __attribute__((warn_unused_result));

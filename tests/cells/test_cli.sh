@@ -49,4 +49,23 @@ accepts "words as JSON" sh -c "'$muster' cell expand --json '$scratch/words.yaml
 accepts "cells of a short string" sh -c "'$muster' cell ls -c 4x8:H100 | grep -q '^default  *H100-RACK  *H100-NODE  *4  *32'"
 sed 's/4 nodes/8 nodes/' "$scratch/words.yaml" >"$scratch/much.yaml"
 refuses "too much is refused with what can be had" "much.yaml:5:26: H100: 1 node cannot be had: the others have all of it" "$muster" cell ls "$scratch/much.yaml"
+# A machine with two types of devices is a node of each in the simulator; it breaks, and comes back, as one.
+cat >"$scratch/two.csv" <<'END'
+id,submit,duration,gpus,vc,sku
+1,0,10,4,v,A
+2,0,10,1,v,B
+3,1,10,4,v,A
+END
+printf 'at,node,gpu,state\n5,m,,down\n7,m,,up\n15,m,4,down\n16,m,4,up\n' >"$scratch/two.faults"
+sim_two() {
+    "$muster" sim run -c "$cells/two_chains.yaml" -t "$scratch/two.csv" --policy fifo --log "$scratch/two.log" "$@"
+}
+accepts "two chains: both types are used" sim_two
+accepts "two chains: each job on its type" grep -q '^0 start 2 n1:0$' "$scratch/two.log"
+accepts "two chains: a machine breaks" sim_two --set "faults=$scratch/two.faults"
+accepts "two chains: with all its devices, and only one of them by itself" sh -c "
+    [ \$(grep -c '^5 kill' '$scratch/two.log') -eq 2 ] && [ \$(grep -c '^15 kill 2 ' '$scratch/two.log') -eq 1 ] &&
+    [ \$(grep -c '^7 start' '$scratch/two.log') -eq 2 ] && [ \$(grep -c kill '$scratch/two.log') -eq 3 ]"
+printf 'at,node,gpu,state\n5,m,5,down\n' >"$scratch/two.faults"
+refuses "two chains: it has five devices" "two.faults:2:5: gpu: expected .* from 0 to 4" sim_two --set "faults=$scratch/two.faults"
 finish
