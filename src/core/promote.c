@@ -86,11 +86,23 @@ static bool promote(struct plan *plan, uint32_t index)
     return true;
 }
 
+/* Whether some GPU of the virtual cluster is idle; most of the time none is, and nobody need be looked at. */
+static bool anything_free(const struct plan *plan)
+{
+    for (uint32_t s = 0; s < plan->core->ledger.topo.sku_count; s++)
+        if (plan_free(plan, s) > 0)
+            return true;
+    return false;
+}
+
 void promote_lent(struct plan *plan)
 {
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
     struct rank last = { .key = -((__int128)1 << 126) };
+
+    if (!anything_free(plan))
+        return;
 
     for (;;) {
         uint32_t best = JOB_NONE;

@@ -9,10 +9,11 @@
  * that the locality relaxes soon enough. The clock of a try runs only while the virtual cluster could take the job: a
  * job that waits for its fair share has not failed to find GPUs.
  *
- * A job that is content with any locality, where there is one virtual cluster and it may have all, tries and backs off
- * in turns for as long as it waits, and nothing comes of it but whether it is its turn. So it has no timers: its phase
- * is computed when a pass comes to it. Whether it backs off matters only then, and only then is it set aside; until
- * then its reason is that of its shape. Otherwise a long line would wake the planner every few milliseconds.
+ * A job that is content with any locality, where its virtual cluster may have all there is to see (its cells, or a
+ * cluster that it has for itself), tries and backs off in turns for as long as it waits, and nothing comes of it but
+ * whether it is its turn. So it has no timers: its phase is computed when a pass comes to it. Whether it backs off
+ * matters only then, and only then is it set aside; until then its reason is that of its shape. Otherwise a long line
+ * would wake the planner every few milliseconds.
  *
  * Ours: one gang a virtual cluster gathers at a time, the first in line, inside its quota; otherwise gangs that hold
  * parts of each other's GPUs would starve everyone until their clocks run out. And getting back what was lent takes
@@ -38,13 +39,29 @@ struct yarn {
 
 enum { HOLD_MAX = 4096 };
 
+/* Whether nothing but GPUs can be lacking: the virtual cluster has a cluster of its own, in cells or in truth, and may
+ * have all of it. */
+static bool unlimited(const struct planner_ctx *ctx)
+{
+    const struct vc *vc = ctx->vc;
+    const struct topo *topo = &view_ledger(ctx->view)->topo;
+
+    if (vc->own)
+        return true;
+    for (uint32_t s = 0; vc->borrow_max >= 0 && s < topo->sku_count; s++)
+        if (vc->quota[s] < (int64_t)topo->sku_gpus[s] * MGPU_ONE)
+            return false;
+    return core_vc_count(ctx->view->core) == 1;
+}
+
 /* Whether the job can only try and back off in turns from now on, and nobody else waits for its try to end. */
 static bool settled(const struct planner_ctx *ctx, const struct job *job)
 {
     bool last = job->level + 1 >= ctx->vc->policy.place->levels, skips = ctx->params[P_MODE] == MODE_SKIP;
 
-    return last && skips && core_vc_count(ctx->view->core) == 1 &&
-           (ctx->vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC);
+    if (job->klass == CLASS_OPPORTUNISTIC)
+        return last && skips && (ctx->vc->own || core_vc_count(ctx->view->core) == 1);
+    return last && skips && ctx->vc->user_max == 0 && unlimited(ctx);
 }
 
 /* A try begins. */
@@ -96,7 +113,7 @@ static bool entitled(const struct planner_ctx *ctx, const struct job *job)
 
     if (job->reason == REASON_USER_LIMIT)
         return false;
-    if (vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC)
+    if (vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC || unlimited(ctx))
         return true;
     for (uint32_t s = 0; s < view_sku_count(ctx->view); s++)
         if (mask >> s & 1 && vc->used[s] + job_demand(job) <= vc->quota[s] + vc->borrow_max - vc->borrowed)
