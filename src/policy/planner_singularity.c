@@ -25,6 +25,7 @@
 #include "policy/list.h"
 #include "policy/singularity.h"
 
+#define LOOK_AGAIN USEC_SEC
 #define RESTS_IN_VAIN 5 /* until room is made again for a job that could not use it */
 
 static usec_t earlier(usec_t a, usec_t b)
@@ -62,6 +63,7 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
 
     s->item_count = 0;
     s->vain.need = 0;
+    s->soon = false;
     /* What was earmarked when that was given out which is owed stays so when the rest is lent in the same pass; inside
      * a guarantee GPUs have other numbers. */
     if (!plan_borrows(plan) || s->pass != view_pass(ctx->view) || ctx->vc->own) {
@@ -119,6 +121,7 @@ int stand_grow(struct planner_ctx *ctx, struct plan *plan, struct item *item, in
     if (r < 0 && stand_more(ctx, item->job, gpus, true, &to) == 0) {
         stand_keep(ctx, &to);
         s->earmarked[item->home] += gpus - item->gpus;
+        s->soon |= s->taken;
         item->done = true;
         return 0;
     }
@@ -165,8 +168,13 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, item->job);
+    int32_t least = item->gpus;
 
-    for (int32_t n = item->world; n > item->gpus; n = size_fit(ctx, &job->spec, n - 1)) {
+    /* A step on the way costs as much as the last one: close to the guard it would use up what is left. */
+    if (item->gpus > 0 && item->spare > ctx->params[P_GUARD] &&
+        item->spare <= ctx->params[P_GUARD] + ctx->params[P_OUTAGE])
+        least = item->world - 1;
+    for (int32_t n = item->world; n > least; n = size_fit(ctx, &job->spec, n - 1)) {
         int32_t more = n - item->gpus, need[2] = { more, more - home_room(ctx, plan, item->home, job->klass) };
 
         int64_t shrinks = s->shrinks;
@@ -174,6 +182,7 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
         rules.floor_gpus = fair ? n : 0;
         rules.floor_world = fair ? item->world : 0;
         s->stopped_count = 0;
+        s->taken = false;
         if (need[1] > 0)
             need[1] += beyond(ctx, home_sku(ctx, item->home));
         if ((need[1] <= 0 || may_ask(ctx, plan, item)) && take_room(ctx, plan, item, need, &rules) == 0 &&
@@ -317,6 +326,8 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
             next = earlier(next, job->word[WORD_BEGIN] + ctx->params[P_WINDOW]);
             if (alarm > 0 && alarm != USEC_NEVER)
                 next = earlier(next, now + alarm);
+            else if (alarm == 0 && job->gpus < item->world && job_holds(job->state) && !item->idle)
+                next = earlier(next, now + LOOK_AGAIN); /* its turn is when it runs again */
         }
         if (*plan_words(ctx, plan, item->job) > now)
             next = earlier(next, *plan_words(ctx, plan, item->job));
@@ -325,6 +336,8 @@ static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
         if (job_holds(job->state) && job->gpus < item->world && !rested(ctx, job))
             next = earlier(next, settled_since(job) + ctx->params[P_REST]);
     }
+    if (s->soon) /* who is told to leave may do so at this very instant, and that alone brings no other pass */
+        next = now + 1;
     if (next != USEC_NEVER)
         plan_wake(plan, next > now ? next : now + 1);
 }

@@ -55,13 +55,16 @@ struct singularity {
     /* Of one pass. */
     uint32_t item_count;
     struct tier_rules rules; /* window 0: not looked up yet */
+    struct tier_lent lent[HOMES_MAX];
+    bool lent_known;
     struct {
         struct reclaim_rules rules;
         int32_t home, need; /* need 0: nothing was */
         uint8_t turn;
         bool plain;
-    } vain;                       /* asked for in this pass and not to be had, and nothing has changed since */
-    uint64_t pass;                /* in which that was which follows */
+    } vain;           /* asked for in this pass and not to be had, and nothing has changed since */
+    bool taken, soon; /* somebody was told to leave for the job whose turn it is; for one that waits to grow */
+    uint64_t pass;    /* in which that was which follows */
     int32_t earmarked[HOMES_MAX]; /* free, or being left, for a job that waits to grow */
     uint32_t kept[GANG_GPUS_MAX]; /* which these are */
     uint32_t kept_count;

@@ -30,12 +30,37 @@ static uint32_t types_of(const struct planner_ctx *ctx, const struct job *job)
     return job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX;
 }
 
+static struct tier_ask ask_of(const struct planner_ctx *ctx, const struct jobspec *spec, enum job_tier tier)
+{
+    return (struct tier_ask){ tier, spec->gpus,
+                              spec->gpus - (spec->gpus > 1 ? size_fit(ctx, spec, spec->gpus - 1) : 0) };
+}
+
+/* What they could lend to each other follows from whom something was promised: after a start or a snapshot it is added
+ * up again. */
+static const struct tier_lent *lent_of(const struct planner_ctx *ctx)
+{
+    struct singularity *s = ctx->state;
+
+    for (uint32_t i = 0; !s->lent_known && i < core_job_top(ctx->view->core); i++) {
+        const struct job *job = view_job(ctx->view, i);
+        struct tier_ask ask = ask_of(ctx, &job->spec, (enum job_tier)job->spec.tier);
+
+        if (job->state != JOB_FREE && core_vc(ctx->view->core, job->vc) == ctx->vc && floor_promised(job))
+            tier_lend(floor_rules(ctx), &s->lent[job->word[WORD_HOME] - 1], &ask, 1);
+    }
+    s->lent_known = true;
+    return s->lent;
+}
+
 /* The home with most room for such a promise; HOME_NONE. A job that stands somewhere has its home there. */
 static int32_t find_home(const struct planner_ctx *ctx, uint32_t index, enum job_tier tier)
 {
     const struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
     const struct tier_rules *rules = floor_rules(ctx);
+    const struct tier_lent *lent = lent_of(ctx);
+    struct tier_ask ask = ask_of(ctx, &job->spec, tier);
     int64_t best = -1;
     int32_t stands = job->gpus > 0 ? home_of(ctx, index) : HOME_NONE, found = HOME_NONE;
 
@@ -44,8 +69,7 @@ static int32_t find_home(const struct planner_ctx *ctx, uint32_t index, enum job
         int64_t left = rules->load * capacity - s->sums[home].claimed;
 
         if (!(types_of(ctx, job) >> home_sku(ctx, home) & 1) || job->spec.gpus > capacity ||
-            (stands != HOME_NONE && stands != home) ||
-            !tier_admits(rules, &s->sums[home], tier, job->spec.gpus, capacity))
+            (stands != HOME_NONE && stands != home) || !tier_admits(rules, &s->sums[home], &lent[home], &ask, capacity))
             continue;
         if (left > best) {
             best = left;
@@ -60,8 +84,11 @@ static void promise(struct planner_ctx *ctx, struct plan *plan, uint32_t index, 
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
     const struct tier_rules *rules = floor_rules(ctx);
+    struct tier_ask ask = ask_of(ctx, &job->spec, (enum job_tier)job->spec.tier);
     usec_t now = view_now(ctx->view);
 
+    (void)lent_of(ctx);
+    tier_lend(rules, &s->lent[home], &ask, 1);
     s->sums[home].claimed += tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
     s->sums[home].worlds += job->spec.gpus;
     plan_word(plan, index, WORD_HOME, 1 + home);
@@ -102,7 +129,10 @@ void floor_release(struct planner_ctx *ctx, uint32_t index)
 
     if (floor_promised(job)) {
         struct tier_sum *sum = &s->sums[job->word[WORD_HOME] - 1];
+        struct tier_ask ask = ask_of(ctx, &job->spec, (enum job_tier)job->spec.tier);
 
+        (void)lent_of(ctx);
+        tier_lend(rules, &s->lent[job->word[WORD_HOME] - 1], &ask, -1);
         sum->claimed -= tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
         sum->worlds -= job->spec.gpus;
         s->look = true;

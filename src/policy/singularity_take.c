@@ -180,5 +180,6 @@ int take_room(struct planner_ctx *ctx, struct plan *plan, const struct item *ite
     for (uint32_t i = 0; i < count; i++)
         if (s->victims[i].then != s->victims[i].gpus)
             got += take_from(ctx, plan, &s->victims[i]);
+    s->taken = got > 0;
     return got >= need ? 0 : -EBUSY;
 }

@@ -37,14 +37,60 @@ int64_t tier_claim(const struct tier_rules *rules, enum job_tier tier, int32_t w
     return rules->tau[tier] * world;
 }
 
-bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, enum job_tier tier, int32_t world,
-                 int32_t capacity)
+/* The smallest power of two that is not below the step, and the largest that divides it. */
+static uint32_t step_class(int32_t step)
 {
-    int64_t claimed = sum->claimed + tier_claim(rules, tier, world), worlds = sum->worlds + world;
+    uint32_t class = 0;
 
-    if (rules->tau[tier] == 0)
+    while (class + 1 < TIER_STEPS && (int64_t)1 << class < step)
+        class ++;
+    return class;
+}
+
+static uint32_t step_grain(int64_t step)
+{
+    uint32_t grain = 0;
+
+    while (grain + 1 < TIER_STEPS && step && !(step >> grain & 1))
+        grain++;
+    return grain;
+}
+
+void tier_lend(const struct tier_rules *rules, struct tier_lent *lent, const struct tier_ask *ask, int sign)
+{
+    ppm_t part = PPM_ONE - rules->tau[ask->tier] - rules->turns;
+
+    if (part <= 0)
+        return; /* it is never without */
+    lent->gives[step_class(ask->step)] += sign * part * ask->world;
+    lent->grains[step_grain(ask->step)] += (uint32_t)sign;
+}
+
+bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, const struct tier_lent *lent,
+                 const struct tier_ask *ask, int32_t capacity)
+{
+    int64_t missing = sum->worlds + ask->world - capacity, gives = 0, spare = (PPM_ONE - rules->load) * capacity;
+    struct tier_lent with = *lent;
+    uint32_t grain;
+
+    if (rules->tau[ask->tier] == 0)
         return true;
-    if (worlds > capacity)
-        claimed += rules->turns * worlds;
-    return claimed <= rules->load * capacity;
+    if (sum->claimed + tier_claim(rules, ask->tier, ask->world) > rules->load * capacity)
+        return false;
+    if (missing <= 0)
+        return true;
+    tier_lend(rules, &with, ask, 1);
+    grain = step_grain(missing);
+    for (uint32_t g = 0; g < grain; g++)
+        if (with.grains[g])
+            grain = g;
+    /* Large steps may be left out: who has them keeps its GPUs. */
+    for (uint32_t class = 0; class < TIER_STEPS; class ++) {
+        int64_t waste = class > grain ? ((int64_t)1 << class) - ((int64_t)1 << grain) : 0;
+
+        gives += with.gives[class];
+        if (gives >= (missing + waste) * PPM_ONE + spare)
+            return true;
+    }
+    return false;
 }

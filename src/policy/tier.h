@@ -24,6 +24,20 @@ struct tier_sum {
     int64_t worlds;  /* GPUs if all had theirs */
 };
 
+enum { TIER_STEPS = 16 };
+
+/* What those could lend to each other who are promised something in one place. */
+struct tier_lent {
+    int64_t gives[TIER_STEPS];   /* millionths of GPUs, by the step in which they come: up to 1, 2, 4, ... GPUs */
+    uint32_t grains[TIER_STEPS]; /* jobs by the power of two in that step */
+};
+
+/* One job: `step` is what it gives when it is made smaller once, all its GPUs if it can only be stopped. */
+struct tier_ask {
+    enum job_tier tier;
+    int32_t world, step;
+};
+
 /* A, from GPU-time that was attained in the window. */
 usec_t tier_done(svc_t attained, int32_t world);
 
@@ -41,7 +55,11 @@ usec_t tier_alarm(usec_t slack, usec_t guard, int32_t gpus, int32_t world);
 /* What the promise to a job comes to, in millionths of a GPU. */
 int64_t tier_claim(const struct tier_rules *rules, enum job_tier tier, int32_t world);
 
+/* Counts a job among those that can lend, or no more. */
+void tier_lend(const struct tier_rules *rules, struct tier_lent *lent, const struct tier_ask *ask, int sign);
+
 /* Whether one more may be promised: all of it together within `load` of the capacity. Where the worlds do not fit side
- * by side, jobs take turns, and what that costs them counts as well. */
-bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, enum job_tier tier, int32_t world,
-                 int32_t capacity);
+ * by side, jobs take turns: then what each may be without in a window, less what being resized costs it, must come to
+ * what is missing at any time; and as sizes are steps, those who lend give up to a step more than that. */
+bool tier_admits(const struct tier_rules *rules, const struct tier_sum *sum, const struct tier_lent *lent,
+                 const struct tier_ask *ask, int32_t capacity);

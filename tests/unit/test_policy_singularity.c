@@ -161,34 +161,85 @@ static void reclaim_spares(void **state)
     assert_int_equal(then_of(jobs, 3, 2), 4);
 }
 
+/* What is promised to a number of jobs alike, and what they could lend. */
+struct promises {
+    struct tier_sum sum;
+    struct tier_lent lent;
+};
+
+static void promise(struct promises *p, const struct tier_rules *r, struct tier_ask ask, int count)
+{
+    for (int i = 0; i < count; i++) {
+        p->sum.claimed += tier_claim(r, ask.tier, ask.world);
+        p->sum.worlds += ask.world;
+        tier_lend(r, &p->lent, &ask, 1);
+    }
+}
+
+static bool admits(const struct promises *p, const struct tier_rules *r, struct tier_ask ask, int32_t capacity)
+{
+    return tier_admits(r, &p->sum, &p->lent, &ask, capacity);
+}
+
 /* S5: 32 GPUs, 16 of premium and 16 of standard are promised; 8 more of standard are too many. */
 static void s5_admission(void **state)
 {
-    struct tier_sum sum = { tier_claim(&rules, TIER_PREMIUM, 16), 16 };
+    static const struct tier_ask premium = { TIER_PREMIUM, 16, 8 }, standard = { TIER_STANDARD, 16, 8 };
+    struct promises p = { 0 };
 
     (void)state;
-    assert_int_equal(sum.claimed, 15200000);
-    assert_true(tier_admits(&rules, &sum, TIER_STANDARD, 16, 32));
-    sum.claimed += tier_claim(&rules, TIER_STANDARD, 16);
-    sum.worlds += 16;
-    assert_int_equal(sum.claimed, 26400000);
-    assert_false(tier_admits(&rules, &sum, TIER_STANDARD, 8, 32));
-    assert_true(tier_admits(&rules, &sum, TIER_BASIC, 1000, 32));
+    promise(&p, &rules, premium, 1);
+    assert_int_equal(p.sum.claimed, 15200000);
+    assert_true(admits(&p, &rules, standard, 32));
+    promise(&p, &rules, standard, 1);
+    assert_int_equal(p.sum.claimed, 26400000);
+    assert_false(admits(&p, &rules, (struct tier_ask){ TIER_STANDARD, 8, 4 }, 32));
+    assert_true(admits(&p, &rules, (struct tier_ask){ TIER_BASIC, 1000, 500 }, 32));
 }
 
 /* Where worlds do not fit side by side, what resizing costs is reckoned with: 5 of 16 on 64 GPUs may take turns for
  * nothing, but not if each loses a fifteenth of its time to that. */
 static void turns_count(void **state)
 {
+    static const struct tier_ask standard = { TIER_STANDARD, 16, 8 };
     struct tier_rules dear = rules;
-    struct tier_sum sum = { 5 * tier_claim(&rules, TIER_STANDARD, 16) - tier_claim(&rules, TIER_STANDARD, 8), 72 };
+    struct promises p = { 0 }, q = { 0 };
 
     (void)state;
     dear.turns = PPM_ONE / 15;
-    assert_true(tier_admits(&rules, &sum, TIER_STANDARD, 8, 64));
-    assert_false(tier_admits(&dear, &sum, TIER_STANDARD, 8, 64));
-    sum = (struct tier_sum){ 3 * tier_claim(&rules, TIER_STANDARD, 16), 48 };
-    assert_true(tier_admits(&dear, &sum, TIER_STANDARD, 16, 64)); /* all have their GPUs */
+    promise(&p, &rules, standard, 4);
+    promise(&q, &dear, standard, 4);
+    assert_true(admits(&p, &rules, standard, 64));
+    assert_false(admits(&q, &dear, standard, 64));
+    q = (struct promises){ 0 };
+    promise(&q, &dear, standard, 3);
+    assert_true(admits(&q, &dear, standard, 64)); /* all have their GPUs */
+}
+
+/* 16 of premium and 16 of standard on 32 GPUs, and 2 more of standard: by the sum there is room (27.8 of 30.4), but for
+ * these 2 the one of 16 must go down to 8, and it cannot be there for 70 % of the time. Where there are small ones to
+ * take turns with, there is. */
+static void steps_count(void **state)
+{
+    static const struct tier_ask large = { TIER_STANDARD, 16, 8 }, small = { TIER_STANDARD, 2, 1 };
+    struct promises p = { 0 }, q = { 0 };
+
+    (void)state;
+    promise(&p, &rules, (struct tier_ask){ TIER_PREMIUM, 16, 8 }, 1);
+    promise(&p, &rules, large, 1);
+    assert_true(p.sum.claimed + tier_claim(&rules, TIER_STANDARD, 2) <= rules.load * 32);
+    assert_false(admits(&p, &rules, small, 32));
+    promise(&q, &rules, large, 1);
+    promise(&q, &rules, small, 8);
+    assert_true(admits(&q, &rules, small, 32));
+    /* Who has left lends nothing. */
+    tier_lend(&rules, &q.lent, &large, -1);
+    for (int i = 0; i < 8; i++)
+        tier_lend(&rules, &q.lent, &small, -1);
+    for (int i = 0; i < TIER_STEPS; i++) {
+        assert_int_equal(q.lent.gives[i], 0);
+        assert_int_equal(q.lent.grains[i], 0);
+    }
 }
 
 /* S6: the command reaches workers 0 and 2 after collective 5; all stop after 7. */
@@ -338,6 +389,7 @@ int main(void)
         cmocka_unit_test(reclaim_spares),
         cmocka_unit_test(s5_admission),
         cmocka_unit_test(turns_count),
+        cmocka_unit_test(steps_count),
         cmocka_unit_test(s6_barrier),
         cmocka_unit_test(barrier_any_order),
         cmocka_unit_test(s7_checkpoint),
