@@ -201,7 +201,7 @@ void series_save(const struct series *series, struct buf *out)
 {
     buf_text(out, "muster-series 1\n");
     for (size_t i = 0; i < series->count; i++)
-        for (unsigned t = 1; t < SERIES_TIERS; t++) {
+        for (unsigned t = 0; t < SERIES_TIERS; t++) {
             const struct ring *ring = &series->lines[i]->rings[t];
             uint32_t count = series_tiers[t].count;
             int64_t first = ring->last - count + 1;
@@ -264,11 +264,11 @@ static int line_load(struct series *series, const char *at, const char *end)
         return -EBADMSG;
     memcpy(name, word, length);
     name[length] = '\0';
-    if (!word_next(&at, end, &word, &length) || decimal_parse_i64(word, length, &tier) < 0 || tier < 1 ||
+    if (!word_next(&at, end, &word, &length) || decimal_parse_i64(word, length, &tier) < 0 || tier < 0 ||
         tier >= SERIES_TIERS)
         return -EBADMSG;
     if (!word_next(&at, end, &word, &length) || decimal_parse_i64(word, length, &first) < 0 || first < 0 ||
-        first > INT64_MAX / USEC_DAY)
+        first > INT64_MAX / series_tiers[tier].step)
         return -EBADMSG;
     r = line_get(series, name, &line);
     return r < 0 ? r : ring_load(&line->rings[tier], (unsigned)tier, first, at, end);

@@ -43,6 +43,6 @@ int32_t series_get(const struct series *series, const char *name, unsigned tier,
 const struct series_line *series_find(const struct series *series, const char *name);
 int32_t series_at(const struct series_line *line, unsigned tier, usec_t at);
 
-/* The coarser tiers as text, and back; -EBADMSG with the line. What is there already is kept. */
+/* All tiers as text, and back; -EBADMSG with the line. What is there already is kept. */
 void series_save(const struct series *series, struct buf *out);
 int series_load(struct series *series, const char *text, size_t size, struct error *err);

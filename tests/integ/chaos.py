@@ -34,7 +34,8 @@ NET = "10.%d" % (64 + os.getpid() % 128)  # several may run at once
 PORT = 7790
 
 JOB = r"""#!/bin/bash
-hold() { eval "exec $1>\"\$LOCKS/$2\""; flock -n $1 || echo "$3 job=$MUSTER_JOB_ID attempt=$MUSTER_ATTEMPT node=$MUSTER_NODE" >> "$LOCKS/violations"; }
+# 75: somebody has it. Anything else is the end of flock itself, which is killed as others are.
+hold() { eval "exec $1>\"\$LOCKS/$2\""; flock -n -E 75 $1; [ $? != 75 ] || echo "$3 job=$MUSTER_JOB_ID attempt=$MUSTER_ATTEMPT node=$MUSTER_NODE lock=$2" >> "$LOCKS/violations"; }
 MUSTER_NODE=$(echo "$MUSTER_HOSTS" | cut -d, -f$((MUSTER_NODE_RANK + 1)))
 hold 100 "job-$MUSTER_JOB_ID-$MUSTER_NODE_RANK" RAN_TWICE
 fd=101

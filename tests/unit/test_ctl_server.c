@@ -304,6 +304,7 @@ static void series_rings(void **state)
     assert_int_equal(series_load(two, text.data, text.size, &err), 0);
     assert_int_equal(series_get(two, "vc/a/used", 1, start), 3000);
     assert_int_equal(series_get(two, "vc/a/used", 2, hour + USEC_HOUR), 7000);
+    assert_int_equal(series_get(two, "vc/a/used", 0, hour + USEC_HOUR), 7000);
     assert_int_equal(series_load(two, "muster-series 1\nx y\n", 20, &err), -EBADMSG);
     assert_string_equal(err.text, "line 2: expected NAME TIER FIRST VALUE...");
     buf_done(&text);
