@@ -13,11 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
+#include "../unit/policy_play.h"
 #include "policies.h"
-#include "policy/registry.h"
-#include "sim/driver.h"
-#include "wire/cluster.h"
 
 struct seen {
     uint32_t by_kind[DECISION_COUNT];
@@ -37,46 +34,19 @@ static void note(void *arg, const struct core *core, const struct decision *deci
 
 static void add(struct trace *trace, int64_t submit, int32_t gpus, int64_t run, enum job_class klass)
 {
-    struct trace_job job = { .spec = { .id = (int64_t)trace->count,
-                                       .submit = submit * USEC_SEC,
-                                       .user = NAME_NONE,
-                                       .vc = NAME_NONE,
-                                       .model = NAME_NONE,
-                                       .gpus = gpus,
-                                       .share = MGPU_ONE,
-                                       .gpus_min = gpus,
-                                       .gpus_max = gpus,
-                                       .klass = (uint8_t)klass },
-                             .truth = { .duration = run * USEC_SEC } };
-
-    assert_int_equal(trace_add(trace, &job), 0);
+    add_job(trace, submit, gpus, run)->spec.klass = (uint8_t)klass;
 }
 
-static struct run_result run(const char *cluster_text, struct trace *trace, const struct policy_setup *setup,
+static struct run_result run(const char *cluster, struct trace *trace, const struct policy_setup *setup,
                              uint32_t reload, struct seen *seen)
 {
-    struct cluster_spec cluster = { 0 };
-    struct run_result result = { 0 };
-    struct error err = { 0 };
-    struct driver_config config = { .trace = trace,
-                                    .cluster = &cluster,
-                                    .policies = setup,
-                                    .seed = 1,
-                                    .reload_every = reload,
-                                    .on_decision = note,
-                                    .on_decision_arg = seen };
-    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
+    struct run_result result;
 
     memset(seen, 0, sizeof(*seen));
-    assert_non_null(vcs);
-    config.job_vcs = vcs;
-    world_config_init(&config.world);
-    assert_int_equal(cluster_parse(cluster_text, &cluster, &err), 0);
-    if (driver_run(&config, &result, &err) < 0)
-        fail_msg("%s", err.text);
+    result =
+        play(&(struct play){ .cluster = cluster, .setup = setup, .reload = reload, .on_decision = note, .arg = seen },
+             trace);
     assert_int_equal(seen->by_kind[DECISION_BAD], 0);
-    mem_free(vcs);
-    cluster_spec_done(&cluster);
     return result;
 }
 

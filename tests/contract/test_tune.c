@@ -11,13 +11,10 @@
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
+#include "../unit/policy_play.h"
 #include "base/rng.h"
 #include "core/plan.h"
 #include "core/view.h"
-#include "policy/registry.h"
-#include "sim/driver.h"
-#include "wire/cluster.h"
 
 static const bool nobody[SHAPES_MAX];
 
@@ -76,51 +73,24 @@ static void audit(void *arg, const struct core *core)
 
 static void add(struct trace *trace, int64_t submit, int32_t gpus, int64_t run)
 {
-    struct trace_job job = { .spec = { .id = (int64_t)trace->count,
-                                       .submit = submit * USEC_SEC,
-                                       .user = NAME_NONE,
-                                       .vc = NAME_NONE,
-                                       .model = NAME_NONE,
-                                       .gpus = gpus,
-                                       .share = MGPU_ONE,
-                                       .gpus_min = gpus,
-                                       .gpus_max = gpus },
-                             .truth = { .duration = run * USEC_SEC } };
-
-    assert_int_equal(trace_add(trace, &job), 0);
+    (void)add_job(trace, submit, gpus, run);
 }
 
-static struct run_result run(const char *cluster_text, struct trace *trace, const struct policy_setup *setup,
+static struct run_result run(const char *cluster, struct trace *trace, const struct policy_setup *setup,
                              uint32_t reload, struct seen *seen)
 {
-    struct cluster_spec cluster = { 0 };
-    struct run_result result = { 0 };
-    struct error err = { 0 };
-    struct driver_config config = { .trace = trace,
-                                    .cluster = &cluster,
-                                    .policies = setup,
-                                    .seed = 1,
-                                    .reload_every = reload == CARRY ? 0 : reload,
-                                    .carry_every = reload == CARRY ? 3 : 0,
-                                    .on_decision = note,
-                                    .on_decision_arg = seen,
-                                    .on_instant = audit,
-                                    .on_instant_arg = seen };
-    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
-
     memset(seen, 0, sizeof(*seen));
     for (int i = 0; i < JOBS_MAX; i++)
         seen->disturbed[i] = INT64_MIN / 2;
-    assert_non_null(vcs);
-    config.job_vcs = vcs;
-    world_config_init(&config.world);
-    assert_int_equal(world_config_set(&config.world, "costs", "gandiva", &err), 0);
-    assert_int_equal(cluster_parse(cluster_text, &cluster, &err), 0);
-    if (driver_run(&config, &result, &err) < 0)
-        fail_msg("%s", err.text);
-    mem_free(vcs);
-    cluster_spec_done(&cluster);
-    return result;
+    return play(&(struct play){ .cluster = cluster,
+                                .setup = setup,
+                                .world = { { "costs", "gandiva" } },
+                                .reload = reload == CARRY ? 0 : reload,
+                                .carry = reload == CARRY ? 3 : 0,
+                                .on_decision = note,
+                                .on_instant = audit,
+                                .arg = seen },
+                trace);
 }
 
 static struct policy_setup with(const struct tune_ops *tune)

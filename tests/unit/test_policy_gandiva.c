@@ -10,13 +10,9 @@
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
 #include "base/rng.h"
 #include "core/plan.h"
-#include "policy/registry.h"
-#include "sim/driver.h"
-#include "sim/gen.h"
-#include "wire/cluster.h"
+#include "policy_play.h"
 
 enum { JOBS_MAX = 512 };
 
@@ -81,59 +77,37 @@ static void look(void *arg, const struct core *core)
 
 static struct run_result run(const struct run *how, const struct trace *trace, struct seen *seen)
 {
-    struct cluster_spec cluster = { 0 };
-    struct run_result result = { 0 };
-    struct policy_setup setup;
-    struct error err = { 0 };
-    uint32_t *vcs = mem_zalloc(trace->count, sizeof(*vcs));
-    struct driver_config config = { .trace = trace,
-                                    .cluster = &cluster,
-                                    .policies = &setup,
-                                    .job_vcs = vcs,
-                                    .seed = how->seed,
-                                    .reload_every = how->reload,
-                                    .script = how->script,
-                                    .script_count = how->script_count,
-                                    .on_decision = note,
-                                    .on_decision_arg = seen,
-                                    .on_instant = look,
-                                    .on_instant_arg = seen };
+    struct play p = { .cluster = how->cluster,
+                      .policy = how->policy,
+                      .seed = how->seed,
+                      .reload = how->reload,
+                      .script = how->script,
+                      .script_count = how->script_count,
+                      .on_decision = note,
+                      .on_instant = look,
+                      .arg = seen };
+    const struct setting world[] = {
+        { "pairs", how->pairs }, { "speed", how->speed }, { "costs", how->costs }, { "search", how->search }
+    };
+    struct run_result result;
 
     memset(seen, 0, sizeof(*seen));
-    assert_int_equal(policy_parse(how->policy, &setup, &err), 0);
     for (int i = 0; i < 6 && how->set[i]; i += 2)
-        assert_int_equal(policy_set(&setup, how->set[i], how->set[i + 1], &err), 0);
-    world_config_init(&config.world);
-    config.world.seed = how->seed;
-    if (how->pairs)
-        assert_int_equal(world_config_set(&config.world, "pairs", how->pairs, &err), 0);
-    if (how->speed)
-        assert_int_equal(world_config_set(&config.world, "speed", how->speed, &err), 0);
-    if (how->costs)
-        assert_int_equal(world_config_set(&config.world, "costs", how->costs, &err), 0);
-    if (how->search)
-        assert_int_equal(world_config_set(&config.world, "search", how->search, &err), 0);
-    assert_int_equal(cluster_parse(how->cluster, &cluster, &err), 0);
-    if (driver_run(&config, &result, &err) < 0)
-        fail_msg("%s", err.text);
+        p.settings[i / 2] = (struct setting){ how->set[i], how->set[i + 1] };
+    for (size_t i = 0, count = 0; i < sizeof(world) / sizeof(world[0]); i++)
+        if (world[i].value)
+            p.world[count++] = world[i];
+    result = play(&p, trace);
     assert_int_equal(seen->by_kind[DECISION_BAD], 0);
-    mem_free(vcs);
-    cluster_spec_done(&cluster);
     return result;
 }
 
 static void add(struct trace *trace, int64_t submit, int32_t gpus, int64_t seconds, const char *model)
 {
-    struct trace_job job;
+    struct trace_job *job = add_job(trace, submit, gpus, seconds);
 
-    trace_job_init(&job);
-    job.spec.id = (int64_t)trace->count;
-    job.spec.submit = submit * USEC_SEC;
-    job.spec.gpus = job.spec.gpus_min = job.spec.gpus_max = gpus;
-    job.truth.duration = seconds * USEC_SEC;
     if (model)
-        assert_int_equal(names_put(&trace->models, model, strlen(model), &job.spec.model), 0);
-    assert_int_equal(trace_add(trace, &job), 0);
+        assert_int_equal(names_put(&trace->models, model, strlen(model), &job->spec.model), 0);
 }
 
 static void write_pairs(char *path, const char *rows)

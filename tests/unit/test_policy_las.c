@@ -61,26 +61,23 @@ static const struct {
     struct play play;
     struct row row;
 } reference[] = {
-    { { "15x4", "las", { { "queues", "3600s" } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "3600s" } } },
       { 6016574, 674, 55562, 255451, 283464, 814 } },
-    { { "15x4", "las", { { "queues", "3600s" } }, 60, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "3600s" } }, .restart = 60 },
       { 6271791, 674, 57542, 257690, 285703, 883 } },
-    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "8" } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "3600s" }, { "knob", "8" } } },
       { 5970892, 674, 54254, 262325, 290338, 1626 } },
-    { { "15x4", "las", { { "queues", "3600s" }, { "knob", "2" } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "3600s" }, { "knob", "2" } } },
       { 6189346, 1585, 61938, 272978, 300991, 3627 } },
-    { { "15x4", "las", { { "queues", "36000s" } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "36000s" } } },
       { 5049126, 1302, 59442, 251924, 279937, 166 } },
-    { { "15x4", "las", { { "queues", "3600s,36000s,360000s" } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "3600s,36000s,360000s" } } },
       { 4898303, 674, 59018, 251659, 279672, 630 } },
-    { { "15x4", "las", { { "queues", "1h,10h,100h" } }, 60, 0, NULL, NULL, NULL, NULL, 0, 0 },
+    { { .cluster = "15x4", .policy = "las", .settings = { { "queues", "1h,10h,100h" } }, .restart = 60 },
       { 5055753, 674, 60361, 251871, 279884, 666 } },
-    { { "15x4", "fifo", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
-      { 12514491, 20767, 64322, 258953, 286966, 0 } },
-    { { "15x4", "fifo-skip", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
-      { 7169279, 7821, 57950, 244860, 272873, 0 } },
-    { { "15x4", "srsf", { { NULL, NULL } }, 0, 0, NULL, NULL, NULL, NULL, 0, 0 },
-      { 4278591, 626, 44987, 270407, 298420, 573 } },
+    { { .cluster = "15x4", .policy = "fifo" }, { 12514491, 20767, 64322, 258953, 286966, 0 } },
+    { { .cluster = "15x4", .policy = "fifo-skip" }, { 7169279, 7821, 57950, 244860, 272873, 0 } },
+    { { .cluster = "15x4", .policy = "srsf" }, { 4278591, 626, 44987, 270407, 298420, 573 } },
 };
 
 enum { ROW_K2, ROW_K2_COST, ROW_K2_KNOB8, ROW_K2_KNOB2, ROW_WIDE, ROW_K4, ROW_K4_COST, ROW_FIFO, ROW_SKIP, ROW_SRSF };
