@@ -417,6 +417,7 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
     reshape_cost(d, index, cost);
     if (cost == 0)
         return offer_started(d, index);
+    bars_close(d, index);
     bars_open(d, a->slot, 1);
     actor_due(d, index, DUE_STARTED, d->now + cost);
     return 0;

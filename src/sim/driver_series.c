@@ -44,13 +44,47 @@ static mgpu_t share_of(const struct driver *d, const struct ledger *ledger, uint
     return MGPU_ONE / jobs;
 }
 
-/* Somebody has come to its GPUs, or gone: a bar of another height. */
+static uint8_t how_of(const struct driver *d, const struct job *job, const struct share *share)
+{
+    bool paired = job->mate != JOB_NONE && d->actors[d->actor_of_slot[job->mate]].running;
+
+    return (uint8_t)((paired ? SPAN_PAIR : 0) | (share->role == ROLE_GUEST ? SPAN_GUEST : 0) |
+                     (job->gpus < job->spec.gpus_min ? SPAN_SPLICED : 0));
+}
+
+static struct span bar_from(const struct driver *d, uint32_t slot, uint32_t share, uint8_t kind)
+{
+    const struct ledger *ledger = core_ledger(d->core);
+    const struct job *job = core_job(d->core, slot);
+
+    return (struct span){ .from = d->now,
+                          .job = d->actor_of_slot[slot],
+                          .gpu = ledger->shares[share].gpu,
+                          .share = share_of(d, ledger, share),
+                          .kind = kind,
+                          .how = how_of(d, job, &ledger->shares[share]),
+                          .size = (uint16_t)job->gpus };
+}
+
+/* Somebody may have come to its GPUs, or gone: a bar of another height from now on, if so. */
 void bars_share(struct driver *d, uint32_t index)
 {
+    const struct ledger *ledger = core_ledger(d->core);
+    uint32_t slot = d->actors[index].slot;
+    bool same = true;
+
     if (!d->open)
         return;
+    for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        struct span now = bar_from(d, slot, s, 0), *bar = bar_of(d, now.gpu, index);
+
+        same &= bar->from >= 0 && bar->job == index && bar->share == now.share && bar->kind == 0 &&
+                bar->how == now.how && bar->size == now.size;
+    }
+    if (same)
+        return;
     bars_close(d, index);
-    bars_open(d, d->actors[index].slot, 0);
+    bars_open(d, slot, 0);
 }
 
 void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
@@ -62,11 +96,7 @@ void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         if (core_job(d->core, slot)->sheds && ledger->shares[s].leaving)
             continue;
-        bar_of(d, ledger->shares[s].gpu, d->actor_of_slot[slot])[0] = (struct span){ .from = d->now,
-                                                                                     .job = d->actor_of_slot[slot],
-                                                                                     .gpu = ledger->shares[s].gpu,
-                                                                                     .share = share_of(d, ledger, s),
-                                                                                     .kind = kind };
+        *bar_of(d, ledger->shares[s].gpu, d->actor_of_slot[slot]) = bar_from(d, slot, s, kind);
     }
 }
 

@@ -2,7 +2,8 @@
 /* report_gantt.c - the bars of the Gantt chart in the report's data. See report.h.
  *
  * A gang on eight GPUs of a node is one bar eight rows high, not eight bars. When there are still too many, the chart
- * shows the first part of the run, whole, and says up to when.
+ * shows the first part of the run, whole, and says up to when. Beside the bars stand marks: what was done to jobs that
+ * ran already (moves, sizes, pairs, limits).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,7 +45,12 @@ static int compare_start(const void *left, const void *right)
 
     if (a->span.from != b->span.from)
         return a->span.from < b->span.from ? -1 : 1;
-    return a->span.gpu < b->span.gpu ? -1 : a->span.gpu > b->span.gpu;
+    if (a->span.gpu != b->span.gpu)
+        return a->span.gpu < b->span.gpu ? -1 : 1;
+    /* The owner's lane is the first. */
+    if ((a->span.how & SPAN_GUEST) != (b->span.how & SPAN_GUEST))
+        return (a->span.how & SPAN_GUEST) < (b->span.how & SPAN_GUEST) ? -1 : 1;
+    return a->span.job < b->span.job ? -1 : a->span.job > b->span.job;
 }
 
 /* The node each GPU is on; without a cluster, nodes of equal size. */
@@ -71,7 +77,8 @@ static size_t join_gangs(struct bar *bars, struct span *spans, size_t count, con
 
         if (last && last->span.job == span->job && last->span.from == span->from && last->span.to == span->to &&
             last->span.kind == span->kind && last->span.share == span->share && span->share == MGPU_ONE &&
-            last->span.gpu + last->gpus == span->gpu && node_of[last->span.gpu] == node_of[span->gpu])
+            last->span.how == span->how && last->span.size == span->size && last->span.gpu + last->gpus == span->gpu &&
+            node_of[last->span.gpu] == node_of[span->gpu])
             last->gpus++;
         else
             bars[made++] = (struct bar){ *span, 1 };
@@ -119,38 +126,70 @@ static void put_job(struct json_write *json, const struct job_result *job, const
     json_write_text(json, NULL, trace && job->user < trace->users.count ? names_get(&trace->users, job->user) : "");
 }
 
-/* Jobs are numbered anew, in the order in which they appear: `number` maps, UINT32_MAX = not yet. */
-static void put_bars(struct json_write *json, const struct run_result *run, const struct bar *bars, size_t count,
-                     uint32_t *number, const struct trace *trace)
+struct gantt_memory {
+    struct bar *bars;
+    struct span *spans;
+    uint32_t *node_of, *number; /* jobs are numbered anew, in the order in which they appear; UINT32_MAX = not yet */
+};
+
+static usec_t first_of(const struct run_result *run)
 {
-    usec_t first = run->timeline.count ? run->timeline.start : run->job_count ? run->jobs[0].submit : 0;
+    return run->timeline.count ? run->timeline.start : run->job_count ? run->jobs[0].submit : 0;
+}
+
+static void put_bars(struct json_write *json, const struct run_result *run, const struct gantt_memory *memory,
+                     size_t count, const struct trace *trace)
+{
+    const struct bar *bars = memory->bars;
+    usec_t first = first_of(run);
     uint32_t next = 0;
 
     json_write_array(json, "jobs");
     for (size_t i = 0; i < count; i++)
-        if (number[bars[i].span.job] == UINT32_MAX) {
-            number[bars[i].span.job] = next++;
+        if (memory->number[bars[i].span.job] == UINT32_MAX) {
+            memory->number[bars[i].span.job] = next++;
             put_job(json, &run->jobs[bars[i].span.job], trace);
         }
     json_write_close(json);
-    json_write_array(json, "bars"); /* from, length, first GPU, GPUs, job, kind, share: seven numbers each */
+    json_write_array(json, "bars"); /* from, length, first GPU, GPUs, job, kind, share, how, size: nine numbers each */
     for (size_t i = 0; i < count; i++) {
         put_seconds(json, bars[i].span.from - first);
         put_seconds(json, bars[i].span.to - bars[i].span.from);
         json_write_u64(json, NULL, bars[i].span.gpu);
         json_write_u64(json, NULL, bars[i].gpus);
-        json_write_u64(json, NULL, number[bars[i].span.job]);
+        json_write_u64(json, NULL, memory->number[bars[i].span.job]);
         json_write_u64(json, NULL, bars[i].span.kind);
         json_write_i64(json, NULL, bars[i].span.share);
+        json_write_u64(json, NULL, bars[i].span.how);
+        json_write_u64(json, NULL, bars[i].span.size);
     }
     json_write_close(json);
 }
 
-struct gantt_memory {
-    struct bar *bars;
-    struct span *spans;
-    uint32_t *node_of, *number;
-};
+/* Of jobs that have a bar, before `until`: at, job, kind, before, after. A pair's other job is numbered as the bars
+ * number it, -1 where it has none. */
+static void put_marks(struct json_write *json, const struct run_result *run, const struct gantt_memory *memory,
+                      usec_t until)
+{
+    json_write_array(json, "marks");
+    for (size_t i = 0; i < run->mark_count; i++) {
+        const struct mark *mark = &run->marks[i];
+        int64_t before = mark->before;
+
+        if (mark->job >= run->job_count || memory->number[mark->job] == UINT32_MAX || (until && mark->at >= until))
+            continue;
+        if (mark->kind == MARK_PACK || mark->kind == MARK_UNPACK)
+            before = before < 0 || (uint64_t)before >= run->job_count || memory->number[before] == UINT32_MAX
+                         ? -1
+                         : (int64_t)memory->number[before];
+        put_seconds(json, mark->at - first_of(run));
+        json_write_u64(json, NULL, memory->number[mark->job]);
+        json_write_u64(json, NULL, mark->kind);
+        json_write_i64(json, NULL, before);
+        json_write_i64(json, NULL, mark->after);
+    }
+    json_write_close(json);
+}
 
 static void gantt_done(struct gantt_memory *memory)
 {
@@ -203,11 +242,14 @@ int report_data_gantt(struct json_write *json, const struct report_input *input,
         until = memory.bars[max].span.from;
         count = max;
     }
+    if (run->mark_count > max && (!until || run->marks[max].at < until))
+        until = run->marks[max].at; /* bars that began later are there, and not shown */
     json_write_object(json, "gantt");
     if (until)
         json_write_double(json, "until", (double)(until - run->timeline.start) / (double)USEC_SEC);
     put_nodes(json, run, report_cluster(input, run), memory.node_of);
-    put_bars(json, run, memory.bars, count, memory.number, report_trace(input, run));
+    put_bars(json, run, &memory, count, report_trace(input, run));
+    put_marks(json, run, &memory, until);
     json_write_close(json);
     return 0;
 }

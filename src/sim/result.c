@@ -19,6 +19,7 @@ void run_result_done(struct run_result *result)
     mem_free(result->jobs);
     mem_free(result->vc_samples);
     mem_free(result->spans);
+    mem_free(result->marks);
     mem_free(result->timeline.bins);
     told_done(&result->told);
     *result = (struct run_result){ 0 };
@@ -206,5 +207,23 @@ int run_result_span(struct run_result *result, const struct span *span)
     if (r < 0)
         return r;
     result->spans[result->span_count++] = *span;
+    return 0;
+}
+
+int run_result_mark(struct run_result *result, const struct mark *mark)
+{
+    int r;
+
+    if (result->gpu_count > SPAN_GPUS_MAX || (result->spans_until && mark->at >= result->spans_until))
+        return 0;
+    if (result->mark_count == RUN_MARKS_MAX) {
+        result->spans_until = mark->at;
+        return 0;
+    }
+    r = mem_grow((void **)&result->marks, &result->mark_capacity, result->mark_count + 1, RUN_MARKS_MAX,
+                 sizeof(*result->marks));
+    if (r < 0)
+        return r;
+    result->marks[result->mark_count++] = *mark;
     return 0;
 }

@@ -65,7 +65,21 @@ struct span {
     uint32_t job; /* index into jobs */
     uint32_t gpu; /* index over the whole cluster */
     mgpu_t share;
-    uint8_t kind; /* 0 running, 1 starting or restoring */
+    uint8_t kind;  /* 0 running, 1 starting or restoring */
+    uint8_t how;   /* SPAN_... */
+    uint16_t size; /* GPUs the job has in all; 0 = not told */
+};
+
+enum { SPAN_PAIR = 1, SPAN_GUEST = 2, SPAN_SPLICED = 4 }; /* not for itself, or fewer than it has workers */
+
+/* What was done to a running job, at an instant; `before` and `after` are GPUs, but of PACK and UNPACK the other job
+ * (index into jobs) in `before`, and of LIMIT MiB (0 = all it likes) and percent. Kept with the bars. */
+enum mark_kind { MARK_MOVE, MARK_SIZE, MARK_SPLICE, MARK_PACK, MARK_UNPACK, MARK_LIMIT };
+struct mark {
+    usec_t at;
+    uint32_t job;
+    uint8_t kind; /* enum mark_kind */
+    int64_t before, after;
 };
 
 struct summary {
@@ -155,6 +169,8 @@ struct run_result {
     size_t vc_sample_count, vc_sample_capacity;
     struct span *spans;
     size_t span_count, span_capacity;
+    struct mark *marks;
+    size_t mark_count, mark_capacity;
     struct told told;   /* what its policies told; kept where the driver was asked to */
     usec_t spans_until; /* bars that began later were not kept; 0 = all were */
     char warning[256];  /* what was asked for and could not be had, though the run went on; "" = nothing */
@@ -164,7 +180,7 @@ struct run_result {
     struct summary summary;
 };
 
-enum { VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, SPAN_GPUS_MAX = 256 };
+enum { VC_SAMPLES_MAX = 1 << 16, VC_SERIES_MAX = 64, SPANS_MAX = 40000, RUN_MARKS_MAX = 20000, SPAN_GPUS_MAX = 256 };
 
 void run_result_done(struct run_result *result);
 
@@ -179,3 +195,6 @@ int run_result_vc_sample(struct run_result *result, const struct vc_sample *samp
  * (gpu_count). Past SPANS_MAX only bars that began before that moment are kept: the chart then shows the time up to
  * it (spans_until), without holes. -ENOMEM. */
 int run_result_span(struct run_result *result, const struct span *span);
+
+/* The same for a mark; instants ascend. Past RUN_MARKS_MAX the chart ends there. -ENOMEM. */
+int run_result_mark(struct run_result *result, const struct mark *mark);

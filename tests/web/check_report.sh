@@ -44,6 +44,7 @@ is() { # NAME COMMAND...: a test, passed when the command succeeds
 }
 
 has() { grep -q -e "$1" "$2" || { echo "no $1 in $2"; return 1; }; }
+both() { has "$1" "$3" && has "$2" "$3"; }
 lacks() { ! grep -o -e "$1" "$2"; }
 clean() { # DOM: the probe ran and found nothing
     grep -o 'data-error="[^"]*"' "$1" && return 1
@@ -88,6 +89,32 @@ if [ -n "$muster" ]; then
     awk -F, -v OFS=, 'NR == 1 { print $0, "gpus_min", "gpus_max"; next } { print $0, 1, 16 }' "$work/r1.csv" >"$work/elastic.csv"
     probe predictions 1400,6000 9 sim run --cluster 30x4 --trace "$work/elastic.csv" --policy optimus
     probe yarn 1400,5000 8 sim run --cluster "racks:2 nodes:4 gpus:8" --trace "$work/r1.csv" --policy yarn-cs
+    # What is done to running jobs: the same small runs as in tests/unit/test_gantt.c, and pairs that stay.
+    printf 'id,submit,duration,gpus,gpus_min,gpus_max\ne,0,1000,2,2,4\nn,100,500,1,1,1\n' >"$work/sizes.csv"
+    probe sizes 1400,5000 7 sim run --cluster 1x4 --trace "$work/sizes.csv" --policy gandiva --set costs=gandiva
+    is "sizes: triangles, up and down" both 'class="grown"' 'class="shrunk"' "$work/sizes.dom"
+    is "sizes: a key says what they are" both '<b>triangle up</b>more GPUs' '<b>triangle down</b>fewer GPUs' "$work/sizes.dom"
+    is "sizes: in the table, from 2 to 4" has 'job e grows, 2 → 4' "$work/sizes.dom"
+    printf 'id,submit,duration,gpus\n%s\n' "$(i=0; for run in 100 100 100 1 1 100 900 900; do echo "f$i,0,$run,1"; i=$((i + 1)); done; echo "g,0,500,2")" >"$work/moves.csv"
+    probe moves 1400,5000 8 sim run --cluster 2x4 --trace "$work/moves.csv" --policy fifo --set optimise=migrate --set costs=gandiva
+    is "moves: an arrow with a head" has 'class="move" d="M[^"]*" marker-end="url(#gantt-head)"' "$work/moves.dom"
+    is "moves: a key says what it is" has '<b>arrow</b>moved' "$work/moves.dom"
+    is "moves: in the table, from where and to where" has 'job g moves</td><td>n0:3, n1:0</td><td>n1:0–1' "$work/moves.dom"
+    is "moves: pointing at it says so" has 'data-marks="[^"]*job g moves' "$work/moves.dom"
+    printf 'id,submit,duration,gpus,model\na,0,4000,1,m\nb,0,4000,1,m\nc,10,400,1,other\n' >"$work/pairs.csv"
+    printf 'model_a,model_b,rate_a,rate_b\nm,m,0.7,0.7\nm,other,0,0\n' >"$work/rates.csv"
+    probe pairs 1400,5000 8 sim run --cluster 1x2 --trace "$work/pairs.csv" --policy fifo-skip+pack --set pairs="$work/rates.csv"
+    is "pairs: a circle" has 'class="packed"' "$work/pairs.dom"
+    is "pairs: in the table" has 'job a is packed' "$work/pairs.dom"
+    printf 'id,submit,duration,gpus,class,utilisation\no,0,100,1,opportunistic,40\ng,10,50,1,guaranteed,50\n' >"$work/guests.csv"
+    probe guests 1400,5000 7 sim run --cluster 1x1 --trace "$work/guests.csv" --policy antman
+    is "guests: dots, and a key" both 'fill="url(#gantt-guest)"' '<b>dots</b>guest' "$work/guests.dom"
+    is "guests: what it may have" both 'o 10%' 'job o may have 10 % of the time' "$work/guests.dom"
+    printf 'id,submit,duration,gpus,tier\na,0,9000,8,standard\nb,0,9000,8,standard\nc,60,9000,8,standard\n' >"$work/splices.csv"
+    probe splices 1400,5000 7 sim run --cluster 1x20 --trace "$work/splices.csv" --policy singularity --set costs=singularity --set turns=0
+    is "splices: lines, and a key" both 'fill="url(#gantt-splice)"' '<b>lines</b>spliced' "$work/splices.dom"
+    is "splices: in the table" has 'job b shrinks, its workers as they are, 8 → 4' "$work/splices.dom"
+    is "no marks, no keys of marks" lacks 'class="sign"' "$work/compare.dom"
 fi
 
 page=$work/compare.html

@@ -78,7 +78,9 @@ static void stop(struct toy_sim *sim, uint32_t i)
         return;
     for (uint32_t gpu = 0; gpu < GPUS; gpu++)
         if (job->gpus >> gpu & 1)
-            must(run_result_span(sim->run, &(struct span){ job->since, sim->now, i, gpu, MGPU_ONE, 0 }));
+            must(run_result_span(
+                sim->run,
+                &(struct span){ .from = job->since, .to = sim->now, .job = i, .gpu = gpu, .share = MGPU_ONE }));
     result->run += sim->now - job->since;
     job->left -= sim->now - job->since;
     job->since = -1;

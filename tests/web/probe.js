@@ -29,6 +29,17 @@
     host.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
     say(host.id + ": Escape does not hide", tip() && tip().hidden);
   }
+  /* What the marks of the chart say, pointed at one by one: small things lie over bars, and are found first. */
+  const said = [], chart = document.getElementById("plot-gantt");
+  for (const mark of chart ? chart.querySelectorAll(".move, .grown, .shrunk, .packed, .unpacked") : []) {
+    const box = mark.getBoundingClientRect(), arrow = mark.classList.contains("move"), end = arrow && mark.getPointAtLength(mark.getTotalLength());
+    const at = arrow ? end.matrixTransform(mark.getScreenCTM()) : { x: box.left + box.width / 2, y: box.top + box.height / 2 };
+    chart.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y, bubbles: true }));
+    const text = tip() && !tip().hidden ? tip().textContent : "";
+    say("gantt: a " + mark.getAttribute("class") + " says " + text, /moves|grows|shrinks|packed|alone again/.test(text));
+    said.push(text);
+  }
+  root.setAttribute("data-marks", said.join(" | "));
   for (const button of document.querySelectorAll(".legend button")) {
     button.click();
     say("legend: not switched off", button.getAttribute("aria-pressed") === "false");

@@ -416,7 +416,7 @@ window.addEventListener("error", e => document.documentElement.setAttribute("dat
     const box = html("figure", { class: figure.wide ? "wide" : "" }, [html("h3", {}, figure.title), html("p", { class: "hint" }, figure.hint)]);
     if (figure.controls) box.append(figure.controls);
     box.append(figure.host);
-    if (figure.keys) box.append(html("ul", { class: "keys" }, figure.keys.map(k => html("li", {}, [html("i", { style: `background:${k.shade}` }), html("b", {}, k.name), k.text || ""]))));
+    if (figure.keys && figure.keys.length) box.append(html("ul", { class: "keys" }, figure.keys.map(k => html("li", {}, [k.sign || html("i", { style: `background:${k.shade}` }), html("b", {}, k.name), k.text || ""]))));
     if (figure.table) box.append(html("details", {}, [html("summary", {}, "As a table"), table(figure.table())]));
     parent.append(box);
     figures.push(figure);
