@@ -182,9 +182,9 @@ static void pairs(void **unused)
 /* An opportunistic job has an idle GPU; when its owner comes it stays, with a tenth of the time. */
 static void guests(void **unused)
 {
-    static const char *const bars[] = { "0+10:0x1/1000 1 guest; 10+50:0x1/500 1 guest; 60+40.31:0x1/1000 1 guest",
+    static const char *const bars[] = { "0+10:0x1/1000 1 guest; 10+50:0x1/500 1 guest; 60+10:0x1/1000 1 guest",
                                         "10+50:0x1/500 1", NULL };
-    struct play p = { .cluster = "1x1", .policy = "antman", .bars = true };
+    struct play p = { .cluster = "1x1", .policy = "antman", .until = 70, .bars = true };
     struct trace trace = { 0 };
     struct trace_job *job;
 
