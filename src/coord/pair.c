@@ -88,13 +88,22 @@ static void held(struct pair *pair)
 {
     struct share *share = &pair->share;
 
-    if (pair->law != PAIR_GAPS || share->paused_until_ms || share->u == SHARE_MAX ||
-        (uint32_t)pair->slowdown <= share->eps / 2 || (uint32_t)pair->slowdown > share->eps * 7 / 10) {
+    if (share->u == SHARE_MAX || pair->judged > (int32_t)share->eps * 9 / 10) {
         pair->held = 0;
     } else if (++pair->held == HELD_PERIODS) {
         pair->held = 0;
-        share->u += share->u / 8 < SHARE_MAX - share->u ? share->u / 8 : SHARE_MAX - share->u;
+        share->u += share->u / 16 < SHARE_MAX - share->u ? share->u / 16 : SHARE_MAX - share->u;
     }
+}
+
+/* What a period says: a little too much may be noise, unless the one before said so too. */
+static int32_t judge(struct pair *pair)
+{
+    int32_t eps = (int32_t)pair->share.eps;
+    bool over = pair->slowdown > eps, again = pair->over;
+
+    pair->over = over;
+    return over && !again && pair->slowdown <= 2 * eps ? eps : pair->slowdown;
 }
 
 static uint32_t period_end(struct pair *pair, usec_t now)
@@ -106,7 +115,8 @@ static uint32_t period_end(struct pair *pair, usec_t now)
     pair->steps = 0;
     if (pair->law == PAIR_DUTY)
         return 10 * feedback_period(&pair->feedback, slowdown, now);
-    if (share_period(&pair->share, slowdown, (uint64_t)(now / USEC_MSEC)) == 0)
+    pair->judged = judge(pair);
+    if (share_period(&pair->share, pair->judged < 0 ? 0 : (uint32_t)pair->judged, (uint64_t)(now / USEC_MSEC)) == 0)
         return 0;
     held(pair);
     return pair->share.u;

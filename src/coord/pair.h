@@ -12,8 +12,10 @@
  * that took (five seconds to five minutes), the newest twenty counting; and anew when the steps are no longer of a kind
  * that was measured: the job has changed its phase.
  *
- * Where the law only holds (between half the tolerance and all of it) and the steps lie within seven tenths of the
- * tolerance for four periods, the share grows by an eighth. It would stay for good at what one noisy period left of it.
+ * One noisy period does not decide either. Steps up to twice the tolerance count only when the period before was over
+ * it too; and where the law only holds (between half the tolerance and all of it) with a tenth of it to spare for four
+ * periods, the share grows by a sixteenth. On a real card the share would otherwise fall with the noise and stay there,
+ * although what is over half the tolerance is no smaller at a tenth of the share.
  *
  * Pure: steps and time come with the calls. The node runs it on real GPUs, the simulator on modelled ones.
  */
@@ -36,6 +38,7 @@ struct pair {
     usec_t period_since, baseline_at;
     uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
     bool baselining;
+    bool over;         /* the last period was over the tolerance */
     uint32_t settling; /* steps still to be passed over: work of the neighbours' may be under way in them */
     uint32_t looks;    /* at being alone, so far; stops counting when they no longer measure anew */
     uint32_t taken;    /* steps of this look that count */
@@ -43,6 +46,7 @@ struct pair {
     uint32_t periods;  /* that ended so far */
     uint32_t held;     /* periods in a row in which the law held and had room */
     int32_t slowdown;  /* permille, of the last period; -1 unknown */
+    int32_t judged;    /* the same, as the law was told it */
 };
 
 /* A pair forms. eps: permille by which the guaranteed job's step may grow. */

@@ -208,7 +208,7 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
     if (gpu->loop.periods != gpu->edge_at) {
         gpu->edge_at = gpu->loop.periods;
-        (void)edge_period(&gpu->edge, gpu->loop.slowdown, gpu->loop.share.eps, u, step_us(rg));
+        (void)edge_period(&gpu->edge, gpu->loop.judged, gpu->loop.share.eps, u, step_us(rg));
     }
     return u;
 }

@@ -7,7 +7,7 @@
 
 uint32_t edge_aim(uint32_t eps)
 {
-    return eps * 7 / 10;
+    return eps * 11 / 20;
 }
 
 void edge_init(struct edge *edge, uint32_t aim)

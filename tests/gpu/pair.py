@@ -11,7 +11,7 @@ from lab import STANDIN, Job, between, listed, own_node, percentile, result
 
 SETTLE, WINDOW = (1.0, 1.0) if STANDIN else (3.0, 8.0)
 WINDOWS = int(os.environ.get("MUSTER_GPU_WINDOWS", "3"))
-ALONE = 2 if STANDIN else 4
+ALONE = 2 if STANDIN else 6
 
 
 def window(rg, ot, begin, end):
@@ -82,8 +82,10 @@ def main(gap_ms="8", *settings):
     if "p50_ms" not in base or "rate" not in other:
         result("pair-error", gap_ms=gap_ms, text=str(base)[:200] + str(other)[:200])
         return
-    base["rate"] = other["rate"]
-    result("pair-alone", gap_ms=gap_ms, p50_ms=base["p50_ms"], p99_ms=base["p99_ms"], rate=base["rate"])
+    # Alone twice: the rate of the first may be of a card that has not warmed up.
+    again = Job(["ot", ALONE]).finish().get("rate", other["rate"])
+    base["rate"] = max(other["rate"], again)
+    result("pair-alone", gap_ms=gap_ms, p50_ms=base["p50_ms"], p99_ms=base["p99_ms"], rate=base["rate"], rates=f"{other['rate']:.2f},{again:.2f}")
     for setting in settings or ("driver", "default"):
         env = dict(word.split("=") for word in setting.split(",")) if "=" in setting else {}
         env = {"MUSTER_GPU_" + k: v for k, v in env.items()}

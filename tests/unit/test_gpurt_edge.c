@@ -20,7 +20,7 @@ static void test_moves(void **state)
     struct edge edge;
 
     (void)state;
-    assert_int_equal(edge_aim(20), 14);
+    assert_int_equal(edge_aim(20), 11);
     edge_init(&edge, 14);
     assert_int_equal(edge_period(&edge, 9, 20, 1000, 11000), -41);
     assert_int_equal(edge_period(&edge, 13, 20, 1000, 11000), -49);
@@ -135,7 +135,7 @@ static struct outcome play(uint32_t aim, uint32_t estimate, unsigned int seconds
         out.cuts += u < before;
         if (pair.periods != seen) {
             seen = pair.periods;
-            (void)edge_period(&edge, pair.slowdown, 20, u, wall);
+            (void)edge_period(&edge, pair.judged, 20, u, wall);
         }
         if ((uint64_t)now > from) {
             done += work;
@@ -157,11 +157,11 @@ static void test_model(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(estimates) / sizeof(estimates[0]); i++) {
-        struct outcome fixed = play(0, estimates[i], 30), found = play(14, estimates[i], 30);
+        struct outcome fixed = play(0, estimates[i], 30), found = play(edge_aim(20), estimates[i], 30);
 
         assert_true(found.slower <= 20);
         assert_true(found.share >= fixed.share);
-        assert_true(found.slower + 4 >= 14 || found.edge == -EDGE_MOST_US);
+        assert_true(found.slower + 4 >= edge_aim(20) || found.edge == -EDGE_MOST_US);
         assert_true(found.cuts <= 3);
     }
 }
