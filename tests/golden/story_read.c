@@ -7,77 +7,10 @@
 
 #include "base/alloc.h"
 #include "io/file.h"
-#include "story.h"
+#include "story_line.h"
 #include "wire/cluster.h"
 #include "wire/cluster_cells.h"
 #include "wire/guarantee.h"
-#include "wire/topology.h"
-
-enum { WORDS_MAX = 40 };
-
-struct line {
-    struct story *story;
-    int number;
-    char *words[WORDS_MAX];
-    size_t count;
-    struct error *err;
-};
-
-static int wrong(const struct line *line, const char *what, const char *word)
-{
-    return error_set(line->err, -EINVAL, "%s:%d: %s%s%s%s", line->story->file, line->number, what, word ? ": '" : "",
-                     word ? word : "", word ? "'" : "");
-}
-
-static int prefixed(const struct line *line, int r)
-{
-    return error_prefix(line->err, r, "%s:%d", line->story->file, line->number);
-}
-
-/* The value of "key=value", NULL if the word is another one. */
-static const char *value_of(const char *word, const char *key)
-{
-    size_t length = strlen(key);
-
-    return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
-}
-
-static int read_span(const struct line *line, const char *text, usec_t *ret)
-{
-    int r = world_parse_span(text, ret, line->err);
-
-    return r < 0 ? prefixed(line, r) : 0;
-}
-
-static int read_number(const struct line *line, const char *text, int32_t *ret)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-
-    if (end == text || *end || value < -1000000 || value > 1000000)
-        return wrong(line, "expected a number", text);
-    *ret = (int32_t)value;
-    return 0;
-}
-
-/* One of the words, as its number; those that are NULL have none. */
-static int read_choice(const struct line *line, const char *text, const char *const *words, uint8_t *ret)
-{
-    for (uint8_t i = 0; words[i]; i++)
-        if (strcmp(words[i], text) == 0) {
-            *ret = i;
-            return 0;
-        }
-    return wrong(line, "unknown word", text);
-}
-
-static uint32_t sku_of(const struct story *story, const char *name)
-{
-    for (uint32_t s = 0; s < story->cluster.sku_count; s++)
-        if (strcmp(names_get(&story->cluster.names, story->cluster.skus[s].name), name) == 0)
-            return s;
-    return SKUS_MAX;
-}
 
 /* ---- cluster, vc, policy ---- */
 
@@ -86,10 +19,10 @@ static int read_cluster(const struct line *line)
     char text[512] = "";
 
     if (line->story->cluster.node_count)
-        return wrong(line, "a second cluster", NULL);
+        return line_wrong(line, "a second cluster", NULL);
     for (size_t i = 1; i < line->count; i++) {
         if (strlen(text) + strlen(line->words[i]) + 2 > sizeof(text))
-            return wrong(line, "too long", NULL);
+            return line_wrong(line, "too long", NULL);
         strcat(text, i > 1 ? " " : "");
         strcat(text, line->words[i]);
     }
@@ -97,7 +30,7 @@ static int read_cluster(const struct line *line)
 
     if (r == 0)
         line->story->cluster.vc_count = 0; /* until a `vc` line comes; else the standard one is put back */
-    return r < 0 ? prefixed(line, r) : 0;
+    return r < 0 ? line_prefixed(line, r) : 0;
 }
 
 /* "2_nodes", "8_gpus_in_4s+1_rack": as in a cluster file, with _ for blanks. */
@@ -115,7 +48,7 @@ static int read_guarantee(const struct line *line, char *text, uint32_t sku)
         struct guarantee *list;
 
         if (r <= 0)
-            return r < 0 ? wrong(line, err.text, text) : 0;
+            return r < 0 ? line_wrong(line, err.text, text) : 0;
         list = mem_resize(cluster->guarantees, cluster->guarantee_count + 1, sizeof(*list));
         if (!list)
             return -ENOMEM;
@@ -133,38 +66,38 @@ static int vc_word(const struct line *line, struct vc_spec *vc, char *word)
     int r;
 
     if (!value)
-        return wrong(line, "expected key=value", word);
+        return line_wrong(line, "expected key=value", word);
     length = (size_t)(value++ - word);
     if (length == 5 && strncmp(word, "quota", 5) == 0)
-        return read_number(line, value, &vc->quota[0]);
+        return line_number(line, value, &vc->quota[0]);
     if (strncmp(word, "quota.", 6) == 0) {
         word[length] = '\0';
-        if (sku_of(story, word + 6) == SKUS_MAX)
-            return wrong(line, "no such GPU type", word + 6);
-        return read_number(line, value, &vc->quota[sku_of(story, word + 6)]);
+        if (story_sku(story, word + 6) == SKUS_MAX)
+            return line_wrong(line, "no such GPU type", word + 6);
+        return line_number(line, value, &vc->quota[story_sku(story, word + 6)]);
     }
-    if (value_of(word, "guarantee"))
+    if (word_value(word, "guarantee"))
         return read_guarantee(line, word + length + 1, 0);
     if (strncmp(word, "guarantee.", 10) == 0) {
         word[length] = '\0';
-        if (sku_of(story, word + 10) == SKUS_MAX)
-            return wrong(line, "no such GPU type", word + 10);
-        return read_guarantee(line, word + length + 1, sku_of(story, word + 10));
+        if (story_sku(story, word + 10) == SKUS_MAX)
+            return line_wrong(line, "no such GPU type", word + 10);
+        return read_guarantee(line, word + length + 1, story_sku(story, word + 10));
     }
-    if (value_of(word, "cpus"))
-        return read_number(line, value, &vc->cpus);
-    if (value_of(word, "min_runtime"))
-        return read_span(line, value, &vc->min_runtime);
-    if (value_of(word, "user_max"))
-        return read_number(line, value, &vc->user_max);
-    if (value_of(word, "borrow")) {
+    if (word_value(word, "cpus"))
+        return line_number(line, value, &vc->cpus);
+    if (word_value(word, "min_runtime"))
+        return line_span(line, value, &vc->min_runtime);
+    if (word_value(word, "user_max"))
+        return line_number(line, value, &vc->user_max);
+    if (word_value(word, "borrow")) {
         vc->borrow_max = strcmp(value, "all") == 0 ? -1 : 0;
-        return vc->borrow_max || strcmp(value, "none") == 0 ? 0 : read_number(line, value, &vc->borrow_max);
+        return vc->borrow_max || strcmp(value, "none") == 0 ? 0 : line_number(line, value, &vc->borrow_max);
     }
-    if (value_of(word, "policy"))
+    if (word_value(word, "policy"))
         return names_put(names, value, strlen(value), &vc->policy);
     if (vc->param_count == PARAMS_MAX)
-        return wrong(line, "too many settings", NULL);
+        return line_wrong(line, "too many settings", NULL);
     r = names_put(names, word, length, &vc->params[vc->param_count].key);
     if (r == 0)
         r = names_put(names, value, strlen(value), &vc->params[vc->param_count++].value);
@@ -179,7 +112,7 @@ static int read_vc(const struct line *line)
     int r;
 
     if (!cluster->node_count || line->count < 2)
-        return wrong(line, "expected a name, after the cluster", NULL);
+        return line_wrong(line, "expected a name, after the cluster", NULL);
     r = names_put(&cluster->names, line->words[1], strlen(line->words[1]), &vc.name);
     for (size_t i = 2; i < line->count && r == 0; i++)
         r = vc_word(line, &vc, line->words[i]);
@@ -198,13 +131,13 @@ static int read_policy(const struct line *line)
     struct story *story = line->story;
 
     if (line->count < 2)
-        return wrong(line, "expected a policy", NULL);
+        return line_wrong(line, "expected a policy", NULL);
     story->policy = line->words[1];
     for (size_t i = 2; i < line->count; i++) {
         char *value = strchr(line->words[i], '=');
 
         if (!value || story->setting_count == STORY_SETTINGS_MAX)
-            return wrong(line, "expected key=value", line->words[i]);
+            return line_wrong(line, "expected key=value", line->words[i]);
         *value++ = '\0';
         if (strcmp(line->words[i], "seed") == 0)
             story->seed = strtoull(value, NULL, 10);
@@ -213,205 +146,12 @@ static int read_policy(const struct line *line)
     }
     return 0;
 }
-
-/* ---- jobs ---- */
-
-static int job_who(const struct line *line, struct trace_job *job, const char *word)
-{
-    static const char *const classes[] = { "guaranteed", "opportunistic", "auto", NULL };
-    static const char *const tiers[] = { "premium", "standard", "basic", NULL };
-    struct trace *trace = &line->story->trace;
-    const char *value;
-    uint32_t index;
-    int r;
-
-    if ((value = value_of(word, "vc")))
-        return names_put(&trace->vcs, value, strlen(value), &job->spec.vc);
-    if ((value = value_of(word, "user")))
-        return names_put(&trace->users, value, strlen(value), &job->spec.user);
-    if ((value = value_of(word, "class")))
-        return read_choice(line, value, classes, &job->spec.klass);
-    if ((value = value_of(word, "tier")))
-        return read_choice(line, value, tiers, &job->spec.tier);
-    if ((value = value_of(word, "sku"))) {
-        r = names_put(&trace->skus, value, strlen(value), &index);
-        if (r == 0)
-            job->spec.sku_mask |= 1u << index;
-        return r;
-    }
-    return -ENOENT;
-}
-
-static int job_fate(const struct line *line, struct trace_job *job, const char *word)
-{
-    static const char *const fails[] = { "none", "user", "system", "unknown", NULL };
-    const char *value;
-    int32_t number = 255;
-    int r;
-
-    if ((value = value_of(word, "fail")))
-        return read_choice(line, value, fails, &job->truth.fail);
-    if ((value = value_of(word, "after")))
-        return read_span(line, value, &job->truth.fail_after);
-    if ((value = value_of(word, "times"))) {
-        r = strcmp(value, "all") == 0 ? 0 : read_number(line, value, &number);
-        job->truth.fail_times = (uint8_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "deadline"))) {
-        job->spec.deadline_count = 1;
-        job->spec.deadlines[0].value = 10;
-        return read_span(line, value, &job->spec.deadlines[0].at);
-    }
-    return -ENOENT;
-}
-
-/* CPUs and memory of the node, and how near the GPUs must lie. */
-static int job_room(const struct line *line, struct trace_job *job, const char *word)
-{
-    const char *value;
-    int32_t number = 0;
-    int r;
-
-    if ((value = value_of(word, "cpus"))) {
-        job->spec.mcpus = (uint32_t)(strtod(value, NULL) * 1000 + 0.5);
-        return 0;
-    }
-    if ((value = value_of(word, "host-memory"))) {
-        r = read_number(line, value, &number);
-        job->spec.host_mib = (uint32_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "tasks"))) {
-        job->spec.gpus = 0;
-        return read_number(line, value, &job->spec.tasks);
-    }
-    if ((value = value_of(word, "topology")))
-        return topology_parse(value, strlen(value), &job->spec.within, &job->spec.within_must) < 0
-                   ? wrong(line, "expected a level", value)
-                   : 0;
-    if ((value = value_of(word, "cells")))
-        return cells_parse(value, strlen(value), &job->spec.unit, &job->spec.per_unit) < 0
-                   ? wrong(line, "expected LEVEL:GPUS", value)
-                   : 0;
-    return -ENOENT;
-}
-
-static int job_size(const struct line *line, struct trace_job *job, const char *word)
-{
-    const char *value;
-    int32_t number = 0;
-    int r;
-
-    if ((value = value_of(word, "gpus")))
-        return read_number(line, value, &job->spec.gpus);
-    if ((value = value_of(word, "min")))
-        return read_number(line, value, &job->spec.gpus_min);
-    if ((value = value_of(word, "max")))
-        return read_number(line, value, &job->spec.gpus_max);
-    if ((value = value_of(word, "share"))) {
-        job->spec.share = (mgpu_t)(strtod(value, NULL) * MGPU_ONE + 0.5);
-        return 0;
-    }
-    if ((value = value_of(word, "skew"))) {
-        job->spec.skew_permille = (uint16_t)(strtod(value, NULL) * 1000 + 0.5);
-        return 0;
-    }
-    if ((value = value_of(word, "servers")))
-        return read_number(line, value, &job->spec.gpu_servers);
-    if ((value = value_of(word, "bandwidth"))) {
-        r = read_number(line, value, &number);
-        job->spec.bandwidth = (uint32_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "memory"))) {
-        r = read_number(line, value, &number);
-        job->spec.memory_mib = (uint32_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "use"))) {
-        r = read_number(line, value, &number);
-        job->spec.utilisation = (uint16_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "per-node"))) {
-        r = read_number(line, value, &number);
-        job->spec.per_node = (uint16_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "priority"))) {
-        r = read_number(line, value, &number);
-        job->spec.priority = (int16_t)number;
-        return r;
-    }
-    if ((value = value_of(word, "retries"))) {
-        r = read_number(line, value, &number);
-        job->spec.retries = (uint8_t)number;
-        return r;
-    }
-    return -ENOENT;
-}
-
-static int job_word(const struct line *line, struct trace_job *job, const char *word)
-{
-    const char *value;
-    int r;
-
-    if ((value = value_of(word, "run")))
-        return read_span(line, value, &job->truth.duration);
-    if ((value = value_of(word, "launch")))
-        return read_span(line, value, &job->truth.launch);
-    if ((value = value_of(word, "save")))
-        return read_span(line, value, &job->truth.save);
-    if ((value = value_of(word, "estimate")))
-        return read_span(line, value, &job->spec.estimate);
-    if ((value = value_of(word, "limit")))
-        return read_span(line, value, &job->spec.time_limit);
-    r = job_who(line, job, word);
-    if (r == -ENOENT)
-        r = job_fate(line, job, word);
-    if (r == -ENOENT)
-        r = job_size(line, job, word);
-    if (r == -ENOENT)
-        r = job_room(line, job, word);
-    return r == -ENOENT ? wrong(line, "unknown word", word) : r;
-}
-
-static int read_submit(const struct line *line, usec_t at)
-{
-    struct story *story = line->story;
-    struct trace_job job;
-    uint32_t id;
-    int r;
-
-    if (line->count < 3)
-        return wrong(line, "expected a job", NULL);
-    trace_job_init(&job);
-    job.spec.gpus_min = job.spec.gpus_max = 0;
-    job.spec.retries = 3;
-    job.truth.fail_times = 1;
-    r = names_put(&story->trace.ids, line->words[2], strlen(line->words[2]), &id);
-    if (r == 0 && id != story->trace.count)
-        return wrong(line, "a job of this name is there already", line->words[2]);
-    job.spec.id = id;
-    job.spec.submit = at;
-    for (size_t i = 3; i < line->count && r == 0; i++)
-        r = job_word(line, &job, line->words[i]);
-    if (r == 0 && job.truth.duration <= 0)
-        return wrong(line, "expected run=TIME", NULL);
-    if (job.spec.gpus_min == 0)
-        job.spec.gpus_min = job.spec.gpus;
-    if (job.spec.gpus_max == 0)
-        job.spec.gpus_max = job.spec.gpus;
-    return r < 0 ? r : trace_add(&story->trace, &job);
-}
-
 /* ---- what people and machines do ---- */
 
 static int job_of(const struct line *line, const char *name, uint32_t *ret)
 {
     *ret = names_find(&line->story->trace.ids, name, strlen(name));
-    return *ret == NAME_NONE ? wrong(line, "no such job above", name) : 0;
+    return *ret == NAME_NONE ? line_wrong(line, "no such job above", name) : 0;
 }
 
 static int node_of(const struct line *line, const char *name, size_t length, uint32_t *ret)
@@ -424,7 +164,7 @@ static int node_of(const struct line *line, const char *name, size_t length, uin
         if (strlen(own) == length && strncmp(own, name, length) == 0)
             return 0;
     }
-    return wrong(line, "no such node", name);
+    return line_wrong(line, "no such node", name);
 }
 
 /* Into the script, behind those of the same instant. */
@@ -434,7 +174,7 @@ static int keep_event(const struct line *line, const struct driver_event *event)
     size_t i = story->event_count;
 
     if (i == STORY_EVENTS_MAX)
-        return wrong(line, "too many events", NULL);
+        return line_wrong(line, "too many events", NULL);
     for (; i && story->events[i - 1].at > event->at; i--)
         story->events[i] = story->events[i - 1];
     story->events[i] = *event;
@@ -451,7 +191,7 @@ static int read_health(const struct line *line, struct driver_event *event)
     int r;
 
     if (line->count != 4 || (strcmp(line->words[3], "up") != 0 && strcmp(line->words[3], "down") != 0 && !drained))
-        return wrong(line, "expected a name, and up or down, or drained for a node", NULL);
+        return line_wrong(line, "expected a name, and up or down, or drained for a node", NULL);
     event->up = strcmp(line->words[3], "up") == 0;
     event->value = drained;
     r = node_of(line, name, length, &event->target);
@@ -460,7 +200,7 @@ static int read_health(const struct line *line, struct driver_event *event)
     for (uint32_t n = event->target; n-- > 0;)
         before += line->story->cluster.nodes[n].gpus;
     if (sscanf(name + length, ":%u-%u", &first, &last) < 1)
-        return wrong(line, "expected NODE:GPU or NODE:FIRST-LAST", name);
+        return line_wrong(line, "expected NODE:GPU or NODE:FIRST-LAST", name);
     if (last == UINT32_MAX)
         last = first;
     /* All but the last here, that one by the caller. */
@@ -477,18 +217,18 @@ static int read_quota(const struct line *line, struct driver_event *event)
     const struct cluster_spec *cluster = &line->story->cluster;
 
     if (line->count < 4)
-        return wrong(line, "expected a virtual cluster and a number", NULL);
+        return line_wrong(line, "expected a virtual cluster and a number", NULL);
     for (event->target = 0; event->target < cluster->vc_count; event->target++)
         if (strcmp(names_get(&cluster->names, cluster->vcs[event->target].name), line->words[2]) == 0)
             break;
     if (event->target == cluster->vc_count)
-        return wrong(line, "no such virtual cluster", line->words[2]);
+        return line_wrong(line, "no such virtual cluster", line->words[2]);
     if (line->count > 4) {
-        event->sku = (uint16_t)sku_of(line->story, line->words[4]);
+        event->sku = (uint16_t)story_sku(line->story, line->words[4]);
         if (event->sku == SKUS_MAX)
-            return wrong(line, "no such GPU type", line->words[4]);
+            return line_wrong(line, "no such GPU type", line->words[4]);
     }
-    return read_number(line, line->words[3], &event->value);
+    return line_number(line, line->words[3], &event->value);
 }
 
 static int read_event(const struct line *line, usec_t at)
@@ -507,9 +247,9 @@ static int read_event(const struct line *line, usec_t at)
     while (k < sizeof(kinds) / sizeof(*kinds) && strcmp(kinds[k].word, line->words[1]) != 0)
         k++;
     if (k == sizeof(kinds) / sizeof(*kinds))
-        return wrong(line, "unknown word", line->words[1]);
+        return line_wrong(line, "unknown word", line->words[1]);
     if (line->count < 3)
-        return wrong(line, "expected whom", NULL);
+        return line_wrong(line, "expected whom", NULL);
     event.kind = kinds[k].kind;
     if (event.kind == EVENT_NODE || event.kind == EVENT_GPU)
         r = read_health(line, &event);
@@ -518,8 +258,8 @@ static int read_event(const struct line *line, usec_t at)
     else
         r = job_of(line, line->words[2], &event.target);
     if (r == 0 && event.kind == EVENT_RANK)
-        r = line->count == 4 ? read_number(line, line->words[3], &event.value)
-                             : wrong(line, "expected a priority", NULL);
+        r = line->count == 4 ? line_number(line, line->words[3], &event.value)
+                             : line_wrong(line, "expected a priority", NULL);
     if (r < 0)
         return r;
     r = keep_event(line, &event);
@@ -531,13 +271,13 @@ static int read_event(const struct line *line, usec_t at)
 static int read_timed(const struct line *line)
 {
     usec_t at;
-    int r = read_span(line, line->words[0] + 1, &at);
+    int r = line_span(line, line->words[0] + 1, &at);
 
     if (r < 0)
         return r;
     if (line->count < 2)
-        return wrong(line, "expected what happens", NULL);
-    return strcmp(line->words[1], "submit") == 0 ? read_submit(line, at) : read_event(line, at);
+        return line_wrong(line, "expected what happens", NULL);
+    return strcmp(line->words[1], "submit") == 0 ? line_submit(line, at) : read_event(line, at);
 }
 
 static int read_show(const struct line *line)
@@ -548,7 +288,7 @@ static int read_show(const struct line *line)
         else if (strcmp(line->words[i], "delays") == 0)
             line->story->show_delays = true;
         else
-            return wrong(line, "expected jct or delays", line->words[i]);
+            return line_wrong(line, "expected jct or delays", line->words[i]);
     }
     return 0;
 }
@@ -567,7 +307,7 @@ static int read_line(struct line *line)
         return read_policy(line);
     if (strcmp(word, "show") == 0)
         return read_show(line);
-    return wrong(line, "expected cluster, vc, policy, show, @TIME or expect", word);
+    return line_wrong(line, "expected cluster, vc, policy, show, @TIME or expect", word);
 }
 
 /* ---- the file ---- */
