@@ -92,14 +92,18 @@ static void status_say(json_t *job, char *last, size_t size)
 /* How long the controller may keep the answer: at first a moment, then somebody is told what is waited for. */
 enum { LIMIT_FIRST = 1, LIMIT_MOST = 10 };
 
-static int ask_until(struct client *client, int64_t id, const char *until, int limit, json_t **ret_job,
+static int ask_until(struct client *client, int64_t id, enum job_until until, int limit, json_t **ret_job,
                      struct problem *problem)
 {
+    static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
     CLEANUP_ANSWER struct answer answer = { 0 };
-    char path[96];
+    char path[192];
     int r;
 
-    (void)snprintf(path, sizeof(path), "/jobs/%lld?until=%s&limit=%d", (long long)id, until, limit);
+    /* What is looked at here; where its output is, only when it has begun. */
+    (void)snprintf(path, sizeof(path),
+                   "/jobs/%lld?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s",
+                   (long long)id, words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
     r = client_call(client, "GET", path, NULL, &answer, problem);
     if (r == 0)
         *ret_job = json_incref(answer.json);
@@ -120,14 +124,13 @@ static bool job_reached(json_t *job, enum job_until until)
 int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
              struct problem *problem)
 {
-    static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
     char last[FMT_MAX] = "";
     int ms = PAUSE_FIRST_MS, away = 0, limit = LIMIT_FIRST, r;
 
     for (;;) {
         json_t *job = NULL;
 
-        r = ask_until(client, id, words[until], limit, &job, problem);
+        r = ask_until(client, id, until, limit, &job, problem);
         if (interrupts) {
             json_decref(job);
             r = CODE_FAILED;

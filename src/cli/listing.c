@@ -181,16 +181,21 @@ void show_yaml(json_t *json, int indent)
     }
 }
 
-bool show_object(const struct command_args *args, json_t *json)
+bool object_wanted(const struct command_args *args)
 {
     const char *form = args_value(args, "output");
 
-    if (args_has(args, "json") || (form && strcmp(form, "json") == 0))
-        show_json(json);
-    else if (form && strcmp(form, "yaml") == 0)
-        show_yaml(json, 0);
-    else
+    return args_has(args, "json") || (form && (strcmp(form, "json") == 0 || strcmp(form, "yaml") == 0));
+}
+
+bool show_object(const struct command_args *args, json_t *json)
+{
+    if (!object_wanted(args))
         return false;
+    if (args_has(args, "json") || strcmp(args_value(args, "output"), "json") == 0)
+        show_json(json);
+    else
+        show_yaml(json, 0);
     return true;
 }
 

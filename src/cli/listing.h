@@ -46,6 +46,7 @@ int listing_show(struct listing *table, const struct command_args *args, const c
 
 /* One object: JSON with --json, YAML otherwise where `-o yaml`; false when neither was asked for. */
 bool show_object(const struct command_args *args, json_t *json);
+bool object_wanted(const struct command_args *args); /* it would be shown */
 void show_json(json_t *json);
 void show_yaml(json_t *json, int indent);
 

@@ -83,7 +83,7 @@ void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, con
         attempt->ended = ctl->now;
     ctl->book.ended[phase]++;
     book_retire(ctl, job);
-    (void)json_array_append_new(ctl->done, record_job(ctl, job));
+    record_keep(ctl, job);
     ctl_event(ctl, "job.ended", job, NULL, json_pack("{s:s, s:i}", "state", phase_name(phase), "exit", job->exit));
     gate_ended(ctl, job);
 }

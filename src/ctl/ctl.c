@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "ctl/part.h"
+#include "ctl/record.h"
 #include "work/work.h"
 
 int ctl_offer(struct ctl *ctl, const struct event *event, struct job_ref *ret_job, struct error *err)
@@ -385,13 +387,12 @@ int ctl_new(const struct ctl_config *config, struct ctl **ret_ctl, struct error 
     ctl->config.cluster = own(config->cluster, "muster");
     ctl->config.policy = own(config->policy, "fifo-skip");
     ctl->settings = json_object();
-    ctl->done = json_array();
     ctl->by_slot = mem_zalloc(jobs, sizeof(struct book_job *));
     ctl->by_index = mem_zalloc(jobs, sizeof(struct book_job *));
     ctl->free_index = mem_zalloc(jobs, sizeof(*ctl->free_index));
     ctl->timer_memory = mem_zalloc(heap_size(jobs), 1);
     if (book_init(&ctl->book, config) < 0 || !ctl->config.cluster || !ctl->config.policy || !ctl->settings ||
-        !ctl->done || !ctl->by_slot || !ctl->by_index || !ctl->free_index || !ctl->timer_memory) {
+        !ctl->by_slot || !ctl->by_index || !ctl->free_index || !ctl->timer_memory) {
         ctl_free(ctl);
         return error_set(err, -ENOMEM, "no memory for %u jobs", jobs);
     }
@@ -429,7 +430,7 @@ void ctl_free(struct ctl *ctl)
     cluster_spec_done(&ctl->cluster);
     book_done(&ctl->book);
     json_decref(ctl->settings);
-    json_decref(ctl->done);
+    record_rows_free(ctl->done, ctl->done_count);
     mem_free(ctl->policies);
     mem_free(ctl->by_slot);
     mem_free(ctl->effect_jobs);
@@ -487,15 +488,14 @@ usec_t ctl_now(const struct ctl *ctl)
     return ctl->now;
 }
 
-json_t *ctl_take_done(struct ctl *ctl)
+struct store_job *ctl_take_done(struct ctl *ctl, size_t *ret_count)
 {
-    json_t *done = ctl->done;
-
-    ctl->done = json_array();
-    return done;
+    *ret_count = ctl->done_count;
+    ctl->done_count = ctl->done_capacity = 0;
+    return take(ctl->done);
 }
 
 size_t ctl_done_count(const struct ctl *ctl)
 {
-    return json_array_size(ctl->done);
+    return ctl->done_count;
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "core/core.h"
+#include "store/store.h"
 #include "wire/agent_msg.h"
 #include "wire/submission.h"
 
@@ -143,8 +144,8 @@ struct book_node;
 bool ctl_chooses(const struct ctl *ctl, const struct submission *s, const struct book_node *node);
 /* What is not in the log: connections, beats, what GPUs measure. */
 struct book *ctl_book_mut(struct ctl *ctl);
-/* Records of jobs that ended since the last call, for the store. The caller owns the array. */
-json_t *ctl_take_done(struct ctl *ctl);
+/* Records of jobs that ended since the last call, for the store; record_rows_free() ends them. */
+struct store_job *ctl_take_done(struct ctl *ctl, size_t *ret_count);
 size_t ctl_done_count(const struct ctl *ctl);
 uint64_t ctl_seq(const struct ctl *ctl);
 usec_t ctl_now(const struct ctl *ctl);

@@ -374,6 +374,8 @@ static int daemon_start(struct daemon *daemon, struct error *err)
     if (r < 0 || daemon->options->check)
         return r;
     r = loop_new(&server->loop, err);
+    if (r == 0 && host_turns(server) < 0)
+        r = error_set(err, -ENOMEM, "out of memory");
     if (r == 0)
         r = parts_make(daemon, err);
     if (r == 0 && mkdir(daemon->conf.state, 0700) < 0 && errno != EEXIST)

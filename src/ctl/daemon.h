@@ -21,6 +21,8 @@ int init_run(const struct init_options *options);
 /* What the drive needs of a loop. `server` is the argument of the host. */
 void host_fill(struct server *server, struct drive_host *ret_host);
 int drive_open(struct server *server, struct error *err);
+/* The drive's place in each turn of the loop: before all others, who send what it makes. */
+int host_turns(struct server *server);
 
 /* dev.c: emulated nodes in this process. */
 struct fake_nodes;

@@ -20,14 +20,15 @@
 #include "ctl/book.h"
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
+#include "ctl/record.h"
 #include "wire/json_quick.h"
-#include "wire/json_read.h"
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 
 #define RETRY_EVERY USEC_SEC /* where there was no room */
 #define ROWS_WAIT (200 * USEC_MSEC)
-enum { ROWS_MANY = 256 };
+#define QUICK_USEC (4 * USEC_MSEC)
+enum { ROWS_MANY = 256, QUICK_ENOUGH = 2, QUICK_TURNS = 4 };
 
 /* What is being committed. */
 struct flight {
@@ -36,13 +37,13 @@ struct flight {
     size_t count;
     usec_t at;
     struct buf text;
-    json_t *records;
     struct store_job *rows;
     size_t row_count;
     struct buf snapshot;
     uint64_t snapshot_seq;
     struct store_write write;
     struct error err;
+    usec_t took;
     int result;
 };
 
@@ -110,56 +111,25 @@ static void flight_free(struct flight *flight)
         entry_done(&flight->offers[i].entry);
     mem_free(flight->offers);
     buf_done(&flight->text);
-    json_decref(flight->records);
-    mem_free(flight->rows);
+    record_rows_free(flight->rows, flight->row_count);
     buf_done(&flight->snapshot);
     mem_free(flight);
 }
 
-static const char *text_of(const json_t *object, const char *key)
+const char *drive_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
 }
 
-/* Finished jobs as rows; each keeps its record as text inside the record itself, so that all is freed with it. */
-static int take_rows(struct drive *drive, struct flight *flight, bool all)
+static void take_rows(struct drive *drive, struct flight *flight, bool all)
 {
-    size_t count = ctl_done_count(drive->ctl);
-
     /* Several together change fewer pages; until then the batches that made them are there. */
-    if (!all && count < ROWS_MANY && flight->at - drive->rows_since < ROWS_WAIT)
-        return 0;
-
+    if (!all && ctl_done_count(drive->ctl) < ROWS_MANY && flight->at - drive->rows_since < ROWS_WAIT)
+        return;
     drive->rows_since = 0;
-    flight->records = ctl_take_done(drive->ctl);
-    count = json_array_size(flight->records);
-    if (count == 0)
-        return 0;
-    flight->rows = mem_zalloc(count, sizeof(*flight->rows));
-    if (!flight->rows)
-        return -ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        json_t *record = json_array_get(flight->records, i);
-        char *text = json_text(record, NULL);
-
-        if (!text)
-            return -ENOMEM;
-        (void)json_object_set_new(record, "text", json_string_nocheck(text));
-        free(text); /* jansson's */
-        flight->rows[flight->row_count++] =
-            (struct store_job){ .id = json_integer_value(json_object_get(record, "id")),
-                                .submit = json_integer_value(json_object_get(record, "submit_usec")),
-                                .end = json_integer_value(json_object_get(record, "end_usec")),
-                                .user = text_of(record, "user"),
-                                .vc = text_of(record, "vc"),
-                                .state = text_of(record, "state"),
-                                .name = text_of(record, "name"),
-                                .gpu_seconds = json_integer_value(json_object_get(record, "gpu_seconds")),
-                                .json = text_of(record, "text") };
-    }
-    return 0;
+    flight->rows = ctl_take_done(drive->ctl, &flight->row_count);
 }
 
 static int batch_write(struct flight *flight)
@@ -194,7 +164,8 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
     drive->since_snapshot += flight->count;
     save = drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every;
     /* The batches before a snapshot go: what they made must be written by then. */
-    if (take_rows(drive, flight, save || all) < 0 || batch_write(flight) < 0) {
+    take_rows(drive, flight, save || all);
+    if (batch_write(flight) < 0) {
         flight_free(flight);
         return NULL;
     }
@@ -211,48 +182,6 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
                                           .snapshot_size = flight->snapshot.size,
                                           .snapshot_seq = flight->snapshot_seq };
     return flight;
-}
-
-static void to_agent(struct drive *drive, const char *node, json_t *frame)
-{
-    drive->host.order(drive->host.arg, node, frame);
-    json_decref(frame);
-}
-
-/* Reports that are durable now are acknowledged; a node that joined is welcomed, and told what it should be doing. */
-static void answer_agents(struct drive *drive, const struct flight *flight)
-{
-    for (size_t i = 0; i < flight->count; i++) {
-        const struct entry *entry = &flight->offers[i].entry;
-        const char *name = text_of(entry->body, "node");
-        struct book_node *node;
-        uint32_t index;
-
-        if (entry->kind != ENTRY_JOIN && entry->kind != ENTRY_REPORT)
-            continue;
-        index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
-        if (index == NAME_NONE)
-            continue;
-        node = &ctl_book_mut(drive->ctl)->nodes[index];
-        if (entry->kind == ENTRY_REPORT) {
-            /* One acknowledgement says that all before it were taken too. */
-            if (node->ack_batch != flight->write.seq && node->connected &&
-                strcmp(node->agent, text_of(entry->body, "agent")) == 0)
-                to_agent(drive, name,
-                         json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_ACK), "seq", (json_int_t)node->report_seq));
-            node->ack_batch = flight->write.seq;
-            continue;
-        }
-        to_agent(drive, name,
-                 json_pack("{s:s, s:I, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME), "now",
-                           (json_int_t)drive->host.now(drive->host.arg), "cluster",
-                           drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
-                           (json_int_t)node->report_seq, "lease_ms", (json_int_t)(drive->config.ctl.lease / USEC_MSEC),
-                           "beat_ms", (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
-        node->connected = true;
-        node->seen = drive->host.now(drive->host.arg);
-        ctl_sync(drive->ctl, name);
-    }
 }
 
 /* The batch is durable: it happens now. */
@@ -277,7 +206,7 @@ static void land(struct flight *flight)
             ended = drive->host.now(drive->host.arg);
             drive->host.applied(drive->host.arg, ended - flight->at, ended - began);
         }
-        answer_agents(drive, flight);
+        drive_answer_agents(drive, flight->offers, flight->count, flight->write.seq);
         for (size_t i = 0; i < flight->count; i++)
             if (flight->offers[i].done)
                 flight->offers[i].done(flight->offers[i].arg, &results[i]);
@@ -289,8 +218,11 @@ static void land(struct flight *flight)
 static void commit_work(void *arg)
 {
     struct flight *flight = arg;
+    struct drive *drive = flight->drive;
+    usec_t began = drive->host.now(drive->host.arg);
 
-    flight->result = store_commit(flight->drive->store, &flight->write, &flight->err);
+    flight->result = store_commit(drive->store, &flight->write, &flight->err);
+    flight->took = drive->host.now(drive->host.arg) - began;
 }
 
 static void room_tell(struct drive *drive, const struct error *err)
@@ -329,13 +261,13 @@ static int flight_park(struct flight *flight)
     return 0;
 }
 
-static void commit_done(void *arg)
+static void flight_end(struct flight *flight)
 {
-    struct flight *flight = arg;
     struct drive *drive = flight->drive;
     bool parked = flight->result == -ENOSPC && flight_park(flight) == 0;
 
-    drive->flying = false;
+    /* Two that were quick in a row, and the disk is believed to be. */
+    drive->quick = flight->took > QUICK_USEC ? 0 : drive->quick + (drive->quick < QUICK_ENOUGH);
     if (flight->result == 0) {
         room_tell(drive, NULL);
         land(flight);
@@ -345,12 +277,22 @@ static void commit_done(void *arg)
     }
     if (!parked)
         flight_free(flight);
+}
+
+static void commit_done(void *arg)
+{
+    struct flight *flight = arg;
+    struct drive *drive = flight->drive;
+
+    drive->flying = false;
+    flight_end(flight);
     drive_turn(drive);
 }
 
-static void flight_start(struct drive *drive, struct flight *flight)
+/* Work for the worker; `flying` until it is done. */
+static void work_start(struct drive *drive, void (*work)(void *), void (*done)(void *), void *arg)
 {
-    if (!flight || drive->host.work(drive->host.arg, commit_work, commit_done, flight) < 0) {
+    if (!arg || drive->host.work(drive->host.arg, work, done, arg) < 0) {
         struct error err;
 
         drive->failed = true;
@@ -361,22 +303,32 @@ static void flight_start(struct drive *drive, struct flight *flight)
     drive->flying = true;
 }
 
-void drive_turn(struct drive *drive)
+static void tidy_work(void *arg)
 {
-    usec_t now, wake;
+    store_tidy(((struct drive *)arg)->store);
+}
 
-    if (drive->flying || drive->failed || drive->config.ctl.virtual_time)
-        return;
-    now = drive->host.now(drive->host.arg);
-    if (drive->stuck) {
-        if (now < drive->retry)
-            drive->host.wake_at(drive->host.arg, drive->retry);
-        else
-            flight_start(drive, take(drive->stuck));
-        return;
-    }
-    if (now < ctl_now(drive->ctl))
-        now = ctl_now(drive->ctl); /* the clock went back; time here does not */
+static void tidy_done(void *arg)
+{
+    struct drive *drive = arg;
+
+    drive->flying = false;
+    drive_turn(drive);
+}
+
+/* To wake a thread, and to be woken by it, costs more than a commit to a disk that answers at once. It is done here
+ * while that is so: the next one that is slow is the last, and readers wait no longer than for that one. */
+static bool flight_quick(const struct drive *drive, const struct flight *flight)
+{
+    return drive->quick >= QUICK_ENOUGH && flight && !flight->write.snapshot && flight->row_count < ROWS_MANY &&
+           drive->host.alone && drive->host.alone(drive->host.arg);
+}
+
+/* Whether a batch is due now; else it is said when one will be. */
+static bool turn_due(struct drive *drive, usec_t now)
+{
+    usec_t wake, look;
+
     drive_look_at_nodes(drive, now);
     wake = ctl_next_wake(drive->ctl);
     if (ctl_done_count(drive->ctl) == 0)
@@ -385,13 +337,47 @@ void drive_turn(struct drive *drive)
         drive->rows_since = now;
     if (drive->rows_since && drive->rows_since + ROWS_WAIT < wake)
         wake = drive->rows_since + ROWS_WAIT; /* nothing else may come to write them with */
-    if (drive->offer_count == 0 && wake > now) {
-        usec_t look = drive->looked + DRIVE_LOOK_EVERY;
+    if (drive->offer_count || wake <= now)
+        return true;
+    look = drive->looked + DRIVE_LOOK_EVERY;
+    drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
+    return false;
+}
 
-        drive->host.wake_at(drive->host.arg, wake < look ? wake : look);
+void drive_turn(struct drive *drive)
+{
+    usec_t now = 0;
+
+    if (drive->flying || drive->failed || drive->config.ctl.virtual_time)
         return;
+    for (int i = 0; i < QUICK_TURNS && !drive->failed; i++) {
+        struct flight *flight;
+
+        now = drive->host.now(drive->host.arg);
+        if (drive->stuck) {
+            if (now < drive->retry)
+                drive->host.wake_at(drive->host.arg, drive->retry);
+            else
+                work_start(drive, commit_work, commit_done, take(drive->stuck));
+            return;
+        }
+        if (store_due(drive->store)) {
+            work_start(drive, tidy_work, tidy_done, drive);
+            return;
+        }
+        if (now < ctl_now(drive->ctl))
+            now = ctl_now(drive->ctl); /* the clock went back; time here does not */
+        if (!turn_due(drive, now))
+            return;
+        flight = flight_new(drive, now, false);
+        if (!flight_quick(drive, flight)) {
+            work_start(drive, commit_work, commit_done, flight);
+            return;
+        }
+        commit_work(flight);
+        flight_end(flight);
     }
-    flight_start(drive, flight_new(drive, now, false));
+    drive->host.wake_at(drive->host.arg, now); /* others are heard first */
 }
 
 int drive_turn_at(struct drive *drive, usec_t at)
@@ -411,194 +397,9 @@ int drive_turn_at(struct drive *drive, usec_t at)
     else
         drive->failed = true;
     flight_free(flight);
+    if (store_due(drive->store))
+        store_tidy(drive->store);
     return r;
-}
-
-int drive_agent_hello(struct drive *drive, const char *node, json_t *hello, struct error *err)
-{
-    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O?}", "node", node, "agent", text_of(hello, "agent"), "boot",
-                             text_of(hello, "boot"), "address", text_of(hello, "address"), "version",
-                             text_of(hello, "version"), "inventory", json_object_get(hello, "inventory"));
-    struct entry_result result;
-    int r;
-
-    if (!body)
-        return error_set(err, -EBADMSG, "hello: expected an inventory");
-    r = drive_offer(drive, ENTRY_JOIN, body, NULL, NULL, &result);
-    if (r < 0 && err)
-        *err = result.text;
-    return r;
-}
-
-static int take_beat(struct drive *drive, struct book_node *node, const char *name, json_t *frame)
-{
-    const json_t *gpus = json_object_get(frame, "gpus");
-
-    usec_t at = json_integer_value(json_object_get(frame, "at"));
-
-    node->seen = drive->host.now(drive->host.arg);
-    node->ahead = at ? at - node->seen : 0;
-    for (size_t g = 0; g < json_array_size(gpus) && g < node->gpu_count; g++) {
-        const json_t *from = json_array_get(gpus, g);
-
-        node->gpus[g].util = (uint8_t)json_integer_value(json_object_get(from, "util"));
-        node->gpus[g].temp = (uint8_t)json_integer_value(json_object_get(from, "temp"));
-        node->gpus[g].memory_mib = (uint32_t)json_integer_value(json_object_get(from, "memory"));
-        node->gpus[g].power = (uint32_t)json_integer_value(json_object_get(from, "power"));
-    }
-    to_agent(drive, name,
-             json_pack("{s:s, s:I, s:I}", "t", agent_down_name(DOWN_BEAT), "n",
-                       json_integer_value(json_object_get(frame, "n")), "now", (json_int_t)node->seen));
-    return 0;
-}
-
-int drive_agent_frame(struct drive *drive, const char *name, json_t *frame, struct error *err)
-{
-    int kind = agent_up_find(text_of(frame, "t"));
-    uint32_t index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
-    struct book_node *node = index == NAME_NONE ? NULL : &ctl_book_mut(drive->ctl)->nodes[index];
-    json_t *body;
-
-    if (kind == UP_HELLO)
-        return drive_agent_hello(drive, name, frame, err);
-    if (!node || !node->connected)
-        return error_set(err, -EPROTO, "node %s: a frame before it was welcomed", name);
-    if (kind == UP_BEAT)
-        return take_beat(drive, node, name, frame);
-    if (kind != UP_REPORT)
-        return error_set(err, -EPROTO, "node %s: unexpected frame '%s'", name, text_of(frame, "t"));
-    body = json_copy(frame);
-    (void)json_object_del(body, "t");
-    (void)json_object_set_new(body, "node", json_string(name));
-    (void)json_object_set_new(body, "agent", json_string(node->agent));
-    return drive_push(drive, ENTRY_REPORT, body, NULL, NULL) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
-}
-
-void drive_agent_gone(struct drive *drive, const char *name)
-{
-    uint32_t index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
-
-    if (index != NAME_NONE)
-        ctl_book_mut(drive->ctl)->nodes[index].connected = false;
-}
-
-/* Orders to who is not there are not lost: they are derived anew when it comes. */
-static void sink_order(void *arg, const char *name, json_t *frame)
-{
-    struct drive *drive = arg;
-    const struct book_node *node = book_node_find(ctl_book(drive->ctl), name);
-
-    if (node && node->connected)
-        drive->host.order(drive->host.arg, name, frame);
-}
-
-static void sink_event(void *arg, const struct ctl_event *event)
-{
-    struct drive *drive = arg;
-
-    drive->host.event(drive->host.arg, event);
-}
-
-static void sink_decision(void *arg, const char *line)
-{
-    struct drive *drive = arg;
-
-    if (drive->host.decision)
-        drive->host.decision(drive->host.arg, line);
-}
-
-static void sink_solve_emulated(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words,
-                                uint32_t count)
-{
-    struct drive *drive = arg;
-
-    drive->host.solve(drive->host.arg, vc, ticket, kind, words, count);
-}
-
-static void sink_stepped(void *arg, const struct outbox *out)
-{
-    struct drive *drive = arg;
-
-    drive->host.stepped(drive->host.arg, out);
-}
-
-static int load_snapshot(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
-{
-    struct drive *drive = arg;
-    struct ctl *ctl;
-    int r = ctl_load(&drive->config.ctl, data, size, &ctl, err);
-
-    if (r < 0)
-        return r;
-    if (ctl_seq(ctl) != seq) {
-        ctl_free(ctl);
-        return error_set(err, -EBADMSG, "snapshot: it says it is of another batch");
-    }
-    ctl_free(drive->ctl);
-    drive->ctl = ctl;
-    return 0;
-}
-
-static int replay(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
-{
-    struct drive *drive = arg;
-    json_t *batch = NULL;
-    int r = json_read("log", data, size, &batch, err);
-    const json_t *list = json_object_get(batch, "e");
-    size_t count = json_array_size(list);
-    struct entry *entries = mem_zalloc(count + 1, sizeof(*entries));
-
-    if (r < 0 || !entries || seq != ctl_seq(drive->ctl) + 1)
-        r = error_set(err, -EBADMSG, "log: batch %llu is damaged or out of order", (unsigned long long)seq);
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        json_t *pair = json_array_get(list, i);
-        const char *name = json_string_value(json_array_get(pair, 0));
-        int kind = entry_find(name ? name : "");
-
-        if (kind < 0)
-            r = error_set(err, -EPROTONOSUPPORT, "log: batch %llu has an entry '%s' of another version",
-                          (unsigned long long)seq, name ? name : "");
-        else
-            entries[i] = (struct entry){ .kind = (enum entry_kind)kind, .body = json_array_get(pair, 1) };
-    }
-    if (r == 0)
-        ctl_apply(drive->ctl, seq, json_integer_value(json_object_get(batch, "at")), entries, count, NULL);
-    drive->since_snapshot += count;
-    mem_free(entries);
-    json_decref(batch);
-    return r;
-}
-
-int drive_new(const struct drive_config *config, const struct drive_host *host, struct store *store,
-              struct drive **ret_drive, struct error *err)
-{
-    struct drive *drive = mem_zalloc(1, sizeof(*drive));
-    struct ctl_sink sink = {
-        .order = sink_order, .event = sink_event, .decision = sink_decision, .solve = drive_solve
-    };
-    int r;
-
-    if (!drive)
-        return error_set(err, -ENOMEM, "no memory for the controller");
-    drive->config = *config;
-    drive->host = *host;
-    drive->store = store;
-    r = ctl_new(&config->ctl, &drive->ctl, err);
-    if (r == 0)
-        r = store_load(store, load_snapshot, replay, drive, err);
-    if (r < 0) {
-        drive_free(drive);
-        return r;
-    }
-    drive->started = host->now(host->arg);
-    sink.arg = drive;
-    if (config->ctl.virtual_time)
-        sink.solve = host->solve ? sink_solve_emulated : NULL;
-    if (host->stepped)
-        sink.stepped = sink_stepped;
-    ctl_listen(drive->ctl, &sink);
-    *ret_drive = drive;
-    return 0;
 }
 
 void drive_free(struct drive *drive)
@@ -619,10 +420,10 @@ static int close_save(struct drive *drive, struct error *err)
 {
     struct buf snapshot = BUF_INIT(SNAPSHOT_BYTES_MAX);
     struct flight *last = mem_zalloc(1, sizeof(*last));
-    int r = last ? take_rows(drive, last, true) : -ENOMEM;
+    int r = last ? 0 : error_set(err, -ENOMEM, "no memory for a snapshot");
 
-    if (r < 0)
-        (void)error_set(err, r, "no memory for a snapshot");
+    if (last)
+        take_rows(drive, last, true);
     if (r == 0)
         r = ctl_save(drive->ctl, &snapshot, err);
     if (r == 0) {

@@ -3,8 +3,9 @@
 /* drive.h - from requests to durable batches: the only way anything changes.
  *
  * A request is checked and put aside; at the end of the loop's turn everything put aside becomes one batch, is
- * committed on the worker, applied, and only then answered. One batch is on its way at a time. Knows no sockets: the
- * loop gives it a clock, a worker and somebody to hand orders to.
+ * committed, applied, and only then answered. One batch is on its way at a time. It is committed on the worker, or by
+ * the loop itself as long as the disk answers within four milliseconds. Knows no sockets: the loop gives it a clock, a
+ * worker and somebody to hand orders to.
  */
 #include "ctl/ctl.h"
 #include "store/store.h"
@@ -18,6 +19,8 @@ struct drive_host {
     usec_t (*now)(void *arg);
     /* Runs work() on the one worker thread, then done() on the loop. */
     int (*work)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
+    /* Whether nothing is at work(), so that the store may be called from the loop; NULL: never. */
+    bool (*alone)(void *arg);
     /* The same for computations that may take long; NULL: as work(). */
     int (*compute)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
     void (*wake_at)(void *arg, usec_t at); /* call drive_turn() then; USEC_NEVER: not */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* drive_part.h - the inside of the drive, shared by drive.c and drive_aside.c alone. */
+/* drive_part.h - the inside of the drive, shared by the files drive*.c alone. */
 #include "ctl/drive.h"
 
 #define DRIVE_LOOK_EVERY USEC_SEC
@@ -19,6 +19,7 @@ struct drive {
     struct offer *offers; /* put aside */
     size_t offer_count, offer_capacity;
     bool flying, failed, changed;
+    uint32_t quick; /* commits in a row that the disk took at once, up to QUICK_ENOUGH */
     uint64_t since_snapshot;
     usec_t started, looked;
     usec_t rows_since;    /* finished jobs wait to be written since; 0 = none do */
@@ -29,6 +30,10 @@ struct drive {
 
 /* Puts an entry aside; takes the body. */
 int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg);
+/* A text of an object; "" where there is none. */
+const char *drive_text(const json_t *object, const char *key);
+/* Reports that are durable now are acknowledged; a node that joined is welcomed, and told what it should be doing. */
+void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t count, uint64_t seq);
 /* The core asks to have something computed; a sink of the controller. */
 void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
 /* Offers that nodes were not heard of, or were again; at most once in DRIVE_LOOK_EVERY. */

@@ -16,11 +16,15 @@ enum { KINDS_MAX = 8, PIECE_BYTES = 32768 };
 #define COMMENT_EVERY (15 * USEC_SEC)
 #define EVENT_BYTES_MAX ((size_t)65536)
 
+/* Most are never looked at: one becomes text when somebody asks for it. */
 struct kept_event {
     uint64_t id;
     int64_t job;
+    usec_t at;
     char kind[32];
-    char *text; /* JSON */
+    char *node;
+    json_t *detail;
+    char *text; /* JSON; NULL: not yet */
 };
 
 struct listener {
@@ -43,6 +47,14 @@ struct feed {
     struct listener *listeners;
     size_t listener_count, listeners_max;
 };
+
+static void event_clear(struct kept_event *event)
+{
+    mem_free(event->text);
+    mem_free(event->node);
+    json_decref(event->detail);
+    *event = (struct kept_event){ 0 };
+}
 
 static void listeners_poke(struct feed *feed)
 {
@@ -90,7 +102,7 @@ void feed_free(struct feed *feed)
     if (!feed)
         return;
     for (size_t i = 0; i < FEED_EVENTS; i++)
-        mem_free(feed->events[i].text);
+        event_clear(&feed->events[i]);
     for (size_t i = 0; i < FEED_DECISIONS; i++)
         mem_free(feed->decisions[i]);
     mem_free(feed);
@@ -106,7 +118,7 @@ uint64_t feed_last(const struct feed *feed)
     return feed->last;
 }
 
-static void event_write(struct buf *out, const struct ctl_event *event)
+static void event_write(struct buf *out, const struct kept_event *event)
 {
     char *detail = event->detail ? json_dumps(event->detail, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 
@@ -129,19 +141,33 @@ static void event_write(struct buf *out, const struct ctl_event *event)
     free(detail);
 }
 
-void feed_event(struct feed *feed, const struct ctl_event *event)
+/* NULL: there is none of that number, or no memory. */
+static const char *event_text(struct feed *feed, uint64_t id)
 {
-    struct kept_event *kept = &feed->events[event->id % FEED_EVENTS];
+    struct kept_event *event = &feed->events[id % FEED_EVENTS];
     struct buf text = BUF_INIT(EVENT_BYTES_MAX);
     struct bytes bytes;
 
-    event_write(&text, event);
-    if (buf_take(&text, &bytes, NULL) < 0)
-        return;
-    mem_free(kept->text);
-    kept->id = event->id;
-    kept->job = event->job;
-    kept->text = bytes.data;
+    if (event->id != id)
+        return NULL;
+    if (!event->text) {
+        event_write(&text, event);
+        if (buf_take(&text, &bytes, NULL) == 0)
+            event->text = bytes.data;
+    }
+    return event->text;
+}
+
+void feed_event(struct feed *feed, const struct ctl_event *event)
+{
+    struct kept_event *kept = &feed->events[event->id % FEED_EVENTS];
+
+    event_clear(kept);
+    *kept = (struct kept_event){ .id = event->id,
+                                 .job = event->job,
+                                 .at = event->at,
+                                 .node = event->node ? mem_strdup(event->node) : NULL,
+                                 .detail = json_incref((json_t *)(uintptr_t)event->detail) };
     (void)snprintf(kept->kind, sizeof(kept->kind), "%s", event->kind);
     feed->last = event->id;
     if (feed->first == 0 || feed->last - feed->first >= FEED_EVENTS)
@@ -190,9 +216,10 @@ static int listener_next(void *arg, struct buf *out)
     }
     while (listener->last < feed->last && out->size < PIECE_BYTES) {
         const struct kept_event *event = &feed->events[++listener->last % FEED_EVENTS];
+        const char *text = event_wanted(listener, event) ? event_text(feed, listener->last) : NULL;
 
-        if (event->id == listener->last && event->text && event_wanted(listener, event))
-            buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", event->id, event->kind, event->text);
+        if (text)
+            buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", event->id, event->kind, text);
     }
     return listener->last < feed->last ? 1 : -EAGAIN;
 }
@@ -241,11 +268,13 @@ static void events_list(struct feed *feed, struct request *request, const struct
          id++) {
         const struct kept_event *event = &feed->events[id % FEED_EVENTS];
 
-        if (event->id != id || !event->text || !event_wanted(filter, event))
+        const char *text = event_wanted(filter, event) ? event_text(feed, id) : NULL;
+
+        if (!text)
             continue;
         if (any)
             buf_char(&out, ',');
-        buf_text(&out, event->text);
+        buf_text(&out, text);
         any = true;
     }
     buf_text(&out, "],\"next\":null}");

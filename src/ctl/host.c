@@ -27,6 +27,13 @@ static int host_work(void *arg, void (*work)(void *), void (*done)(void *), void
     return loop_work(server->loop, work, done, work_arg);
 }
 
+static bool host_alone(void *arg)
+{
+    struct server *server = arg;
+
+    return loop_work_alone(server->loop);
+}
+
 static int host_compute(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg)
 {
     struct server *server = arg;
@@ -153,6 +160,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
     *ret_host = (struct drive_host){
         .now = host_now,
         .work = host_work,
+        .alone = host_alone,
         .compute = host_compute,
         .wake_at = host_wake_at,
         .full = host_full,
@@ -171,6 +179,11 @@ static void on_turn(void *arg)
 
     if (server->drive)
         drive_turn(server->drive);
+}
+
+int host_turns(struct server *server)
+{
+    return loop_each_turn(server->loop, on_turn, server);
 }
 
 int drive_open(struct server *server, struct error *err)
@@ -203,5 +216,5 @@ int drive_open(struct server *server, struct error *err)
     if (r < 0)
         return r;
     server->drive = drive;
-    return loop_each_turn(server->loop, on_turn, server);
+    return 0;
 }

@@ -38,7 +38,8 @@ struct ctl {
     uint32_t offered;   /* to the core since its last step */
     uint64_t seq, event_id;
     usec_t now;
-    json_t *done; /* records of jobs that ended since they were last taken */
+    struct store_job *done; /* records of jobs that ended since they were last taken */
+    size_t done_count, done_capacity;
 };
 
 /* ctl.c */

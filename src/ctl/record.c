@@ -1,70 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c - a job as it is kept and shown: docs/rest.md, Job with its attempts and tasks. */
+#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
+#include "base/alloc.h"
 #include "ctl/part.h"
 #include "ctl/record.h"
-#include "wire/hostlist.h"
+#include "wire/duration.h"
+#include "wire/json_quick.h"
+#include "wire/json_read.h"
+#include "wire/json_write.h"
+
+#define RECORD_BYTES_MAX ((size_t)256 << 20)
 
 json_t *record_time(usec_t at)
 {
-    time_t seconds = (time_t)(at / USEC_SEC);
-    char text[64];
-    struct tm tm;
-    size_t length;
+    CLEANUP_BUF struct buf text = BUF_INIT(64);
 
-    if (at <= 0 || !gmtime_r(&seconds, &tm))
-        return json_null();
-    length = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(text + length, sizeof(text) - length, ".%06dZ", (int)(at % USEC_SEC));
-    return json_string(text);
+    if (at > 0)
+        instant_put(&text, at);
+    return text.size ? json_stringn(text.data, text.size) : json_null();
 }
 
-static json_t *task_record(const struct ctl *ctl, const struct book_task *task, uint32_t rank)
+static void write_time(struct json_write *json, const char *key, usec_t at)
 {
-    json_t *gpus = json_array();
+    struct buf text = BUF_INIT(64);
+
+    if (at > 0)
+        instant_put(&text, at);
+    if (text.size)
+        json_write_bytes(json, key, text.data, text.size);
+    else
+        json_write_null(json, key);
+    buf_done(&text);
+}
+
+/* null where there is nothing to say. */
+static void write_text(struct json_write *json, const char *key, const char *text)
+{
+    if (text && *text)
+        json_write_text(json, key, text);
+    else
+        json_write_null(json, key);
+}
+
+static void write_number(struct json_write *json, const char *key, bool known, int64_t value)
+{
+    if (known)
+        json_write_i64(json, key, value);
+    else
+        json_write_null(json, key);
+}
+
+static void write_tree(struct json_write *json, const char *key, const json_t *tree)
+{
+    CLEANUP_BUF struct buf text = BUF_INIT(SUBMISSION_BYTES_MAX * 4);
+
+    json_put(&text, tree);
+    if (text.error || text.size == 0)
+        json_write_null(json, key);
+    else
+        json_write_raw(json, key, text.data, text.size);
+}
+
+static void write_task(const struct ctl *ctl, struct json_write *json, const struct book_task *task, uint32_t rank)
+{
     bool gone = task->state == TASK_EXITED || task->state == TASK_REFUSED;
 
+    json_write_object(json, NULL);
+    json_write_i64(json, "rank", rank);
+    json_write_text(json, "node", names_get(&ctl->book.node_names, task->node));
+    json_write_array(json, "gpus");
     for (uint32_t g = 0; g < task->gpu_count; g++)
-        (void)json_array_append_new(gpus, json_integer(task->gpus[g]));
-    return json_pack("{s:I, s:s, s:o, s:s, s:o, s:o, s:b, s:o, s:o, s:o}", "rank", (json_int_t)rank, "node",
-                     names_get(&ctl->book.node_names, task->node), "gpus", gpus, "state",
-                     task_state_name((enum task_state)task->state), "exit_code",
-                     gone ? json_integer(task->exit) : json_null(), "signal",
-                     gone && task->signal ? json_integer(task->signal) : json_null(), "oom", task->oom, "cause",
-                     task->cause[0] ? json_string(task->cause) : json_null(), "start_time", record_time(task->started),
-                     "end_time", record_time(task->ended));
+        json_write_i64(json, NULL, task->gpus[g]);
+    json_write_close(json);
+    json_write_text(json, "state", task_state_name((enum task_state)task->state));
+    write_number(json, "exit_code", gone, task->exit);
+    write_number(json, "signal", gone && task->signal, task->signal);
+    json_write_bool(json, "oom", task->oom);
+    write_text(json, "cause", task->cause);
+    write_time(json, "start_time", task->started);
+    write_time(json, "end_time", task->ended);
+    json_write_close(json);
 }
 
-json_t *record_attempt(const struct ctl *ctl, const struct book_attempt *attempt)
+static void write_attempt(const struct ctl *ctl, struct json_write *json, const struct book_attempt *attempt)
 {
-    json_t *tasks = json_array();
     usec_t ran = attempt->ended ? attempt->ran : attempt->started ? ctl->now - attempt->started : 0;
 
+    json_write_object(json, NULL);
+    json_write_i64(json, "number", attempt->number);
+    json_write_text(json, "state", phase_name(attempt->phase));
+    write_time(json, "placed_time", attempt->placed);
+    write_time(json, "start_time", attempt->started);
+    write_time(json, "end_time", attempt->ended);
+    json_write_double(json, "ran_seconds", (double)ran / (double)USEC_SEC);
+    write_number(json, "exit_code", attempt->ended, attempt->exit);
+    write_number(json, "signal", attempt->ended && attempt->signal, attempt->signal);
+    write_text(json, "stop_kind", attempt->stop_kind);
+    write_number(json, "stop_by", attempt->stop_by, attempt->stop_by);
+    json_write_array(json, "tasks");
     for (uint32_t t = 0; t < attempt->task_count; t++)
-        (void)json_array_append_new(tasks, task_record(ctl, &attempt->tasks[t], t));
-    return json_pack("{s:I, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "number", (json_int_t)attempt->number,
-                     "state", phase_name(attempt->phase), "placed_time", record_time(attempt->placed), "start_time",
-                     record_time(attempt->started), "end_time", record_time(attempt->ended), "ran_seconds",
-                     (double)ran / (double)USEC_SEC, "exit_code",
-                     attempt->ended ? json_integer(attempt->exit) : json_null(), "signal",
-                     attempt->ended && attempt->signal ? json_integer(attempt->signal) : json_null(), "stop_kind",
-                     attempt->stop_kind[0] ? json_string(attempt->stop_kind) : json_null(), "stop_by",
-                     attempt->stop_by ? json_integer(attempt->stop_by) : json_null(), "tasks", tasks);
+        write_task(ctl, json, &attempt->tasks[t], t);
+    json_write_close(json);
+    json_write_close(json);
 }
 
 /* Of the nodes it last ran on. */
-static json_t *record_type(const struct ctl *ctl, const struct book_job *job)
+static const char *type_of(const struct ctl *ctl, const struct book_job *job)
 {
     const struct book_attempt *attempt = job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
     const json_t *sku = NULL;
 
     if (attempt && attempt->task_count && attempt->tasks[0].node < ctl->book.node_count)
         sku = json_object_get(ctl->book.nodes[attempt->tasks[0].node].inventory, "sku");
-    return json_is_string(sku) ? json_string(json_string_value(sku)) : json_null();
+    return json_string_value(sku);
 }
 
 json_t *record_used(const struct book_job *job)
@@ -104,46 +154,123 @@ json_t *record_predicted(const struct book_job *job)
                      p->gpus_pay ? json_integer(p->gpus_pay) : json_null());
 }
 
+static const char *vc_of(const struct ctl *ctl, const struct book_job *job)
+{
+    return job->vc < ctl->cluster.vc_count ? names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name) : "";
+}
+
+static void write_head(const struct ctl *ctl, struct json_write *json, const struct book_job *job)
+{
+    json_write_i64(json, "id", job->id);
+    json_write_text(json, "name", job->spec->name ? job->spec->name : "");
+    json_write_text(json, "user", names_get(&ctl->book.users, job->user));
+    json_write_text(json, "vc", vc_of(ctl, job));
+    json_write_i64(json, "priority", job->spec->priority);
+    json_write_text(json, "state", phase_name(job->phase));
+    json_write_text(json, "state_letters", phase_letters(job->phase));
+    if (job->array_id) {
+        json_write_object(json, "array");
+        json_write_i64(json, "id", job->array_id);
+        json_write_i64(json, "index", job->array_index);
+        json_write_close(json);
+    } else {
+        json_write_null(json, "array");
+    }
+    json_write_i64(json, "gpus", job->wants.gpus);
+    json_write_i64(json, "gpu_share", job->wants.share);
+    write_text(json, "gpu_type", type_of(ctl, job));
+    json_write_i64(json, "lost_gpu_seconds", job->lost_usec / USEC_SEC);
+    write_time(json, "submit_time", job->submit);
+    write_time(json, "eligible_time", job->eligible);
+    write_time(json, "start_time", job->last_start);
+    write_time(json, "end_time", job->end);
+}
+
+static void record_write(const struct ctl *ctl, const struct book_job *job, struct buf *out)
+{
+    json_t *used = record_used(job), *predicted = record_predicted(job);
+    bool over = phase_over(job->phase);
+    struct json_write json;
+
+    json_write_init(&json, out, false);
+    json_write_object(&json, NULL);
+    write_head(ctl, &json, job);
+    json_write_i64(&json, "gpu_seconds", job->gpu_usec / USEC_SEC);
+    json_write_i64(&json, "preemptions", job->preemptions);
+    json_write_i64(&json, "failures", job->failures);
+    write_number(&json, "exit_code", over, job->exit);
+    write_number(&json, "signal", over && job->signal, job->signal);
+    write_text(&json, "end_text", job->end_text);
+    write_tree(&json, "spec", job->source->json);
+    json_write_i64(&json, "uid", job->uid);
+    json_write_i64(&json, "gid", job->gid);
+    json_write_i64(&json, "version", (int64_t)job->version);
+    write_time(&json, "last_checkpoint_time", job->last_ckpt);
+    json_write_i64(&json, "submit_usec", job->submit);
+    json_write_i64(&json, "end_usec", job->end);
+    write_tree(&json, "used", used);
+    write_tree(&json, "predicted", predicted);
+    json_write_array(&json, "attempts");
+    for (uint32_t a = 0; a < job->attempt_count; a++)
+        write_attempt(ctl, &json, &job->attempts[a]);
+    json_write_close(&json);
+    json_write_close(&json);
+    json_decref(used);
+    json_decref(predicted);
+}
+
 json_t *record_job(const struct ctl *ctl, const struct book_job *job)
 {
-    const char *vc =
-        job->vc < ctl->cluster.vc_count ? names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name) : "";
-    json_t *attempts = json_array(), *out;
+    CLEANUP_BUF struct buf text = BUF_INIT(RECORD_BYTES_MAX);
+    json_t *tree = NULL;
 
-    for (uint32_t a = 0; a < job->attempt_count; a++)
-        (void)json_array_append_new(attempts, record_attempt(ctl, &job->attempts[a]));
-    out = json_pack("{s:I, s:s, s:s, s:s, s:i, s:s, s:s}", "id", (json_int_t)job->id, "name",
-                    job->spec->name ? job->spec->name : "", "user", names_get(&ctl->book.users, job->user), "vc", vc,
-                    "priority", job->spec->priority, "state", phase_name(job->phase), "state_letters",
-                    phase_letters(job->phase));
-    (void)json_object_set_new(out, "array",
-                              job->array_id
-                                  ? json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index)
-                                  : json_null());
-    (void)json_object_set_new(out, "gpus", json_integer(job->wants.gpus));
-    (void)json_object_set_new(out, "gpu_share", json_integer(job->wants.share));
-    (void)json_object_set_new(out, "gpu_type", record_type(ctl, job));
-    (void)json_object_set_new(out, "lost_gpu_seconds", json_integer(job->lost_usec / USEC_SEC));
-    (void)json_object_set_new(out, "submit_time", record_time(job->submit));
-    (void)json_object_set_new(out, "eligible_time", record_time(job->eligible));
-    (void)json_object_set_new(out, "start_time", record_time(job->last_start));
-    (void)json_object_set_new(out, "end_time", record_time(job->end));
-    (void)json_object_set_new(out, "gpu_seconds", json_integer(job->gpu_usec / USEC_SEC));
-    (void)json_object_set_new(out, "preemptions", json_integer(job->preemptions));
-    (void)json_object_set_new(out, "failures", json_integer(job->failures));
-    (void)json_object_set_new(out, "exit_code", phase_over(job->phase) ? json_integer(job->exit) : json_null());
-    (void)json_object_set_new(out, "signal",
-                              phase_over(job->phase) && job->signal ? json_integer(job->signal) : json_null());
-    (void)json_object_set_new(out, "end_text", job->end_text[0] ? json_string(job->end_text) : json_null());
-    (void)json_object_set(out, "spec", job->source->json);
-    (void)json_object_set_new(out, "uid", json_integer(job->uid));
-    (void)json_object_set_new(out, "gid", json_integer(job->gid));
-    (void)json_object_set_new(out, "version", json_integer((json_int_t)job->version));
-    (void)json_object_set_new(out, "last_checkpoint_time", record_time(job->last_ckpt));
-    (void)json_object_set_new(out, "submit_usec", json_integer(job->submit));
-    (void)json_object_set_new(out, "end_usec", json_integer(job->end));
-    (void)json_object_set_new(out, "used", record_used(job));
-    (void)json_object_set_new(out, "predicted", record_predicted(job));
-    (void)json_object_set_new(out, "attempts", attempts);
-    return out;
+    record_write(ctl, job, &text);
+    return text.error || json_read("record", text.data, text.size, &tree, NULL) < 0 ? NULL : tree;
+}
+
+/* One block for all texts, which begins with the record: the row outlives names and job. */
+static int record_row(const struct ctl *ctl, const struct book_job *job, struct store_job *ret_row)
+{
+    const char *texts[] = { names_get(&ctl->book.users, job->user), vc_of(ctl, job),
+                            job->spec->name ? job->spec->name : "" };
+    struct buf block = BUF_INIT(RECORD_BYTES_MAX);
+    size_t at[3];
+
+    record_write(ctl, job, &block);
+    for (size_t i = 0; i < 3; i++) {
+        buf_char(&block, '\0');
+        at[i] = block.size;
+        buf_text(&block, texts[i]);
+    }
+    if (block.error) {
+        buf_done(&block);
+        return -ENOMEM;
+    }
+    *ret_row = (struct store_job){ .id = job->id,
+                                   .submit = job->submit,
+                                   .end = job->end,
+                                   .user = block.data + at[0],
+                                   .vc = block.data + at[1],
+                                   .state = phase_name(job->phase),
+                                   .name = block.data + at[2],
+                                   .gpu_seconds = job->gpu_usec / USEC_SEC,
+                                   .json = block.data };
+    return 0;
+}
+
+void record_keep(struct ctl *ctl, const struct book_job *job)
+{
+    void *block = ctl->done;
+    int r = mem_grow(&block, &ctl->done_capacity, ctl->done_count + 1, (size_t)1 << 24, sizeof(*ctl->done));
+
+    ctl->done = block;
+    if (r == 0 && record_row(ctl, job, &ctl->done[ctl->done_count]) == 0)
+        ctl->done_count++;
+}
+
+void record_rows_free(struct store_job *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        mem_free((void *)(uintptr_t)rows[i].json);
+    mem_free(rows);
 }

@@ -424,6 +424,8 @@ static void on_submitted(struct request *request, const struct entry_result *res
         return;
     }
     scene_fill(&scene, request);
+    if (request->message && scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
+        return;
     reply_header(request, "Location", "/api/v1/jobs/%" PRId64, result->id);
     reply_header(request, "ETag", "\"v%" PRIu64 "\"", job->version);
     json_write_init(&json, &out, false);
@@ -433,12 +435,14 @@ static void on_submitted(struct request *request, const struct entry_result *res
 
 void rest_jobs_submit(struct request *request)
 {
-    static const char *const known[] = { NULL };
+    static const char *const known[] = { "fields", NULL };
     const char *key = http_header(request->message, "idempotency-key");
     struct submission spec;
+    struct scene scene;
     json_t *tree, *body, *predicted;
 
-    if (!query_known(request, known))
+    scene_fill(&scene, request);
+    if (!query_known(request, known) || scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
         return;
     if (!request->who.has_uid) {
         reply_problem(request, 403, "NotAllowed", NULL, "user %s has no account on the controller", request->who.user);

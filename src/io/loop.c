@@ -13,6 +13,7 @@
 enum { TURN_FNS_MAX = 8, SIGNALS_MAX = 8 };
 
 struct job_of_worker {
+    struct worker *worker;
     loop_fn work, done;
     void *arg;
     struct job_of_worker *next;
@@ -31,6 +32,7 @@ struct worker {
     pthread_cond_t more;
     struct worker_queue todo; /* under the lock */
     bool running;             /* the loop's */
+    size_t given;             /* the loop's: handed over, not done */
 };
 
 struct loop_signal {
@@ -54,7 +56,6 @@ struct loop {
     pthread_mutex_t lock;
     struct worker_queue finished; /* under the lock */
     bool leave;                   /* under the lock */
-    size_t busy;                  /* the loop's: handed over, not done */
 };
 
 struct loop_timer {
@@ -134,7 +135,7 @@ static void on_woken(uv_async_t *handle)
         pthread_mutex_unlock(&loop->lock);
         if (!job)
             return;
-        loop->busy--;
+        job->worker->given--;
         job->done(job->arg);
         mem_free(job);
     }
@@ -324,17 +325,18 @@ int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg)
     return uv_signal_start(&signal->handle, on_signal, number);
 }
 
-static int worker_give(struct loop *loop, struct worker *worker, loop_fn work, loop_fn done, void *arg)
+static int worker_give(struct worker *worker, loop_fn work, loop_fn done, void *arg)
 {
     struct job_of_worker *job = mem_zalloc(1, sizeof(*job));
+    struct loop *loop = worker->loop;
     int r = job ? worker_start(worker) : -ENOMEM;
 
     if (r < 0) {
         mem_free(job);
         return r;
     }
-    *job = (struct job_of_worker){ .work = work, .done = done, .arg = arg };
-    loop->busy++;
+    *job = (struct job_of_worker){ .worker = worker, .work = work, .done = done, .arg = arg };
+    worker->given++;
     pthread_mutex_lock(&loop->lock);
     queue_put(&worker->todo, job);
     pthread_mutex_unlock(&loop->lock);
@@ -344,15 +346,15 @@ static int worker_give(struct loop *loop, struct worker *worker, loop_fn work, l
 
 int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg)
 {
-    return worker_give(loop, &loop->workers[WORKER_STORE], work, done, arg);
+    return worker_give(&loop->workers[WORKER_STORE], work, done, arg);
 }
 
 int loop_compute(struct loop *loop, loop_fn work, loop_fn done, void *arg)
 {
-    return worker_give(loop, &loop->workers[WORKER_LONG], work, done, arg);
+    return worker_give(&loop->workers[WORKER_LONG], work, done, arg);
 }
 
-bool loop_work_idle(const struct loop *loop)
+bool loop_work_alone(const struct loop *loop)
 {
-    return loop->busy == 0;
+    return loop->workers[WORKER_STORE].given == 0;
 }

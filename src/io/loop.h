@@ -40,6 +40,6 @@ int loop_signal(struct loop *loop, int number, loop_fn fn, void *arg);
 int loop_work(struct loop *loop, loop_fn work, loop_fn done, void *arg);
 /* The same on a thread of its own that is there for what takes long: the store does not wait for it. */
 int loop_compute(struct loop *loop, loop_fn work, loop_fn done, void *arg);
-bool loop_work_idle(const struct loop *loop);
+bool loop_work_alone(const struct loop *loop); /* nothing is at loop_work() */
 /* Lets the workers finish what they were given, calls every done(), and ends them. */
 void loop_work_finish(struct loop *loop);

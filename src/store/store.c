@@ -35,6 +35,18 @@ int store_commit(struct store *store, const struct store_write *write, struct er
     return r;
 }
 
+bool store_due(const struct store *store)
+{
+    return store->due;
+}
+
+void store_tidy(struct store *store)
+{
+    store->due = false;
+    if (store->ops->tidy)
+        store->ops->tidy(store);
+}
+
 int store_load(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err)
 {
     return store->ops->load(store, snapshot, batch, arg, err);

@@ -3,9 +3,10 @@
 /* store.h - where the controller keeps what it has promised.
  *
  * A log of batches, one snapshot that replaces the batches up to it, and finished jobs by id. All calls block; the
- * controller makes them on one worker thread, one at a time. An implementation is a table of functions (store_mem.c,
+ * controller makes them one at a time, most on a worker thread. An implementation is a table of functions (store_mem.c,
  * store_sqlite.c); what it returned 0 for survives the loss of the process, and of power where it keeps a file.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,10 @@ int store_open(const char *where, struct store **ret_store, struct error *err);
 void store_close(struct store *store);
 
 int store_commit(struct store *store, const struct store_write *write, struct error *err);
+
+/* Whether the store wants to put its files in order, and time for it between two commits. */
+bool store_due(const struct store *store);
+void store_tidy(struct store *store);
 
 /* The snapshot, if there is one, through `snapshot`; then the batches after it, ascending, through `batch`. */
 int store_load(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err);

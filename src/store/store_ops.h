@@ -7,6 +7,7 @@ struct store_ops {
     const char *name;
     void (*close)(struct store *store);
     int (*commit)(struct store *store, const struct store_write *write, struct error *err);
+    void (*tidy)(struct store *store); /* may be NULL; asked for by `due` */
     int (*load)(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err);
     int (*history)(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
                    struct error *err);
@@ -17,6 +18,7 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     uint64_t seq; /* of the last batch */
+    bool due;
 };
 
 int store_mem_open(struct store **ret_store, struct error *err);

@@ -135,12 +135,17 @@ static int sqlite_commit(struct store *store, const struct store_write *write, s
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         return r;
     }
-    if (write->snapshot || s->wal_pages > CHECKPOINT_PAGES) {
-        /* Moves what can be moved; readers or a full disk only mean that it is tried again later. */
-        (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        s->wal_pages = 0;
-    }
+    s->base.due = s->base.due || write->snapshot || s->wal_pages > CHECKPOINT_PAGES;
     return 0;
+}
+
+/* Moves what can be moved; readers or a full disk only mean that it is tried again later. */
+static void sqlite_tidy(struct store *store)
+{
+    struct store_sqlite *s = (struct store_sqlite *)store;
+
+    (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    s->wal_pages = 0;
 }
 
 /* Each row of (seq, data) to the function; the last number seen is the store's. */
@@ -303,6 +308,7 @@ static const struct store_ops store_sqlite_ops = {
     .name = "sqlite",
     .close = sqlite_close,
     .commit = sqlite_commit,
+    .tidy = sqlite_tidy,
     .load = sqlite_load,
     .history = sqlite_history,
     .history_get = sqlite_history_get,

@@ -219,8 +219,15 @@ int instant_parse(const char *text, size_t length, usec_t *ret_at)
     return 0;
 }
 
+static void digits_put(char *text, int count, int64_t value)
+{
+    for (; count-- > 0; value /= 10)
+        text[count] = (char)('0' + value % 10);
+}
+
 void instant_put(struct buf *out, usec_t at)
 {
+    char text[] = "0000-00-00T00:00:00.000000Z";
     int64_t days = at / USEC_DAY, rest = at % USEC_DAY, era, of_era, of_year, year, month;
 
     if (rest < 0) {
@@ -234,9 +241,14 @@ void instant_put(struct buf *out, usec_t at)
     of_year = days - (365 * of_era + of_era / 4 - of_era / 100);
     month = (5 * of_year + 2) / 153;
     year = of_era + era * 400 + (month >= 10);
-    buf_printf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)(month < 10 ? month + 3 : month - 9),
-               (int)(of_year - (153 * month + 2) / 5 + 1), (int)(rest / USEC_HOUR), (int)(rest / USEC_MIN % 60),
-               (int)(rest / USEC_SEC % 60), (int)(rest % USEC_SEC));
+    digits_put(text, 4, year);
+    digits_put(text + 5, 2, month < 10 ? month + 3 : month - 9);
+    digits_put(text + 8, 2, of_year - (153 * month + 2) / 5 + 1);
+    digits_put(text + 11, 2, rest / USEC_HOUR);
+    digits_put(text + 14, 2, rest / USEC_MIN % 60);
+    digits_put(text + 17, 2, rest / USEC_SEC % 60);
+    digits_put(text + 20, 6, rest % USEC_SEC);
+    buf_put(out, text, sizeof(text) - 1);
 }
 
 int size_parse_bytes(const char *text, size_t length, uint64_t *ret_bytes)

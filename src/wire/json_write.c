@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,23 @@ static void escape_put(struct buf *out, unsigned char c)
     }
 }
 
+/* Eight bytes at a time: the high bit of each that is below a blank, a quote, a backslash or not ASCII. A byte behind
+ * such a one may be marked too, which does no harm: the search goes on byte by byte. */
+static uint64_t special_bytes(uint64_t word)
+{
+    const uint64_t each = 0x0101010101010101, high = 0x8080808080808080;
+    uint64_t quote = word ^ (each * '"'), slash = word ^ (each * '\\');
+
+    return (((word - each * 0x20) & ~word) | ((quote - each) & ~quote) | ((slash - each) & ~slash) | word) & high;
+}
+
 const char *json_plain_end(const char *at, const char *end)
 {
+    for (uint64_t word; end - at >= (ptrdiff_t)sizeof(word); at += sizeof(word)) {
+        memcpy(&word, at, sizeof(word));
+        if (special_bytes(word))
+            break;
+    }
     while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
         at++;
     return at;
