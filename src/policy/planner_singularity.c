@@ -25,6 +25,7 @@
 #include "policy/list.h"
 #include "policy/singularity.h"
 
+#define SAVE_EARLY 8 /* by up to this part of the time between two */
 #define LOOK_AGAIN USEC_SEC
 #define RESTS_IN_VAIN 5 /* until room is made again for a job that could not use it */
 
@@ -43,9 +44,11 @@ static void add_item(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 
     if (s->item_count == ITEMS_MAX)
         return;
-    floor_roll(ctx, plan, index);
+    if (floor_promised(job))
+        floor_roll(ctx, plan, index);
     item = &s->items[s->item_count++];
     *item = (struct item){ .job = index,
+                           .at = job,
                            .home = job->gpus > 0 ? home_of(ctx, index) : (int32_t)job->word[WORD_HOME] - 1,
                            .gpus = job->gpus,
                            .world = job->spec.gpus,
@@ -72,10 +75,14 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
         stand_forget(ctx);
     }
     s->pass = view_pass(ctx->view);
-    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
-        floor_admit(ctx, plan, i);
-        if (view_shows(ctx->view, i) && view_owner(ctx->view, i) && view_job(ctx->view, i)->spec.share == MGPU_ONE)
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE;) {
+        const struct job *job = view_job(ctx->view, i);
+
+        if (job->word[WORD_HOME] == 0)
+            floor_admit(ctx, plan, i);
+        if (job->spec.share == MGPU_ONE && view_shows(ctx->view, i) && view_owner(ctx->view, i))
             add_item(ctx, plan, i);
+        i = job->next;
     }
     for (uint32_t k = 0; k < queue->live_count; k++) {
         uint32_t root = queue->shapes[queue->live[k]].root;
@@ -92,11 +99,11 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
 int stand_start(struct planner_ctx *ctx, struct plan *plan, struct item *item, int32_t gpus)
 {
     struct singularity *s = ctx->state;
-    const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
+    const struct jobspec *spec = &item->at->spec;
     struct placement to;
     int r;
 
-    if (job_plain(view_job(ctx->view, item->job)))
+    if (job_plain(item->at))
         r = stand_find(ctx, spec, item->home, gpus, &to);
     else /* as the core finds it, or not at all */
         r = plan_find(plan, plan_shape(plan, item->job), &to);
@@ -167,7 +174,7 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
                     bool fair)
 {
     struct singularity *s = ctx->state;
-    const struct job *job = view_job(ctx->view, item->job);
+    const struct job *job = item->at;
     int32_t least = item->gpus;
 
     /* A step on the way costs as much as the last one: close to the guard it would use up what is left. */
@@ -176,8 +183,8 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
         least = item->world - 1;
     for (int32_t n = item->world; n > least; n = size_fit(ctx, &job->spec, n - 1)) {
         int32_t more = n - item->gpus, need[2] = { more, more - home_room(ctx, plan, item->home, job->klass) };
-
         int64_t shrinks = s->shrinks;
+        int r;
 
         rules.floor_gpus = fair ? n : 0;
         rules.floor_world = fair ? item->world : 0;
@@ -185,8 +192,15 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
         s->taken = false;
         if (need[1] > 0)
             need[1] += beyond(ctx, home_sku(ctx, item->home));
-        if ((need[1] <= 0 || may_ask(ctx, plan, item)) && take_room(ctx, plan, item, need, &rules) == 0 &&
-            (item->gpus > 0 ? stand_grow(ctx, plan, item, n) : stand_start(ctx, plan, item, n)) == 0) {
+        r = need[1] <= 0 || may_ask(ctx, plan, item) ? take_room(ctx, plan, item, need, &rules) : -EBUSY;
+        if (r == 0)
+            r = item->gpus > 0 ? stand_grow(ctx, plan, item, n) : stand_start(ctx, plan, item, n);
+        if (r == -EAGAIN) { /* in the next pass; until then nobody else has them */
+            s->earmarked[item->home] += more;
+            s->soon |= s->taken;
+            item->done = true;
+        }
+        if (r == 0 || r == -EAGAIN) {
             note_try(ctx, plan, item, false);
             return true;
         }
@@ -199,9 +213,9 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
 
 /* ---- the four rules ---- */
 
-static bool before_in(const struct planner_ctx *ctx, const struct item *a, const struct item *b, bool by_part)
+static bool before_in(const struct item *a, const struct item *b, bool by_part)
 {
-    const struct jobspec *x = &view_job(ctx->view, a->job)->spec, *y = &view_job(ctx->view, b->job)->spec;
+    const struct jobspec *x = &a->at->spec, *y = &b->at->spec;
     int64_t part = (int64_t)a->gpus * b->world - (int64_t)b->gpus * a->world;
 
     if (a->tier != b->tier)
@@ -222,7 +236,7 @@ void order_sort(struct planner_ctx *ctx, uint32_t count, bool by_part)
         for (uint32_t i = gap; i < count; i++) {
             uint32_t moved = s->order[i], at = i;
 
-            for (; at >= gap && before_in(ctx, &s->items[moved], &s->items[s->order[at - gap]], by_part); at -= gap)
+            for (; at >= gap && before_in(&s->items[moved], &s->items[s->order[at - gap]], by_part); at -= gap)
                 s->order[at] = s->order[at - gap];
             s->order[at] = moved;
         }
@@ -230,7 +244,7 @@ void order_sort(struct planner_ctx *ctx, uint32_t count, bool by_part)
 
 static bool has_turn(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
 {
-    const struct job *job = view_job(ctx->view, item->job);
+    const struct job *job = item->at;
 
     if (item->tier == TIER_BASIC || item->done || item->gpus >= item->world || (item->gpus > 0 && !item->idle))
         return false;
@@ -266,7 +280,7 @@ static struct reclaim_rules rules_of(const struct planner_ctx *ctx, const struct
 /* With all its GPUs where nothing was promised to it, as long as there is nothing where it was. */
 static void start_elsewhere(struct planner_ctx *ctx, struct plan *plan, struct item *item)
 {
-    const struct job *job = view_job(ctx->view, item->job);
+    const struct job *job = item->at;
     uint32_t types = ctx->vc->queue.shapes[job->shape].shape.sku_mask;
     int32_t own = item->home;
 
@@ -302,36 +316,79 @@ static void promised(struct planner_ctx *ctx, struct plan *plan, enum turn turn)
 
 /* ---- between passes ---- */
 
-/* Checkpoints against crashes, and the next instant at which something is to be looked at. */
-static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
+/* Checkpoints against crashes: when the job's next is due. A little early where there is a pass anyway, else most
+ * passes would be for that alone. */
+static usec_t save(struct planner_ctx *ctx, struct plan *plan, const struct item *item)
 {
     struct singularity *s = ctx->state;
-    usec_t now = view_now(ctx->view), next = USEC_NEVER;
+    const struct job *job = item->at;
+    usec_t every = ctx->params[P_SAVE], now = view_now(ctx->view);
+    usec_t saved = job->word[WORD_SAVED] > settled_since(job) ? job->word[WORD_SAVED] : settled_since(job);
+
+    if (!every || !job_holds(job->state))
+        return USEC_NEVER;
+    if (item->idle && !job->planned && now - saved >= every - every / SAVE_EARLY) {
+        plan_save(plan, item->job);
+        plan_word(plan, item->job, WORD_SAVED, saved = now);
+        s->saves++;
+    }
+    return saved + every > now ? saved + every : USEC_NEVER;
+}
+
+/* Whether somebody is without what it was promised, to whom others may have something to give when their windows begin
+ * anew: a standard job that waits is given what others can do without only, one that was stopped none of it. */
+enum unmet { UNMET_NONE, UNMET_SHRINKS, UNMET_STOPS };
+
+static enum unmet unmet(const struct planner_ctx *ctx)
+{
+    const struct singularity *s = ctx->state;
+    enum unmet found = UNMET_NONE;
 
     for (uint32_t i = 0; i < s->item_count; i++) {
         const struct item *item = &s->items[i];
-        const struct job *job = view_job(ctx->view, item->job);
-        usec_t saved = job->word[WORD_SAVED] > settled_since(job) ? job->word[WORD_SAVED] : settled_since(job);
-        usec_t alarm = tier_alarm(item->slack, ctx->params[P_GUARD], job->gpus, item->world);
 
-        if (ctx->params[P_SAVE] && job_holds(job->state)) {
-            if (item->idle && !job->planned && now - saved >= ctx->params[P_SAVE]) {
-                plan_save(plan, item->job);
-                plan_word(plan, item->job, WORD_SAVED, saved = now);
-                s->saves++;
-            }
-            next = earlier(next, saved + ctx->params[P_SAVE] > now ? saved + ctx->params[P_SAVE] : next);
-        }
-        if (floor_promised(job)) {
-            next = earlier(next, job->word[WORD_BEGIN] + ctx->params[P_WINDOW]);
-            if (alarm > 0 && alarm != USEC_NEVER)
-                next = earlier(next, now + alarm);
-            else if (alarm == 0 && job->gpus < item->world && job_holds(job->state) && !item->idle)
-                next = earlier(next, now + LOOK_AGAIN); /* its turn is when it runs again */
-        }
+        if (item->tier == TIER_BASIC || item->gpus >= item->world)
+            continue;
+        if (item->slack <= ctx->params[P_GUARD] || (item->gpus == 0 && item->tier == TIER_PREMIUM))
+            return UNMET_STOPS;
+        if (item->gpus == 0)
+            found = UNMET_SHRINKS;
+    }
+    return found;
+}
+
+/* When a promise is to be looked at. Whoever has all its GPUs needs nobody to. */
+static usec_t promise_due(const struct planner_ctx *ctx, const struct item *item, enum unmet others)
+{
+    const struct job *job = item->at;
+    usec_t alarm = tier_alarm(item->slack, ctx->params[P_GUARD], job->gpus, item->world), next = USEC_NEVER;
+
+    if (!item->idle || job->gpus < item->world || others == UNMET_STOPS || (others == UNMET_SHRINKS && item->world > 1))
+        next = job->word[WORD_BEGIN] + ctx->params[P_WINDOW];
+    if (alarm > 0 && alarm != USEC_NEVER)
+        next = earlier(next, view_now(ctx->view) + alarm);
+    else if (alarm == 0 && job->gpus < item->world && job_holds(job->state) && !item->idle)
+        next = earlier(next, view_now(ctx->view) + LOOK_AGAIN); /* its turn is when it runs again */
+    return next;
+}
+
+/* The next instant at which something is to be looked at. */
+static void look_ahead(struct planner_ctx *ctx, struct plan *plan)
+{
+    const struct singularity *s = ctx->state;
+    usec_t now = view_now(ctx->view), next = USEC_NEVER;
+    enum unmet others = unmet(ctx);
+
+    for (uint32_t i = 0; i < s->item_count; i++) {
+        const struct item *item = &s->items[i];
+        const struct job *job = item->at;
+
+        next = earlier(next, save(ctx, plan, item));
+        if (floor_promised(job))
+            next = earlier(next, promise_due(ctx, item, others));
         if (*plan_words(ctx, plan, item->job) > now)
             next = earlier(next, *plan_words(ctx, plan, item->job));
-        if (job_holds(job->state) && now - job->last_start < YOUNG)
+        if (others && item->tier == TIER_BASIC && job_holds(job->state) && now - job->last_start < YOUNG)
             next = earlier(next, job->last_start + YOUNG);
         if (job_holds(job->state) && job->gpus < item->world && !rested(ctx, job))
             next = earlier(next, settled_since(job) + ctx->params[P_REST]);

@@ -2,7 +2,7 @@
 #pragma once
 /* singularity.h - what the files of the planner `singularity` share: planner_singularity.c (the pass),
  * singularity_floor.c (promises and windows), singularity_room.c (where jobs stand), singularity_take.c (from whom GPUs
- * are taken), singularity_basic.c (jobs that nothing was promised).
+ * are taken), singularity_mend.c (groups made whole), singularity_basic.c (jobs that nothing was promised).
  *
  * A home is where the promise to a job is kept: one GPU type in one region (domain). Promises are counted by home.
  */
@@ -37,6 +37,7 @@ enum {
 
 /* A job the pass is about: of the promised all, of the others those that hold GPUs. */
 struct item {
+    const struct job *at;
     uint32_t job;
     int32_t home, gpus, world; /* gpus 0: it waits */
     usec_t slack, spare;
@@ -125,14 +126,36 @@ int stand_less(struct planner_ctx *ctx, uint32_t job, int32_t gpus, struct place
 /* Those of the placement that are not the job's are kept for it in this pass; and nothing is kept any more. */
 void stand_keep(struct planner_ctx *ctx, const struct placement *to);
 void stand_forget(struct planner_ctx *ctx);
+/* Groups that must not be torn apart; those larger than a node are. */
+uint32_t stand_group(const struct jobspec *spec, const struct pool *pool);
+/* GPUs of a node that nobody has and nothing is kept of; whether it is such a one, or (`soon`) will be. */
+uint32_t stand_free(const struct planner_ctx *ctx, uint32_t node);
+bool stand_can_have(const struct planner_ctx *ctx, uint32_t gpu, bool soon);
+/* What the job holds, into s->gpus; none if a node of it is closed: it cannot be given that again. */
+uint32_t stand_held(struct planner_ctx *ctx, uint32_t job);
+void stand_sort(uint32_t *gpus, uint32_t count);
+/* Notes what these victims would leave on which nodes; and takes that back. */
+void stand_gain(struct planner_ctx *ctx, uint32_t victims, int sign);
 /* Whether whole groups of a job add up to so many GPUs once these victims have left. */
 bool stand_groups(struct planner_ctx *ctx, const struct jobspec *spec, int32_t home, int32_t gpus, uint32_t victims);
+
+/* singularity_mend.c */
+/* Who moves how many GPUs away from a node, so that a group is whole there. */
+struct mend {
+    uint32_t item, node, part, group;
+};
+/* With what was noted of victims. */
+bool mend_find(struct planner_ctx *ctx, const struct item *for_whom, const struct reclaim_rules *rules,
+               struct mend *ret);
+/* -EAGAIN: it moves, or will when the GPUs it gets have been left. -EBUSY: not. */
+int mend_move(struct planner_ctx *ctx, struct plan *plan, const struct mend *mend);
 
 /* singularity_take.c */
 /* Since when nothing was done to its size, and whether that is long ago. */
 usec_t settled_since(const struct job *job);
 bool rested(const struct planner_ctx *ctx, const struct job *job);
-/* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: there is none; take_back. */
+/* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: there is none; take_back.
+ * -EAGAIN: others move, and then there is. */
 int take_room(struct planner_ctx *ctx, struct plan *plan, const struct item *item, const int32_t gpus[2],
               const struct reclaim_rules *rules);
 void take_back(struct planner_ctx *ctx, struct plan *plan);

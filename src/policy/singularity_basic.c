@@ -18,7 +18,7 @@ static int start_basic(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
         return r == 0 ? plan_start(plan, index, &to) : r;
     }
     for (int32_t home = 0; r < 0 && home < (int32_t)home_count(ctx); home++) {
-        struct item item = { .job = index, .home = home, .world = job->spec.gpus };
+        struct item item = { .job = index, .at = job, .home = home, .world = job->spec.gpus };
         int32_t room = home_room(ctx, plan, home, job->klass), least = size_least(ctx, &job->spec);
 
         if (!(types >> home_sku(ctx, home) & 1) || room < least)
@@ -133,12 +133,12 @@ void basics_grow(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t i = 0; i < s->item_count; i++)
         if (s->items[i].tier == TIER_BASIC && s->items[i].idle && s->items[i].gpus < s->items[i].world &&
-            rested(ctx, view_job(ctx->view, s->items[i].job)))
+            rested(ctx, s->items[i].at))
             s->order[count++] = i;
     order_sort(ctx, count, false);
     for (uint32_t i = 0; i < count; i++) {
         struct item *item = &s->items[s->order[i]];
-        const struct job *job = view_job(ctx->view, item->job);
+        const struct job *job = item->at;
         int32_t room = home_room(ctx, plan, item->home, job->klass), n = size_fit(ctx, &job->spec, item->gpus + room);
 
         if (n > item->gpus)

@@ -121,26 +121,6 @@ void floor_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     plan_tier(plan, index, TIER_BASIC);
 }
 
-void floor_release(struct planner_ctx *ctx, uint32_t index)
-{
-    struct singularity *s = ctx->state;
-    const struct job *job = view_job(ctx->view, index);
-    const struct tier_rules *rules = floor_rules(ctx);
-
-    if (floor_promised(job)) {
-        struct tier_sum *sum = &s->sums[job->word[WORD_HOME] - 1];
-        struct tier_ask ask = ask_of(ctx, &job->spec, (enum job_tier)job->spec.tier);
-
-        (void)lent_of(ctx);
-        tier_lend(rules, &s->lent[job->word[WORD_HOME] - 1], &ask, -1);
-        sum->claimed -= tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
-        sum->worlds -= job->spec.gpus;
-        s->look = true;
-    } else if (job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC) {
-        s->declined[job->spec.tier]--;
-    }
-}
-
 /* Whether it asked for a promise of the tier and has none. */
 static bool declined(const struct job *job, enum job_tier tier)
 {
@@ -207,35 +187,73 @@ void floor_upgrade(struct planner_ctx *ctx, struct plan *plan)
     s->look = false;
 }
 
-/* GPU-time it had attained at an instant that may lie a little back. */
+/* GPU-time it had attained at an instant that may lie a little back. A job that is over had all its GPUs until now:
+ * else a pass would have been asked for when its window was. */
 static svc_t attained_at(const struct planner_ctx *ctx, const struct job *job, usec_t at)
 {
-    usec_t now = view_now(ctx->view), since = job->since > at ? job->since : at;
-    svc_t attained = job_attained(job, now);
+    usec_t now = view_now(ctx->view), since = job->state == JOB_DONE || job->since <= at ? at : job->since;
+    int64_t gpus = job->state == JOB_DONE ? job->spec.gpus : job->state == JOB_RUNNING ? job->gpus : 0;
 
-    return job->state == JOB_RUNNING ? attained - svc_of((int64_t)job->gpus * MGPU_ONE, now - since) : attained;
+    return job_attained(job, now) - svc_of(gpus * MGPU_ONE, now - since);
+}
+
+/* Whether a window of it is over: its end, and what it had then. */
+static bool judge(struct planner_ctx *ctx, const struct job *job, usec_t *begin, svc_t *base)
+{
+    struct singularity *s = ctx->state;
+    const struct tier_rules *rules = floor_rules(ctx);
+    usec_t end = *begin + rules->window, slack;
+    svc_t attained;
+
+    if (!floor_promised(job) || view_now(ctx->view) < end)
+        return false;
+    attained = attained_at(ctx, job, end);
+    slack = tier_slack(rules, (enum job_tier)job->tier, tier_done(attained - *base, job->spec.gpus), rules->window);
+    s->windows++;
+    /* Half a thousandth of a second is rounding. */
+    if (slack < -USEC_MSEC / 2) {
+        s->windows_below++;
+        s->below_work -= slack / USEC_SEC;
+    }
+    *begin = end;
+    *base = attained;
+    return true;
 }
 
 void floor_roll(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
+{
+    const struct job *job = view_job(ctx->view, index);
+    usec_t begin = job->word[WORD_BEGIN];
+    svc_t base = job->word[WORD_BASE];
+
+    while (judge(ctx, job, &begin, &base)) {
+        plan_word(plan, index, WORD_BEGIN, begin);
+        plan_word(plan, index, WORD_BASE, base);
+    }
+}
+
+void floor_release(struct planner_ctx *ctx, uint32_t index)
 {
     struct singularity *s = ctx->state;
     const struct job *job = view_job(ctx->view, index);
     const struct tier_rules *rules = floor_rules(ctx);
 
-    while (floor_promised(job) && view_now(ctx->view) >= job->word[WORD_BEGIN] + rules->window) {
-        usec_t end = job->word[WORD_BEGIN] + rules->window;
-        svc_t attained = attained_at(ctx, job, end);
-        usec_t done = tier_done(attained - job->word[WORD_BASE], job->spec.gpus);
-        usec_t slack = tier_slack(rules, (enum job_tier)job->tier, done, rules->window);
+    if (floor_promised(job)) {
+        struct tier_sum *sum = &s->sums[job->word[WORD_HOME] - 1];
+        struct tier_ask ask = ask_of(ctx, &job->spec, (enum job_tier)job->spec.tier);
 
-        s->windows++;
-        /* Half a thousandth of a second is rounding. */
-        if (slack < -USEC_MSEC / 2) {
-            s->windows_below++;
-            s->below_work -= slack / USEC_SEC;
-        }
-        plan_word(plan, index, WORD_BEGIN, end);
-        plan_word(plan, index, WORD_BASE, attained);
+        usec_t begin = job->word[WORD_BEGIN];
+        svc_t base = job->word[WORD_BASE];
+
+        while (job->state == JOB_DONE && judge(ctx, job, &begin, &base))
+            continue;
+        (void)lent_of(ctx);
+        tier_lend(rules, &s->lent[job->word[WORD_HOME] - 1], &ask, -1);
+        sum->claimed -= tier_claim(rules, (enum job_tier)job->spec.tier, job->spec.gpus);
+        sum->worlds -= job->spec.gpus;
+        s->look = true;
+    } else if (job->word[WORD_HOME] < 0 && job->spec.tier != TIER_BASIC) {
+        s->declined[job->spec.tier]--;
     }
 }
 

@@ -70,6 +70,8 @@ int32_t home_of(const struct planner_ctx *ctx, uint32_t job)
     const struct ledger *ledger = view_ledger(ctx->view);
     uint32_t share = view_shares(ctx->view, job);
 
+    if (home_count(ctx) == 1 && share != SHARE_NONE)
+        return 0;
     return share == SHARE_NONE ? HOME_NONE : home_at(ctx, ledger->gpus[ledger->shares[share].gpu].node);
 }
 
@@ -99,8 +101,7 @@ int32_t size_least(const struct planner_ctx *ctx, const struct jobspec *spec)
     return ctx->params[P_SPLICE] ? splice_least(spec) : spec->gpus;
 }
 
-/* Groups that must not be torn apart; those larger than a node are. */
-static uint32_t group_of(const struct jobspec *spec, const struct pool *pool)
+uint32_t stand_group(const struct jobspec *spec, const struct pool *pool)
 {
     return spec->tp > 1 && spec->tp <= pool->gpus_max ? spec->tp : 1;
 }
@@ -136,8 +137,7 @@ void stand_forget(struct planner_ctx *ctx)
     }
 }
 
-/* GPUs of a node that nobody has and nothing is kept of. */
-static uint32_t node_free(const struct planner_ctx *ctx, uint32_t node)
+uint32_t stand_free(const struct planner_ctx *ctx, uint32_t node)
 {
     const struct singularity *s = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -164,7 +164,7 @@ static void take_from(struct planner_ctx *ctx, uint32_t node, uint32_t need, uin
             }
 }
 
-static void sort_gpus(uint32_t *gpus, uint32_t count)
+void stand_sort(uint32_t *gpus, uint32_t count)
 {
     for (uint32_t gap = count / 2; gap; gap /= 2)
         for (uint32_t i = gap; i < count; i++) {
@@ -207,7 +207,7 @@ static uint32_t take_beside(struct planner_ctx *ctx, const struct pool *pool, ui
         uint32_t best = UINT32_MAX, size = 0;
 
         for (uint32_t n = pool->first_node; n < pool->first_node + pool->node_count; n++) {
-            uint32_t free = ledger->topo.nodes[n].sku == pool->sku ? node_free(ctx, n) : 0;
+            uint32_t free = ledger->topo.nodes[n].sku == pool->sku ? stand_free(ctx, n) : 0;
 
             for (uint32_t i = 0; free && i < count; i++)
                 free = ledger->gpus[s->gpus[i]].node == n ? 0 : free;
@@ -236,20 +236,20 @@ int stand_find(struct planner_ctx *ctx, const struct jobspec *spec, int32_t home
         return -EBUSY;
     node = need <= pool->gpus_max && !s->kept_count ? pool_best_fit(pool, need) : BITS_NONE;
     if (s->kept_count)
-        count = take_beside(ctx, pool, need, group_of(spec, pool));
+        count = take_beside(ctx, pool, need, stand_group(spec, pool));
     else if (node != BITS_NONE)
         take_from(ctx, node, need, &count);
     else
-        count = take_spread(ctx, pool, need, group_of(spec, pool));
+        count = take_spread(ctx, pool, need, stand_group(spec, pool));
     if (count != need)
         return -EBUSY;
-    sort_gpus(s->gpus, count);
+    stand_sort(s->gpus, count);
     *ret = (struct placement){ s->gpus, count };
     return 0;
 }
 
 /* What the job holds, into s->gpus; none if a node of it is closed: it cannot be given that again. */
-static uint32_t held(struct planner_ctx *ctx, uint32_t job)
+uint32_t stand_held(struct planner_ctx *ctx, uint32_t job)
 {
     struct singularity *s = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -269,9 +269,11 @@ struct more {
     bool soon;
 };
 
-static bool can_have(const struct singularity *s, const struct ledger *ledger, uint32_t gpu, bool soon)
+bool stand_can_have(const struct planner_ctx *ctx, uint32_t gpu, bool soon)
 {
-    return ledger_whole(ledger, gpu) && !is_kept(s, gpu) && (soon || ledger->gpus[gpu].leaving == 0);
+    const struct ledger *ledger = view_ledger(ctx->view);
+
+    return ledger_whole(ledger, gpu) && !is_kept(ctx->state, gpu) && (soon || ledger->gpus[gpu].leaving == 0);
 }
 
 /* Whole groups of a node that it can have. */
@@ -283,12 +285,12 @@ static void add_free(struct planner_ctx *ctx, uint32_t node, struct more *more)
     uint32_t free = 0;
 
     for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus; g++)
-        free += can_have(s, ledger, g, more->soon);
+        free += stand_can_have(ctx, g, more->soon);
     free -= free % more->group;
     free = more->need < free ? more->need : free;
     more->need -= free;
     for (uint32_t g = n->first_gpu; free && g < n->first_gpu + n->gpus; g++)
-        if (can_have(s, ledger, g, more->soon)) {
+        if (stand_can_have(ctx, g, more->soon)) {
             s->gpus[more->count++] = g;
             free--;
         }
@@ -300,12 +302,12 @@ int stand_more(struct planner_ctx *ctx, uint32_t job, int32_t gpus, bool soon, s
     const struct ledger *ledger = view_ledger(ctx->view);
     const struct jobspec *spec = &view_job(ctx->view, job)->spec;
     const struct pool *pool = home_pool(ctx, home_of(ctx, job));
-    uint32_t had = held(ctx, job), last = UINT32_MAX;
+    uint32_t had = stand_held(ctx, job), last = UINT32_MAX;
     struct more more = { .need = (uint32_t)gpus - had, .count = had, .soon = soon };
 
     if (!had || !pool)
         return -EBUSY;
-    more.group = group_of(spec, pool);
+    more.group = stand_group(spec, pool);
     for (uint32_t i = 0; i < had && more.need; i++) {
         uint32_t node = ledger->gpus[s->gpus[i]].node;
 
@@ -326,7 +328,7 @@ int stand_more(struct planner_ctx *ctx, uint32_t job, int32_t gpus, bool soon, s
         }
     if (more.need)
         return -EBUSY;
-    sort_gpus(s->gpus, more.count);
+    stand_sort(s->gpus, more.count);
     *ret = (struct placement){ s->gpus, more.count };
     return 0;
 }
@@ -351,22 +353,28 @@ static void note_gain(struct planner_ctx *ctx, const struct reclaim_job *victim,
     }
 }
 
+void stand_gain(struct planner_ctx *ctx, uint32_t victims, int sign)
+{
+    const struct singularity *s = ctx->state;
+
+    for (uint32_t i = 0; i < victims; i++)
+        note_gain(ctx, &s->victims[i], sign);
+}
+
 bool stand_groups(struct planner_ctx *ctx, const struct jobspec *spec, int32_t home, int32_t gpus, uint32_t victims)
 {
     struct singularity *s = ctx->state;
     const struct pool *pool = home_pool(ctx, home);
     const struct topo *topo = topo_of(ctx);
-    uint32_t group = group_of(spec, pool), sum = 0;
+    uint32_t group = stand_group(spec, pool), sum = 0;
 
     if (group == 1 || topo->node_count > GAIN_NODES)
         return true;
-    for (uint32_t i = 0; i < victims; i++)
-        note_gain(ctx, &s->victims[i], 1);
+    stand_gain(ctx, victims, 1);
     for (uint32_t n = pool->first_node; n < pool->first_node + pool->node_count; n++)
         if (topo->nodes[n].sku == pool->sku && topo->nodes[n].up)
-            sum += (node_free(ctx, n) + s->gain[n]) / group * group;
-    for (uint32_t i = 0; i < victims; i++)
-        note_gain(ctx, &s->victims[i], -1);
+            sum += (stand_free(ctx, n) + s->gain[n]) / group * group;
+    stand_gain(ctx, victims, -1);
     return sum >= (uint32_t)gpus;
 }
 
@@ -385,7 +393,7 @@ static uint32_t run_length(const struct planner_ctx *ctx, const uint32_t *gpus, 
 int stand_less(struct planner_ctx *ctx, uint32_t job, int32_t gpus, struct placement *ret)
 {
     struct singularity *s = ctx->state;
-    uint32_t had = held(ctx, job), drop = had - (uint32_t)gpus, kept = 0;
+    uint32_t had = stand_held(ctx, job), drop = had - (uint32_t)gpus, kept = 0;
 
     if (!had || (uint32_t)gpus > had)
         return -EBUSY;

@@ -19,7 +19,7 @@ bool rested(const struct planner_ctx *ctx, const struct job *job)
  * who has had its time: else two could take from each other for ever. */
 static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enum turn turn)
 {
-    const struct job *job = view_job(ctx->view, item->job);
+    const struct job *job = item->at;
 
     if (item->gpus == 0 || job->planned || job->sheds || !job_holds(job->state))
         return false;
@@ -35,12 +35,12 @@ static bool may_fall(const struct planner_ctx *ctx, const struct item *item, enu
 static void fill_victims(struct planner_ctx *ctx, const struct item *for_whom, enum turn turn, uint32_t *count)
 {
     struct singularity *s = ctx->state;
-    bool plain = job_plain(view_job(ctx->view, for_whom->job));
+    bool plain = job_plain(for_whom->at);
 
     *count = 0;
     for (uint32_t i = 0; i < s->item_count; i++) {
         const struct item *item = &s->items[i];
-        const struct job *job = view_job(ctx->view, item->job);
+        const struct job *job = item->at;
 
         if (item->home != for_whom->home || !may_fall(ctx, item, turn))
             continue;
@@ -95,7 +95,7 @@ void take_back(struct planner_ctx *ctx, struct plan *plan)
         s->preemptions--;
         item->gpus = undo->gpus;
         item->done = false;
-        item->idle = view_job(ctx->view, item->job)->state == JOB_RUNNING;
+        item->idle = item->at->state == JOB_RUNNING;
     }
 }
 
@@ -130,9 +130,8 @@ static bool known_vain(const struct planner_ctx *ctx, const struct item *item, i
     const struct reclaim_rules *was = &s->vain.rules;
 
     return s->vain.need && need >= s->vain.need && s->vain.home == item->home && s->vain.turn == turn &&
-           s->vain.plain == job_plain(view_job(ctx->view, item->job)) && was->outage == rules->outage &&
-           was->lowest == rules->lowest && was->stops == rules->stops && was->floor_gpus == rules->floor_gpus &&
-           was->floor_world == rules->floor_world;
+           s->vain.plain == job_plain(item->at) && was->outage == rules->outage && was->lowest == rules->lowest &&
+           was->stops == rules->stops && was->floor_gpus == rules->floor_gpus && was->floor_world == rules->floor_world;
 }
 
 static void note_vain(struct planner_ctx *ctx, const struct item *item, int32_t need, enum turn turn,
@@ -144,7 +143,47 @@ static void note_vain(struct planner_ctx *ctx, const struct item *item, int32_t 
     s->vain.home = item->home;
     s->vain.need = need;
     s->vain.turn = (uint8_t)turn;
-    s->vain.plain = job_plain(view_job(ctx->view, item->job));
+    s->vain.plain = job_plain(item->at);
+}
+
+static int32_t take_all(struct planner_ctx *ctx, struct plan *plan, uint32_t count)
+{
+    struct singularity *s = ctx->state;
+    int32_t got = 0;
+
+    s->vain.need = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (s->victims[i].then != s->victims[i].gpus)
+            got += take_from(ctx, plan, &s->victims[i]);
+    s->taken |= got > 0;
+    return got;
+}
+
+/* There are GPUs enough, and no groups: somebody else is moved, once those have left who must. */
+static int take_and_mend(struct planner_ctx *ctx, struct plan *plan, const struct item *item, int32_t need,
+                         const struct reclaim_rules *rules)
+{
+    struct singularity *s = ctx->state;
+    uint32_t count = 0;
+    struct mend mend;
+    bool found;
+
+    if (view_ledger(ctx->view)->topo.node_count > GAIN_NODES ||
+        item->spare > ctx->params[P_GUARD] + ctx->params[P_OUTAGE])
+        return -EBUSY;
+    fill_victims(ctx, item, item->gpus == 0 ? TURN_ARRIVAL : TURN_ALARM, &count);
+    if (need > 0 && reclaim_choose(s->victims, count, need, rules) < 0)
+        return -EBUSY;
+    count = need > 0 ? count : 0;
+    stand_gain(ctx, count, 1);
+    found = mend_find(ctx, item, rules, &mend);
+    stand_gain(ctx, count, -1);
+    if (!found)
+        return -EBUSY;
+    if (need <= 0)
+        return mend_move(ctx, plan, &mend);
+    (void)take_all(ctx, plan, count);
+    return -EAGAIN;
 }
 
 /* Makes room for a job to have gpus[0] more, gpus[1] beyond what is there. -EBUSY: nobody was touched. Where groups
@@ -153,9 +192,9 @@ int take_room(struct planner_ctx *ctx, struct plan *plan, const struct item *ite
               const struct reclaim_rules *rules)
 {
     struct singularity *s = ctx->state;
-    const struct jobspec *spec = &view_job(ctx->view, item->job)->spec;
+    const struct jobspec *spec = &item->at->spec;
     enum turn turn = item->gpus == 0 ? TURN_ARRIVAL : item->spare <= ctx->params[P_GUARD] ? TURN_ALARM : TURN_GROW;
-    int32_t need = gpus[1] > 0 ? gpus[1] : 0, got = 0;
+    int32_t need = gpus[1] > 0 ? gpus[1] : 0;
     uint32_t count = 0;
 
     if (need == 0 && stand_groups(ctx, spec, item->home, gpus[0], 0))
@@ -167,19 +206,15 @@ int take_room(struct planner_ctx *ctx, struct plan *plan, const struct item *ite
     fill_victims(ctx, item, turn, &count);
     for (int32_t more = need ? need : 1;; more += more / 2 + 1) {
         if (reclaim_choose(s->victims, count, more, rules) < 0) {
-            if (more == need)
-                note_vain(ctx, item, need, turn, rules);
+            if (more != need)
+                return take_and_mend(ctx, plan, item, need, rules);
+            note_vain(ctx, item, need, turn, rules);
             return -EBUSY;
         }
         if (stand_groups(ctx, spec, item->home, gpus[0], count))
             break;
     }
-    s->vain.need = 0;
     if (spec->tp > 1)
         leave_out(ctx, spec, item, count, gpus);
-    for (uint32_t i = 0; i < count; i++)
-        if (s->victims[i].then != s->victims[i].gpus)
-            got += take_from(ctx, plan, &s->victims[i]);
-    s->taken = got > 0;
-    return got >= need ? 0 : -EBUSY;
+    return take_all(ctx, plan, count) >= need ? 0 : -EBUSY;
 }

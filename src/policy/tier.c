@@ -7,11 +7,21 @@ usec_t tier_done(svc_t attained, int32_t world)
     return attained / world;
 }
 
+/* What is promised of a window. */
+static usec_t floor_of(const struct tier_rules *rules, enum job_tier tier)
+{
+    int64_t product;
+
+    if (!__builtin_mul_overflow(rules->window, rules->tau[tier], &product))
+        return (product + PPM_ONE - 1) / PPM_ONE; /* as a rule, and no wide division */
+    return muldiv_ceil(rules->window, rules->tau[tier], PPM_ONE);
+}
+
 usec_t tier_slack(const struct tier_rules *rules, enum job_tier tier, usec_t done, usec_t age)
 {
     if (rules->tau[tier] == 0)
         return USEC_NEVER;
-    return done + (rules->window - age) - muldiv_ceil(rules->window, rules->tau[tier], PPM_ONE);
+    return done + (rules->window - age) - floor_of(rules, tier);
 }
 
 usec_t tier_spare(const struct tier_rules *rules, enum job_tier tier, usec_t done, usec_t age)
