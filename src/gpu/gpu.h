@@ -28,6 +28,7 @@ struct gpu_sample {
     uint32_t memory_mib, power_w;
     uint32_t pid_count;
     pid_t pids[GPU_PIDS_MAX]; /* processes with a context on it */
+    uint32_t pid_mib[GPU_PIDS_MAX];
 };
 
 struct gpu_health {

@@ -75,8 +75,12 @@ static int nvml_sample(struct gpus *gpus, uint32_t index, struct gpu_sample *ret
     ret->temp = (uint8_t)temperature;
     if (!n->call.processes || n->call.processes(device, &count, processes) != NVML_DONE)
         return 0;
-    for (unsigned int i = 0; i < count && ret->pid_count < GPU_PIDS_MAX; i++)
+    for (unsigned int i = 0; i < count && ret->pid_count < GPU_PIDS_MAX; i++) {
+        bool told = processes[i].memory <= memory.total; /* a driver that may not tell says all bits set */
+
+        ret->pid_mib[ret->pid_count] = told ? (uint32_t)(processes[i].memory >> 20) : 0;
         ret->pids[ret->pid_count++] = (pid_t)processes[i].pid;
+    }
     return 0;
 }
 

@@ -33,7 +33,7 @@ static const char *gate_name(uint32_t gate)
     return gate < GATE_COUNT ? names[gate] : "?";
 }
 
-static uint64_t sum(const struct page *page, size_t offset)
+uint64_t page_sum(const struct page *page, size_t offset)
 {
     uint64_t total = 0;
 
@@ -45,7 +45,7 @@ static uint64_t sum(const struct page *page, size_t offset)
     }
     return total;
 }
-#define SUM(page, field) ((unsigned long long)sum(page, offsetof(struct page_counters, field)))
+#define SUM(page, field) ((unsigned long long)page_sum(page, offsetof(struct page_counters, field)))
 
 static int32_t slowdown_of(const struct node *node, const struct client *c)
 {
@@ -116,6 +116,7 @@ static void list_text(const struct node *node, char *text)
     for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 256; i++)
         if (node->client[i].fd >= 0)
             n += (size_t)row_text(node, &node->client[i], text + n, NODE_TEXT - n);
+    (void)foreign_text(node, text + n, NODE_TEXT - n);
 }
 
 static void list_json(const struct node *node, char *text)
@@ -131,6 +132,7 @@ static void list_json(const struct node *node, char *text)
             n += (size_t)row_json(node, &node->client[i], text + n, NODE_TEXT - n);
             any = true;
         }
+    n += foreign_json(node, any, text + n, NODE_TEXT - n - 32);
     if (i < NODE_CLIENTS) /* never cut off in silence */
         (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":%d}\n", i);
     else

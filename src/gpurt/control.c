@@ -107,17 +107,51 @@ static uint32_t step_us(const struct client *rg)
     return rg->step_read ? rg->page->step.ring[(rg->step_read - 1) % PAGE_STEPS].wall_us : 0;
 }
 
+/* A guaranteed job publishes its gaps for the first of its GPUs. On the others they cannot be seen, and its neighbours
+ * there run a part of the time instead, by AntMan's own rule. */
+static enum pair_law law_of(const struct node *node, const struct gpu_arena *gpu, const struct client *rg)
+{
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (rg->arena[i] >= 0)
+            return &node->gpu[rg->arena[i]] == gpu ? node->law : PAIR_DUTY;
+    return node->law;
+}
+
 static void pair_form(const struct node *node, struct gpu_arena *gpu, struct client *rg, uint64_t now)
 {
     gpu->pair = rg->pid;
     rg->step_read = rg->page->step.seq;
     edge_init(&gpu->edge, node->aim);
     gpu->edge_at = 0;
-    pair_begin(&gpu->loop, PAIR_GAPS, rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
+    pair_begin(&gpu->loop, law_of(node, gpu, rg), rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
                (usec_t)(now / USEC));
 }
 
-static void neighbour_turn(struct client *ot, bool paired, uint32_t u, int32_t edge_us)
+/* Once a second: by how much it was active more or less than its part of the time; the next second makes up for it. The
+ * shim's own bucket goes by what launches are thought to cost, which is never quite right. */
+static uint32_t duty_corrected(struct client *ot, uint32_t u, uint64_t now)
+{
+    uint64_t gated = page_sum(ot->page, offsetof(struct page_counters, gated_ns));
+    usec_t d = (usec_t)((now - ot->book_ns) / USEC), s = (usec_t)((gated - ot->book_gated_ns) / USEC);
+    int64_t duty;
+
+    if (ot->book_ns && d < USEC_SEC)
+        return u == ot->book_u ? ot->book_duty : u;
+    if (!ot->book_ns || u == 0 || d > 2 * USEC_SEC) { /* a new pair, or one that was held for something else */
+        ot->book = (struct duty){ 0 };
+        ot->book_duty = u;
+    } else {
+        (void)duty_after(&ot->book, d, s < d ? s : d, u >= 10 ? u / 10 : 1);
+        duty = (int64_t)u - ot->book.owed * PAGE_PERMILLE / d;
+        ot->book_duty = duty < 1 ? 1 : duty > PAGE_PERMILLE ? PAGE_PERMILLE : (uint32_t)duty;
+    }
+    ot->book_u = u;
+    ot->book_ns = now;
+    ot->book_gated_ns = gated;
+    return ot->book_duty;
+}
+
+static void neighbour_turn(struct client *ot, const struct gpu_arena *gpu, bool paired, uint32_t u, uint64_t now)
 {
     if (ot->state != CLIENT_RUNNING || ot->goal != CLIENT_RUNNING)
         return; /* closed by the ladder */
@@ -132,8 +166,10 @@ static void neighbour_turn(struct client *ot, bool paired, uint32_t u, int32_t e
         return;
     }
     slice_tell(ot, SLICE_OT_US);
-    share_write(ot, u, edge_us);
-    control_gate(ot, u ? GATE_HARVEST : GATE_CLOSED);
+    share_write(ot, u, gpu->edge.us);
+    if (gpu->loop.law == PAIR_DUTY)
+        ot->page->control.duty = duty_corrected(ot, u, now);
+    control_gate(ot, !u ? GATE_CLOSED : gpu->loop.law == PAIR_DUTY ? GATE_DUTY : GATE_HARVEST);
 }
 
 /* Of several neighbours one harvests at a time, for 20 ms: together they would fill a gap twice. */
@@ -233,10 +269,9 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
         struct client *c = &node->client[i];
 
         if (c->fd >= 0 && c->role != ROLE_GUARANTEED && on_gpu(c, index))
-            neighbour_turn(c, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u, gpu->edge.us);
-        if (c->fd >= 0 && !rg && on_gpu(c, index))
-            ladder_home(c, now);
+            neighbour_turn(c, gpu, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u, now);
     }
+    memory_turn(node, index, now);
 }
 
 void control_turn(struct node *node)

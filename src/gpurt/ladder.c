@@ -26,8 +26,7 @@
 #define SEC 1000000000ULL
 #define SYNC_NS (10 * SEC)
 #define MOVE_NS (120 * SEC)
-#define HOME_NS (5 * SEC)
-#define HOME_BYTES ((uint64_t)1 << 30)
+#define HOME_AGAIN_NS (10 * SEC) /* nothing could come home: asked again then */
 #define CLAIM_NS SEC
 #define GUARDIAN_NS (5 * SEC) /* a guardian has opened the driver by then */
 #define GUARDIAN_TRIES 2
@@ -237,6 +236,26 @@ static int reply_look(struct client *client)
     return reply->result < 0 ? (int)reply->result : 1;
 }
 
+static void memory_begin(struct node *node, struct client *client, bool lower);
+
+/* A move of ours is over: whoever gave an order meanwhile is served now. */
+static void own_done(struct node *node, struct client *client, int r)
+{
+    bool none = r < 0 || client->moved.bytes == 0;
+
+    if (none && client->step == STEP_PROMOTE)
+        client->home_ns = node_now() + HOME_AGAIN_NS;
+    client->step = STEP_NONE;
+    client->own = false;
+    if (client->limit_asked) {
+        client->limit_asked = false;
+        memory_begin(node, client, true);
+    } else if (client->goal != client->state || client->asked) {
+        client->asked = false;
+        next_step(node, client);
+    }
+}
+
 static void command_done(struct node *node, struct client *client, int r)
 {
     enum ladder_step step = client->step;
@@ -244,6 +263,10 @@ static void command_done(struct node *node, struct client *client, int r)
 
     if (step == STEP_SAVE) {
         saved(node, client, r);
+        return;
+    }
+    if (client->own) {
+        own_done(node, client, r);
         return;
     }
     if (r < 0) {
@@ -424,7 +447,7 @@ static void next_step(struct node *node, struct client *client)
 
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err)
 {
-    if (client->step != STEP_NONE)
+    if (client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked))
         return error_set(err, -EBUSY, "process %d: %s is not finished; wait for it", (int)client->pid,
                          client_state_name(client->goal));
     if (goal == CLIENT_EVICTED && (client->page->health.flags & HEALTH_NO_MOVE))
@@ -442,9 +465,13 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (goal == CLIENT_RELEASED && client->state != CLIENT_RELEASED && guardian_start(node, client) < 0)
         return error_set(err, -EAGAIN, "process %d: its guardian could not be started", (int)client->pid);
     client->goal = goal;
+    client->squeezed = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
-    next_step(node, client);
+    if (client->own)
+        client->asked = true; /* when our own move is over */
+    else
+        next_step(node, client);
     return 0;
 }
 
@@ -463,62 +490,58 @@ int ladder_signal(struct node *node, struct client *client, int number, uint32_t
     return r;
 }
 
+static void memory_begin(struct node *node, struct client *client, bool lower)
+{
+    uint64_t bytes = client->page->limit[0].view_total_bytes;
+
+    if (client->mode != 2)
+        arrived(node, client, NULL);
+    else if (lower && bytes)
+        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, client_gpu(client), bytes, MOVE_NS));
+    else
+        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, client_gpu(client), 0, MOVE_NS));
+}
+
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err)
 {
-    uint64_t old = client->page->limit[0].cap_bytes;
+    uint64_t old = client->page->limit[0].view_total_bytes;
     bool lower = bytes != 0 && (old == 0 || bytes < old);
 
-    if (client->step != STEP_NONE || client->state != CLIENT_RUNNING)
+    if ((client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked)) ||
+        client->state != CLIENT_RUNNING)
         return error_set(err, -EBUSY, "process %d is %s; resume it first", (int)client->pid,
                          client_state_name(client->state));
     for (int i = 0; i < PAGE_GPUS; i++) {
         __atomic_store_n(&client->page->limit[i].cap_bytes, bytes, __ATOMIC_SEQ_CST);
         client->page->limit[i].view_total_bytes = bytes;
     }
+    client->limited = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
-    if (client->mode != 2) {
-        arrived(node, client, NULL);
-        return 0;
-    }
-    if (lower)
-        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, client_gpu(client), bytes, MOVE_NS));
+    if (client->own)
+        client->limit_asked = true; /* when our own move is over */
     else
-        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, client_gpu(client), 0, MOVE_NS));
+        memory_begin(node, client, lower);
     return 0;
 }
 
-/* A guaranteed job found the card full: its neighbours make room at once, the largest first. */
-void ladder_need(struct node *node, const struct client *client, uint64_t bytes)
+static bool own_begin(struct client *client, enum ladder_step step, enum page_op op, uint32_t gpu, uint64_t bytes)
 {
-    struct client *best = NULL;
-
-    for (int i = 0; i < NODE_CLIENTS; i++) {
-        struct client *c = &node->client[i];
-
-        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->mode != 2 || c == client || c->step != STEP_NONE)
-            continue;
-        if (!best || client_used(c) > client_used(best))
-            best = c;
-    }
-    if (!best)
-        return;
-    bytes = client_used(best) > bytes ? client_used(best) - bytes : 1;
-    best->order_since_ns = best->need_ns = node_now();
-    step_begin(best, STEP_SPILL, control_command(best, OP_SPILL_TO, client_gpu(best), bytes, MOVE_NS));
+    if (client->step != STEP_NONE || client->state != CLIENT_RUNNING || client->goal != CLIENT_RUNNING)
+        return false;
+    client->own = true;
+    step_begin(client, step, control_command(client, op, gpu, bytes, MOVE_NS));
+    return true;
 }
 
-/* Made room once, and the job it was for is gone: it comes home, a GiB at a time so that it is not held for long. */
-void ladder_home(struct client *client, uint64_t now)
+bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes)
 {
-    uint32_t gpu = client_gpu(client);
+    return own_begin(client, STEP_SPILL, OP_SPILL_TO, gpu, bytes);
+}
 
-    if (!client->need_ns || client->step != STEP_NONE || client->state != CLIENT_RUNNING ||
-        now - client->need_ns < HOME_NS)
-        return;
-    client->need_ns = client->page->memory[gpu].host_backed ? now - HOME_NS + HOME_NS / 10 : 0;
-    if (client->need_ns)
-        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, gpu, HOME_BYTES, MOVE_NS));
+bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes)
+{
+    return node_now() >= client->home_ns && own_begin(client, STEP_PROMOTE, OP_PROMOTE, gpu, bytes);
 }
 
 /* While a process is released its guardian is told that somebody knows; one that was killed gets a successor. */

@@ -87,6 +87,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->mode = hello->mode;
     c->guardian = -1;
     c->keep_pinned = node->keep_pinned;
+    c->joined = ++node->joined;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
     for (int i = 0; i < PAGE_GPUS; i++)
@@ -159,7 +160,7 @@ void node_client(struct node *node, struct client *c)
         if ((size_t)n < sizeof(m.device) || m.device.gpu >= PAGE_GPUS)
             continue; /* MSG_DONE, or a message of a later version */
         if (m.head.type == MSG_NEED)
-            ladder_need(node, c, m.device.bytes);
+            memory_need(node, c, m.device.gpu, m.device.bytes);
         if (m.head.type != MSG_DEVICE || (at = arena_get(node, m.device.uuid, m.device.bytes)) < 0)
             continue;
         c->arena[m.device.gpu] = at;
@@ -253,6 +254,7 @@ static void turn(struct node *node)
         accept_new(node);
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
+    foreign_turn(node, node_now());
     control_turn(node);
     if (clients)
         node->idle_since_ns = node_now();
@@ -319,7 +321,9 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;
+    node->law = getenv("MUSTER_GPU_LAW") && strcmp(getenv("MUSTER_GPU_LAW"), "duty") == 0 ? PAIR_DUTY : PAIR_GAPS;
     node_empty(node);
+    foreign_open(node);
     ladder_orphans(node);
     while (!node->stop)
         turn(node);
@@ -328,6 +332,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
             client_gone(node, &node->client[i]);
     close(node->listener);
     (void)unlink(socket_path);
+    foreign_close(node);
     mem_free(node);
     return 0;
 }

@@ -10,8 +10,11 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "coord/duty.h"
 #include "coord/pair.h"
 #include "gpurt/edge.h"
+#include "gpurt/foreign.h"
+#include "gpurt/memory.h"
 #include "shim/page.h"
 
 #define NODE_CLIENTS 512
@@ -66,8 +69,17 @@ struct client {
     uint64_t close_ns;   /* but no later than this from the order */
     uint8_t move_to[16]; /* restore on this GPU */
     bool moving;
-    uint64_t need_ns; /* when it last made room for a guaranteed job */
+    uint64_t home_ns; /* nothing is brought home before */
     uint32_t group;   /* 1 + the ask that waits for all processes of its job, 0 none */
+    uint64_t joined;  /* the how-manieth to register: who is older */
+    bool own;         /* the move under way is ours: nobody waits for it, and an order that comes is next */
+    bool asked;       /* such an order has come */
+    bool squeezed;    /* evicted because there was no room, not because somebody said so */
+    struct duty book; /* of a neighbour that has a part of the time: what it idled too little or too much */
+    uint64_t book_ns, book_gated_ns;
+    uint32_t book_u, book_duty; /* of which share, and with what is made up for */
+    bool limited;               /* its cap is ours, below what it was started with */
+    bool limit_asked;           /* somebody set a limit while a move of ours was under way */
 };
 
 struct gpu_arena {
@@ -81,6 +93,7 @@ struct gpu_arena {
     struct edge edge;
     uint32_t edge_at; /* the period it has seen */
     uint64_t turn_since_ns;
+    struct memory memory;
 };
 
 /* A tool that waits for an order to be carried out. */
@@ -102,6 +115,9 @@ struct node {
     uint32_t eps;         /* permille of a step the guaranteed job may lose */
     uint32_t aim;         /* and what its neighbours try to take of it; 0 = a fixed guard instead */
     uint32_t keep_pinned; /* what a process begins with */
+    uint64_t joined;      /* processes so far */
+    enum pair_law law;
+    struct foreigners foreigners;
     bool stop;
 };
 
@@ -133,8 +149,9 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
 int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err);
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
 void ladder_turn(struct node *node, struct client *client);
-void ladder_need(struct node *node, const struct client *client, uint64_t bytes);
-void ladder_home(struct client *client, uint64_t now); /* no guaranteed job is on its GPU */
+/* A move of ours: down to `bytes` on its GPU number `gpu`, or home by up to so many. False: it is busy. */
+bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes);
+bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes);
 void ladder_adopt(struct node *node, struct client *client);
 void ladder_orphans(struct node *node); /* released processes whose guardians are gone */
 
@@ -142,3 +159,5 @@ void ladder_orphans(struct node *node); /* released processes whose guardians ar
 bool answer_line(struct node *node, int fd, const char *line, char *text);
 void answer_tell(struct node *node, pid_t pid, const char *text);
 const char *client_state_name(enum client_state state);
+/* A counter of a process, by its offset in struct page_counters. */
+uint64_t page_sum(const struct page *page, size_t offset);

@@ -5,7 +5,8 @@
  * job MIB STEPS [SEGMENT_MIB]; prints "step N" lines to standard error with JOB_TALK set, what it found at the end.
  * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU. JOB_RANKS processes with
  * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do. JOB_TINY launches of nothing a
- * step come instead of the ten; JOB_KERNEL_US is how long those last.
+ * step come instead of the ten; JOB_KERNEL_US is how long those last. When the file JOB_GROW appears, the job takes as
+ * many MiB more as it says, once.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -106,6 +107,32 @@ static void bus_tell(void)
         (void)rename(path, to);
 }
 
+/* Its content as it is after so many steps. The first refusal is an invitation to give something back. */
+static int segment_new(CUdeviceptr *at, uint64_t part, uint64_t s, uint64_t step)
+{
+    if (cuMemAlloc_v2(at, part) != 0 && cuMemAlloc_v2(at, part) != 0) {
+        (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
+        return 3;
+    }
+    for (uint64_t k = 0; k < part / 4096; k++)
+        ((uint64_t *)(uintptr_t)*at)[k * 512] = s * 1000003 + k + step;
+    return 0;
+}
+
+static uint64_t grow_mib(void)
+{
+    const char *path = getenv("JOB_GROW");
+    unsigned long long mib = 0;
+    static int done;
+    FILE *f = path && !done ? fopen(path, "re") : NULL;
+
+    if (!f)
+        return 0;
+    done = fscanf(f, "%llu", &mib) == 1;
+    (void)fclose(f);
+    return mib;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
@@ -120,17 +147,15 @@ int main(int argc, char **argv)
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
     small = fake_kernel_register("small", nothing, 0, (unsigned int)number("JOB_KERNEL_US", 50));
-    for (s = 0; s < count; s++) {
-        if (cuMemAlloc_v2(&at[s], part) != 0 && cuMemAlloc_v2(&at[s], part) != 0) {
-            (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
+    for (s = 0; s < count; s++)
+        if (segment_new(&at[s], part, s, 0))
             return 3;
-        }
-        for (uint64_t k = 0; k < part / 4096; k++)
-            ((uint64_t *)(uintptr_t)at[s])[k * 512] = s * 1000003 + k;
-    }
     for (int i = number("JOB_EARLY", 0); i > 0 && muster_step; i--)
         muster_step(); /* counted before the first step, as a rank that is noticed earlier does */
     for (uint64_t step = 0; step < steps; step++) {
+        for (uint64_t more = grow_mib() * MIB / part; more > 0 && count < SEGMENTS; more--, count++)
+            if (segment_new(&at[count], part, count, step))
+                return 3;
         for (s = 0; s < count; s++) {
             uint64_t args[4] = { at[s], part, s, step };
             void *params[4] = { &args[0], &args[1], &args[2], &args[3] };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvml.c - as much of NVML as tests of the view need: one GPU of 256 MiB, 100 in use, by this process and by process 1.
+/* nvml.c - as much of NVML as tests need: one GPU of 256 MiB, 100 in use, by this process and by process 1. With
+ * FAKE_NVML_FILE it can be found by counting, and the lines "PID MIB" of that file are who uses it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
@@ -12,6 +14,41 @@ struct process {
     unsigned long long used;
     unsigned int gpu, compute;
 };
+
+static unsigned int users(struct process *infos, unsigned int most, unsigned long long *ret_sum)
+{
+    const char *path = getenv("FAKE_NVML_FILE");
+    FILE *f = path ? fopen(path, "re") : NULL;
+    unsigned long long mib;
+    unsigned int n = 0, pid;
+
+    *ret_sum = 0;
+    while (f && n < most && fscanf(f, "%u %llu", &pid, &mib) == 2) {
+        infos[n++] = (struct process){ pid, mib * MIB, 0, 0 };
+        *ret_sum += mib * MIB;
+    }
+    if (f)
+        (void)fclose(f);
+    return n;
+}
+
+API int nvmlShutdown(void)
+{
+    return 0;
+}
+
+API int nvmlDeviceGetCount_v2(unsigned int *count)
+{
+    *count = getenv("FAKE_NVML_FILE") ? 1 : 0;
+    return 0;
+}
+
+API int nvmlDeviceGetName(void *device, char *text, unsigned int size)
+{
+    (void)device;
+    (void)snprintf(text, size, "Fake GPU");
+    return 0;
+}
 
 API int nvmlInit_v2(void)
 {
@@ -35,18 +72,28 @@ API int nvmlDeviceGetUUID(void *device, char *text, unsigned int size)
 
 API int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory)
 {
+    struct process all[32];
+
     (void)device;
     memory[0] = 256 * MIB;
-    memory[1] = 156 * MIB;
     memory[2] = 100 * MIB;
+    if (getenv("FAKE_NVML_FILE"))
+        (void)users(all, 32, &memory[2]);
+    memory[1] = memory[2] < memory[0] ? memory[0] - memory[2] : 0;
     return 0;
 }
 
 API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, struct process *infos)
 {
+    unsigned long long sum;
+
     (void)device;
     if (*count < 2)
         return 7;
+    if (getenv("FAKE_NVML_FILE")) {
+        *count = users(infos, *count, &sum);
+        return 0;
+    }
     *count = 2;
     infos[0] = (struct process){ (unsigned int)getpid(), 40 * MIB, 0, 0 };
     infos[1] = (struct process){ 1, 60 * MIB, 0, 0 };

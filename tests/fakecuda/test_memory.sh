@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_memory.sh MUSTER LIBRARY JOB FAKE_DIR - the memory of one GPU between its jobs, on the fake driver: caps by what is used, a
+# guaranteed job that suddenly wants more, programs that are none of ours, the law for neighbours whose host's gaps are
+# not seen. TAP on standard output.
+muster=$1 library=$2 job=$3 fake=$4
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256 MUSTER_GPU_EPS=100 FAKE_NVML_FILE="$dir/users"
+: >"$FAKE_NVML_FILE"
+mib() { echo $(($(field "$1" "$2") / 1048576)); }
+
+"$muster" gpu agent & agent=$!
+own $agent
+sleep 0.3
+"$muster" gpu run --role opportunistic -- "$job" 160 1000000 8 >"$dir/ot.out" 2>&1 & ot=$!
+own $ot
+check "alone, an opportunistic job has no limit" 'until_true 8 "moves $ot" && sleep 1.2 && [ "$(field $ot cap_bytes)" = 0 ]'
+JOB_GAP_US=20000 JOB_GROW="$dir/grow" "$muster" gpu run --role guaranteed --movable -- "$job" 64 1000000 8 >"$dir/rg.out" 2>&1 & rg=$!
+own $rg
+check "the guaranteed job has its peak and a margin: 64 + 16 of 256" 'until_true 8 "[ \$(mib $rg cap_bytes) = 80 ]"'
+check "the other one has the rest" 'until_true 8 "[ \$(mib $ot cap_bytes) = 176 ]" && [ "$(mib $ot used_bytes)" = 160 ]'
+
+# It suddenly wants twice as much: host memory serves it, the neighbour shrinks, it comes home.
+echo 64 >"$dir/grow"
+check "a surge is served from host memory at once" 'until_true 4 "[ \$((\$(mib $rg used_bytes) + \$(mib $rg host_bytes))) = 128 ]" && moves $rg'
+check "its neighbour shrinks by what is missing" 'until_true 8 "[ \$(mib $ot used_bytes) -le 112 ] && [ \$(mib $ot host_bytes) -ge 48 ]"'
+check "and it comes home" 'until_true 8 "[ \$(mib $rg host_bytes) = 0 ] && [ \$(mib $rg used_bytes) = 128 ]"'
+check "its cap has grown with it: 128 + 16" '[ "$(mib $rg cap_bytes)" = 144 ] && [ "$(mib $ot cap_bytes)" = 112 ]'
+check "both go on" 'moves $rg && moves $ot'
+
+# A program that never registered.
+sleep 300 & other=$!
+own $other
+printf '%s 32\n%s 128\n%s 112\n' $other $rg $ot >"$FAKE_NVML_FILE"
+check "a foreign process is shown, with what it holds" 'until_true 4 "\"$muster\" gpu ls | grep -q \"^$other *foreign .* 0.03 .* sleep\""'
+check "in JSON as well" '"$muster" gpu ls --json | grep -q "{\"pid\":$other,\"role\":\"foreign\",\"used_bytes\":33554432,\"gpu\":\"4040"'
+check "and in top" '"$muster" gpu top -n 1 | grep -q "^$other *foreign"'
+check "what it holds is left to it" 'until_true 8 "[ \$(mib $ot cap_bytes) = 80 ] && [ \$(mib $ot used_bytes) -le 80 ]"'
+check "orders to it are refused, with what to do" '! "$muster" gpu pause $other 2>"$dir/err" && grep -q "no process $other is registered" "$dir/err"'
+printf '7777777 40\n' >"$FAKE_NVML_FILE" # numbers of another namespace: none of them is known
+check "numbers that cannot be ours are not shown as foreign" 'until_true 4 "! \"$muster\" gpu ls | grep -q foreign"'
+: >"$FAKE_NVML_FILE"
+
+# An order beside a move of ours is carried out, not refused.
+check "an order is served whatever moves just now" '"$muster" gpu pause $ot >/dev/null && "$muster" gpu resume $ot >/dev/null && moves $ot'
+check "a limit of one's own holds below ours" '"$muster" gpu set $ot memory=48M >/dev/null && until_true 8 "[ \$(mib $ot cap_bytes) = 48 ] && [ \$(mib $ot used_bytes) -le 48 ]"'
+check "and is lifted" '"$muster" gpu set $ot memory=0 >/dev/null && until_true 8 "[ \$(mib $ot cap_bytes) = 112 ]"'
+
+kill -9 $rg; wait $rg 2>/dev/null
+check "when it has gone, the other has no limit and comes home" 'until_true 12 "[ \"\$(field $ot cap_bytes)\" = 0 ] && [ \$(mib $ot host_bytes) = 0 ] && [ \$(mib $ot used_bytes) = 160 ]"'
+check "nothing was lost on the way" 'moves $ot && kill -0 $ot'
+
+# More than can be: what cannot be moved is left alone, what can is evicted until there is room.
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 248 1000000 8 >/dev/null 2>&1 & rg=$!
+own $rg
+check "no room at all beside a guaranteed job: nearly everything of the other in host memory" 'until_true 12 "[ \$(mib $ot used_bytes) -le 8 ]"'
+kill -9 $rg; wait $rg 2>/dev/null
+check "and back" 'until_true 12 "[ \"\$(field $ot state)\" = running ] && [ \$(mib $ot used_bytes) = 160 ]" && moves $ot'
+"$muster" gpu run --role opportunistic --native -- "$job" 64 1000000 8 >/dev/null 2>&1 & native=$!
+own $native
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 200 1000000 8 >/dev/null 2>&1 & rg=$!
+own $rg
+check "a native neighbour keeps what it has and gets no more" 'until_true 8 "[ \$(mib $native cap_bytes) = 64 ]" && moves $native'
+kill -9 $rg $native $ot $agent; wait $rg $native $ot $agent 2>/dev/null
+
+# AntMan's own law, where gaps cannot be seen (here: asked for).
+MUSTER_GPU_LAW=duty "$muster" gpu agent & agent=$!
+own $agent
+sleep 0.3
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+"$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
+own $rg
+own $ot
+check "by duty, a neighbour runs a part of the time" 'until_true 10 "[ \"\$(field $ot gate)\" = duty ] && [ \"\$(field $ot share_permille)\" -ge 100 ]" && moves $ot'
+check "its host goes on" 'moves $rg'
+done_testing

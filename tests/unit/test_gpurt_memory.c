@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of one GPU between its jobs, as the node side divides it, played with processes that are only pages: the
+ * turns, the moves they ask for and the trial that finds who gains by a unit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "gpurt/node.h"
+
+#define SEC 1000000000ULL
+#define MIB ((uint64_t)1 << 20)
+#define GPU_MIB 16384u /* margin 512, units of 512 */
+
+static struct node *node;
+static uint64_t now;
+
+static struct client *process_new(int slot, uint32_t role, uint32_t mode)
+{
+    struct client *c = &node->client[slot];
+
+    *c = (struct client){ .fd = 1 << 20, .pid = 1000 + slot, .role = role, .mode = mode, .guardian = -1 };
+    c->page = mem_zalloc(1, sizeof(struct page));
+    assert_non_null(c->page);
+    for (int i = 0; i < PAGE_GPUS; i++)
+        c->arena[i] = -1;
+    c->arena[0] = 0;
+    c->joined = ++node->joined;
+    c->page->memory[0].present = 1;
+    return c;
+}
+
+static void holds(struct client *c, uint64_t used_mib, uint64_t host_mib)
+{
+    struct page_memory *m = &c->page->memory[0];
+
+    m->used = used_mib * MIB;
+    m->host_backed = host_mib * MIB;
+    m->movable = c->mode == 2 ? (used_mib + host_mib) * MIB : 0;
+}
+
+static uint64_t mib_of(uint64_t bytes)
+{
+    return bytes / MIB;
+}
+
+static uint64_t cap_of(const struct client *c)
+{
+    return mib_of(c->page->limit[0].cap_bytes);
+}
+
+/* What the library in the process would do with the newest order. */
+static void obey(struct client *c)
+{
+    uint64_t seq = c->page->control.command_seq, room;
+    struct page_command *order = &c->page->command[seq % PAGE_RING];
+    struct page_memory *m = &c->page->memory[0];
+    struct page_reply *reply = &c->page->reply[seq % PAGE_RING];
+    uint64_t bytes = 0;
+
+    if (c->step == STEP_NONE || reply->seq == seq)
+        return;
+    if (order->op == OP_SPILL_TO && m->used > order->arg[0])
+        bytes = m->used - order->arg[0];
+    if (order->op == OP_PROMOTE) {
+        room = c->page->limit[0].cap_bytes ? c->page->limit[0].cap_bytes - m->used : UINT64_MAX;
+        bytes = m->host_backed < order->arg[0] ? m->host_backed : order->arg[0];
+        bytes = bytes < room ? bytes : room;
+    }
+    m->used += order->op == OP_PROMOTE ? bytes : -bytes;
+    m->host_backed += order->op == OP_PROMOTE ? -bytes : bytes;
+    *reply = (struct page_reply){ .seq = seq, .bytes = bytes };
+    ladder_turn(node, c);
+}
+
+static void turns(int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        now += SEC;
+        memory_turn(node, 0, now);
+        for (int k = 0; k < 8; k++)
+            if (node->client[k].fd >= 0)
+                obey(&node->client[k]);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    node = mem_zalloc(1, sizeof(*node));
+    if (!node)
+        return -1;
+    node_empty(node);
+    node->gpu[0].used = true;
+    node->gpu[0].total_bytes = GPU_MIB * MIB;
+    now = 1000 * SEC;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NODE_CLIENTS; i++)
+        mem_free(node->client[i].page);
+    mem_free(node);
+    return 0;
+}
+
+/* ---- caps */
+
+static void test_alone(void **state)
+{
+    struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2);
+
+    (void)state;
+    holds(ot, 8192, 0);
+    turns(3);
+    assert_int_equal(ot->page->limit[0].cap_bytes, 0);
+    assert_int_equal(ot->page->control.command_seq, 0);
+}
+
+/* The guaranteed job's peak and 512; the rest; a native neighbour above its part is not touched but gets no more. */
+static void test_pair(void **state)
+{
+    struct client *rg = process_new(0, ROLE_GUARANTEED, 1), *ot = process_new(1, ROLE_OPPORTUNISTIC, 2);
+    struct client *native = process_new(2, ROLE_OPPORTUNISTIC, 1);
+
+    (void)state;
+    holds(rg, 4096, 0);
+    holds(ot, 2048, 0);
+    holds(native, 1024, 0);
+    turns(2);
+    assert_int_equal(rg->page->limit[0].cap_bytes, 0); /* native: not held to anything */
+    assert_int_equal(cap_of(ot) + cap_of(native), GPU_MIB - 4096 - 512);
+    holds(rg, 14336, 0);
+    turns(3);
+    assert_int_equal(cap_of(native), 1024);
+    assert_int_equal(cap_of(ot), GPU_MIB - 14336 - 512 - 1024);
+    assert_true(mib_of(ot->page->memory[0].used) <= cap_of(ot));
+    assert_int_equal(mib_of(ot->page->memory[0].used + ot->page->memory[0].host_backed), 2048);
+}
+
+/* A surge: in host memory first; the neighbour shrinks; only then the cap is raised; then home. */
+static void test_surge(void **state)
+{
+    struct client *rg = process_new(0, ROLE_GUARANTEED, 2), *ot = process_new(1, ROLE_OPPORTUNISTIC, 2);
+
+    (void)state;
+    holds(rg, 4096, 0);
+    holds(ot, 11264, 0);
+    turns(2);
+    assert_int_equal(cap_of(rg), 4608);
+    assert_int_equal(cap_of(ot), 11776);
+    holds(rg, 4608, 3584);
+    now += SEC;
+    memory_turn(node, 0, now); /* nobody has obeyed yet: nothing is promised twice */
+    assert_int_equal(cap_of(ot), GPU_MIB - 8192 - 512);
+    assert_true(cap_of(rg) + mib_of(ot->page->memory[0].used) <= GPU_MIB);
+    turns(8);
+    assert_int_equal(cap_of(rg), 8704);
+    assert_int_equal(mib_of(rg->page->memory[0].used), 8192);
+    assert_int_equal(rg->page->memory[0].host_backed, 0);
+    assert_int_equal(mib_of(ot->page->memory[0].used), 7680);
+    assert_int_equal(mib_of(ot->page->memory[0].host_backed), 11264 - 7680);
+    rg->fd = -1;
+    turns(6);
+    assert_int_equal(ot->page->limit[0].cap_bytes, 0);
+    assert_int_equal(mib_of(ot->page->memory[0].used), 11264);
+}
+
+/* What others hold is left to them, and a limit somebody set is never exceeded. */
+static void test_reserve(void **state)
+{
+    struct client *rg = process_new(0, ROLE_GUARANTEED, 1), *ot = process_new(1, ROLE_OPPORTUNISTIC, 2);
+
+    (void)state;
+    holds(rg, 4096, 0);
+    holds(ot, 1024, 0);
+    memory_seen(node, 0, 4096 + 1024 + 3000);
+    turns(2);
+    assert_int_equal(cap_of(ot), GPU_MIB - 3072 - 4096 - 512);
+    memory_seen(node, 0, 4096 + 1024 + 2900); /* a little less: nothing moves */
+    turns(2);
+    assert_int_equal(cap_of(ot), GPU_MIB - 3072 - 4096 - 512);
+    memory_seen(node, 0, 4096 + 1024);
+    turns(2);
+    assert_int_equal(cap_of(ot), GPU_MIB - 4096 - 512);
+    ot->page->limit[0].view_total_bytes = 2048 * MIB;
+    turns(1);
+    assert_int_equal(cap_of(ot), 2048);
+}
+
+/* ---- trial and error */
+
+/* Two jobs want 12 GiB each of 16. The first runs at full speed with anything, the second needs 10 GiB to be quick. */
+static uint64_t speed(int job, uint64_t used_mib)
+{
+    if (job == 0)
+        return 1000;
+    return used_mib >= 10240 ? 1000 : 200 + used_mib / 64;
+}
+
+static void test_trial(void **state)
+{
+    struct client *job[2] = { process_new(0, ROLE_OPPORTUNISTIC, 2), process_new(1, ROLE_OPPORTUNISTIC, 2) };
+
+    (void)state;
+    holds(job[0], 8192, 4096);
+    holds(job[1], 8192, 4096);
+    for (int i = 0; i < 1500; i++) {
+        turns(1);
+        for (int k = 0; k < 2; k++)
+            job[k]->page->counters[0].launches += speed(k, mib_of(job[k]->page->memory[0].used));
+    }
+    assert_true(node->gpu[0].memory.trying);
+    assert_true(node->gpu[0].memory.trial.settled);
+    assert_true(cap_of(job[1]) >= 10240);
+    assert_true(mib_of(job[1]->page->memory[0].used) >= 10240);
+    assert_true(cap_of(job[0]) + cap_of(job[1]) <= GPU_MIB);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(mib_of(job[k]->page->memory[0].used + job[k]->page->memory[0].host_backed), 12288);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pair, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_surge, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_trial, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
