@@ -403,10 +403,12 @@ static void down(struct node *node, struct client *client)
     if (client->state == CLIENT_RUNNING) {
         close_begin(client);
         step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS + client->close_ns));
-    } else if (client->state == CLIENT_PAUSED) {
-        step_begin(client, STEP_EVICT,
-                   control_command(client, OP_EVICT_ALL, 0,
-                                   client->goal == CLIENT_RELEASED ? PAGE_PERMILLE - client->keep_pinned : 0, MOVE_NS));
+    } else if (client->state == CLIENT_PAUSED || !client->unpinned) {
+        /* Of one that was evicted before: the driver lets go of its host memory. At least 1: what can be, is. */
+        uint64_t unpin = client->keep_pinned < PAGE_PERMILLE ? PAGE_PERMILLE - client->keep_pinned : 1;
+
+        client->unpinned = client->goal == CLIENT_RELEASED;
+        step_begin(client, STEP_EVICT, control_command(client, OP_EVICT_ALL, 0, client->unpinned ? unpin : 0, MOVE_NS));
     } else {
         step_begin(client, STEP_RELEASE, 0);
         client->guardian_told = false;
@@ -427,6 +429,7 @@ static void up(struct node *node, struct client *client)
             (void)guardian_start(node, client);
         guardian_done(node, client);
     } else if (client->state == CLIENT_EVICTED) {
+        client->unpinned = false;
         step_begin(client, STEP_RELOAD, control_command(client, OP_RELOAD_ALL, 0, 0, MOVE_NS));
     } else {
         client->state = CLIENT_RUNNING;

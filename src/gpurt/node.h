@@ -58,6 +58,7 @@ struct client {
     uint32_t guardian_tries;
     bool guardian_told;
     uint32_t keep_pinned; /* permille of the host area that stays registered over a release */
+    bool unpinned;        /* evicted, and the driver has let go of its host memory */
     double driver_s;      /* what the driver itself took, for the answer */
     uint64_t step_read;   /* how many of its step records were read */
     uint32_t slice_us;    /* what it was last told */

@@ -1,81 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict.c - every movable byte out of the GPU at bus speed, and home again.
  *
- * The copies go to one area of huge pages registered with the driver, prepared in blocks ahead of time, because pinning
- * is ten times slower than copying. Addresses stay reserved while their memory is gone; submissions stay held for as
- * long, so nothing can touch them. Only when all copies have completed is the first chunk unmapped.
+ * The copies go to host memory prepared in blocks ahead of time (area.c). Addresses stay reserved while their memory is
+ * gone; submissions stay held for as long, so nothing can touch them. Nothing is unmapped before its copy is complete.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "shim/shim.h"
 
-#define BLOCK (512 * MIB)
-#define BLOCKS 512u
 #define MOVING 65536u
-#define PIECE (32 * MIB) /* touched at a time, so that commands wait little */
+#define EVENTS 1024u /* as many as there may be blocks */
 
-static char *area; /* one reserved range; the first `blocks` blocks are registered */
-static uint32_t blocks;
-static bool pinned[BLOCKS]; /* registered just now; a release takes the registration away */
 static _Atomic uint64_t wanted;
 static int evicted_gpu = -1;
 
 void evict_want(uint64_t bytes)
 {
     atomic_store(&wanted, bytes);
-}
-
-static uint64_t host_available(void)
-{
-    char text[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/meminfo", "re");
-
-    if (!f)
-        return 0;
-    while (fgets(text, sizeof(text), f))
-        if (sscanf(text, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    (void)fclose(f);
-    return (uint64_t)kib * 1024;
-}
-
-/* The next piece of the next block; a block is registered when its last piece is there. False: no room. */
-static bool piece_add(void)
-{
-    static uint64_t touched;
-    char *at;
-
-    if (!area) {
-        void *p = mmap(NULL, BLOCKS * BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-        if (p == MAP_FAILED)
-            return false;
-        area = (char *)(((uintptr_t)p + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
-    }
-    at = area + blocks * BLOCK;
-    if (touched == 0) {
-        if (blocks + 1 >= BLOCKS || host_available() < 2 * BLOCK || mprotect(at, BLOCK, PROT_READ | PROT_WRITE) < 0)
-            return false;
-        (void)madvise(at, BLOCK, MADV_HUGEPAGE);
-    }
-    for (uint64_t i = touched; i < touched + PIECE; i += 4096)
-        at[i] = 0;
-    touched += PIECE;
-    if (touched < BLOCK)
-        return true;
-    touched = 0;
-    if (REAL(cuMemHostRegister_v2)(at, BLOCK, 0) != CUDA_SUCCESS) {
-        (void)madvise(at, BLOCK, MADV_DONTNEED);
-        return false;
-    }
-    pinned[blocks++] = true;
-    __atomic_store_n(&shim.page->health.area_bytes, blocks * BLOCK, __ATOMIC_RELAXED);
-    return true;
 }
 
 static int first_gpu(void)
@@ -91,7 +32,7 @@ bool evict_prepare(void)
     int gpu = first_gpu();
     uint64_t want = atomic_load(&wanted), cap, movable;
 
-    if (shim.mode != MODE_SPILL || gpu < 0 || !HAVE(cuMemHostRegister_v2))
+    if (shim.mode != MODE_SPILL || gpu < 0)
         return false;
     cap = shim.page->limit[gpu].host_cap_bytes;
     movable = __atomic_load_n(&shim.page->memory[gpu].movable, __ATOMIC_RELAXED);
@@ -99,36 +40,9 @@ bool evict_prepare(void)
         want = movable;
     if (cap && want > cap)
         want = cap;
-    if (blocks * BLOCK >= want || REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS)
+    if (area_blocks() * AREA_BLOCK >= want || REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS)
         return false;
-    return piece_add();
-}
-
-/* Registered memory makes the driver's checkpoint slower with every byte; registering again overlaps with copying. */
-static void block_unpin(uint32_t block)
-{
-    if (pinned[block] && HAVE(cuMemHostUnregister) && REAL(cuMemHostUnregister)(area + block * BLOCK) == CUDA_SUCCESS)
-        pinned[block] = false;
-}
-
-/* One chunk to or from the area; a copy may not cross a block, each is registered by itself. */
-static CUresult chunk_copy(CUdeviceptr at, uint64_t size, uint64_t where, bool out)
-{
-    CUresult r = CUDA_SUCCESS;
-
-    while (size && r == CUDA_SUCCESS) {
-        uint64_t part = BLOCK - where % BLOCK;
-
-        part = part < size ? part : size;
-        if (!pinned[where / BLOCK]) /* without it the copy is slow, not wrong */
-            pinned[where / BLOCK] = REAL(cuMemHostRegister_v2)(area + where / BLOCK * BLOCK, BLOCK, 0) == CUDA_SUCCESS;
-        r = out ? REAL(cuMemcpyDtoHAsync_v2)(area + where, at, part, move_stream())
-                : REAL(cuMemcpyHtoDAsync_v2)(at, area + where, part, move_stream());
-        at += part;
-        where += part;
-        size -= part;
-    }
-    return r;
+    return area_add(gpu);
 }
 
 /* The chunks of one kind, with their addresses, in the order of the area. */
@@ -164,19 +78,19 @@ static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes
 }
 
 /* The copies of every chunk, an event after each block of the area. */
-static bool copies_queue(uint32_t count, CUevent *events)
+static bool copies_queue(int gpu, uint32_t count, CUevent *events)
 {
     uint64_t where = 0;
     CUresult r = CUDA_SUCCESS;
 
     for (uint32_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
         struct chunk *c = moving[i].chunk;
-        uint64_t block = where / BLOCK, end;
+        uint64_t block = where / AREA_BLOCK, end;
 
         c->saved_at = where;
-        r = chunk_copy(moving[i].at, c->size, where, true);
+        r = area_copy(gpu, moving[i].at, c->size, where, true);
         where += c->size;
-        end = i + 1 == count ? (where - 1) / BLOCK + 1 : where / BLOCK;
+        end = i + 1 == count ? (where - 1) / AREA_BLOCK + 1 : where / AREA_BLOCK;
         for (; block < end && r == CUDA_SUCCESS; block++) {
             if (!events[block])
                 r = REAL(cuEventCreate)(&events[block], CU_EVENT_DISABLE_TIMING);
@@ -198,20 +112,17 @@ static void chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
     __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
 }
 
-/* Each block's chunks are released while the copies of the next ones run. The first `keep` blocks stay registered, the
- * rest are taken back; the driver waits for the copies before it does that. */
-static bool copies_collect(int gpu, uint32_t count, CUevent *events, uint32_t keep)
+/* Each block's chunks are released while the copies of the next ones run. */
+static bool copies_collect(int gpu, uint32_t count, CUevent *events)
 {
     uint32_t i = 0, block = 0;
 
     for (; i < count; block++) {
         if (REAL(cuEventSynchronize)(events[block]) != CUDA_SUCCESS)
             return false;
-        for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * BLOCK; i++)
+        for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * AREA_BLOCK; i++)
             chunk_release(gpu, moving[i].chunk, moving[i].at);
     }
-    for (block = keep; block < blocks; block++)
-        block_unpin(block);
     return true;
 }
 
@@ -222,34 +133,36 @@ static void state_set(enum page_state state)
 
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
-    static CUevent events[BLOCKS];
+    static CUevent events[EVENTS];
     int gpu = first_gpu();
     uint64_t bytes;
-    uint32_t count, keep;
+    uint32_t count;
 
-    if (shim.page->health.state == STATE_EVICTED)
+    if (shim.page->health.state == STATE_EVICTED) {
+        area_unpin(unpin); /* a release after all */
         return 0;
+    }
     if (gpu < 0)
         return -ENODEV;
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);
     count = chunks_find(gpu, CHUNK_DEVICE, &bytes);
-    while (blocks * BLOCK < bytes)
-        if (!piece_add()) {
+    while (area_blocks() * AREA_BLOCK < bytes)
+        if (!area_add(gpu)) {
             state_set(STATE_RUNNING);
             move_end();
             return -ENOMEM;
         }
     evicted_gpu = gpu;
-    keep = blocks - (uint32_t)((uint64_t)blocks * (unpin < PAGE_PERMILLE ? unpin : PAGE_PERMILLE) / PAGE_PERMILLE);
-    if (!copies_queue(count, events) || !copies_collect(gpu, count, events, keep)) {
+    if (!copies_queue(gpu, count, events) || !copies_collect(gpu, count, events)) {
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);
         (void)evict_reload(deadline_ns);
         return -EIO;
     }
+    area_unpin(unpin);
     state_set(STATE_EVICTED);
     return (int64_t)bytes; /* submissions stay held */
 }
@@ -271,7 +184,7 @@ static bool chunk_load(int gpu, const struct moving *m)
         return false;
     }
     if (vmm_access(gpu, m->peers, at, c->size) != CUDA_SUCCESS ||
-        chunk_copy(at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
+        area_copy(gpu, at, c->size, c->saved_at, false) != CUDA_SUCCESS) {
         if (REAL(cuStreamSynchronize)(move_stream()) == CUDA_SUCCESS) {
             (void)REAL(cuMemUnmap)(at, c->size);
             (void)REAL(cuMemRelease)(c->handle);

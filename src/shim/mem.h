@@ -94,10 +94,17 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
 CUmemGenericAllocationHandle spill_pool_take(uint64_t size); /* a HOST chunk made ahead, 0 none */
 bool spill_fill_pool(int gpu);                               /* one chunk more; true: more to do */
-int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille of the area to register no longer */
+int64_t evict_all(uint32_t unpin, uint64_t deadline_ns);     /* unpin: permille of the area to let go of */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);
+
+/* --- area.c: host memory for what is evicted */
+#define AREA_BLOCK (256 * MIB)
+uint32_t area_blocks(void);
+bool area_add(int gpu);             /* a block more, or a piece of one. False: no room */
+void area_unpin(uint32_t permille); /* the driver lets go of so much of it; 0 = of nothing */
+CUresult area_copy(int gpu, CUdeviceptr at, uint64_t size, uint64_t where, bool out); /* queued on the moves' stream */
 
 /* --- mem_view.c */
 void view_moved(int gpu); /* its memory is another GPU's now */

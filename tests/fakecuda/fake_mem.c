@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -298,10 +299,38 @@ FAKE_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST && prop->handle_types)
         return CUDA_ERROR_INVALID_VALUE; /* as on a card: host memory cannot be shared by handle */
     pthread_mutex_lock(&lock);
-    e = prop->location.type == CU_MEM_LOCATION_TYPE_HOST ? extent_host(size) : extent_new(prop->location.id, size);
+    e = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? extent_new(prop->location.id, size) : extent_host(size);
     pthread_mutex_unlock(&lock);
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)e;
     return e ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* A descriptor of the memory itself: it stays for as long as somebody has that open. */
+FAKE_API CUresult cuMemExportToShareableHandle(void *share, CUmemGenericAllocationHandle handle, int type,
+                                               unsigned long long flags)
+{
+    struct extent *e = (struct extent *)(uintptr_t)handle;
+
+    (void)type, (void)flags;
+    FAKE_ENTER(cuMemExportToShareableHandle);
+    *(int *)share = fcntl(e->fd, F_DUPFD_CLOEXEC, 0);
+    return *(int *)share < 0 ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+FAKE_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *share, int type)
+{
+    int fd = fcntl((int)(intptr_t)share, F_DUPFD_CLOEXEC, 0);
+    struct extent *e;
+    struct stat st;
+
+    (void)type;
+    FAKE_ENTER(cuMemImportFromShareableHandle);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    e = calloc(1, sizeof(*e));
+    *e = (struct extent){ fd, -1, 0, (uint64_t)st.st_size, 1 };
+    *handle = (CUmemGenericAllocationHandle)(uintptr_t)e;
+    return 0;
 }
 
 FAKE_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -355,6 +384,20 @@ FAKE_API bool fake_is_host(CUdeviceptr ptr)
     e = extent_at(ptr);
     pthread_mutex_unlock(&lock);
     return e && e->dev < 0;
+}
+
+static uint64_t registered;
+
+FAKE_API uint64_t fake_mapped_host(void)
+{
+    uint64_t sum = registered;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAPS; i++)
+        if (maps[i].extent && maps[i].extent->dev < 0)
+            sum += maps[i].size;
+    pthread_mutex_unlock(&lock);
+    return sum;
 }
 
 FAKE_API CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f)
@@ -430,10 +473,23 @@ FAKE_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda
     return mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of one size, as the library's blocks are: what is registered is how many there are of them. */
+static size_t register_size;
+
 FAKE_API CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
 {
-    (void)ptr, (void)bytes, (void)flags;
+    (void)ptr, (void)flags;
     FAKE_ENTER(cuMemHostRegister_v2);
+    register_size = bytes;
+    registered += bytes;
+    return 0;
+}
+
+FAKE_API CUresult cuMemHostUnregister(void *ptr)
+{
+    (void)ptr;
+    FAKE_ENTER(cuMemHostUnregister);
+    registered -= registered < register_size ? registered : register_size;
     return 0;
 }
 

@@ -20,9 +20,6 @@
 
 #define MIB ((size_t)1 << 20)
 #define BLOCKS 1024u
-#define HOST_NUMA 3 /* a kind of location */
-#define FILE_DESCRIPTOR 1
-#define ATTRIBUTE_NUMA_ID 134
 
 enum from { FROM_NOTHING, FROM_PAGES, FROM_DRIVER, FROM_HANDLE };
 
@@ -44,8 +41,14 @@ static const struct kind {
       .stays = true },
     { .name = "driver-left", .from = FROM_DRIVER, .stays = true },
     { .name = "host-left", .from = FROM_HANDLE, .location = CU_MEM_LOCATION_TYPE_HOST, .stays = true },
-    { .name = "host-file", .from = FROM_HANDLE, .location = CU_MEM_LOCATION_TYPE_HOST, .types = FILE_DESCRIPTOR },
-    { .name = "numa-file", .from = FROM_HANDLE, .location = HOST_NUMA, .types = FILE_DESCRIPTOR },
+    { .name = "host-file",
+      .from = FROM_HANDLE,
+      .location = CU_MEM_LOCATION_TYPE_HOST,
+      .types = CU_MEM_HANDLE_POSIX_FILE },
+    { .name = "numa-file",
+      .from = FROM_HANDLE,
+      .location = CU_MEM_LOCATION_TYPE_HOST_NUMA,
+      .types = CU_MEM_HANDLE_POSIX_FILE },
 };
 
 static struct driver {
@@ -191,15 +194,15 @@ static void handles_make(void)
                                   .location = { run.kind->location, 0 } };
     int node = -1;
 
-    MUST(cuDeviceGetAttribute, &node, ATTRIBUTE_NUMA_ID, 0);
+    MUST(cuDeviceGetAttribute, &node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0);
     add("numa_id", node);
-    if (run.kind->location == HOST_NUMA)
+    if (run.kind->location == CU_MEM_LOCATION_TYPE_HOST_NUMA)
         prop.location.id = node < 0 ? 0 : node;
     MUST(cuMemAddressReserve, &run.base, run.count * run.size, 2 * MIB, 0, 0);
     for (size_t i = 0; i < run.count; i++) {
         MUST(cuMemCreate, &run.block[i].handle, run.size, &prop, 0);
         if (run.kind->types)
-            MUST(cuMemExportToShareableHandle, &run.block[i].fd, run.block[i].handle, FILE_DESCRIPTOR, 0);
+            MUST(cuMemExportToShareableHandle, &run.block[i].fd, run.block[i].handle, CU_MEM_HANDLE_POSIX_FILE, 0);
     }
 }
 
@@ -211,7 +214,7 @@ static void pin(bool again)
         if (run.kind->from == FROM_PAGES)
             MUST(cuMemHostRegister_v2, b->at, run.size, 0);
         if (run.kind->from == FROM_HANDLE && again)
-            MUST(cuMemImportFromShareableHandle, &b->handle, (void *)(intptr_t)b->fd, FILE_DESCRIPTOR);
+            MUST(cuMemImportFromShareableHandle, &b->handle, (void *)(intptr_t)b->fd, CU_MEM_HANDLE_POSIX_FILE);
         if (run.kind->from == FROM_HANDLE)
             block_map(i);
     }

@@ -170,8 +170,12 @@ static void test_evict_and_back(void **state)
 
 static void test_evict_failures(void **state)
 {
-    static const char *const names[] = { "cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize", "cuMemUnmap",
-                                         "cuMemCreate",          "cuMemMap",      "cuMemSetAccess" };
+    static const char *const names[] = { "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
+                                         "cuMemcpyDtoDAsync_v2", "cuEventRecord",
+                                         "cuEventSynchronize",   "cuMemUnmap",
+                                         "cuMemCreate",          "cuMemMap",
+                                         "cuMemSetAccess",       "cuMemImportFromShareableHandle",
+                                         "cuMemHostRegister_v2", "cuMemHostUnregister" };
     uint64_t all = SEGMENTS * SEGMENT;
 
     (void)state;
@@ -180,7 +184,7 @@ static void test_evict_failures(void **state)
         for (unsigned int nth = 1; nth <= 7; nth += nth > 2 ? 3u : 1u) {
             __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
             fake_fail(names[i], nth, 999);
-            (void)command(OP_EVICT_ALL, 0);
+            (void)command(OP_EVICT_ALL, nth % 2 ? PAGE_PERMILLE : 0); /* for a release, too */
             (void)command(OP_RELOAD_ALL, 0);
             fake_fail("", 0, 0);
             (void)command(OP_RELOAD_ALL, 0);
@@ -191,6 +195,27 @@ static void test_evict_failures(void **state)
             (void)command(OP_PROMOTE, 0);
             assert_int_equal(stat_of("used"), all);
         }
+}
+
+/* For a release the driver lets go of the host memory as well, at once or when it was evicted before. */
+static void test_evict_unpinned(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT, block = 256ull << 20; /* a spill that failed may have left its scratch range */
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    for (uint64_t first = 0; first <= PAGE_PERMILLE; first += PAGE_PERMILLE) {
+        __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+        assert_int_equal(command(OP_EVICT_ALL, first), all);
+        if (first == 0) {
+            assert_true(fake_mapped_host() >= block);
+            assert_int_equal(command(OP_EVICT_ALL, PAGE_PERMILLE), 0);
+        }
+        assert_true(fake_mapped_host() < block);
+        assert_int_equal(command(OP_RELOAD_ALL, 0), all);
+        __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+        verify("after its host memory was let go of");
+    }
 }
 
 /* The card is full when the job comes home: it runs from host memory, and moves when there is room. */
@@ -291,17 +316,12 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_short_queue),
-        cmocka_unit_test(test_spill_failures),
-        cmocka_unit_test(test_evict_and_back),
-        cmocka_unit_test(test_evict_failures),
-        cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),
-        cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_and_back), cmocka_unit_test(test_evict_failures),
+        cmocka_unit_test(test_evict_unpinned), cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
