@@ -27,6 +27,7 @@
 #define RETRY_MAX (10 * USEC_SEC)
 #define HEALTH_EVERY (2 * USEC_SEC)
 #define PATIENCE (5 * USEC_MSEC)
+enum { SEND_TOGETHER = 64 };
 #define SPOOL_EVERY (10 * USEC_MIN)
 
 static uint64_t random_below(uint64_t limit)
@@ -167,16 +168,21 @@ static void on_flush_timer(void *arg)
 static void agent_flush(struct agent *agent)
 {
     struct error err = { 0 };
-    json_t *report;
 
     if (journal_flush(&agent->journal, &err) < 0) {
         log_err("cannot write", "node", agent->config.node, "why", err.text);
         return; /* stays dirty: the next turn tries again */
     }
-    while (agent->welcome && agent->conn && (report = journal_after(&agent->journal, agent->sent))) {
-        if (conn_send(agent->conn, report) < 0)
+    while (agent->welcome && agent->conn) {
+        json_t *reports[SEND_TOGETHER], *report;
+        uint64_t last = agent->sent;
+        size_t count = 0;
+
+        for (; count < SEND_TOGETHER && (report = journal_after(&agent->journal, last)); reports[count++] = report)
+            last = (uint64_t)util_i64(report, "seq", 0);
+        if (count == 0 || conn_send_all(agent->conn, reports, count) < 0)
             break;
-        agent->sent = (uint64_t)util_i64(report, "seq", 0);
+        agent->sent = last;
     }
     agent->dirty = agent->patient = false;
 }

@@ -49,6 +49,9 @@ int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limit
 int cgroup_enter(const char *path); /* this process; slow: the kernel stops everybody for it */
 /* As fork(), the child born in the group. -ENOSYS where the kernel cannot: fork, then enter. One thread only. */
 pid_t cgroup_fork(const char *path);
+/* As vfork(): child(arg) runs in our memory, on a stack of its own, while we wait until it has exec'd or left; no page
+ * is copied. path "": in no group. -ENOSYS where that is not to be had. One thread only, no two at a time. */
+pid_t cgroup_spawn(const char *path, void (*child)(void *arg), void *arg);
 int cgroup_kill(const char *path); /* everything in it; -ENOSYS where the kernel has no cgroup.kill */
 int cgroup_freeze(const char *path, bool frozen);
 int cgroup_remove(const char *path);

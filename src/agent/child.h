@@ -5,4 +5,5 @@
 
 int child_become(const json_t *plan); /* uid, gid and groups of the plan, where it says "switch" */
 char **child_strings(const json_t *first, const json_t *second); /* for exec; NULL = no memory */
-void child_signals(void);                                        /* none ignored, none blocked */
+void child_strings_free(char **list);
+void child_signals(void); /* none ignored, none blocked */

@@ -371,24 +371,31 @@ int conn_dial(uv_loop_t *loop, const struct conn_target *target, struct tls_cont
     return 0;
 }
 
-int conn_send(struct conn *conn, json_t *frame)
+int conn_send_all(struct conn *conn, json_t *const *frames, size_t count)
 {
-    CLEANUP_BUF struct buf out = BUF_INIT(FRAME_BYTES_MAX + 64);
-    char *text;
-    int r;
+    CLEANUP_BUF struct buf out = BUF_INIT(count * (FRAME_BYTES_MAX + 64));
+    int r = 0;
 
     if (!conn->open || conn->closing)
         return -EPIPE;
-    text = json_text(frame, NULL);
-    if (!text)
-        return -ENOMEM;
-    r = frame_write(&out, text, strlen(text), NULL);
-    mem_free(text);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        char *text = json_text(frames[i], NULL);
+
+        if (!text)
+            return -ENOMEM;
+        r = frame_write(&out, text, strlen(text), NULL);
+        mem_free(text);
+    }
     if (r == 0)
         r = plain_write(conn, out.data, out.size);
     if (r < 0)
         conn_fail(conn, r, strerror(-r));
     return r;
+}
+
+int conn_send(struct conn *conn, json_t *frame)
+{
+    return conn_send_all(conn, &frame, 1);
 }
 
 size_t conn_queued(const struct conn *conn)

@@ -29,7 +29,8 @@ int conn_target_parse(const char *url, struct conn_target *ret_target, struct er
 int conn_dial(uv_loop_t *loop, const struct conn_target *target, struct tls_context *tls,
               const struct conn_events *events, struct conn **ret_conn, struct error *err);
 int conn_send(struct conn *conn, json_t *frame); /* -EPIPE while it is not open; -ENOBUFS: the peer does not read */
-void conn_close(struct conn *conn);              /* closed() follows */
+int conn_send_all(struct conn *conn, json_t *const *frames, size_t count); /* the same, in one piece */
+void conn_close(struct conn *conn);                                        /* closed() follows */
 size_t conn_queued(const struct conn *conn);
 /* Our address on it, "10.0.0.5". */
 int conn_local(const struct conn *conn, char *out, size_t size);

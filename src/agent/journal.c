@@ -14,7 +14,7 @@
 #include "wire/json_quick.h"
 #include "wire/json_read.h"
 
-enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20, REWRITE_BUSY_AT = 32 << 20 };
+enum { FILE_MAX = 256 << 20, REWRITE_AT = 1 << 20, REWRITE_BUSY_AT = 32 << 20, AHEAD = 65536 };
 
 static int id_make(char *id)
 {
@@ -54,15 +54,45 @@ static int rewrite(struct journal *j)
         r = util_file_put(j->dir, "journal", out.data, out.size, j->durable);
     if (r < 0)
         return r;
-    fd = openat(j->dir, "journal", O_WRONLY | O_APPEND | O_CLOEXEC);
+    fd = openat(j->dir, "journal", O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     if (j->fd >= 0)
         close(j->fd);
     j->fd = fd;
-    j->file_size = out.size;
+    j->file_size = j->file_end = out.size;
     j->written = j->last;
     return 0;
+}
+
+static int write_at(int fd, const char *data, size_t size, size_t at)
+{
+    while (size > 0) {
+        ssize_t n = pwrite(fd, data, size, (off_t)at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        size -= (size_t)n;
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+/* Behind the last line there are zeros, which are no line: to sync a file that does not grow is one write to the disk,
+ * where its length would be another. */
+static int room_make(struct journal *j, size_t size)
+{
+    static const char zeros[AHEAD];
+    int r = 0;
+
+    while (r == 0 && j->durable && j->file_size + size > j->file_end) {
+        r = write_at(j->fd, zeros, sizeof(zeros), j->file_end);
+        j->file_end += sizeof(zeros);
+    }
+    return r;
 }
 
 static int entry_add(struct journal *j, uint64_t seq, json_t *report)
@@ -178,7 +208,9 @@ int journal_flush(struct journal *journal, struct error *err)
     for (; r == 0 && i < journal->count; i++)
         r = line_put(&out, journal->entries[i].report);
     if (r == 0)
-        r = util_write_all(journal->fd, out.data, out.size);
+        r = room_make(journal, out.size);
+    if (r == 0)
+        r = write_at(journal->fd, out.data, out.size, journal->file_size);
     if (r == 0 && journal->durable && fdatasync(journal->fd) < 0)
         r = -errno;
     if (r < 0) {

@@ -4,7 +4,8 @@
  *
  * A report gets the next number and is written before it may be sent; it goes when it is acknowledged. The file is a
  * line with the incarnation and then a line a report; a line that was cut by a crash is the last one and is dropped,
- * which is right, as it was never sent. The numbers of one incarnation never repeat.
+ * which is right, as it was never sent. Zeros behind the last line are room. The numbers of one incarnation never
+ * repeat.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@ struct journal {
     uint64_t acked;
     struct journal_entry *entries; /* owned; ascending, not acknowledged */
     size_t count, capacity;
-    size_t file_size;
+    size_t file_size, file_end; /* where the next line goes; zeros up to here */
 };
 
 /* Reads what there is, or begins a new incarnation. `dir` is borrowed. */

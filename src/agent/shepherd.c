@@ -168,8 +168,7 @@ static int timers(struct shepherd *s)
     return (int)(next / USEC_MSEC) + 1;
 }
 
-/* The processes report from before their gate. */
-static void status_read(struct shepherd *s, struct proc *proc)
+void shepherd_status(struct shepherd *s, struct proc *proc)
 {
     char text[CAUSE_MAX];
     ssize_t n = read(proc->status_fd, text, sizeof(text) - 1);
@@ -260,7 +259,7 @@ static void serve(struct shepherd *s, const struct watch *what)
         shepherd_spoken(s, what->kind == W_EAR ? UINT32_MAX : what->index);
         break;
     case W_STATUS:
-        status_read(s, &s->procs[what->index]);
+        shepherd_status(s, &s->procs[what->index]);
         break;
     case W_OUT:
         (void)shepherd_copy(s, &s->procs[what->index].out);

@@ -99,7 +99,8 @@ int shepherd_run(int dir, int listener);
 /* shepherd_start.c: from the plan to processes at their gate. Failure: blame and words are set. */
 int shepherd_prepare(struct shepherd *s);
 void shepherd_open_gate(struct shepherd *s);
-void shepherd_tmp_leave(struct shepherd *s); /* the temporary directory goes */
+void shepherd_status(struct shepherd *s, struct proc *proc); /* what it said before it became the program */
+void shepherd_tmp_leave(struct shepherd *s);                 /* the temporary directory goes */
 int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -107,8 +108,11 @@ int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *f
 struct child_ends {
     int gate, status, out, err;
     bool in_group; /* already */
+    const struct shepherd *shepherd;
+    char **argv, **env; /* NULL: there was no memory */
 };
-_Noreturn void shepherd_child(const struct shepherd *s, const json_t *proc, const struct child_ends *ends);
+
+_Noreturn void shepherd_child(void *arg); /* struct child_ends */
 
 /* shepherd_out.c */
 int shepherd_open_sinks(struct shepherd *s);

@@ -2,7 +2,8 @@
 /* shepherd_child.c - the forked process on its way to the user's program.
  *
  * Enters the group, takes the limits, becomes the user, and waits at the gate; everything that can fail fails before
- * it. From the fork on it never goes back: it execs or leaves. It dies with its shepherd.
+ * it. From the fork on it never goes back: it execs or leaves. It dies with its shepherd. One that has nobody to wait
+ * for may run in the shepherd's memory (cgroup_spawn()): what it makes there stays.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,13 @@ char **child_strings(const json_t *first, const json_t *second)
         mem_strdup(json_string_value(value));
     json_array_foreach(second, i, value) list[n++] = mem_strdup(json_string_value(value));
     return list;
+}
+
+void child_strings_free(char **list)
+{
+    for (char **at = list; at && *at; at++)
+        mem_free(*at);
+    mem_free(list);
 }
 
 void child_signals(void)
@@ -162,31 +170,42 @@ static void streams_set(const struct child_ends *ends)
         close(null);
 }
 
-static _Noreturn void child_exec(const struct child_ends *ends, char **argv, char **env)
+/* Where all are to start together: says that it is ready, and waits. */
+static void gate_pass(const struct child_ends *ends)
 {
     char go = 0;
     ssize_t n;
-    int r;
 
+    if (ends->gate < 0)
+        return;
     (void)util_write_all(ends->status, "R", 1);
     do
         n = read(ends->gate, &go, 1);
     while (n < 0 && errno == EINTR);
     if (n != 1)
         _exit(126); /* the shepherd is gone, or the launch was called off */
+}
+
+static _Noreturn void child_exec(const struct child_ends *ends)
+{
+    char **argv = ends->argv;
+    int r;
+
+    gate_pass(ends);
     child_signals();
-    execvpe(argv[0], argv, env);
+    execvpe(argv[0], argv, ends->env);
     r = errno;
     (void)dprintf(ends->status, "X%s: %s", argv[0], strerror(r));
     (void)dprintf(2, "muster: %s: %s\n", argv[0], strerror(r));
     _exit(r == ENOENT ? 127 : 126);
 }
 
-void shepherd_child(const struct shepherd *s, const json_t *proc, const struct child_ends *ends)
+void shepherd_child(void *arg)
 {
+    const struct child_ends *ends = arg;
+    const struct shepherd *s = ends->shepherd;
     const char *dir = util_text(s->plan, "dir");
     pid_t parent = getppid();
-    char **argv, **env;
     int r;
 
     (void)setsid();
@@ -206,15 +225,9 @@ void shepherd_child(const struct shepherd *s, const json_t *proc, const struct c
         _exit(126);
     if (dir && chdir(dir) < 0)
         child_fail(ends->status, 'U', "working directory %s: %s", dir, strerror(errno));
-    argv = child_strings(json_object_get(proc, "argv"), NULL);
-    env = child_strings(json_object_get(s->plan, "env"), json_object_get(proc, "env"));
-    if (!argv || !env || !argv[0])
+    if (!ends->argv || !ends->env || !ends->argv[0])
         child_fail(ends->status, 'U', "nothing to run");
-    /* PATH of the job decides where its program is. */
-    for (char **e = env; *e; e++)
-        if (strncmp(*e, "PATH=", 5) == 0)
-            (void)setenv("PATH", *e + 5, 1);
-    child_exec(ends, argv, env);
+    child_exec(ends);
 }
 
 /* In the task's group, as its user, with its environment; its output goes nowhere. */

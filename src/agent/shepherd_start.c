@@ -3,19 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/shepherd.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 
-enum { PIDS_LIMIT = 65536, MINORS_MAX = 128 };
+enum { PIDS_LIMIT = 65536, MINORS_MAX = 128, START_SECONDS = 30 };
 
 int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
 {
@@ -188,10 +191,38 @@ static int pipe_open(int *ret_read, int *ret_write, bool nonblock)
     return 0;
 }
 
+/* PATH of the job decides where its program is. */
+static void path_take(char *const *env)
+{
+    for (char *const *e = env; e && *e; e++)
+        if (strncmp(*e, "PATH=", 5) == 0)
+            (void)setenv("PATH", *e + 5, 1); /* NOLINT(concurrency-mt-unsafe): one thread */
+}
+
+/* gate < 0: it starts at once, in our memory where that can be. */
+static pid_t proc_fork(struct shepherd *s, struct child_ends *ends)
+{
+    pid_t pid = -ENOSYS;
+
+    ends->in_group = true;
+    if (ends->gate < 0)
+        pid = cgroup_spawn(s->cgroup, shepherd_child, ends);
+    if (pid == -ENOSYS && s->cgroup[0])
+        pid = cgroup_fork(s->cgroup);
+    if (pid == -ENOSYS) {
+        ends->in_group = false;
+        pid = fork();
+        pid = pid < 0 ? -errno : pid;
+    }
+    if (pid == 0)
+        shepherd_child(ends);
+    return pid;
+}
+
 static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan, int gate)
 {
     bool apart = proc->err.log != UINT32_MAX || proc->err.file != UINT32_MAX;
-    struct child_ends ends = { .gate = gate, .status = -1, .out = -1, .err = -1 };
+    struct child_ends ends = { .gate = gate, .status = -1, .out = -1, .err = -1, .shepherd = s };
     int r = pipe_open(&proc->status_fd, &ends.status, true);
 
     if (r == 0)
@@ -199,17 +230,13 @@ static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan,
     if (r == 0 && apart)
         r = pipe_open(&proc->err.fd, &ends.err, true);
     if (r == 0) {
-        pid_t pid = s->cgroup[0] ? cgroup_fork(s->cgroup) : -ENOSYS;
-
-        ends.in_group = pid != -ENOSYS;
-        if (pid == -ENOSYS) {
-            pid = fork();
-            pid = pid < 0 ? -errno : pid;
-        }
-        if (pid == 0)
-            shepherd_child(s, plan, &ends);
-        proc->pid = pid;
-        r = pid < 0 ? pid : 0;
+        ends.argv = child_strings(json_object_get(plan, "argv"), NULL);
+        ends.env = child_strings(json_object_get(s->plan, "env"), json_object_get(plan, "env"));
+        path_take(ends.env);
+        proc->pid = proc_fork(s, &ends);
+        r = proc->pid < 0 ? proc->pid : 0;
+        child_strings_free(ends.argv);
+        child_strings_free(ends.env);
     }
     if (ends.status >= 0)
         close(ends.status);
@@ -220,12 +247,41 @@ static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan,
     return r < 0 ? shepherd_fail(s, r, "system", "fork: %s", strerror(-r)) : 0;
 }
 
+/* Nobody is waited for: it starts. Meanwhile no order is heard, so there is an end to that: where its directory or its
+ * program cannot be reached for so long, this process dies of the alarm, and the node has lost the task. */
+static int proc_alone(struct shepherd *s, const json_t *plan)
+{
+    struct pollfd said = { .events = POLLIN };
+    usec_t at = clock_real();
+    int r;
+
+    (void)alarm(START_SECONDS);
+    r = proc_start(s, &s->procs[0], plan, -1);
+    if (r < 0)
+        return r;
+    s->proc_count = 1;
+    s->procs[0].at_gate = true;
+    said.fd = s->procs[0].status_fd;
+    while (poll(&said, 1, -1) < 0 && errno == EINTR)
+        ;
+    shepherd_status(s, &s->procs[0]);
+    (void)alarm(0);
+    if (s->blame[0])
+        return -EINVAL;
+    s->started = at;
+    shepherd_set_state(s, TASK_RUNNING);
+    return 0;
+}
+
 static int procs_start(struct shepherd *s)
 {
     const json_t *procs = json_object_get(s->plan, "procs"), *plan;
     size_t i, count = json_array_size(procs);
-    int gate, r = pipe_open(&gate, &s->gate, false);
+    int gate, r;
 
+    if (count == 1 && util_flag(s->plan, "go") && !s->hold)
+        return proc_alone(s, json_array_get(procs, 0));
+    r = pipe_open(&gate, &s->gate, false);
     if (r < 0)
         return shepherd_fail(s, r, "system", "pipe: %s", strerror(-r));
     json_array_foreach(procs, i, plan)
