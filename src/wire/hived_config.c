@@ -225,6 +225,7 @@ int hived_config_read(const char *file, const struct bytes *bytes, struct cell_s
     }
     if (r < 0)
         cell_spec_done(ret_spec);
+    mem_free((void *)l->grant_nodes);
     mem_free(l);
     return r;
 }

@@ -6,14 +6,19 @@
 #include "base/alloc.h"
 #include "wire/hived_load.h"
 
-static int grant_add(struct hived_loader *l, const struct cell_grant *grant)
+static int grant_add(struct hived_loader *l, const struct cell_grant *grant, const yaml_node_t *node)
 {
     struct cell_spec *s = l->spec;
     int r = hived_grow(l, (void **)&s->grants, &s->grant_capacity, s->grant_count + 1, sizeof(*s->grants));
 
     if (r == 0)
-        s->grants[s->grant_count++] = *grant;
-    return r;
+        r = hived_grow(l, (void **)&l->grant_nodes, &l->grant_node_capacity, s->grant_count + 1,
+                       sizeof(*l->grant_nodes));
+    if (r < 0)
+        return r;
+    l->grant_nodes[s->grant_count] = node;
+    s->grants[s->grant_count++] = *grant;
+    return 0;
 }
 
 /* "POOL.NODE.SOCKET": the first is the chain, the last what is granted; each must contain the next. */
@@ -77,8 +82,7 @@ static int virtual_cells_read(struct hived_loader *l, uint32_t vc, yaml_node_t *
             r = yaml_i64(&l->doc, got[1], 0, (int64_t)CELL_PLACES_MAX, &count, l->err);
         grant.count = (uint32_t)count;
         if (r == 0 && count > 0)
-            r = grant_add(l, &grant);
-        l->grant_node = item;
+            r = grant_add(l, &grant, item);
     }
     return r;
 }
@@ -139,8 +143,7 @@ static int pinned_cells_read(struct hived_loader *l, uint32_t vc, yaml_node_t *l
         for (up = grant.place; s->places[up].parent != CELL_NONE;)
             up = s->places[up].parent;
         grant.chain = s->places[up].type;
-        r = grant_add(l, &grant);
-        l->grant_node = item;
+        r = grant_add(l, &grant, item);
     }
     return r;
 }
@@ -167,6 +170,99 @@ static int fit_check(struct hived_loader *l, const yaml_node_t *node)
     return 0;
 }
 
+/* Around pinned cells only pieces are left of what holds them. Levels are counted from the top. */
+enum { PIN_NONE, PIN_HOLDS, PIN_INSIDE };
+
+/* How many cells of each level of the chain are whole, and no part of a larger one that is. */
+static int pieces_count(const struct hived_loader *l, uint32_t chain, int64_t whole[CELL_LEVELS_MAX + 1])
+{
+    const struct cell_spec *s = l->spec;
+    uint8_t *pins = mem_zalloc(s->place_count + 1, sizeof(*pins));
+
+    memset(whole, 0, (CELL_LEVELS_MAX + 1) * sizeof(*whole));
+    if (!pins)
+        return error_set(l->err, -ENOMEM, "out of memory");
+    for (size_t k = 0; k < s->grant_count; k++) {
+        if (s->grants[k].pin == CELL_NONE)
+            continue;
+        for (uint32_t p = s->places[s->grants[k].place].parent; p != CELL_NONE; p = s->places[p].parent)
+            pins[p] = PIN_HOLDS;
+        pins[s->grants[k].place] = PIN_INSIDE;
+    }
+    for (size_t i = 0; i < s->place_count; i++) {
+        uint32_t parent = s->places[i].parent, top = (uint32_t)i;
+
+        if (parent != CELL_NONE && pins[parent] != PIN_HOLDS) {
+            pins[i] = pins[parent]; /* inside a pinned one, or a part of a whole one */
+            continue;
+        }
+        while (s->places[top].parent != CELL_NONE)
+            top = s->places[top].parent;
+        if (pins[i] == PIN_NONE && s->places[top].type == chain)
+            whole[l->levels[chain] - l->levels[s->places[i].type]]++;
+    }
+    mem_free(pins);
+    return 0;
+}
+
+/* What is granted of a chain, up to that grant, beside its pinned cells. */
+static bool pieces_enough(const struct hived_loader *l, uint32_t chain, const int64_t *whole, size_t last)
+{
+    const struct cell_spec *s = l->spec;
+    int64_t left = 0;
+
+    for (uint32_t type = chain, level = 0; type != CELL_NONE; type = s->types[type].child, level++) {
+        left += whole[level];
+        for (size_t k = 0; k <= last; k++)
+            if (s->grants[k].chain == chain && s->grants[k].type == type && s->grants[k].pin == CELL_NONE)
+                left -= s->grants[k].count;
+        if (left < 0)
+            return false;
+        left *= s->types[type].child_count;
+    }
+    return true;
+}
+
+/* The first grant of a chain that cannot be had beside what is pinned there. */
+static int pins_fit(const struct hived_loader *l, uint32_t chain)
+{
+    const struct cell_spec *s = l->spec;
+    int64_t whole[CELL_LEVELS_MAX + 1];
+    size_t low = 0, high = s->grant_count - 1;
+    int r = pieces_count(l, chain, whole);
+
+    if (r < 0 || pieces_enough(l, chain, whole, high))
+        return r;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (pieces_enough(l, chain, whole, middle))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return yaml_fail(&l->doc, l->grant_nodes[low], l->err,
+                     "'%.60s' cannot be granted %u '%.60s': pinned cells break up what the others leave",
+                     names_get(&s->names, s->vcs[s->grants[low].vc]), s->grants[low].count,
+                     names_get(&s->names, s->types[s->grants[low].type].name));
+}
+
+/* Chains with pinned cells, each once. */
+static int pins_check(const struct hived_loader *l)
+{
+    const struct cell_spec *s = l->spec;
+    bool seen[CELL_TYPES_MAX] = { false };
+    int r = 0;
+
+    for (size_t k = 0; r == 0 && k < s->grant_count; k++) {
+        if (s->grants[k].pin == CELL_NONE || seen[s->grants[k].chain])
+            continue;
+        seen[s->grants[k].chain] = true;
+        r = pins_fit(l, s->grants[k].chain);
+    }
+    return r;
+}
+
 int hived_vcs_load(struct hived_loader *l, yaml_node_t *map)
 {
     static const char *const known[] = { "virtualCells", "pinnedCells", NULL };
@@ -191,5 +287,7 @@ int hived_vcs_load(struct hived_loader *l, yaml_node_t *map)
         if (r == 0)
             r = pinned_cells_read(l, vc, got[1]);
     }
-    return r < 0 ? r : fit_check(l, map);
+    if (r == 0)
+        r = fit_check(l, map);
+    return r < 0 ? r : pins_check(l);
 }

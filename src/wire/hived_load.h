@@ -12,7 +12,9 @@ struct hived_loader {
     uint32_t levels[CELL_TYPES_MAX]; /* 1 = device */
     uint64_t leaves[CELL_TYPES_MAX];
     uint32_t tops[CELL_TYPES_MAX]; /* top cells of the type */
-    yaml_node_t *type_node[CELL_TYPES_MAX], *grant_node;
+    yaml_node_t *type_node[CELL_TYPES_MAX];
+    const yaml_node_t **grant_nodes; /* by grant: where it is written */
+    size_t grant_node_capacity;
 };
 
 /* The text of a scalar. */

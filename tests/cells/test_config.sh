@@ -82,6 +82,17 @@ virtual 'a: {virtualCells: [{cellType: RACK, cellNumber: 1}, {cellType: RACK.NOD
 no "more below than is left" "5:3: the virtual clusters are granted 1 more 'SW' in chain 'RACK' than there are"
 virtual 'a: {virtualCells: [{cellType: RACK, cellNumber: 2}], pinnedCells: [{pinnedCellId: P}]}'
 no "a pin counts" "5:3: the virtual clusters are granted 1 more 'NODE' in chain 'RACK' than there are"
+# Two racks, each with a pinned node: no rack is left whole, though there are nodes enough.
+physical "$types" 'physicalCells: [{cellType: RACK, cellChildren: [{cellAddress: n0, pinnedCellId: P}, {cellAddress: n1}]}, {cellType: RACK, cellChildren: [{cellAddress: n2}, {cellAddress: n3, pinnedCellId: Q}]}]'
+cp "$scratch/c.yaml" "$scratch/pins.yaml"
+printf 'virtualClusters:\n  a: {pinnedCells: [{pinnedCellId: P}, {pinnedCellId: Q}]}\n  b: {virtualCells: [{cellType: RACK.NODE, cellNumber: 0}, {cellType: RACK, cellNumber: 1}]}\n' >>"$scratch/c.yaml"
+no "pins that break up a rack, at the grant of it" "6:60: 'b' cannot be granted 1 'RACK': pinned cells break up what the others leave"
+cp "$scratch/pins.yaml" "$scratch/c.yaml"
+printf 'virtualClusters:\n  a: {pinnedCells: [{pinnedCellId: P}]}\n  b: {virtualCells: [{cellType: RACK, cellNumber: 1}, {cellType: RACK.NODE, cellNumber: 1}]}\n' >>"$scratch/c.yaml"
+yes "one that leaves a rack whole, to the last node"
+cp "$scratch/pins.yaml" "$scratch/c.yaml"
+printf 'virtualClusters:\n  a: {pinnedCells: [{pinnedCellId: P}]}\n  b: {virtualCells: [{cellType: RACK, cellNumber: 1}]}\n  c: {virtualCells: [{cellType: RACK.NODE.SW, cellNumber: 2}]}\n' >>"$scratch/c.yaml"
+yes "and parts of what is left of the other"
 printf 'physicalCluster: {}\nforcePodBindThreshold: many\n' >"$scratch/c.yaml"
 no "a number" "2:24: "
 
