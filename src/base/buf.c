@@ -109,3 +109,16 @@ int buf_take(struct buf *buf, struct bytes *ret_bytes, struct error *err)
     buf_done(buf);
     return 0;
 }
+
+void buf_percent(struct buf *buf, const char *text, const char *safe)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("-_.~", c) ||
+            strchr(safe, c))
+            buf_char(buf, *text);
+        else
+            buf_printf(buf, "%%%02X", (unsigned)c);
+    }
+}

@@ -32,6 +32,8 @@ void buf_done(struct buf *buf);
 void buf_put(struct buf *buf, const void *data, size_t size);
 void buf_char(struct buf *buf, char c);
 void buf_text(struct buf *buf, const char *text);
+/* Fit for a query or a form: all but letters, digits, "-_.~" and those of `safe` as %XX. */
+void buf_percent(struct buf *buf, const char *text, const char *safe);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Forgets the content and the failure, keeps the memory. */

@@ -3,7 +3,6 @@
  * names an authority of the cluster's own. One connection serves all requests of a command. */
 #include "cli/client.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -96,19 +95,14 @@ void client_free(struct client *client)
 
 char *client_quote(const char *text)
 {
-    static const char hex[] = "0123456789ABCDEF";
-    char *out = mem_zalloc(strlen(text) * 3 + 1, 1), *to = out;
+    struct buf out = BUF_INIT(strlen(text) * 3 + 1);
 
-    for (; out && *text; text++) {
-        if (isalnum((unsigned char)*text) || strchr("-_.~,", *text)) {
-            *to++ = *text;
-        } else {
-            *to++ = '%';
-            *to++ = hex[(unsigned char)*text >> 4];
-            *to++ = hex[(unsigned char)*text & 15];
-        }
-    }
-    return out;
+    buf_percent(&out, text, ",");
+    buf_char(&out, '\0');
+    if (!out.error)
+        return out.data;
+    buf_done(&out);
+    return NULL;
 }
 
 static int unreachable(const struct client *client, const struct error *err, struct problem *problem)

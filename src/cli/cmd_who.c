@@ -76,6 +76,70 @@ static int password_change(const struct command_args *args, const char *user, ch
     return r;
 }
 
+/* Whether what the controller says of a device login can be shown: no letters that move a terminal. */
+static bool plain(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            return false;
+    return true;
+}
+
+/* Asks until somebody has said yes in a browser, or the time for it is over. */
+static int device_wait(struct client *client, json_t *device, char *token, size_t size, struct problem *problem)
+{
+    int64_t interval = json_integer_value(json_object_get(device, "interval_seconds"));
+    int64_t left = json_integer_value(json_object_get(device, "expires_seconds"));
+    json_t *body = json_pack("{s:s}", "device_code", fmt_text(device, "device_code"));
+    int r = 0;
+
+    interval = interval < 1 ? 1 : interval > 60 ? 60 : interval;
+    while (r == 0 && !*token && left > 0) {
+        CLEANUP_ANSWER struct answer answer = { 0 };
+
+        (void)sleep((unsigned)interval);
+        left -= interval;
+        r = client_call(client, "POST", "/login/oidc", body, &answer, problem);
+        if (r == 0 && answer.status == 202)
+            interval += strcmp(fmt_text(answer.json, "pending"), "slow_down") == 0 ? 5 : 0;
+        else if (r == 0)
+            (void)snprintf(token, size, "%s", fmt_text(answer.json, "token"));
+    }
+    json_decref(body);
+    if (r == 0 && !*token)
+        r = problem_set(problem, CODE_DENIED, "NotLoggedIn", "nobody said yes in time; try again");
+    return r;
+}
+
+/* By the issuer that the cluster trusts: a code here, a browser anywhere. */
+static int issuer_change(const struct command_args *args, char *token, size_t size)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    const char *url, *code, *whole;
+    struct problem problem;
+    json_t *body = json_pack("{s:b}", "device", 1);
+    int r = live_client(args, &client);
+
+    token[0] = '\0';
+    if (r == 0 && client_call(client, "POST", "/login/oidc", body, &answer, &problem))
+        r = problem_print(&problem);
+    json_decref(body);
+    if (r)
+        return r;
+    url = fmt_text(answer.json, "verification_uri");
+    code = fmt_text(answer.json, "user_code");
+    whole = fmt_text(answer.json, "verification_uri_complete");
+    if (!plain(url) || !plain(code) || !plain(whole)) {
+        (void)problem_set(&problem, CODE_FAILED, "", "the issuer's answer cannot be shown");
+        return problem_print(&problem);
+    }
+    (void)fprintf(stderr, "Open %s in a browser and enter %s\n", url, code);
+    if (*whole)
+        (void)fprintf(stderr, "or open %s\n", whole);
+    return device_wait(client, answer.json, token, size, &problem) ? problem_print(&problem) : 0;
+}
+
 /* Keeps URL and token under a name, after they have been tried. */
 int cmd_login(struct command_args *args)
 {
@@ -89,14 +153,16 @@ int cmd_login(struct command_args *args)
     char token[256];
     int r;
 
-    if (user && args_has(args, "token"))
-        return args_wrong(args, "give either --user, with a password, or --token");
+    if ((user != NULL) + args_has(args, "token") + args_has(args, "oidc") > 1)
+        return args_wrong(args, "give one of --user, with a password, --oidc, with a browser, or --token");
     (void)setenv("MUSTER_URL", args->words[0], 1);
     if (ca)
         (void)setenv("MUSTER_CACERT", ca, 1);
-    if (user)
+    if (user || args_has(args, "oidc"))
         (void)unsetenv("MUSTER_TOKEN");
-    r = user ? password_change(args, user, token, sizeof(token)) : token_read(args, token, sizeof(token));
+    r = user                     ? password_change(args, user, token, sizeof(token))
+        : args_has(args, "oidc") ? issuer_change(args, token, sizeof(token))
+                                 : token_read(args, token, sizeof(token));
     if (r)
         return r;
     (void)setenv("MUSTER_TOKEN", token, 1);

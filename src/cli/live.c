@@ -125,6 +125,7 @@ static const struct opt login_opts[] = {
     { "token", 0, "TOKEN", "or - : from standard input, which is where it is asked for", "Login" },
     { "user", 'u', "NAME", "with a password instead, from the terminal or standard input, where the cluster takes them",
       NULL },
+    { "oidc", 0, NULL, "by the issuer the cluster trusts: shows a code to enter in a browser", NULL },
     { "name", 0, "NAME", "what to call this cluster", NULL },
     { "ca", 0, "FILE", "authority of the cluster", NULL },
     OPTS_COMMON,

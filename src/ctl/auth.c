@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ctl/oidc.h"
 #include "ctl/server.h"
 #include "io/pki.h"
 
@@ -178,6 +179,13 @@ bool auth_identify(struct server *server, struct request *request)
         (void)snprintf(who->user, sizeof(who->user), "%s", name);
         who->role = ROLE_AGENT;
         who->via = "certificate";
+        return true;
+    }
+    if (header && server->conf->oidc.issuer && strncasecmp(header, "bearer ", 7) == 0 &&
+        oidc_resembles(header + 7 + strspn(header + 7, " "))) {
+        if (!oidc_identify(server->oidc, header + 7 + strspn(header + 7, " "), who))
+            return false;
+        account_find(who);
         return true;
     }
     if (header)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ctl/fetch.h"
 #include "io/dir.h"
 #include "io/file.h"
 #include "io/log.h"
@@ -15,7 +16,7 @@
 #include "wire/duration.h"
 #include "wire/yaml_doc.h"
 
-enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_SPAN, VALUE_SIZE };
+enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_SPAN, VALUE_SIZE, VALUE_TREE };
 
 /* A scalar key and where its value goes. */
 struct scalar {
@@ -46,13 +47,31 @@ void conf_init(struct conf *conf)
         .body_time = 60 * USEC_SEC,
         .idle_time = 75 * USEC_SEC,
         .send_time = 30 * USEC_SEC,
+        .oidc = { .lifetime = 12 * USEC_HOUR, .refresh = 30 * USEC_SEC, .skew = USEC_MIN },
     };
 }
 
 void conf_done(struct conf *conf)
 {
-    char **texts[] = { &conf->cluster, &conf->state,      &conf->log,    &conf->tls_cert, &conf->tls_key,
-                       &conf->tls_ca,  &conf->tls_ca_key, &conf->policy, &conf->notify,   &conf->pam };
+    char **texts[] = { &conf->cluster,
+                       &conf->state,
+                       &conf->log,
+                       &conf->tls_cert,
+                       &conf->tls_key,
+                       &conf->tls_ca,
+                       &conf->tls_ca_key,
+                       &conf->policy,
+                       &conf->notify,
+                       &conf->pam,
+                       &conf->oidc.issuer,
+                       &conf->oidc.client_id,
+                       &conf->oidc.secret_file,
+                       &conf->oidc.audience,
+                       &conf->oidc.ca,
+                       &conf->oidc.user_claim,
+                       &conf->oidc.domain,
+                       &conf->oidc.groups_claim,
+                       &conf->oidc.scope };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         mem_free(take(*texts[i]));
@@ -61,6 +80,7 @@ void conf_done(struct conf *conf)
     for (size_t i = 0; i < conf->admin_count; i++)
         mem_free(conf->admins[i]);
     json_decref(conf->vcs);
+    json_decref(conf->oidc.roles);
     *conf = (struct conf){ 0 };
 }
 
@@ -75,16 +95,72 @@ static int text_set(char **to, const char *text)
     return 0;
 }
 
+/* YAML as JSON: numbers and switches where they look like it, else texts. */
+static json_t *tree_of(struct yaml_doc *doc, yaml_node_t *node, int depth)
+{
+    yaml_node_t *key, *value;
+    json_t *tree;
+
+    if (depth > 8)
+        return NULL;
+    if (node->type == YAML_MAPPING_NODE) {
+        tree = json_object();
+        for (size_t i = 0; tree && yaml_pair(doc, node, i, &key, &value); i++)
+            if (key->type != YAML_SCALAR_NODE ||
+                json_object_set_new(tree, (const char *)key->data.scalar.value, tree_of(doc, value, depth + 1)) < 0) {
+                json_decref(tree);
+                return NULL;
+            }
+        return tree;
+    }
+    if (node->type == YAML_SEQUENCE_NODE) {
+        tree = json_array();
+        for (size_t i = 0; tree && yaml_item(doc, node, i, &value); i++)
+            if (json_array_append_new(tree, tree_of(doc, value, depth + 1)) < 0) {
+                json_decref(tree);
+                return NULL;
+            }
+        return tree;
+    }
+    if (node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
+        const char *text = (const char *)node->data.scalar.value;
+        char *end;
+        long long number = strtoll(text, &end, 10);
+
+        if (*text && *end == '\0')
+            return json_integer(number);
+        if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+            return json_boolean(text[0] == 't');
+    }
+    return node->type == YAML_SCALAR_NODE
+               ? json_stringn((const char *)node->data.scalar.value, node->data.scalar.length)
+               : NULL;
+}
+
+/* A mapping or a list, in place of what there was. */
+static int tree_read(struct yaml_doc *doc, yaml_node_t *node, const struct scalar *what, struct error *err)
+{
+    json_t *tree = tree_of(doc, node, 0), **to = what->to;
+
+    if (!tree)
+        return yaml_fail(doc, node, err, "%s: too deep, or a key that is no text", what->name);
+    json_decref(*to);
+    *to = tree;
+    return 0;
+}
+
 static int scalar_read(struct yaml_doc *doc, yaml_node_t *node, const struct scalar *what, struct error *err)
 {
     const char *text;
     uint64_t size;
     usec_t span;
-    int r = yaml_name(doc, node, what->name, &text, err);
+    int r = what->kind == VALUE_TREE ? tree_read(doc, node, what, err) : yaml_name(doc, node, what->name, &text, err);
 
     if (r < 0)
         return r;
     switch (what->kind) {
+    case VALUE_TREE:
+        return 0;
     case VALUE_TEXT:
         r = text_set(what->to, text);
         return r < 0 ? error_set(err, r, "out of memory") : 0;
@@ -153,14 +229,63 @@ static int texts_read(struct yaml_doc *doc, yaml_node_t *node, const struct text
     return 0;
 }
 
+/* Roles that groups of the issuer give. */
+static int oidc_roles_check(struct yaml_doc *doc, yaml_node_t *at, const json_t *roles, struct error *err)
+{
+    const char *role;
+    json_t *groups, *group;
+    size_t i;
+
+    if (roles && !json_is_object(roles))
+        return yaml_fail(doc, at, err, "oidc: roles: expected {ROLE: [GROUP, ...]}");
+    json_object_foreach((json_t *)(uintptr_t)roles, role, groups)
+    {
+        if (strcmp(role, "admin") != 0 && strcmp(role, "user") != 0 && strcmp(role, "viewer") != 0 &&
+            (strncmp(role, "vc-admin:", 9) != 0 || !role[9] || strlen(role) > 64))
+            return yaml_fail(doc, at, err, "oidc: roles: expected admin, vc-admin:NAME, user or viewer, got '%.60s'",
+                             role);
+        if (!json_is_array(groups))
+            return yaml_fail(doc, at, err, "oidc: roles: %.60s: expected a list of groups", role);
+        json_array_foreach(groups, i, group) if (!json_is_string(group)) return yaml_fail(
+            doc, at, err, "oidc: roles: %.60s: expected names of groups, in quotes where they look like numbers", role);
+    }
+    return 0;
+}
+
+static int oidc_read(struct yaml_doc *doc, yaml_node_t *map, struct conf_oidc *oidc, struct error *err)
+{
+    const struct scalar table[] = { { "issuer", VALUE_TEXT, &oidc->issuer, 0, 0 },
+                                    { "client_id", VALUE_TEXT, &oidc->client_id, 0, 0 },
+                                    { "client_secret_file", VALUE_TEXT, &oidc->secret_file, 0, 0 },
+                                    { "audience", VALUE_TEXT, &oidc->audience, 0, 0 },
+                                    { "ca", VALUE_TEXT, &oidc->ca, 0, 0 },
+                                    { "user_claim", VALUE_TEXT, &oidc->user_claim, 0, 0 },
+                                    { "user_domain", VALUE_TEXT, &oidc->domain, 0, 0 },
+                                    { "groups_claim", VALUE_TEXT, &oidc->groups_claim, 0, 0 },
+                                    { "scope", VALUE_TEXT, &oidc->scope, 0, 0 },
+                                    { "roles", VALUE_TREE, &oidc->roles, 0, 0 },
+                                    { "lifetime", VALUE_SPAN, &oidc->lifetime, USEC_MIN, 30 * USEC_DAY },
+                                    { "refresh", VALUE_SPAN, &oidc->refresh, USEC_SEC, USEC_DAY },
+                                    { "skew", VALUE_SPAN, &oidc->skew, 0, 10 * USEC_MIN } };
+    int r = section_read(doc, map, table, sizeof(table) / sizeof(table[0]), err);
+
+    if (r == 0 && (!oidc->issuer || !oidc->client_id))
+        return yaml_fail(doc, map, err, "oidc: expected issuer and client_id");
+    if (r == 0 && (!fetch_url_good(oidc->issuer) || strpbrk(oidc->issuer, "?#")))
+        return yaml_fail(doc, map, err, "oidc: issuer: expected https://..., as its tokens name it");
+    return r == 0 ? oidc_roles_check(doc, map, oidc->roles, err) : r;
+}
+
 static int auth_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
 {
     struct yaml_key keys[] = {
-        { .name = "admins" }, { .name = "anonymous" }, { .name = "privacy" }, { .name = "pam" }
+        { .name = "admins" }, { .name = "anonymous" }, { .name = "privacy" }, { .name = "pam" }, { .name = "oidc" }
     };
     const char *text;
-    int r = yaml_keys(doc, map, keys, 4, err);
+    int r = yaml_keys(doc, map, keys, 5, err);
 
+    if (r == 0 && keys[4].value)
+        r = oidc_read(doc, keys[4].value, &conf->oidc, err);
     if (r == 0 && keys[3].value)
         r = scalar_read(doc, keys[3].value, &(struct scalar){ "pam", VALUE_TEXT, &conf->pam, 0, 0 }, err);
     if (r == 0 && keys[0].value)
@@ -188,61 +313,11 @@ static int auth_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, 
     return r;
 }
 
-/* YAML as JSON: numbers and switches where they look like it, else texts. */
-static json_t *tree_of(struct yaml_doc *doc, yaml_node_t *node, int depth)
-{
-    yaml_node_t *key, *value;
-    json_t *tree;
-
-    if (depth > 8)
-        return NULL;
-    if (node->type == YAML_MAPPING_NODE) {
-        tree = json_object();
-        for (size_t i = 0; tree && yaml_pair(doc, node, i, &key, &value); i++)
-            if (key->type != YAML_SCALAR_NODE ||
-                json_object_set_new(tree, (const char *)key->data.scalar.value, tree_of(doc, value, depth + 1)) < 0) {
-                json_decref(tree);
-                return NULL;
-            }
-        return tree;
-    }
-    if (node->type == YAML_SEQUENCE_NODE) {
-        tree = json_array();
-        for (size_t i = 0; tree && yaml_item(doc, node, i, &value); i++)
-            if (json_array_append_new(tree, tree_of(doc, value, depth + 1)) < 0) {
-                json_decref(tree);
-                return NULL;
-            }
-        return tree;
-    }
-    if (node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
-        const char *text = (const char *)node->data.scalar.value;
-        char *end;
-        long long number = strtoll(text, &end, 10);
-
-        if (*text && *end == '\0')
-            return json_integer(number);
-        if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-            return json_boolean(text[0] == 't');
-    }
-    return node->type == YAML_SCALAR_NODE
-               ? json_stringn((const char *)node->data.scalar.value, node->data.scalar.length)
-               : NULL;
-}
-
 static int vcs_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
 {
-    json_t *tree;
     int r = yaml_map_check(doc, map, "vcs", err);
 
-    if (r < 0)
-        return r;
-    tree = tree_of(doc, map, 0);
-    if (!tree)
-        return yaml_fail(doc, map, err, "vcs: too deep, or a key that is no text");
-    json_decref(conf->vcs);
-    conf->vcs = tree;
-    return 0;
+    return r < 0 ? r : tree_read(doc, map, &(struct scalar){ "vcs", VALUE_TREE, &conf->vcs, 0, 0 }, err);
 }
 
 static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *conf, struct error *err)

@@ -11,9 +11,22 @@ enum { CONF_LISTEN_MAX = 8, CONF_ADMINS_MAX = 64 };
 
 enum privacy { PRIVACY_NAMES, PRIVACY_SIZES, PRIVACY_NONE, PRIVACY_COUNT };
 
+/* People whom an issuer of OpenID Connect knows; issuer NULL: none. */
+struct conf_oidc {
+    char *issuer, *client_id, *secret_file;
+    char *audience;   /* whom tokens must be for; NULL: client_id */
+    char *ca;         /* authority of the issuer's certificate; NULL: those of the system */
+    char *user_claim; /* NULL: preferred_username */
+    char *domain;     /* names end in "@domain", which is taken off; NULL: they have none */
+    char *groups_claim, *scope;
+    json_t *roles; /* {"admin": ["group"], "vc-admin:NAME": [], "user": [], "viewer": []} */
+    usec_t lifetime, refresh, skew;
+};
+
 struct conf {
     char *cluster, *state, *log;
-    char *pam;                     /* service that judges passwords; NULL: none are taken */
+    char *pam; /* service that judges passwords; NULL: none are taken */
+    struct conf_oidc oidc;
     char *notify;                  /* command that tells people; NULL: nobody is told */
     char *listen[CONF_LISTEN_MAX]; /* "ADDRESS:PORT" or "/path" */
     size_t listen_count;

@@ -27,6 +27,7 @@
 #include "ctl/forecast.h"
 #include "ctl/links.h"
 #include "ctl/notify.h"
+#include "ctl/oidc.h"
 #include "ctl/past.h"
 #include "ctl/stats.h"
 #include "ctl/waits.h"
@@ -197,7 +198,7 @@ static int parts_make(struct daemon *daemon, struct error *err)
         watch_new(server, &server->watch) < 0 || notify_new(server, &server->notify) < 0 ||
         waits_new(server, &server->waits) < 0 || whatifs_new(server, &server->whatifs) < 0 ||
         estimates_new(server, &server->estimates) < 0 || past_new(server, &server->past) < 0 ||
-        http_server_new(server->loop, &http, &server->http) < 0)
+        oidc_new(server, &server->oidc) < 0 || http_server_new(server->loop, &http, &server->http) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     return 0;
 }
@@ -428,6 +429,7 @@ static void daemon_end(struct daemon *daemon)
     http_server_stop(take(server->http));
     fake_free(daemon->fake);
     whatifs_stop(server->whatifs);
+    oidc_stop(server->oidc);
     estimates_free(take(server->estimates));
     past_free(take(server->past));
     loop_timer_free(daemon->stop_timer);
@@ -443,6 +445,7 @@ static void daemon_end(struct daemon *daemon)
     watch_free(server->watch);
     notify_free(server->notify);
     whatifs_free(server->whatifs);
+    oidc_free(server->oidc);
     feed_free(server->feed);
     links_free(server->links);
     waits_free(server->waits);

@@ -8,6 +8,7 @@
 #include "agent/embed.h"
 #include "ctl/book.h"
 #include "ctl/daemon.h"
+#include "ctl/fetch.h"
 #include "ctl/pam.h"
 #include "wire/decimal.h"
 
@@ -184,6 +185,8 @@ int main(int argc, char **argv)
         return r;
     if (argc == 3 && strcmp(argv[1], "login-check") == 0)
         return pam_check_run(argv[2]);
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "fetch") == 0)
+        return fetch_run(argc == 3 ? argv[2] : NULL);
     argp_err_exit_status = 2;
     if (argc > 1 && strcmp(argv[1], "init") == 0) {
         argv[1] = name;

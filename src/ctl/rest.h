@@ -82,7 +82,10 @@ void rest_health(struct request *request);
 void rest_ready(struct request *request);
 void rest_login(struct request *request);
 /* Makes a token and answers with it once it is durable. */
-void token_reply(struct request *request, const char *user, const char *role, int64_t seconds);
+void token_reply(struct request *request, const char *user, const char *role, const char *scope, int64_t seconds);
+bool login_whispered(const struct request *request); /* nothing that a wire in the clear could have told */
+void rest_oidc_get(struct request *request);
+void rest_oidc_login(struct request *request);
 void rest_whoami(struct request *request);
 void rest_tokens_list(struct request *request);
 void rest_tokens_add(struct request *request);

@@ -208,13 +208,14 @@ void rest_tokens_add(struct request *request)
     json_decref(body);
 }
 
-void token_reply(struct request *request, const char *user, const char *role, int64_t seconds)
+void token_reply(struct request *request, const char *user, const char *role, const char *scope, int64_t seconds)
 {
     struct new_token *token = mem_zalloc(1, sizeof(*token));
 
     if (token) {
         (void)snprintf(token->user, sizeof(token->user), "%s", user);
         (void)snprintf(token->role, sizeof(token->role), "%s", role);
+        (void)snprintf(token->scope, sizeof(token->scope), "%s", scope);
         token->expires = clock_now() + seconds * USEC_SEC;
     }
     token_offer(request, token);

@@ -42,7 +42,7 @@ static void on_checked(void *arg, const struct child_end *end)
 
     logins--;
     if (end->code == PAM_CHECK_GOOD && !end->signal && !end->why) {
-        token_reply(login->request, login->user, is_admin(server, login->user) ? "admin" : "user", login->seconds);
+        token_reply(login->request, login->user, is_admin(server, login->user) ? "admin" : "user", "", login->seconds);
     } else if (end->code == PAM_CHECK_WRONG && !end->signal && !end->why) {
         log_warn("login refused", "user", login->user);
         reply_problem(login->request, 401, "NotLoggedIn", NULL, "that user and password do not go together");
@@ -74,8 +74,7 @@ static int login_check(struct login *login, const char *password, struct error *
     return r;
 }
 
-/* Nothing that a wire in the clear could have told. */
-static bool whispered(const struct request *request)
+bool login_whispered(const struct request *request)
 {
     const struct net_conn *conn = request_conn(request);
 
@@ -105,7 +104,7 @@ void rest_login(struct request *request)
     if (!server->conf->pam)
         reply_problem(request, 501, "NotSupported", "muster token new --user NAME; muster login URL --token TOKEN",
                       "this cluster takes tokens, not passwords (auth.pam in muster.yaml)");
-    else if (!whispered(request))
+    else if (!login_whispered(request))
         reply_problem(request, 403, "NotAllowed", NULL, "a password is taken over TLS only");
     else if (!password_good(user, password))
         reply_problem(request, 400, "BadRequest", NULL, "expected user and password");

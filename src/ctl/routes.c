@@ -16,6 +16,8 @@ const struct route routes[] = {
     { "GET", "/readyz", rest_ready, ACCESS_OPEN, true },
     { "GET", "/openapi.json", rest_openapi, ACCESS_OPEN, true },
     { "POST", "/login", rest_login, ACCESS_OPEN, true },
+    { "GET", "/login/oidc", rest_oidc_get, ACCESS_OPEN, true },
+    { "POST", "/login/oidc", rest_oidc_login, ACCESS_OPEN, true },
     { "GET", "/whoami", rest_whoami, ACCESS_READ, true },
     { "GET", "/tokens", rest_tokens_list, ACCESS_USER, false },
     { "POST", "/tokens", rest_tokens_add, ACCESS_USER, false },

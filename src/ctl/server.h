@@ -18,6 +18,7 @@ struct notify;
 struct waits;
 struct whatifs;
 struct estimates;
+struct oidc;
 
 enum { LISTENERS_MAX = 8 };
 
@@ -41,6 +42,7 @@ struct server {
     struct estimates *estimates; /* what new jobs will need */
     struct past *past;           /* jobs the book no longer has */
     struct whatifs *whatifs;     /* comparisons of policies on the cluster's own history */
+    struct oidc *oidc;           /* an issuer that knows people */
     struct loop_timer *wake;
     int (*reload)(void *arg, struct error *err); /* the configuration anew; NULL: there is no file */
     void *reload_arg;

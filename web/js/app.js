@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // app.js - starts it all: who is here, which view, what it needs, and drawing it when something changed.
 import { get, on_refused, token, token_keep } from './api.js';
+import { issuer_begin, issuer_end, issuer_get } from './issuer.js';
 import { paint } from './dom.js';
 import { Live } from './live.js';
 import { Store } from './store.js';
@@ -172,6 +173,7 @@ async function identify() {
     await show();
   } catch (error) {
     if (error.status === 401) app.entry = token() ? 'expired' : 'signin';
+    if (error.status === 401 && app.issuer === undefined) app.issuer = await issuer_get();
     else if (error.status === 403) app.entry = 'forbidden';
     else {
       app.entry = app.entry === 'in' ? 'in' : 'unreachable';
@@ -187,6 +189,7 @@ app.sign_in = async (text, long) => {
   draw();
   await identify();
 };
+app.sign_in_issuer = () => issuer_begin(app.issuer);
 app.sign_out = () => {
   token_keep('', false);
   live.stop();
@@ -243,4 +246,7 @@ setInterval(() => {
 matchMedia('(max-width: 720px)').addEventListener('change', draw);
 
 draw();
-identify();
+issuer_end().then(wrong => {
+  app.sign_error = wrong;
+  identify();
+});

@@ -145,6 +145,8 @@ function gate(ctx) {
       field('Token', h('input', { name: 'token', type: 'password', autocomplete: 'current-password', required: true, placeholder: 'mus_\u2026', spellcheck: 'false' })),
       h('label', { class: 'check' }, h('input', { name: 'long', type: 'checkbox' }), 'Keep me signed in on this computer'),
       button('Sign in', null, { type: 'submit', class: 'primary' })),
+    app.sign_error ? h('p', { class: 'bad', role: 'alert' }, plain(app.sign_error, 300)) : null,
+    app.issuer ? button('Sign in with ' + plain(new URL(app.issuer.issuer).host, 60), app.sign_in_issuer, {}) : null,
     h('p', { class: 'muted small' }, 'On the controller\u2019s own machine with ', h('code', null, 'musterd --dev'), ' no token is needed.'));
 }
 
