@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 static const char usage_text[] =
     "Usage: muster gpu run [--role guaranteed|opportunistic] [--memory SIZE] [--movable | --native]\n"
-    "                      [--host-memory SIZE] [--host-pool SIZE] [--required] -- COMMAND...\n"
+    "                      [--host-memory SIZE] [--host-pool SIZE] [--required] [--restart] -- COMMAND...\n"
     "       muster gpu ls [--json]\n"
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore [--at-boundary] [--gpu UUID] PID | --job ID\n"
@@ -117,7 +118,7 @@ static int library_find(const char *program, char *path, struct error *err)
 struct run_options {
     const char *role, *mode;
     uint64_t memory, host_memory, host_pool;
-    bool required;
+    bool required, restart;
 };
 
 static void env_bytes(const char *name, uint64_t bytes)
@@ -133,13 +134,16 @@ static void env_bytes(const char *name, uint64_t bytes)
 
 static int run_parse(int argc, char **argv, struct run_options *o)
 {
-    enum { OPT_ROLE = 256, OPT_MEMORY, OPT_HOST, OPT_POOL, OPT_MOVABLE, OPT_NATIVE, OPT_REQUIRED };
-    static const struct option options[] = {
-        { "role", required_argument, NULL, OPT_ROLE },        { "memory", required_argument, NULL, OPT_MEMORY },
-        { "host-memory", required_argument, NULL, OPT_HOST }, { "host-pool", required_argument, NULL, OPT_POOL },
-        { "movable", no_argument, NULL, OPT_MOVABLE },        { "native", no_argument, NULL, OPT_NATIVE },
-        { "required", no_argument, NULL, OPT_REQUIRED },      { NULL, 0, NULL, 0 }
-    };
+    enum { OPT_ROLE = 256, OPT_MEMORY, OPT_HOST, OPT_POOL, OPT_MOVABLE, OPT_NATIVE, OPT_REQUIRED, OPT_RESTART };
+    static const struct option options[] = { { "role", required_argument, NULL, OPT_ROLE },
+                                             { "memory", required_argument, NULL, OPT_MEMORY },
+                                             { "host-memory", required_argument, NULL, OPT_HOST },
+                                             { "host-pool", required_argument, NULL, OPT_POOL },
+                                             { "movable", no_argument, NULL, OPT_MOVABLE },
+                                             { "native", no_argument, NULL, OPT_NATIVE },
+                                             { "required", no_argument, NULL, OPT_REQUIRED },
+                                             { "restart", no_argument, NULL, OPT_RESTART },
+                                             { NULL, 0, NULL, 0 } };
     uint64_t *size = NULL;
     int c;
 
@@ -159,12 +163,80 @@ static int run_parse(int argc, char **argv, struct run_options *o)
             o->mode = "cap";
         else if (c == OPT_REQUIRED)
             o->required = true;
+        else if (c == OPT_RESTART)
+            o->restart = true;
         else if (c == '?')
             return misuse("%s", "unknown option");
     }
     if (optind >= argc)
         return misuse("%s", "run: a command is missing after --");
     return 0;
+}
+
+static int command_exec(char **argv)
+{
+    execvp(argv[0], argv);
+    (void)fprintf(stderr, "muster gpu: %s: %s\n", argv[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+static volatile sig_atomic_t command_pid; /* signals go on to it */
+
+static void forward(int number)
+{
+    if (command_pid > 0)
+        (void)kill((pid_t)command_pid, number);
+}
+
+/* Starts the command and waits for its end; -1: there is no such status. */
+static int command_wait(char **argv, bool off)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        if (off)
+            (void)setenv("MUSTER_GPU_DISABLE", "1", 1);
+        _exit(command_exec(argv));
+    }
+    if (pid < 0)
+        return -1;
+    command_pid = pid;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    command_pid = 0;
+    return status;
+}
+
+static bool crash(int status)
+{
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGABRT;
+}
+
+/* Perhaps the library did it: once more, without. An opportunistic job is not, since nothing would hold it back. */
+static int command_watch(char **argv, const char *role)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+    const struct sigaction action = { .sa_handler = forward };
+    bool again = !role || strcmp(role, "opportunistic") != 0;
+    int status;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        (void)sigaction(signals[i], &action, NULL);
+    status = command_wait(argv, false);
+    if (status != -1 && crash(status)) {
+        (void)fprintf(stderr, "muster gpu: %s died by signal %d (%s); %s\n", argv[0], WTERMSIG(status),
+                      strsignal(WTERMSIG(status)),
+                      again ? "started once more without the library. If it runs now, please report it: the core dump "
+                              "names the function"
+                            : "not started again: without the library nothing would hold an opportunistic job back");
+        status = again ? command_wait(argv, true) : status;
+    }
+    if (status == -1)
+        return EXIT_FAILED;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static int gpu_run(int argc, char **argv)
@@ -196,9 +268,7 @@ static int gpu_run(int argc, char **argv)
     env_bytes("MUSTER_GPU_MEMORY", o.memory);
     env_bytes("MUSTER_GPU_HOST_MEMORY", o.host_memory);
     env_bytes("MUSTER_GPU_HOST_POOL", o.host_pool);
-    execvp(argv[optind], argv + optind);
-    (void)fprintf(stderr, "muster gpu: %s: %s\n", argv[optind], strerror(errno));
-    return errno == ENOENT ? 127 : 126;
+    return o.restart ? command_watch(argv + optind, o.role) : command_exec(argv + optind);
 }
 
 /* One line to the node side, its answer on standard output; an error of its on standard error. */

@@ -179,6 +179,24 @@ if command -v python3 >/dev/null; then
 fi
 check "a second node side is refused" '! "$muster" gpu agent 2>/dev/null'
 check "nonsense is answered" '"$muster" gpu frobnicate 2>&1 | grep -q "unknown verb"'
+# A crash under the library: once more without it, where nobody depends on it.
+cat >"$dir/crash" <<'END'
+#!/bin/sh
+echo "${MUSTER_GPU_DISABLE:-on}" >>"$1"
+[ -n "${MUSTER_GPU_DISABLE:-}" ] && exit 5
+kill -SEGV $$
+END
+chmod +x "$dir/crash"
+check "a program that crashes under the library is started once more without it" \
+    '"$muster" gpu run --restart -- "$dir/crash" "$dir/crashes" 2>"$dir/err"; [ $? = 5 ] && [ "$(cat "$dir/crashes" | tr "\n" " ")" = "on 1 " ] &&
+    grep -q "died by signal 11 .* once more without the library" "$dir/err"'
+rm -f "$dir/crashes"
+check "an opportunistic one is not, and why" \
+    '"$muster" gpu run --restart --role opportunistic -- "$dir/crash" "$dir/crashes" 2>"$dir/err"; [ $? = 139 ] && [ "$(cat "$dir/crashes")" = on ] &&
+    grep -q "nothing would hold an opportunistic job back" "$dir/err"'
+check "what ends by itself is left at that" '"$muster" gpu run --restart -- sh -c "exit 3"; [ $? = 3 ]'
+check "signals reach it" '"$muster" gpu run --restart -- sh -c "trap \"exit 9\" TERM; sleep 5 & wait" & p=$!; sleep 0.5; kill -TERM $p; wait $p; [ $? = 9 ]'
+
 check "top shows the header" '"$muster" gpu top -n 1 | grep -q "^PID"'
 echo "1..$n"
 exit $failed
