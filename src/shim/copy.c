@@ -4,6 +4,7 @@
  * Copies are not gated in HARVEST (copy engines have groups of their own); they wait while the job is paused or its
  * memory is being moved, and tell the guaranteed job's idle detection that a stream is busy.
  */
+#include "shim/bulk.h"
 #include "shim/shim.h"
 
 #define SYNC ((CUstream)(uintptr_t)-1)
@@ -22,6 +23,94 @@ static void copy_leave(struct submit *submit, CUstream stream, CUresult r)
     if (stream == SYNC && shim.role == ROLE_GUARANTEED)
         rg_synced(NULL, rg_mark(NULL));
 }
+
+/* ---- large copies between host and GPU: bulk.h */
+
+/* Into what a copy is cut. Inside a capture it is recorded as it is. */
+static size_t bulk_piece(size_t bytes)
+{
+    const struct arena *arena;
+
+    if (likely(bytes <= BULK_LARGE) || shim_thread.capturing)
+        return bytes;
+    if (shim.split)
+        return BULK_PIECE;
+    arena = shim.role == ROLE_OPPORTUNISTIC ? arena_mine() : NULL;
+    return arena && __atomic_load_n(&arena->rg_copy_slow, __ATOMIC_RELAXED) ? BULK_PIECE : bytes;
+}
+
+static void bulk_took(uint64_t bytes, uint64_t ns)
+{
+    static struct bulk_book book;
+    static _Atomic uint32_t busy;
+    struct arena *arena = arena_mine();
+    uint32_t none = 0;
+
+    if (!arena || !atomic_compare_exchange_strong(&busy, &none, 1)) /* another thread's copy tells as much */
+        return;
+    __atomic_store_n(&arena->rg_copy_slow,
+                     bulk_learn(&book, bytes, ns, __atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED) != 0),
+                     __ATOMIC_RELAXED);
+    atomic_store(&busy, 0);
+}
+
+static void bulk_begin(size_t bytes, CUstream stream)
+{
+    if (likely(bytes < BULK_LEAST) || shim.role != ROLE_GUARANTEED || shim_thread.capturing)
+        return;
+    shim_thread.copy_ns = clock_ns();
+    shim_thread.copy_bytes = bytes;
+    shim_thread.copy_stream = (uintptr_t)stream;
+    shim_thread.copy_launches = counters_mine()->launches;
+}
+
+void bulk_waited(const void *stream)
+{
+    if (shim_thread.copy_bytes && shim_thread.copy_stream == (uintptr_t)stream &&
+        shim_thread.copy_launches == counters_mine()->launches)
+        bulk_took(shim_thread.copy_bytes, clock_ns() - shim_thread.copy_ns);
+    shim_thread.copy_bytes = 0;
+}
+
+#define BULK(name, params, stream_, call)                                                                              \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        size_t at = 0, part = n;                                                                                       \
+        struct submit submit;                                                                                          \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        if (likely(!shim_ready())) {                                                                                   \
+            if (unlikely(!HAVE(name)))                                                                                 \
+                return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;                                                           \
+            return REAL(name) call;                                                                                    \
+        }                                                                                                              \
+        copy_enter(&submit, stream_, n);                                                                               \
+        bulk_begin(n, stream_);                                                                                        \
+        do {                                                                                                           \
+            part = bulk_piece(n) < n - at ? bulk_piece(n) : n - at;                                                    \
+            r = REAL(name) call;                                                                                       \
+            at += part;                                                                                                \
+        } while (r == CUDA_SUCCESS && at < n);                                                                         \
+        copy_leave(&submit, stream_, r);                                                                               \
+        if (stream_ == SYNC && unlikely(shim_thread.copy_bytes))                                                       \
+            bulk_waited(SYNC);                                                                                         \
+        return r;                                                                                                      \
+    }
+#define HOST(pointer) ((char *)(uintptr_t)(pointer) + at)
+BULK(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t n), SYNC, (dst + at, HOST(src), part))
+BULK(cuMemcpyHtoD_v2_ptds, (CUdeviceptr dst, const void *src, size_t n), SYNC, (dst + at, HOST(src), part))
+BULK(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t n, CUstream stream), stream,
+     (dst + at, HOST(src), part, stream))
+BULK(cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr dst, const void *src, size_t n, CUstream stream), stream,
+     (dst + at, HOST(src), part, stream))
+BULK(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t n), SYNC, (HOST(dst), src + at, part))
+BULK(cuMemcpyDtoH_v2_ptds, (void *dst, CUdeviceptr src, size_t n), SYNC, (HOST(dst), src + at, part))
+BULK(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t n, CUstream stream), stream,
+     (HOST(dst), src + at, part, stream))
+BULK(cuMemcpyDtoHAsync_v2_ptsz, (void *dst, CUdeviceptr src, size_t n, CUstream stream), stream,
+     (HOST(dst), src + at, part, stream))
+
+/* ---- all others */
 
 #define HOOK_COPY(name, group, act, params, args, stream_, bytes_)                                                     \
     CUresult name params                                                                                               \

@@ -134,6 +134,7 @@ static void role_read(void)
     shim.required = flag_env("MUSTER_GPU_REQUIRED");
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
     shim.warm = flag_env("MUSTER_GPU_WARM");
+    shim.split = flag_env("MUSTER_GPU_SPLIT");
     shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
     shim.window_us = getenv("MUSTER_GPU_WINDOW") ? (uint32_t)bytes_env("MUSTER_GPU_WINDOW") : ADMIT_WINDOW_MAX_US;
     shim.leak_from = getenv("MUSTER_GPU_LEAK_FROM") ? (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM") : ADMIT_LEAK_FROM;

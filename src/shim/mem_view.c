@@ -36,6 +36,25 @@ CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev)
     return CUDA_SUCCESS;
 }
 
+/* The same address in numbers. */
+CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
+{
+    bool on = shim_ready();
+    unsigned int domain, bus, device;
+
+    NO_DRIVER(cuDeviceGetAttribute);
+    if (likely(!on || !atomic_load_explicit(&bus_known, memory_order_relaxed)) || !value || dev < 0 ||
+        dev >= PAGE_GPUS || !(atomic_load(&bus_known) >> dev & 1) ||
+        (attr != CU_DEVICE_ATTRIBUTE_PCI_BUS_ID && attr != CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID &&
+         attr != CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) ||
+        sscanf(bus_now[dev], "%x:%x:%x", &domain, &bus, &device) != 3)
+        return REAL(cuDeviceGetAttribute)(value, attr, dev);
+    *value = (int)(attr == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID      ? bus
+                   : attr == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID ? device
+                                                               : domain);
+    return CUDA_SUCCESS;
+}
+
 static uint64_t view_total(int gpu, uint64_t real)
 {
     uint64_t view = gpu >= 0 && gpu < PAGE_GPUS ? shim.page->limit[gpu].view_total_bytes : 0;

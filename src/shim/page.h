@@ -148,6 +148,7 @@ struct arena {
     uint64_t rg_since_ns, rg_beat_ns;
     uint32_t gap_pred_us, burst_pred_us;
     uint64_t rg_step_seq, rg_bursts;
+    uint32_t rg_copy_slow; /* its copies are disturbed: neighbours cut theirs */
     uint32_t ot_count __attribute__((aligned(64)));
     uint32_t lead_us;      /* how long before a gap ends the neighbours are done; 0 = do not warm up */
     uint32_t gap_floor_us; /* gaps shorter than this are not used */
@@ -172,7 +173,6 @@ enum message_type {
 
 #define MESSAGE_MAX 4096
 #define MESSAGE_NAME_MAX 64
-
 struct message_head {
     uint32_t type, size;
 };

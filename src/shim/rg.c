@@ -7,6 +7,7 @@
  * says ACTIVE: two stores a burst. For a program that never waits the helper records an event on each busy stream once
  * submissions have stopped, and polls it.
  */
+#include "shim/bulk.h"
 #include "shim/gap.h"
 #include "shim/shim.h"
 
@@ -37,7 +38,7 @@ static uint32_t slot_of(CUstream stream)
     return (uint32_t)(((uint64_t)(uintptr_t)stream * 0x9e3779b97f4a7c15ULL) >> 58);
 }
 
-static struct arena *arena_mine(void)
+struct arena *arena_mine(void)
 {
     for (int i = 0; i < PAGE_GPUS; i++)
         if (shim.arena[i])

@@ -59,7 +59,7 @@ struct shim {
     _Atomic uint32_t stopping;
     uint32_t role, mode, window_us, leak_from; /* the last two of the gate, for experiments */
     uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
-    bool registered, required, debug, warm;
+    bool registered, required, debug, warm, split;
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */
@@ -78,6 +78,7 @@ struct shim_thread {
     uint32_t depth, stripe;
     uint32_t capturing, precise;
     uint64_t refused_ns, refused_bytes;
+    uint64_t copy_ns, copy_bytes, copy_launches, copy_stream; /* the last large copy: bulk.h */
 };
 extern TLS struct shim_thread shim_thread;
 
@@ -121,7 +122,6 @@ static inline struct page_counters *counters_mine(void)
 #define SHIM_NOT_STARTED 2u
 #define HOLD_ALL 1u
 #define HOLD_SHORT 2u
-
 /* False: inert, pass the call on. The first call of all resolves the driver and registers. */
 static inline bool shim_ready(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync.c - waits, queries, events and streams: what tells us that work is complete. */
+#include "shim/bulk.h"
 #include "shim/shim.h"
 
 #define NO_DRIVER(name)                                                                                                \
@@ -23,6 +24,8 @@
             rg_wait_end();                                                                                             \
         if (on)                                                                                                        \
             COUNT_ADD(syncs, 1);                                                                                       \
+        if (rg && r == CUDA_SUCCESS && unlikely(shim_thread.copy_bytes))                                               \
+            bulk_waited(stream);                                                                                       \
         if (rg && r == CUDA_SUCCESS)                                                                                   \
             rg_synced(stream, mark);                                                                                   \
         return r;                                                                                                      \

@@ -136,8 +136,9 @@ FAKE_API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 
 FAKE_API CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
 {
-    (void)dev;
     *value = attr == CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM || attr == 145; /* and host memory can be mapped */
+    if (attr == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+        *value = 0x40 + dev;
     return 0;
 }
 

@@ -29,6 +29,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx);
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr dptr);
 CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev);
+CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
                         unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
@@ -97,13 +98,15 @@ static void bus_tell(void)
 {
     const char *to = getenv("JOB_BUS");
     char bus[16] = "", path[256];
+    int number = -1;
     FILE *f;
 
-    if (!to || cuDeviceGetPCIBusId(bus, sizeof(bus), 0))
+    if (!to || cuDeviceGetPCIBusId(bus, sizeof(bus), 0) ||
+        cuDeviceGetAttribute(&number, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0))
         return;
     (void)snprintf(path, sizeof(path), "%s.new", to);
     f = fopen(path, "we");
-    if (f && fputs(bus, f) >= 0 && fclose(f) == 0)
+    if (f && fprintf(f, "%s %x", bus, (unsigned int)number) > 0 && fclose(f) == 0)
         (void)rename(path, to);
 }
 

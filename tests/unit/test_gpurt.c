@@ -16,6 +16,7 @@
 #include "coord/share.h"
 #include "gpurt/guard.h"
 #include "shim/admit.h"
+#include "shim/bulk.h"
 #include "shim/channel.h"
 #include "shim/gap.h"
 #include "shim/period.h"
@@ -75,6 +76,27 @@ static void test_share_pause(void **state)
         assert_false(share_paused(&share, now + spans[i]));
         now += spans[i];
     }
+}
+
+/* A tenth longer beside others than alone, of the same size: they disturb. */
+static void test_bulk(void **state)
+{
+    struct bulk_book book = { 0 };
+    uint64_t mib = 1 << 20;
+
+    (void)state;
+    assert_false(bulk_learn(&book, 8 * mib, 160000, true)); /* nothing to compare with */
+    for (int i = 0; i < 50; i++)
+        assert_false(bulk_learn(&book, 8 * mib, 160000, false));
+    assert_false(bulk_learn(&book, 8 * mib, 170000, true));
+    assert_false(bulk_learn(&book, 2 * mib, 170000, true)); /* another size is another matter */
+    for (int i = 0; i < 30; i++)
+        (void)bulk_learn(&book, 8 * mib, 180000, true);
+    assert_true(bulk_learn(&book, 8 * mib, 180000, true));
+    assert_false(bulk_learn(&book, 8 * mib, 160000, false)); /* they left */
+    assert_false(bulk_learn(&book, 8 * mib, 165000, true));
+    assert_false(bulk_learn(&book, UINT64_MAX, UINT64_MAX, true));
+    assert_false(bulk_learn(&book, 0, 0, false));
 }
 
 /* ---- admission */
@@ -334,11 +356,11 @@ static void test_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),  cmocka_unit_test(test_share_pause),
-        cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window), cmocka_unit_test(test_admit_table),
-        cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan), cmocka_unit_test(test_admit_bucket),
-        cmocka_unit_test(test_gap),          cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),
-        cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_bulk),         cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),
+        cmocka_unit_test(test_share_pause),  cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
+        cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
+        cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_gap),          cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_period),       cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,14 @@ static const char *const names[] = {
 
 CUresult cuInit(unsigned int flags);
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr dptr);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream);
+CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t n);
 void *fake_symbol(const char *name);
 
 static bool in_shim(void *p)
@@ -170,6 +177,41 @@ static void test_errno_and_versions(void **state)
     assert_non_null(dlsym(RTLD_DEFAULT, "malloc"));
 }
 
+/* A copy above 64 MiB in pieces of 16 (MUSTER_GPU_SPLIT=1, as beside a guaranteed job that suffers), smaller ones
+ * whole; the content is the same. */
+static void test_bulk(void **state)
+{
+    size_t bytes = (80 << 20) + 4100, words = bytes / sizeof(uint32_t);
+    uint32_t *from = malloc(bytes), *to = calloc(1, bytes);
+    uint64_t in = fake_calls("cuMemcpyHtoDAsync_v2"), out = fake_calls("cuMemcpyDtoH_v2");
+    CUdeviceptr at = 0;
+    CUcontext ctx;
+
+    (void)state;
+    assert_non_null(from);
+    assert_non_null(to);
+    for (size_t i = 0; i < words; i++)
+        from[i] = (uint32_t)(i * 2654435761u);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, 0), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx), 0);
+    assert_int_equal(cuMemAlloc_v2(&at, bytes), 0);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(at, from, bytes, NULL), 0);
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_int_equal(cuMemcpyDtoH_v2(to, at, bytes), 0);
+    assert_memory_equal(from, to, bytes);
+    assert_int_equal(fake_calls("cuMemcpyHtoDAsync_v2"), in + 6);
+    assert_int_equal(fake_calls("cuMemcpyDtoH_v2"), out + 6);
+    assert_int_equal(cuMemcpyDtoH_v2(to, at, 64 << 20), 0);
+    assert_int_equal(fake_calls("cuMemcpyDtoH_v2"), out + 7);
+    fake_fail("cuMemcpyDtoH_v2", 2, 719); /* an error ends it, and is the program's */
+    assert_int_equal(cuMemcpyDtoH_v2(to, at, bytes), 719);
+    assert_int_equal(fake_calls("cuMemcpyDtoH_v2"), out + 9);
+    fake_fail("", 0, 0);
+    assert_int_equal(cuMemFree_v2(at), 0);
+    free(from);
+    free(to);
+}
+
 /* A forked child is inert and can still look things up; so can a program it starts. */
 static void test_fork(void **state)
 {
@@ -204,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_caller_is_driver),
         cmocka_unit_test(test_direct),
         cmocka_unit_test(test_errno_and_versions),
+        cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_fork),
     };
 
