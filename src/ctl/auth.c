@@ -15,6 +15,8 @@
 #include "ctl/server.h"
 #include "io/pki.h"
 
+#define ACCOUNT_KNOWN (5 * USEC_SEC)
+
 static const char *const role_names[ROLES] = { "nobody", "viewer", "user", "vc-admin", "admin", "agent" };
 
 const char *role_name(enum role role)
@@ -66,19 +68,35 @@ static void account_find(struct principal *who)
     }
 }
 
-static void local_user(const struct server *server, struct principal *who, uid_t uid, gid_t gid)
+/* The name of an account, "uid7" where it has none. The last one is remembered for a moment: whoever asks much asks
+ * again, and to look it up is to read a file or to ask a server. */
+static void account_name(uid_t uid, char *name, size_t size)
 {
+    static char last[sizeof(((struct principal *)0)->user)];
+    static uid_t last_uid;
+    static usec_t until;
     struct passwd entry, *found = NULL;
+    usec_t now = clock_now();
     char text[4096];
 
+    if (uid != last_uid || now >= until) {
+        if (getpwuid_r(uid, &entry, text, sizeof(text), &found) == 0 && found)
+            (void)snprintf(last, sizeof(last), "%s", found->pw_name);
+        else
+            (void)snprintf(last, sizeof(last), "uid%u", (unsigned)uid);
+        last_uid = uid;
+        until = now + ACCOUNT_KNOWN;
+    }
+    (void)snprintf(name, size, "%s", last);
+}
+
+static void local_user(const struct server *server, struct principal *who, uid_t uid, gid_t gid)
+{
     who->uid = uid;
     who->gid = gid;
     who->has_uid = true;
     who->via = "socket";
-    if (getpwuid_r(uid, &entry, text, sizeof(text), &found) == 0 && found)
-        (void)snprintf(who->user, sizeof(who->user), "%s", found->pw_name);
-    else
-        (void)snprintf(who->user, sizeof(who->user), "uid%u", (unsigned)uid);
+    account_name(uid, who->user, sizeof(who->user));
     who->role = uid == 0 || uid == server->uid || is_admin(server->conf, who->user) ? ROLE_ADMIN : ROLE_USER;
 }
 

@@ -14,6 +14,7 @@ struct client {
     void *stream_arg;
     const struct upgrade_ops *upgraded;
     void *upgraded_arg;
+    struct buf lead; /* the head of an answer that is streamed, until its first piece */
     bool feeding, closing, half_closed, chunked, streaming_now;
     uint64_t taken_in;       /* turn of the loop in which its last request was taken */
     bool again;              /* wants to go on in the next */

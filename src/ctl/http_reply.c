@@ -134,11 +134,24 @@ void reply_problem(struct request *request, int status, const char *code, const 
     reply(request, status, "application/problem+json", body.data, body.size);
 }
 
-static void stream_end(struct client *client)
+/* One piece of a stream, with what stands before it and, behind the last, the end: one write. */
+static void piece_write(struct client *client, const struct buf *piece, bool last)
 {
-    if (client->chunked)
-        net_write(client->conn, "0\r\n\r\n", 5);
-    client_finished(client);
+    CLEANUP_BUF struct buf out = BUF_INIT(REPLY_BYTES_MAX + 32768 + 64);
+
+    buf_put(&out, client->lead.data, client->lead.size);
+    buf_done(&client->lead);
+    if (piece->size && client->chunked)
+        buf_printf(&out, "%zx\r\n", piece->size);
+    buf_put(&out, piece->data, piece->size);
+    if (piece->size && client->chunked)
+        buf_text(&out, "\r\n");
+    if (last && client->chunked)
+        buf_text(&out, "0\r\n\r\n");
+    if (out.error)
+        net_close(client->conn);
+    else
+        net_write(client->conn, out.data, out.size);
 }
 
 /* Asks for pieces while the client keeps up. */
@@ -154,27 +167,14 @@ void client_stream(struct client *client)
         CLEANUP_BUF struct buf out = BUF_INIT(REPLY_BYTES_MAX);
         int r = client->stream->next(client->stream_arg, &out);
 
-        if (r < 0 && r != -EAGAIN) {
+        if ((r < 0 && r != -EAGAIN) || out.error) {
             net_close(client->conn);
             break;
         }
-        if (out.error) {
-            net_close(client->conn);
-            break;
-        }
-        if (out.size) {
-            CLEANUP_BUF struct buf chunk = BUF_INIT(REPLY_BYTES_MAX + 64);
-
-            if (client->chunked)
-                buf_printf(&chunk, "%zx\r\n", out.size);
-            buf_put(&chunk, out.data, out.size);
-            if (client->chunked)
-                buf_text(&chunk, "\r\n");
-            net_write(client->conn, chunk.data, chunk.size);
-        }
-        if (r == 0) {
+        piece_write(client, &out, r == 0);
+        if (r == 0 && request->client) {
             client->streaming_now = false;
-            stream_end(client);
+            client_finished(client);
             request_drop(request);
             return;
         }
@@ -210,13 +210,16 @@ void reply_stream(struct request *request, int status, const char *type, const s
     buf_text(&out, "\r\n");
     client->stream = ops;
     client->stream_arg = arg;
-    net_write(client->conn, out.data, out.size);
-    if (!request->client)
-        return;
-    if (request->head_only)
-        client_finished(client);
-    else
+    if (!request->head_only) {
+        buf_done(&client->lead);
+        client->lead = out;
+        out = (struct buf){ 0 };
         client_stream(client);
+        return;
+    }
+    net_write(client->conn, out.data, out.size);
+    if (request->client)
+        client_finished(client);
 }
 
 void request_poke(struct request *request)

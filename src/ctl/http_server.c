@@ -430,6 +430,7 @@ static void on_closed(void *arg)
     server->count--;
     http_reader_free(client->reader);
     buf_done(&client->in);
+    buf_done(&client->lead);
     mem_free(client);
     server_maybe_free(server);
 }

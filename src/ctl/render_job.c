@@ -54,8 +54,8 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
     for (char *save = NULL, *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
         int field = -1;
 
-        for (int i = 0; i < JOB_FIELD_COUNT; i++)
-            if (strcmp(field_names[i], word) == 0)
+        for (int i = 0; i < JOB_FIELD_COUNT && field < 0; i++)
+            if (field_names[i][0] == word[0] && strcmp(field_names[i], word) == 0)
                 field = i;
         if (field < 0) {
             reply_problem(request, 400, "BadRequest", NULL, "fields: there is no '%.40s'", word);

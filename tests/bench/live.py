@@ -80,9 +80,12 @@ class Muster:
         self.folder = tempfile.mkdtemp(prefix="muster-bench-")
         self.port = free_port()
         self.url = "http://127.0.0.1:%d" % self.port
-        self.env = dict(os.environ, MUSTER_URL=self.url)
+        # Clients on the controller's machine find its socket, as they do where it is installed; agents come by TCP.
+        self.env = dict(os.environ, MUSTER_URL="unix:%s/socket" % self.folder)
         self.log = open(self.folder + "/log", "w")
-        self.controller = subprocess.Popen([BUILD + "/musterd", "--dev", "--listen", "127.0.0.1:%d" % self.port, "--state",
+        with open(self.folder + "/muster.yaml", "w") as conf:
+            conf.write("listen: ['127.0.0.1:%d', '%s/socket']\n" % (self.port, self.folder))
+        self.controller = subprocess.Popen([BUILD + "/musterd", "--dev", "--config", self.folder + "/muster.yaml", "--state",
                                             self.folder + "/state", "--log", "warn"], stdout=self.log, stderr=self.log)
         self.agents = [subprocess.Popen([BUILD + "/muster-agent", "--url", self.url, "--node", "gn%d" % (i + 1), "--state",
                                          "%s/agent%d" % (self.folder, i), "--fake", "%d:A100" % gpus, "--allow-root"],
