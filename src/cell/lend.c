@@ -20,9 +20,9 @@ static bool chain_begins(const struct cells *s, const uint32_t *virt, uint32_t i
     return true;
 }
 
-int cells_map(struct cells *s, const uint32_t *virt, uint32_t count, uint32_t *ret_phys)
+int cells_map(struct cells *s, const uint32_t *virt, uint32_t count, const uint64_t *nodes, uint32_t *ret_phys)
 {
-    const struct cell_request request = { .ignore_suggested = true };
+    const struct cell_request request = { .ignore_suggested = !nodes, .suggested = nodes };
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chain = chain_number(s, virt[i]), at = 0;

@@ -9,8 +9,9 @@
 #include "cell/cells.h"
 
 /* Physical devices for idle virtual ones, all of one virtual cluster; a bound one keeps its own. Those in opportunistic
- * use are avoided where that is possible. Changes nothing. -EBUSY: broken hardware is in the way. */
-int cells_map(struct cells *s, const uint32_t *virt, uint32_t count, uint32_t *ret_phys);
+ * use are avoided where that is possible. Changes nothing. -EBUSY: broken hardware is in the way, or nodes that are not
+ * among `nodes` (a bit each; NULL: all are). A bound device's node is the caller's to look at. */
+int cells_map(struct cells *s, const uint32_t *virt, uint32_t count, const uint64_t *nodes, uint32_t *ret_phys);
 
 /* Takes physical devices that nobody has as those virtual ones, or, without `virt`, opportunistically. -EBUSY, and
  * nothing changed, if one is in use or cannot stand for its virtual one now. */

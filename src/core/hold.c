@@ -208,7 +208,7 @@ int hold_enlist(struct core *core, uint32_t index, const struct placement *to, b
     for (uint32_t i = 0; i < to->count; i++)
         if (to->gpus[i] >= core->vcs[job->vc].own->topo.gpu_count)
             return -EINVAL;
-    if (own_map(core, job->vc, to) < 0)
+    if (own_map(core, job->vc, to, job->spec.mark) < 0)
         return -EBUSY;
     own = own_begin(core, job);
     r = ledger_enlist(own, index, job, to);

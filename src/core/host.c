@@ -158,10 +158,13 @@ static uint32_t hide_on(struct ledger *ledger, uint32_t index, uint32_t keep, ui
 
 int host_allows(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
 {
-    if (spec->mark == 0 && spec->kept == 0 && ledger->topo.kept_count == 0)
+    /* Which node of the cluster an imagined one is, its cells say. */
+    uint8_t mark = ledger->imagined ? 0 : spec->mark;
+
+    if (mark == 0 && spec->kept == 0 && ledger->topo.kept_count == 0)
         return 0;
     for (uint32_t i = 0; i < to->count; i++)
-        if (!node_allows(&ledger->topo.nodes[ledger->gpus[to->gpus[i]].node], spec->mark, spec->kept))
+        if (!node_allows(&ledger->topo.nodes[ledger->gpus[to->gpus[i]].node], mark, spec->kept))
             return -EBUSY;
     return 0;
 }
@@ -171,7 +174,7 @@ uint32_t host_hide(struct ledger *ledger, const struct host_wish *wish, uint32_t
     bool asks = ledger->hosts && (wish->each.mcpus | wish->each.mib) != 0;
     uint32_t count = 0;
 
-    if (!asks && wish->mark == 0 && wish->kept == 0 && ledger->topo.kept_count == 0)
+    if (!asks && wish->mark == 0 && wish->kept == 0 && !wish->shut && ledger->topo.kept_count == 0)
         return 0;
     for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
         const struct node *node = &ledger->topo.nodes[n];
@@ -179,7 +182,7 @@ uint32_t host_hide(struct ledger *ledger, const struct host_wish *wish, uint32_t
 
         if (node->sku != sku || !node->up)
             continue;
-        if (!node_allows(node, wish->mark, wish->kept))
+        if (!node_allows(node, wish->mark, wish->kept) || (wish->shut && wish->shut[n / 64] >> (n % 64) & 1))
             keep = 0;
         else if (asks)
             keep = host_times(ledger, n, &wish->each);

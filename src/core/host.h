@@ -68,6 +68,7 @@ uint32_t host_times(const struct ledger *ledger, uint32_t node, const struct hos
 struct host_wish {
     struct host_room each; /* with each GPU */
     uint8_t mark, kept;
+    const uint64_t *shut; /* nodes that it may not be on for another reason, a bit each; NULL: none */
 };
 
 /* Whether a job that wants this may be on the node: it has the mark, and is kept for such jobs or for nobody. */

@@ -128,7 +128,7 @@ static bool marks_possible(const struct ledger *ledger, const struct jobspec *sp
 /* Whether a virtual cluster uses its own cells only. */
 static bool own_only(const struct vc *vc, const struct jobspec *spec)
 {
-    return vc->own && vc->borrow_max == 0 && spec->klass != CLASS_OPPORTUNISTIC;
+    return vc->own && vc->borrow_max == 0 && spec->klass != CLASS_OPPORTUNISTIC && spec->kept == 0;
 }
 
 static bool room_possible(const struct core *core, const struct vc *vc, const struct jobspec *spec, uint32_t mask)
@@ -176,7 +176,7 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
         return error_set(err, -ERANGE,
                          "job %lld asks for its GPUs nearer to each other than they ever lie [Infeasible.Topology]",
                          (long long)spec->id);
-    if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0)
+    if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0 || (v->own && spec->kept))
         return 0;
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
         if (mask >> s & 1 && (int64_t)spec->gpus * spec->share <= v->quota[s] + v->borrow_max)

@@ -23,31 +23,86 @@ void own_look(struct core *core, struct vc *vc, bool own)
     vc->place.ledger = own ? vc->own : &core->ledger;
 }
 
-static bool map_known(const struct core *core, uint32_t vc, const struct placement *to)
+static bool map_known(const struct core *core, uint32_t vc, const struct placement *to, uint8_t mark)
 {
     const struct mapping *map = &core->map;
 
-    return map->stamp == core->stamp && map->vc == vc && map->count == to->count &&
+    return map->stamp == core->stamp && map->vc == vc && map->count == to->count && map->mark == mark &&
            memcmp(map->own, to->gpus, to->count * sizeof(*to->gpus)) == 0;
 }
 
-/* GPUs of the cluster for those of the virtual one, into core->map. -EBUSY: broken hardware is in the way. */
-int own_map(struct core *core, uint32_t vc, const struct placement *to)
+/* The nodes that have a mark, for the cells; NULL: all, since none is asked for. */
+static const uint64_t *own_chosen(struct core *core, uint8_t mark)
+{
+    const struct topo *topo = &core->ledger.topo;
+
+    if (mark == 0)
+        return NULL;
+    memset(core->chosen, 0, (cells_node_count(core->cells) / 64 + 1) * sizeof(*core->chosen));
+    for (uint32_t n = 0; n < topo->node_count; n++)
+        if (core->cell_node[n] != CELL_NONE && node_allows(&topo->nodes[n], mark, topo->nodes[n].kept))
+            core->chosen[core->cell_node[n] / 64] |= 1ULL << (core->cell_node[n] % 64);
+    return core->chosen;
+}
+
+/* Whether a device of the virtual cluster stands for one of these nodes, or can. */
+static bool own_reaches(struct core *core, uint32_t virt, const uint64_t *nodes)
+{
+    uint32_t leaf = cells_peer(core->cells, virt), node;
+
+    if (leaf == CELL_NONE && cells_map(core->cells, &virt, 1, nodes, &leaf) < 0)
+        return false;
+    node = core->cell_node[core->ledger.gpus[core->gpu_of[leaf]].node];
+    return nodes[node / 64] >> (node % 64) & 1;
+}
+
+/* A job that chooses nodes does not see those of its virtual cluster that stand for others, nor those that could not be
+ * bound to any it may be on. NULL: it chooses none. */
+const uint64_t *own_shut(struct core *core, const struct vc *vc, uint8_t mark, uint32_t sku)
+{
+    const uint64_t *nodes = own_chosen(core, mark);
+    uint32_t alike = CELL_NONE;
+    bool reaches = false;
+
+    for (uint32_t n = 0; nodes && n < vc->own->topo.node_count; n++) {
+        const struct node *node = &vc->own->topo.nodes[n];
+        uint32_t virt = vc->own_cells[node->first_gpu], root = virt;
+        struct cell_info info;
+
+        core->shut[n / 64] &= n % 64 ? UINT64_MAX : 0;
+        if (node->sku != sku || !node->up)
+            continue;
+        for (uint32_t up; (up = cells_parent(core->cells, root)) != CELL_NONE; root = up)
+            ;
+        cells_get(core->cells, root, &info);
+        /* Granted cells of one type that are not bound yet are as good as each other. */
+        if (info.peer != CELL_NONE || info.type != alike)
+            reaches = own_reaches(core, virt, nodes);
+        alike = info.peer == CELL_NONE ? info.type : CELL_NONE;
+        core->shut[n / 64] |= (uint64_t)!reaches << (n % 64);
+    }
+    return nodes ? core->shut : NULL;
+}
+
+/* GPUs of the cluster for those of the virtual one, into core->map. -EBUSY: broken hardware is in the way, or the nodes
+ * with that mark are others'. */
+int own_map(struct core *core, uint32_t vc, const struct placement *to, uint8_t mark)
 {
     struct mapping *map = &core->map;
 
-    if (map_known(core, vc, to))
+    if (map_known(core, vc, to, mark))
         return 0;
     map->count = 0;
     for (uint32_t i = 0; i < to->count; i++) {
         map->own[i] = to->gpus[i];
         map->cells[i] = core->vcs[vc].own_cells[to->gpus[i]];
     }
-    if (cells_map(core->cells, map->cells, to->count, map->leaves) < 0)
+    if (cells_map(core->cells, map->cells, to->count, own_chosen(core, mark), map->leaves) < 0)
         return -EBUSY;
     for (uint32_t i = 0; i < to->count; i++)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
     map->vc = vc;
+    map->mark = mark;
     map->count = to->count;
     map->stamp = core->stamp;
     return 0;
@@ -176,13 +231,14 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 }
 
 /* What stands for a placement in a guarantee may be further apart than that is: nodes of one virtual rack can be bound
- * in two. A job that insists on being near waits until others are free. */
+ * in two. A job that insists on being near, or on nodes that others have, waits until they are free. */
 static int own_near(struct plan *plan, uint32_t index)
 {
     struct core *core = plan->core;
     struct placement here = own_here(core);
 
-    if (within_check(&core->ledger, &here, &core->jobs[index].spec) == 0)
+    if (within_check(&core->ledger, &here, &core->jobs[index].spec) == 0 &&
+        host_allows(&core->ledger, &here, &core->jobs[index].spec) == 0)
         return 0;
     core->vcs[plan->vc].unmapped = true;
     return -EBUSY;
@@ -192,7 +248,7 @@ static int own_near(struct plan *plan, uint32_t index)
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t index)
 {
     struct core *core = plan->core;
-    int r = own_map(core, plan->vc, to);
+    int r = own_map(core, plan->vc, to, core->jobs[index].spec.mark);
 
     if (r == 0)
         r = own_near(plan, index);
@@ -280,7 +336,8 @@ int own_move(struct plan *plan, uint32_t index, const struct placement *to)
     r = cells_lend(core->cells, map->cells, map->leaves, kept);
     if (r < 0)
         return r;
-    r = cells_map(core->cells, map->cells + kept, to->count - kept, map->leaves + kept);
+    r = cells_map(core->cells, map->cells + kept, to->count - kept, own_chosen(core, core->jobs[index].spec.mark),
+                  map->leaves + kept);
     map->count = r == 0 ? to->count : 0;
     for (uint32_t i = 0; i < map->count; i++)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
@@ -313,9 +370,12 @@ static void own_set(struct core *core, uint32_t virt)
 {
     const struct own_place *place = &core->own_of[virt - cells_virtual_first(core->cells)];
     struct vc *vc = &core->vcs[place->vc];
-    const struct gpu *gpu = &vc->own->gpus[place->gpu];
+    const struct gpu *gpu;
     bool bad = cells_bad(core->cells, virt);
 
+    if (place->gpu == UINT32_MAX)
+        return; /* nobody's: of a node that is apart */
+    gpu = &vc->own->gpus[place->gpu];
     if (gpu->bad == bad)
         return;
     if (bad && gpu->reserved_for != JOB_NONE)

@@ -14,7 +14,8 @@ int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, 
 
 /* own.c */
 void own_look(struct core *core, struct vc *vc, bool own);
-int own_map(struct core *core, uint32_t vc, const struct placement *to);
+int own_map(struct core *core, uint32_t vc, const struct placement *to, uint8_t mark);
+const uint64_t *own_shut(struct core *core, const struct vc *vc, uint8_t mark, uint32_t sku);
 struct placement own_here(struct core *core);
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t job);
 int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);

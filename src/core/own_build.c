@@ -101,6 +101,7 @@ static int link_node(struct builder *b, const uint32_t *by_name, const struct ce
                          cells_node_name(core->cells, info->node), info->leaves,
                          names_get(&b->cells->names, b->cells->types[leaf_type(b->cells, info->type)].name));
     slice_note(b, info->chain, &b->spec->nodes[n]);
+    core->cell_node[n] = info->node;
     for (uint32_t i = 0; i < info->leaves; i++) {
         core->leaf_of[core->ledger.topo.nodes[n].first_gpu + i] = first + i;
         core->gpu_of[first + i] = core->ledger.topo.nodes[n].first_gpu + i;
@@ -133,6 +134,8 @@ static int link_nodes(struct builder *b)
         by_name[b->spec->nodes[n].name] = n;
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
         core->leaf_of[g] = CELL_NONE;
+    for (uint32_t n = 0; n < b->spec->node_count; n++)
+        core->cell_node[n] = CELL_NONE;
     for (uint32_t c = 0; r == 0 && c < cells_virtual_first(core->cells); c++) {
         struct cell_info info;
 
@@ -300,10 +303,15 @@ static int build_blocks(struct builder *b)
 
     core->leaf_of = core_block(core, b->failed, gpus, sizeof(*core->leaf_of));
     core->gpu_of = core_block(core, b->failed, first, sizeof(*core->gpu_of));
+    core->cell_node = core_block(core, b->failed, b->spec->node_count, sizeof(*core->cell_node));
+    core->chosen = core_block(core, b->failed, cells_node_count(core->cells) / 64 + 1, sizeof(*core->chosen));
     core->own_of = core_block(core, b->failed, cells_count(core->cells) - first, sizeof(*core->own_of));
+    core->shut = core_block(core, b->failed, gpus / 64 + 1, sizeof(*core->shut)); /* a node has a GPU at least */
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
         *lists[i] = core_block(core, b->failed, gpus, sizeof(**lists[i]));
     core->stamp = 1;
+    for (uint32_t i = 0; !*b->failed && i < cells_count(core->cells) - first; i++)
+        core->own_of[i].gpu = UINT32_MAX;
     return *b->failed ? error_set(b->err, -ENOMEM, "no memory for the cells of %u GPUs", gpus) : 0;
 }
 

@@ -122,12 +122,24 @@ static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
            ((waits_in(vc, phase) || (vc->own && phase == PHASE_OWED && vc->unmapped)) && released(core, vc, phase));
 }
 
+static bool waits_kept(const struct vc *vc)
+{
+    for (uint32_t i = 0; i < vc->queue.live_count; i++) {
+        const struct shape *shape = &vc->queue.shapes[vc->queue.live[i]].shape;
+
+        if (shape->kept != 0 && shape->klass != CLASS_OPPORTUNISTIC)
+            return true;
+    }
+    return false;
+}
+
 static bool has_work(const struct core *core, const struct vc *vc)
 {
     if (!vc->own)
         return turn(core, vc, PHASE_OWED);
     return turn(core, vc, PHASE_OWED) ||
-           (vc->queue.waiting && (vc->borrow_max != 0 || waits_as_guest(vc)) && turn(core, vc, PHASE_BORROW));
+           (vc->queue.waiting && (vc->borrow_max != 0 || waits_as_guest(vc) || waits_kept(vc)) &&
+            turn(core, vc, PHASE_BORROW));
 }
 
 static void plan_vc(struct core *core, uint32_t index, enum phase phase)
@@ -153,6 +165,20 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     if (core->user_limits && users_settle(core, false))
         pass_again(core, vc);
     own_settle(core);
+}
+
+/* Nodes that are kept for some jobs are in no guarantee that is cells: those jobs get them whatever their virtual
+ * cluster is owed, or may borrow. */
+static void plan_apart(struct core *core, uint32_t index)
+{
+    struct vc *vc = &core->vcs[index];
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = index, .apart = true };
+
+    if (!core->cells || !waits_kept(vc) || !turn(core, vc, PHASE_BORROW))
+        return;
+    own_look(core, vc, false);
+    vc->policy.planner->plan(&vc->planner, &plan);
+    own_look(core, vc, true);
 }
 
 static void review_vc(struct core *core, uint32_t index)
@@ -251,7 +277,7 @@ static enum reason reason_own(struct core *core, struct vc *vc, struct shape_cla
     if (reason_apart(&plan, cls, sku) != REASON_NONE)
         return reason_apart(&plan, cls, sku);
     /* What was found and has no place in the cluster is kept from it by hardware. */
-    if (cls->no_fit_own[sku] != vc->own->releases + 1)
+    if (cls->no_fit_own[sku] != vc->own->releases + 1 && cls->shape.mark == 0)
         return REASON_NODES_UNHEALTHY;
     return REASON_FRAGMENTED;
 }
@@ -261,11 +287,12 @@ static enum reason reason_on(struct core *core, struct vc *vc, struct shape_clas
 {
     const struct topo *topo = &core->ledger.topo;
     const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
-    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs) };
+    bool apart = core->cells && cls->shape.kept;
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs), .apart = apart };
     uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
     struct placement found;
 
-    if (vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
+    if (!apart && vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
         return vc->borrow_max == 0 ? REASON_VC_LIMIT : REASON_BORROW_LIMIT;
     /* Beside an owner a guest starts when little enough is measured of that one; what is certain is an empty GPU. */
     if (cls->shape.klass == CLASS_OPPORTUNISTIC && vc->policy.planner->limit) {
@@ -311,8 +338,8 @@ static void explain_shape(struct core *core, struct vc *vc, struct shape_class *
 
         if (!(cls->shape.sku_mask >> s & 1))
             continue;
-        reason = vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC ? reason_own(core, vc, cls, s)
-                                                                    : reason_on(core, vc, cls, s);
+        reason = vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && !cls->shape.kept ? reason_own(core, vc, cls, s)
+                                                                                        : reason_on(core, vc, cls, s);
         if (closeness(reason) > closeness(best))
             best = reason;
         if (vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && vc->borrow_max != 0) {
@@ -594,6 +621,8 @@ void pass_run(struct core *core)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_own(core, core->vc_order[i]);
+    for (uint32_t i = 0; i < core->vc_count && core->ledger.topo.kept_count; i++)
+        plan_apart(core, core->vc_order[i]);
     for (int phase = PHASE_BORROW; core->borrowing && phase < PHASE_COUNT; phase++)
         for (uint32_t i = 0; i < core->vc_count; i++)
             plan_vc(core, core->vc_order[i], (enum phase)phase);

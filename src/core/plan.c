@@ -74,13 +74,23 @@ bool plan_for_guests(const struct plan *plan)
     return plan->phase == PHASE_GUEST;
 }
 
+/* Where guarantees are cells, nodes that are kept for some jobs are handed out by themselves. */
+static bool plan_apart_not(const struct plan *plan, const struct jobspec *spec)
+{
+    return plan->core->cells && plan->phase == PHASE_BORROW && (spec->kept != 0) != plan->apart;
+}
+
 bool plan_considers(const struct plan *plan, const struct shape_class *cls)
 {
+    if (plan->core->cells && plan->phase == PHASE_BORROW && (cls->shape.kept != 0) != plan->apart)
+        return false;
     return (plan->phase == PHASE_GUEST) == (cls->shape.klass == CLASS_OPPORTUNISTIC);
 }
 
 int64_t plan_budget(const struct plan *plan, uint32_t sku, uint8_t klass)
 {
+    if (plan->apart)
+        return (int64_t)plan->core->ledger.topo.sku_gpus[sku] * MGPU_ONE;
     return vc_budget(plan->core, &plan->core->vcs[plan->vc], sku, plan->phase, klass);
 }
 
@@ -125,8 +135,11 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
                                      .within = plan->any_place ? 0 : cls->shape.within,
                                      .must = cls->shape.must,
                                      .level = cls->shape.level };
-    struct host_wish wish = { { cls->shape.mcpus, cls->shape.host_mib }, cls->shape.mark, cls->shape.kept };
-    bool own = plan_own(plan), looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
+    bool own = plan_own(plan);
+    struct host_wish wish = {
+        { cls->shape.mcpus, cls->shape.host_mib }, own ? 0 : cls->shape.mark, cls->shape.kept, NULL
+    };
+    bool looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
     uint32_t hidden;
     uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
     int r;
@@ -136,18 +149,21 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
         return -EBUSY;
     vc->place.server_count = 0;
     own_look(core, vc, own);
+    wish.shut = own ? own_shut(core, vc, cls->shape.mark, sku) : NULL;
     hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
     r = place_find(vc, &request);
     host_show(plan_ledger(plan), core->hidden, hidden);
     own_look(core, vc, looked);
     if (r < 0) {
-        *refused = wonders ? *refused : releases + 1;
+        /* Of chosen nodes others may have some: their leaving may help. */
+        vc->unmapped |= own && cls->shape.mark;
+        *refused = wonders || (own && cls->shape.mark) ? *refused : releases + 1;
         return -EBUSY;
     }
     *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
     if (!own)
         return 0;
-    r = own_map(core, plan->vc, ret);
+    r = own_map(core, plan->vc, ret, cls->shape.mark);
     vc->unmapped |= r < 0;
     return r;
 }
@@ -245,6 +261,8 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         r = -EBUSY;
     if (r < 0)
         return plan_bad(plan, index, r);
+    if (plan_apart_not(plan, &job->spec))
+        return -EDQUOT; /* a planner that did not ask plan_considers */
     if (placement_apart(ledger, to, &job->spec) < 0)
         return -EBUSY;
     if (plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
@@ -284,6 +302,8 @@ int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 
     if (r == 0 && core_kept_until(plan->core, &plan->core->jobs[index]) > plan->core->now)
         r = -EBUSY; /* min_runtime */
+    if (r == 0 && plan_apart_not(plan, &plan->core->jobs[index].spec))
+        r = -EBUSY; /* on nodes that are of no use to whoever is to have them */
     return r < 0 ? r : plan_stop_any(plan, index, step);
 }
 

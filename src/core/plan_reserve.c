@@ -62,6 +62,9 @@ int plan_reserve(struct plan *plan, uint32_t index, const struct placement *what
                      ROLE_OWNER);
     if (r < 0 || !plan_sku_allowed(core, job, plan_sku(ledger, what)))
         return plan_bad(plan, index, r < 0 ? r : -EINVAL);
+    /* Nothing is kept for a job on nodes it may not be on. Which of its own stand for those it may, cells say later. */
+    if (host_allows(ledger, what, &job->spec) < 0 || (ledger->imagined && job->spec.mark))
+        return -EBUSY;
     sku = plan_sku(ledger, what);
     /* What is kept idle comes out of what the virtual cluster is owed, not out of what others are. */
     if (((int64_t)core->vcs[plan->vc].kept[sku] + what->count) * MGPU_ONE >

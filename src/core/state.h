@@ -22,7 +22,8 @@ struct plan {
     uint32_t server_count;
     enum phase phase;
     uint32_t vc;
-    bool tunes;               /* the rules of rules.c bind whoever plans */
+    bool tunes; /* the rules of rules.c bind whoever plans */
+    bool apart; /* hands out nodes that are kept for some jobs, to those; guarantees are cells, and do not count */
     bool any_host, any_place; /* only to explain: CPUs and memory, or nearness, are no object */
 };
 
@@ -65,14 +66,17 @@ struct core {
     bool borrowing;      /* some virtual cluster may go beyond its quota */
     struct rng rng;
     uint64_t decisions, digest;
-    struct cells *cells; /* what is owed, in shape; NULL: quotas are counts */
-    uint32_t *leaf_of;   /* by GPU: its device there; CELL_NONE */
-    uint32_t *gpu_of;    /* by physical cell: the GPU of a device */
+    struct cells *cells;     /* what is owed, in shape; NULL: quotas are counts */
+    uint32_t *leaf_of;       /* by GPU: its device there; CELL_NONE */
+    uint32_t *gpu_of;        /* by physical cell: the GPU of a device */
+    uint32_t *cell_node;     /* by node: its number there; CELL_NONE */
+    uint64_t *chosen, *shut; /* of one call: nodes there that a job may be on, nodes of its own it may not */
     struct own_place {
         uint32_t vc, gpu;
     } * own_of;      /* by virtual cell, from the first on: where a device is in whose own ledger */
     struct mapping { /* what was last asked for, and what would stand for it */
         uint32_t vc, count;
+        uint8_t mark;
         uint64_t stamp; /* true as long as it is that of the core */
         uint32_t *own, *gpus, *cells, *leaves;
         uint32_t *idle_cells, *idle_leaves; /* those of them that are to be taken, or given back */

@@ -76,7 +76,7 @@ static int64_t number(const json_t *object, const char *key, int64_t standard)
     return json_is_integer(value) ? json_integer_value(value) : standard;
 }
 
-static json_t *node_json(const struct ctl *ctl, const struct book_node *node)
+static json_t *node_json(const struct ctl *ctl, const struct book_node *node, bool resvs)
 {
     int64_t gpus = node->gpu_count, sockets = number(node->inventory, "sockets", 1);
     int64_t groups = number(node->inventory, "groups", 1);
@@ -98,6 +98,8 @@ static json_t *node_json(const struct ctl *ctl, const struct book_node *node)
     }
     if (number(node->inventory, "memory_bytes", 0) >> 20 > 0)
         (void)json_object_set_new(out, "memory", json_integer(number(node->inventory, "memory_bytes", 0) >> 20));
+    if (resvs && resv_kept(ctl, node))
+        (void)json_object_set_new(out, "apart", json_true()); /* no guarantee is made of it meanwhile */
     return out;
 }
 
@@ -134,9 +136,19 @@ static json_t *vcs_json(const json_t *vcs)
     return out;
 }
 
-static json_t *describe(const struct ctl *ctl, const json_t *settings, const struct sorted *nodes, size_t count)
+/* What is described: settings, nodes in their order, and whether reservations take some of these. */
+struct picture {
+    const json_t *settings;
+    const struct sorted *nodes;
+    size_t count;
+    bool resvs;
+};
+
+static json_t *describe(const struct ctl *ctl, const struct picture *picture)
 {
-    json_t *racks = json_array(), *rack = NULL, *out, *vcs = json_object_get(settings, "vcs");
+    const struct sorted *nodes = picture->nodes;
+    size_t count = picture->count;
+    json_t *racks = json_array(), *rack = NULL, *out, *vcs = json_object_get(picture->settings, "vcs");
     const char *last_rack = NULL, *last_domain = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -150,7 +162,7 @@ static json_t *describe(const struct ctl *ctl, const json_t *settings, const str
                 (void)json_object_set_new(rack, "domain", json_string(last_domain));
             (void)json_array_append_new(racks, rack);
         }
-        (void)json_array_append_new(json_object_get(rack, "nodes"), node_json(ctl, node));
+        (void)json_array_append_new(json_object_get(rack, "nodes"), node_json(ctl, node, picture->resvs));
     }
     out = json_pack("{s:o, s:o}", "skus", skus_json(ctl, nodes, count), "racks", racks);
     if (json_object_size(vcs) > 0)
@@ -177,16 +189,16 @@ json_t *ctl_describe(const struct ctl *ctl)
 {
     size_t count;
     struct sorted *nodes = sort_nodes(ctl, &count);
-    json_t *out = nodes ? describe(ctl, ctl->settings, nodes, count) : NULL;
+    json_t *out = nodes ? describe(ctl, &(struct picture){ ctl->settings, nodes, count, true }) : NULL;
 
     mem_free(nodes);
     return out;
 }
 
-static int read_cluster(const struct ctl *ctl, const json_t *settings, const struct sorted *nodes, size_t count,
-                        struct cluster_spec *ret, struct error *err)
+static int read_described(const struct ctl *ctl, const struct picture *picture, struct cluster_spec *ret,
+                          struct error *err)
 {
-    json_t *text = describe(ctl, settings, nodes, count);
+    json_t *text = describe(ctl, picture);
     struct bytes bytes = { .data = json_dumps(text, JSON_INDENT(1)) };
     int r;
 
@@ -196,11 +208,20 @@ static int read_cluster(const struct ctl *ctl, const json_t *settings, const str
     bytes.size = strlen(bytes.data);
     r = cluster_read_yaml("cluster", &bytes, ret, err);
     free(bytes.data); /* jansson's */
-    for (size_t i = 0; r == 0 && i < count && i < ret->node_count; i++) {
-        ret->nodes[i].marks = where_marks(ctl, &ctl->book.nodes[nodes[i].node]);
-        ret->nodes[i].kept = resv_kept(ctl, &ctl->book.nodes[nodes[i].node]);
+    for (size_t i = 0; r == 0 && i < picture->count && i < ret->node_count; i++) {
+        ret->nodes[i].marks = where_marks(ctl, &ctl->book.nodes[picture->nodes[i].node]);
+        ret->nodes[i].kept = picture->resvs ? resv_kept(ctl, &ctl->book.nodes[picture->nodes[i].node]) : 0;
     }
     return r;
+}
+
+/* Guarantees come first: should reservations stand in their way by now (nodes were taken away), those have to wait. */
+static int read_cluster(const struct ctl *ctl, const json_t *settings, const struct sorted *nodes, size_t count,
+                        struct cluster_spec *ret, struct error *err)
+{
+    if (read_described(ctl, &(struct picture){ settings, nodes, count, true }, ret, NULL) == 0)
+        return 0;
+    return read_described(ctl, &(struct picture){ settings, nodes, count, false }, ret, err);
 }
 
 static int compose(const struct ctl *ctl, const json_t *settings, const struct cluster_spec *cluster,
@@ -261,7 +282,7 @@ int cluster_try(const struct ctl *ctl, json_t *settings, struct error *err)
     int r = nodes ? 0 : error_set(err, -ENOMEM, "no memory for the cluster");
 
     if (r == 0 && count > 0) {
-        r = read_cluster(ctl, settings, nodes, count, &cluster, err);
+        r = read_described(ctl, &(struct picture){ settings, nodes, count, true }, &cluster, err);
         /* A controller that had only the virtual cluster "default" may be given others in its place. */
         if (r == 0 && json_object_size(json_object_get(ctl->settings, "vcs")) > 0)
             r = same_vcs(&ctl->cluster, &cluster, err);

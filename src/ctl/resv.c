@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "ctl/part.h"
+#include "wire/cluster_cells.h"
 #include "wire/hostlist.h"
 
 enum { LIST_MAX = 100 };
@@ -69,8 +71,7 @@ uint8_t resv_kept(const struct ctl *ctl, const struct book_node *node)
 
     json_array_foreach(ctl->book.resvs, i, resv)
     {
-        if (time_at(resv, "start") - time_at(resv, "lead") <= ctl->now && ctl->now < time_at(resv, "end") &&
-            resv_has(resv, names_get(&ctl->book.node_names, node->name)))
+        if (time_at(resv, "stage") > 0 && resv_has(resv, names_get(&ctl->book.node_names, node->name)))
             return (uint8_t)time_at(resv, "number");
     }
     return 0;
@@ -267,6 +268,54 @@ static int nodes_check(const struct ctl *ctl, const json_t *body, const char *na
     return refuse(ret, -ENOENT, "NotFound");
 }
 
+/* Whether the node is in the reservation, or in another one at the same time. */
+static bool node_taken(const struct ctl *ctl, const json_t *body, const char *node)
+{
+    const json_t *other;
+    bool taken = resv_has(body, node);
+    size_t i;
+
+    json_array_foreach(ctl->book.resvs, i, other) taken =
+        taken || (strcmp(text_at(other, "name"), text_at(body, "name")) != 0 && resv_has(other, node) &&
+                  time_at(other, "start") - time_at(other, "lead") < time_at(body, "end") &&
+                  time_at(body, "start") - time_at(body, "lead") < time_at(other, "end"));
+    return taken;
+}
+
+/* Guarantees that are cells are made of the other nodes meanwhile: it must be possible. */
+static int cells_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret)
+{
+    struct cluster_spec cluster = ctl->cluster;
+    struct cell_spec cells = { 0 };
+    struct error err = { 0 };
+    uint32_t which = CELL_NONE;
+    const char *whose = "";
+    int r;
+
+    if (!cluster.cells)
+        return 0;
+    cluster.nodes = mem_zalloc(cluster.node_count, sizeof(*cluster.nodes));
+    if (!cluster.nodes) {
+        (void)error_set(&ret->text, -ENOMEM, "no memory for the cluster");
+        return refuse(ret, -ENOMEM, "TooMuch");
+    }
+    memcpy(cluster.nodes, ctl->cluster.nodes, cluster.node_count * sizeof(*cluster.nodes));
+    for (uint32_t n = 0; n < cluster.node_count; n++)
+        cluster.nodes[n].apart = node_taken(ctl, body, names_get(&cluster.names, cluster.nodes[n].name));
+    r = cluster_cells(&cluster, &cells, NULL, &which, &err);
+    mem_free(cluster.nodes);
+    if (r == 0)
+        cell_spec_done(&cells);
+    if (r == 0)
+        return 0;
+    if (which != CELL_NONE)
+        whose = names_get(&cluster.names, cluster.vcs[cluster.guarantees[which].vc].name);
+    (void)error_set(&ret->text, -EBUSY, "nodes: what %s%s%s guaranteed could not be had meanwhile: %s",
+                    *whose ? "'" : "a virtual cluster", whose, *whose ? "' is" : " is", err.text);
+    (void)snprintf(ret->hint, sizeof(ret->hint), "reserve fewer nodes, or nodes of racks that are broken up already");
+    return refuse(ret, -EBUSY, "Conflict");
+}
+
 int resv_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret)
 {
     const char *name = text_at(body, "name");
@@ -283,10 +332,6 @@ int resv_check(const struct ctl *ctl, const json_t *body, struct entry_result *r
         (void)error_set(&ret->text, -EINVAL, "name: at most 60 letters, without blanks and slashes");
         return refuse(ret, -EINVAL, "InvalidSpec");
     }
-    if (ctl->cluster.cells) {
-        (void)error_set(&ret->text, -EINVAL, "nodes cannot be reserved where virtual clusters are guaranteed cells");
-        return refuse(ret, -EINVAL, "NotAllowed");
-    }
     if (time_at(body, "end") <= time_at(body, "start") || time_at(body, "end") <= ctl->now ||
         time_at(body, "lead") < 0) {
         (void)error_set(&ret->text, -EINVAL, "end: must be after start, and to come");
@@ -302,7 +347,7 @@ int resv_check(const struct ctl *ctl, const json_t *body, struct entry_result *r
         (void)error_set(&ret->text, -ENOSPC, "there are %d reservations already, the limit", KEPT_MAX);
         return refuse(ret, -ENOSPC, "TooMuch");
     }
-    return nodes_check(ctl, body, name, ret);
+    return nodes_check(ctl, body, name, ret) < 0 ? ret->code : cells_check(ctl, body, ret);
 }
 
 /* The smallest number that no reservation has. */

@@ -174,11 +174,7 @@ int where_check(const struct ctl *ctl, const struct submission *s, const struct 
 
     if (!choice)
         return 0;
-    if (ctl->cluster.cells) {
-        (void)error_set(&ret->text, -EINVAL, "nodes cannot be chosen where virtual clusters are guaranteed cells");
-        r = refuse(ret, -EINVAL, "NotAllowed");
-    }
-    if (r == 0 && s->nodelist)
+    if (s->nodelist)
         r = names_check(ctl, "nodelist", s->nodelist, ret);
     if (r == 0 && s->exclude)
         r = names_check(ctl, "exclude", s->exclude, ret);

@@ -39,6 +39,7 @@ struct node_spec {
     uint64_t marks;    /* what jobs may ask of nodes, a bit each; who describes the cluster knows what they mean */
     uint8_t kept;      /* only for jobs that say the same number; 0 = for those that say none */
     uint32_t cpu_jobs; /* of its CPUs, those that jobs without GPUs may hold; memory likewise in proportion */
+    bool apart;        /* its GPUs are part of nobody's guarantee */
     uint32_t twin;     /* 1 + the next node that is the same machine, the last leads to the first; 0 = it is one node */
 };
 

@@ -111,6 +111,58 @@ static void levels_make(const struct cluster_spec *cluster, struct kind *kind)
     }
 }
 
+struct zone {
+    uint32_t nodes, apart; /* of the kind */
+};
+
+/* The rack, or the domain, that begins with this node. */
+static struct zone zone_count(const struct cluster_spec *cluster, const struct kind *kind, uint32_t from, bool rack)
+{
+    const struct node_spec *first = &cluster->nodes[from];
+    struct zone zone = { 0 };
+
+    for (uint32_t i = from; i < cluster->node_count; i++) {
+        const struct node_spec *node = &cluster->nodes[i];
+
+        if (rack ? node->rack != first->rack : node->domain != first->domain)
+            break;
+        zone.nodes += kind_is(kind, node);
+        zone.apart += kind_is(kind, node) && node->apart;
+    }
+    return zone;
+}
+
+static uint32_t tag_level(const struct kind *kind, enum kind_tag tag)
+{
+    for (uint32_t l = kind->level_count; l > 0; l--)
+        if (kind->levels[l].tag == tag)
+            return l;
+    return 0;
+}
+
+/* What can be granted, in the largest cells: a rack or a domain with nodes that are apart is worth only its parts. */
+static void wholes_count(const struct cluster_spec *cluster, struct kind *kind)
+{
+    uint32_t racks = tag_level(kind, KIND_RACK), domains = tag_level(kind, KIND_DOMAIN);
+    struct zone domain = { 0 }, rack;
+
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        const struct node_spec *node = &cluster->nodes[i];
+
+        if (i == 0 || node->domain != node[-1].domain) {
+            domain = zone_count(cluster, kind, i, false);
+            kind->levels[domains].whole += domains && domain.nodes && domain.apart == 0;
+        }
+        if ((i > 0 && node->rack == node[-1].rack) || (domains && domain.apart == 0))
+            continue;
+        rack = zone_count(cluster, kind, i, true);
+        if (racks && rack.nodes && rack.apart == 0)
+            kind->levels[racks].whole++;
+        else
+            kind->levels[kind->node_level].whole += rack.nodes - rack.apart;
+    }
+}
+
 int kinds_find(const struct cluster_spec *cluster, struct kinds *kinds, struct error *err)
 {
     struct counting counts[KINDS_MAX] = { 0 };
@@ -133,17 +185,19 @@ int kinds_find(const struct cluster_spec *cluster, struct kinds *kinds, struct e
         rack_close(&kinds->list[k], &counts[k]);
         domain_close(&kinds->list[k], &counts[k]);
         levels_make(cluster, &kinds->list[k]);
+        wholes_count(cluster, &kinds->list[k]);
     }
     return 0;
 }
 
 bool kind_fits(const struct kind *kind, const uint64_t more[CELL_LEVELS_MAX + 1])
 {
-    uint64_t left = kind->tops;
+    uint64_t left = 0;
 
     for (uint32_t l = kind->level_count; l > 0; l--) {
         uint64_t need = kind->levels[l].granted + more[l];
 
+        left += kind->levels[l].whole;
         if (need > left)
             return false;
         left -= need;

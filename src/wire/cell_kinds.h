@@ -10,6 +10,8 @@ enum kind_tag { KIND_GPU, KIND_GROUP, KIND_SOCKET, KIND_PART, KIND_NODE, KIND_RA
 struct kind_level {
     uint32_t gpus, type; /* type: of the specification */
     uint64_t granted;
+    uint64_t
+        whole; /* cells of it that can be granted and are no part of a larger one that can: nothing in them is apart */
     uint8_t tag;
 };
 

@@ -111,6 +111,7 @@ int cluster_build_nodes(struct cluster_build *build, const struct node_group *gr
         .groups = (uint16_t)group->groups,
         .cpus = (uint32_t)group->cpus,
         .memory_mib = group->memory_mib,
+        .apart = group->apart,
         .cpu_jobs = (uint32_t)(group->cpu_jobs >= 0 ? group->cpu_jobs
                                : group->cpus < 4    ? group->cpus / 2
                                                     : group->cpus / 4),

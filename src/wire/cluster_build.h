@@ -18,6 +18,7 @@ struct node_group {
     int64_t gpus, sockets, groups, cpus;
     int64_t cpu_jobs; /* of the CPUs, for jobs without GPUs; -1 = not told: a quarter */
     uint32_t memory_mib;
+    bool apart;
 };
 
 #define NODE_GROUP_INIT                                                                                                \

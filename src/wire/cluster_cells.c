@@ -160,11 +160,30 @@ static int inside_add(struct expander *x, const struct kind *kind, uint32_t leve
     return r;
 }
 
+/* A node that is apart is pinned for somebody who is nobody. */
+static int apart_pin(struct expander *x, const struct kind *kind, struct cell_place *place)
+{
+    struct cell_spec *s = x->spec;
+    struct cell_grant grant = { .vc = x->cluster->vc_count,
+                                .chain = kind->levels[kind->level_count].type,
+                                .type = place->type,
+                                .count = 1,
+                                .place = (uint32_t)s->place_count };
+
+    if (mem_grow((void **)&s->grants, &s->grant_capacity, s->grant_count + 1, CELL_PLACES_MAX, sizeof(grant)) < 0)
+        return no_memory(x);
+    grant.pin = place->pin = place->address;
+    s->grants[s->grant_count++] = grant;
+    return 0;
+}
+
 static int node_add(struct expander *x, const struct kind *kind, const struct node_spec *node, uint32_t parent)
 {
     struct cell_place place = { .type = kind->levels[kind->node_level].type, .parent = parent, .pin = CELL_NONE };
     int r = name_put(x, names_get(&x->cluster->names, node->name), &place.address);
 
+    if (r == 0 && node->apart)
+        r = apart_pin(x, kind, &place);
     if (r == 0)
         r = place_add(x, &place);
     return r < 0 ? r : inside_add(x, kind, kind->node_level, 0);
@@ -293,7 +312,8 @@ static int grant_add(struct expander *x, const struct cell_grant *grant)
     struct cell_spec *s = x->spec;
 
     for (size_t i = 0; i < s->grant_count; i++) {
-        if (s->grants[i].vc == grant->vc && s->grants[i].chain == grant->chain && s->grants[i].type == grant->type) {
+        if (s->grants[i].vc == grant->vc && s->grants[i].chain == grant->chain && s->grants[i].type == grant->type &&
+            s->grants[i].pin == CELL_NONE) {
             s->grants[i].count += grant->count;
             return 0;
         }
@@ -450,16 +470,22 @@ static int cells_make(struct expander *x, uint32_t *ret_guarantee)
 {
     struct cell_spec *s = x->spec;
     uint64_t tops = 0;
+    uint32_t apart;
     int r = kinds_find(x->cluster, &x->kinds, x->err);
 
     for (uint32_t k = 0; r == 0 && k < x->kinds.count; k++)
         r = kind_types(x, &x->kinds.list[k]);
     for (uint32_t k = 0; r == 0 && k < x->kinds.count; k++)
         r = kind_places(x, &x->kinds.list[k], &tops);
-    for (uint32_t v = 0; r == 0 && v < x->cluster->vc_count; v++) {
-        if (mem_grow((void **)&s->vcs, &s->vc_capacity, s->vc_count + 1, CELL_VCS_MAX, sizeof(*s->vcs)) < 0)
-            return no_memory(x);
-        r = name_put(x, names_get(&x->cluster->names, x->cluster->vcs[v].name), &s->vcs[s->vc_count]);
+    apart = s->grant_count > 0;
+    for (uint32_t v = 0; r == 0 && v < x->cluster->vc_count + apart; v++) {
+        r = mem_grow((void **)&s->vcs, &s->vc_capacity, s->vc_count + 1, CELL_VCS_MAX, sizeof(*s->vcs));
+        if (r < 0)
+            return r == -E2BIG
+                       ? error_set(x->err, r, "nodes are apart, and there are %d virtual clusters", CELL_VCS_MAX)
+                       : no_memory(x);
+        r = name_put(x, v < x->cluster->vc_count ? names_get(&x->cluster->names, x->cluster->vcs[v].name) : "(apart)",
+                     &s->vcs[s->vc_count]);
         s->vc_count++;
     }
     return r < 0 ? r : vcs_expand(x, ret_guarantee);

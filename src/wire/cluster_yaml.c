@@ -13,7 +13,7 @@
 
 enum { TOP_SKUS, TOP_RACKS, TOP_NODES, TOP_VCS, TOP_COUNT };
 enum { RACK_NAME, RACK_DOMAIN, RACK_COUNT_KEY, RACK_NODES, RACK_KEYS };
-enum { N_COUNT, N_PREFIX, N_NAME, N_GPUS, N_SKU, N_SOCKETS, N_GROUPS, N_CPUS, N_CPU_JOBS, N_MEMORY, N_KEYS };
+enum { N_COUNT, N_PREFIX, N_NAME, N_GPUS, N_SKU, N_SOCKETS, N_GROUPS, N_CPUS, N_CPU_JOBS, N_MEMORY, N_APART, N_KEYS };
 
 int cluster_yaml_built(struct file_cluster *file, const yaml_node_t *node, int r, struct error *err)
 {
@@ -104,11 +104,17 @@ static int names_of_nodes(struct file_cluster *file, const struct yaml_key *keys
 static int group_read(struct file_cluster *file, yaml_node_t *map, struct node_group *ret_group, struct error *err)
 {
     struct yaml_key keys[N_KEYS] = {
-        [N_COUNT] = { .name = "count" },     [N_PREFIX] = { .name = "prefix" },
-        [N_NAME] = { .name = "name" },       [N_SKU] = { .name = "sku" },
-        [N_SOCKETS] = { .name = "sockets" }, [N_GROUPS] = { .name = "groups" },
-        [N_CPUS] = { .name = "cpus" },       [N_CPU_JOBS] = { .name = "cpu_jobs" },
-        [N_MEMORY] = { .name = "memory" },   [N_GPUS] = { .name = "gpus", .required = true },
+        [N_COUNT] = { .name = "count" },
+        [N_PREFIX] = { .name = "prefix" },
+        [N_NAME] = { .name = "name" },
+        [N_SKU] = { .name = "sku" },
+        [N_SOCKETS] = { .name = "sockets" },
+        [N_GROUPS] = { .name = "groups" },
+        [N_CPUS] = { .name = "cpus" },
+        [N_CPU_JOBS] = { .name = "cpu_jobs" },
+        [N_MEMORY] = { .name = "memory" },
+        [N_APART] = { .name = "apart" },
+        [N_GPUS] = { .name = "gpus", .required = true },
     };
     struct node_group group = NODE_GROUP_INIT;
     int r = yaml_keys(&file->doc, map, keys, N_KEYS, err);
@@ -133,6 +139,8 @@ static int group_read(struct file_cluster *file, yaml_node_t *map, struct node_g
                       (long long)group.cpus);
     if (r == 0 && keys[N_MEMORY].value)
         r = yaml_mib(&file->doc, keys[N_MEMORY].value, NODE_MEMORY_MIB_MAX, &group.memory_mib, err);
+    if (r == 0 && keys[N_APART].value && !yaml_flag(keys[N_APART].value, &group.apart))
+        r = yaml_fail(&file->doc, keys[N_APART].value, err, "apart: expected true or false");
     if (r == 0)
         r = keys[N_SKU].value ? cluster_yaml_sku(file, keys[N_SKU].value, &group.sku, err)
                               : sku_default(file, map, &group.sku, err);

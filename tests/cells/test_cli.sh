@@ -49,6 +49,34 @@ accepts "words as JSON" sh -c "'$muster' cell expand --json '$scratch/words.yaml
 accepts "cells of a short string" sh -c "'$muster' cell ls -c 4x8:H100 | grep -q '^default  *H100-RACK  *H100-NODE  *4  *32'"
 sed 's/4 nodes/8 nodes/' "$scratch/words.yaml" >"$scratch/much.yaml"
 refuses "too much is refused with what can be had" "much.yaml:5:26: H100: 1 node cannot be had: the others have all of it" "$muster" cell ls "$scratch/much.yaml"
+# A node that is apart breaks up its rack and no other; only opportunistic jobs run there.
+cat >"$scratch/apart.yaml" <<'END'
+racks:
+  - {nodes: [{count: 3, gpus: 2, sku: G}, {gpus: 2, sku: G, apart: true}]}
+  - {nodes: {count: 4, gpus: 2, sku: G}}
+vcs:
+  a: {guarantee: 1 rack}
+  b: {guarantee: 3 nodes}
+END
+accepts "apart: the rest is granted" sh -c "'$muster' cell ls '$scratch/apart.yaml' | grep -q '^b  *G-RACK  *G-NODE  *3  *6'"
+sed 's/3 nodes/4 nodes/' "$scratch/apart.yaml" >"$scratch/apart2.yaml"
+refuses "apart: and no more" "apart2.yaml:6:18: G: 4 nodes cannot be had; beside what the others have, the most is 3 nodes" \
+    "$muster" cell ls "$scratch/apart2.yaml"
+sed 's/1 rack/2 racks/' "$scratch/apart.yaml" >"$scratch/apart2.yaml"
+refuses "apart: its rack is none" "apart2.yaml:5:18: G: 2 racks cannot be had; beside what the others have, the most is 1 rack" \
+    "$muster" cell ls "$scratch/apart2.yaml"
+sed 's/apart: true/apart: 7/' "$scratch/apart.yaml" >"$scratch/apart2.yaml"
+refuses "apart: true or false" "apart2.yaml:2:68: apart: expected true or false" "$muster" cell ls "$scratch/apart2.yaml"
+cat >"$scratch/apart.csv" <<'END'
+id,submit,duration,gpus,vc,class
+1,0,9,8,a,guaranteed
+2,0,9,6,b,guaranteed
+3,0,9,2,b,opportunistic
+4,1,9,2,b,opportunistic
+END
+accepts "apart: simulated" "$muster" sim run -c "$scratch/apart.yaml" -t "$scratch/apart.csv" --policy fifo-skip --log "$scratch/apart.log"
+accepts "apart: guarantees lie beside it, a guest on it" sh -c "grep -q '^0 start 3 n3:0,1\$' '$scratch/apart.log' &&
+    grep -q '^0 start 1 n4:0,1 n5:0,1 n6:0,1 n7:0,1\$' '$scratch/apart.log' && grep -q '^9 start 4' '$scratch/apart.log'"
 # A machine with two types of devices is a node of each in the simulator; it breaks, and comes back, as one.
 cat >"$scratch/two.csv" <<'END'
 id,submit,duration,gpus,vc,sku
