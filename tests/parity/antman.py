@@ -5,6 +5,8 @@
 Prints one line a case: GPU time in use while jobs arrive, over the same without sharing (fifo-skip and yarn-cs, the better
 of the two); how much slower guaranteed jobs run than alone; and how many of them start at another instant than they
 would, had no opportunistic job been there and had each run as long as it did. TAP; the figures are in docs/policies/antman.md.
+
+--all: every trace and five seeds of Philly. --guests N: so many opportunistic jobs on one GPU.
 """
 import csv
 import gzip
@@ -21,6 +23,7 @@ SHARED = os.environ.get("MUSTER_SHARED", os.path.join(os.environ["MUSTER_SOURCE"
 TRACES = os.path.join(SHARED, "traces")
 MUSTER = os.path.join(BUILD, "muster")
 WORK = tempfile.TemporaryDirectory()
+GUESTS = sys.argv[sys.argv.index("--guests") + 1] if "--guests" in sys.argv else None  # on one GPU; else the default
 
 # Models of the traces by the names of the tables. Lucid's: the same kind of model, with the utilisation measured there.
 # Gavel's: by how much of a GPU they use (dqn, a2c, shufflenet and resnet18 2 to 14 %, the vggs 35 to 40 %, bert and gpt2 85
@@ -113,14 +116,15 @@ failed = 0
 
 def case(name, jobs, cluster, settings):
     global tests, failed
+    guests = [f"guests={GUESTS}"] if GUESTS else []
     trace = write("trace.csv", jobs)
     last = max(float(job["submit"]) for job in jobs)
     busy = {}
     for policy in ("antman", "fifo-skip", "yarn-cs"):
-        run, _ = sim(trace, cluster, policy, settings + [f"until={int(last)}s"])
+        run, _ = sim(trace, cluster, policy, settings + [f"until={int(last)}s"] + (guests if policy == "antman" else []))
         busy[policy] = run["sharing"]["busy_gpu_seconds"]
     gain = busy["antman"] / max(busy["fifo-skip"], busy["yarn-cs"]) - 1
-    run, rows = sim(trace, cluster, "antman", settings)
+    run, rows = sim(trace, cluster, "antman", settings + guests)
     ours = {row["job_id"]: row for row in rows}
     alone = guaranteed(jobs)
     # The same guaranteed jobs, as long as each ran, with nobody else there.
@@ -130,7 +134,7 @@ def case(name, jobs, cluster, settings):
         row = ours[job["id"]]
         slower.append(float(row["run_seconds"]) / float(job["duration"]) - 1)
         exact.append(dict(job, duration=row["run_seconds"]))
-    _, other = sim(write("exact.csv", exact), cluster, "antman", [])
+    _, other = sim(write("exact.csv", exact), cluster, "antman", guests)
     moved = sum(row["start_seconds"] != ours[row["job_id"]]["start_seconds"] for row in other)
     tests += 1
     ok = gain >= 0.33 and max(slower) <= 0.02 and moved == 0 and run["finished"] == len(jobs)
