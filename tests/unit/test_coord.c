@@ -62,28 +62,34 @@ static void test_duty_carry(void **state)
 
 /* ---- AntMan's feedback */
 
-/* The mini-batch takes baseline * (1 + k x / 100), k in thousandths. */
-static void feedback_trace(uint32_t k, const uint32_t *x, size_t count)
+/* Alone the mini-batch takes 100 ms; with the others k x / 100 more, k in thousandths. `took`: what it does, in
+ * microseconds; NULL: not told. */
+static void feedback_trace(uint32_t k, const uint32_t *x, const uint32_t *took, size_t count)
 {
     struct feedback feedback;
 
     feedback_init(&feedback, FEEDBACK_EPS);
     for (size_t i = 0; i < count; i++) {
+        uint32_t now = 100000 + k * feedback.x;
+
         assert_int_equal(feedback.x, x[i]);
-        (void)feedback_period(&feedback, k * feedback.x / 100, (usec_t)i * USEC_SEC);
+        if (took)
+            assert_int_equal(now, took[i]);
+        (void)feedback_period(&feedback, (now - 100000) / 100, (usec_t)i * USEC_SEC);
     }
 }
 
 static void test_feedback_traces(void **state)
 {
     static const uint32_t k02[] = { 10, 20, 30, 15, 25, 35, 17, 27, 13, 23 };
+    static const uint32_t took[] = { 102000, 104000, 106000, 103000, 105000, 107000, 103400, 105400, 102600, 104600 };
     static const uint32_t k0[] = { 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 100 };
     static const uint32_t k1[] = { 10, 5, 15, 7, 3, 13, 6, 3, 13, 6 };
 
     (void)state;
-    feedback_trace(200, k02, 10);
-    feedback_trace(0, k0, 11);
-    feedback_trace(1000, k1, 10);
+    feedback_trace(200, k02, took, 10);
+    feedback_trace(0, k0, NULL, 11);
+    feedback_trace(1000, k1, NULL, 10);
 }
 
 static void test_feedback_pause(void **state)

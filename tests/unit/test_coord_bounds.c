@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "coord/duty.h"
 #include "coord_gpu.h"
 
 /* After a pause the share grows as before: who was paused once does not stay at the least for ever. */
@@ -96,6 +97,46 @@ static void test_long_steps(void **state)
     }
 }
 
+/* A guaranteed job that has fallen silent: periods end all the same, after ten seconds each. */
+static void test_falls_silent(void **state)
+{
+    struct gpu gpu;
+    uint32_t before;
+
+    (void)state;
+    gpu_init(&gpu, PAIR_GAPS, 20, 30);
+    gpu_run(&gpu, 10 * USEC_SEC);
+    gpu.pair.next_look = USEC_NEVER; /* which would begin something else */
+    before = gpu.pair.periods;
+    for (usec_t now = gpu.now; now < gpu.now + 61 * USEC_SEC; now += 100 * USEC_MSEC)
+        (void)pair_turn(&gpu.pair, now);
+    assert_in_range(gpu.pair.periods - before, 5, 7);
+}
+
+/* Mini-batches of a tenth of a millisecond: what division leaves over is carried too, so that what is idled is off by
+ * less than a millisecond after two hundred thousand of them. */
+static void test_duty_exact(void **state)
+{
+    (void)state;
+    for (uint32_t x = 51; x < 100; x += 4) {
+        struct duty duty = { 0 };
+        int64_t ran = 0, idled = 0;
+        usec_t idle = 0;
+        struct rng rng;
+
+        rng_seed(&rng, x);
+        for (int i = 0; i < 200000; i++) {
+            usec_t run = 100 + (usec_t)rng_below(&rng, 100);
+
+            ran += run;
+            idled += idle;
+            idle = duty_after(&duty, run + idle, idle, x);
+            idle += idle ? DUTY_COST_US : 0;
+        }
+        assert_in_range(ran * (100 - x) / x - idled + 1000, 0, 2000);
+    }
+}
+
 /* Everything at once, drawn: neighbours whose harm changes every 20 to 60 s, between nothing and three times the step;
  * noise; another batch size now and then, which is another kind of step. Over five minutes the guaranteed job loses no
  * more than the tolerance and what it takes to notice each change; and its neighbours are not locked out. */
@@ -142,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pause_ends),       cmocka_unit_test(test_recovers),
         cmocka_unit_test(test_one_noisy_period), cmocka_unit_test(test_long_steps),
+        cmocka_unit_test(test_falls_silent),     cmocka_unit_test(test_duty_exact),
         cmocka_unit_test(test_never_starves),
     };
 
