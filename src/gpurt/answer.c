@@ -96,7 +96,8 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
         "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
         "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
-        "\"spills\":%llu,\"slowdown_permille\":%d,\"edge_us\":%d,\"job\":\"%s\",\"gpu\":\"%s\",\"note\":\"%s\"}",
+        "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
+        "\"slowdown_permille\":%d,\"edge_us\":%d,\"job\":\"%s\",\"gpu\":\"%s\",\"note\":\"%s\"}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
@@ -104,7 +105,9 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
         SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
         c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
-        slowdown_of(node, c), c->page->control.edge_us, job, uuid, note);
+        (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
+        (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, job,
+        uuid, note);
 }
 
 static void list_text(const struct node *node, char *text)

@@ -464,6 +464,8 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
         return error_set(err, -EOPNOTSUPP,
                          "process %d uses managed or shared memory, which the driver cannot release; evict it instead",
                          (int)client->pid);
+    if (goal > CLIENT_PAUSED && client->state < CLIENT_EVICTED && memory_host(client, err) < 0)
+        return -ENOMEM;
     /* It takes a quarter of a second to open the driver: the guardian does so while the job's own copies run. */
     if (goal == CLIENT_RELEASED && client->state != CLIENT_RELEASED && guardian_start(node, client) < 0)
         return error_set(err, -EAGAIN, "process %d: its guardian could not be started", (int)client->pid);

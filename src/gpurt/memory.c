@@ -2,6 +2,8 @@
 /* memory.c - see memory.h. */
 #include "gpurt/memory.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "gpurt/node.h"
@@ -345,6 +347,36 @@ void memory_need(struct node *node, const struct client *client, uint32_t gpu, u
         return;
     used = best.client->page->memory[best.gpu].used;
     (void)ladder_spill(best.client, best.gpu, used > bytes ? used - bytes : 1);
+}
+
+static uint64_t host_available(void)
+{
+    unsigned long long kib = 0;
+    char text[256];
+    FILE *f = fopen("/proc/meminfo", "re");
+
+    while (f && fgets(text, sizeof(text), f))
+        if (sscanf(text, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    if (f)
+        (void)fclose(f);
+    return f ? (uint64_t)kib * 1024 : UINT64_MAX;
+}
+
+int memory_host(const struct client *client, struct error *err)
+{
+    const struct page_memory *m = &client->page->memory[client_gpu(client)];
+    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes, free = host_available();
+    uint64_t moves = client->mode == 2 && m->movable > host ? m->movable - host : 0;
+    uint64_t need = moves > area ? moves - area + moves / 20 : 0;
+
+    if (need <= free)
+        return 0;
+    return error_set(
+        err, -ENOMEM,
+        "process %d: %llu MiB of host memory are needed and %llu are free; pause it, or have it save itself "
+        "with `muster gpu checkpoint`",
+        (int)client->pid, (unsigned long long)(need / MIB_BYTES), (unsigned long long)(free / MIB_BYTES));
 }
 
 /* What is in use and not ours: other programs', the driver's. Rounded up, and lowered only when it is much less, so

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/error.h"
 #include "coord/caps.h"
 #include "coord/trial.h"
 
@@ -39,5 +40,7 @@ struct client;
 void memory_turn(struct node *node, int index, uint64_t now);
 /* A guaranteed job found the card full, on its GPU number `gpu`: a neighbour makes room at once. */
 void memory_need(struct node *node, const struct client *client, uint32_t gpu, uint64_t bytes);
+/* Is there host memory for all it would move out, and a twentieth more? -ENOMEM with what to do. */
+int memory_host(const struct client *client, struct error *err);
 /* The driver says that so much of it is in use, by whomever. */
 void memory_seen(struct node *node, int index, uint64_t used_mib);

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of one GPU between its jobs, as the node side divides it, played with processes that are only pages: the
  * turns, the moves they ask for and the trial that finds who gains by a unit. */
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
 #include "gpurt/node.h"
+#include "shim/channel.h"
 
 #define SEC 1000000000ULL
 #define MIB ((uint64_t)1 << 20)
@@ -195,6 +202,72 @@ static void test_reserve(void **state)
     assert_int_equal(cap_of(ot), 2048);
 }
 
+/* More than the machine's memory cannot leave the GPU: said before anything is stopped. */
+static void test_host(void **state)
+{
+    struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2);
+    struct error err = { 0 };
+
+    (void)state;
+    holds(ot, 16, 0);
+    assert_int_equal(memory_host(ot, &err), 0);
+    holds(ot, (uint64_t)1 << 40, 0);
+    assert_int_equal(ladder_order(node, ot, CLIENT_EVICTED, &err), -ENOMEM);
+    assert_non_null(strstr(err.text, "of host memory are needed"));
+    assert_int_equal(ot->state, CLIENT_RUNNING);
+    assert_int_equal(ot->page->control.command_seq, 0);
+    ot->page->health.area_bytes = ((uint64_t)1 << 60) + ((uint64_t)1 << 60) / 10; /* made ahead of time */
+    assert_int_equal(memory_host(ot, &err), 0);
+}
+
+/* ---- registration */
+
+/* Three hundred processes at once: each has its page known and its welcome. */
+static void test_registrations(void **state)
+{
+    enum { PROCESSES = 300 };
+    static int fd[PROCESSES];
+    char dir[] = "/tmp/muster-gpu-XXXXXX", path[64];
+    struct error err = { 0 };
+    int status, welcome = 0;
+    pid_t pid;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof(path), "%s/s", dir);
+    pid = fork();
+    if (pid == 0)
+        _exit(node_run(path, dir, "/nonexistent", 1, &err) < 0);
+    for (int i = 0; i < 200 && access(path, F_OK) != 0; i++)
+        (void)usleep(10000);
+    for (int i = 0; i < PROCESSES; i++) {
+        struct message_hello hello = {
+            { MSG_HELLO, sizeof(hello) }, PAGE_ABI, ROLE_OPPORTUNISTIC, 1, 1, 0, 0, 0, 0, 0, 0, "", ""
+        };
+        int page = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct page head = { .magic = PAGE_MAGIC, .abi = PAGE_ABI };
+
+        assert_true(page >= 0 && ftruncate(page, PAGE_SIZE_BYTES) == 0);
+        assert_true(write(page, &head, sizeof(head)) == (ssize_t)sizeof(head));
+        assert_int_equal(fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+        fd[i] = channel_connect(path, 0);
+        assert_true(fd[i] >= 0);
+        assert_true(channel_send(fd[i], &hello, sizeof(hello), page));
+        close(page);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        struct message_welcome answer = { 0 };
+
+        welcome +=
+            recv(fd[i], &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer) && answer.head.type == MSG_WELCOME;
+        close(fd[i]);
+    }
+    assert_int_equal(welcome, PROCESSES);
+    assert_int_equal(waitpid(pid, &status, 0), pid); /* nobody is left: it ends by itself */
+    assert_int_equal(status, 0);
+    (void)rmdir(dir);
+}
+
 /* ---- trial and error */
 
 /* Two jobs want 12 GiB each of 16. The first runs at full speed with anything, the second needs 10 GiB to be quick. */
@@ -233,6 +306,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pair, setup, teardown),
         cmocka_unit_test_setup_teardown(test_surge, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_host, setup, teardown),
+        cmocka_unit_test(test_registrations),
         cmocka_unit_test_setup_teardown(test_trial, setup, teardown),
     };
 
