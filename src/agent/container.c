@@ -9,11 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -34,15 +36,31 @@ static bool program_find(const char *name, char *path, size_t size)
     return false;
 }
 
+/* What keeps podman from running a job inside the job's own group; NULL: nothing. runc under podman makes a group
+ * elsewhere, which no limit of the job reaches; crun does not, but knows only nodes that have cgroup v2 alone. */
+static const char *podman_short(void)
+{
+    char path[64];
+    struct statfs fs;
+
+    if (!program_find("podman", path, sizeof(path)))
+        return "podman";
+    if (!program_find("crun", path, sizeof(path)))
+        return "crun beside podman (runc would leave the job's group)";
+    if (statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+        return "a node with cgroup v2 alone for podman";
+    return NULL;
+}
+
 json_t *container_runtimes(void)
 {
-    static const char *const names[] = { "runc", "podman" };
     json_t *list = json_array();
     char path[64];
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (program_find(names[i], path, sizeof(path)))
-            (void)json_array_append_new(list, json_string(names[i]));
+    if (program_find("runc", path, sizeof(path)))
+        (void)json_array_append_new(list, json_string("runc"));
+    if (!podman_short())
+        (void)json_array_append_new(list, json_string("podman"));
     return list;
 }
 
@@ -123,23 +141,35 @@ static int mounts_make(const struct task *task, const char *dir, const char *tmp
     return 0;
 }
 
-/* /dev/nvidia* of the task's GPUs are bound from the node, where they are. */
-static void devices_add(const struct task *task, json_t *mounts)
+/* /dev/nvidia* of the task's GPUs, where they are. */
+static json_t *devices_list(const struct task *task)
 {
     static const char *const common[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools" };
     const struct launch_node *node = &task->launch.nodes[task->id.rank];
+    json_t *list = json_array();
     char path[64];
 
     if (task->agent->gpus->fake || node->gpu_count == 0)
-        return;
+        return list;
     for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
         if (access(common[i], F_OK) == 0)
-            mount_add(mounts, common[i], common[i], false);
+            (void)json_array_append_new(list, json_string(common[i]));
     for (uint32_t i = 0; i < node->gpu_count; i++) {
         (void)snprintf(path, sizeof(path), "/dev/nvidia%d", task->agent->gpus->info[node->gpus[i]].minor);
         if (access(path, F_OK) == 0)
-            mount_add(mounts, path, path, false);
+            (void)json_array_append_new(list, json_string(path));
     }
+    return list;
+}
+
+/* They are bound from the node. */
+static void devices_add(const struct task *task, json_t *mounts)
+{
+    json_t *list = devices_list(task), *path;
+    size_t i;
+
+    json_array_foreach(list, i, path) mount_add(mounts, json_string_value(path), json_string_value(path), false);
+    json_decref(list);
 }
 
 /* A group inside the task's own, one for each of its processes, as runc names it: from the root of the tree. */
@@ -230,15 +260,15 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
 {
     const struct submission *s = &task->launch.spec;
     char source[1024], target[1024];
-    json_t *proc, *value, *env;
+    json_t *proc, *value, *env, *devices;
     size_t i, k;
     bool readonly;
 
     json_array_foreach(json_object_get(plan, "procs"), i, proc)
     {
         char id[128];
-        json_t *argv =
-            json_pack("[s,s,s,s,s,s]", podman, "run", "--rm", "--network=host", "--cgroups=disabled", "--ulimit=host");
+        json_t *argv = json_pack("[s,s,s,s,s,s,s]", podman, "--runtime=crun", "run", "--rm", "--network=host",
+                                 "--cgroups=disabled", "--ulimit=host");
 
         (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
         (void)json_array_append_new(argv, json_sprintf("--name=%s", id));
@@ -252,10 +282,12 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
         (void)json_array_append_new(argv,
                                     json_sprintf("%s:%s", util_text(plan, "tmp_real"), util_text(plan, "tmp_real")));
         env = util_env_merge(json_object_get(plan, "env"), json_object_get(proc, "env"));
+        /* The names only: podman has the values, and the list of processes is for everybody to read. */
         json_array_foreach(env, k, value)
         {
-            (void)json_array_append_new(argv, json_string("--env"));
-            (void)json_array_append(argv, value);
+            const char *text = json_string_value(value);
+
+            (void)json_array_append_new(argv, json_sprintf("--env=%.*s", (int)strcspn(text, "="), text));
         }
         json_decref(env);
         for (k = 0; k < s->mount_count; k++) {
@@ -266,6 +298,10 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
             (void)json_array_append_new(argv, json_string("--volume"));
             (void)json_array_append_new(argv, json_string(s->mounts[k]));
         }
+        devices = devices_list(task);
+        json_array_foreach(devices, k, value)(void)
+            json_array_append_new(argv, json_sprintf("--device=%s", json_string_value(value)));
+        json_decref(devices);
         if (s->dir)
             (void)json_array_append_new(argv, json_sprintf("--workdir=%s", s->dir));
         if (s->shm)
@@ -282,6 +318,7 @@ int container_wrap(const struct task *task, const char *dir, json_t *plan, struc
     const struct submission *s = &task->launch.spec;
     bool rootfs = s->image[0] == '/';
     const char *wanted = s->runtime && *s->runtime ? s->runtime : rootfs ? "runc" : "podman";
+    const char *missing;
     char path[64];
     struct stat st;
 
@@ -290,9 +327,11 @@ int container_wrap(const struct task *task, const char *dir, json_t *plan, struc
     if (strcmp(wanted, "runc") != 0 && strcmp(wanted, "podman") != 0)
         return error_set(err, -EOPNOTSUPP, "runtime '%s' is not known here; there are runc (a directory) and podman",
                          wanted);
-    if (!program_find(wanted, path, sizeof(path)))
-        return error_set(err, -EOPNOTSUPP, "image '%s' needs %s, which is not on node %s", s->image, wanted,
+    missing = strcmp(wanted, "podman") == 0 ? podman_short() : program_find(wanted, path, sizeof(path)) ? NULL : wanted;
+    if (missing)
+        return error_set(err, -EOPNOTSUPP, "image '%s' needs %s, which is not on node %s", s->image, missing,
                          task->agent->config.node);
+    (void)program_find(wanted, path, sizeof(path));
     if (strcmp(wanted, "podman") == 0)
         return podman_wrap(task, dir, plan, path, err);
     if (geteuid() != 0)

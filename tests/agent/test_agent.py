@@ -685,7 +685,12 @@ def containers(c, a, d):
     if 'podman' not in runtimes:
         c.launch(1, 'true', spec={'image': 'docker.io/library/none'})
         end = c.report(1, 'refused')
-        assert end['blame'] == 'user' and 'podman' in end['cause'], end
+        assert end['blame'] == 'user' and 'podman' in end['cause'] and 'n1' in end['cause'], end
+        if shutil.which('podman') and shutil.which('crun'):
+            assert 'cgroup v2 alone' in end['cause'], end
+    c.launch(11, 'true', spec={'image': '/x', 'runtime': 'enroot'})
+    end = c.report(11, 'refused')
+    assert end['blame'] == 'user' and 'enroot' in end['cause'] and 'runc' in end['cause'], end
     c.launch(2, 'true', spec={'image': '/x', 'runtime': 'podman' if 'podman' not in runtimes else 'runc'})
     assert c.report(2, 'refused')['blame'] == 'user'
     if 'runc' not in runtimes or not os.path.exists('/bin/busybox'):
