@@ -212,6 +212,8 @@ static int tokens_make(struct making *making, struct error *err)
     if (mkdir(making->options->state, 0700) < 0 && errno != EEXIST)
         return error_set(err, -errno, "%s: %s", making->options->state, strerror(errno));
     r = loop_new(&server->loop, err);
+    if (r == 0 && host_turns(server) < 0)
+        r = error_set(err, -ENOMEM, "out of memory");
     if (r == 0)
         r = drive_open(server, err);
     if (r == 0)
