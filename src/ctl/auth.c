@@ -121,6 +121,17 @@ static const struct book_token *token_find(const struct server *server, const ch
     return NULL;
 }
 
+/* What a scope leaves of a role: reading, jobs of one's own, or one virtual cluster. */
+static enum role role_within(enum role role, const char *scope)
+{
+    enum role most = strcmp(scope, "read") == 0      ? ROLE_VIEWER
+                     : strcmp(scope, "jobs") == 0    ? ROLE_USER
+                     : strncmp(scope, "vc:", 3) == 0 ? ROLE_VC_ADMIN
+                                                     : ROLE_ADMIN;
+
+    return role > most ? most : role;
+}
+
 static bool token_identify(const struct server *server, struct principal *who, const char *header)
 {
     const struct book_token *token = token_find(server, header, clock_now());
@@ -140,8 +151,7 @@ static bool token_identify(const struct server *server, struct principal *who, c
     if (role < 0)
         return false;
     who->role = (enum role)role;
-    if (strcmp(token->scope, "read") == 0 && who->role > ROLE_VIEWER)
-        who->role = ROLE_VIEWER;
+    who->role = role_within(who->role, token->scope);
     account_find(who);
     return true;
 }

@@ -194,6 +194,47 @@ static bool event_wanted(const struct listener *listener, const struct kept_even
     return listener->kind_count == 0;
 }
 
+/* How much of an event somebody may know. */
+enum event_view { VIEW_NONE, VIEW_BARE, VIEW_ALL };
+
+/* Of other people's jobs as much as of the jobs themselves; where they save themselves is theirs alone. */
+static enum event_view view_of(const struct listener *listener, const struct kept_event *event)
+{
+    const struct server *server = request_server(listener->request);
+    const struct principal *who = &listener->request->who;
+    const struct book_job *job;
+
+    if (!event->job || who->role == ROLE_ADMIN)
+        return VIEW_ALL;
+    if (!server->drive)
+        return VIEW_NONE;
+    job = book_find(server_book(server), event->job);
+    if (job && auth_sees(who, server_book(server), job, ctl_cluster(drive_ctl(server->drive))))
+        return VIEW_ALL;
+    if (server->conf->privacy == PRIVACY_NONE)
+        return VIEW_NONE;
+    return server->conf->privacy == PRIVACY_NAMES && strcmp(event->kind, "job.checkpoint") != 0 ? VIEW_ALL : VIEW_BARE;
+}
+
+/* The event as this reader may have it; false: not at all. */
+static bool event_put(const struct listener *listener, uint64_t id, const char *before, struct buf *out)
+{
+    const struct kept_event *event = &listener->feed->events[id % FEED_EVENTS];
+    enum event_view view = event->id == id && event_wanted(listener, event) ? view_of(listener, event) : VIEW_NONE;
+    const char *text = view == VIEW_ALL ? event_text(listener->feed, id) : NULL;
+    struct kept_event bare = *event;
+
+    if (view == VIEW_NONE || (view == VIEW_ALL && !text))
+        return false;
+    buf_text(out, before);
+    bare.detail = NULL;
+    if (text)
+        buf_text(out, text);
+    else
+        event_write(out, &bare);
+    return true;
+}
+
 static int listener_next(void *arg, struct buf *out)
 {
     struct listener *listener = arg;
@@ -216,10 +257,11 @@ static int listener_next(void *arg, struct buf *out)
     }
     while (listener->last < feed->last && out->size < PIECE_BYTES) {
         const struct kept_event *event = &feed->events[++listener->last % FEED_EVENTS];
-        const char *text = event_wanted(listener, event) ? event_text(feed, listener->last) : NULL;
+        char head[96];
 
-        if (text)
-            buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", event->id, event->kind, text);
+        (void)snprintf(head, sizeof(head), "id: %" PRIu64 "\nevent: %s\ndata: ", event->id, event->kind);
+        if (event_put(listener, listener->last, head, out))
+            buf_text(out, "\n\n");
     }
     return listener->last < feed->last ? 1 : -EAGAIN;
 }
@@ -265,18 +307,8 @@ static void events_list(struct feed *feed, struct request *request, const struct
 
     buf_text(&out, "{\"apiVersion\":\"v1\",\"kind\":\"EventList\",\"items\":[");
     for (uint64_t id = feed->first > filter->last + 1 ? feed->first : filter->last + 1; feed->last && id <= feed->last;
-         id++) {
-        const struct kept_event *event = &feed->events[id % FEED_EVENTS];
-
-        const char *text = event_wanted(filter, event) ? event_text(feed, id) : NULL;
-
-        if (!text)
-            continue;
-        if (any)
-            buf_char(&out, ',');
-        buf_text(&out, text);
-        any = true;
-    }
+         id++)
+        any = event_put(filter, id, any ? "," : "", &out) || any;
     buf_text(&out, "],\"next\":null}");
     reply_buf(request, 200, &out);
 }
@@ -285,7 +317,7 @@ void feed_reply(struct feed *feed, struct request *request, int64_t job)
 {
     const char *accept = http_header(request->message, "accept");
     const char *resume = http_header(request->message, "last-event-id");
-    struct listener filter = { .feed = feed, .job = job }, *listener;
+    struct listener filter = { .feed = feed, .request = request, .job = job }, *listener;
     char kinds[256];
     int64_t since = -1;
 

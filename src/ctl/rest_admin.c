@@ -124,6 +124,12 @@ static int64_t nodes_of(const json_t *body, bool join)
     return nodes ? json_integer_value(nodes) : join;
 }
 
+/* Nobody but an admin hands on more than he has: who is bound to something hands on that, or reading. */
+static bool scope_hands(const struct principal *who, const char *scope)
+{
+    return who->role == ROLE_ADMIN || !who->scope[0] || strcmp(scope, who->scope) == 0 || strcmp(scope, "read") == 0;
+}
+
 /* Whom and what the new token is for; -EINVAL or -EPERM, answered. */
 static int token_fill(struct request *request, json_t *body, struct new_token *token)
 {
@@ -139,7 +145,7 @@ static int token_fill(struct request *request, json_t *body, struct new_token *t
                    join   ? "join"
                    : role ? role
                           : role_name(request->who.role > ROLE_USER ? ROLE_USER : request->who.role));
-    (void)snprintf(token->scope, sizeof(token->scope), "%s", scope ? scope : "");
+    (void)snprintf(token->scope, sizeof(token->scope), "%s", scope ? scope : admin ? "" : request->who.scope);
     token->nodes = nodes_of(body, join);
     token->expires = seconds ? clock_now() + seconds * USEC_SEC : 0;
     if (!join && role_find(token->role) < 0)
@@ -155,6 +161,11 @@ static int token_fill(struct request *request, json_t *body, struct new_token *t
                         (role && role_find(role) > (int)request->who.role)))
         reply_problem(request, 403, "NotAllowed", NULL,
                       "only an admin makes tokens for nodes, for others or with more rights");
+    else if (!scope_hands(&request->who, token->scope) ||
+             (!admin && role_find(token->role) == ROLE_VC_ADMIN && strncmp(token->scope, "vc:", 3) == 0 &&
+              strcmp(token->scope, request->who.scope) != 0))
+        reply_problem(request, 403, "NotAllowed", NULL, "your token is for %.60s; it hands on that, or reading",
+                      request->who.scope[0] ? request->who.scope : "no virtual cluster");
     return request->answered ? -EINVAL : 0;
 }
 
@@ -315,6 +326,12 @@ void rest_join(struct request *request)
     if (!node_name_good(json_string_value(json_object_get(body, "node"))) ||
         !json_is_string(json_object_get(body, "csr"))) {
         reply_problem(request, 400, "BadRequest", NULL, "expected node (letters, digits, - . _) and csr (PEM)");
+        json_decref(body);
+        return;
+    }
+    if (links_connected(server->links, json_string_value(json_object_get(body, "node")))) {
+        reply_problem(request, 409, "Conflict", "an admin: DELETE /nodes/NAME?revoke=1, then join again",
+                      "a node of that name is here; another machine does not take its place");
         json_decref(body);
         return;
     }

@@ -81,7 +81,13 @@ static const struct whatif *request_whatif(struct request *request)
 
 void rest_estimator(struct request *request)
 {
-    reply_tree(request, 200, estimates_json(request_server(request)->estimates));
+    json_t *tree = estimates_json(request_server(request)->estimates), *features = json_object_get(tree, "features");
+
+    /* Words of other people's commands are theirs. */
+    for (size_t i = json_array_size(features); request->who.role != ROLE_ADMIN && i-- > 0;)
+        if (strncmp(json_string_value(json_array_get(features, i)), "--", 2) == 0)
+            (void)json_array_remove(features, i);
+    reply_tree(request, 200, tree);
 }
 
 void rest_sim_list(struct request *request)
