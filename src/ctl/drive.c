@@ -27,6 +27,7 @@
 
 #define RETRY_EVERY USEC_SEC /* where there was no room */
 #define ROWS_WAIT (200 * USEC_MSEC)
+#define REPORTS_WAIT (3 * USEC_MSEC)
 #define QUICK_USEC (4 * USEC_MSEC)
 enum { ROWS_MANY = 256, QUICK_ENOUGH = 2, QUICK_TURNS = 4 };
 
@@ -74,7 +75,28 @@ static int push(struct drive *drive, struct entry entry, drive_done_fn done, voi
 
 int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg)
 {
+    drive->urgent = true;
     return push(drive, (struct entry){ .kind = kind, .body = body }, done, arg);
+}
+
+/* With nobody in the queue, and nobody who asks, the end of a job is news to nobody: it is written with the next batch,
+ * or a moment later. That saves a sync for each job of who submits one after the other. */
+int drive_push_report(struct drive *drive, json_t *body)
+{
+    const struct core *core = ctl_core(drive->ctl);
+    bool patient = !drive->urgent && drive->host.awaited && !drive->host.awaited(drive->host.arg) && core &&
+                   core_waiting(core) == 0;
+    int r = push(drive, (struct entry){ .kind = ENTRY_REPORT, .body = body }, NULL, NULL);
+
+    drive->urgent = !patient;
+    if (drive->offer_count == 1)
+        drive->patient_until = drive->host.now(drive->host.arg) + REPORTS_WAIT;
+    return r;
+}
+
+void drive_hurry(struct drive *drive)
+{
+    drive->urgent = drive->offer_count > 0;
 }
 
 static int no_room(struct entry_result *ret)
@@ -99,6 +121,7 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
         entry_done(&entry);
         return r;
     }
+    drive->urgent = true;
     r = push(drive, entry, done, arg);
     if (r < 0)
         result->code = error_set(&result->text, r, "no memory");
@@ -161,6 +184,7 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
     flight->text = flight->snapshot = (struct buf)BUF_INIT(SNAPSHOT_BYTES_MAX);
     drive->offers = NULL;
     drive->offer_count = drive->offer_capacity = 0;
+    drive->urgent = false;
     drive->since_snapshot += flight->count;
     save = drive->config.snapshot_every && drive->since_snapshot >= drive->config.snapshot_every;
     /* The batches before a snapshot go: what they made must be written by then. */
@@ -337,7 +361,9 @@ static bool turn_due(struct drive *drive, usec_t now)
         drive->rows_since = now;
     if (drive->rows_since && drive->rows_since + ROWS_WAIT < wake)
         wake = drive->rows_since + ROWS_WAIT; /* nothing else may come to write them with */
-    if (drive->offer_count || wake <= now)
+    if (drive->offer_count && drive->patient_until < wake)
+        wake = drive->patient_until;
+    if ((drive->offer_count && drive->urgent) || wake <= now)
         return true;
     look = drive->looked + DRIVE_LOOK_EVERY;
     drive->host.wake_at(drive->host.arg, wake < look ? wake : look);

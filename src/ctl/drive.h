@@ -3,7 +3,8 @@
 /* drive.h - from requests to durable batches: the only way anything changes.
  *
  * A request is checked and put aside; at the end of the loop's turn everything put aside becomes one batch, is
- * committed, applied, and only then answered. One batch is on its way at a time. It is committed on the worker, or by
+ * committed, applied, and only then answered. Reports that nobody waits for may wait a moment for company. One batch is
+ * on its way at a time. It is committed on the worker, or by
  * the loop itself as long as the disk answers within four milliseconds. Knows no sockets: the loop gives it a clock, a
  * worker and somebody to hand orders to.
  */
@@ -19,6 +20,8 @@ struct drive_host {
     usec_t (*now)(void *arg);
     /* Runs work() on the one worker thread, then done() on the loop. */
     int (*work)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
+    /* Whether somebody waits for what agents report; NULL: as if somebody did. */
+    bool (*awaited)(void *arg);
     /* Whether nothing is at work(), so that the store may be called from the loop; NULL: never. */
     bool (*alone)(void *arg);
     /* The same for computations that may take long; NULL: as work(). */
@@ -54,6 +57,9 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
 
 /* To be called at the end of each turn of the loop, and when wake_at says so. */
 void drive_turn(struct drive *drive);
+
+/* Somebody waits for what agents report: what was put aside is written in this turn. */
+void drive_hurry(struct drive *drive);
 
 /* In virtual time: applies what was put aside at exactly this instant. */
 int drive_turn_at(struct drive *drive, usec_t at);

@@ -104,7 +104,7 @@ int drive_agent_frame(struct drive *drive, const char *name, json_t *frame, stru
     (void)json_object_del(body, "t");
     (void)json_object_set_new(body, "node", json_string(name));
     (void)json_object_set_new(body, "agent", json_string(node->agent));
-    return drive_push(drive, ENTRY_REPORT, body, NULL, NULL) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
+    return drive_push_report(drive, body) == 0 ? 0 : error_set(err, -ENOMEM, "no memory");
 }
 
 void drive_agent_gone(struct drive *drive, const char *name)

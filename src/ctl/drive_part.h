@@ -18,6 +18,8 @@ struct drive {
     struct ctl *ctl;
     struct offer *offers; /* put aside */
     size_t offer_count, offer_capacity;
+    bool urgent;          /* they are to be written in this turn */
+    usec_t patient_until; /* else then */
     bool flying, failed, changed;
     uint32_t quick; /* commits in a row that the disk took at once, up to QUICK_ENOUGH */
     uint64_t since_snapshot;
@@ -34,6 +36,8 @@ int drive_push(struct drive *drive, enum entry_kind kind, json_t *body, drive_do
 const char *drive_text(const json_t *object, const char *key);
 /* Reports that are durable now are acknowledged; a node that joined is welcomed, and told what it should be doing. */
 void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t count, uint64_t seq);
+/* The same for what an agent reports: it may wait a moment, where nobody waits for it. */
+int drive_push_report(struct drive *drive, json_t *body);
 /* The core asks to have something computed; a sink of the controller. */
 void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);
 /* Offers that nodes were not heard of, or were again; at most once in DRIVE_LOOK_EVERY. */

@@ -34,6 +34,13 @@ static bool host_alone(void *arg)
     return loop_work_alone(server->loop);
 }
 
+static bool host_awaited(void *arg)
+{
+    struct server *server = arg;
+
+    return !server->waits || waits_any(server->waits);
+}
+
 static int host_compute(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg)
 {
     struct server *server = arg;
@@ -161,6 +168,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
         .now = host_now,
         .work = host_work,
         .alone = host_alone,
+        .awaited = host_awaited,
         .compute = host_compute,
         .wake_at = host_wake_at,
         .full = host_full,

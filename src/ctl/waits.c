@@ -90,6 +90,12 @@ void waits_hold(struct waits *waits, struct request *request, const struct book_
                                .until = clock_now() + limit };
     *bucket = waiter;
     waits->count++;
+    drive_hurry(waits->server->drive);
+}
+
+bool waits_any(const struct waits *waits)
+{
+    return waits->count > 0;
 }
 
 void waits_event(struct waits *waits, int64_t job)

@@ -27,5 +27,6 @@ int wait_for_find(const char *text); /* "started", "ended", "over"; -ENOENT */
 /* Calls `then` now or later, once, unless the client leaves before. */
 void waits_hold(struct waits *waits, struct request *request, const struct book_job *job, enum wait_for what,
                 usec_t limit, waited_fn then);
+bool waits_any(const struct waits *waits);
 /* Something has happened to the job. */
 void waits_event(struct waits *waits, int64_t job);
