@@ -303,6 +303,23 @@ static int exec_run(struct client *client, const char *path, bool tty, struct pr
     return session.status >= 0 ? session.status : JOB_MUSTER;
 }
 
+/* One that has its place is there in a moment: it is waited for. One that waits for a place is not. */
+static int starting_wait(struct client *client, int64_t id, struct problem *problem)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    json_t *job = NULL;
+    char path[64];
+    int r;
+
+    problem->text[0] = '\0';
+    (void)snprintf(path, sizeof(path), "/jobs/%lld?fields=state", (long long)id);
+    r = client_call(client, "GET", path, NULL, &answer, problem);
+    if (r == 0 && strcmp(fmt_text(answer.json, "state"), "STARTING") == 0)
+        r = job_wait(client, id, JOB_STARTED, false, &job, problem);
+    json_decref(job);
+    return r;
+}
+
 static int exec_in(const struct command_args *args, const char *job, char *const *words, int count, bool tty)
 {
     CLEANUP(client_free) struct client *client = NULL;
@@ -315,6 +332,9 @@ static int exec_in(const struct command_args *args, const char *job, char *const
         return r;
     if (client_job(client, job, &ref, &problem))
         return problem_print(&problem);
+    r = starting_wait(client, ref.id, &problem);
+    if (r)
+        return problem.text[0] ? problem_print(&problem) : r;
     buf_printf(&path, "/jobs/%lld/exec?task=%d&tty=%d", (long long)ref.id, ref.rank < 0 ? 0 : ref.rank, tty ? 1 : 0);
     for (int i = 0; i < count; i++) {
         char *quoted = client_quote(words[i]);

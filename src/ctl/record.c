@@ -112,7 +112,7 @@ static const char *type_of(const struct ctl *ctl, const struct book_job *job)
     const struct book_attempt *attempt = job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
     const json_t *sku = NULL;
 
-    if (attempt && attempt->task_count && attempt->tasks[0].node < ctl->book.node_count)
+    if (job->wants.gpus && attempt && attempt->task_count && attempt->tasks[0].node < ctl->book.node_count)
         sku = json_object_get(ctl->book.nodes[attempt->tasks[0].node].inventory, "sku");
     return json_string_value(sku);
 }

@@ -223,7 +223,7 @@ static void put_type(const struct scene *scene, struct json_write *json, const s
     const struct book_attempt *attempt = book_attempt(job);
     const struct book_node *node = NULL;
 
-    if (attempt && attempt->task_count && attempt->tasks[0].node < scene->book->node_count)
+    if (job->wants.gpus && attempt && attempt->task_count && attempt->tasks[0].node < scene->book->node_count)
         node = &scene->book->nodes[attempt->tasks[0].node];
     if (node && json_is_string(json_object_get(node->inventory, "sku")))
         json_write_text(json, "gpu_type", json_string_value(json_object_get(node->inventory, "sku")));
@@ -339,7 +339,9 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         break;
     case FIELD_NODES:
         json_write_i64(json, "nodes",
-                       spec->role_count && job->wants.per_node ? job->wants.gpus / job->wants.per_node : spec->nodes);
+                       spec->role_count && job->wants.per_node ? job->wants.gpus / job->wants.per_node
+                       : job->wants.gpus == 0 && !spec->nodes  ? 1 /* without GPUs it is never spread */
+                                                               : spec->nodes);
         break;
     case FIELD_LIMIT:
         json_write_i64(json, "limit_seconds", job->wants.time_limit / USEC_SEC);

@@ -38,7 +38,10 @@ static int keys_read(struct submission_reader *rd, const struct role_key *keys, 
         reader_enter(rd, name, &mark);
         if (!key->name) {
             rd->at_key = true;
-            return reader_fail(rd, "unknown key '%.40s' of a role", name);
+            return strcmp(name, "image") == 0 || strcmp(name, "mounts") == 0
+                       ? reader_fail(
+                             rd, "%s: all roles run in one container image; it is told beside roles, not in one", name)
+                       : reader_fail(rd, "unknown key '%.40s' of a role", name);
         }
         r = key->read(rd, role, part);
         if (r < 0)

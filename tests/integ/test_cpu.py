@@ -28,12 +28,13 @@ def one(m, folder, name, vc):
     """It runs to its end, sees no GPU, and holds none."""
     said = os.path.join(folder, name.replace(" ", "-"))
     a = submit(m, run="echo gpus=${CUDA_VISIBLE_DEVICES:-none} >%s.part && mv %s.part %s && sleep 1" % (said, said, said), vc=vc)
-    ok(a.status == 201 and a.json["gpus"] == 0, "%s: submitted" % name, a)
+    ok(a.status == 201 and a.json["gpus"] == 0 and a.json["nodes"] == 1 and a.json["gpu_type"] is None, "%s: submitted" % name, a)
     job = a.json["id"]
     ok(m.wait_state(job, "COMPLETED", 30), "%s: it runs to its end" % name, job_of(m, job))
     with open(said, encoding="utf-8") as text:
         text = text.read().strip()
     ok(text in ("gpus=none", "gpus=", "gpus=-1", "gpus=NoDevFiles"), "%s: and sees no GPU" % name, text)
+    ok(job_of(m, job)["nodes"] == 1 and job_of(m, job)["gpu_type"] is None, "%s: is on one node, and of no type" % name, job_of(m, job))
     ok(job_of(m, job)["gpu_seconds"] == 0 and job_of(m, job)["exit_code"] == 0, "%s: nor is it charged for one" % name)
 
 

@@ -3,6 +3,7 @@
 """Nodes that are started anew: drained, left by their jobs, told, used again by themselves; what a command that fails
 leaves; real agents that run a command. And output by the time it was written, and words that would move a cursor."""
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -86,6 +87,39 @@ def commands(m):
                 process.wait(20)
 
 
+def starting(m):
+    """A job that has its place but no processes yet is waited for; one without a place is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        agent = subprocess.Popen([AGENT, "--url", "http://%s:%d" % (m.host, m.port), "--node", "slow", "--fake", "2:V100", "--state",
+                                  folder, "--log-level", "err", "--no-sync", "--allow-root"])
+        try:
+            ok(m.until(lambda: m.get("/nodes/slow").status == 200 and node(m, "slow")["connected"]), "a node that is slow")
+            agent.send_signal(signal.SIGSTOP)
+            job = m.post("/jobs", {"run": "sleep 60", "gpus": "V100:1"}).json["id"]
+            ok(m.state(job) == "STARTING", "a job starts", m.get("/jobs/%d" % job))
+            env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
+            inside = subprocess.Popen([MUSTER, "exec", str(job), "--", "sh", "-c", "echo in $MUSTER_JOB_ID"], env=env, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            attached = subprocess.Popen([MUSTER, "attach", str(job)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+            time.sleep(0.5)
+            ok(inside.poll() is None and attached.poll() is None, "exec and attach wait for it")
+            agent.send_signal(signal.SIGCONT)
+            out, err = inside.communicate(timeout=30)
+            ok(inside.returncode == 0 and out == "in %d\n" % job, "exec is in when it runs", (out, err))
+            out, err = attached.communicate("echo at $MUSTER_JOB_ID\n", timeout=30)
+            ok(attached.returncode == 0 and "at %d\n" % job in out, "so is attach", (out, err))
+            m.ask("DELETE", "/jobs/%d?now=1" % job)
+            held = m.post("/jobs", {"run": "true", "gpus": 1, "hold": True}).json["id"]
+            r = muster(m, "attach", str(held))
+            ok(r.returncode == 5 and "PENDING" in r.stderr, "one that is held is not waited for", r)
+            m.ask("DELETE", "/jobs/%d?now=1" % held)
+        finally:
+            agent.send_signal(signal.SIGCONT)
+            agent.terminate()
+            agent.wait(20)
+
+
 def output(m):
     job = m.post("/jobs", {"run": "for i in 1 2 3; do echo line $i; date +%s.%N; sleep 1.3; done", "gpus": 1}).json["id"]
     short = m.post("/jobs", {"run": "echo at once", "gpus": 1}).json["id"]
@@ -140,6 +174,7 @@ def main():
         output(m)
         harmless(m)
         commands(m)
+        starting(m)
         ok(m.alive(), "musterd is there")
     done()
 

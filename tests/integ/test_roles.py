@@ -104,7 +104,8 @@ def ends(m):
 
 
 def refusals(m):
-    for roles, words in (({}, "1 to 16"), ({"a": {"run": "true"}}, "has GPUs"), ({"a": {"per_node": {"gpu": 1}}}, "run"),
+    for roles, words in (({"a": {"per_node": {"gpu": 1}, "image": "/img", "run": "true"}}, "one container image"),
+                         ({}, "1 to 16"), ({"a": {"run": "true"}}, "has GPUs"), ({"a": {"per_node": {"gpu": 1}}}, "run"),
                          ({"a b": {"per_node": {"gpu": 1}, "run": "x"}}, "named"),
                          ({"a": {"per_node": {"gpu": 1}, "run": "x", "colour": 1}}, "colour"),
                          ({"a": {"per_node": {"gpu": "1..2"}, "run": "x"}}, "fixed"),
