@@ -200,6 +200,7 @@ static void carry_policies(struct carry *c)
         const struct vc *from = &c->old->vcs[v];
         struct vc *to = &c->core->vcs[v];
 
+        to->rng = from->rng;
         if (same_order(c, v) && from->policy.order->kept_size)
             memcpy(to->order.state, from->order.state, from->policy.order->kept_size);
         if (c->same_gpus && from->policy.place == to->policy.place && from->policy.place->kept_size)

@@ -305,7 +305,8 @@ static int own_clear(struct plan *plan, bool grows)
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
 
-    if (!grows || !plan->tunes || (vc->cleared > 0 && core->now - vc->cleared < RESIDENCY_MIN))
+    if (!grows || (!plan->tunes && !vc->policy.planner->retries) ||
+        (vc->cleared > 0 && core->now - vc->cleared < RESIDENCY_MIN))
         return -EBUSY;
     if (own_evict(plan, core->map.gpus, core->map.count) == 0) {
         vc->unmapped = true;

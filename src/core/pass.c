@@ -592,10 +592,20 @@ static void pass_begin(const struct core *core, struct vc *vc)
     vc->was_unmapped = vc->unmapped;
 }
 
+/* Whether somebody plans again at once inside its guarantee: what it leaves idle just now is not lent before. */
+static bool somebody_soon(const struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
+        if (heap_at(&core->timers, core->job_capacity * TIMERS_A_JOB + v) <= core->now + 1)
+            return true;
+    return false;
+}
+
 void pass_run(struct core *core)
 {
     uint64_t releases = core->ledger.releases;
     uint32_t withdrawn;
+    bool later;
 
     if (!any_work(core))
         return;
@@ -621,9 +631,10 @@ void pass_run(struct core *core)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_own(core, core->vc_order[i]);
+    later = somebody_soon(core);
     for (uint32_t i = 0; i < core->vc_count && core->ledger.topo.kept_count; i++)
         plan_apart(core, core->vc_order[i]);
-    for (int phase = PHASE_BORROW; core->borrowing && phase < PHASE_COUNT; phase++)
+    for (int phase = PHASE_BORROW; core->borrowing && !later && phase < PHASE_COUNT; phase++)
         for (uint32_t i = 0; i < core->vc_count; i++)
             plan_vc(core, core->vc_order[i], (enum phase)phase);
     for (uint32_t i = 0; i < core->vc_count; i++)
@@ -643,6 +654,8 @@ void pass_run(struct core *core)
             vc->had_turn = vc->own != NULL;
         }
     }
+    for (uint32_t v = 0; v < core->vc_count && later; v++)
+        stir_again(core, &core->vcs[v]);
     if (anything_done(core, core->victims, withdrawn))
         look_after(core, releases);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)

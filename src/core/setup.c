@@ -394,6 +394,7 @@ static void build_vc(struct core *core, uint32_t index, const struct vc_spec *fr
                        .run_last = JOB_NONE,
                        .again = -1,
                        .planned_at = -1,
+                       .rng = core->rng, /* as the seed left it */
                        .task_first = JOB_NONE,
                        .task_last = JOB_NONE,
                        .task_run_first = JOB_NONE,

@@ -467,6 +467,7 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     i64(c, &vc->again);
     i64(c, &vc->planned_at);
     i64(c, &vc->cleared);
+    u64(c, &vc->rng.state);
     i64(c, &wake);
     i64(c, &beyond);
     blob(c, vc->order.state, vc->policy.order->kept_size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* vc.h - a virtual cluster: what it is owed, what it uses, and the policies it has chosen. */
+#include "base/rng.h"
 #include "core/admit.h"
 #include "core/place.h"
 #include "core/planner.h"
@@ -58,6 +59,7 @@ struct vc {
     struct ledger *own;          /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
     uint32_t *own_cells;         /* by GPU of that: the allocator's virtual device */
     struct view view;            /* what its policy sees */
+    struct rng rng;              /* draws inside its guarantee are its own: the same whatever others draw */
     bool dirty;
     bool stirred;        /* the same beyond its guarantee: inside it what opportunistic jobs do is nobody's business */
     bool stale;          /* all keys changed */

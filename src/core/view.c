@@ -269,9 +269,9 @@ uint64_t view_random(const struct view *view, uint64_t bound)
 {
     /* The generator is part of the state that a pass advances; the cast is the one place a view lets something move. */
     union {
-        const struct core *seen;
-        struct core *own;
-    } core = { .seen = view->core };
+        const struct rng *seen;
+        struct rng *own;
+    } rng = { .seen = view->own ? &view->own->rng : &view->core->rng };
 
-    return rng_below(&core.own->rng, bound);
+    return rng_below(rng.own, bound);
 }

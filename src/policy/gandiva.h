@@ -26,7 +26,7 @@ struct gandiva {
     int64_t oversubscribed;    /* jobs that came to servers without room */
     int64_t balanced;          /* suspended jobs that came to run elsewhere */
     int64_t ring;              /* the last number given away */
-    usec_t last;               /* pass */
+    usec_t last[2];            /* pass; beyond a guarantee that is cells, the second */
     bool hopeless[SHAPES_MAX]; /* from here on, of one pass */
     int32_t no_room[SKUS_MAX]; /* no server has room for a suspended job of this width or more */
     uint32_t gpus[1 << 16];    /* a placement */

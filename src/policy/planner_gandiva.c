@@ -34,12 +34,18 @@ static bool belongs(const struct planner_ctx *ctx, const struct share *share, bo
     return !share->off || *ret_mine;
 }
 
+/* Whether it looks beyond what is guaranteed in cells: what happens there is none of the business inside. */
+static bool beyond(const struct planner_ctx *ctx)
+{
+    return ctx->vc->own && !ctx->view->own;
+}
+
 /* Each of a pair has had half of their GPUs since the last pass. */
 static void share_time(const struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     const struct gandiva *g = ctx->state;
     const struct job *job = view_job(ctx->view, index), *mate = view_job(ctx->view, job->mate);
-    svc_t half = svc_of((int64_t)job->gpus * MGPU_ONE, view_now(ctx->view) - g->last) / 2;
+    svc_t half = svc_of((int64_t)job->gpus * MGPU_ONE, view_now(ctx->view) - g->last[beyond(ctx)]) / 2;
 
     if (job->state != JOB_RUNNING || mate->state != JOB_RUNNING)
         return;
@@ -458,7 +464,7 @@ static void gandiva_plan(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t n = 0; n < view_ledger(ctx->view)->topo.node_count; n++)
         sweep_node(ctx, plan, n);
-    g->last = view_now(ctx->view);
+    g->last[beyond(ctx)] = view_now(ctx->view);
     for (uint32_t i = 0; i < queue->live_count; i++)
         g->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);
     for (;;) {

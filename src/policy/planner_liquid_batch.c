@@ -385,6 +385,7 @@ static void batch_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct batch *b = ctx->state;
     usec_t now = view_now(ctx->view);
+    bool waits = ctx->vc->queue.waiting > ctx->vc->queue.guests; /* opportunistic jobs are placed without a search */
 
     if (plan_for_guests(plan)) {
         start_at_once(ctx, plan, false);
@@ -393,13 +394,13 @@ static void batch_plan(struct planner_ctx *ctx, struct plan *plan)
     if (b->phase == BATCH_ANSWERED)
         start_batch(ctx, plan);
     start_at_once(ctx, plan, false);
-    if (b->phase == BATCH_IDLE && ctx->vc->queue.waiting) {
+    if (b->phase == BATCH_IDLE && waits) {
         b->phase = BATCH_GATHERING;
         b->due = now + ctx->params[P_INTERVAL];
     }
     if (b->phase == BATCH_GATHERING && now >= b->due)
         close_interval(ctx, plan);
-    if (b->phase == BATCH_GATHERING || (b->phase == BATCH_IDLE && ctx->vc->queue.waiting))
+    if (b->phase == BATCH_GATHERING || (b->phase == BATCH_IDLE && waits))
         plan_wake(plan, b->phase == BATCH_GATHERING ? b->due : now + ctx->params[P_INTERVAL]);
 }
 

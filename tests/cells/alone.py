@@ -18,10 +18,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MUSTER = os.path.join(os.environ["MUSTER_BUILD"], "muster")
 WORK = tempfile.TemporaryDirectory()
 DRAWS = int(os.environ.get("MUSTER_DRAWS", "3"))
-# Where a virtual cluster's own opportunistic jobs have a say in the order: liquid-batch draws lots for every batch,
-# gandiva measures when reports come, singularity looks at all tiers together. With guaranteed jobs alone they are exact.
-MIXED = ("gandiva", "liquid-batch", "singularity")
-# Pairs are made when measurements come in, which is not at the same instants in another cluster.
+# Beside opportunistic jobs of their own virtual cluster: gandiva learns from pairs of these too, which jobs go well
+# together; singularity makes jobs larger that run, and a job that runs does not wait for those to leave who were lent
+# what it grows into: it grows when they have left, later than alone. With guaranteed jobs alone both are compared.
+MIXED = ("gandiva", "singularity")
+# Measurements come in while a job runs alone or in a pair; when a pair is made depends on the microsecond of a report,
+# and what is made of it on the pairs before.
 MEASURED = ("gandiva",)
 tests = failed = 0
 
