@@ -7,7 +7,7 @@
 
 uint32_t edge_aim(uint32_t eps)
 {
-    return eps * 11 / 20;
+    return eps * 3 / 4;
 }
 
 void edge_init(struct edge *edge, uint32_t aim)

@@ -21,9 +21,7 @@ struct edge {
     uint32_t aim; /* permille of a step; 0 = off, the edge stays 0 */
 };
 
-/* The aim of a tolerance: eleven twentieths of it. On a real card steps with the neighbours closed are half a percent
- * slower than in a job that never had any (heat, clocks), which no look can tell, and that is to be within the
- * tolerance too. */
+/* The aim of a tolerance: three quarters of it. */
 uint32_t edge_aim(uint32_t eps);
 void edge_init(struct edge *edge, uint32_t aim);
 

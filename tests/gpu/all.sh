@@ -5,7 +5,8 @@
 # Results are JSON lines in $OUT/results-WHAT.jsonl, what was printed in $OUT/log-WHAT.txt, the table of targets in
 # $OUT/summary-WHAT.txt (OUT: /tmp/muster-gpu-results). Every experiment has a time limit of its own and the whole has one (535
 # s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 and 2 are the targets, 3 the
-# rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept. Exits 77 where there is no GPU or no PyTorch.
+# rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
+# pair out of pair and nogap. Exits 77 where there is no GPU or no PyTorch.
 #
 # --fake: on the fake driver of an ordinary build (MUSTER_GPU_BUILD, default build), without GPU and PyTorch: tries the scripts.
 set -u
@@ -74,6 +75,7 @@ limit_of() {
     *) echo 60 ;;
     esac
 }
+# shellcheck disable=SC2086 # settings are words
 run() {
     case $1 in
     abi) python3 tests/gpu/abi_check.py "$(find /usr/local/cuda*/ -name cuda.h -path '*include*' | head -1)" ;;
@@ -84,8 +86,8 @@ run() {
     alternate) python3 tests/gpu/suspend.py alternate 40 ;;
     memory) python3 tests/gpu/memory.py ;;
     expandable) python3 tests/gpu/memory.py expandable ;;
-    pair) python3 tests/gpu/pair.py 8 driver default ;;
-    nogap) python3 tests/gpu/pair.py 0 driver default ;;
+    pair) python3 tests/gpu/pair.py 8 ${MUSTER_GPU_SETTINGS:-driver default} ;;
+    nogap) python3 tests/gpu/pair.py 0 ${MUSTER_GPU_SETTINGS:-driver default} ;;
     soak) python3 tests/gpu/soak.py "${SOAK_SECONDS:-25}" ;;
     hostile) python3 tests/gpu/hostile.py muster ;;
     nvml) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_MEMORY=20G MUSTER_GPU_NVML_VIEW=1 nvidia-smi \

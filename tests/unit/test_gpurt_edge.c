@@ -20,7 +20,7 @@ static void test_moves(void **state)
     struct edge edge;
 
     (void)state;
-    assert_int_equal(edge_aim(20), 11);
+    assert_int_equal(edge_aim(20), 15);
     edge_init(&edge, 14);
     assert_int_equal(edge_period(&edge, 9, 20, 1000, 11000), -41);
     assert_int_equal(edge_period(&edge, 13, 20, 1000, 11000), -49);
