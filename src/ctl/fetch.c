@@ -22,6 +22,8 @@ enum { FETCH_MS = 8000, CONNECT_MS = 5000 };
     X(curl_easy_perform)                                                                                               \
     X(curl_easy_strerror)                                                                                              \
     X(curl_slist_append)                                                                                               \
+    X(curl_slist_free_all)                                                                                             \
+    X(curl_easy_cleanup)                                                                                               \
     X(curl_global_init)
 
 static struct {
@@ -62,12 +64,16 @@ static int fetch(const char *url, const char *form, const char *ca)
     }
     if (code != CURLE_OK) {
         (void)fprintf(stderr, "%.300s: %s\n", url, curl.curl_easy_strerror(code));
-        return 1;
+    } else {
+        (void)curl.curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)printf("%ld\n", status);
+        (void)fwrite(out.data ? out.data : "", 1, out.size, stdout);
     }
-    (void)curl.curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    (void)printf("%ld\n", status);
-    (void)fwrite(out.data, 1, out.size, stdout);
-    return fflush(stdout) == 0 ? 0 : 1; /* the process ends; nothing is given back */
+    curl.curl_slist_free_all(heads);
+    if (easy)
+        curl.curl_easy_cleanup(easy);
+    buf_done(&out);
+    return code == CURLE_OK && fflush(stdout) == 0 ? 0 : 1;
 }
 
 bool fetch_url_good(const char *text)

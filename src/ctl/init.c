@@ -54,6 +54,21 @@ static int file_new(const char *path, const char *text, mode_t mode, struct erro
     return r;
 }
 
+/* With the folders above it. */
+static int folder_make(const char *path, mode_t mode, struct error *err)
+{
+    char part[4096];
+
+    for (const char *at = path + 1; (at = strchr(at, '/')); at++) {
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return error_set(err, -errno, "%s: %s", part, strerror(errno));
+    }
+    if (mkdir(path, mode) < 0 && errno != EEXIST)
+        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
 static int paths_fill(struct making *making, struct error *err)
 {
     const char *dir = making->options->dir;
@@ -67,9 +82,7 @@ static int paths_fill(struct making *making, struct error *err)
         if (access(to[i], F_OK) == 0)
             return error_set(err, -EEXIST, "%s is there already; nothing was changed", to[i]);
     }
-    if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-        return error_set(err, -errno, "%s: %s", dir, strerror(errno));
-    return 0;
+    return folder_make(dir, 0755, err);
 }
 
 /* "a,10.0.0.1" to "DNS:a,IP:10.0.0.1", with this machine's own names behind. */
@@ -209,9 +222,9 @@ static int tokens_make(struct making *making, struct error *err)
     making->settings.state = mem_strdup(making->options->state);
     making->settings.policy = mem_strdup("fifo-skip");
     server->conf = &making->settings;
-    if (mkdir(making->options->state, 0700) < 0 && errno != EEXIST)
-        return error_set(err, -errno, "%s: %s", making->options->state, strerror(errno));
-    r = loop_new(&server->loop, err);
+    r = folder_make(making->options->state, 0700, err);
+    if (r == 0)
+        r = loop_new(&server->loop, err);
     if (r == 0 && host_turns(server) < 0)
         r = error_set(err, -ENOMEM, "out of memory");
     if (r == 0)

@@ -107,7 +107,10 @@ static void on_fetched(void *arg, const struct child_end *end)
         *at = fetch->next;
     fetch->oidc->fetch_count--;
     if (end->code || end->signal || end->why || !body || sscanf(end->out, "%d", &status) != 1)
-        (void)error_set(&err, -EIO, "%.200s", end->why ? end->why : *end->err ? end->err : "the issuer did not answer");
+        (void)error_set(&err, -EIO, "%.200s",
+                        end->why                            ? end->why
+                        : strchr(end->err, '\n') > end->err ? end->err
+                                                            : "the issuer did not answer");
     else if (json_read("answer", body + 1, end->out_size - (size_t)(body + 1 - end->out), &json, &err) == 0 &&
              !json_is_object(json))
         (void)error_set(&err, -EBADMSG, "the issuer's answer is no JSON object");

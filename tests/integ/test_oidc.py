@@ -175,11 +175,12 @@ def rotation(lab, idp):
     a = lab.told("POST", "/login/oidc", {"id_token": idp.sign(1)})
     ok(a.status == 201, "a new key is fetched when a token names it", a)
     refused(lab, "a key that is gone", old)
-    before = idp.ask("GET", "/asked")[1]
     stranger = Key(idp.folder, "stranger")
+    before, began = idp.ask("GET", "/asked")[1], time.time()
     for _ in range(10):
         lab.told("POST", "/login/oidc", {"id_token": stranger.sign({"iss": idp.url})})
-    ok(idp.ask("GET", "/asked")[1] - before <= 3, "made-up keys do not make us a nuisance to the issuer")
+    asked = idp.ask("GET", "/asked")[1] - before
+    ok(asked <= time.time() - began + 1, "made-up keys do not make us a nuisance to the issuer: once a second, as configured", (asked, time.time() - began))
     time.sleep(1.1)
     idp.ask("POST", "/break")
     a = lab.told("POST", "/login/oidc", {"id_token": stranger.sign({"iss": idp.url})})

@@ -37,6 +37,9 @@ class Lab:
         ok(again.returncode == 5 and "already" in again.stderr, "a second init changes nothing", again)
         ok(all(os.stat(self.etc + "/" + f).st_mode & 0o077 == 0 for f in ("ca.key", "server.key", "admin.token")),
            "keys and the token are for the owner alone")
+        deep = folder + "/not/there/yet"
+        made = subprocess.run([MUSTERD, "init", "--dir", deep + "/etc", "--state", deep + "/var/"], capture_output=True, text=True)
+        ok(made.returncode == 0 and os.path.exists(deep + "/etc/muster.yaml") and os.path.isdir(deep + "/var"), "folders are made", made)
         os.mkdir(self.etc + "/conf.d")
         self.configure("")
         self.process = None
