@@ -66,7 +66,7 @@ static void gather(struct planner_ctx *ctx, struct plan *plan)
 
     s->item_count = 0;
     s->vain.need = 0;
-    s->soon = false;
+    s->soon = s->taken = false;
     /* What was earmarked when that was given out which is owed stays so when the rest is lent in the same pass; inside
      * a guarantee GPUs have other numbers. */
     if (!plan_borrows(plan) || s->pass != view_pass(ctx->view) || ctx->vc->own) {
@@ -202,12 +202,14 @@ static bool enlarge(struct planner_ctx *ctx, struct plan *plan, struct item *ite
         }
         if (r == 0 || r == -EAGAIN) {
             note_try(ctx, plan, item, false);
+            s->taken = false;
             return true;
         }
         take_back(ctx, plan);
         if (s->shrinks != shrinks)
             note_try(ctx, plan, item, true);
     }
+    s->taken = false;
     return false;
 }
 
