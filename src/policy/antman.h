@@ -40,7 +40,8 @@ struct antman {
     /* By model of owner and guest: thousandths of its speed alone that the guest was last seen to have there, and one.
      */
     uint16_t seen[ANTMAN_MODELS][ANTMAN_MODELS];
-    bool built; /* from here on: found again, not kept */
+    bool vain[ANTMAN_MODELS][ANTMAN_MODELS]; /* by model of a guest and of the next: together they had less */
+    bool built;                              /* from here on: found again, not kept */
     struct antman_user users[ANTMAN_USERS];
     uint32_t order[ANTMAN_USERS], order_count; /* users in the table, by number */
     bool changed;                              /* by the round under way */
@@ -62,4 +63,5 @@ int64_t antman_quota(const struct planner_ctx *ctx);
 void antman_guests(struct planner_ctx *ctx, struct plan *plan);
 void antman_limits(struct planner_ctx *ctx, struct plan *plan);
 void antman_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report);
+void antman_trial(struct planner_ctx *ctx, struct plan *plan);
 void antman_starved(struct planner_ctx *ctx, struct plan *plan);

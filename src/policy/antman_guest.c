@@ -125,6 +125,22 @@ static int32_t worse(const struct planner_ctx *ctx, const struct job *job, uint3
     return (1001 - *seen) * 10;
 }
 
+/* Whether another guest is there with whom one of its model was tried in vain. */
+static bool tried_in_vain(const struct planner_ctx *ctx, const struct job *job, uint32_t gpu)
+{
+    const struct antman *state = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+
+    for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
+        const struct job *other = view_job(ctx->view, ledger->shares[s].job);
+
+        if (ledger->shares[s].role == ROLE_GUEST && job->spec.model != NAME_NONE && other->spec.model != NAME_NONE &&
+            state->vain[other->spec.model % ANTMAN_MODELS][job->spec.model % ANTMAN_MODELS])
+            return true;
+    }
+    return false;
+}
+
 static bool candidate(const struct planner_ctx *ctx, const struct job *job, uint32_t gpu, uint32_t *ret_use)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -136,6 +152,8 @@ static bool candidate(const struct planner_ctx *ctx, const struct job *job, uint
     if (g->bad || !node->up || g->guests >= ctx->params[ANTMAN_GUESTS])
         return false;
     if (job->word[WORD_ALONE] >= TRIES && (g->used || g->leaving || g->guests))
+        return false;
+    if (g->guests && tried_in_vain(ctx, job, gpu))
         return false;
     use = use_of(ctx, gpu, &memory);
     /* An idle GPU is always below. */
@@ -335,6 +353,79 @@ void antman_starved(struct planner_ctx *ctx, struct plan *plan)
         empty[job->sku] -= starved ? 0 : job->gpus;
         state->moved++;
         if (starved && fair) /* nobody would have thought so: their work does not go together */
+            plan_word(plan, i, WORD_ALONE, job->word[WORD_ALONE] + 1);
+    }
+}
+
+/* What a guest came to on the GPU before another joined it: by what was seen of its model beside the owner, all where
+ * there is none. -1: not known. */
+static int64_t before_of(const struct planner_ctx *ctx, const struct job *guest, uint32_t gpu)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *owner = NULL;
+    const uint16_t *seen;
+
+    for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
+        if (ledger->shares[s].role == ROLE_OWNER && !ledger->shares[s].off)
+            owner = view_job(ctx->view, ledger->shares[s].job);
+    if (!owner)
+        return PPM_ONE;
+    seen = seen_of(ctx, owner, guest);
+    return seen && *seen ? (*seen - 1) * 1000 : -1;
+}
+
+static bool newer(const struct job *a, const struct job *b)
+{
+    return a->last_start != b->last_start ? a->last_start > b->last_start : a->spec.id > b->spec.id;
+}
+
+/* Whether what the last to come has is less than what it costs the other guests of its GPUs, who were there before. */
+static bool joined_in_vain(struct planner_ctx *ctx, const struct job *job)
+{
+    struct antman *state = ctx->state;
+    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct job *other = NULL;
+    int64_t lost = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+        uint32_t gpu = ledger->shares[s].gpu;
+
+        for (uint32_t o = ledger->gpus[gpu].shares; o != SHARE_NONE; o = ledger->shares[o].next_of_gpu) {
+            const struct job *j = view_job(ctx->view, ledger->shares[o].job);
+            int64_t before;
+
+            if (j == job || ledger->shares[o].role != ROLE_GUEST || ledger->shares[o].off || ledger->shares[o].leaving)
+                continue;
+            before = before_of(ctx, j, gpu);
+            if (!newer(job, j) || j->state != JOB_RUNNING || !j->measured || before < 0)
+                return false;
+            lost += before > speed_of(j) ? before - speed_of(j) : 0;
+            other = j;
+        }
+    }
+    if (!other || speed_of(job) * job->gpus * 10 > lost * 11) /* by more than is measured wrong */
+        return false;
+    if (other->spec.model != NAME_NONE && job->spec.model != NAME_NONE)
+        state->vain[other->spec.model % ANTMAN_MODELS][job->spec.model % ANTMAN_MODELS] = true;
+    return true;
+}
+
+/* Several guests on a GPU are a trial: the last to come stays only if all of them together have more than before. */
+void antman_trial(struct planner_ctx *ctx, struct plan *plan)
+{
+    const struct ledger *ledger = view_ledger(ctx->view);
+    struct antman *state = ctx->state;
+
+    for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE && ctx->params[ANTMAN_GUESTS] > 1; i = next) {
+        const struct job *job = view_job(ctx->view, i);
+
+        next = job->next;
+        if (job->klass != CLASS_OPPORTUNISTIC || job->state != JOB_RUNNING || job->planned || !job->measured ||
+            !is_guest(ledger, job) || view_now(ctx->view) - job->last_start < WINDOW || !joined_in_vain(ctx, job) ||
+            plan_stop(plan, i, STOP_CHECKPOINT) < 0)
+            continue;
+        state->moved++;
+        if (job->spec.model == NAME_NONE)
             plan_word(plan, i, WORD_ALONE, job->word[WORD_ALONE] + 1);
     }
 }

@@ -341,6 +341,7 @@ static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
     begin(ctx, plan);
     if (!plan_borrows(plan)) {
         antman_starved(ctx, plan);
+        antman_trial(ctx, plan);
         give_up_old(ctx, plan);
     }
     /* Until nothing changes: who was looked at first may use what another has given up since. So a further pass finds
@@ -360,7 +361,7 @@ static const struct param antman_params[] = {
                        PARAM_COUNTER, 0, 0, GANG_GPUS_MAX, NULL },
     [ANTMAN_BELOW] = { "below", "utilisation below which a GPU takes opportunistic jobs", PARAM_RATIO, 800000, 1,
                        PPM_ONE, NULL },
-    [ANTMAN_GUESTS] = { "guests", "opportunistic jobs on one GPU at a time", PARAM_COUNTER, 1, 1, GUESTS_MAX, NULL },
+    [ANTMAN_GUESTS] = { "guests", "opportunistic jobs on one GPU at a time", PARAM_COUNTER, 2, 1, GUESTS_MAX, NULL },
     [ANTMAN_MARGIN] = { "margin", "MiB of a GPU that are left free beside its owner", PARAM_COUNTER, 512, 0, 1 << 20,
                         NULL },
     [ANTMAN_START] = { "begin", "percent of a GPU's time an opportunistic job begins with beside an owner",

@@ -74,6 +74,52 @@ static void test_alone(void **state)
     run_result_done(&result);
 }
 
+/* An owner and two guests of so much utilisation, the second 200 s after the first; each has a model of its own. */
+static struct run_result guests_run(uint16_t owner, uint16_t guest, const char *guests)
+{
+    struct play p = { .cluster = "1x1", .policy = "antman", .settings = { { "guests", guests }, { "below", "1" } } };
+    struct run_result result;
+    struct trace trace = { 0 };
+
+    add_job(&trace, 0, 1, 20000);
+    last_job(&trace)->spec.utilisation = owner;
+    for (int i = 0; i < 2; i++) {
+        add_job(&trace, 20 + 200 * i, 1, 1000);
+        last_job(&trace)->spec.utilisation = guest;
+        last_job(&trace)->spec.klass = CLASS_OPPORTUNISTIC;
+    }
+    for (size_t i = 0; i < trace.count; i++) {
+        char name[2] = { (char)('a' + i), 0 };
+
+        assert_int_equal(names_put(&trace.models, name, 1, &trace.jobs[i].spec.model), 0);
+    }
+    result = play(&p, &trace);
+    trace_done(&trace);
+    return result;
+}
+
+/* A second guest stays if both together have more than the first had; else it leaves when that was measured, is not
+ * tried with it again, and the first is as fast as it was. */
+static void test_second_guest(void **state)
+{
+    struct run_result one = guests_run(50, 90, "1"), two = guests_run(50, 90, "2"), small = guests_run(20, 30, "2");
+
+    (void)state;
+    assert_int_equal(one.jobs[2].preemptions, 0);
+    assert_true(one.jobs[2].start >= one.jobs[1].end);
+    assert_int_equal(two.jobs[1].preemptions, 0);
+    assert_int_equal(two.jobs[2].preemptions, 1);
+    assert_int_equal(two.jobs[2].start, 220 * USEC_SEC);
+    assert_true(two.jobs[1].end <= one.jobs[1].end + 60 * USEC_SEC);
+    assert_int_equal(small.jobs[1].preemptions + small.jobs[2].preemptions, 0);
+    assert_int_equal(small.jobs[2].start, 220 * USEC_SEC);
+    assert_true(small.jobs[2].end - small.jobs[2].start < 1100 * USEC_SEC);
+    assert_true(small.jobs[1].end - small.jobs[1].start < 1100 * USEC_SEC);
+    run_result_done(&one);
+    run_result_done(&two);
+    run_result_done(&small);
+}
+
 /* ---- random traces ---- */
 
 static void random_trace(struct trace *trace, uint64_t seed)
@@ -200,8 +246,8 @@ static void test_r1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interference), cmocka_unit_test(test_alone), cmocka_unit_test(test_nobody_delayed),
-        cmocka_unit_test(test_restarts),     cmocka_unit_test(test_r1),
+        cmocka_unit_test(test_interference),   cmocka_unit_test(test_alone),    cmocka_unit_test(test_second_guest),
+        cmocka_unit_test(test_nobody_delayed), cmocka_unit_test(test_restarts), cmocka_unit_test(test_r1),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
