@@ -143,6 +143,19 @@ void hold_adopt(struct core *core, uint32_t index)
         ledger_bind(&core->ledger, map->gpus[i]);
 }
 
+/* The same of one that is suspended, and keeps its place. */
+void hold_adopt_off(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+    const struct mapping *map = &core->map;
+    struct ledger *own = own_begin(core, job);
+    int r = ledger_enlist(own, index, job, &(struct placement){ map->own, map->count });
+
+    own_end(job);
+    if (r == 0)
+        note_on(own, job, map);
+}
+
 /* The virtual cluster's own ledger shows the job beside its host, where the host is inside the guarantee. In the cells
  * nothing changes: the devices are taken already. */
 void hold_adopt_packed(struct core *core, uint32_t index, uint32_t host)

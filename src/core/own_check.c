@@ -51,11 +51,12 @@ int own_restore(struct core *core)
 }
 
 /* Takes the same GPUs of its virtual cluster for a job again. -EBUSY: there they are no more, or somebody has them. */
-static int adopt(struct core *core, const struct ledger *was, const struct vc *vc, const struct job *from,
-                 const uint32_t *gpus)
+static int adopt_map(struct core *core, const struct ledger *was, const struct vc *vc, const struct job *from,
+                     const uint32_t *gpus)
 {
     struct mapping *map = &core->map;
 
+    core->stamp++;
     map->count = 0;
     for (uint32_t s = from->own_shares; s != SHARE_NONE; s = was->shares[s].next_of_job) {
         uint32_t own = was->shares[s].gpu, gpu = gpus[was->shares[s].on];
@@ -69,6 +70,16 @@ static int adopt(struct core *core, const struct ledger *was, const struct vc *v
         map->cells[map->count] = vc->own_cells[own];
         map->leaves[map->count++] = core->leaf_of[gpu];
     }
+    return 0;
+}
+
+static int adopt(struct core *core, const struct ledger *was, const struct vc *vc, const struct job *from,
+                 const uint32_t *gpus)
+{
+    const struct mapping *map = &core->map;
+
+    if (adopt_map(core, was, vc, from, gpus) < 0)
+        return -EBUSY;
     return ledger_check(vc->own, &(struct placement){ map->own, map->count }, &from->spec, ROLE_OWNER) < 0 ||
                    host_fits(vc->own, &(struct placement){ map->own, map->count }, &from->spec) < 0
                ? -EBUSY
@@ -89,6 +100,11 @@ void own_carry(struct core *core, const struct core *old, const uint32_t *gpus)
     for (uint32_t i = 0; i < core->job_top && core->cells; i++)
         if (core->jobs[i].packed && job_holds(core->jobs[i].state) && job_bound(&core->jobs[core->jobs[i].mate]))
             hold_adopt_packed(core, i, core->jobs[i].mate);
+    /* Those that are suspended there take turns with them. */
+    for (uint32_t i = 0; i < core->job_top && core->cells && old->cells; i++)
+        if (core->jobs[i].state == JOB_SUSPENDED && job_bound(&old->jobs[i]) &&
+            adopt_map(core, old->vcs[core->jobs[i].vc].own, &core->vcs[core->jobs[i].vc], &old->jobs[i], gpus) == 0)
+            hold_adopt_off(core, i);
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count && core->cells; g++)
         if (core->ledger.gpus[g].used > 0 && !core->ledger.gpus[g].bound && core->leaf_of[g] != CELL_NONE) {
             int r = cells_lend(core->cells, NULL, &core->leaf_of[g], 1);

@@ -142,6 +142,19 @@ def together(names):
     ok(len(kinds) >= 8, f"there are {len(kinds)} different schedules for the same jobs", kinds.values())
 
 
+def carried():
+    """The cluster made anew under jobs that take turns: they stay inside their guarantee, and gain nothing by it."""
+    rng = random.Random("carried")
+    cluster = write("turns.yaml", "nodes: {count: 4, gpus: 8, sku: G}\nvcs:\n  a: {guarantee: 1 node}\n  b: {guarantee: 4 gpus}\n")
+    trace = write("turns.csv", "id,submit,duration,gpus,vc\n" + "".join(
+        f"{i},{i},{200 + rng.randrange(200)},{rng.choice((1, 2, 4))},{rng.choice('aab')}\n" for i in range(40)))
+    whole = run(cluster, trace, "--policy", "gandiva")
+    for every in (1, 7):
+        again = run(cluster, trace, "--policy", "gandiva", "--set", f"carry={every}")
+        mean = [sum(float(job[1]) for job in jobs.values()) / len(jobs) for jobs in (whole, again)]
+        ok(0.9 < mean[1] / mean[0] < 1.1, f"gandiva, made anew after every {every} instants: as long as without", mean)
+
+
 def record():
     cluster = write("three.yaml", "nodes: {count: 3, gpus: 4, sku: G}\nvcs:\n"
                     "  a: {guarantee: 1 node}\n  b: {guarantee: 1 node}\n  c: {guarantee: 1 node, borrow: all}\n")
@@ -170,6 +183,7 @@ for number, policy in enumerate(names):
         ok(False, policy, error)
 try:
     together(names)
+    carried()
     record()
 except RuntimeError as error:
     ok(False, "the run", error)
