@@ -264,7 +264,9 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);
     gpu->arena->gap_floor_us = knobs.gap_min_us;
-    __atomic_store_n(&gpu->arena->lead_us, rg && u ? (uint32_t)knobs.guard_us : 0, __ATOMIC_RELAXED);
+    /* Below the top share a neighbour's last kernels end just when the guaranteed job would warm up: two hand-overs. */
+    __atomic_store_n(&gpu->arena->lead_us, rg && u >= ADMIT_WIDE_SHARE ? (uint32_t)knobs.guard_us : 0,
+                     __ATOMIC_RELAXED);
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 
