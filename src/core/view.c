@@ -4,11 +4,22 @@
 
 #include <assert.h>
 
+#include "core/rules.h"
 #include "core/state.h"
 
 usec_t view_now(const struct view *view)
 {
     return view->core->now;
+}
+
+usec_t view_round(const struct view *view)
+{
+    return view->core->round;
+}
+
+bool view_allows(const struct view *view, uint32_t job, uint32_t sku)
+{
+    return plan_sku_allowed(view->core, &view->core->jobs[job], (uint8_t)sku);
 }
 
 uint64_t view_pass(const struct view *view)

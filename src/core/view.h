@@ -7,6 +7,8 @@
 #include "core/core.h"
 
 usec_t view_now(const struct view *view);
+usec_t view_round(const struct view *view); /* passes are at multiples of this; 0 = at every event */
+bool view_allows(const struct view *view, uint32_t job, uint32_t sku); /* the job may run on that type */
 uint64_t view_pass(const struct view *view); /* which pass this is: what was found in another one is no longer so */
 const struct job *view_job(const struct view *view, uint32_t index);
 uint32_t view_job_top(const struct view *view); /* jobs have numbers below it; some may be JOB_FREE */

@@ -6,9 +6,9 @@
 
 enum { G_QUANTUM, G_OVERLOAD, G_WEIGHT_MAX, G_TURNS };
 
-enum { TURNS_RING, TURNS_LEAST, TURNS_NARROW };
+enum { TURNS_RING, TURNS_LEAST, TURNS_NARROW, TURNS_AUTO };
 
-enum { OVERLOAD_AFFINITY, OVERLOAD_ANY };
+enum { OVERLOAD_AFFINITY, OVERLOAD_ANY, OVERLOAD_AUTO };
 
 /* Of a node: the width its jobs have (0 = nobody's yet), what its jobs ask for, whether they run or not; GPUs in order;
  * GPUs of its own virtual cluster's jobs; how many of these jobs are suspended. All but the first are counted anew in
@@ -41,6 +41,30 @@ struct gandiva {
 static inline int64_t *gandiva_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node)
 {
     return plan_node(ctx, plan, node);
+}
+
+/* Where passes come in rounds, nobody's first minutes come soon whatever the order: a turn is as long as a round, and
+ * what counts is that nothing idles and most jobs end early. Else servers have widths, and turns go round. */
+static inline bool gandiva_any(const struct planner_ctx *ctx)
+{
+    return ctx->params[G_OVERLOAD] == OVERLOAD_ANY ||
+           (ctx->params[G_OVERLOAD] == OVERLOAD_AUTO && view_round(ctx->view) > ctx->params[G_QUANTUM]);
+}
+
+static inline int64_t gandiva_turns(const struct planner_ctx *ctx)
+{
+    if (ctx->params[G_TURNS] != TURNS_AUTO)
+        return ctx->params[G_TURNS];
+    return view_round(ctx->view) > ctx->params[G_QUANTUM] ? TURNS_NARROW : TURNS_RING;
+}
+
+/* Whether a job that has a place may have one on that type instead: not inside what is guaranteed in cells of its own.
+ */
+static inline bool gandiva_roams(const struct planner_ctx *ctx, uint32_t index, uint32_t sku)
+{
+    const struct job *job = view_job(ctx->view, index);
+
+    return job->sku == sku || (!ctx->vc->own && view_allows(ctx->view, index, sku));
 }
 
 /* How long a turn of the job lasts: search tools raise the weight of trials they like, which is their priority. */

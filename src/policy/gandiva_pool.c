@@ -14,15 +14,27 @@
 
 #include "policy/gandiva.h"
 
+#define OVER_TURN_MIN (5 * USEC_MIN)
+
+/* A suspended job of another type has turns on this one as well, if turns are long enough to be worth the way. */
+static bool comes_over(const struct planner_ctx *ctx, uint32_t index, uint32_t sku)
+{
+    const struct job *job = view_job(ctx->view, index);
+    usec_t turn = gandiva_turn(ctx, job), round = view_round(ctx->view);
+
+    return job->state == JOB_SUSPENDED && gandiva_roams(ctx, index, sku) &&
+           (turn > round ? turn : round) >= OVER_TURN_MIN;
+}
+
 /* Suspended, or its turn is over. Wider ones than a server have turns of their own. */
 static bool in_pool(const struct planner_ctx *ctx, uint32_t index, uint32_t sku)
 {
     const struct topo *topo = &view_ledger(ctx->view)->topo;
     const struct job *job = view_job(ctx->view, index);
 
-    return job->vc == ctx->vc->index && job->sku == sku && !job->packed && job->spec.share == MGPU_ONE &&
-           job_plain(job) && !job->yields && !job->planned && job->gpus <= topo->node_gpus_max[sku] &&
-           view_shows(ctx->view, index) &&
+    return job->vc == ctx->vc->index && (job->sku == sku || comes_over(ctx, index, sku)) && !job->packed &&
+           job->spec.share == MGPU_ONE && job_plain(job) && !job->yields && !job->planned &&
+           job->gpus <= topo->node_gpus_max[sku] && view_shows(ctx->view, index) &&
            (job->state == JOB_SUSPENDED ? !job->prepared && !gandiva_along(ctx, index) : gandiva_over(ctx, job));
 }
 
@@ -60,7 +72,7 @@ static uint32_t gather(struct planner_ctx *ctx, struct plan *plan, uint32_t sku)
     for (uint32_t i = 0; i < count; i++)
         if (view_job(ctx->view, g->pool[i].job)->state == JOB_RUNNING)
             plan_word(plan, g->pool[i].job, J_RING, ++g->ring);
-    if (ctx->params[G_TURNS] == TURNS_RING)
+    if (gandiva_turns(ctx) == TURNS_RING)
         sort(ctx, count);
     return count;
 }

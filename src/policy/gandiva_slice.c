@@ -27,9 +27,9 @@ static svc_t had(const struct planner_ctx *ctx, const struct job *job)
 /* Whether a's turn comes before b's. */
 bool gandiva_before(const struct planner_ctx *ctx, const struct job *a, const struct job *b)
 {
-    if (ctx->params[G_TURNS] == TURNS_NARROW && a->gpus != b->gpus)
+    if (gandiva_turns(ctx) == TURNS_NARROW && a->gpus != b->gpus)
         return a->gpus < b->gpus;
-    if (ctx->params[G_TURNS] != TURNS_RING && had(ctx, a) != had(ctx, b))
+    if (gandiva_turns(ctx) != TURNS_RING && had(ctx, a) != had(ctx, b))
         return had(ctx, a) < had(ctx, b);
     return a->word[J_RING] < b->word[J_RING];
 }
@@ -74,7 +74,7 @@ static void rotate(struct planner_ctx *ctx, struct plan *plan, uint32_t count)
     uint32_t tail[SERVER_JOBS_MAX], tails = 0, kept = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        if (ctx->params[G_TURNS] == TURNS_RING && gandiva_over(ctx, view_job(ctx->view, g->jobs[i])))
+        if (gandiva_turns(ctx) == TURNS_RING && gandiva_over(ctx, view_job(ctx->view, g->jobs[i])))
             tail[tails++] = g->jobs[i];
         else
             g->jobs[kept++] = g->jobs[i];
@@ -263,7 +263,7 @@ void gandiva_slice(struct planner_ctx *ctx, struct plan *plan)
     const struct topo *topo = &view_ledger(ctx->view)->topo;
     usec_t next = USEC_NEVER;
 
-    if (ctx->params[G_OVERLOAD] == OVERLOAD_ANY && ctx->vc->suspended)
+    if (gandiva_any(ctx) && ctx->vc->suspended)
         gandiva_pool(ctx, plan);
     for (uint32_t n = 0; n < topo->node_count; n++) {
         uint32_t count;

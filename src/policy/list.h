@@ -35,7 +35,7 @@
     X(gandiva)
 
 /* What may be done to running jobs, whatever the ordering: `optimise`. */
-#define TUNERS(X) X(pack) X(migrate) X(grow) X(defrag)
+#define TUNERS(X) X(pack) X(migrate) X(grow) X(defrag) X(types)
 
 /* name, planner, order, place, fixed knobs, summary */
 #define POLICIES(X)                                                                                                    \
@@ -53,7 +53,7 @@
     X("backfill-conservative", backfill_conservative, fifo, count, "", "the same, but no waiting job may be delayed")  \
     X("optimus", optimus, fifo, count, "", "elastic sizes by predicted gain, from reported losses and speeds")         \
     X("liquid", liquid, fifo, liquid, "mode=skip", "network-aware best fit by the traffic between tasks (Liquid)")     \
-    X("gandiva", gandiva, fifo, consolidate, "optimise=pack,migrate,grow",                                             \
+    X("gandiva", gandiva, fifo, consolidate, "optimise=pack,migrate,grow,types",                                       \
       "every job runs soon: turns, packing, migration, elastic sizes, by what is measured (Gandiva)")                  \
     X("chronus", chronus, chronus, consolidate, "",                                                                    \
       "deadlines promised only when they can be kept, by leases (Chronus)")                                            \

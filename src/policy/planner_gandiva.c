@@ -98,7 +98,7 @@ static int class_of(const struct planner_ctx *ctx, const int64_t *words, int32_t
         return words[N_AFFINITY] == width ? 1 : words[N_AFFINITY] == 0 ? 2 : 3;
     if (!crowded || words[N_MINE] < width)
         return 0;
-    return words[N_AFFINITY] == width || ctx->params[G_OVERLOAD] == OVERLOAD_ANY ? 4 : 0;
+    return words[N_AFFINITY] == width || gandiva_any(ctx) ? 4 : 0;
 }
 
 uint32_t gandiva_server(const struct planner_ctx *ctx, const struct plan *plan, int32_t width, uint32_t sku,
@@ -320,6 +320,27 @@ static int place_plain(struct plan *plan, uint32_t index)
     return r < 0 ? r : plan_start(plan, index, &to);
 }
 
+/* Of several types the one whose server for the job is the least crowded; the first among equals. */
+static uint32_t calmest(const struct planner_ctx *ctx, const struct plan *plan, int32_t width, uint32_t mask)
+{
+    uint32_t best = (uint32_t)__builtin_ctz(mask);
+    int64_t load = INT32_MAX, room = 1;
+
+    if ((mask & (mask - 1)) == 0)
+        return best;
+    for (; mask; mask &= mask - 1) {
+        uint32_t sku = (uint32_t)__builtin_ctz(mask), node = gandiva_server(ctx, plan, width, sku, true);
+        const int64_t *words = node == UINT32_MAX ? NULL : gandiva_node(ctx, plan, node);
+
+        if (words && words[N_LOAD] * room < load * words[N_ROOM]) {
+            load = words[N_LOAD];
+            room = words[N_ROOM];
+            best = sku;
+        }
+    }
+    return best;
+}
+
 static int place(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
 {
     const struct job *job = view_job(ctx->view, index);
@@ -329,9 +350,14 @@ static int place(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
     if (job->spec.share != MGPU_ONE || !job_plain(job))
         return place_plain(plan, index);
     for (int crowded = 0; crowded < 2; crowded++) {
-        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
-            if (mask >> sku & 1 && place_on(ctx, plan, index, sku, crowded) == 0)
+        for (uint32_t left = mask & ((1U << view_sku_count(ctx->view)) - 1); left;) {
+            uint32_t sku =
+                crowded && !ctx->vc->own ? calmest(ctx, plan, job->spec.gpus, left) : (uint32_t)__builtin_ctz(left);
+
+            if (place_on(ctx, plan, index, sku, crowded) == 0)
                 return 0;
+            left &= ~(1U << sku);
+        }
         if (!crowded && place_plain(plan, index) == 0) {
             began(ctx, plan, index);
             return 0;
@@ -356,10 +382,9 @@ static bool lower(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
     for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
         const int64_t *words = gandiva_node(ctx, plan, n);
 
-        if (n == from || ledger->topo.nodes[n].sku != job->sku ||
-            (words[N_AFFINITY] != here[N_AFFINITY] && ctx->params[G_OVERLOAD] != OVERLOAD_ANY) ||
-            words[N_ROOM] < job->gpus || words[N_MINE] < job->gpus ||
-            (words[N_LOAD] + job->gpus) * here[N_ROOM] >= here[N_LOAD] * words[N_ROOM])
+        if (n == from || !gandiva_roams(ctx, index, ledger->topo.nodes[n].sku) ||
+            (words[N_AFFINITY] != here[N_AFFINITY] && !gandiva_any(ctx)) || words[N_ROOM] < job->gpus ||
+            words[N_MINE] < job->gpus || (words[N_LOAD] + job->gpus) * here[N_ROOM] >= here[N_LOAD] * words[N_ROOM])
             continue;
         if (best == UINT32_MAX || words[N_LOAD] * gandiva_node(ctx, plan, best)[N_ROOM] <
                                       gandiva_node(ctx, plan, best)[N_LOAD] * words[N_ROOM])
@@ -405,10 +430,15 @@ static bool go_on(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
     const struct job *job = view_job(ctx->view, index);
     uint32_t to = UINT32_MAX;
 
-    if (job->gpus < g->no_room[job->sku])
-        to = gandiva_server(ctx, plan, job->gpus, job->sku, false);
-    if (to == UINT32_MAX && job->gpus < g->no_room[job->sku])
-        g->no_room[job->sku] = job->gpus; /* what comes free by moves is for the next pass */
+    for (uint32_t k = 0, types = view_sku_count(ctx->view); k < types && to == UINT32_MAX; k++) {
+        uint32_t sku = (job->sku + k) % types; /* rather of its own type */
+
+        if (job->gpus >= g->no_room[sku] || !gandiva_roams(ctx, index, sku))
+            continue;
+        to = gandiva_server(ctx, plan, job->gpus, sku, false);
+        if (to == UINT32_MAX)
+            g->no_room[sku] = job->gpus; /* what comes free by moves is for the next pass */
+    }
     return to == UINT32_MAX ? lower(ctx, plan, index, from) : gandiva_resume_on(ctx, plan, index, to);
 }
 
@@ -482,18 +512,18 @@ static void gandiva_plan(struct planner_ctx *ctx, struct plan *plan)
     gandiva_slice(ctx, plan);
 }
 
-static const char *const overload_choices[] = { "affinity", "any", NULL };
+static const char *const overload_choices[] = { "affinity", "any", "auto", NULL };
 
-static const char *const turns_choices[] = { "ring", "least", "narrow", NULL };
+static const char *const turns_choices[] = { "ring", "least", "narrow", "auto", NULL };
 
 static const struct param gandiva_params[] = {
     [G_QUANTUM] = { "quantum", "turn of a job on a server without room", PARAM_TIME, 60 * USEC_SEC, USEC_SEC, PARAM_MAX,
                     NULL },
-    [G_OVERLOAD] = { "overload", "servers on which jobs take turns: of their own width, or any", PARAM_CHOICE,
-                     OVERLOAD_AFFINITY, 0, 1, overload_choices },
+    [G_OVERLOAD] = { "overload", "servers on which jobs take turns: of their own width, any, or any in rounds only",
+                     PARAM_CHOICE, OVERLOAD_AUTO, 0, OVERLOAD_AUTO, overload_choices },
     [G_WEIGHT_MAX] = { "weight_max", "quanta of a turn at most, 1 + its priority", PARAM_COUNTER, 16, 1, 1000, NULL },
-    [G_TURNS] = { "turns", "whose turn is next: in a ring, by least GPU time, or narrow jobs first", PARAM_CHOICE,
-                  TURNS_RING, 0, TURNS_NARROW, turns_choices },
+    [G_TURNS] = { "turns", "next in a ring, by least GPU time, narrow jobs first, or these in rounds only",
+                  PARAM_CHOICE, TURNS_AUTO, 0, TURNS_AUTO, turns_choices },
     { 0 },
 };
 

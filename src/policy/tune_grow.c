@@ -160,7 +160,9 @@ static void grow_tune(struct planner_ctx *ctx, struct plan *plan)
         return;
     if (view_queued(ctx->view, ctx->vc))
         return; /* idle GPUs are for whoever waits */
-    for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
+    /* One that cannot grow after all is last in the list then: each is looked at once. */
+    for (uint32_t i = ctx->vc->run_first, left = view_job_top(ctx->view), next; i != JOB_NONE && left > 0;
+         i = next, left--) {
         next = view_job(ctx->view, i)->next;
         grow_one(ctx, plan, i);
     }

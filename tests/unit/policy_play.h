@@ -33,6 +33,7 @@ struct play {
     bool bars; /* as for a report */
     const struct driver_event *script;
     size_t script_count;
+    const uint32_t *skus; /* types each job may run on; NULL = any */
 };
 
 static inline struct run_result play(const struct play *p, const struct trace *trace)
@@ -51,6 +52,7 @@ static inline struct run_result play(const struct play *p, const struct trace *t
                                     .keep_series = p->bars,
                                     .script = p->script,
                                     .script_count = p->script_count,
+                                    .job_skus = p->skus,
                                     .on_instant = p->on_instant,
                                     .on_instant_arg = p->arg,
                                     .on_decision = p->on_decision,

@@ -33,6 +33,7 @@ struct run {
     uint32_t reload;
     const struct driver_event *script;
     size_t script_count;
+    const uint32_t *skus;
 };
 
 static void note(void *arg, const struct core *core, const struct decision *d, const uint32_t *gpus)
@@ -83,6 +84,7 @@ static struct run_result run(const struct run *how, const struct trace *trace, s
                       .reload = how->reload,
                       .script = how->script,
                       .script_count = how->script_count,
+                      .skus = how->skus,
                       .on_decision = note,
                       .on_instant = look,
                       .arg = seen };
@@ -123,14 +125,14 @@ static void write_pairs(char *path, const char *rows)
 
 /* ---- G6: alone 10 and 8 mini-batches a second; together 7 and 5.6 stay, 4 and 3 do not ---- */
 
-static void write_speeds(char *path)
+static void write_speeds(char *path, const char *rows)
 {
     int fd = mkstemp(path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
 
     assert_non_null(file);
-    assert_true(fputs("model,sku,gpus,nodes,iterations_per_second\na,gpu,1,1,10\nb,gpu,1,1,8\nc,gpu,1,1,1\n", file) >=
-                0);
+    assert_true(fputs("model,sku,gpus,nodes,iterations_per_second\n", file) >= 0);
+    assert_true(fputs(rows, file) >= 0);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -144,7 +146,7 @@ static void pair_of(const char *rows, int64_t a, int64_t b, bool undone)
     struct seen seen;
 
     write_pairs(path, rows);
-    write_speeds(speeds);
+    write_speeds(speeds, "a,gpu,1,1,10\nb,gpu,1,1,8\nc,gpu,1,1,1\n");
     add(&trace, 0, 1, 4000, "a");
     add(&trace, 0, 1, 4000, "b");
     add(&trace, 10, 1, 400, "c");
@@ -282,6 +284,117 @@ static void pairs_undone(void **unused)
     assert_true(unpacked > 20);
 }
 
+/* ---- several GPU types: a trial that is faster is kept, another one undone ---- */
+
+#define TYPES "nodes:1 gpus:2 sku:old; nodes:1 gpus:2 sku:new"
+
+/* Model a is three times as fast on the newer type, b a third as fast; what the first of a model found out the second
+ * knows. */
+static void types_tried(void **unused)
+{
+    char speeds[] = "/tmp/muster-speeds-XXXXXX";
+    struct run how = { TYPES, "gandiva", .speed = speeds, .seed = 1 };
+    struct trace trace = { 0 };
+    struct run_result result;
+    struct seen seen;
+
+    (void)unused;
+    write_speeds(speeds, "a,old,1,1,1\na,new,1,1,3\nb,old,1,1,3\nb,new,1,1,1\n");
+    add(&trace, 0, 1, 3000, "a");
+    add(&trace, 4000, 1, 3000, "b");
+    add(&trace, 8000, 1, 3000, "b");
+    add(&trace, 12000, 1, 3000, "a");
+    for (int i = 0; i < 4; i++)
+        trace.jobs[i].truth.iterations = 3000;
+    result = run(&how, &trace, &seen);
+    assert_int_equal(result.jobs[0].migrations, 1); /* tried, and stays: 60 s at 1, the rest at 3 a second */
+    assert_int_equal((result.jobs[0].end - result.jobs[0].submit) / USEC_SEC, 60 + (3000 - 60) / 3);
+    assert_int_equal(result.jobs[1].migrations, 2); /* tried, slower, and back */
+    assert_true(result.jobs[1].end - result.jobs[1].submit < (1000 + 3 * 60) * USEC_SEC);
+    assert_int_equal(result.jobs[2].migrations, 0); /* known by now */
+    assert_int_equal(result.jobs[3].migrations, 1);
+    run_result_done(&result);
+    how.set[0] = "optimise";
+    how.set[1] = "none";
+    result = run(&how, &trace, &seen);
+    assert_int_equal((result.jobs[0].end - result.jobs[0].submit) / USEC_SEC, 3000);
+    run_result_done(&result);
+    trace_done(&trace);
+    (void)unlink(speeds);
+}
+
+/* A job that says which type it wants stays there. */
+static void types_asked_for(void **unused)
+{
+    char speeds[] = "/tmp/muster-speeds-XXXXXX";
+    struct run how = { TYPES, "gandiva", .speed = speeds, .seed = 1 };
+    struct trace trace = { 0 };
+    struct run_result result;
+    struct seen seen;
+
+    (void)unused;
+    write_speeds(speeds, "a,old,1,1,1\na,new,1,1,3\n");
+    add(&trace, 0, 1, 3000, "a");
+    trace.jobs[0].truth.iterations = 3000;
+    how.skus = (const uint32_t[]){ 1 };
+    result = run(&how, &trace, &seen);
+    assert_int_equal(result.jobs[0].migrations, 0);
+    run_result_done(&result);
+    trace_done(&trace);
+    (void)unlink(speeds);
+}
+
+/* Random jobs of six models with random speeds on three types: sooner on the mean than without, and the same decisions
+ * when the core is saved and loaded on the way. */
+static void types_help(void **unused)
+{
+    int64_t with = 0, without = 0;
+
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        char speeds[] = "/tmp/muster-speeds-XXXXXX", rows[4096] = "";
+        struct run how = { "nodes:2 gpus:4 sku:k; nodes:2 gpus:4 sku:p; nodes:1 gpus:4 sku:v", "gandiva",
+                           .speed = speeds, .costs = "gandiva", .seed = seed };
+        struct trace trace = { 0 };
+        struct run_result on, again, off;
+        struct seen seen;
+        struct rng rng;
+
+        rng_seed(&rng, seed);
+        for (int m = 0; m < 6; m++)
+            for (int t = 0; t < 3; t++)
+                for (int w = 1; w <= 4; w *= 2)
+                    (void)snprintf(rows + strlen(rows), sizeof(rows) - strlen(rows), "m%d,%c,%d,1,%d\n", m, "kpv"[t], w,
+                                   w * (1 + t * (1 + (int)(seed * 7 + (uint64_t)m * 5) % 4)));
+        write_speeds(speeds, rows);
+        for (int i = 0, at = 0; i < 50; i++, at += (int)rng_below(&rng, 240)) {
+            char model[8];
+
+            (void)snprintf(model, sizeof(model), "m%d", (int)rng_below(&rng, 6));
+            add(&trace, at, 1 << rng_below(&rng, 3), 600 + (int64_t)rng_below(&rng, 3000), model);
+            trace.jobs[i].truth.iterations = trace.jobs[i].truth.duration / USEC_SEC * trace.jobs[i].spec.gpus;
+        }
+        on = run(&how, &trace, &seen);
+        how.reload = 7;
+        again = run(&how, &trace, &seen);
+        assert_true(on.summary.digest == again.summary.digest);
+        how.reload = 0;
+        how.set[0] = "optimise";
+        how.set[1] = "pack,migrate,grow";
+        off = run(&how, &trace, &seen);
+        with += (int64_t)on.summary.avg_jct;
+        without += (int64_t)off.summary.avg_jct;
+        run_result_done(&on);
+        run_result_done(&again);
+        run_result_done(&off);
+        trace_done(&trace);
+        (void)unlink(speeds);
+    }
+    print_message("# mean completion on three types: %lld s, without moves between them %lld s\n", (long long)with / 6,
+                  (long long)without / 6);
+    assert_true(with * 10 < without * 9);
+}
+
 /* A day of twelve searches with a kill rule on eight GPUs: the winner is found sooner by about ten times. */
 static void searches(void **unused)
 {
@@ -314,8 +427,14 @@ static void searches(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(g6),           cmocka_unit_test(g7),       cmocka_unit_test(soon),
-        cmocka_unit_test(pairs_undone), cmocka_unit_test(searches),
+        cmocka_unit_test(g6),
+        cmocka_unit_test(g7),
+        cmocka_unit_test(soon),
+        cmocka_unit_test(pairs_undone),
+        cmocka_unit_test(searches),
+        cmocka_unit_test(types_tried),
+        cmocka_unit_test(types_asked_for),
+        cmocka_unit_test(types_help),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
