@@ -73,7 +73,7 @@ static void types_report(struct planner_ctx *ctx, struct plan *plan, uint32_t in
     int64_t *words, *rate, here, weight;
     struct known *known;
 
-    if (view_sku_count(ctx->view) < 2 || report->kind != MEASURE_BATCH || job->state != JOB_RUNNING ||
+    if (view_sku_count(ctx->view) < 2 || ctx->vc->own || report->kind != MEASURE_BATCH || job->state != JOB_RUNNING ||
         job->mate != JOB_NONE)
         return;
     words = plan_words(ctx, plan, index);
