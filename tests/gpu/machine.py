@@ -21,4 +21,4 @@ torch = "" if STANDIN else said(sys.executable, "-c", "import torch; print(torch
 settings = {k: v for k, v in os.environ.items() if k in ("MUSTER_GPU_AIM", "MUSTER_GPU_EPS", "MUSTER_GPU_PINNED", "MUSTER_GPU_WINDOW", "MUSTER_GPU_LEAK_FROM")}
 result("machine", gpu=gpu, driver=driver, torch=torch, cores=os.cpu_count(), date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
        settings=" ".join(f"{k}={v}" for k, v in sorted(settings.items())) or "default",
-       sources=said("git", "rev-parse", "--short", "HEAD"))
+       sources=said("sh", os.path.join(os.path.dirname(os.path.abspath(__file__)), "pack.sh"), "--sources")[:12])
