@@ -44,7 +44,7 @@ def main():
             stop, seen = threading.Event(), {}
             reader = threading.Thread(target=look, args=(m, stop, seen))
             reader.start()
-            jobs = [m.post("/jobs", {"run": "sleep 0.1 # train.sh --lr=%d" % (i % 3), "gpus": 1 + i % 4}).json["id"]
+            jobs = [m.post("/jobs", {"run": "sleep 0.7 # train.sh --lr=%d" % (i % 3), "gpus": 1 + i % 4}).json["id"]
                     for i in range(JOBS)]
             ok(all(m.wait_state(i, "COMPLETED", 120) for i in jobs), "%d jobs end" % JOBS)
             ok(m.until(lambda: m.get("/estimator").json["version"] >= 1, 60), "the estimates were trained meanwhile",
