@@ -282,9 +282,9 @@ struct run {
     int joined[CALLS_MAX], at[WORLD_MAX], seen[WORLD_MAX], lag[WORLD_MAX], told_at[WORLD_MAX], world;
 };
 
-static void take_sums(struct run *run, int i, int upto)
+static void take_sums(struct run *run, int i, int up_to)
 {
-    while (!run->w[i].stopped && run->seen[i] < upto && run->joined[run->seen[i] + 1] == run->world)
+    while (!run->w[i].stopped && run->seen[i] < up_to && run->joined[run->seen[i] + 1] == run->world)
         (void)barrier_see(&run->w[i], run->sums[++run->seen[i]]);
 }
 
