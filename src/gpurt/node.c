@@ -299,7 +299,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
     const char *eps = getenv("MUSTER_GPU_EPS"), *aim = getenv("MUSTER_GPU_AIM");
-    const char *pinned = getenv("MUSTER_GPU_PINNED");
+    const char *pinned = getenv("MUSTER_GPU_PINNED"), *law = getenv("MUSTER_GPU_LAW");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -321,7 +321,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;
-    node->law = getenv("MUSTER_GPU_LAW") && strcmp(getenv("MUSTER_GPU_LAW"), "duty") == 0 ? PAIR_DUTY : PAIR_GAPS;
+    node->law = law && strcmp(law, "duty") == 0 ? PAIR_DUTY : PAIR_GAPS;
     node_empty(node);
     foreign_open(node);
     ladder_orphans(node);

@@ -188,6 +188,8 @@ static void put_reshaped(struct json_write *json, const struct run_result *run)
         json_write_u64(json, "count", run->reshaped[i].count);
         put_real(json, "cost_gpu_seconds", (double)run->reshaped[i].cost / (double)USEC_SEC);
         put_real(json, "gained_gpu_seconds", (double)run->reshaped[i].gain / (double)USEC_SEC);
+        if (i == RESHAPE_RESIZE)
+            put_real(json, "left_gpu_seconds", (double)run->reshaped[i].left / (double)USEC_SEC);
         json_write_close(json);
     }
     json_write_close(json);

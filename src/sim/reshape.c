@@ -5,7 +5,7 @@
  *
  *     packing      (sum of both speeds, each over its speed alone, - 1) x GPUs: beyond what turns would give
  *     migration    (speed after - speed before) x GPUs, in GPUs of nominal speed
- *     resizing     GPUs beyond those asked for; less than nothing for a job that was made smaller
+ *     resizing     GPUs beyond those asked for; what a job that was made smaller has left to others is counted apart
  *     suspension   nothing of its own: others have its GPUs
  */
 #include "sim/reshape.h"
@@ -124,6 +124,8 @@ void reshape_gain(struct driver *d, uint32_t index)
     if (a->moved_from > 0 && a->beside == DRIVER_NOBODY)
         of(d, RESHAPE_MIGRATE)->gain +=
             gpus * muldiv_floor(span, a->rate, PPM_ONE) - gpus * muldiv_floor(span, a->moved_from, PPM_ONE);
-    if (gpus != asked && gpus > 0)
+    if (gpus > asked)
         of(d, RESHAPE_RESIZE)->gain += (gpus - asked) * span;
+    else if (gpus > 0)
+        of(d, RESHAPE_RESIZE)->left += (asked - gpus) * span;
 }

@@ -146,7 +146,7 @@ struct shared_use {
 enum reshape { RESHAPE_NONE, RESHAPE_PACK, RESHAPE_MIGRATE, RESHAPE_RESIZE, RESHAPE_SUSPEND, RESHAPE_KINDS };
 struct reshaping {
     uint64_t count;
-    svc_t cost, gain; /* GPU-microseconds */
+    svc_t cost, gain, left; /* GPU-microseconds; left to others by jobs smaller than they asked to be */
 };
 
 struct run_result {

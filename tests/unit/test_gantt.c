@@ -285,6 +285,7 @@ static void never_miscounted(const struct run_result *run)
     }
     assert_int_equal(by_kind[MARK_MOVE], run->reshaped[RESHAPE_MIGRATE].count);
     assert_int_equal(by_kind[MARK_SIZE] + by_kind[MARK_SPLICE], run->reshaped[RESHAPE_RESIZE].count);
+    assert_true(run->reshaped[RESHAPE_RESIZE].gain >= 0 && run->reshaped[RESHAPE_RESIZE].left >= 0);
     assert_int_equal(by_kind[MARK_PACK], run->reshaped[RESHAPE_PACK].count);
     assert_int_equal(by_kind[MARK_LIMIT], run->shared.limits);
 }
