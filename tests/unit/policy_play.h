@@ -81,6 +81,7 @@ static inline struct run_result play(const struct play *p, const struct trace *t
     assert_int_equal(metrics_compute(&result), 0);
     mem_free(vcs);
     cluster_spec_done(&cluster);
+    result.cluster = NULL; /* it was borrowed */
     return result;
 }
 
