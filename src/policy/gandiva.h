@@ -55,7 +55,10 @@ static inline int64_t gandiva_turns(const struct planner_ctx *ctx)
 {
     if (ctx->params[G_TURNS] != TURNS_AUTO)
         return ctx->params[G_TURNS];
-    return view_round(ctx->view) > ctx->params[G_QUANTUM] ? TURNS_NARROW : TURNS_RING;
+    if (view_round(ctx->view) <= ctx->params[G_QUANTUM])
+        return TURNS_RING;
+    /* Where types differ, who waited for the narrow ones would be left on the slow ones, and end last of all. */
+    return view_sku_count(ctx->view) > 1 ? TURNS_LEAST : TURNS_NARROW;
 }
 
 /* Whether a job that has a place may have one on that type instead: not inside what is guaranteed in cells of its own.

@@ -522,7 +522,7 @@ static const struct param gandiva_params[] = {
     [G_OVERLOAD] = { "overload", "servers on which jobs take turns: of their own width, any, or any in rounds only",
                      PARAM_CHOICE, OVERLOAD_AUTO, 0, OVERLOAD_AUTO, overload_choices },
     [G_WEIGHT_MAX] = { "weight_max", "quanta of a turn at most, 1 + its priority", PARAM_COUNTER, 16, 1, 1000, NULL },
-    [G_TURNS] = { "turns", "next in a ring, by least GPU time, narrow jobs first, or these in rounds only",
+    [G_TURNS] = { "turns", "next in a ring, by least GPU time, narrow jobs first; auto: a ring, in rounds another",
                   PARAM_CHOICE, TURNS_AUTO, 0, TURNS_AUTO, turns_choices },
     { 0 },
 };

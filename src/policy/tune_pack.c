@@ -79,6 +79,14 @@ struct pack {
     } list[CANDIDATES_MAX], spare[CANDIDATES_MAX]; /* of one pass */
 };
 
+/* In rounds a pair that was a mistake lasts for one, so it has to promise more. */
+static int64_t gain_least(const struct planner_ctx *ctx)
+{
+    bool rounds = view_round(ctx->view) > ctx->params[P_WINDOW];
+
+    return ctx->params[P_GAIN] ? ctx->params[P_GAIN] : (rounds ? 120 : 105) * PPM_ONE / 100;
+}
+
 static int64_t where(const struct planner_ctx *ctx, uint32_t index)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
@@ -305,7 +313,7 @@ static void look_at_pair(struct planner_ctx *ctx, struct plan *plan, uint32_t in
     if (job->state != JOB_RUNNING || view_job(ctx->view, mate)->state != JOB_RUNNING || job->planned)
         return;
     gain = gain_of(ctx, plan, index, mate);
-    least = words[W_TOGETHER] > ctx->params[P_WINDOW] / MEASURED ? PPM_ONE : ctx->params[P_GAIN];
+    least = words[W_TOGETHER] > ctx->params[P_WINDOW] / MEASURED ? PPM_ONE : gain_least(ctx);
     if (gain >= 0)
         learn(pack, job, view_job(ctx->view, mate), gain);
     if (gain >= 0 && gain <= least) {
@@ -442,7 +450,7 @@ static int64_t expected(struct planner_ctx *ctx, struct plan *plan, uint32_t a, 
         !memory_fits(ctx, plan, a, b))
         return 0;
     gain = *ret_known ? k->gain : guessed(pack, ja, jb);
-    return gain > ctx->params[P_GAIN] ? gain : 0;
+    return gain > gain_least(ctx) ? gain : 0;
 }
 
 static int join(const struct planner_ctx *ctx, struct plan *plan, uint32_t a, uint32_t b)
@@ -564,8 +572,9 @@ static void pack_tune(struct planner_ctx *ctx, struct plan *plan)
 }
 
 static const struct param pack_params[] = {
-    [P_GAIN] = { "pack_gain", "what two packed jobs must do together, of what they do in turns", PARAM_RATIO,
-                 105 * PPM_ONE / 100, PPM_ONE, 2 * PPM_ONE, NULL },
+    [P_GAIN] = { "pack_gain",
+                 "what two packed jobs must do together, of what they do in turns; 0 = 1.05, in rounds 1.2",
+                 PARAM_RATIO, 0, 0, 2 * PPM_ONE, NULL },
     [P_WINDOW] = { "pack_window", "time for which they are measured, alone and together", PARAM_TIME, 120 * USEC_SEC,
                    60 * USEC_SEC, PARAM_MAX, NULL },
     { 0 },

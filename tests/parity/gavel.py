@@ -4,10 +4,9 @@
 
 Everything as it is by default. On 36 V100s mean completion and makespan are no worse than those of that simulator's `gandiva` and
 `fifo_packed`, on five seeds. The makespan of the first trace is when the last job to come ends, which nobody can have sooner than
-fifo_packed; a second is allowed there. On 8 V100s, 16 P100s and 24 K80s means are no worse on every seed and the first makespan as
-well; the second is within 2 % of `gandiva`. Pairs there have to gain a fifth (pack_gain=1.2): on the older types most gain
-next to nothing. Then as many jobs of Lucid's models with Lucid's measured pairs: packing helps mean and makespan. TAP; the figures
-are in docs/policies/gandiva.md.
+fifo_packed; a second is allowed there. On 8 V100s, 16 P100s and 24 K80s the averages of the five
+seeds are no worse, and no seed is more than 2 % worse than `gandiva`. Then as many jobs of Lucid's models with Lucid's measured
+pairs: packing helps mean and makespan. TAP; the figures are in docs/policies/gandiva.md.
 """
 import csv
 import json
@@ -75,20 +74,21 @@ def gavel(name):
            f"fifo_packed {bars[1][0]:.0f}, {bars[1][1]:.0f}; {got['reshaped']['packings']['count']} packings")
 
 
-def three_types(name, slack):
-    """`slack`: of the makespan of that gandiva."""
+def three_types(name, slack=1.02):
+    """`slack`: of one seed; the averages have none."""
     trace = imported(name)
     bars = [baseline(name, "gandiva", THREE), baseline(name, "fifo_packed", THREE)]
     sums = [0, 0]
     for seed in SEEDS:
-        got = sim(trace, "gandiva", seed, [f"speed={TABLE}", f"pairs={TABLE}", "round=360s", "pack_gain=1.2"], THREE)
+        got = sim(trace, "gandiva", seed, [f"speed={TABLE}", f"pairs={TABLE}", "round=360s"], THREE)
         mean, span = got["avg_jct_seconds"], got["makespan_seconds"]
         sums = [sums[0] + mean, sums[1] + span]
-        ok(got["finished"] == got["jobs"] and all(mean <= m for m, _ in bars) and span <= bars[0][1] * slack
-           and span <= bars[1][1] and got["reshaped"]["migrations"]["gained_gpu_seconds"] > 0,
+        ok(got["finished"] == got["jobs"] and mean <= bars[0][0] * slack and span <= bars[0][1] * slack
+           and mean <= bars[1][0] and span <= bars[1][1] and got["reshaped"]["migrations"]["gained_gpu_seconds"] > 0,
            f"{name} on three types, seed {seed}: mean {mean:.0f} s, makespan {span:.0f} s; gandiva {bars[0][0]:.0f}, "
            f"{bars[0][1]:.0f}; fifo_packed {bars[1][0]:.0f}, {bars[1][1]:.0f}; {got['reshaped']['migrations']['count']} moves")
-    print(f"# {name} on three types: mean {sums[0] / len(SEEDS):.0f} s, makespan {sums[1] / len(SEEDS):.0f} s")
+    mean, span = (total / len(SEEDS) for total in sums)
+    ok(mean <= bars[0][0] and span <= bars[0][1], f"{name} on three types: mean {mean:.0f} s, makespan {span:.0f} s on average")
 
 
 # Gavel's models by the names of Lucid's table: the same kind of model.
@@ -129,8 +129,8 @@ def main():
         return
     for name in ("max_min_fairness", "minimize_makespan"):
         gavel(name)
-    three_types("max_min_fairness", 1)
-    three_types("minimize_makespan", 1.02)
+    three_types("max_min_fairness")
+    three_types("minimize_makespan")
     lucid("minimize_makespan")
     print(f"1..{tests}")
 
