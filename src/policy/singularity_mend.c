@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "policy/held.h"
 #include "policy/singularity.h"
 
 /* Free GPUs of a node, and those that victims would leave there, beyond whole groups. */
@@ -26,17 +27,6 @@ static bool may_move(const struct item *item, const struct item *for_whom, const
 
     return item != for_whom && item->home == for_whom->home && item->tier != TIER_BASIC && item->idle &&
            item->spare >= rules->outage && job->spec.tp <= 1 && job_plain(job);
-}
-
-/* Its GPUs on the node. */
-static uint32_t held_on(const struct planner_ctx *ctx, uint32_t job, uint32_t node)
-{
-    const struct ledger *ledger = view_ledger(ctx->view);
-    uint32_t count = 0;
-
-    for (uint32_t i = view_shares(ctx->view, job); i != SHARE_NONE; i = ledger->shares[i].next_of_job)
-        count += ledger->gpus[ledger->shares[i].gpu].node == node;
-    return count;
 }
 
 bool mend_find(struct planner_ctx *ctx, const struct item *for_whom, const struct reclaim_rules *rules,

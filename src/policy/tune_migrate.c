@@ -23,6 +23,7 @@
 #include "core/plan.h"
 #include "core/view.h"
 #include "model/measure.h"
+#include "policy/held.h"
 #include "policy/list.h"
 
 enum { P_PERIOD, P_COST, P_HORIZON, P_SPREAD, P_EMPTY };
@@ -40,33 +41,6 @@ struct migrate {
     uint32_t free[SPARE_MAX];              /* of one look: free GPUs of servers, less what was promised */
 };
 
-/* On how many servers it is, and on which first. */
-static uint32_t servers_of(const struct planner_ctx *ctx, uint32_t index, uint32_t *ret_first)
-{
-    const struct ledger *ledger = view_ledger(ctx->view);
-    uint32_t node = UINT32_MAX, count = 0;
-
-    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
-        uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
-
-        if (count == 0)
-            *ret_first = here;
-        count += here != node;
-        node = here;
-    }
-    return count;
-}
-
-static uint32_t held_on(const struct planner_ctx *ctx, uint32_t index, uint32_t node)
-{
-    const struct ledger *ledger = view_ledger(ctx->view);
-    uint32_t count = 0;
-
-    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job)
-        count += ledger->gpus[ledger->shares[s].gpu].node == node;
-    return count;
-}
-
 static void migrate_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
 {
     const struct job *job = view_job(ctx->view, index);
@@ -75,7 +49,7 @@ static void migrate_report(struct planner_ctx *ctx, struct plan *plan, uint32_t 
 
     if (report->kind != MEASURE_BATCH || job->state != JOB_RUNNING || job->mate != JOB_NONE)
         return;
-    servers = servers_of(ctx, index, &first);
+    servers = held_servers(ctx, index, &first);
     here = (int64_t)first << 40 | (int64_t)servers << 20 | job->gpus;
     if (here != words[W_WHERE])
         words[W_WINDOWS] = 0;
@@ -138,7 +112,7 @@ static bool move(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uin
                 break;
             }
     }
-    if ((int32_t)count != view_job(ctx->view, index)->gpus || servers_of(ctx, index, &first) > W_OLDS)
+    if ((int32_t)count != view_job(ctx->view, index)->gpus || held_servers(ctx, index, &first) > W_OLDS)
         return false;
     r = plan_move(plan, index, &(struct placement){ gpus, count });
     if (r == -EAGAIN)
@@ -240,7 +214,7 @@ static bool gather_from(struct planner_ctx *ctx, struct plan *plan, uint32_t fro
             const struct job *job = view_job(ctx->view, index);
 
             if (job->gpus > node->gpus || !movable(ctx, plan, index) || job->mate != JOB_NONE ||
-                servers_of(ctx, index, &first) < 2 || !worth(ctx, plan, index))
+                held_servers(ctx, index, &first) < 2 || !worth(ctx, plan, index))
                 continue;
             to = together_at(ctx, index, from);
             if (to != UINT32_MAX &&
@@ -313,7 +287,7 @@ static bool empty_out(struct planner_ctx *ctx, struct plan *plan, uint32_t from,
             next = ledger->shares[s].next_of_gpu;
             if (ledger->shares[s].off || ledger->shares[s].role != ROLE_OWNER || view_shares(ctx->view, index) != s)
                 continue;
-            if (!movable(ctx, plan, index) || servers_of(ctx, index, &first) > 1)
+            if (!movable(ctx, plan, index) || held_servers(ctx, index, &first) > 1)
                 return false;
             to = fullest(ctx, from, node->sku, (uint32_t)view_job(ctx->view, index)->gpus);
             if (to == UINT32_MAX)

@@ -16,6 +16,7 @@
 #include "core/plan.h"
 #include "core/view.h"
 #include "model/measure.h"
+#include "policy/held.h"
 #include "policy/list.h"
 
 enum { P_GAIN, P_TRIAL, P_EXCHANGE };
@@ -55,18 +56,6 @@ static struct known *known_of(struct types *t, const struct job *job)
     return NULL;
 }
 
-static uint32_t servers_of(const struct planner_ctx *ctx, uint32_t index)
-{
-    const struct ledger *ledger = view_ledger(ctx->view);
-    uint32_t node = UINT32_MAX, count = 0;
-
-    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
-        count += ledger->gpus[ledger->shares[s].gpu].node != node;
-        node = ledger->gpus[ledger->shares[s].gpu].node;
-    }
-    return count;
-}
-
 static void types_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, const struct report *report)
 {
     const struct job *job = view_job(ctx->view, index);
@@ -78,7 +67,7 @@ static void types_report(struct planner_ctx *ctx, struct plan *plan, uint32_t in
         return;
     words = plan_words(ctx, plan, index);
     rate = &words[W_RATE + job->sku];
-    here = (int64_t)(job->sku + 1) << 40 | (int64_t)servers_of(ctx, index) << 20 | job->gpus;
+    here = (int64_t)(job->sku + 1) << 40 | (int64_t)held_servers(ctx, index, NULL) << 20 | job->gpus;
     if (here != words[W_WHERE])
         words[W_WINDOWS] = 0;
     words[W_WHERE] = here;
