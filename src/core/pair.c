@@ -106,6 +106,19 @@ static int host_check(const struct core *core, const struct job *host)
     return 0;
 }
 
+/* Inside a guarantee the CPUs and the memory of the virtual node have to do for both as well. */
+static bool own_room(struct core *core, const struct job *job, const struct job *host)
+{
+    const struct ledger *own = core->vcs[job->vc].own;
+    struct placement to = { core->scratch, 0 };
+    struct job inside = *job;
+
+    inside.shares = job->own_shares;
+    for (uint32_t s = host->own_shares; s != SHARE_NONE; s = own->shares[s].next_of_job)
+        core->scratch[to.count++] = own->shares[s].gpu;
+    return host_lands(own, &inside, &to);
+}
+
 /* Inside a guarantee with those inside, beyond it with those beyond: a pair is on one side. */
 static bool joins(const struct plan *plan, const struct job *job, const struct job *host)
 {
@@ -162,6 +175,8 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
         r = host_check(core, host);
     if (r == -EINVAL || r == -EPERM)
         return plan_bad(plan, index, r);
+    if (r == 0 && plan_own(plan) && !own_room(core, job, host))
+        r = -EBUSY;
     if (r < 0)
         return r;
     to = host_gpus(core, host);
