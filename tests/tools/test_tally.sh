@@ -18,8 +18,11 @@ log '' TIMEOUT >late
 says 'a time-out is a failure' '0 passed, 1 failed' tally late
 log 'SKIP no data' SKIP >skip
 says 'a skipped program' '0 passed, 0 failed, 1 skipped' tally skip
+refuses 'a failed case is named' 'failed: mixed: x not ok 2 - b' tally mixed
+refuses 'a crash is named' 'failed: crash: x ERROR' tally crash
 printf 'layers OK\ntidy FAIL\n' >lint
 says 'a list of results' '1 passed, 1 failed' tally lint
+refuses 'a failed line is named' 'failed: lint: tidy FAIL' tally lint
 echo '7 passed, 2 failed, 3 skipped' >sum
 says 'sums add up' '10 passed, 3 failed, 3 skipped' tally sum tap lint
 : >empty
