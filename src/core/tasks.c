@@ -4,7 +4,9 @@
  * No policy sees them: policies order and place what holds GPUs. Here they go by priority and submission, nobody past
  * another of its virtual cluster: first those inside the CPUs their virtual cluster is owed, for whose sake others that
  * are beyond theirs are stopped; then the rest, the virtual cluster with the fewest CPUs first; at last opportunistic
- * ones. All of them together hold on each node at most what the administrator has set, so that GPUs are never kept idle
+ * ones. While somebody waits for those to leave who were stopped for its sake, nobody starts who could be stopped for
+ * it too: so of such jobs there are only ever fewer until it runs, and no two take turns in what it was given. All of
+ * them together hold on each node at most what the administrator has set, so that GPUs are never kept idle
  * for want of CPUs that a job without any has taken beyond that.
  */
 #include <assert.h>
@@ -375,6 +377,15 @@ static bool reclaim(struct core *core, uint32_t index, bool owed)
     return enough;
 }
 
+/* Whether somebody waits for those to leave who were stopped for its sake. */
+static bool claimed(const struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        if (core->vcs[v].task_claims)
+            return true;
+    return false;
+}
+
 /* Whether the virtual cluster may have it beyond what it is owed. */
 static bool beyond(const struct vc *vc)
 {
@@ -468,8 +479,10 @@ void tasks_pass(struct core *core)
         core->vcs[core->vc_order[i]].task_claims = false;
         pass_owed(core, &core->vcs[core->vc_order[i]]);
     }
-    pass_rest(core, false);
-    pass_rest(core, true);
+    if (!claimed(core))
+        pass_rest(core, false);
+    if (!claimed(core))
+        pass_rest(core, true);
     for (uint32_t v = 0; v < core->vc_count; v++)
         explain(core, &core->vcs[v]);
     core->tasks_dirty = false; /* what the pass itself did asks for no other */

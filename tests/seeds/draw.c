@@ -428,6 +428,31 @@ static void draw_class(struct rng *rng, struct jobspec *spec)
     }
 }
 
+/* The options that were given, for the cluster and for the parts of it that have that policy. */
+static int draw_given(const struct draw *draw, struct life *life)
+{
+    struct names *names = &life->cluster.names;
+    int r = 0;
+
+    for (size_t i = 0; i < draw->given_count; i++) {
+        const struct setting *given = &draw->given[i];
+
+        life->settings[life->setting_count++] = *given;
+        for (uint32_t v = 0; v < life->cluster.vc_count && r == 0; v++) {
+            struct vc_spec *vc = &life->cluster.vcs[v];
+            struct param_text *param = &vc->params[vc->param_count];
+
+            if (vc->policy == NAME_NONE || strcmp(names_get(names, vc->policy), life->policy) != 0)
+                continue;
+            r = names_put(names, given->key, strlen(given->key), &param->key);
+            if (r == 0)
+                r = names_put(names, given->value, strlen(given->value), &param->value);
+            vc->param_count++;
+        }
+    }
+    return r;
+}
+
 /* Policies that ask who shares, who is promised what and who may be resized, for the whole cluster or for some of its
  * parts beside others. From a stream of its own too. */
 static int draw_tiers(const struct draw *draw, struct life *life)
@@ -477,7 +502,8 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     draw_hosts(seed, ret_life);
     draw_settings(&rng, ret_life);
     draw_script(&rng, ret_life);
-    return draw_tiers(draw, ret_life);
+    r = draw_tiers(draw, ret_life);
+    return r < 0 ? r : draw_given(draw, ret_life);
 }
 
 void life_done(struct life *life)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME]
+ *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME] [--set KEY=VALUE]...
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
  * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts.
- * With --policy it is that of the cluster and of half of its parts, and not drawn.
+ * With --policy it is that of the cluster and of half of its parts, and not drawn; with --set it has that option
+ * everywhere.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,6 +19,8 @@
 
 static bool verbose, logging, cells;
 static const char *policy;
+static struct setting given[GIVEN_MAX]; /* by --set, after what was drawn */
+static size_t given_count;
 
 static int run_once(const struct life *life, struct watch *watch, uint32_t reload, uint32_t carry,
                     struct run_result *ret, struct error *err)
@@ -186,7 +189,7 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(&(struct draw){ seed, cells, policy }, &life, &err);
+    int r = life_draw(&(struct draw){ seed, cells, policy, given, given_count }, &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -215,6 +218,18 @@ static int one(uint64_t seed, char *why)
     return r;
 }
 
+/* KEY=VALUE; `text` is taken apart. */
+static bool set_given(char *text)
+{
+    char *value = strchr(text, '=');
+
+    if (!value || value == text || given_count == GIVEN_MAX)
+        return false;
+    *value = '\0';
+    given[given_count++] = (struct setting){ text, value + 1 };
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t from = 1, count = 60;
@@ -227,6 +242,8 @@ int main(int argc, char **argv)
             count = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--policy") == 0 && i + 1 < argc)
             policy = argv[++i];
+        else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc && set_given(argv[i + 1]))
+            i++;
         else if (strcmp(argv[i], "-v") == 0)
             verbose = true;
         else if (strcmp(argv[i], "--cells") == 0)
@@ -234,7 +251,8 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
-            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME]\n");
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME] "
+                            "[--set KEY=VALUE]...\n");
             return 2;
         }
     }

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "sim/scenario.h"
 
-enum { SCRIPT_MAX = 64, SETTINGS_MAX = 16, SETTING_TEXT = 32, WHY_TEXT = 512 };
+enum { SCRIPT_MAX = 64, GIVEN_MAX = 4, SETTINGS_MAX = 12 + GIVEN_MAX, SETTING_TEXT = 32, WHY_TEXT = 512 };
 
 /* What was drawn. */
 struct life {
@@ -25,8 +25,10 @@ struct life {
 /* What is asked for. */
 struct draw {
     uint64_t seed;
-    bool cells;         /* virtual clusters are guaranteed shapes */
-    const char *policy; /* of the cluster and of some of its parts; NULL: drawn */
+    bool cells;                  /* virtual clusters are guaranteed shapes */
+    const char *policy;          /* of the cluster and of some of its parts; NULL: drawn */
+    const struct setting *given; /* its options, wherever it is; at most GIVEN_MAX */
+    size_t given_count;
 };
 
 /* -ENOMEM or what the parsers say, in words. */
