@@ -5,7 +5,7 @@
  *                 (a job on one node is launched with go)
  *
  * A rank that fails ends the gang; so does the first rank's exit where the script runs only there. An attempt is
- * launched when no task of the one before is left anywhere, so a job never runs twice.
+ * launched when no task of the one before is left anywhere, so a job never runs twice (attempt_wait.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,28 +18,6 @@
 #include "ctl/record.h"
 
 enum { PORT_FIRST = 20000, PORT_COUNT = 20000 };
-
-static bool task_gone(const struct book_task *task)
-{
-    return task->state == TASK_EXITED || task->state == TASK_REFUSED;
-}
-
-bool attempt_gone(const struct book_attempt *attempt)
-{
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (!task_gone(&attempt->tasks[t]))
-            return false;
-    return true;
-}
-
-/* No task of the attempts before the present one is left. */
-bool attempt_clear(const struct book_job *job)
-{
-    for (uint32_t a = 0; a + 1 < job->attempt_count; a++)
-        if (!attempt_gone(&job->attempts[a]))
-            return false;
-    return true;
-}
 
 usec_t job_grace(const struct ctl *ctl, const struct book_job *job)
 {
@@ -178,6 +156,14 @@ void attempt_launch(struct ctl *ctl, struct book_job *job)
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
     json_decref(place);
+}
+
+void attempt_launch_ready(struct ctl *ctl, struct book_job *job)
+{
+    if (attempt_ready(ctl, job))
+        attempt_launch(ctl, job);
+    else
+        job->waits_old = true;
 }
 
 /* Its launch is repeated, with its time limit from now on; whoever is not ready yet goes when it is. */
@@ -419,6 +405,18 @@ void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause)
                         (double)lost / 1e6, "step", saved ? "checkpoint" : "requeue"));
 }
 
+/* Whether the task left because it was told to. A node names the first order it was given: what it was to leave for may
+ * be something else by now. */
+static bool told_to_leave(const struct book_task *task)
+{
+    static const char *const orders[] = { "cancel", "preempt", "drain", "migrate", "requeue" };
+
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++)
+        if (strcmp(task->cause, orders[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Why it left: because it was told to, where some task says so (one that ended by itself while the order was on its way
  * did not), or because an agent kept its time limit before the order came. "" = by itself. */
 static const char *left_why(const struct book_attempt *attempt)
@@ -426,7 +424,8 @@ static const char *left_why(const struct book_attempt *attempt)
     const char *why = "";
 
     for (uint32_t t = 0; t < attempt->task_count; t++) {
-        if (attempt->stop_kind[0] && strcmp(attempt->tasks[t].cause, attempt->stop_kind) == 0)
+        if (attempt->stop_kind[0] &&
+            (strcmp(attempt->tasks[t].cause, attempt->stop_kind) == 0 || told_to_leave(&attempt->tasks[t])))
             return attempt->stop_kind;
         if (strcmp(attempt->tasks[t].cause, "timeout") == 0)
             why = "timeout";
@@ -434,35 +433,56 @@ static const char *left_why(const struct book_attempt *attempt)
     return why;
 }
 
+static bool any_lost(const struct book_attempt *attempt)
+{
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        if (strcmp(attempt->tasks[t].cause, "lost") == 0 || strcmp(attempt->tasks[t].cause, "fence") == 0)
+            return true;
+    return false;
+}
+
+/* It has left, and goes on where the core has put it. */
+static void go_on(struct ctl *ctl, struct book_job *job)
+{
+    int r;
+
+    /* It has left what it does not keep; others may be waiting for just that. */
+    if (core_job(ctl->core, job->slot)->sheds)
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
+    r = attempt_new(ctl, job);
+    assert(r == 0);
+    (void)r;
+    job_phase(ctl, job, PHASE_JOB_STARTING);
+    attempt_launch_ready(ctl, job);
+}
+
 /* The last task is gone. */
 static void attempt_over(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
     const char *kind = left_why(attempt);
+    bool oom, lost = attempt->moves && any_lost(attempt);
     enum fail_class blame;
-    bool oom;
 
     attempt_close(ctl, job);
     attempt_verdict(job, attempt, &blame, &oom);
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
     job->suspended_by_user = false;
-    if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0)
+    if (lost && strcmp(attempt->stop_kind, "cancel") == 0)
+        kind = attempt->stop_kind;
+    else if (lost)
+        kind = "node"; /* before it had saved itself: from where it last did, and the core is to know */
+    if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0 ||
+        strcmp(kind, "node") == 0)
         attempt_note_loss(ctl, job, kind);
-    if (attempt->moves && core_job(ctl->core, job->slot)->state == JOB_STOPPING) {
-        go_back(ctl, job, PHASE_JOB_PREEMPTED); /* told to stop on its way */
-    } else if (attempt->moves) {
-        int r;
-
-        /* It has left what it does not keep; others may be waiting for just that. */
-        if (core_job(ctl->core, job->slot)->sheds)
-            ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
-        r = attempt_new(ctl, job);
-
-        assert(r == 0);
-        (void)r;
-        job_phase(ctl, job, PHASE_JOB_STARTING);
-        attempt_launch(ctl, job);
+    if (strcmp(kind, "node") == 0) {
+        end_by_itself(ctl, job, FAIL_SYSTEM, false);
+    } else if (attempt->moves && (strcmp(kind, "migrate") == 0 || strcmp(kind, "drain") == 0)) {
+        if (core_job(ctl->core, job->slot)->state == JOB_STOPPING)
+            go_back(ctl, job, PHASE_JOB_PREEMPTED); /* told to stop on its way */
+        else
+            go_on(ctl, job);
     } else if (strcmp(kind, "cancel") == 0) {
         char why[sizeof(job->end_text)];
 
@@ -617,7 +637,7 @@ static void task_gone_note(struct ctl *ctl, struct book_task *task, const json_t
 static void late_exit(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, uint32_t rank)
 {
     ctl_order(ctl, attempt->tasks[rank].node, order_simple(job, attempt, ORDER_CLEAN));
-    if (job->waits_old && attempt_clear(job))
+    if (job->waits_old && attempt_ready(ctl, job))
         attempt_launch(ctl, job);
 }
 
@@ -654,8 +674,10 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     struct book_attempt *attempt;
     struct book_task *task;
 
-    if (!job || number >= job->attempt_count || rank >= job->attempts[number].task_count)
-        return; /* of a job that is over: it was told to clean up */
+    if (!job || number >= job->attempt_count || rank >= job->attempts[number].task_count) {
+        attempt_left(ctl, node); /* of a job that is over: it was told to clean up */
+        return;
+    }
     attempt = &job->attempts[number];
     task = &attempt->tasks[rank];
     if (task->node != node || task_gone(task))
@@ -671,8 +693,10 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     if (state == TASK_EXITED || state == TASK_REFUSED)
         task_gone_note(ctl, task, report);
     if (attempt != attempt_now(job) || attempt->ended) {
-        if (task_gone(task))
+        if (task_gone(task)) {
             late_exit(ctl, job, attempt, rank);
+            attempt_left(ctl, node);
+        }
         return;
     }
     if (state == TASK_READY)
@@ -682,11 +706,14 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         rank_running(ctl, job);
     } else if (state == TASK_SUSPENDED)
         rank_suspended(ctl, job);
-    else if (task_gone(task))
+    else if (task_gone(task)) {
         rank_exited(ctl, job, rank);
+        attempt_left(ctl, node);
+    }
 }
 
-/* The lease of a node ran out: what it ran is dead, by its own hand (ADR 21). */
+/* The lease of a node ran out: what it ran is dead, by its own hand (ADR 21). Whom the core has there, it takes down
+ * itself; one that was leaving for elsewhere it has there no longer. */
 void attempt_node_lost(struct ctl *ctl, uint32_t node)
 {
     for (int64_t from = 0;;) {
@@ -706,7 +733,9 @@ void attempt_node_lost(struct ctl *ctl, uint32_t node)
                 memcpy(task->cause, "lost", sizeof("lost"));
                 job->version++;
             }
-        if (job->waits_old && attempt_clear(job))
+        if (attempt_of(job) && attempt_of(job)->moves && !attempt_of(job)->ended && attempt_gone(attempt_of(job)))
+            attempt_over(ctl, job);
+        if (job->waits_old && attempt_ready(ctl, job))
             attempt_launch(ctl, job);
     }
 }

@@ -101,7 +101,7 @@ struct book_job {
     bool gave_up;  /* its node was lost and it is not to be run again */
     enum phase_of_job ends_as;
     int64_t stop_by;    /* job that the core last stopped it for; 0 = not told */
-    bool waits_old;     /* its attempt is to be launched when the last one has left its nodes */
+    bool waits_old;     /* its attempt is launched when its last one and others have left (attempt_wait.c) */
     uint32_t slot, gen; /* reference in the core, while in_core */
     usec_t submit, eligible, first_start, last_start, end; /* 0 = not yet */
     usec_t reason_since;

@@ -27,6 +27,7 @@ struct book_node {
     json_t *labels;     /* given by people, over those of the inventory; NULL */
     uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
     bool joined, silent, lost, drained, forgotten;
+    bool vacated;       /* nobody is there whom the core has there no longer; false: not known. Not in the log */
     bool connected;     /* right now; not in the log */
     uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
     usec_t seen;        /* last beat; not in the log */

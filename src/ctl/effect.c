@@ -61,10 +61,7 @@ static void effect_start(struct ctl *ctl, struct book_job *job)
     assert(r == 0);
     (void)r;
     job_phase(ctl, job, PHASE_JOB_STARTING);
-    if (attempt_clear(job))
-        attempt_launch(ctl, job);
-    else
-        job->waits_old = true;
+    attempt_launch_ready(ctl, job);
 }
 
 /* It is to leave: a way of the ladder that the job can go, at best the one the core names. */
@@ -120,10 +117,13 @@ static void effect_save(struct ctl *ctl, struct book_job *job)
     }
 }
 
-/* Hardware is gone, or it was cancelled and has left already. Others of the gang are told to go at once. */
+/* Hardware is gone, or it was cancelled and has left already. Others of the gang are told to go at once; but where it
+ * is gone that a job was moving to, that one saves itself in peace where it was. */
 static void effect_kill(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_of(job);
+    bool moves = attempt && !attempt->ended && attempt->moves;
+    bool cancelled = attempt && !attempt->ended && attempt->stopping && strcmp(attempt->stop_kind, "cancel") == 0;
     bool back = core_job(ctl->core, job->slot)->gen == job->gen; /* the core has it in its queue again */
 
     if (prepared(job)) {
@@ -133,18 +133,27 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
     job->waits_old = false;
     if (attempt && !attempt->ended) {
         attempt_close(ctl, job);
+        attempt_leaves(ctl, attempt);
         attempt->phase = PHASE_JOB_NODE_FAIL;
         attempt_note_loss(ctl, job, "node");
         for (uint32_t t = 0; t < attempt->task_count; t++) {
             struct book_task *task = &attempt->tasks[t];
 
-            if (task->state != TASK_EXITED && task->state != TASK_REFUSED)
+            if (task->state != TASK_EXITED && task->state != TASK_REFUSED && !(back && moves))
                 ctl_order(ctl, task->node, order_stop(ctl, job, attempt, 0));
         }
     }
     if (!back || phase_over(job->phase))
         return;
-    if (!job->spec->requeue) {
+    if (cancelled) { /* by a person, and it was on its way */
+        job->ends = true;
+        job->ends_as = PHASE_JOB_CANCELLED;
+        if (!job->end_text[0])
+            memcpy(job->end_text, "cancelled", sizeof("cancelled"));
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
+        return;
+    }
+    if (!job->spec->requeue && !moves) {
         job->end_text[0] = '\0';
         job->gave_up = true; /* ends when the core has let it go */
         ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
@@ -277,6 +286,7 @@ void effect_all(struct ctl *ctl, const struct outbox *out)
         case EFFECT_MIGRATE:
         case EFFECT_SPLICE: /* launched anew with all its ranks, several on a GPU where it has fewer */
             attempt_now(job)->moves = true;
+            attempt_leaves(ctl, attempt_now(job));
             attempt_stop(ctl, job, "migrate", 0, job_grace(ctl, job));
             break;
         case EFFECT_SAVE:

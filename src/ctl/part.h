@@ -122,7 +122,6 @@ void effect_all(struct ctl *ctl, const struct outbox *out);
 int attempt_new(struct ctl *ctl, struct book_job *job);
 void attempt_launch(struct ctl *ctl, struct book_job *job);
 void attempt_open(struct ctl *ctl, struct book_job *job); /* the gate of one that was prepared */
-bool attempt_gone(const struct book_attempt *attempt);    /* no task of it is left */
 void attempt_close(struct ctl *ctl, struct book_job *job);
 void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 void attempt_resume(struct ctl *ctl, struct book_job *job);
@@ -131,10 +130,18 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
 void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure);
 void attempt_node_lost(struct ctl *ctl, uint32_t node);
 void attempt_end_peers(struct ctl *ctl, struct book_job *job); /* the gang is over: all that is left of it is ended */
-bool attempt_clear(const struct book_job *job);                /* no task of it is left anywhere */
+void attempt_launch_ready(struct ctl *ctl, struct book_job *job); /* now, or when its GPUs have been left */
 void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);
 void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text);
 usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
+void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list); /* roles.c */
+
+/* attempt_wait.c */
+bool task_gone(const struct book_task *task);
+bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */
+bool attempt_ready(struct ctl *ctl, struct book_job *job);                /* nobody is left where it is to be */
+void attempt_leaves(struct ctl *ctl, const struct book_attempt *attempt); /* what the core has given away */
+void attempt_left(struct ctl *ctl, uint32_t node); /* a task of the node is gone: launches who waited */
 
 /* node.c */
 int node_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);
@@ -151,12 +158,8 @@ void reboot_order(struct ctl *ctl, const struct book_node *node);
 bool reboot_back(struct ctl *ctl, struct book_node *node, const char *boot); /* it joins: is it what was waited for? */
 void reboot_failed(struct ctl *ctl, struct book_node *node, const json_t *report);
 
-/* roles.c */
-void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list);
-
 /* sync.c */
-/* Where its ranks are; the same for each of them. */
-json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt);
+json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt); /* of all its ranks */
 json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank, json_t *place);
 json_t *order_limit(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt);
 json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind);
@@ -175,7 +178,7 @@ void book_spec_drop(struct book_spec *spec);
 enum phase_of_job book_outcome(const struct book *book, int64_t id); /* PHASE_JOB_COUNT: not known any more */
 int book_attempt_add(struct book_job *job);
 
-/* save.c, load.c: the book in JSON */
+/* save.c, load.c */
 json_t *save_book(const struct ctl *ctl);
 int load_book(struct ctl *ctl, const json_t *json, struct error *err);
 

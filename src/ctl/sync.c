@@ -127,11 +127,6 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     return order;
 }
 
-static bool task_gone(const struct book_task *task)
-{
-    return task->state == TASK_EXITED || task->state == TASK_REFUSED;
-}
-
 /* The order that the task has not answered, if there is one. */
 static void resend(struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, uint32_t rank)
 {

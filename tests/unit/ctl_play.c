@@ -273,6 +273,11 @@ static void launch(struct play *play, const char *node, const json_t *frame)
     *task = (struct play_task){ .id = { job, attempt, rank }, .left = emulated(frame) };
     (void)snprintf(task->node, sizeof(task->node), "%s", node);
     play->started++;
+    if (play->refuses) {
+        play->refuses = false;
+        report(play, task, TASK_REFUSED, "restore", 0, 0);
+        return;
+    }
     report(play, task, json_is_true(json_object_get(frame, "go")) ? TASK_RUNNING : TASK_READY, "", 0, 0);
 }
 
@@ -282,7 +287,10 @@ static void obey_task(struct play *play, struct play_task *task, const json_t *f
 
     if (what == ORDER_GO && task->state == TASK_READY)
         report(play, task, TASK_RUNNING, "", 0, 0);
-    else if (what == ORDER_STOP && task->state != TASK_EXITED)
+    else if (what == ORDER_STOP && task->state != TASK_EXITED && play->slow) {
+        if (!task->told[0]) /* a second order only shortens the grace */
+            (void)snprintf(task->told, sizeof(task->told), "%.15s", kind ? kind : "");
+    } else if (what == ORDER_STOP && task->state != TASK_EXITED)
         report(play, task, TASK_EXITED, kind ? kind : "", 0, 15);
     else if (what == ORDER_SUSPEND && task->state == TASK_RUNNING)
         report(play, task, TASK_SUSPENDED, "", 0, 0);
@@ -350,6 +358,14 @@ void play_exit(struct play *play, int64_t job, uint32_t rank, int code, int sign
     for (size_t i = 0; i < play->task_count; i++)
         if (play->tasks[i].id.job == job && play->tasks[i].id.rank == rank && play->tasks[i].state == TASK_RUNNING)
             report(play, &play->tasks[i], TASK_EXITED, signal ? "signal" : "exit", code, signal);
+    play_settle(play);
+}
+
+void play_leave(struct play *play, int64_t job, int code)
+{
+    for (size_t i = 0; i < play->task_count; i++)
+        if (play->tasks[i].id.job == job && play->tasks[i].told[0] && play->tasks[i].state != TASK_EXITED)
+            report(play, &play->tasks[i], TASK_EXITED, play->tasks[i].told, code, 0);
     play_settle(play);
 }
 

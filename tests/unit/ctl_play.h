@@ -15,6 +15,7 @@ struct play_task {
     char node[32];
     enum task_state state;
     usec_t left, since; /* of its emulated run; since it runs */
+    char told[16];      /* to stop, and why; "" = not */
 };
 
 struct play {
@@ -32,7 +33,8 @@ struct play {
     char log[1 << 20];
     size_t log_size;
     size_t started, doubles; /* launches; times a job ran twice at once */
-    bool gpus_taken_twice;
+    bool refuses;            /* the next launch */
+    bool slow;               /* tasks that are told to stop stay until play_leave() */
 };
 
 void play_init(struct play *play, const char *policy);
@@ -54,6 +56,9 @@ void play_until(struct play *play, usec_t at);
 
 /* The task ends by itself. */
 void play_exit(struct play *play, int64_t job, uint32_t rank, int code, int signal);
+
+/* With `slow`: a task that was told to stop has left, by its exit code. */
+void play_leave(struct play *play, int64_t job, int code);
 
 /* "RUNNING", or "PENDING Fragmented". */
 const char *play_state(struct play *play, int64_t job);
