@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* driver_part.h - the inside of the driver, shared by its files: driver.c (the loop), driver_actor.c (jobs as the world
- * sees them), driver_answer.c (what the world answers to the core), driver_series.c (what is kept for the report).
+ * sees them), driver_answer.c (what happens in the world), driver_effect.c (what it does for the core), driver_series.c
+ * (what is kept for the report).
  */
 #include "base/heap.h"
 #include "base/rng.h"
@@ -108,15 +109,21 @@ void stage_idle_begin(struct driver *d, uint32_t slot);
 void stage_idle_end(struct driver *d, uint32_t index);
 
 /* driver_answer.c */
+int offer_about(struct driver *d, struct event *event, uint32_t index); /* an event about this job */
+int offer_started(struct driver *d, uint32_t index);
+int offer_stopped(struct driver *d, uint32_t index);
+void actor_crash(struct driver *d, uint32_t index); /* what survives: its last checkpoint, or what a stop has saved */
 int answer_due(struct driver *d);
 int answer_event_costs(struct driver *d);
 int answer_faults(struct driver *d);
 int answer_script(struct driver *d);
 void answer_settled(struct driver *d, uint32_t index, const struct job_ref *ref);
 int answer_arrival(struct driver *d, uint32_t index);
-int answer_outbox(struct driver *d, const struct outbox *out);
 int answer_rates(struct driver *d);
 void answer_collect(struct driver *d, uint32_t index);
+
+/* driver_effect.c */
+int answer_outbox(struct driver *d, const struct outbox *out);
 
 /* driver_use.c */
 int use_init(struct driver *d);
