@@ -14,7 +14,11 @@ static void apply_ended(struct core *core, const struct event *event)
     struct job *job = &core->jobs[event->job];
     bool leaving = job->state == JOB_STOPPING || job->state == JOB_SUSPENDED;
     bool cancelled = job->state == JOB_STOPPING && job->stop == STOP_CANCEL;
-    bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && job->fails < job->spec.retries && !cancelled;
+    /* What could not be started, or did not come to where it went, for no fault of its own, is no failure of the job's.
+     */
+    bool excused = event->fail == FAIL_SYSTEM && job->state == JOB_STARTING;
+    bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && (excused || job->fails < job->spec.retries) &&
+                 !cancelled;
 
     job_settle(job, core->now);
     if (!leaving)
@@ -24,7 +28,7 @@ static void apply_ended(struct core *core, const struct event *event)
     core_move(core, event->job, again ? JOB_PENDING : event->fail == FAIL_NONE ? JOB_DONE : JOB_FAILED);
     core_stir(core, job);
     if (event->fail != FAIL_NONE) {
-        job->fails++;
+        job->fails += !excused;
         job->progress = event->progress != PROGRESS_OWN ? event->progress : 0;
     }
     core_decide(core,

@@ -257,7 +257,7 @@ void core_release(struct core *core, uint32_t index)
 
     pair_part(core, index);
     job->gpus = 0;
-    job->sheds = false;
+    job->sheds = job->moving = false;
     for (uint32_t i = 0; i < count; i++)
         core_start_now(core, core->ready[i]);
 }

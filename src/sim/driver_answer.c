@@ -65,6 +65,9 @@ int offer_started(struct driver *d, uint32_t index)
     actor_settle(d, a);
     a->rate = event.rate;
     a->running = true;
+    if (a->moving)
+        a->saved = a->progress; /* else it could not have gone on there */
+    move_over(a);
     a->charged = d->now;
     if (world_paces(d->world)) {
         struct world_shape shape = shape_of(d, a->slot);
@@ -105,6 +108,7 @@ int offer_stopped(struct driver *d, uint32_t index)
     kept -= world_rework(d->world, index);
     d->result->jobs[index].lost += a->progress - kept;
     a->progress = a->saved = event.progress = kept;
+    move_over(a);
     a->left_at = d->now;
     actor_due(d, index, DUE_NOTHING, USEC_NEVER);
     return offer_about(d, &event, index);
@@ -115,20 +119,21 @@ static int offer_left(struct driver *d, uint32_t index)
 {
     struct event event = { .kind = EVENT_STOPPED, .progress = PROGRESS_OWN };
 
-    actor_due(d, index, DUE_STARTED, d->actors[index].restart_at);
+    actor_due(d, index, d->actors[index].fate == MOVE_WELL ? DUE_STARTED : DUE_LOST, d->actors[index].restart_at);
     return offer_about(d, &event, index);
 }
 
-/* What survives a crash: the last periodic checkpoint, or what a planned stop has saved. */
+/* What survives a crash: the last periodic checkpoint, or what a planned stop or a move has saved. */
 void actor_crash(struct driver *d, uint32_t index)
 {
     struct actor *a = &d->actors[index];
-    usec_t kept = world_kept(d->world, index, a->progress, false);
+    usec_t kept = move_saved(d, a) ? a->progress : world_kept(d->world, index, a->progress, false);
 
     if (kept < a->saved)
         kept = a->saved;
     d->result->jobs[index].lost += a->progress - kept;
     a->progress = a->saved = kept;
+    move_over(a);
     a->left_at = 1; /* what it goes on from was sent away long ago */
 }
 
@@ -184,6 +189,9 @@ int answer_due(struct driver *d)
         case DUE_LEFT:
             r = offer_left(d, index);
             break;
+        case DUE_LOST:
+            r = move_failed(d, index);
+            break;
         case DUE_NOTHING:
             heap_clear(&d->heap, index);
             break;
@@ -231,6 +239,8 @@ int answer_faults(struct driver *d)
             event.target = core_ledger(d->core)->topo.nodes[d->fault.node].first_gpu + d->fault.gpu;
         }
         r = driver_offer(d, &event, DRIVER_NOBODY, NULL);
+        if (r == 0 && event.kind == EVENT_NODE && !event.up)
+            r = move_source_lost(d, d->fault.node);
         d->has_fault = world_next_fault(d->world, d->now, &d->fault);
     }
     return r;
@@ -257,6 +267,8 @@ int answer_script(struct driver *d)
         if (from->kind == EVENT_COUNT)
             continue;
         r = driver_offer(d, &event, DRIVER_NOBODY, NULL);
+        if (r == 0 && event.kind == EVENT_NODE && !event.up && event.value == 0)
+            r = move_source_lost(d, event.target);
     }
     return r;
 }

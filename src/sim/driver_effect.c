@@ -42,7 +42,6 @@ static int on_shift(struct driver *d, uint32_t index)
     actor_settle(d, a);
     a->running = false;
     batches_stop(d->batches, index);
-    a->saved = a->progress;
     a->dumps++;
     a->region = region_of(d, a->slot);
     note_placement(d, index);
@@ -50,15 +49,13 @@ static int on_shift(struct driver *d, uint32_t index)
     reshape_cost(d, index, all);
     bars_close(d, index);
     bars_open(d, a->slot, 1);
-    a->restart_at = d->now + all;
-    if (core_job(d->core, a->slot)->sheds && all > 0) {
-        actor_due(d, index, DUE_LEFT, d->now + (leave < all ? leave : all));
+    a->from = UINT32_MAX; /* the core has it there until it has left */
+    move_begin(d, index, leave, all);
+    if (core_job(d->core, a->slot)->sheds && all > 0 && a->fate != MOVE_UNSAVED) {
+        actor_due(d, index, DUE_LEFT, a->saved_at);
         return 0;
     }
-    if (all == 0)
-        return offer_started(d, index);
-    actor_due(d, index, DUE_STARTED, a->restart_at);
-    return 0;
+    return move_restart(d, index);
 }
 
 /* A checkpoint where it runs: it stands still as long as that takes, which is booked as work to be done again. */
@@ -116,6 +113,7 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
     uint32_t node = node_of(d, a->slot);
     usec_t cost = start_cost(d, index, kind, node) + (kind == WORLD_MIGRATE ? 0 : stage_launch(d, index));
 
+    a->from = a->node;
     a->node = node;
     a->parked = false;
     /* Whom it has left alone by moving is faster for it. */
@@ -130,10 +128,18 @@ static int on_start(struct driver *d, uint32_t index, enum world_cost kind)
     a->region = region_of(d, a->slot);
     d->result->jobs[index].overhead += cost;
     reshape_cost(d, index, cost);
+    if (cost > 0) {
+        bars_close(d, index);
+        bars_open(d, a->slot, 1);
+    }
+    if (kind == WORLD_MIGRATE) {
+        struct world_shape shape = shape_from(d, index);
+
+        move_begin(d, index, world_cost(d->world, index, WORLD_STOP, &shape), cost);
+        return move_restart(d, index);
+    }
     if (cost == 0)
         return offer_started(d, index);
-    bars_close(d, index);
-    bars_open(d, a->slot, 1);
     actor_due(d, index, DUE_STARTED, d->now + cost);
     return 0;
 }
@@ -145,7 +151,9 @@ static int on_stop(struct driver *d, uint32_t index)
     usec_t cost = world_cost(d->world, index, WORLD_STOP, &shape), left = heap_at(&d->heap, index);
 
     /* A start that is cut short costs only what was spent of it. */
-    if (a->due == DUE_STARTED && left != USEC_NEVER)
+    if (a->due == DUE_LOST)
+        left = a->restart_at;
+    if ((a->due == DUE_STARTED || a->due == DUE_LOST) && left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     stage_idle_begin(d, a->slot);
     a->dumps++;
@@ -170,9 +178,10 @@ static int on_kill(struct driver *d, uint32_t index)
     struct event event = { .kind = EVENT_RATE };
     usec_t left = heap_at(&d->heap, index);
 
-    if (a->due == DUE_LEFT)
+    if (a->due == DUE_LEFT || a->due == DUE_LOST)
         left = a->restart_at;
-    if ((a->due == DUE_STARTED || a->due == DUE_STOPPED || a->due == DUE_LEFT) && left != USEC_NEVER)
+    if ((a->due == DUE_STARTED || a->due == DUE_STOPPED || a->due == DUE_LEFT || a->due == DUE_LOST) &&
+        left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     a->prepared = a->told = false;
     actor_settle(d, a);

@@ -12,7 +12,7 @@
 
 #define DRIVER_NOBODY UINT32_MAX
 
-enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE, DUE_LEFT };
+enum due { DUE_NOTHING, DUE_STARTED, DUE_STOPPED, DUE_END, DUE_FAIL, DUE_SAVE, DUE_IDLE, DUE_LEFT, DUE_LOST };
 
 /* One job of the trace as the world sees it. */
 struct actor {
@@ -32,6 +32,11 @@ struct actor {
     usec_t charged;          /* when an event last cost it something, or it began to run */
     usec_t prepared_at, save_end, true_end;
     usec_t restart_at; /* it goes on elsewhere then, once it has left */
+    usec_t saved_at;   /* of a move: from then on what it had is saved */
+    uint32_t moves;    /* so far */
+    uint32_t from;     /* the node it moves from; UINT32_MAX: several */
+    uint8_t fate;      /* enum world_move, of its present move */
+    bool moving;       /* it is on its way */
     usec_t left_at;    /* when it was last saved and gone from its GPUs */
     uint32_t dumps;    /* times it was saved whole */
     uint32_t region;   /* domain of its first GPU, when it last ran; 0 = never */
@@ -124,6 +129,15 @@ void answer_collect(struct driver *d, uint32_t index);
 
 /* driver_effect.c */
 int answer_outbox(struct driver *d, const struct outbox *out);
+
+/* driver_move.c */
+/* It takes so long to leave, and so long in all until it goes on. */
+void move_begin(struct driver *d, uint32_t index, usec_t leave, usec_t all);
+int move_restart(struct driver *d, uint32_t index); /* it goes on when that is over, or now, if it does */
+int move_failed(struct driver *d, uint32_t index);
+int move_source_lost(struct driver *d, uint32_t node); /* whoever was leaving it fails */
+bool move_saved(const struct driver *d, const struct actor *a);
+void move_over(struct actor *a);
 
 /* driver_use.c */
 int use_init(struct driver *d);

@@ -73,6 +73,9 @@ enum world_keep { KEEP_ALL, KEEP_CHECKPOINT, KEEP_NONE, KEEP_COUNT };
 
 struct world;
 
+/* What becomes of a move. */
+enum world_move { MOVE_WELL, MOVE_UNSAVED, MOVE_UNRESTORED };
+
 /* Borrows trace and cluster until freed. NULL: *err says why (a table that cannot be read, a job whose model no
  * table knows, ...). */
 struct world *world_new(const struct trace *trace, const struct cluster_spec *cluster,
@@ -128,6 +131,9 @@ usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool
 
 /* Work that a planned stop adds, to be done again before the job goes on: less progress is kept by so much. */
 usec_t world_rework(const struct world *world, uint32_t job);
+
+/* Of the n-th move of a job: fixed by (seed, job, n). Of those that fail, half do so before the job is saved. */
+enum world_move world_move_fate(const struct world *world, uint32_t job, uint32_t nth);
 
 /* What the user says the job will take: its work, wrong by the configured error, fixed by (seed, job). */
 usec_t world_estimate(const struct world *world, uint32_t job);

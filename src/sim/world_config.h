@@ -37,6 +37,7 @@ struct world_config {
     ppm_t ckpt_shard, ckpt_host;    /* GiB: GPU memory of a shard; what a worker holds in host memory, the first time */
     ppm_t ckpt_rate;                /* GiB a second, each node */
     ppm_t region_factor;            /* how much slower between regions */
+    ppm_t move_fails;               /* part of the moves that fail half way */
     usec_t mtbf, mttr;              /* of a node; mtbf 0 = never fails */
     usec_t gpu_mtbf, gpu_mttr;      /* of one GPU */
     char speed[WORLD_PATH_MAX];     /* file or directory, with an optional ":kind"; "" = none */

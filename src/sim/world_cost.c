@@ -13,6 +13,8 @@
 #include "sim/world_part.h"
 #include "solve/ckpt.h"
 
+enum { STREAM_MOVE = 0x6d6f7665 };
+
 /* Seconds to restart a model on 1, 2, 4, 8, 16 and 32 GPUs, as Muri's artifact measured them. */
 enum { MURI_SIZES = 6 };
 static const struct muri_cost {
@@ -193,6 +195,17 @@ usec_t world_kept(const struct world *world, uint32_t job, usec_t progress, bool
     if (!interval || (planned && world->config.keep == KEEP_NONE))
         return 0;
     return progress - progress % interval;
+}
+
+enum world_move world_move_fate(const struct world *world, uint32_t job, uint32_t nth)
+{
+    uint64_t index = (uint64_t)world->trace->jobs[job].spec.id << 24 ^ nth;
+    struct rng rng = math_stream(world->config.seed, STREAM_MOVE, index);
+    int64_t drawn = (int64_t)rng_below(&rng, PPM_ONE);
+
+    if (drawn >= world->config.move_fails)
+        return MOVE_WELL;
+    return drawn % 2 ? MOVE_UNSAVED : MOVE_UNRESTORED;
 }
 
 usec_t world_rework(const struct world *world, uint32_t job)

@@ -294,6 +294,8 @@ static void draw_settings(struct rng *rng, struct life *life)
     set(life, "infeasible", "skip");
     if (chance(rng, 40))
         life->stop_cost = (usec_t)below(rng, 60) * USEC_SEC;
+    if (rng_mix(life->seed + 281) % 100 < 25) /* apart from the stream, so that all else is as it would be without */
+        set(life, "move-fails", "0.3");
     life->until = life->trace.jobs[life->trace.count - 1].spec.submit + USEC_DAY;
     life->reload_every = 4 + below(rng, 60);
 }

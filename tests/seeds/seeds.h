@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "sim/scenario.h"
 
-enum { SCRIPT_MAX = 64, GIVEN_MAX = 4, SETTINGS_MAX = 12 + GIVEN_MAX, SETTING_TEXT = 32, WHY_TEXT = 512 };
+enum { SCRIPT_MAX = 64, GIVEN_MAX = 4, SETTINGS_MAX = 13 + GIVEN_MAX, SETTING_TEXT = 32, WHY_TEXT = 512 };
 
 /* What was drawn. */
 struct life {
