@@ -12,7 +12,9 @@
 #define LOOK_SOONEST (5 * USEC_SEC)
 #define LOOK_LATEST (300 * USEC_SEC)
 #define LOOK_COST 100      /* a look is due when this many times its own length has passed */
-#define HELD_PERIODS 4     /* after which a share that is only held grows */
+#define HELD_PERIODS 2     /* after which a share that is only held grows */
+#define OVER_CUT 2u        /* periods over the tolerance in a row before a cut, */
+#define OVER_PAUSE 4u      /* before one that pauses */
 #define PERIOD_PATIENCE 20 /* periods to wait for steps that do not come */
 
 struct law {
@@ -36,11 +38,31 @@ static void look(struct pair *pair, usec_t now)
     pair->looks += pair->looks < LOOKS_WHOLE + 1;
 }
 
+/* By how much looks differ from what alone was before anybody came: of the kind of step that was seen most. */
+static int32_t anchor_find(const struct pair *pair)
+{
+    const struct baseline *look = &pair->baseline;
+    int64_t most = 0, off = 0, eps = pair->share.eps;
+
+    for (uint32_t i = 0; i < look->buckets; i++) {
+        int64_t now = baseline_of(look, look->bucket[i].launches);
+        int64_t before = baseline_of(&pair->before, look->bucket[i].launches);
+
+        if (now == 0 || before == 0 || look->bucket[i].count <= most)
+            continue;
+        most = look->bucket[i].count;
+        off = (before - now) * 1000 / now;
+    }
+    return (int32_t)(off > eps ? eps : off < -eps ? -eps : off);
+}
+
 /* A look is over: when is the next? */
 static void look_end(struct pair *pair, usec_t now)
 {
     usec_t wait = (now - pair->baseline_at) * LOOK_COST;
 
+    if (pair->looks <= LOOKS_WHOLE)
+        pair->anchor = anchor_find(pair);
     wait = wait < LOOK_SOONEST ? LOOK_SOONEST : wait > LOOK_LATEST ? LOOK_LATEST : wait;
     pair->next_look = now + (pair->looks < LOOKS_WHOLE ? LOOK_SECOND : wait);
     pair->baselining = false;
@@ -57,6 +79,11 @@ void pair_begin(struct pair *pair, enum pair_law law, uint32_t eps, usec_t now)
     look(pair, now);
 }
 
+void pair_before(struct pair *pair, const struct baseline *before)
+{
+    pair->before = *before;
+}
+
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
 {
     if (pair->baselining && pair->settling) {
@@ -68,7 +95,7 @@ void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
         pair->taken = pair->looks > LOOKS_WHOLE ? pair->taken + 1 : alike > pair->taken ? alike : pair->taken;
     } else if (pair->steps < BASELINE_PERIOD_STEPS) {
         pair->launches[pair->steps] = launches;
-        pair->wall_us[pair->steps++] = wall_us;
+        pair->wall_us[pair->steps++] = (uint32_t)((uint64_t)wall_us * 1000 / (uint64_t)(1000 + pair->anchor));
     }
 }
 
@@ -83,32 +110,71 @@ static uint32_t share_now(const struct pair *pair)
     return pair->law == PAIR_GAPS ? pair->share.u : 10 * pair->feedback.x;
 }
 
+/* How much more to try: what stays inside the tolerance if the slowdown is all the share's doing, at most a quarter. If
+ * the last try has shown that it is not (steps grew by less than half of what they should have), half as much again, up
+ * to three quarters of the share that was cut last. */
+static uint32_t held_more(const struct pair *pair, int64_t slow)
+{
+    int64_t u = pair->share.u, room = (int64_t)pair->share.eps * 9 / 10, more = slow ? u * (room - slow) / slow : u / 4;
+    bool flat = pair->held_u && pair->held_u < u && slow * 2 * pair->held_u <= pair->held_slow * (pair->held_u + u);
+
+    if (flat && u * 3 / 2 <= (pair->cut_at ? pair->cut_at : SHARE_MAX * 2) * 3 / 4)
+        return (uint32_t)u / 2;
+    return (uint32_t)(more < u / 4 ? more : u / 4);
+}
+
 /* The law has only held, and there was room: let it try a little more. */
 static void held(struct pair *pair)
 {
     struct share *share = &pair->share;
+    uint32_t more;
+    int64_t slow;
 
-    if (share->u == SHARE_MAX || pair->judged > (int32_t)share->eps * 9 / 10) {
+    if (share->u == SHARE_MAX || pair->judged <= (int32_t)share->eps / 2 ||
+        pair->judged > (int32_t)share->eps * 9 / 10) {
         pair->held = 0;
-    } else if (++pair->held == HELD_PERIODS) {
-        pair->held = 0;
-        share->u += share->u / 16 < SHARE_MAX - share->u ? share->u / 16 : SHARE_MAX - share->u;
+        pair->held_sum = 0;
+        pair->held_u = pair->judged > (int32_t)share->eps ? 0 : pair->held_u;
+        return;
+    }
+    pair->held_sum += pair->judged;
+    if (++pair->held < HELD_PERIODS)
+        return;
+    slow = pair->held_sum / HELD_PERIODS;
+    more = held_more(pair, slow);
+    pair->held = 0;
+    pair->held_sum = 0;
+    pair->held_u = share->u;
+    pair->held_slow = slow;
+    share->u += more < SHARE_MAX - share->u ? more : SHARE_MAX - share->u;
+}
+
+/* The tail of the period's steps, which a median does not see. */
+static void late_count(struct pair *pair)
+{
+    pair->late = 0;
+    pair->counted = pair->steps;
+    for (uint32_t i = 0; i < pair->steps; i++) {
+        uint64_t alone = baseline_of(&pair->baseline, pair->launches[i]);
+
+        pair->late += alone && (uint64_t)pair->wall_us[i] * 1000 > alone * (1000 + 2 * pair->share.eps);
     }
 }
 
-/* What a period says: a little too much may be noise, unless the one before said so too. */
+/* What a period says: a little too much may be noise, unless the one before said so too; where a cut would mean a pause
+ * of half a minute, unless the three before did. */
 static int32_t judge(struct pair *pair)
 {
     int32_t eps = (int32_t)pair->share.eps;
-    bool over = pair->slowdown > eps, again = pair->over;
+    uint32_t enough = pair->share.u * 3 / 4 < SHARE_START ? OVER_PAUSE : OVER_CUT;
 
-    pair->over = over;
-    return over && !again && pair->slowdown <= 2 * eps ? eps : pair->slowdown;
+    pair->over = pair->slowdown > eps ? pair->over + 1 : 0;
+    return pair->over && pair->over < enough && pair->slowdown <= 2 * eps ? eps : pair->slowdown;
 }
 
 static uint32_t period_end(struct pair *pair, usec_t now)
 {
-    uint32_t slowdown = pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown;
+    uint32_t slowdown = pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown, before;
 
     pair->period_since = now;
     pair->periods++;
@@ -116,9 +182,11 @@ static uint32_t period_end(struct pair *pair, usec_t now)
     if (pair->law == PAIR_DUTY)
         return 10 * feedback_period(&pair->feedback, slowdown, now);
     pair->judged = judge(pair);
+    before = pair->share.u;
     if (share_period(&pair->share, pair->judged < 0 ? 0 : (uint32_t)pair->judged, (uint64_t)(now / USEC_MSEC)) == 0)
         return 0;
     held(pair);
+    pair->cut_at = pair->share.u < before ? before : pair->share.u >= pair->cut_at ? 0 : pair->cut_at;
     return pair->share.u;
 }
 
@@ -143,6 +211,7 @@ uint32_t pair_turn(struct pair *pair, usec_t now)
     span = now - pair->period_since;
     if (span < law->period || (pair->steps < law->steps && span < PERIOD_PATIENCE * law->period))
         return share_now(pair);
+    late_count(pair);
     pair->slowdown = baseline_slowdown(&pair->baseline, pair->launches, pair->wall_us, pair->steps);
     if (pair->slowdown < 0 && pair->steps >= law->steps) { /* steps of a kind that was never measured */
         pair->looks = 0;

@@ -12,10 +12,17 @@
  * that took (five seconds to five minutes), the newest twenty counting; and anew when the steps are no longer of a kind
  * that was measured: the job has changed its phase.
  *
+ * Even so a look is not quite what alone was: a GPU whose neighbour has just been stopped still has its clocks and its
+ * caches, and on a real card such steps were 1 % quicker than steps before anybody came, half of the tolerance. Where
+ * those are known (pair_before()), they are the measure: a whole look says by how much looks are off, up to the
+ * tolerance, and later ones only how alone has drifted since.
+ *
  * One noisy period does not decide either. Steps up to twice the tolerance count only when the period before was over
- * it too; and where the law only holds (between half the tolerance and all of it) with a tenth of it to spare for four
- * periods, the share grows by a sixteenth. On a real card the share would otherwise fall with the noise and stay there,
- * although what is over half the tolerance is no smaller at a tenth of the share.
+ * it too, and where the cut would be a pause when three were. And where the law only holds (between half the tolerance
+ * and all of it) with a tenth of it to spare for two periods, more is tried: as much as would stay inside if the
+ * slowdown were all the share's doing; and when the steps then show that it is not, half as much again. A hand-over of
+ * the GPU costs the same at any share, on a real card more than half of the tolerance: the share would otherwise fall
+ * with the noise and stay there, and the guaranteed job would have nothing of it.
  *
  * Pure: steps and time come with the calls. The node runs it on real GPUs, the simulator on modelled ones.
  */
@@ -32,25 +39,34 @@ enum pair_law {
 
 struct pair {
     enum pair_law law;
-    struct baseline baseline;
+    struct baseline baseline, before; /* while they are held; before they came */
     struct share share;
     struct feedback feedback;
     usec_t period_since, baseline_at;
     uint32_t launches[BASELINE_PERIOD_STEPS], wall_us[BASELINE_PERIOD_STEPS], steps;
     bool baselining;
-    bool over;         /* the last period was over the tolerance */
+    uint32_t over;     /* periods in a row that were over the tolerance */
     uint32_t settling; /* steps still to be passed over: work of the neighbours' may be under way in them */
     uint32_t looks;    /* at being alone, so far; stops counting when they no longer measure anew */
     uint32_t taken;    /* steps of this look that count */
     usec_t next_look;  /* when the next is due */
+    int32_t anchor;    /* permille by which steps before are longer than steps of a look */
+    uint32_t late;     /* steps of the last period that lay over twice the tolerance, */
+    uint32_t counted;  /* of so many */
     uint32_t periods;  /* that ended so far */
-    uint32_t held;     /* periods in a row in which the law held and had room */
-    int32_t slowdown;  /* permille, of the last period; -1 unknown */
-    int32_t judged;    /* the same, as the law was told it */
+    uint32_t held;     /* periods in a row in which the law held and had room, */
+    int64_t held_sum;  /* and their slowdowns; at which share and slowdown more was last tried */
+    int64_t held_u, held_slow;
+    uint32_t cut_at;  /* the share that was cut last, until it is reached again; 0 none */
+    int32_t slowdown; /* permille, of the last period; -1 unknown */
+    int32_t judged;   /* the same, as the law was told it */
 };
 
 /* A pair forms. eps: permille by which the guaranteed job's step may grow. */
 void pair_begin(struct pair *pair, enum pair_law law, uint32_t eps, usec_t now);
+
+/* Steps the guaranteed job made before anybody came; right after pair_begin(). */
+void pair_before(struct pair *pair, const struct baseline *before);
 
 /* The guaranteed job has done a step of so many launches in so long. */
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us);

@@ -84,8 +84,10 @@ static void share_write(struct client *client, uint32_t u, int32_t edge_us)
     control->gap_min_us = knobs.gap_min_us;
 }
 
+enum steps_for { STEPS_PAIR, STEPS_BEFORE, STEPS_NOBODY };
+
 /* Steps of the guaranteed job since we last looked. */
-static void steps_read(struct gpu_arena *gpu, struct client *rg)
+static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for whom)
 {
     struct page_step *step = &rg->page->step;
     uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE);
@@ -97,7 +99,10 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg)
 
         if (r->tier >= TIER_TIME || r->wall_us == 0)
             continue;
-        pair_step(&gpu->loop, r->launches, r->wall_us);
+        if (whom == STEPS_PAIR)
+            pair_step(&gpu->loop, r->launches, r->wall_us);
+        else if (whom == STEPS_BEFORE)
+            (void)baseline_add(&gpu->before, r->launches, r->wall_us);
     }
 }
 
@@ -105,6 +110,30 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg)
 static uint32_t step_us(const struct client *rg)
 {
     return rg->step_read ? rg->page->step.ring[(rg->step_read - 1) % PAGE_STEPS].wall_us : 0;
+}
+
+/* Is nobody else on this GPU, and nobody about to be? A process that has registered and has no GPU yet is starting:
+ * what the guaranteed job does meanwhile is not what it does alone. */
+static bool undisturbed(const struct node *node, const struct gpu_arena *gpu, const struct client *rg)
+{
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        const struct client *c = &node->client[i];
+        bool elsewhere = false;
+
+        if (c->fd < 0 || c == rg)
+            continue;
+        for (int k = 0; k < PAGE_GPUS; k++) {
+            if (c->arena[k] >= 0 && &node->gpu[c->arena[k]] == gpu)
+                return false;
+            elsewhere |= c->arena[k] >= 0;
+        }
+        if (!elsewhere)
+            return false;
+    }
+    for (uint32_t i = 0; i < node->foreigners.count; i++)
+        if (memcmp(node->foreigners.one[i].uuid, gpu->uuid, sizeof(gpu->uuid)) == 0)
+            return false;
+    return true;
 }
 
 /* A guaranteed job publishes its gaps for the first of its GPUs. On the others they cannot be seen, and its neighbours
@@ -125,6 +154,8 @@ static void pair_form(const struct node *node, struct gpu_arena *gpu, struct cli
     gpu->edge_at = 0;
     pair_begin(&gpu->loop, law_of(node, gpu, rg), rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
                (usec_t)(now / USEC));
+    if (node->anchored)
+        pair_before(&gpu->loop, &gpu->before);
 }
 
 /* Once a second: by how much it was active more or less than its part of the time; the next second makes up for it. The
@@ -230,21 +261,29 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
 {
     uint32_t u;
 
+    if (gpu->rg != rg->pid)
+        baseline_reset(&gpu->before);
     gpu->rg = rg->pid;
     if (gpu->arena->rg_state == RG_ABSENT)
         __atomic_store_n(&gpu->arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
     slice_tell(rg, neighbours ? SLICE_RG_US : 0);
     if (!neighbours) {
         gpu->pair = 0;
+        steps_read(gpu, rg, undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY);
         return SHARE_MAX;
     }
     if (gpu->pair != rg->pid)
         pair_form(node, gpu, rg, now);
-    steps_read(gpu, rg);
+    steps_read(gpu, rg, STEPS_PAIR);
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
     if (gpu->loop.periods != gpu->edge_at) {
         gpu->edge_at = gpu->loop.periods;
-        (void)edge_period(&gpu->edge, gpu->loop.judged, gpu->loop.share.eps, u, step_us(rg));
+        (void)edge_period(&gpu->edge, &(struct edge_look){ .slowdown = gpu->loop.judged,
+                                                           .eps = gpu->loop.share.eps,
+                                                           .share = u,
+                                                           .step_us = step_us(rg),
+                                                           .late = gpu->loop.late,
+                                                           .steps = node->tail ? gpu->loop.counted : 0 });
     }
     return u;
 }

@@ -15,27 +15,38 @@ void edge_init(struct edge *edge, uint32_t aim)
     *edge = (struct edge){ .aim = aim };
 }
 
-int32_t edge_period(struct edge *edge, int32_t slowdown, uint32_t eps, uint32_t share, uint32_t step_us)
+/* By the median: towards the aim. */
+static int64_t median_move(const struct edge *edge, const struct edge_look *look)
 {
-    int64_t move, step = step_us < STEP_MOST_US ? step_us : STEP_MOST_US;
+    int64_t step = look->step_us < STEP_MOST_US ? look->step_us : STEP_MOST_US;
+    int64_t move = ((int64_t)look->slowdown - edge->aim) * step * 3 / 4000;
 
-    if (!edge->aim || slowdown < 0)
+    return move > EDGE_STEP_US ? EDGE_STEP_US : move < -EDGE_STEP_US ? -EDGE_STEP_US : move;
+}
+
+/* By the tail: towards one late step in a hundred. */
+static int64_t tail_move(const struct edge_look *look)
+{
+    int64_t late = look->late, others = (int64_t)look->steps - late;
+
+    return late * EDGE_LATE_US - others * EDGE_LATE_US / 99;
+}
+
+int32_t edge_period(struct edge *edge, const struct edge_look *look)
+{
+    int64_t move, tail;
+
+    if (!edge->aim || look->slowdown < 0)
         return edge->us;
-    if (slowdown > (int32_t)eps) {
+    if (look->slowdown > (int32_t)look->eps) {
         edge->us /= 2;
         return edge->us;
     }
-    if (share < EDGE_SHARE_MIN)
+    if (look->share < EDGE_SHARE_MIN)
         return edge->us;
-    move = ((int64_t)slowdown - edge->aim) * step * 3 / 4000;
-    if (move > EDGE_STEP_US)
-        move = EDGE_STEP_US;
-    if (move < -EDGE_STEP_US)
-        move = -EDGE_STEP_US;
-    edge->us += (int32_t)move;
-    if (edge->us > 0)
-        edge->us = 0;
-    if (edge->us < -EDGE_MOST_US)
-        edge->us = -EDGE_MOST_US;
+    move = median_move(edge, look);
+    tail = look->steps ? tail_move(look) : move;
+    move += edge->us + (tail > move ? tail - move : 0);
+    edge->us = move > 0 ? 0 : move < -EDGE_MOST_US ? -EDGE_MOST_US : (int32_t)move;
     return edge->us;
 }

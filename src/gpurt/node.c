@@ -294,6 +294,13 @@ void node_empty(struct node *node)
         node->pending[i] = -1;
 }
 
+static bool env_off(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && strcmp(text, "0") == 0;
+}
+
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err)
 {
@@ -316,6 +323,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->eps = node->eps >= 5 && node->eps <= 100 ? node->eps : SHARE_EPS;
     node->aim = aim ? (uint32_t)strtoul(aim, NULL, 10) : edge_aim(node->eps);
     node->aim = node->aim <= 100 ? node->aim : edge_aim(node->eps);
+    node->anchored = !env_off("MUSTER_GPU_BEFORE");
+    node->tail = !env_off("MUSTER_GPU_TAIL");
     node->keep_pinned = pinned ? (uint32_t)strtoul(pinned, NULL, 10) : KEEP_PINNED;
     node->keep_pinned = node->keep_pinned <= PAGE_PERMILLE ? node->keep_pinned : KEEP_PINNED;
     node->program = program;
