@@ -76,7 +76,8 @@ struct admit_rule admit_effective(const struct page_control *control, uint64_t s
     uint32_t gate = gate_now(control, steps, now_ns);
     uint64_t until = __atomic_load_n(&control->gate_until_ns, __ATOMIC_RELAXED);
     uint64_t lease = __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED);
-    struct admit_rule rule = { GATE_OPEN, clamp(control->share, PAGE_PERMILLE), clamp(control->duty, PAGE_PERMILLE) };
+    struct admit_rule rule = { GATE_OPEN, clamp(__atomic_load_n(&control->share, __ATOMIC_RELAXED), PAGE_PERMILLE),
+                               clamp(__atomic_load_n(&control->duty, __ATOMIC_RELAXED), PAGE_PERMILLE) };
     uint64_t end = lease;
 
     if (gate >= GATE_COUNT || gate == GATE_OPEN)

@@ -54,6 +54,11 @@ static void bulk_took(uint64_t bytes, uint64_t ns)
     atomic_store(&busy, 0);
 }
 
+static uint64_t launches_mine(void)
+{
+    return __atomic_load_n(&counters_mine()->launches, __ATOMIC_RELAXED); /* others of the stripe count there too */
+}
+
 static void bulk_begin(size_t bytes, CUstream stream)
 {
     if (likely(bytes < BULK_LEAST) || shim.role != ROLE_GUARANTEED || shim_thread.capturing)
@@ -61,13 +66,13 @@ static void bulk_begin(size_t bytes, CUstream stream)
     shim_thread.copy_ns = clock_ns();
     shim_thread.copy_bytes = bytes;
     shim_thread.copy_stream = (uintptr_t)stream;
-    shim_thread.copy_launches = counters_mine()->launches;
+    shim_thread.copy_launches = launches_mine();
 }
 
 void bulk_waited(const void *stream)
 {
     if (shim_thread.copy_bytes && shim_thread.copy_stream == (uintptr_t)stream &&
-        shim_thread.copy_launches == counters_mine()->launches)
+        shim_thread.copy_launches == launches_mine())
         bulk_took(shim_thread.copy_bytes, clock_ns() - shim_thread.copy_ns);
     shim_thread.copy_bytes = 0;
 }

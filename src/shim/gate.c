@@ -12,11 +12,13 @@
 #include <time.h>
 
 #include "shim/admit.h"
+#include "shim/bulk.h"
 #include "shim/shim.h"
 
 #define SPIN_NS (20 * NSEC_USEC)
 
 static struct admit_bucket duty_bucket, leak_bucket;
+static _Atomic uint32_t bucket_lock;
 
 void gate_hold(void)
 {
@@ -51,12 +53,22 @@ struct admit_rule gate_rule(void)
     return admit_effective(&shim.page->control, __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE), clock_ns());
 }
 
-static struct arena *gate_arena(void)
+/* Every thread that launches spends from the same bucket. */
+static bool bucket_ready(struct admit_bucket *bucket, uint64_t now, uint32_t permille)
 {
-    for (int i = 0; i < PAGE_GPUS; i++)
-        if (shim.arena[i])
-            return shim.arena[i];
-    return NULL;
+    bool ready;
+
+    spin_lock(&bucket_lock);
+    ready = admit_bucket_ready(bucket, now, permille, ADMIT_DUTY_BURST_US);
+    spin_unlock(&bucket_lock);
+    return ready;
+}
+
+static void bucket_spend(struct admit_bucket *bucket, uint64_t us)
+{
+    spin_lock(&bucket_lock);
+    admit_bucket_spend(bucket, us);
+    spin_unlock(&bucket_lock);
 }
 
 static void nap_us(uint32_t us)
@@ -85,19 +97,21 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
 {
     struct page_control *control = &shim.page->control;
     int32_t edge = __atomic_load_n(&control->edge_us, __ATOMIC_RELAXED);
-    uint32_t window;
+    uint32_t window = __atomic_load_n(&control->window_us, __ATOMIC_RELAXED);
+    uint32_t guard = __atomic_load_n(&control->guard_us, __ATOMIC_RELAXED);
+    bool told = rule->share == __atomic_load_n(&control->share, __ATOMIC_RELAXED);
 
     admit_map(rule->share, ret);
-    if (rule->share == control->share && control->window_us) {
-        ret->window_us = control->window_us;
-        ret->guard_us = control->guard_us < ADMIT_EDGE_MAX_US ? (int32_t)control->guard_us : ADMIT_EDGE_MAX_US;
-        ret->gap_min_us = control->gap_min_us;
+    if (told && window) {
+        ret->window_us = window;
+        ret->guard_us = guard < ADMIT_EDGE_MAX_US ? (int32_t)guard : ADMIT_EDGE_MAX_US;
+        ret->gap_min_us = __atomic_load_n(&control->gap_min_us, __ATOMIC_RELAXED);
     }
     window = admit_window(ret->window_us, shim.window_us, rule->share,
                           __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
                           __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
     ret->guard_us += (int32_t)((window - ret->window_us) / 16); /* the sum of many guesses is less certain */
-    if (rule->share == control->share && edge >= -ADMIT_EDGE_MAX_US && edge <= ADMIT_EDGE_MAX_US)
+    if (told && edge >= -ADMIT_EDGE_MAX_US && edge <= ADMIT_EDGE_MAX_US)
         ret->guard_us += edge;
     ret->window_us = window;
     ret->leak_from = shim.leak_from;
@@ -110,11 +124,12 @@ static void state_read(const struct arena *arena, uint32_t leak, struct admit_st
     ret->rg_state = __atomic_load_n(&arena->rg_state, __ATOMIC_ACQUIRE);
     ret->gap_pred_us = __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED);
     ret->elapsed_us = now > since ? (now - since) / NSEC_USEC : 0;
-    if (ret->rg_state == RG_ACTIVE && now > arena->rg_beat_ns + 2 * NSEC_SEC && ret->elapsed_us > 2000000)
+    if (ret->rg_state == RG_ACTIVE && now > __atomic_load_n(&arena->rg_beat_ns, __ATOMIC_RELAXED) + 2 * NSEC_SEC &&
+        ret->elapsed_us > 2000000)
         ret->rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
     ret->burst_pred_us = __atomic_load_n(&arena->burst_pred_us, __ATOMIC_RELAXED);
     ret->inflight_us = fence_inflight_us();
-    ret->leak_empty = leak == 0 || !admit_bucket_ready(&leak_bucket, now, leak, ADMIT_DUTY_BURST_US);
+    ret->leak_empty = leak == 0 || !bucket_ready(&leak_bucket, now, leak);
 }
 
 /* One look at the harvest rule. True: go. */
@@ -141,7 +156,7 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
     case ADMIT_GO:
         return true;
     case ADMIT_GO_LEAK:
-        admit_bucket_spend(&leak_bucket, submit->cost_us);
+        bucket_spend(&leak_bucket, submit->cost_us);
         return true;
     case ADMIT_WAIT_RG:
         futex_wait((_Atomic uint32_t *)&arena->rg_state, RG_ACTIVE, 2 * NSEC_MSEC);
@@ -172,8 +187,8 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
         futex_wait((_Atomic uint32_t *)&shim.page->control.gate, word, 50 * NSEC_MSEC);
         return false;
     case GATE_DUTY:
-        if (kind == SUBMIT_COPY || admit_bucket_ready(&duty_bucket, clock_ns(), rule->duty, ADMIT_DUTY_BURST_US)) {
-            admit_bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
+        if (kind == SUBMIT_COPY || bucket_ready(&duty_bucket, clock_ns(), rule->duty)) {
+            bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
             return true;
         }
         nap_us(200);
@@ -181,7 +196,7 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
     case GATE_HARVEST:
         break;
     }
-    arena = gate_arena();
+    arena = arena_mine();
     return kind == SUBMIT_COPY || !arena || harvest_once(submit, rule, arena);
 }
 

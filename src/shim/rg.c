@@ -27,6 +27,7 @@ static struct {
     _Atomic uint64_t mark;
 } events[EVENTS];
 static struct gap_book book, bursts;
+static _Atomic uint32_t book_lock; /* of both: whoever goes active, goes idle or ends a step is another thread */
 static _Atomic uint64_t burst_us, active_since;
 static _Atomic uint32_t going_idle;    /* one thread says so at a time */
 static _Atomic uint32_t polled_stream; /* the helper touches a stream just now */
@@ -40,15 +41,16 @@ static uint32_t slot_of(CUstream stream)
 
 struct arena *arena_mine(void)
 {
-    for (int i = 0; i < PAGE_GPUS; i++)
-        if (shim.arena[i])
-            return shim.arena[i];
-    return NULL;
+    struct arena *arena = NULL;
+
+    for (int i = 0; i < PAGE_GPUS && !arena; i++)
+        arena = __atomic_load_n(&shim.arena[i], __ATOMIC_ACQUIRE);
+    return arena;
 }
 
 static void go_active(struct arena *arena)
 {
-    uint32_t idle = RG_IDLE;
+    uint32_t idle = RG_IDLE, predicted;
     uint64_t now, since;
 
     if (!__atomic_compare_exchange_n(&arena->rg_state, &idle, RG_ACTIVE, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -57,9 +59,12 @@ static void go_active(struct arena *arena)
     since = __atomic_exchange_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
     atomic_store(&active_since, now);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
-    arena->rg_bursts++;
+    __atomic_fetch_add(&arena->rg_bursts, 1, __ATOMIC_RELAXED);
+    spin_lock(&book_lock);
     gap_learn(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
-    __atomic_store_n(&arena->burst_pred_us, gap_predict(&bursts), __ATOMIC_RELAXED);
+    predicted = gap_predict(&bursts);
+    spin_unlock(&book_lock);
+    __atomic_store_n(&arena->burst_pred_us, predicted, __ATOMIC_RELAXED);
 }
 
 static bool all_synced(void)
@@ -77,7 +82,7 @@ static void go_idle(void)
 {
     struct arena *arena = arena_mine();
     uint64_t now, span, since;
-    uint32_t none = 0;
+    uint32_t none = 0, predicted;
 
     if (!arena || __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE || !all_synced() ||
         !atomic_compare_exchange_strong(&going_idle, &none, 1))
@@ -86,8 +91,11 @@ static void go_idle(void)
     since = atomic_load(&active_since);
     span = now > since ? (now - since) / NSEC_USEC : 0;
     atomic_fetch_add(&burst_us, span);
+    spin_lock(&book_lock);
     gap_learn(&bursts, (uint32_t)span);
-    __atomic_store_n(&arena->gap_pred_us, gap_predict(&book), __ATOMIC_RELAXED);
+    predicted = gap_predict(&book);
+    spin_unlock(&book_lock);
+    __atomic_store_n(&arena->gap_pred_us, predicted, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
@@ -205,7 +213,9 @@ bool rg_wants_poll(void)
     state = __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED);
     if (state == RG_ACTIVE)
         return atomic_load_explicit(&waiters, memory_order_relaxed) == 0;
-    return state == RG_IDLE && shim.warm && arena->lead_us != 0 && arena->gap_pred_us > arena->gap_floor_us &&
+    return state == RG_IDLE && shim.warm && __atomic_load_n(&arena->lead_us, __ATOMIC_RELAXED) != 0 &&
+           __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED) >
+               __atomic_load_n(&arena->gap_floor_us, __ATOMIC_RELAXED) &&
            warmed_since != __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
 }
 
@@ -280,7 +290,9 @@ void rg_poll(void)
 
 uint32_t rg_burst_us_take(void)
 {
+    spin_lock(&book_lock);
     gap_boundary(&book);
     gap_boundary(&bursts);
+    spin_unlock(&book_lock);
     return (uint32_t)atomic_exchange(&burst_us, 0);
 }

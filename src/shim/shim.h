@@ -19,8 +19,8 @@
 #define TLS __thread __attribute__((tls_model("initial-exec")))
 #define MIB ((uint64_t)1 << 20)
 #define NSEC_USEC ((uint64_t)1000)
-#define NSEC_MSEC ((uint64_t)1000000)
-#define NSEC_SEC ((uint64_t)1000000000)
+#define NSEC_MSEC (1000 * NSEC_USEC)
+#define NSEC_SEC (1000 * NSEC_MSEC)
 
 /* Number and type of every hooked function. */
 #define HOOK_SPECIAL(name, group, act, params, args)                                                                   \
@@ -59,14 +59,14 @@ struct shim {
     _Atomic uint32_t stopping;
     uint32_t role, mode, window_us, leak_from; /* the last two of the gate, for experiments */
     uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
-    bool registered, required, debug, warm, split;
+    _Atomic bool registered;
+    bool required, debug, warm, split;
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */
     uint64_t memory_bytes, host_bytes, pool_bytes; /* what the environment asked for */
     void *real[FUNC_COUNT];
 };
-
 extern struct shim shim;
 
 /* The driver's own function; NULL when this driver has none. */

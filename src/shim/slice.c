@@ -217,12 +217,12 @@ int slice_set(uint32_t us)
         one = group_set(i, us);
         if (one < 0 && one != -ENODATA) {
             atomic_store(&off, 1); /* the read-back disagreed: never again in this process */
-            shim.page->health.slice_ok = 0;
+            __atomic_store_n(&shim.page->health.slice_ok, 0, __ATOMIC_RELAXED);
             return one;
         }
         r = 0;
     }
     if (r == 0)
-        shim.page->health.slice_ok = 1;
+        __atomic_store_n(&shim.page->health.slice_ok, 1, __ATOMIC_RELAXED);
     return r;
 }

@@ -21,7 +21,7 @@ static struct {
     uint64_t size;
 } pool[POOL_MAX];
 static uint32_t pool_count;
-static _Atomic uint32_t pool_lock;
+static _Atomic uint32_t pool_lock; /* of the pool and its count */
 static CUdeviceptr scratch;
 static bool scratch_stuck;
 static CUstream stream;
@@ -112,13 +112,14 @@ static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
     return kept;
 }
 
+/* How many of this size there are; 0: of any. */
 static uint32_t pool_have(uint64_t size)
 {
     uint32_t n = 0;
 
     spin_lock(&pool_lock);
     for (uint32_t i = 0; i < pool_count; i++)
-        n += pool[i].size == size;
+        n += size == 0 || pool[i].size == size;
     spin_unlock(&pool_lock);
     return n;
 }
@@ -166,7 +167,7 @@ bool spill_fill_pool(int gpu)
     uint64_t want = shim.page->limit[gpu].host_pool_bytes, size, now = clock_ns();
     CUmemGenericAllocationHandle handle;
 
-    if (shim.mode != MODE_SPILL || pool_count >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
+    if (shim.mode != MODE_SPILL || pool_have(0) >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
     size = pool_missing(gpu, want);
     if (size == 0) {

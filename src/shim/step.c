@@ -60,12 +60,12 @@ static void record_write(enum page_tier tier, uint64_t now)
     if (last == 0)
         return;
     r->end_ns = now;
-    r->wall_us = (uint32_t)((now - last) / NSEC_USEC);
+    __atomic_store_n(&r->wall_us, (uint32_t)((now - last) / NSEC_USEC), __ATOMIC_RELAXED);
     r->launches = (uint32_t)(total - before);
     r->busy_us = rg_burst_us_take();
     r->tier = tier;
     r->used_bytes = __atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED);
-    step->tier = tier;
+    __atomic_store_n(&step->tier, tier, __ATOMIC_RELAXED);
     step->confidence = tier <= TIER_OPTIMIZER ? 1000 : (tier == TIER_KERNEL ? 900 : (tier == TIER_PERIOD ? 600 : 100));
     __atomic_store_n(&step->seq, step->seq + 1, __ATOMIC_RELEASE);
     touch_step(step->seq);
@@ -134,8 +134,10 @@ void step_launch(CUfunction f, uint64_t key)
     if (likely(atomic_load_explicit(&best, memory_order_relaxed) <= TIER_OPTIMIZER))
         return;
     at = atomic_fetch_add_explicit(&position, 1, memory_order_relaxed);
-    ids[at % PERIOD_RING] = (uint16_t)(key >> 40 ^ key >> 13);
-    mib[at % PERIOD_RING] = (uint32_t)(__atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED) / MIB);
+    __atomic_store_n(&ids[at % PERIOD_RING], (uint16_t)(key >> 40 ^ key >> 13), __ATOMIC_RELAXED);
+    __atomic_store_n(&mib[at % PERIOD_RING],
+                     (uint32_t)(__atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED) / MIB),
+                     __ATOMIC_RELAXED);
     if (f) {
         kind = kind_of(f);
         if (kind == 1)
@@ -159,8 +161,8 @@ static void period_look(void)
     uint32_t n = at < PERIOD_RING ? (uint32_t)at : PERIOD_RING, found, phase;
 
     for (uint32_t i = 0; i < n; i++) {
-        copy[i] = ids[(at - n + i) % PERIOD_RING];
-        copy_mib[i] = mib[(at - n + i) % PERIOD_RING];
+        copy[i] = __atomic_load_n(&ids[(at - n + i) % PERIOD_RING], __ATOMIC_RELAXED);
+        copy_mib[i] = __atomic_load_n(&mib[(at - n + i) % PERIOD_RING], __ATOMIC_RELAXED);
     }
     found = period_find(copy, n);
     if (found == atomic_load(&period) && found) {
@@ -214,6 +216,7 @@ uint64_t muster_gpu_stat(const char *name)
 {
     struct page_counters sum = { 0 };
     struct page_memory *m = &shim.page->memory[gpu_first()];
+    uint64_t seq = __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE);
 
     for (int i = 0; i < PAGE_STRIPES; i++) {
         struct page_counters *c = &shim.page->counters[i];
@@ -253,10 +256,10 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("soft_refusals", __atomic_load_n(&m->soft_refusals, __ATOMIC_RELAXED));
     STAT("spills", __atomic_load_n(&m->spills, __ATOMIC_RELAXED));
     STAT("promotions", __atomic_load_n(&m->promotions, __ATOMIC_RELAXED));
-    STAT("steps", shim.page->step.seq);
-    STAT("tier", shim.page->step.tier);
+    STAT("steps", seq);
+    STAT("tier", __atomic_load_n(&shim.page->step.tier, __ATOMIC_RELAXED));
     STAT("step_wall_us",
-         shim.page->step.seq ? shim.page->step.ring[(shim.page->step.seq - 1) % PAGE_STEPS].wall_us : 0);
+         seq ? __atomic_load_n(&shim.page->step.ring[(seq - 1) % PAGE_STEPS].wall_us, __ATOMIC_RELAXED) : 0);
     STAT("slice_groups", slice_groups());
     STAT("slice_ok", shim.page->health.slice_ok);
     STAT("flags", shim.page->health.flags);

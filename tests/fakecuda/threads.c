@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threads.c - the library's own sources, linked into one program for the thread sanitizer: threads allocate, launch,
- * wait and end steps while its helper spills, promotes, evicts and reloads. The driver is the fake one, found as the
- * real one is. tools/threads builds and runs it. argv[1]: seconds.
+ * wait, copy and end steps while its helper spills, promotes, evicts and reloads and the gate goes through all it can
+ * be. As a guaranteed job (MUSTER_GPU_ROLE) they tell when it is idle, and time their copies. The driver is the fake
+ * one, found as the real one is. tools/threads builds and runs it. argv[1]: seconds.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,25 +10,20 @@
 #define PLAY_FAIL(...) abort()
 #include "unit/shim_play.h"
 
-#include "shim/cuda_abi.h"
+#include "shim/shim.h"
 
-#define MIB (1ull << 20)
 #define WORKERS 4
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n);
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuCtxSynchronize(void);
-CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 void muster_step(void);
 uint64_t muster_gpu_stat(const char *name);
 
 static CUresult (*set_current)(CUcontext);
 static CUcontext ctx;
+static CUfunction kernel;
+static struct arena arena = {
+    .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .lead_us = 100, .gap_pred_us = 500
+};
+static char bulk[2 * MIB];
 static _Atomic int stop, bad;
 
 static void *work(void *arg)
@@ -44,6 +40,13 @@ static void *work(void *arg)
             continue;
         *(volatile uint64_t *)(uintptr_t)at = word;
         (void)cuMemcpyHtoDAsync_v2(at + 4096, &word, 8, NULL);
+        for (int i = 0; i < 4; i++)
+            (void)cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+        if (seed % 8 == 1) {
+            (void)cuMemcpyHtoDAsync_v2(at, bulk, sizeof(bulk), NULL);
+            (void)cuStreamSynchronize(NULL);
+            *(volatile uint64_t *)(uintptr_t)at = word;
+        }
         if (seed % 4 == 0)
             (void)cuStreamSynchronize(NULL);
         else
@@ -62,12 +65,16 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     uint64_t end = now_ns() + (argc > 1 ? strtoull(argv[1], NULL, 10) : 3) * 1000000000ULL;
+    CUfunction (*make_kernel)(const char *, void (*)(const uint64_t *), unsigned int, unsigned int);
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     pthread_t thread[WORKERS];
 
     if (!driver)
         return 77;
     *(void **)&set_current = dlsym(driver, "cuCtxSetCurrent");
+    *(void **)&make_kernel = dlsym(driver, "fake_kernel_register");
+    kernel = make_kernel("work", NULL, 0, 20);
+    __atomic_store_n(&shim.arena[0], &arena, __ATOMIC_RELEASE);
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || set_current(ctx))
         return 1;
     stat_of = muster_gpu_stat;
@@ -83,6 +90,12 @@ int main(int argc, char **argv)
         __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
         (void)command(OP_EVICT_ALL, 0);
         (void)command(OP_RELOAD_ALL, 0);
+        __atomic_store_n(&page->control.share, 1000, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&page->control.duty, 300, __ATOMIC_SEQ_CST);
+        for (int gate = GATE_OPEN; gate < GATE_CLOSED; gate++) {
+            __atomic_store_n(&page->control.gate, (uint32_t)gate, __ATOMIC_SEQ_CST);
+            (void)usleep(20000);
+        }
         __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
     }
     stop = 1;
