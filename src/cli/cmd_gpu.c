@@ -32,6 +32,7 @@ static const char usage_text[] =
     "       muster gpu ls [--json]\n"
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore [--at-boundary] [--gpu UUID] PID | --job ID\n"
+    "       muster gpu estimate|suspend [--free SIZE] PID\n"
     "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
@@ -381,6 +382,24 @@ static int gpu_order(int argc, char **argv)
     return ask(line, ORDER_WAIT_S);
 }
 
+/* estimate | suspend [--free SIZE] PID */
+static int gpu_rungs(int argc, char **argv)
+{
+    uint64_t bytes = 0;
+    char line[128];
+
+    if (argc == 4 && strcmp(argv[1], "--free") == 0) {
+        if (size_parse(argv[2], &bytes) < 0)
+            return misuse("'%s' is no size; 20G and 512M are", argv[2]);
+    } else if (argc != 2) {
+        return misuse("%s: expected [--free SIZE] PID", argv[0]);
+    }
+    if (!pid_valid(argv[argc - 1]))
+        return misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
+    (void)snprintf(line, sizeof(line), "%s %s free=%llu", argv[0], argv[argc - 1], (unsigned long long)bytes);
+    return ask(line, ORDER_WAIT_S);
+}
+
 /* The last rung: the program saves itself. It is resumed first, because a handler cannot run inside a held launch. */
 static int gpu_signal(int argc, char **argv)
 {
@@ -498,7 +517,7 @@ int cmd_gpu(int argc, char **argv)
         { "run", gpu_run },      { "ls", gpu_ls },         { "top", gpu_top },           { "pause", gpu_order },
         { "resume", gpu_order }, { "evict", gpu_order },   { "release", gpu_order },     { "restore", gpu_order },
         { "set", gpu_set },      { "signal", gpu_signal }, { "checkpoint", gpu_signal }, { "check", gpu_check },
-        { "agent", gpu_agent },  { "guard", gpu_guard }
+        { "agent", gpu_agent },  { "guard", gpu_guard },   { "estimate", gpu_rungs },    { "suspend", gpu_rungs }
     };
 
     if (argc < 2)

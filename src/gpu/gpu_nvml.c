@@ -22,6 +22,7 @@ struct nvml {
     struct nvml_device *device[GPU_NODE_MAX];
     struct nvml_events *events;
     unsigned int xid[GPU_NODE_MAX]; /* the last that was bad; 0 = none */
+    unsigned long long util_seen[GPU_NODE_MAX];
 };
 
 /* Errors of the hardware, its memory, its links or its firmware. */
@@ -49,6 +50,29 @@ static void nvml_close(struct gpus *gpus)
     if (n->library)
         (void)dlclose(n->library);
     mem_free(n);
+}
+
+/* How busy each of its processes was since we last asked. One that was not is not named. */
+static void processes_util(struct nvml *n, uint32_t index, struct gpu_sample *ret)
+{
+    struct nvml_process_util util[64];
+    unsigned int count = sizeof(util) / sizeof(util[0]);
+    bool told = n->call.process_util != NULL;
+    unsigned long long seen = n->util_seen[index];
+    int r = told ? n->call.process_util(n->device[index], util, &count, seen) : -1;
+
+    for (uint32_t i = 0; i < ret->pid_count; i++) {
+        unsigned long long newest = 0;
+
+        ret->pid_util[i] = r == NVML_DONE || r == NVML_NOT_FOUND ? 0 : -1;
+        for (unsigned int k = 0; r == NVML_DONE && k < count; k++)
+            if ((pid_t)util[k].pid == ret->pids[i] && util[k].time >= newest) {
+                newest = util[k].time;
+                ret->pid_util[i] = util[k].sm <= 100 ? (int8_t)util[k].sm : -1;
+            }
+    }
+    for (unsigned int k = 0; r == NVML_DONE && k < count; k++)
+        n->util_seen[index] = util[k].time > n->util_seen[index] ? util[k].time : n->util_seen[index];
 }
 
 static int nvml_sample(struct gpus *gpus, uint32_t index, struct gpu_sample *ret)
@@ -81,6 +105,7 @@ static int nvml_sample(struct gpus *gpus, uint32_t index, struct gpu_sample *ret
         ret->pid_mib[ret->pid_count] = told ? (uint32_t)(processes[i].memory >> 20) : 0;
         ret->pids[ret->pid_count++] = (pid_t)processes[i].pid;
     }
+    processes_util(n, index, ret);
     return 0;
 }
 

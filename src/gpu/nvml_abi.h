@@ -27,6 +27,12 @@ struct nvml_process {
     unsigned int instance, compute_instance;
 };
 
+struct nvml_process_util {
+    unsigned int pid;
+    unsigned long long time;
+    unsigned int sm, memory, encoder, decoder;
+};
+
 struct nvml_event {
     struct nvml_device *device;
     unsigned long long type, data;
@@ -35,6 +41,7 @@ struct nvml_event {
 
 enum {
     NVML_DONE = 0,
+    NVML_NOT_FOUND = 6,
     NVML_TOO_SMALL = 7,
     NVML_LOST = 15,
     NVML_EVENT_DOUBLE_BIT = 2,
@@ -59,6 +66,8 @@ enum {
     X(temperature, "nvmlDeviceGetTemperature", (struct nvml_device *, int, unsigned int *))                            \
     X(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                                            \
       (struct nvml_device *, unsigned int *, struct nvml_process *))                                                   \
+    X(process_util, "nvmlDeviceGetProcessUtilization",                                                                 \
+      (struct nvml_device *, struct nvml_process_util *, unsigned int *, unsigned long long))                          \
     X(link_state, "nvmlDeviceGetNvLinkState", (struct nvml_device *, unsigned int, unsigned int *))                    \
     X(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", (struct nvml_device *, unsigned int, struct nvml_pci *))     \
     X(link_kind, "nvmlDeviceGetNvLinkRemoteDeviceType", (struct nvml_device *, unsigned int, int *))                   \

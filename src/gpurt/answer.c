@@ -2,8 +2,9 @@
 /* answer.c - one line from a tool, one text back.
  *
  * Lines: `ls`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
- * perhaps `boundary`, `gpu=HEX`; `signal PID NUMBER`, `save PID NUMBER SECONDS`; `set PID memory=BYTES share=PERMILLE
- * prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
+ * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
+ * NUMBER SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or
+ * "error"; listings are the text itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +20,8 @@
 #define BOUNDARY_NS 1000000000ULL  /* a step that ends later than this is not waited for */
 #define RANK_WAIT_NS 2000000000ULL /* ranks that have agreed on a step get there; and four steps more */
 #define RANK_MOST_NS 60000000000ULL
-#define RANK_STEPS 2 /* beyond the furthest: one that all can still reach */
+#define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
+#define RANK_STEPS 2            /* beyond the furthest: one that all can still reach */
 
 static const char *role_name(uint32_t role)
 {
@@ -81,6 +83,21 @@ static int row_text(const struct node *node, const struct client *c, char *text,
                     (unsigned long long)c->page->step.seq, over, exe);
 }
 
+/* By more than its gate. */
+static const char *held_name(const struct client *c)
+{
+    return c->hold.kind == HOLD_FROZEN ? "frozen" : c->hold.kind == HOLD_STOPPED ? "stopped" : "";
+}
+
+/* A helper that is gone carries out no orders; gates work without it. */
+static const char *helper_name(const struct client *c)
+{
+    uint64_t beat = __atomic_load_n(&c->page->health.beat_ns, __ATOMIC_RELAXED);
+    bool busy = c->step != STEP_NONE || c->state == CLIENT_RELEASED || c->hold.kind != HOLD_NONE;
+
+    return !beat ? "none" : busy || node_now() - beat < HELPER_NS ? "alive" : "degraded";
+}
+
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
@@ -97,7 +114,8 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
         "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
         "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
-        "\"slowdown_permille\":%d,\"edge_us\":%d,\"job\":\"%s\",\"gpu\":\"%s\",\"note\":\"%s\"}",
+        "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
+        "\"gpu\":\"%s\",\"note\":\"%s\"}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
@@ -106,8 +124,8 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
         c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
         (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
-        (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, job,
-        uuid, note);
+        (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, c->util,
+        held_name(c), helper_name(c), job, uuid, note);
 }
 
 static void list_text(const struct node *node, char *text)
@@ -128,7 +146,7 @@ static void list_json(const struct node *node, char *text)
     bool any = false;
     int i;
 
-    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1400; i++)
+    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1600; i++)
         if (node->client[i].fd >= 0) {
             if (any)
                 text[n++] = ',';
@@ -216,6 +234,42 @@ static bool goal_of(const char *verb, enum client_state *ret)
     return false;
 }
 
+/* As far down as is needed to free so much, and no further. */
+static int suspend(struct node *node, struct client *client, const char *word, struct error *err)
+{
+    static const enum client_state goals[RUNG_SAVE] = { CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED };
+    unsigned long long bytes = 0;
+    enum estimate_rung rung;
+
+    if (word && sscanf(word, "free=%llu", &bytes) != 1)
+        return error_set(err, -EINVAL, "unknown word '%s'", word);
+    rung = rungs_choose(node, client, bytes);
+    if (rung == RUNG_SAVE)
+        return error_set(err, -ENOMEM,
+                         "process %d: no suspension frees %llu MiB; `muster gpu estimate` says why, `muster gpu "
+                         "checkpoint` has it save itself",
+                         (int)client->pid, bytes >> 20);
+    return ladder_order(node, client, goals[rung], err);
+}
+
+/* `estimate PID free=BYTES`: answered at once. True: it was one. */
+static bool answer_estimate(struct node *node, const char *line, char *text)
+{
+    unsigned long long bytes = 0;
+    const struct client *client;
+    int pid = 0;
+
+    if (sscanf(line, "estimate %d free=%llu", &pid, &bytes) < 1)
+        return false;
+    client = node_find(node, pid);
+    if (client)
+        rungs_text(node, client, bytes, text, NODE_TEXT);
+    else
+        (void)snprintf(text, NODE_TEXT, "error: no process %d is registered; `muster gpu ls` shows those that are",
+                       pid);
+    return true;
+}
+
 static int order(struct node *node, char *line, bool *ret_later, struct error *err)
 {
     char *save = NULL, *verb = strtok_r(line, " ", &save), *pid_text = strtok_r(NULL, " ", &save), *word;
@@ -234,6 +288,8 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
         return r;
     }
     *ret_later = true;
+    if (strcmp(verb, "suspend") == 0)
+        return suspend(node, client, strtok_r(NULL, " ", &save), err);
     if (strcmp(verb, "signal") == 0 || strcmp(verb, "save") == 0) {
         char *number = strtok_r(NULL, " ", &save), *seconds = strtok_r(NULL, " ", &save);
 
@@ -327,6 +383,8 @@ bool answer_line(struct node *node, int fd, const char *line, char *text)
         list_json(node, text);
         return false;
     }
+    if (answer_estimate(node, line, text))
+        return false;
     if (strcmp(line, "stop") == 0) {
         node->stop = true;
         (void)snprintf(text, NODE_TEXT, "ok");

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gpurt/fraction.h"
 #include "gpurt/node.h"
 #include "shim/admit.h"
 
@@ -63,7 +64,7 @@ static void slice_tell(struct client *client, uint32_t us)
     (void)control_command(client, OP_SET_SLICE, 0, us, COMMAND_NS);
 }
 
-static bool on_gpu(const struct client *client, int gpu)
+bool client_on(const struct client *client, int gpu)
 {
     for (int i = 0; i < PAGE_GPUS; i++)
         if (client->arena[i] == gpu)
@@ -87,7 +88,7 @@ static void share_write(struct client *client, uint32_t u, int32_t edge_us)
 enum steps_for { STEPS_PAIR, STEPS_BEFORE, STEPS_NOBODY };
 
 /* Steps of the guaranteed job since we last looked. */
-static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for whom)
+static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for whom, uint64_t now)
 {
     struct page_step *step = &rg->page->step;
     uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE);
@@ -99,6 +100,7 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for 
 
         if (r->tier >= TIER_TIME || r->wall_us == 0)
             continue;
+        unruly_step(&gpu->unruly, r->launches, r->wall_us, now);
         if (whom == STEPS_PAIR)
             pair_step(&gpu->loop, r->launches, r->wall_us);
         else if (whom == STEPS_BEFORE)
@@ -182,20 +184,61 @@ static uint32_t duty_corrected(struct client *ot, uint32_t u, uint64_t now)
     return ot->book_duty;
 }
 
-static void neighbour_turn(struct client *ot, const struct gpu_arena *gpu, bool paired, uint32_t u, uint64_t now)
+/* Jobs that share the GPU by fractions, with no guaranteed one among them. */
+struct sharing {
+    uint32_t count, shares, busy;
+    bool sliced; /* the slices of all of them are verified */
+};
+
+static bool sharer(const struct client *c, int index)
+{
+    return c->fd >= 0 && c->role != ROLE_GUARANTEED && c->duty && c->state == CLIENT_RUNNING &&
+           c->goal == CLIENT_RUNNING && client_on(c, index);
+}
+
+static void sharing_look(struct node *node, int index, uint64_t now, struct sharing *ret)
+{
+    struct gpu_arena *gpu = &node->gpu[index];
+    bool correct = now - gpu->corrected_ns >= FRACTION_CORRECT_NS;
+
+    *ret = (struct sharing){ .sliced = true };
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        const struct client *c = &node->client[i];
+
+        if (!sharer(c, index))
+            continue;
+        ret->count++;
+        ret->shares += c->duty;
+        ret->busy += c->util > 0 ? (uint32_t)c->util : 0;
+        ret->sliced &= __atomic_load_n(&c->page->health.slice_ok, __ATOMIC_RELAXED) != 0;
+    }
+    if (ret->count < 2) /* alone the longest slice would give it everything: the gate does it */
+        *ret = (struct sharing){ 0 };
+    for (int i = 0; i < NODE_CLIENTS && correct && ret->sliced; i++) {
+        struct client *c = &node->client[i];
+
+        if (sharer(c, index))
+            c->slice_gain =
+                fraction_gain(c->slice_gain, c->duty, ret->shares, c->util > 0 ? (uint32_t)c->util : 0, ret->busy);
+    }
+    gpu->corrected_ns = correct ? now : gpu->corrected_ns;
+}
+
+/* One that is nobody's neighbour: all, or its share, by time slices where those can be had and by the gate otherwise.
+ */
+static void unpaired_turn(struct client *c, const struct sharing *sharing)
+{
+    if (c->state != CLIENT_RUNNING || c->goal != CLIENT_RUNNING)
+        return;
+    slice_tell(c, c->duty && sharing->count ? fraction_slice(c->duty, sharing->count, c->slice_gain) : 0);
+    c->page->control.duty = c->duty;
+    control_gate(c, c->duty && !sharing->sliced ? GATE_DUTY : GATE_OPEN);
+}
+
+static void neighbour_turn(struct client *ot, const struct gpu_arena *gpu, uint32_t u, uint64_t now)
 {
     if (ot->state != CLIENT_RUNNING || ot->goal != CLIENT_RUNNING)
         return; /* closed by the ladder */
-    if (!paired) {
-        slice_tell(ot, 0);
-        if (ot->duty) {
-            ot->page->control.duty = ot->duty;
-            control_gate(ot, GATE_DUTY);
-        } else {
-            control_gate(ot, GATE_OPEN);
-        }
-        return;
-    }
     slice_tell(ot, SLICE_OT_US);
     share_write(ot, u, gpu->edge.us);
     if (gpu->loop.law == PAIR_DUTY)
@@ -216,7 +259,7 @@ static void turns_rotate(struct node *node, int index, uint32_t neighbours, uint
         struct client *c = &node->client[i];
         uint32_t pid = (uint32_t)c->pid;
 
-        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->state != CLIENT_RUNNING || !on_gpu(c, index))
+        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->state != CLIENT_RUNNING || !client_on(c, index))
             continue;
         first = first == 0 || pid < first ? pid : first;
         if (pid > last && (next == 0 || pid < next))
@@ -238,7 +281,7 @@ static struct client *gpu_count(struct node *node, int index, uint32_t *ret_neig
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 
-        if (c->fd < 0 || c->state != CLIENT_RUNNING || !on_gpu(c, index))
+        if (c->fd < 0 || c->state != CLIENT_RUNNING || !client_on(c, index))
             continue;
         if (c->role == ROLE_GUARANTEED && !rg)
             rg = c;
@@ -269,12 +312,12 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
     slice_tell(rg, neighbours ? SLICE_RG_US : 0);
     if (!neighbours) {
         gpu->pair = 0;
-        steps_read(gpu, rg, undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY);
+        steps_read(gpu, rg, undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY, now);
         return SHARE_MAX;
     }
     if (gpu->pair != rg->pid)
         pair_form(node, gpu, rg, now);
-    steps_read(gpu, rg, STEPS_PAIR);
+    steps_read(gpu, rg, STEPS_PAIR, now);
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
     if (gpu->loop.periods != gpu->edge_at) {
         gpu->edge_at = gpu->loop.periods;
@@ -288,17 +331,31 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
     return u;
 }
 
+/* Its neighbours are closed: does it suffer all the same? */
+static void gpu_watch(struct node *node, int index, bool closed, uint64_t now)
+{
+    struct gpu_arena *gpu = &node->gpu[index];
+    bool suffers = unruly_turn(&gpu->unruly, &gpu->loop.baseline, gpu->loop.share.eps, closed, now);
+
+    unruly_act(node, index, suffers, closed);
+}
+
 static void gpu_turn(struct node *node, int index, uint64_t now)
 {
     struct gpu_arena *gpu = &node->gpu[index];
     uint32_t neighbours, u = SHARE_MAX;
     struct client *rg = gpu_count(node, index, &neighbours);
+    struct sharing sharing = { 0 };
     struct admit_knobs knobs;
 
-    if (rg)
+    if (rg) {
         u = gpu_paired(node, gpu, rg, neighbours != 0, now);
-    else
+        gpu_watch(node, index, u == 0 && !gpu->loop.baselining, now);
+    } else {
         gpu_free(gpu);
+        gpu_watch(node, index, false, now);
+        sharing_look(node, index, now, &sharing);
+    }
     __atomic_store_n(&gpu->arena->ot_count, neighbours, __ATOMIC_RELAXED);
     turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);
@@ -309,8 +366,12 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 
-        if (c->fd >= 0 && c->role != ROLE_GUARANTEED && on_gpu(c, index))
-            neighbour_turn(c, gpu, rg != NULL && c->role == ROLE_OPPORTUNISTIC, u, now);
+        if (c->fd < 0 || c->role == ROLE_GUARANTEED || !client_on(c, index))
+            continue;
+        if (rg && c->role == ROLE_OPPORTUNISTIC)
+            neighbour_turn(c, gpu, u, now);
+        else
+            unpaired_turn(c, &sharing);
     }
     memory_turn(node, index, now);
 }

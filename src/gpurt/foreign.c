@@ -8,8 +8,10 @@
 
 #include "gpu/gpu.h"
 #include "gpurt/node.h"
+#include "gpurt/seen.h"
 
 #define LOOK_NS 1000000000ULL
+#define SEEN_NS (5 * LOOK_NS) /* by looking through all processes, which is more work */
 #define MIB_BYTES ((uint64_t)1 << 20)
 #define GIB (1024.0 * 1024 * 1024)
 #define ROW_MAX 320u
@@ -28,8 +30,7 @@ void foreign_close(struct node *node)
     node->foreigners.gpus = NULL;
 }
 
-/* "GPU-40404040-4040-..." as 16 bytes. */
-static bool uuid_read(const char *text, uint8_t *ret)
+bool foreign_uuid(const char *text, uint8_t *ret)
 {
     size_t n = 0;
 
@@ -53,9 +54,12 @@ static void gpu_look(struct node *node, const struct gpu_sample *sample, const u
     struct foreigners *f = &node->foreigners;
 
     for (uint32_t i = 0; i < sample->pid_count; i++) {
-        if (node_find(node, sample->pids[i]))
+        struct client *client = node_find(node, sample->pids[i]);
+
+        if (client) {
+            client->util = sample->pid_util[i];
             *ret_known = true;
-        else if (f->count < FOREIGN_MAX) {
+        } else if (f->count < FOREIGN_MAX) {
             f->one[f->count] =
                 (struct foreign){ .pid = sample->pids[i], .bytes = (uint64_t)sample->pid_mib[i] * MIB_BYTES };
             memcpy(f->one[f->count++].uuid, uuid, 16);
@@ -66,12 +70,31 @@ static void gpu_look(struct node *node, const struct gpu_sample *sample, const u
             memory_seen(node, i, sample->memory_mib);
 }
 
+static void look_without(struct node *node, uint64_t now)
+{
+    struct foreigners *f = &node->foreigners;
+    uint32_t kept = 0;
+
+    if (now - f->seen_ns < SEEN_NS && f->seen_ns)
+        return;
+    f->seen_ns = now;
+    f->count = seen_look(f->one, FOREIGN_MAX);
+    for (uint32_t i = 0; i < f->count; i++)
+        if (!node_find(node, f->one[i].pid))
+            f->one[kept++] = f->one[i];
+    f->count = kept;
+}
+
 void foreign_turn(struct node *node, uint64_t now)
 {
     struct foreigners *f = &node->foreigners;
     bool known = false, contexts = false;
 
-    if (!f->gpus || f->gpus->count == 0 || now - f->seen_ns < LOOK_NS)
+    if (!f->gpus || f->gpus->count == 0) {
+        look_without(node, now);
+        return;
+    }
+    if (now - f->seen_ns < LOOK_NS)
         return;
     f->seen_ns = now;
     f->count = 0;
@@ -79,7 +102,7 @@ void foreign_turn(struct node *node, uint64_t now)
         struct gpu_sample sample;
         uint8_t uuid[16];
 
-        if (uuid_read(f->gpus->info[i].uuid, uuid) && f->gpus->ops->sample(f->gpus, i, &sample) == 0)
+        if (foreign_uuid(f->gpus->info[i].uuid, uuid) && f->gpus->ops->sample(f->gpus, i, &sample) == 0)
             gpu_look(node, &sample, uuid, &known);
     }
     for (int i = 0; i < NODE_CLIENTS; i++)

@@ -3,7 +3,8 @@
 /* foreign.h - what NVIDIA's management library says of the GPUs: how much is in use, and by whom that never registered.
  *
  * A process without the library, or with it switched off, is seen here and shown. It is no partner of anybody: it gets
- * no gate and no limit, and what it and the driver hold is left to them when memory is divided.
+ * no gate and no limit, and what it and the driver hold is left to them when memory is divided. Without the library
+ * whoever has a GPU open is seen (seen.h), every five seconds.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,8 @@ struct foreigners {
 
 void foreign_open(struct node *node);
 void foreign_close(struct node *node);
+/* "GPU-40404040-4040-..." as 16 bytes. */
+bool foreign_uuid(const char *text, uint8_t *ret);
 /* Looks again when a second has passed. */
 void foreign_turn(struct node *node, uint64_t now);
 /* Rows of a listing, as `ls` and `json` have them; how many characters. `any`: others came before. */

@@ -8,9 +8,7 @@
  * ends the order where it stands, with the reason told to whoever asked. A released process has a guardian of its own
  * (guard.c), which restores it if this process goes away.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "gpurt/guard.h"
 #include "gpurt/node.h"
-#include "gpurt/tool.h"
-#include "shim/channel.h"
 
 #define SEC 1000000000ULL
 #define SYNC_NS (10 * SEC)
 #define MOVE_NS (120 * SEC)
 #define HOME_AGAIN_NS (10 * SEC) /* nothing could come home: asked again then */
-#define CLAIM_NS SEC
-#define GUARDIAN_NS (5 * SEC) /* a guardian has opened the driver by then */
 #define GUARDIAN_TRIES 2
 
 const char *client_state_name(enum client_state state)
@@ -122,13 +115,6 @@ static void moved(struct node *node, struct client *client)
     arrived(node, client, text);
 }
 
-static void guardian_drop(struct client *client)
-{
-    if (client->guardian >= 0)
-        close(client->guardian);
-    client->guardian = -1;
-}
-
 static void failed(struct node *node, struct client *client, const char *what)
 {
     client->step = STEP_NONE;
@@ -141,71 +127,6 @@ static void failed(struct node *node, struct client *client, const char *what)
     if (client->state == CLIENT_RUNNING)
         control_gate(client, GATE_OPEN);
     tell(node, client, "error", what);
-}
-
-/* ---- the guardian */
-
-static int guardian_connect(struct node *node, const struct client *client)
-{
-    char path[TOOL_PATH_MAX];
-    int fd;
-
-    guard_path(node->run_dir, client->pid, path, sizeof(path));
-    fd = channel_connect(path, SOCK_NONBLOCK);
-    return fd < 0 ? -1 : fd;
-}
-
-static int guardian_spawn(const struct node *node, pid_t of, uint64_t start_ticks)
-{
-    char pid_text[32], start_text[32];
-    pid_t pid;
-
-    (void)snprintf(pid_text, sizeof(pid_text), "%d", (int)of);
-    (void)snprintf(start_text, sizeof(start_text), "%llu", (unsigned long long)start_ticks);
-    pid = fork();
-    if (pid < 0)
-        return -errno;
-    if (pid == 0) {
-        setsid();
-        execl(node->program, node->program, "gpu", "guard", "--run-dir", node->run_dir, pid_text, start_text,
-              (char *)NULL);
-        _exit(127);
-    }
-    return 0;
-}
-
-static int guardian_start(struct node *node, struct client *client)
-{
-    guardian_drop(client);
-    client->guardian_since_ns = node_now();
-    return guardian_spawn(node, client->pid, client->start_ticks);
-}
-
-/* Guardians that were killed left their journals. Each gets another, which restores the process when nobody claims it:
- * a process that waits inside the driver cannot register and say so itself. */
-void ladder_orphans(struct node *node)
-{
-    DIR *dir = opendir(node->run_dir);
-    const struct dirent *entry;
-    int number;
-
-    while (dir && (entry = readdir(dir))) {
-        struct client lost = { .fd = -1, .guardian = -1 };
-        struct guard_journal journal;
-        char suffix[16] = "";
-
-        if (sscanf(entry->d_name, "guard-%d.%15s", &number, suffix) != 2 || strcmp(suffix, "journal") != 0 ||
-            guard_journal_read(node->run_dir, number, &journal, NULL) < 0 || journal.pid != number ||
-            channel_start_ticks(journal.pid) != journal.start_ticks)
-            continue;
-        lost.pid = journal.pid;
-        lost.guardian = guardian_connect(node, &lost);
-        if (lost.guardian < 0)
-            (void)guardian_spawn(node, journal.pid, journal.start_ticks);
-        guardian_drop(&lost);
-    }
-    if (dir)
-        (void)closedir(dir);
 }
 
 void ladder_adopt(struct node *node, struct client *client)
@@ -279,6 +200,7 @@ static void command_done(struct node *node, struct client *client, int r)
         return;
     }
     client->step = STEP_NONE;
+    rungs_learn(node, client, step);
     if (step == STEP_SYNC) {
         client->state = CLIENT_PAUSED;
         control_gate(client, GATE_CLOSED); /* it closed by itself at the boundary; now it stays so */
@@ -377,6 +299,7 @@ static void guardian_done(struct node *node, struct client *client)
     client->moving = false;
     client->state = release ? CLIENT_RELEASED : CLIENT_EVICTED;
     client->driver_s = strtod(text + 8, NULL); /* "released 0.4", "restored 0.3" */
+    rungs_learn(node, client, release ? STEP_RELEASE : STEP_RESTORE);
     if (!release)
         guardian_drop(client);
     next_step(node, client);
@@ -440,6 +363,7 @@ static void up(struct node *node, struct client *client)
 
 static void next_step(struct node *node, struct client *client)
 {
+    hold_end(&client->hold, client->pid, client->start_ticks); /* its helper has something to do */
     if (client->state == client->goal)
         arrived(node, client, NULL);
     else if (client->state < client->goal)
@@ -546,27 +470,20 @@ bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes)
 
 bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes)
 {
-    return node_now() >= client->home_ns && own_begin(client, STEP_PROMOTE, OP_PROMOTE, gpu, bytes);
+    return node_now() >= client->home_ns && own_begin(client, STEP_PROMOTE, OP_HOME, gpu, bytes);
 }
 
-/* While a process is released its guardian is told that somebody knows; one that was killed gets a successor. */
-static void guardian_claim(struct node *node, struct client *client)
+/* One that stays where it is for long is frozen with all it started; data loaders would run on. */
+static void still_look(const struct node *node, struct client *client)
 {
-    uint64_t now = node_now();
-    char text[256];
-    ssize_t n = -1;
-
-    while (client->guardian >= 0 && (n = recv(client->guardian, text, sizeof(text), MSG_DONTWAIT)) > 0)
-        ; /* what it says of itself */
-    if (client->guardian >= 0 && n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        if (now - client->claimed_ns > CLAIM_NS && send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
-            client->claimed_ns = now;
-        return;
+    if (client->state == CLIENT_RUNNING || client->step != STEP_NONE) {
+        client->still_ns = 0;
+    } else if (!client->still_ns) {
+        client->still_ns = node_now();
+    } else if (node->freeze_ns && node_now() - client->still_ns > node->freeze_ns && client->hold.kind == HOLD_NONE) {
+        (void)hold_freeze(&client->hold, client->pid);
+        client->still_ns = node_now(); /* where it cannot be, it is asked again then */
     }
-    guardian_drop(client);
-    client->guardian = guardian_connect(node, client);
-    if (client->guardian < 0 && now - client->guardian_since_ns > GUARDIAN_NS)
-        (void)guardian_start(node, client);
 }
 
 void ladder_turn(struct node *node, struct client *client)
@@ -575,6 +492,7 @@ void ladder_turn(struct node *node, struct client *client)
 
     if (client->state == CLIENT_RELEASED && client->step == STEP_NONE)
         guardian_claim(node, client);
+    still_look(node, client);
     switch (client->step) {
     case STEP_NONE:
     case LADDER_STEP_COUNT:

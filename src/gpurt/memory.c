@@ -11,9 +11,10 @@
 #define MIB_BYTES ((uint64_t)1 << 20)
 #define TURN_NS 1000000000ULL
 #define TRIAL_NS (TRIAL_SECONDS * 1000000000ULL)
-#define HOME_BYTES ((uint64_t)1 << 30) /* comes home at a time, so that nobody is held for long */
-#define SLACK_MIB 64u                  /* less of it than this is brought home only as the last of it */
-#define CHANGED_PART 5u                /* a fifth slower than when it settled: they do something else now */
+#define HOME_BYTES                                                                                                     \
+    ((uint64_t)1 << 30) /* comes home by one order, a quarter of each step's time: caps may move meanwhile */
+#define SLACK_MIB 64u   /* less of it than this is brought home only as the last of it */
+#define CHANGED_PART 5u /* a fifth slower than when it settled: they do something else now */
 
 struct look { /* one process on the GPU */
     struct client *client;
@@ -349,7 +350,7 @@ void memory_need(struct node *node, const struct client *client, uint32_t gpu, u
     (void)ladder_spill(best.client, best.gpu, used > bytes ? used - bytes : 1);
 }
 
-static uint64_t host_available(void)
+uint64_t memory_host_free(void)
 {
     unsigned long long kib = 0;
     char text[256];
@@ -366,7 +367,7 @@ static uint64_t host_available(void)
 int memory_host(const struct client *client, struct error *err)
 {
     const struct page_memory *m = &client->page->memory[client_gpu(client)];
-    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes, free = host_available();
+    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes, free = memory_host_free();
     uint64_t moves = client->mode == 2 && m->movable > host ? m->movable - host : 0;
     uint64_t need = moves > area ? moves - area + moves / 20 : 0;
 

@@ -42,5 +42,7 @@ void memory_turn(struct node *node, int index, uint64_t now);
 void memory_need(struct node *node, const struct client *client, uint32_t gpu, uint64_t bytes);
 /* Is there host memory for all it would move out, and a twentieth more? -ENOMEM with what to do. */
 int memory_host(const struct client *client, struct error *err);
+/* Host memory that can be had, in bytes. */
+uint64_t memory_host_free(void);
 /* The driver says that so much of it is in use, by whomever. */
 void memory_seen(struct node *node, int index, uint64_t used_mib);

@@ -17,11 +17,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "gpurt/fraction.h"
 #include "shim/channel.h"
 
 #define TURN_MS 10
 #define STEP_MS 2 /* while an order is on its way */
 #define IDLE_MS 500
+#define FREEZE_NS (10 * 1000000000ULL)
 /* Taking registrations back costs 20 ms a GiB. Leaving any to the driver's checkpoint was no quicker on the whole: with
  * half of 40 GiB it took 0.4 s more to leave and 0.6 s more to come back. */
 #define KEEP_PINNED 0
@@ -85,7 +87,8 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->start_ticks = hello->start_ticks;
     c->role = hello->role;
     c->mode = hello->mode;
-    c->guardian = -1;
+    c->guardian = c->util = -1;
+    c->slice_gain = FRACTION_GAIN;
     c->keep_pinned = node->keep_pinned;
     c->joined = ++node->joined;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
@@ -106,6 +109,7 @@ static void client_gone(struct node *node, struct client *c)
     close(c->fd);
     if (c->guardian >= 0)
         close(c->guardian);
+    hold_end(&c->hold, c->pid, c->start_ticks);
     (void)munmap(c->page, PAGE_SIZE_BYTES);
     memset(c, 0, sizeof(*c));
     c->fd = -1;
@@ -306,7 +310,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
     const char *eps = getenv("MUSTER_GPU_EPS"), *aim = getenv("MUSTER_GPU_AIM");
-    const char *pinned = getenv("MUSTER_GPU_PINNED"), *law = getenv("MUSTER_GPU_LAW");
+    const char *freeze = getenv("MUSTER_GPU_FREEZE"), *pinned = getenv("MUSTER_GPU_PINNED"),
+               *law = getenv("MUSTER_GPU_LAW");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -327,6 +332,9 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->tail = !env_off("MUSTER_GPU_TAIL");
     node->keep_pinned = pinned ? (uint32_t)strtoul(pinned, NULL, 10) : KEEP_PINNED;
     node->keep_pinned = node->keep_pinned <= PAGE_PERMILLE ? node->keep_pinned : KEEP_PINNED;
+    node->unruly = unruly_way(getenv("MUSTER_GPU_UNRULY"));
+    node->freeze_ns = freeze ? strtoull(freeze, NULL, 10) * 1000000000ULL : FREEZE_NS;
+    estimate_rates_init(&node->rates);
     node->program = program;
     node->idle_since_ns = node_now();
     node->idle_exit_ns = (uint64_t)idle_exit_s * 1000000000ULL;

@@ -13,8 +13,11 @@
 #include "coord/duty.h"
 #include "coord/pair.h"
 #include "gpurt/edge.h"
+#include "gpurt/estimate.h"
 #include "gpurt/foreign.h"
+#include "gpurt/hold.h"
 #include "gpurt/memory.h"
+#include "gpurt/unruly.h"
 #include "shim/page.h"
 
 #define NODE_CLIENTS 512
@@ -64,6 +67,10 @@ struct client {
     uint32_t slice_us;    /* what it was last told */
     uint32_t duty;        /* 0 = no share asked */
     bool slice_told;
+    uint32_t slice_gain; /* of a share, permille: what its slice is corrected by */
+    int util;            /* percent it kept the GPU busy, as NVML says; -1 not known */
+    struct hold hold;
+    uint64_t still_ns;   /* since when it is paused or further down; 0 = it runs */
     int signal;          /* sent once it runs, 0 none */
     uint32_t save_s;     /* how long it has to save itself before the signal; 0 = the signal at once */
     uint64_t close_step; /* pause when it has made so many steps; 0 = at once */
@@ -96,6 +103,8 @@ struct gpu_arena {
     uint32_t edge_at; /* the period it has seen */
     uint64_t turn_since_ns;
     struct memory memory;
+    struct unruly unruly;
+    uint64_t corrected_ns; /* slices by shares */
 };
 
 /* A tool that waits for an order to be carried out. */
@@ -120,6 +129,9 @@ struct node {
     uint32_t keep_pinned; /* what a process begins with */
     uint64_t joined;      /* processes so far */
     enum pair_law law;
+    enum unruly_way unruly;
+    struct estimate_rates rates; /* as far as this node has measured them */
+    uint64_t freeze_ns;          /* how long one is paused before its cgroup is frozen; 0 = never */
     struct foreigners foreigners;
     bool stop;
 };
@@ -141,6 +153,7 @@ struct client *node_find(struct node *node, pid_t pid);
 /* control.c: leases, gates, slices, the share controller. Called every turn. */
 void control_turn(struct node *node);
 void control_gate(struct client *client, enum page_gate gate);
+bool client_on(const struct client *client, int gpu); /* a context of it is on our GPU number `gpu` */
 /* The GPU of the process that orders are about: its first with a context. */
 uint32_t client_gpu(const struct client *client);
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
@@ -157,6 +170,18 @@ bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes);
 bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes);
 void ladder_adopt(struct node *node, struct client *client);
 void ladder_orphans(struct node *node); /* released processes whose guardians are gone */
+
+/* guardian.c */
+#define GUARDIAN_NS 5000000000ULL                                     /* a guardian has opened the driver by then */
+int guardian_connect(struct node *node, const struct client *client); /* its socket, -1 none */
+int guardian_start(struct node *node, struct client *client);
+void guardian_drop(struct client *client);
+void guardian_claim(struct node *node, struct client *client); /* while one is released: we are here */
+
+/* rungs.c: the rungs' estimates for a process, as a table; the one that frees so much; what a step has taught. */
+void rungs_text(const struct node *node, const struct client *client, uint64_t free_bytes, char *text, size_t size);
+enum estimate_rung rungs_choose(const struct node *node, const struct client *client, uint64_t free_bytes);
+void rungs_learn(struct node *node, const struct client *client, enum ladder_step step);
 
 /* answer.c: what tools ask. Returns true when the answer comes later. */
 bool answer_line(struct node *node, int fd, const char *line, char *text);

@@ -200,6 +200,9 @@ static void command_run(const struct page_command *c)
     case OP_PROMOTE:
         r = spill_promote(gpu, c->arg[0], deadline);
         break;
+    case OP_HOME:
+        home_begin(c->seq, gpu, c->arg[0], deadline);
+        return;
     case OP_TRIM:
         r = python_trim(deadline) ? 0 : -ETIMEDOUT;
         break;
@@ -233,6 +236,15 @@ static void command_run(const struct page_command *c)
         break;
     }
     reply_write(c->seq, r, start);
+}
+
+static void homing_look(void)
+{
+    uint64_t seq, start;
+    int64_t moved;
+
+    if (home_look(&seq, &moved, &start))
+        reply_write(seq, moved, start);
 }
 
 static void commands_look(void)
@@ -336,6 +348,7 @@ static void turn(void)
     }
     commands_look();
     saving_look();
+    homing_look();
     orphan_look();
     step_poll();
     if (now - arenas_asked > NSEC_SEC) {

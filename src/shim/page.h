@@ -42,6 +42,7 @@ enum page_op {
     OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
     OP_SYNC,       /* answer when the gate is closed and nothing is in flight */
     OP_CHECKPOINT, /* the program saves itself at the end of a step, where it can */
+    OP_HOME,       /* as PROMOTE, a part of each step at a time */
     OP_COUNT
 };
 enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };

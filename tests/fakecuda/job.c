@@ -6,7 +6,8 @@
  * JOB_GAP_US is idle time after each step; with JOB_NO_WAIT the job never waits for the GPU. JOB_RANKS processes with
  * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do. JOB_TINY launches of nothing a
  * step come instead of the ten; JOB_KERNEL_US is how long those last. When the file JOB_GROW appears, the job takes as
- * many MiB more as it says, once.
+ * many MiB more as it says, once. While the file JOB_SLOW is there, every step takes as many microseconds longer as it
+ * says.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -136,6 +137,18 @@ static uint64_t grow_mib(void)
     return mib;
 }
 
+static void slow_down(void)
+{
+    const char *path = getenv("JOB_SLOW");
+    unsigned int us = 0;
+    FILE *f = path ? fopen(path, "re") : NULL;
+
+    if (f && fscanf(f, "%u", &us) == 1)
+        (void)usleep(us);
+    if (f)
+        (void)fclose(f);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
@@ -177,6 +190,7 @@ int main(int argc, char **argv)
         if (number("JOB_GAP_US", 0))
             (void)usleep((useconds_t)number("JOB_GAP_US", 0));
         bus_tell();
+        slow_down();
         if (getenv("JOB_TALK"))
             (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);
     }

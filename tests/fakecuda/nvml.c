@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nvml.c - as much of NVML as tests need: one GPU of 256 MiB, 100 in use, by this process and by process 1. With
- * FAKE_NVML_FILE it can be found by counting, and the lines "PID MIB" of that file are who uses it.
+ * FAKE_NVML_FILE it can be found by counting, and the lines "PID MIB UTIL" of that file are who uses it
+ * and how busy each of them is; without UTIL it is not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +22,15 @@ static unsigned int users(struct process *infos, unsigned int most, unsigned lon
     FILE *f = path ? fopen(path, "re") : NULL;
     unsigned long long mib;
     unsigned int n = 0, pid;
+    char line[128];
 
     *ret_sum = 0;
-    while (f && n < most && fscanf(f, "%u %llu", &pid, &mib) == 2) {
-        infos[n++] = (struct process){ pid, mib * MIB, 0, 0 };
+    while (f && n < most && fgets(line, sizeof(line), f)) {
+        unsigned int util = 0;
+
+        if (sscanf(line, "%u %llu %u", &pid, &mib, &util) < 2)
+            continue;
+        infos[n++] = (struct process){ pid, mib * MIB, util, 0 };
         *ret_sum += mib * MIB;
     }
     if (f)
@@ -81,6 +87,27 @@ API int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory)
         (void)users(all, 32, &memory[2]);
     memory[1] = memory[2] < memory[0] ? memory[0] - memory[2] : 0;
     return 0;
+}
+
+struct process_util {
+    unsigned int pid;
+    unsigned long long time;
+    unsigned int sm, memory, encoder, decoder;
+};
+
+API int nvmlDeviceGetProcessUtilization(void *device, struct process_util *utils, unsigned int *count,
+                                        unsigned long long since)
+{
+    struct process all[32];
+    unsigned long long sum;
+    unsigned int n = users(all, 32, &sum), kept = 0;
+
+    (void)device;
+    for (unsigned int i = 0; i < n && kept < *count; i++)
+        if (all[i].gpu)
+            utils[kept++] = (struct process_util){ .pid = all[i].pid, .time = since + 1, .sm = all[i].gpu };
+    *count = kept;
+    return kept ? 0 : 6;
 }
 
 API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, struct process *infos)

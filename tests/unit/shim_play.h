@@ -43,14 +43,21 @@ static struct page *page_find(void)
     return NULL;
 }
 
-static int64_t command(enum page_op op, uint64_t arg)
+static uint64_t command_post(enum page_op op, uint64_t arg)
 {
     uint64_t seq = page->control.command_seq + 1;
-    struct page_reply *reply = &page->reply[seq % PAGE_RING];
 
     page->command[seq % PAGE_RING] =
         (struct page_command){ .seq = seq, .op = op, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL };
     __atomic_store_n(&page->control.command_seq, seq, __ATOMIC_RELEASE);
+    return seq;
+}
+
+static int64_t command(enum page_op op, uint64_t arg)
+{
+    uint64_t seq = command_post(op, arg);
+    struct page_reply *reply = &page->reply[seq % PAGE_RING];
+
     for (int i = 0; i < 10000; i++) {
         if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) == seq)
             return reply->result < 0 ? reply->result : (int64_t)reply->bytes;

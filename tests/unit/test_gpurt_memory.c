@@ -74,13 +74,13 @@ static void obey(struct client *c)
         return;
     if (order->op == OP_SPILL_TO && m->used > order->arg[0])
         bytes = m->used - order->arg[0];
-    if (order->op == OP_PROMOTE) {
+    if (order->op == OP_HOME) {
         room = c->page->limit[0].cap_bytes ? c->page->limit[0].cap_bytes - m->used : UINT64_MAX;
         bytes = m->host_backed < order->arg[0] ? m->host_backed : order->arg[0];
         bytes = bytes < room ? bytes : room;
     }
-    m->used += order->op == OP_PROMOTE ? bytes : -bytes;
-    m->host_backed += order->op == OP_PROMOTE ? -bytes : bytes;
+    m->used += order->op == OP_HOME ? bytes : -bytes;
+    m->host_backed += order->op == OP_HOME ? -bytes : bytes;
     *reply = (struct page_reply){ .seq = seq, .bytes = bytes };
     ladder_turn(node, c);
 }

@@ -95,6 +95,51 @@ static void test_spill_and_back(void **state)
     verify("at home again");
 }
 
+/* The end of a step that took so long, written as the library would. */
+static void step_play(uint32_t wall_us)
+{
+    uint64_t seq = page->step.seq;
+
+    page->step.ring[seq % PAGE_STEPS] = (struct page_step_record){ .wall_us = wall_us };
+    __atomic_store_n(&page->step.seq, seq + 1, __ATOMIC_RELEASE);
+}
+
+/* Memory comes home at the ends of steps: of one of 100 us a quarter is enough for one segment, no matter how long one
+ * waits; a paused program has all of it at once. */
+static void test_home(void **state)
+{
+    void (*step)(void);
+    uint64_t all = SEGMENTS * SEGMENT, seq, left = all / 2, since;
+
+    (void)state;
+    *(void **)&step = dlsym(RTLD_DEFAULT, "muster_step");
+    assert_non_null(step);
+    step(); /* a signal that silences the window of time, for ten seconds */
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    seq = command_post(OP_HOME, 0);
+    since = now_ns();
+    usleep(50000);
+    if (now_ns() - since < 900000000ULL) /* after a second without a step it would begin */
+        assert_int_equal(stat_of("host_backed"), left);
+    while (left && now_ns() - since < 8000000000ULL) {
+        step_play(100);
+        left -= SEGMENT;
+        for (int i = 0; i < 2000 && stat_of("host_backed") > left; i++)
+            usleep(1000);
+        assert_int_equal(stat_of("host_backed"), left);
+    }
+    for (int i = 0; i < 2000 && __atomic_load_n(&page->reply[seq % PAGE_RING].seq, __ATOMIC_ACQUIRE) != seq; i++)
+        usleep(1000);
+    assert_int_equal(page->reply[seq % PAGE_RING].bytes, all / 2);
+    verify("brought home by steps");
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    page->control.lease_until_ns = now_ns() + 60000000000ULL;
+    __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+    assert_int_equal(command(OP_HOME, 0), all / 2);
+    __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+    verify("brought home while paused");
+}
+
 static void doze(const uint64_t *args)
 {
     (void)args;
@@ -316,12 +361,19 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
-        cmocka_unit_test(test_evict_and_back), cmocka_unit_test(test_evict_failures),
-        cmocka_unit_test(test_evict_unpinned), cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_home),
+        cmocka_unit_test(test_short_queue),
+        cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_and_back),
+        cmocka_unit_test(test_evict_failures),
+        cmocka_unit_test(test_evict_unpinned),
+        cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),
+        cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
