@@ -45,6 +45,9 @@ says 2 "set: 'memory' is not key=value" gpu set 1 memory
 says 2 "set: unknown key in 'colour=1'; memory, share, prepare and pinned are known" gpu set 1 colour=1
 says 2 "set: share is a fraction up to 1, not '0'" gpu set 1 share=0
 says 2 "set: share is a fraction up to 1, not '2'" gpu set 1 share=2
+says 2 "suspend: expected [--free SIZE] PID" gpu suspend
+says 2 "'much' is no size" gpu estimate --free much 1
+says 2 "estimate: 'one' is no process id" gpu estimate one
 says 2 "set: pinned is a fraction up to 1, not 'all'" gpu set 1 pinned=all
 says 2 "'much' is no size" gpu set 1 memory=much
 says 2 "signal: expected PID [USR1|USR2|INT|TERM]" gpu signal
@@ -88,7 +91,7 @@ if command -v python3 >/dev/null; then
     check "as JSON" 'gpu ls --json | python3 -c "
 import json, sys
 x = json.load(sys.stdin)
-keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us job gpu note\".split())
+keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note\".split())
 assert x[\"kind\"] == \"GpuProcessList\" and x[\"next\"] is None and len(x[\"items\"]) == 2, x
 assert all(set(i) == keys for i in x[\"items\"]), set(x[\"items\"][0]) ^ keys
 assert {i[\"pid\"] for i in x[\"items\"]} == {$pid, $native}
