@@ -168,8 +168,7 @@ enum message_type {
     MSG_KICK,         /* node -> job: look at the command ring */
     MSG_DONE,         /* job -> node: a reply is in the ring */
     MSG_NEED,         /* job -> node: a guaranteed job's allocation found no memory */
-    MSG_CONTROL = 64, /* tool -> node */
-    MSG_ANSWER,       /* node -> tool: text */
+    MSG_CONTROL = 64, /* tool -> node; the answer is text */
 };
 
 #define MESSAGE_MAX 4096
