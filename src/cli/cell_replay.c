@@ -134,6 +134,9 @@ static int script_check(const struct script *s, struct error *err)
 
     if (!json_is_object(s->json) || json_integer_value(json_object_get(s->json, "format")) != 1)
         return error_set(err, -EINVAL, "%s:1:1: expected an object with \"format\": 1", s->file);
+    wrong = replay_values_check("script", s->json, words);
+    if (wrong)
+        return error_set(err, -EINVAL, "%s:1:1: %s", s->file, wrong);
     wrong = replay_values_check("defaults", defaults, words);
     if (defaults && !json_is_null(defaults) && !json_is_object(defaults))
         wrong = "defaults: expected an object";

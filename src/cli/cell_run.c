@@ -99,6 +99,11 @@ const struct bytes *cell_run_last(struct cell_run *run, const char *name)
     return i == NAME_NONE || !run->list[i].bind.data ? NULL : &run->list[i].bind;
 }
 
+bool cell_run_asked(const struct cell_run *run, const char *name)
+{
+    return names_find(&run->pods, name, strlen(name)) != NAME_NONE;
+}
+
 const char *cell_run_pod_name(const struct cell_run *run, uint64_t pod)
 {
     return names_get(&run->pods, (uint32_t)pod);
@@ -249,16 +254,19 @@ void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct r
     struct cell_answer cell;
     struct hived_spec spec;
     struct run_pod *pod = NULL;
-    int r = hived_spec_read("spec", &ask->spec, &spec, &a->err);
+    int r = pod_put(run, ask->pod, &pod);
 
+    if (r < 0) {
+        internal(a, r);
+        return;
+    }
+    r = hived_spec_read("spec", &ask->spec, &spec, &a->err);
     if (r < 0) {
         a->result = r == -ENOMEM ? RUN_INTERNAL : RUN_USER_ERROR;
         return;
     }
     *a = (struct run_answer){ .node = CELL_NONE };
-    r = pod_put(run, ask->pod, &pod);
-    if (r == 0)
-        r = request_make(run, ask->pod, &spec, &q);
+    r = request_make(run, ask->pod, &spec, &q);
     if (r < 0) {
         internal(a, r);
         return;

@@ -65,6 +65,9 @@ void cell_run_schedule(struct cell_run *run, const struct run_ask *ask, struct r
 /* The record of a pod; NULL: never seen, or gone. */
 struct run_pod *cell_run_pod(struct cell_run *run, const char *name);
 
+/* Whether the pod was ever asked for. */
+bool cell_run_asked(const struct cell_run *run, const char *name);
+
 /* Where a pod is, or was last: its annotation. NULL: it never was anywhere. */
 const struct bytes *cell_run_last(struct cell_run *run, const char *name);
 int cell_run_release(struct cell_run *run, const char *name);

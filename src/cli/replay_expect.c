@@ -80,6 +80,22 @@ static bool pod_places(struct replay *p, const char *name, struct hived_places *
     return last && hived_bind_read(&p->run.namer, last->data, last->size, places, bind, NULL) == 0;
 }
 
+/* Was each of these pods asked for? Being elsewhere than nobody says nothing. */
+static bool pods_asked(struct replay *p, const json_t *pods)
+{
+    size_t count = json_is_array(pods) ? json_array_size(pods) : 1;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_string_value(json_is_array(pods) ? json_array_get(pods, i) : pods);
+
+        if (name && cell_run_asked(&p->run, name))
+            continue;
+        (void)snprintf(p->unknown, sizeof(p->unknown), "; there was no pod '%.30s'", name ? name : "");
+        return false;
+    }
+    return true;
+}
+
 /* Is the answer on the node of (one of) these pods? */
 static bool node_among(struct replay *p, const struct run_answer *a, const json_t *pods)
 {
@@ -144,12 +160,12 @@ static bool accept_holds(struct replay *p, const struct run_answer *a, json_t *a
         else if (strcmp(key, "sameNodeAs") == 0)
             ok = node_among(p, a, want);
         else if (strcmp(key, "differentNodeFrom") == 0)
-            ok = !node_among(p, a, want);
+            ok = pods_asked(p, want) && !node_among(p, a, want);
         else if (strcmp(key, "sameCellAs") == 0)
             ok = same_cell(p, a, want);
-        else if (!p->warned) {
-            p->warned = true;
-            (void)fprintf(stderr, "muster: warning: %s: accept: '%s' is not known and not checked\n", p->file, key);
+        else if (!replay_prose(key)) {
+            (void)snprintf(p->unknown, sizeof(p->unknown), "; accept: '%.30s' is not known", key);
+            ok = false;
         }
         if (!ok)
             return false;
@@ -203,6 +219,7 @@ bool replay_answer(struct replay *p, const struct run_answer *a, const json_t *e
         return replay_fail(p, "an answer", "%s", got);
     if (!result || strcmp(result, "any") == 0)
         return true;
+    p->unknown[0] = '\0';
     want = json_dumps(expect, JSON_COMPACT);
     ok = strcmp(result, result_name(a->result)) == 0;
     if (ok && a->result == RUN_PREEMPT)
@@ -214,7 +231,7 @@ bool replay_answer(struct replay *p, const struct run_answer *a, const json_t *e
         p->totals->exact += ok;
     }
     if (!ok)
-        (void)replay_fail(p, want ? want : result, "%s", got);
+        (void)replay_fail(p, want ? want : result, "%s%s", got, p->unknown);
     mem_free(want);
     return ok;
 }

@@ -21,6 +21,17 @@ static bool victims_check(struct replay *p, const struct run_answer *a, int32_t 
     return true;
 }
 
+/* A node that the cluster does not have can be suggested, as Kubernetes may have others; but not left out. */
+static bool suggested_known(struct replay *p, const json_t *v)
+{
+    const char *text = json_string_value(v), *except = "all-except:";
+
+    if (!text || strncmp(text, except, strlen(except)) != 0 ||
+        cells_node_find(p->run.cells, text + strlen(except), strlen(text) - strlen(except)) != CELL_NONE)
+        return true;
+    return replay_fail(p, "a node of the cluster", "suggested: no node '%.100s'", text + strlen(except));
+}
+
 /* "all", "all-except:NODE", or a list of nodes: bits, or NULL for all. */
 static const uint64_t *suggested_read(struct replay *p, const json_t *v)
 {
@@ -59,8 +70,12 @@ static bool step_schedule(struct replay *p, const json_t *step)
                            .suggested = suggested_read(p, replay_value(p, step, "suggested")),
                            .commit = !commit || json_is_true(commit) };
     const struct run_pod *pod;
-    bool ok;
+    bool ok = suggested_known(p, replay_value(p, step, "suggested"));
 
+    if (!ok) {
+        mem_free(dump);
+        return false;
+    }
     ask.spec.data = dump;
     if (json_is_string(spec))
         ask.spec.data = (char *)(uintptr_t)json_string_value(spec);
@@ -90,7 +105,11 @@ static bool step_release(struct replay *p, const json_t *step)
 
 static bool step_cancel(struct replay *p, const json_t *step)
 {
-    cell_run_cancel(&p->run, replay_text(step, "pod"));
+    const char *name = replay_text(step, "pod");
+
+    if (!cell_run_asked(&p->run, name))
+        return replay_fail(p, "a pod that was asked for", "there was no pod '%.100s'", name);
+    cell_run_cancel(&p->run, name);
     return true;
 }
 
@@ -141,13 +160,19 @@ static bool step_expect_vc(struct replay *p, const json_t *step)
     const char *which = replay_text(step, "which"), *want = replay_text(step, "healthiness");
     uint32_t number = cells_vc_find(s, vc, strlen(vc));
     char address[200];
+    bool any = false;
 
+    if (number == CELL_UNKNOWN)
+        return replay_fail(p, "a virtual cluster of the cluster", "no virtual cluster '%.100s'", vc);
     for (uint32_t c = cells_virtual_first(s); c < cells_count(s); c++) {
         struct cell_info info;
 
         cells_get(s, c, &info);
-        if (!info.preassigned || info.pinned || info.vc != number ||
-            strcmp(cells_type_name(s, info.chain), chain) != 0 || strcmp(cells_type_name(s, info.type), type) != 0)
+        if (!info.preassigned || info.vc != number || strcmp(cells_type_name(s, info.chain), chain) != 0 ||
+            strcmp(cells_type_name(s, info.type), type) != 0)
+            continue;
+        any = true;
+        if (info.pinned)
             continue;
         if (which && strcmp(which, "free") == 0 && info.priority != CELL_PRIORITY_FREE)
             continue;
@@ -155,7 +180,8 @@ static bool step_expect_vc(struct replay *p, const json_t *step)
         if (info.healthy != (strcmp(want, "Healthy") == 0))
             return replay_fail(p, want, "cell %s is %s", address, info.healthy ? "Healthy" : "Bad");
     }
-    return true;
+    return any || replay_fail(p, "cells of the virtual cluster", "'%.60s' is granted no '%.60s' in chain '%.60s'", vc,
+                              type, chain);
 }
 
 static bool step_expect_leaves(struct replay *p, const json_t *step)

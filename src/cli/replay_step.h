@@ -14,7 +14,7 @@ struct replay {
     const json_t *defaults, *order; /* order: the case's chainOrder, or NULL */
     struct cell_run run;
     struct replay_totals *totals;
-    bool warned;                                            /* of a predicate that is not known */
+    char unknown[64];                                       /* a predicate of the step that is not known, or a pod */
     char expected[REPLAY_WORDS_MAX], got[REPLAY_WORDS_MAX]; /* of the step that failed */
 };
 
@@ -38,10 +38,14 @@ bool replay_fail(struct replay *p, const char *expected, const char *got, ...) _
 /* Is the answer the one that is expected, or as good? */
 bool replay_answer(struct replay *p, const struct run_answer *a, const json_t *expect);
 
-/* What is wrong with a step, or NULL. Unknown keys are passed over, as notes are. */
+/* Whether the key is one that people write notes under, wherever they like. */
+bool replay_prose(const char *key);
+
+/* What is wrong with a step, or NULL. A key that is nearly one of the format is; others are passed over. */
 const char *replay_step_check(const json_t *step, char words[REPLAY_WORDS_MAX]);
 
-/* The same of the values in a step of that kind, in the "defaults" or in a "case"; null is as good as absent. */
+/* The same of the keys and values in a step of that kind, in the "defaults", in a "case" or in the whole "script"; null
+ * is as good as absent. */
 const char *replay_values_check(const char *kind, const json_t *object, char words[REPLAY_WORDS_MAX]);
 
 /* Runs a checked step. False: it failed, and expected and got say how. */

@@ -44,13 +44,22 @@ step "a spec" "'spec' is missing" '{"op":"schedule","pod":"p"}'
 step "health" "'healthy' is missing: expected true or false" '{"op":"node","name":"n0"}'
 step "health is no word" "healthy: expected true or false" '{"op":"node","name":"n0","healthy":"yes"}'
 step "ifAllocated" "ifAllocated: expected true or false" '{"op":"release","pod":"p","ifAllocated":1}'
+step "a key with a slip in it" "unknown key 'ifAlocated'; did you mean 'ifAllocated'?" '{"op":"release","pod":"p","ifAlocated":true}'
+step "a key in another case" "unknown key 'leafcells'; did you mean 'leafCells'?" '{"op":"schedule","pod":"p","spec":{},"expect":{"result":"bind","leafcells":[0]}}'
+step "a predicate with a slip" "unknown key 'sameNodeas'" '{"op":"schedule","pod":"p","spec":{},"expect":{"result":"bind","accept":{"sameNodeas":"q"}}}'
+step "a member of sameCellAs" "unknown key 'pods'" '{"op":"schedule","pod":"p","spec":{},"expect":{"result":"bind","accept":{"sameCellAs":{"pods":"q","pod":"q","cellType":"T"}}}}'
+step "a member of what is allowed" "unknown key 'stat'" '{"op":"expectLeafCells","node":"n0","allow":[{"stat":"Free","priority":-2}]}'
+whole "a key of a script" "1:1: unknown key 'case'" '{"format":1,"case":[],"cases":[]}'
+whole "a key of a case" "1:22: unknown key 'chainorder'" '{"format":1,"cases":[{"id":"x","cluster":"c","steps":[],"chainorder":{}}]}'
+whole "a key of the defaults" "1:25: unknown key 'commits'" '{"format":1, "defaults":{"commits":true}, "cases":[]}'
+step "nothing that is allowed" "allow: expected a state, a priority or both" '{"op":"expectLeafCells","node":"n0","allow":[{"notes":"any"}]}'
 step "a state" "state: expected Allocated, Preempting, BeingPreempted or absent" '{"op":"expectGroup","group":"g","state":"or"}'
 step "lazyPreempted" "lazyPreempted: expected true or false" '{"op":"expectGroup","group":"g","state":"absent","lazyPreempted":0}'
 step "healthiness" "healthiness: expected Healthy or Bad" '{"op":"expectVcCells","vc":"v","chain":"NODE","cellType":"NODE","healthiness":"Good"}'
 step "which" "which: expected all or free" '{"op":"expectVcCells","vc":"v","chain":"NODE","cellType":"NODE","healthiness":"Bad","which":"some"}'
 step "allow" "'allow' is missing" '{"op":"expectLeafCells","node":"n0"}'
 step "what is allowed" "state: expected Free, Used, Reserving or Reserved" '{"op":"expectLeafCells","node":"n0","allow":[{"state":"Idle"}]}'
-step "a priority" "priority: expected a number" '{"op":"expectLeafCells","node":"n0","allow":[{"priority":"low"}]}'
+step "a priority" "priority: expected a whole number" '{"op":"expectLeafCells","node":"n0","allow":[{"priority":"low"}]}'
 ask "suggested" "suggested: expected all, all-except:NODE or a list of nodes" '"suggested":"none"'
 ask "suggested nodes have names" "suggested: expected all" '"suggested":[1]'
 ask "expect" "expect: expected an object" '"expect":"bind"'
@@ -59,7 +68,10 @@ ask "a node" "node: expected the name of a node" '"expect":{"result":"bind","nod
 ask "leafCells" "leafCells: expected a list of device numbers" '"expect":{"result":"bind","leafCells":["0"]}'
 ask "victims" "victims: expected a list of pods" '"expect":{"result":"preempt","victims":"x"}'
 ask "accept" "accept: expected an object" '"expect":{"result":"bind","accept":[]}'
-ask "leafCount" "leafCount: expected a number" '"expect":{"result":"bind","accept":{"leafCount":"1"}}'
+ask "a result is expected" "'result' is missing" '"expect":{"node":"n0"}'
+ask "leafCount is whole" "leafCount: expected a whole number" '"expect":{"result":"bind","accept":{"leafCount":1.0}}'
+step "so is a priority" "priority: expected a whole number" '{"op":"expectLeafCells","node":"n0","allow":[{"priority":0.0}]}'
+ask "leafCount" "leafCount: expected a whole number" '"expect":{"result":"bind","accept":{"leafCount":"1"}}'
 ask "sameCellAs" "'cellType' is missing" '"expect":{"result":"bind","accept":{"sameCellAs":{"pod":"x"}}}'
 
 # What is not as expected: exit status 1, and what came.
@@ -84,6 +96,17 @@ fails "no such node" "no node 'm'" '{"op":"node","name":"m","healthy":true}'
 fails "another state" "group 'g' is absent" '{"op":"expectGroup","group":"g","state":"Allocated"}'
 fails "other cells" "cell v/0 is Healthy" '{"op":"expectVcCells","vc":"v","chain":"NODE","cellType":"NODE","healthiness":"Bad"}'
 fails "other devices' state" "leaf n0/0/0 is Free with priority -2" '{"op":"expectLeafCells","node":"n0","allow":[{"state":"Used","priority":0}]}'
+fails "no such virtual cluster" "no virtual cluster 'nobody'" '{"op":"expectVcCells","vc":"nobody","chain":"NODE","cellType":"NODE","healthiness":"Healthy"}'
+fails "which is told with its line" "f.json:3: step 2 (expectVcCells)" '{"op":"node","name":"n0","healthy":true},
+{"op":"expectVcCells","vc":"nobody","chain":"NODE","cellType":"NODE","healthiness":"Healthy"}'
+fails "no such cells" "'v' is granted no 'NOD' in chain 'NODE'" '{"op":"expectVcCells","vc":"v","chain":"NODE","cellType":"NOD","healthiness":"Healthy"}'
+fails "no such chain" "in chain 'POOL'" '{"op":"expectVcCells","vc":"v","chain":"POOL","cellType":"NODE","healthiness":"Healthy"}'
+fails "nobody to cancel" "there was no pod 'q'" '{"op":"cancel","pod":"q"}'
+fails "nobody to be elsewhere from" "there was no pod 'nobody'" "$ask{\"result\":\"bind\",\"accept\":{\"differentNodeFrom\":\"nobody\"}}}"
+fails "a predicate nobody knows" "accept: 'onTheMoon' is not known" "$ask{\"result\":\"bind\",\"accept\":{\"onTheMoon\":true}}}"
+fails "no node to leave out" "suggested: no node 'm'" '{"op":"schedule","pod":"p","spec":{"virtualCluster":"v","leafCellNumber":1},"suggested":"all-except:m"}'
+printf '{"format":1,"cases":[{"id":"x","cluster":"quad.yaml","steps":[\n%s\n]}]}' '{"op":"schedule","later":7,"notes":"n","pod":"p","spec":{"virtualCluster":"","leafCellNumber":1},"expect":{"result":"userError","why":"w"}},{"op":"cancel","pod":"p"},{"op":"expectVcCells","vc":"v","chain":"NODE","cellType":"NODE","which":"free","healthiness":"Healthy"}' >"$scratch/own.json"
+accepts "keys of somebody's own are passed over; a pod that was refused can be cancelled" "$muster" cell replay "$scratch/own.json"
 fails "no such file" "no-such.yaml" '{"op":"reconfigure","cluster":"no-such.yaml"}'
 printf '{"format":1,"cases":[{"id":"x","cluster":"quad.yaml","expectLoad":"error"},{"id":"y","cluster":"bad_pin.yaml","steps":[]}]}' >"$scratch/load.json"
 "$muster" cell replay "$scratch/load.json" >"$scratch/output" 2>&1
