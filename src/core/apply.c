@@ -16,7 +16,7 @@ static void apply_ended(struct core *core, const struct event *event)
     bool cancelled = job->state == JOB_STOPPING && job->stop == STOP_CANCEL;
     /* What could not be started, or did not come to where it went, for no fault of its own, is no failure of the job's.
      */
-    bool excused = event->fail == FAIL_SYSTEM && job->state == JOB_STARTING;
+    bool excused = event->fail == FAIL_SYSTEM && job->state == JOB_STARTING && !job_defers(job);
     bool again = event->fail != FAIL_NONE && event->fail != FAIL_USER && (excused || job->fails < job->spec.retries) &&
                  !cancelled;
 
@@ -79,7 +79,7 @@ static void apply_started(struct core *core, const struct event *event)
 {
     struct job *job = &core->jobs[event->job];
 
-    if (job->state != JOB_STARTING)
+    if (job->state != JOB_STARTING || job_defers(job))
         return; /* it was told to leave while it started; the answer to that is on its way */
     job->moving = false;
     if (job->sheds)
@@ -170,7 +170,8 @@ static void apply_report(struct core *core, const struct event *event)
     struct vc *vc = &core->vcs[core->jobs[event->job].vc];
     struct plan plan = plan_about(core, &core->jobs[event->job]);
 
-    if (job_gpuless(&core->jobs[event->job]))
+    /* What is measured where a job still runs tells nothing of where it is to be. */
+    if (job_gpuless(&core->jobs[event->job]) || job_defers(&core->jobs[event->job]))
         return;
     if (event->report.kind == MEASURE_USE)
         guest_measured(core, event->job, &event->report);

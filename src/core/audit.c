@@ -28,13 +28,15 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         assert(core->ledger.topo.nodes[gpu->node].up ||
                core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
         assert(!gpu->bad);
-        assert(job->sheds || share->leaving == (job->state == JOB_STOPPING));
+        assert(job->sheds || share->leaving == (job->state == JOB_STOPPING || share->part == PART_OLD));
+        assert(share->part == PART_STAYS || job->runs_on > 0);
         assert(share->off == (job->state == JOB_SUSPENDED));
         assert((share->role == ROLE_PACKED) == job->packed);
         blocked += share->waits;
         assert(share->waits || share->role == ROLE_GUEST || gpu->leaving == 0 || job->state != JOB_CLAIMING);
         last = share->gpu;
-        shares += !(job->sheds && share->leaving);
+        assert(share->waits || share->part != PART_NEW || gpu->leaving == 0 || !job_defers(job));
+        shares += !(job->sheds && share->leaving) && share->part != PART_OLD;
     }
     *ret_blocked = blocked;
     return shares;
@@ -121,11 +123,14 @@ static void audit_job(const struct core *core, uint32_t index)
         assert(job->gpus >= job->spec.gpus_min || splice_legal(&job->spec, job->gpus));
         assert(!job->sheds || job->state == JOB_STARTING);
         /* Whoever leaves a part of its GPU now leaves a part that it does not need. */
-        assert(job->blocked == 0);
+        assert(job->blocked == (job_defers(job) ? blocked : 0));
+        assert(!job_defers(job) || (blocked > 0 && !job->sheds)); /* else it would have gone */
+        assert(job->runs_on == 0 || job->state == JOB_STARTING);
         break;
     case JOB_STOPPING:
     case JOB_SUSPENDED:
         assert(shares > 0);
+        assert(job->runs_on == 0 || job->state == JOB_STOPPING);
         break;
     case JOB_HELD:
     case JOB_FREE:
@@ -163,7 +168,7 @@ static void audit_gpu(const struct core *core, uint32_t index)
             used += share->amount;
         memory += share->leaving ? 0 : share->memory;
         /* On the device at this moment: all but those that wait for others to leave. */
-        if (job->state != JOB_CLAIMING && share->role == ROLE_OWNER)
+        if (job->state != JOB_CLAIMING && share->part != PART_NEW && share->role == ROLE_OWNER)
             here += share->amount;
     }
     assert(used == gpu->used);
@@ -293,9 +298,9 @@ void core_audit(const struct core *core)
         held += job_holds(job->state) ? job_amount(job) : 0;
         guests += job_holds(job->state) && guest_is(core, job) ? job_amount(job) : 0;
         shares += (uint32_t)job->gpus;
-        for (uint32_t s = job->sheds ? job->shares : SHARE_NONE; s != SHARE_NONE;
+        for (uint32_t s = job->sheds || job->runs_on ? job->shares : SHARE_NONE; s != SHARE_NONE;
              s = core->ledger.shares[s].next_of_job)
-            shares += core->ledger.shares[s].leaving;
+            shares += job->sheds ? core->ledger.shares[s].leaving : core->ledger.shares[s].part == PART_OLD;
     }
     assert(waiting == core->waiting);
     assert(running == core->running);

@@ -39,7 +39,7 @@ static void evict_claims(struct core *core, uint32_t gpu)
     while (s != SHARE_NONE) {
         uint32_t job = core->ledger.shares[s].job;
 
-        if (core->jobs[job].state != JOB_CLAIMING) {
+        if (core->jobs[job].state != JOB_CLAIMING && core->ledger.shares[s].part != PART_NEW) {
             s = core->ledger.shares[s].next_of_gpu;
             continue;
         }

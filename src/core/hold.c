@@ -60,7 +60,7 @@ static struct placement listed(struct core *core, const struct ledger *ledger, u
     struct placement list = { core->map.idle_cells, 0 };
 
     for (; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
-        if (ledger->shares[s].role == ROLE_OWNER)
+        if (ledger->shares[s].role == ROLE_OWNER && ledger->shares[s].part != PART_OLD)
             core->map.idle_cells[list.count++] = ledger->shares[s].gpu;
     return list;
 }
@@ -127,6 +127,25 @@ uint32_t hold_take_own(struct core *core, uint32_t index, const struct placement
     gpus_sort(core->scratch, map->count);
     assert(ledger_check(&core->ledger, &here, &job->spec, ROLE_OWNER) == 0);
     return ledger_take(&core->ledger, index, job, &here, ROLE_OWNER);
+}
+
+/* A job that has begun to leave its GPUs has those of the mapping, but goes there only when others have left: until
+ * then what it leaves is not left. In its virtual cluster, where nobody waits, it is there at once. Returns how many
+ * GPUs it waits for. */
+uint32_t hold_defer(struct core *core, uint32_t index, const struct placement *to)
+{
+    struct job *job = &core->jobs[index];
+    const struct mapping *map = &core->map;
+    struct placement here = own_here(core);
+    struct ledger *own = own_begin(core, job);
+
+    (void)ledger_release(own, core->jobs, job, core->ready, 0);
+    (void)ledger_take(own, index, job, to, ROLE_OWNER);
+    own_end(job);
+    note_on(own, job, map);
+    for (uint32_t i = 0; i < map->count; i++)
+        ledger_bind(&core->ledger, map->gpus[i]);
+    return ledger_defer(&core->ledger, core->jobs, index, &here);
 }
 
 /* A job that holds GPUs is found to be inside its guarantee: the mapping says how. */
@@ -290,7 +309,8 @@ static int stay_own(struct core *core, uint32_t index)
     r = ledger_stay(own_begin(core, job), core->jobs, job);
     own_end(job);
     for (uint32_t s = job->shares; r == 0 && s != SHARE_NONE; s = core->ledger.shares[s].next_of_job)
-        ledger_bind(&core->ledger, core->ledger.shares[s].gpu);
+        if (core->ledger.shares[s].part != PART_OLD)
+            ledger_bind(&core->ledger, core->ledger.shares[s].gpu);
     if (r == 0)
         return ledger_stay(&core->ledger, core->jobs, job); /* what is its own in the cells, nobody has */
     cells_return(core->cells, core->map.idle_leaves, count);
@@ -383,6 +403,16 @@ int hold_unpark(struct core *core, uint32_t index)
     return r;
 }
 
+/* Whether what it holds counts: it has not been told to leave, nor is it off. */
+static bool counts(const struct core *core, const struct job *job)
+{
+    uint32_t s = job->shares;
+
+    while (core->ledger.shares[s].part == PART_OLD)
+        s = core->ledger.shares[s].next_of_job;
+    return !core->ledger.shares[s].leaving && !core->ledger.shares[s].off;
+}
+
 uint32_t hold_release(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -391,9 +421,7 @@ uint32_t hold_release(struct core *core, uint32_t index)
         return tasks_release(core, index);
     core->tasks_dirty |= core->ledger.hosts && host_asks(&job->spec);
     if (core->cells && job->shares != SHARE_NONE) {
-        const struct share *first = &core->ledger.shares[job->shares];
-
-        if (!first->leaving && !first->off)
+        if (counts(core, job))
             hold_leave(core, index);
         if (job_bound(job)) {
             (void)ledger_release(own_begin(core, job), core->jobs, job, core->ready, 0);

@@ -7,6 +7,7 @@ struct core;
 
 uint32_t hold_take(struct core *core, uint32_t job, const struct placement *to, enum share_role role);
 uint32_t hold_take_own(struct core *core, uint32_t job, const struct placement *to);
+uint32_t hold_defer(struct core *core, uint32_t job, const struct placement *to);
 void hold_adopt(struct core *core, uint32_t job);
 void hold_adopt_off(struct core *core, uint32_t job);
 void hold_adopt_packed(struct core *core, uint32_t job, uint32_t host);

@@ -29,6 +29,8 @@ void host_change(struct ledger *ledger, const struct job *job, enum host_change 
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         struct host *host = &ledger->hosts[ledger->gpus[ledger->shares[s].gpu].node];
 
+        if (ledger->shares[s].part == PART_OLD)
+            continue;
         if (change == HOST_LEAVE)
             subtract(&host->used, &job->spec);
         if (change == HOST_STAY || change == HOST_GO)
@@ -126,6 +128,8 @@ bool host_has_room(const struct ledger *ledger, const struct job *job)
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
 
+        if (ledger->shares[s].part == PART_OLD)
+            continue;
         here = node == last ? here + 1 : 1;
         last = node;
         if (here > host_times(ledger, node, &each))

@@ -43,7 +43,7 @@ bool job_may_move(enum job_state from, enum job_state to)
 static usec_t unsettled(const struct job *job, usec_t now)
 {
     assert(now >= job->since);
-    return job->state == JOB_RUNNING ? now - job->since : 0;
+    return job->state == JOB_RUNNING || job_defers(job) ? now - job->since : 0;
 }
 
 usec_t job_progress(const struct job *job, usec_t now)
@@ -62,7 +62,9 @@ usec_t job_remaining(const struct job *job, usec_t now)
 
 svc_t job_attained(const struct job *job, usec_t now)
 {
-    return job->attained + svc_of((int64_t)job->gpus * job->spec.share, unsettled(job, now));
+    int32_t gpus = job_defers(job) ? job->runs_on : job->gpus;
+
+    return job->attained + svc_of((int64_t)gpus * job->spec.share, unsettled(job, now));
 }
 
 void job_settle(struct job *job, usec_t now)

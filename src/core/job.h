@@ -10,6 +10,7 @@
  *                      HELD │ STOPPING ◄──── plan_stop ─────────────┘
  *                           └─► RESERVED (holds part of its gang)        any ─► KILLED
  *
+ * One that is moved goes RUNNING ─► STARTING; it runs on where it was while it waits for others to leave (defer.c).
  * A job that takes turns with others on its GPUs goes STOPPING ─► SUSPENDED ─► CLAIMING instead of back to the queue.
  *
  * Time is lazy: a running job carries its rate and the instant it was last settled; what it has done since is computed
@@ -87,7 +88,7 @@ struct job {
     bool yields;                /* SUSPENDED because it only saves its result; it ends from there */
     bool resumes;               /* has run before: its next start is a resume */
     bool sheds;                 /* STARTING elsewhere, and has not left all that it had: those shares are leaving */
-    bool resized;               /* by the pass under way, to another size with the same world */
+    bool resized;               /* to another size with the same world, and nobody was told yet */
     uint8_t before;             /* state it was stopped in, while STOPPING */
     bool planned, listed;       /* changed by the pass under way; in its list */
     bool fresh;                 /* began to wait in the step under way */
@@ -98,6 +99,7 @@ struct job {
     uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
     uint32_t run_class;                      /* class in the run list while it holds GPUs */
     int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
+    int32_t runs_on;                         /* STARTING elsewhere when others have left: GPUs it runs on till then */
     uint32_t shares;                         /* first of its shares in the ledger */
     uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */
     uint32_t holds;                          /* first of its holds, of a job without GPUs; see host.h */
@@ -146,6 +148,12 @@ svc_t job_attained(const struct job *job, usec_t now);
 
 /* Brings ran, attained and progress up to now. */
 void job_settle(struct job *job, usec_t now);
+
+/* Whether it is to be elsewhere, runs where it was, and goes when others have left; see defer.c. */
+static inline bool job_defers(const struct job *job)
+{
+    return job->runs_on > 0 && job->state == JOB_STARTING;
+}
 
 /* Whether it runs, or has a place, inside what its virtual cluster is guaranteed in cells. */
 static inline bool job_bound(const struct job *job)

@@ -5,6 +5,7 @@
 #include "core/apply.h"
 #include "core/guest.h"
 #include "core/plan.h"
+#include "core/shift.h"
 #include "core/state.h"
 #include "core/wake.h"
 
@@ -242,6 +243,10 @@ void core_start_now(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
 
+    if (job_defers(job)) {
+        defer_ready(core, index);
+        return;
+    }
     core_move(core, index, JOB_STARTING);
     job->attempts++;
     job->prepared = false;
@@ -257,7 +262,10 @@ void core_release(struct core *core, uint32_t index)
 
     pair_part(core, index);
     job->gpus = 0;
-    job->sheds = job->moving = false;
+    job->sheds = job->moving = job->resized = false;
+    if (job->runs_on > 0)
+        job->blocked = 0;
+    job->runs_on = 0;
     for (uint32_t i = 0; i < count; i++)
         core_start_now(core, core->ready[i]);
 }

@@ -273,6 +273,8 @@ void ledger_leave(struct ledger *ledger, const struct job *job)
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         struct share *share = &ledger->shares[i];
 
+        if (share->part == PART_OLD)
+            continue;
         assert(!share->leaving);
         share->leaving = true;
         if (share->role == ROLE_GUEST)
@@ -304,7 +306,8 @@ static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, u
     for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
         struct job *other = &jobs[ledger->shares[i].job];
 
-        if (other->state != JOB_CLAIMING || ledger->shares[i].leaving || !ledger->shares[i].waits)
+        if ((other->state != JOB_CLAIMING && !job_defers(other)) || ledger->shares[i].leaving ||
+            !ledger->shares[i].waits)
             continue;
         if (asks(ledger, other) && host_over(ledger, ledger->gpus[gpu].node))
             continue;
@@ -350,6 +353,8 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
         const struct share *share = &ledger->shares[i];
         const struct gpu *gpu = &ledger->gpus[share->gpu];
 
+        if (share->part == PART_OLD)
+            continue;
         if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE))
             return -EBUSY;
         if (share->role != ROLE_GUEST && !ledger_memory_fits(ledger, share->gpu, share->memory))
@@ -362,6 +367,8 @@ int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
         struct share *share = &ledger->shares[i];
 
+        if (share->part == PART_OLD)
+            continue;
         share->leaving = false;
         if (share->role == ROLE_GUEST)
             continue;
@@ -535,6 +542,32 @@ void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const 
         }
         at = &share->next_of_job;
     }
+}
+
+/* Whoever has not left one of these GPUs, or the CPUs that come with it, is waited for. */
+uint32_t ledger_defer(struct ledger *ledger, struct job *jobs, uint32_t index, const struct placement *to)
+{
+    struct job *job = &jobs[index];
+    int stayed = ledger_stay(ledger, jobs, job);
+    uint32_t blocked = 0;
+
+    assert(stayed == 0); /* it has only just begun to leave */
+    (void)stayed;
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job)
+        ledger->shares[i].part = PART_OLD;
+    ledger_shift(ledger, index, job, to);
+    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
+        struct share *share = &ledger->shares[i];
+        const struct gpu *gpu = &ledger->gpus[share->gpu];
+
+        if (share->leaving)
+            continue;
+        share->part = share->part == PART_OLD ? PART_STAYS : PART_NEW;
+        share->waits =
+            share->part == PART_NEW && (gpu->leaving > 0 || (asks(ledger, job) && host_over(ledger, gpu->node)));
+        blocked += share->waits;
+    }
+    return blocked;
 }
 
 uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)

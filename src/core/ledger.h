@@ -25,12 +25,16 @@ enum { GUESTS_MAX = 2 };
 
 enum share_role { ROLE_OWNER, ROLE_GUEST, ROLE_PACKED };
 
+/* Of a job that goes elsewhere when others have left: it is there and stays, is there until then, will be there. */
+enum share_part { PART_STAYS, PART_OLD, PART_NEW };
+
 struct share {
     uint32_t job, gpu;
     uint32_t next_of_job, next_of_gpu;
     mgpu_t amount;
     uint32_t memory; /* MiB */
     uint8_t role;
+    uint8_t part; /* enum share_part; PART_OLD is leaving all the while */
     bool leaving;
     bool server; /* a parameter server is there, not a worker */
     bool waits;  /* the job was given it while others were still leaving */
@@ -130,6 +134,10 @@ uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job
 /* The job keeps what it has of `to`, is given the rest of it, and begins to leave what is not in it. `ledger_check`
  * must have said 0 for `to` while the job was leaving. */
 void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to);
+
+/* The same of a job that is leaving all it has, stays there until others have left `to`, and goes then. Returns how
+ * many GPUs it waits for. */
+uint32_t ledger_defer(struct ledger *ledger, struct job *jobs, uint32_t index, const struct placement *to);
 
 /* What the job was leaving of its GPUs is left. Fills ready[] as ledger_release does. */
 uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max);

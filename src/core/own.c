@@ -268,7 +268,7 @@ static uint32_t stood_for(const struct ledger *own, const struct job *job, uint3
     return UINT32_MAX;
 }
 
-/* Whether all of the mapping is idle: a move does not wait for others to leave. */
+/* Whether all of the mapping is idle: the job can be there at once. */
 static bool map_idle(const struct core *core, uint32_t index)
 {
     for (uint32_t i = 0; i < core->map.count; i++) {
@@ -297,33 +297,43 @@ static int own_may_move(struct plan *plan, uint32_t index)
     return r < 0 ? r : own_near(plan, index);
 }
 
-/* A job that grows does not wait: whoever uses the GPUs without being owed them is told to leave, and who plans finds
- * them idle when they have. That is for those who look again in every pass; others would send them away for nothing.
- * Should they come back before it has grown, they are left in peace for a while. */
-static int own_clear(struct plan *plan, bool grows)
+/* Whether a job of the virtual cluster itself has not left yet: as in a cluster of its own a move lands behind nobody.
+ */
+static bool own_busy(const struct ledger *own, const struct placement *to, uint32_t index)
+{
+    for (uint32_t i = 0; i < to->count; i++)
+        if (own->gpus[to->gpus[i]].leaving > 0 && !ledger_only_leaver(own, to->gpus[i], index))
+            return true;
+    return false;
+}
+
+/* Others are where the job goes, who are owed nothing there: they are told to leave, and it goes when they have. One
+ * that has CPUs or memory of its nodes would wait for what it leaves there itself: it does so only to grow where it is.
+ * 1, or -EBUSY. */
+static int own_wait(struct plan *plan, uint32_t index, const struct placement *to, uint32_t kept)
 {
     struct core *core = plan->core;
-    struct vc *vc = &core->vcs[plan->vc];
+    const struct job *job = &core->jobs[index];
+    int r;
 
-    if (!grows || (!plan->tunes && !vc->policy.planner->retries) ||
-        (vc->cleared > 0 && core->now - vc->cleared < RESIDENCY_MIN))
+    if (job->spec.share != MGPU_ONE || job->mate != JOB_NONE || own_busy(core->vcs[plan->vc].own, to, index) ||
+        (core->ledger.hosts && host_asks(&job->spec) && kept < (uint32_t)job->gpus))
         return -EBUSY;
-    if (own_evict(plan, core->map.gpus, core->map.count) == 0) {
-        vc->unmapped = true;
-        vc->cleared = core->now;
-    }
-    return -EBUSY;
+    r = own_evict(plan, core->map.gpus, core->map.count);
+    if (r == 0)
+        r = own_evict_hosts(plan, &job->spec);
+    return r < 0 ? r : 1;
 }
 
 /* A job that has left its GPUs, for the moment, is to have others of its virtual cluster. What it keeps there it keeps
- * here; the rest is found around that. They are taken when this says 0. */
+ * here; the rest is found around that. They are taken when this says 0, or 1: others have to leave first. */
 int own_move(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
     struct mapping *map = &core->map;
     const struct vc *vc = &core->vcs[plan->vc];
     uint32_t kept = 0, fresh = to->count;
-    int r;
+    int r, waits = 0;
 
     core->stamp++;
     for (uint32_t i = 0; i < to->count; i++) {
@@ -344,15 +354,13 @@ int own_move(struct plan *plan, uint32_t index, const struct placement *to)
         map->gpus[i] = core->gpu_of[map->leaves[i]];
     if (r == 0)
         r = own_may_move(plan, index);
-    if (r == 0 && !map_idle(core, index))
-        r = own_clear(plan, (int32_t)to->count > core->jobs[index].gpus);
-    if (r == 0 && !own_lands(core, index))
-        r = -EBUSY;
-    if (r == 0)
+    if (r == 0 && !(map_idle(core, index) && own_lands(core, index)))
+        waits = r = own_wait(plan, index, to, kept);
+    if (r >= 0)
         r = cells_lend(core->cells, map->cells + kept, map->leaves + kept, to->count - kept);
     if (r < 0)
         cells_return(core->cells, map->leaves, kept);
-    return r;
+    return r < 0 ? r : waits;
 }
 
 /* Tells the cells whether a GPU can be used. */

@@ -103,7 +103,7 @@ static int host_check(const struct core *core, const struct job *host)
         if (gpu->guests || gpu->bad || !core->ledger.topo.nodes[gpu->node].up)
             return -EBUSY;
     }
-    return 0;
+    return job_defers(host) ? -EBUSY : 0; /* it is not there yet */
 }
 
 /* Inside a guarantee the CPUs and the memory of the virtual node have to do for both as well. */

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "core/plan.h"
+#include "core/shift.h"
 #include "core/state.h"
 
 static int64_t sum(const struct core *core, const int64_t *values)
@@ -377,6 +378,26 @@ static void commit_pack(struct core *core, uint32_t index)
     core->jobs[job->mate].disturbed = core->now;
 }
 
+/* It goes elsewhere, as soon as nobody has to leave before. */
+static void commit_move(struct core *core, uint32_t index)
+{
+    struct job *job = &core->jobs[index];
+
+    core_decide(core, job->resized ? DECISION_SPLICE : DECISION_MIGRATE, index,
+                job->blocked ? REASON_PREEMPTING : REASON_NONE);
+    job->disturbed = core->now;
+    if (job->resized) {
+        job->splices++;
+    } else {
+        job->migrations++;
+        commit_pack(core, index);
+    }
+    if (!job_defers(job))
+        defer_tell(core, index);
+    else if (job->blocked == 0)
+        defer_ready(core, index);
+}
+
 /* Turns what the pass did to each job into effects and decisions, in the order it was done. */
 static void commit(struct core *core)
 {
@@ -403,18 +424,8 @@ static void commit(struct core *core)
             commit_pack(core, index);
             if (job->blocked == 0)
                 core_start_now(core, index);
-        } else if (job->state == JOB_STARTING && job->resized) {
-            core_decide(core, DECISION_SPLICE, index, REASON_NONE);
-            core_emit(core, EFFECT_SPLICE, index);
-            job->resized = false;
-            job->splices++;
-            job->disturbed = core->now;
         } else if (job->state == JOB_STARTING) {
-            core_decide(core, DECISION_MIGRATE, index, REASON_NONE);
-            core_emit(core, EFFECT_MIGRATE, index);
-            job->migrations++;
-            job->disturbed = core->now;
-            commit_pack(core, index);
+            commit_move(core, index);
         }
     }
     core->touched_count = 0;

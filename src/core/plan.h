@@ -106,7 +106,8 @@ int plan_upgrade(struct plan *plan, uint32_t job);
  * it starts from. */
 void plan_limit(struct plan *plan, uint32_t job, uint32_t memory_mib, uint32_t percent);
 
-/* A running job moves to other GPUs, as many as it likes within its elastic range. */
+/* A running job moves to other GPUs, as many as it likes within its elastic range. Inside a guarantee those who are
+ * owed nothing there leave; it is there at once as far as the planner sees, and goes when they have left (defer.c). */
 int plan_move(struct plan *plan, uint32_t job, const struct placement *to);
 
 /* A running job goes on on these GPUs with its world as it is, at a size that splice.h allows. Unlike plan_move it

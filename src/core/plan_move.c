@@ -17,7 +17,7 @@ static bool lands_free(const struct core *core, const struct placement *to, uint
     return true;
 }
 
-/* What a move comes to once the job has left where it is. */
+/* What a move comes to once the job has left where it is. 1: it can be had, when others have left. */
 static int move_check(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
@@ -82,13 +82,18 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     here = plan_own(plan) ? own_here(core) : *to;
     rules_note_move(core, index, &here);
     job->resizes += (int32_t)to->count != job->gpus;
-    (void)hold_release(core, index);
+    job->runs_on = r > 0 ? job->gpus : 0;
+    if (r == 0)
+        (void)hold_release(core, index);
     pair_part(core, index);
     job->sku = plan_sku(ledger, to);
     job->gpus = (int32_t)to->count;
-    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
+    if (r > 0)
+        job->blocked = hold_defer(core, index, to);
+    else
+        job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, ROLE_OWNER);
     plan_served(plan, job, to);
-    assert(job->blocked == 0);
+    assert(job->blocked == 0 || job_defers(job));
     core_attach(core, index);
     core_touch(core, index);
     return 0;

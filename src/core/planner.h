@@ -62,7 +62,6 @@ struct planner_ops {
     uint32_t words;       /* of each job, beyond job->word, for itself: plan_words */
     uint32_t node_words;  /* of each node: plan_node */
     bool tunes;           /* suspends and moves at its own discretion: held to the rules of rules.c */
-    bool retries;         /* proposes a move again that was refused, as soon as others have left */
     bool classes;         /* tells guaranteed jobs from others, and protects them */
     uint32_t solve_words; /* the most that a request or its answer takes */
 };

@@ -18,6 +18,26 @@ static bool tasks_sane(const struct core *core, const struct job *job)
            tasks == (job_holds(job->state) || job->state == JOB_STOPPING ? (uint32_t)job->spec.tasks : 0);
 }
 
+/* Whether a job that goes elsewhere when others have left waits for any, and none other has parts. */
+static bool defer_sane(const struct core *core, const struct job *job)
+{
+    uint32_t waits = 0;
+
+    for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+        const struct share *share = &core->ledger.shares[s];
+
+        if (share->part != PART_STAYS && (job->runs_on == 0 || share->role != ROLE_OWNER))
+            return false;
+        if (share->part == PART_OLD && !share->leaving)
+            return false;
+        waits += share->waits;
+    }
+    if (job->runs_on == 0)
+        return job->state == JOB_CLAIMING || waits == 0;
+    return job->runs_on > 0 && job->runs_on <= GANG_GPUS_MAX && !job->sheds && job->mate == JOB_NONE &&
+           (job->state == JOB_STOPPING || (job->state == JOB_STARTING && waits > 0 && waits == job->blocked));
+}
+
 /* Whether the job's numbers agree with each other and with the shares it has. */
 static bool job_sane(const struct core *core, const struct job *job)
 {
@@ -30,13 +50,14 @@ static bool job_sane(const struct core *core, const struct job *job)
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
 
         if ((share->role == ROLE_PACKED) != job->packed || share->amount != spec->share ||
-            share->memory != spec->memory_mib || (!job->sheds && share->leaving != (job->state == JOB_STOPPING)) ||
+            share->memory != spec->memory_mib ||
+            (!job->sheds && share->part != PART_OLD && share->leaving != (job->state == JOB_STOPPING)) ||
             share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || (!node->up && !node->closed) ||
             core->ledger.gpus[share->gpu].bad)
             return false;
-        shares += !(job->sheds && share->leaving);
+        shares += !(job->sheds && share->leaving) && share->part != PART_OLD;
     }
-    if (job->sheds && (job->state != JOB_STARTING || core->cells))
+    if ((job->sheds && (job->state != JOB_STARTING || core->cells)) || !defer_sane(core, job))
         return false;
     if (job->state == JOB_FREE)
         return shares == 0 && job->holds == HOLD_NONE;
@@ -69,7 +90,7 @@ static void rejoin(struct core *core, struct ledger *ledger)
             uint32_t *list = ledger->imagined ? &job->own_shares : &job->shares;
 
             ledger->shares[s].next_of_job = *list;
-            ledger->shares[s].waits &= job->state == JOB_CLAIMING && !ledger->imagined;
+            ledger->shares[s].waits &= (job->state == JOB_CLAIMING || job->runs_on > 0) && !ledger->imagined;
             *list = s;
         }
 }

@@ -458,6 +458,7 @@ static void build_jobs(struct core *core, bool *failed)
     core->touched = core_block(core, failed, jobs, sizeof(*core->touched));
     core->fresh = core_block(core, failed, jobs, sizeof(*core->fresh));
     core->ready = core_block(core, failed, jobs, sizeof(*core->ready));
+    core->going = core_block(core, failed, jobs, sizeof(*core->going));
     core->victims = core_block(core, failed, jobs, sizeof(*core->victims));
     out->effect_capacity = out->decision_capacity = (size_t)jobs * 4 + 1024;
     out->gpu_capacity = (size_t)core->ledger.share_capacity;

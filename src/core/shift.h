@@ -9,5 +9,10 @@ struct plan;
 /* plan_move.c: what plan_splice does outside of cells. */
 int plan_shift(struct plan *plan, uint32_t job, const struct placement *to);
 
+/* defer.c: nobody is in the way of the job any more; the order to move goes out; all that can go, do. */
+void defer_ready(struct core *core, uint32_t job);
+void defer_tell(struct core *core, uint32_t job);
+void defer_settle(struct core *core);
+
 /* splice.c: it has left what it was leaving; whoever waited for that is launched. */
 void splice_left(struct core *core, uint32_t job);

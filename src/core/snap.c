@@ -215,6 +215,8 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     flag(c, &j->moving);
     ref(c, &j->mate, core->job_capacity);
     flag(c, &j->sheds);
+    flag(c, &j->resized);
+    i32(c, &j->runs_on);
     u32(c, &j->vc, core->vc_count - 1);
     ref(c, &j->shape, SHAPES_MAX);
     i32(c, &j->gpus);
@@ -312,6 +314,7 @@ static void share_part(struct codec *c, struct core *core, struct ledger *ledger
     i32(c, &share->amount);
     u32(c, &share->memory, UINT32_MAX);
     u8(c, &share->role, ROLE_PACKED);
+    u8(c, &share->part, PART_NEW);
     flag(c, &share->leaving);
     flag(c, &share->off);
     flag(c, &share->server);
@@ -466,7 +469,6 @@ static void vc_part(struct codec *c, struct core *core, struct vc *vc)
     flag(c, &vc->unmapped);
     i64(c, &vc->again);
     i64(c, &vc->planned_at);
-    i64(c, &vc->cleared);
     u64(c, &vc->rng.state);
     i64(c, &wake);
     i64(c, &beyond);

@@ -30,7 +30,8 @@ int plan_splice(struct plan *plan, uint32_t index, const struct placement *to)
     if (r < 0)
         return r;
     job->resized = job->gpus != had;
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job)
+    for (uint32_t s = job_defers(job) ? SHARE_NONE : job->shares; s != SHARE_NONE;
+         s = core->ledger.shares[s].next_of_job)
         job->sheds |= core->ledger.shares[s].leaving;
     return 0;
 }

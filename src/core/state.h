@@ -52,12 +52,12 @@ struct core {
     int64_t *answers; /* words of the answers in the inbox */
     size_t answer_count, answer_capacity;
     uint32_t *touched; /* jobs the pass under way has started, stopped or moved */
-    uint32_t touched_count;
+    uint32_t touched_count, going_count;
     uint32_t *fresh; /* jobs that began to wait in this step */
     uint32_t fresh_count;
     bool late; /* the step under way came after the pass of its instant and changed what a pass should see */
-    uint32_t *scratch, *ready, *victims; /* GPU and job lists of one call */
-    void *blocks;                        /* all memory, chained; see setup.c */
+    uint32_t *scratch, *ready, *victims, *going; /* lists of one call: GPUs, jobs; of jobs that can move now, defer.c */
+    void *blocks;                                /* all memory, chained; see setup.c */
     uint32_t waiting, running;
     int64_t mgpu_held, mgpu_up;
     int64_t mgpu_down;   /* on nodes that are down */

@@ -7,6 +7,7 @@
 
 #include "core/apply.h"
 #include "core/plan.h"
+#include "core/shift.h"
 #include "core/state.h"
 #include "core/wake.h"
 
@@ -149,6 +150,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
             event_apply(core, &core->inbox[i]);
     core->inbox_count = 0;
     core->answer_count = 0;
+    defer_settle(core);
     own_settle(core);
     (void)users_settle(core, true);
     rekey_stale(core);
@@ -162,6 +164,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
     for (uint32_t i = 0; i < core->fresh_count; i++)
         core->jobs[core->fresh[i]].fresh = false;
     core->fresh_count = 0;
+    defer_settle(core);
     own_settle(core);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         core->vcs[v].awake = core->vcs[v].late = core->vcs[v].fired = false;

@@ -77,5 +77,4 @@ struct vc {
         was_unmapped;         /* as the pass under way began: it is to be planned inside; something stood in the way */
     bool awake, late, fired;  /* in this step: something happened to it; something other than answers; a key jumped */
     usec_t again, planned_at; /* it wants a pass then; the instant of its last one */
-    usec_t cleared;           /* when others were last sent away so that a job of it can grow */
 };

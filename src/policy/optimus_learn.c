@@ -136,7 +136,8 @@ void learn_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, co
     const struct job *job = view_job(ctx->view, index);
     struct record *record = learn_find(o, job);
 
-    if (job->spec.gpus_min == job->spec.gpus_max)
+    /* Inside a guarantee nothing is learned from jobs that have no part in it. */
+    if (job->spec.gpus_min == job->spec.gpus_max || (ctx->vc->own && job->klass == CLASS_OPPORTUNISTIC))
         return;
     if (!record)
         record = make(ctx, plan, index);
@@ -147,7 +148,8 @@ void learn_report(struct planner_ctx *ctx, struct plan *plan, uint32_t index, co
         o->cost_count++;
         record->moved = -1;
     }
-    if (report->kind == MEASURE_WORKER && ctx->params[P_STRAGGLERS])
+    /* Which GPU stands for which of a guarantee is not the policy's affair. */
+    if (report->kind == MEASURE_WORKER && ctx->params[P_STRAGGLERS] && !ctx->vc->own)
         note_worker(ctx, plan, record, report);
     else if (report->kind == MEASURE_LOSS)
         note_loss(record, report);

@@ -38,13 +38,13 @@ static void count_job(struct planner_ctx *ctx, uint32_t index, double sign)
     int32_t servers = job->spec.servers > 0 ? learn_servers(job) : 0, nodes = 0, at = 0;
     uint32_t node = UINT32_MAX;
 
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job)
         if (ledger->gpus[ledger->shares[s].gpu].node != node) {
             node = ledger->gpus[ledger->shares[s].gpu].node;
             nodes++;
         }
     node = UINT32_MAX;
-    for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
+    for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
 
         if (here >= OPTIMUS_NODES)

@@ -159,6 +159,10 @@ static void start_waiting(struct planner_ctx *ctx, struct plan *plan)
         const struct job *j = view_job(ctx->view, job);
         uint32_t shape = j->shape;
 
+        if (!plan_considers(plan, &ctx->vc->queue.shapes[shape])) {
+            o->cursor[shape] = TREE_NONE;
+            continue;
+        }
         if (start_least(ctx, plan, job) < 0 && (j->spec.gpus_min == j->spec.gpus || j->spec.gpus_min == 1))
             o->cursor[shape] = TREE_NONE;
     }
@@ -453,16 +457,31 @@ static void replace_slow(struct planner_ctx *ctx, struct plan *plan)
     }
 }
 
+/* What is here to be planned for: inside a guarantee the jobs that are inside, as if there were no others. */
+static bool look_around(struct planner_ctx *ctx)
+{
+    struct optimus *o = ctx->state;
+    bool any = view_queued(ctx->view, ctx->vc) > 0;
+
+    o->served = false;
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
+        if (!view_shows(ctx->view, i))
+            continue;
+        any = true;
+        if (view_job(ctx->view, i)->spec.servers > 0 && !o->served)
+            count_cpus(ctx);
+    }
+    return any;
+}
+
 static void optimus_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct optimus *o = ctx->state;
     usec_t now = view_now(ctx->view), interval = ctx->params[P_INTERVAL];
+    bool any = look_around(ctx);
 
-    o->served = false;
-    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && !o->served; i = view_job(ctx->view, i)->next)
-        if (view_job(ctx->view, i)->spec.servers > 0)
-            count_cpus(ctx);
-    if (now >= o->tick) {
+    /* What is lent is no occasion to share out what is owed. */
+    if (now >= o->tick && !plan_borrows(plan)) {
         o->ticked = now;
         o->tick = now - now % interval + interval;
     }
@@ -472,7 +491,7 @@ static void optimus_plan(struct planner_ctx *ctx, struct plan *plan)
         for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
             allocate(ctx, plan, sku);
     start_waiting(ctx, plan);
-    if (ctx->vc->running || ctx->vc->queue.waiting)
+    if (any)
         plan_wake(plan, o->tick);
 }
 

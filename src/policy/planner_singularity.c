@@ -494,7 +494,6 @@ const struct planner_ops planner_singularity = {
     .queued = singularity_queued,
     .ended = singularity_ended,
     .splices = true,
-    .retries = true,
     .words = 1, /* the instant before which nobody is made smaller for the job */
     .counters = singularity_counters,
 };

@@ -26,9 +26,10 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
 {
     const struct ledger *ledger = core_ledger(d->core);
     const struct job *job = core_job(d->core, slot);
-    struct world_shape shape = {
-        .gpus = job->gpus, .sku = job->sku, .node_gpus_min = INT32_MAX, .servers = core_servers(d->core, slot)
-    };
+    struct world_shape shape = { .gpus = job->runs_on ? job->runs_on : job->gpus,
+                                 .sku = job->sku,
+                                 .node_gpus_min = INT32_MAX,
+                                 .servers = core_servers(d->core, slot) };
     uint32_t node = UINT32_MAX, rack = UINT32_MAX;
     int32_t here = 0;
 
@@ -36,7 +37,7 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         const struct gpu *gpu = &ledger->gpus[ledger->shares[s].gpu];
 
-        if (job->sheds && ledger->shares[s].leaving)
+        if (!share_here(job, &ledger->shares[s]))
             continue;
         if (gpu->node != node) {
             if (here)
@@ -59,7 +60,7 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
         add_part(&shape, here);
     else
         shape.node_gpus_min = 0;
-    shape.spliced = job->gpus > 0 && job->gpus < job->spec.gpus_min;
+    shape.spliced = shape.gpus > 0 && shape.gpus < job->spec.gpus_min;
     return shape;
 }
 
@@ -69,7 +70,7 @@ uint32_t region_of(const struct driver *d, uint32_t slot)
     const struct job *job = core_job(d->core, slot);
     uint32_t s = job->shares;
 
-    while (s != SHARE_NONE && job->sheds && ledger->shares[s].leaving)
+    while (s != SHARE_NONE && !share_here(job, &ledger->shares[s]))
         s = ledger->shares[s].next_of_job;
     return s == SHARE_NONE ? 0 : topo_above(&ledger->topo, ledger->gpus[ledger->shares[s].gpu].node, LEVEL_DOMAIN);
 }
@@ -92,7 +93,8 @@ static size_t neighbours_of(const struct driver *d, uint32_t slot, struct world_
         for (uint32_t o = ledger->gpus[ledger->shares[s].gpu].shares; o != SHARE_NONE;
              o = ledger->shares[o].next_of_gpu) {
             uint32_t other = ledger->shares[o].job;
-            bool known = other == slot || !d->actors[d->actor_of_slot[other]].running;
+            bool known = other == slot || !d->actors[d->actor_of_slot[other]].running ||
+                         ledger->shares[s].part == PART_NEW || ledger->shares[o].part == PART_NEW;
 
             for (size_t i = 0; i < count && !known; i++)
                 known = out[i].job == d->actor_of_slot[other];
@@ -111,7 +113,7 @@ static ppm_t slowest_of(const struct driver *d, uint32_t slot)
 
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE && d->config->world.slow;
          s = ledger->shares[s].next_of_job) {
-        ppm_t speed = world_gpu_speed(d->world, ledger->shares[s].gpu);
+        ppm_t speed = ledger->shares[s].part == PART_NEW ? PPM_ONE : world_gpu_speed(d->world, ledger->shares[s].gpu);
 
         least = speed < least ? speed : least;
     }

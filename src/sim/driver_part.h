@@ -92,6 +92,12 @@ enum { NEIGHBOURS_MAX = 64 };
 int driver_offer(struct driver *d, const struct event *event, uint32_t index, struct job_ref *ret_ref);
 
 /* driver_actor.c */
+/* Whether the job is at that GPU, or about to be: not one it only leaves, nor one that others have to leave before. */
+static inline bool share_here(const struct job *job, const struct share *share)
+{
+    return !(job->sheds && share->leaving) && share->part != PART_NEW;
+}
+
 struct world_shape shape_of(const struct driver *d, uint32_t slot);
 uint32_t region_of(const struct driver *d, uint32_t slot); /* domain of its first GPU; 0 = it has none */
 ppm_t rate_of(const struct driver *d, uint32_t index);

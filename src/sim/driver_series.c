@@ -40,7 +40,8 @@ static mgpu_t share_of(const struct driver *d, const struct ledger *ledger, uint
     if (ledger->shares[share].amount < MGPU_ONE)
         return ledger->shares[share].amount;
     for (uint32_t s = ledger->gpus[gpu].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
-        jobs += s != share && !ledger->shares[s].off && d->actors[d->actor_of_slot[ledger->shares[s].job]].running;
+        jobs += s != share && !ledger->shares[s].off && ledger->shares[s].part != PART_NEW &&
+                d->actors[d->actor_of_slot[ledger->shares[s].job]].running;
     return MGPU_ONE / jobs;
 }
 
@@ -49,7 +50,7 @@ static uint8_t how_of(const struct driver *d, const struct job *job, const struc
     bool paired = job->mate != JOB_NONE && d->actors[d->actor_of_slot[job->mate]].running;
 
     return (uint8_t)((paired ? SPAN_PAIR : 0) | (share->role == ROLE_GUEST ? SPAN_GUEST : 0) |
-                     (job->gpus < job->spec.gpus_min ? SPAN_SPLICED : 0));
+                     ((job->runs_on ? job->runs_on : job->gpus) < job->spec.gpus_min ? SPAN_SPLICED : 0));
 }
 
 static struct span bar_from(const struct driver *d, uint32_t slot, uint32_t share, uint8_t kind)
@@ -63,7 +64,7 @@ static struct span bar_from(const struct driver *d, uint32_t slot, uint32_t shar
                           .share = share_of(d, ledger, share),
                           .kind = kind,
                           .how = how_of(d, job, &ledger->shares[share]),
-                          .size = (uint16_t)job->gpus };
+                          .size = (uint16_t)(job->runs_on ? job->runs_on : job->gpus) };
 }
 
 /* Somebody may have come to its GPUs, or gone: a bar of another height from now on, if so. */
@@ -78,6 +79,8 @@ void bars_share(struct driver *d, uint32_t index)
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         struct span now = bar_from(d, slot, s, 0), *bar = bar_of(d, now.gpu, index);
 
+        if (!share_here(core_job(d->core, slot), &ledger->shares[s]))
+            continue;
         same &= bar->from >= 0 && bar->job == index && bar->share == now.share && bar->kind == 0 &&
                 bar->how == now.how && bar->size == now.size;
     }
@@ -94,7 +97,7 @@ void bars_open(struct driver *d, uint32_t slot, uint8_t kind)
     if (!d->open)
         return;
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
-        if (core_job(d->core, slot)->sheds && ledger->shares[s].leaving)
+        if (!share_here(core_job(d->core, slot), &ledger->shares[s]))
             continue;
         *bar_of(d, ledger->shares[s].gpu, d->actor_of_slot[slot]) = bar_from(d, slot, s, kind);
     }

@@ -94,7 +94,7 @@ void stage_last_use(struct driver *d, uint32_t index)
     if (a->save_end)
         return;
     stage_idle_begin(d, a->slot);
-    a->used = job->ran + (job->state == JOB_RUNNING ? d->now - job->since : 0);
+    a->used = job->ran + (job->state == JOB_RUNNING || job_defers(job) ? d->now - job->since : 0);
 }
 
 void stage_idle_begin(struct driver *d, uint32_t slot)
@@ -102,7 +102,8 @@ void stage_idle_begin(struct driver *d, uint32_t slot)
     const struct ledger *ledger = core_ledger(d->core);
 
     for (uint32_t s = core_job(d->core, slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
-        d->idle_since[ledger->shares[s].gpu] = d->now;
+        if (ledger->shares[s].part != PART_NEW)
+            d->idle_since[ledger->shares[s].gpu] = d->now;
 }
 
 void stage_idle_end(struct driver *d, uint32_t index)

@@ -18,10 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MUSTER = os.path.join(os.environ["MUSTER_BUILD"], "muster")
 WORK = tempfile.TemporaryDirectory()
 DRAWS = int(os.environ.get("MUSTER_DRAWS", "3"))
-# Beside opportunistic jobs of their own virtual cluster: gandiva learns from pairs of these too, which jobs go well
-# together; singularity makes jobs larger that run, and a job that runs does not wait for those to leave who were lent
-# what it grows into: it grows when they have left, later than alone. With guaranteed jobs alone both are compared.
-MIXED = ("gandiva", "singularity")
+# Beside opportunistic jobs of its own virtual cluster: gandiva learns from pairs of these too, which jobs go well
+# together.
+MIXED = ("gandiva",)
 # Measurements come in while a job runs alone or in a pair; when a pair is made depends on the microsecond of a report,
 # and what is made of it on the pairs before.
 MEASURED = ("gandiva",)
@@ -142,6 +141,27 @@ def together(names):
     ok(len(kinds) >= 8, f"there are {len(kinds)} different schedules for the same jobs", kinds.values())
 
 
+def beside(name, seed):
+    """Elastic jobs in two nodes of their own, every GPU that they leave idle lent to an opportunistic copy of each: they
+    start, grow, shrink and end as in a private cluster, to the millisecond."""
+    rng = random.Random(f"beside {seed}")
+    rows = [(10 * s, 10 * d, n, max(1, n // 2), min(8, 2 * n)) for s, d, n in jobs_of(rng, 60, 8, 60)]
+    head = "id,submit,duration,gpus,gpus_min,gpus_max,vc,class\n"
+    own = [f"{i},{s},{d},{n},{low},{high},{{}},guaranteed\n" for i, (s, d, n, low, high) in enumerate(rows)]
+    guests = [f"{1000 + i},{s},{d},{n},{low},{high},{{}},opportunistic\n" for i, (s, d, n, low, high) in enumerate(rows)]
+    cluster = write("beside.yaml", "nodes: {count: 3, gpus: 8, sku: G}\nvcs:\n  own: {guarantee: 2 nodes}\n  b: {quota: {G: 0}}\n")
+    private = write("private.yaml", "nodes: {count: 2, gpus: 8, sku: G}\nvcs:\n  own: {quota: {G: 16}, borrow: none}\n")
+    every = [line for pair in zip(own, guests) for line in pair]
+    for vc in ("b",) if name in MIXED else ("own", "b"):
+        shared = run(cluster, write("beside.csv", head + "".join(
+            line.format("own" if k % 2 == 0 else vc) for k, line in enumerate(every))), "--policy", name)
+        alone_ = run(private, write("private.csv", head + "".join(line.format("own") for line in own)), "--policy", name)
+        differ = [f"{i}: {shared[i]} alone {alone_[i]}" for i in alone_
+                  if any(abs(float(x) - float(y)) > 0.001 for x, y in zip(shared[i], alone_[i]))]
+        ok(not differ, f"{name}: elastic jobs beside opportunistic ones of {'its own' if vc == 'own' else 'another'} "
+           f"virtual cluster are as alone ({len(differ)} of {len(alone_)} differ)", "\n".join(differ))
+
+
 def carried():
     """The cluster made anew under jobs that take turns: they stay inside their guarantee, and gain nothing by it."""
     rng = random.Random("carried")
@@ -179,6 +199,11 @@ names = policies()
 for number, policy in enumerate(names):
     try:
         alone(policy, number)
+    except RuntimeError as error:
+        ok(False, policy, error)
+for number, policy in enumerate(names):
+    try:
+        beside(policy, number)
     except RuntimeError as error:
         ok(False, policy, error)
 try:

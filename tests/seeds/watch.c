@@ -234,9 +234,9 @@ static void check_devices(struct watch *watch, const struct core *core)
         int32_t count = 0;
 
         for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
-            count++;
-            if (job->state == JOB_CLAIMING || job->state == JOB_SUSPENDED || core->ledger.shares[s].gpu >= 4096 ||
-                core->ledger.shares[s].role == ROLE_GUEST)
+            count += core->ledger.shares[s].part != PART_NEW;
+            if (job->state == JOB_CLAIMING || core->ledger.shares[s].part == PART_NEW || job->state == JOB_SUSPENDED ||
+                core->ledger.shares[s].gpu >= 4096 || core->ledger.shares[s].role == ROLE_GUEST)
                 continue;
             if (job->packed) {
                 if (packed[core->ledger.shares[s].gpu]++)
@@ -268,6 +268,8 @@ static void check_hosts(struct watch *watch, const struct core *core)
 
         for (uint32_t s = job->state == JOB_CLAIMING || job->state == JOB_SUSPENDED ? SHARE_NONE : job->shares;
              s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
+            if (core->ledger.shares[s].part == PART_NEW)
+                continue;
             cpus[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.mcpus;
             mib[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.host_mib;
         }
