@@ -244,6 +244,30 @@ static int own_near(struct plan *plan, uint32_t index)
     return -EBUSY;
 }
 
+/* Of nodes that cannot be bound together to those a job may be on, the first that fails beside those before it is not
+ * seen in the next look. Whether there is such a one. */
+bool own_shut_one(struct core *core, const struct vc *vc, const struct placement *to, uint8_t mark)
+{
+    const uint64_t *nodes = own_chosen(core, mark);
+    struct mapping *map = &core->map;
+
+    core->stamp++; /* the lists are used for less than a whole placement */
+    for (uint32_t i = 0; i < to->count; i++) {
+        uint32_t node = vc->own->gpus[to->gpus[i]].node;
+
+        map->cells[i] = vc->own_cells[to->gpus[i]];
+        if (i + 1 < to->count && vc->own->gpus[to->gpus[i + 1]].node == node)
+            continue;
+        if (cells_map(core->cells, map->cells, i + 1, nodes, map->leaves) == 0)
+            continue;
+        if (core->shut[node / 64] >> (node % 64) & 1)
+            return false;
+        core->shut[node / 64] |= 1ULL << (node % 64);
+        return true;
+    }
+    return false;
+}
+
 /* Before a job is given GPUs of its virtual cluster: those that stand for them are found, freed and taken. */
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t index)
 {

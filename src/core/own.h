@@ -16,6 +16,7 @@ int own_build(struct core *core, const struct cluster_spec *spec, bool *failed, 
 void own_look(struct core *core, struct vc *vc, bool own);
 int own_map(struct core *core, uint32_t vc, const struct placement *to, uint8_t mark);
 const uint64_t *own_shut(struct core *core, const struct vc *vc, uint8_t mark, uint32_t sku);
+bool own_shut_one(struct core *core, const struct vc *vc, const struct placement *to, uint8_t mark);
 struct placement own_here(struct core *core);
 int own_prepare(struct plan *plan, const struct placement *to, uint32_t job);
 int own_evict(struct plan *plan, const uint32_t *gpus, uint32_t count);

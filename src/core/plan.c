@@ -119,53 +119,79 @@ static int place_find(struct vc *vc, const struct place_request *request)
     return request->per_node ? exact_find(&vc->place, request) : vc->policy.place->find(&vc->place, request);
 }
 
+/* A look that is made again, where nodes that could be bound one by one cannot be together, so often. */
+enum { FIND_TRIES = 32 };
+
+/* What the shape asks of a placement. */
+static struct place_request request_of(const struct plan *plan, const struct shape *shape, uint32_t sku)
+{
+    return (struct place_request){ .gpus = shape->gpus,
+                                   .share = shape->share,
+                                   .memory_mib = shape->memory_mib,
+                                   .sku = (uint16_t)sku,
+                                   .servers = shape->servers,
+                                   .bandwidth = shape->bandwidth,
+                                   .per_node = shape->per_node,
+                                   .per_unit = shape->per_unit,
+                                   .unit = shape->unit,
+                                   .within = plan->any_place ? 0 : shape->within,
+                                   .must = shape->must,
+                                   .level = shape->level };
+}
+
+/* A place the shape may have, in vc->place.out. Of its own nodes that only fail to be bound beside others, one is left
+ * out after the other. -EBUSY; *ret_mapped: there was a place, and it was the mapping that failed. */
+static int find_place(struct plan *plan, const struct shape *shape, uint32_t sku, bool *ret_mapped)
+{
+    struct core *core = plan->core;
+    struct vc *vc = &core->vcs[plan->vc];
+    struct place_request request = request_of(plan, shape, sku);
+    bool own = plan_own(plan);
+    struct host_wish wish = { { shape->mcpus, shape->host_mib }, own ? 0 : shape->mark, shape->kept, NULL };
+    struct placement found = { vc->place.out, (uint32_t)shape->gpus };
+    int r;
+
+    wish.shut = own ? own_shut(core, vc, shape->mark, sku) : NULL;
+    for (int tries = 0; tries < FIND_TRIES; tries++) {
+        uint32_t hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
+
+        vc->place.server_count = 0;
+        r = place_find(vc, &request);
+        host_show(plan_ledger(plan), core->hidden, hidden);
+        if (r < 0 || !own)
+            return r;
+        *ret_mapped = true;
+        r = own_map(core, plan->vc, &found, shape->mark);
+        if (r == 0 || !wish.shut || plan->any_host || !own_shut_one(core, vc, &found, shape->mark))
+            return r;
+    }
+    return -EBUSY;
+}
+
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret)
 {
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
-    struct place_request request = { .gpus = cls->shape.gpus,
-                                     .share = cls->shape.share,
-                                     .memory_mib = cls->shape.memory_mib,
-                                     .sku = (uint16_t)sku,
-                                     .servers = cls->shape.servers,
-                                     .bandwidth = cls->shape.bandwidth,
-                                     .per_node = cls->shape.per_node,
-                                     .per_unit = cls->shape.per_unit,
-                                     .unit = cls->shape.unit,
-                                     .within = plan->any_place ? 0 : cls->shape.within,
-                                     .must = cls->shape.must,
-                                     .level = cls->shape.level };
-    bool own = plan_own(plan);
-    struct host_wish wish = {
-        { cls->shape.mcpus, cls->shape.host_mib }, own ? 0 : cls->shape.mark, cls->shape.kept, NULL
-    };
-    bool looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
-    uint32_t hidden;
+    bool own = plan_own(plan), looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
+    bool mapped = false;
     uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
     int r;
 
     /* What did not fit still does not, unless something was released since. */
     if (*refused == releases + 1 && !wonders)
         return -EBUSY;
-    vc->place.server_count = 0;
     own_look(core, vc, own);
-    wish.shut = own ? own_shut(core, vc, cls->shape.mark, sku) : NULL;
-    hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
-    r = place_find(vc, &request);
-    host_show(plan_ledger(plan), core->hidden, hidden);
+    r = find_place(plan, &cls->shape, sku, &mapped);
     own_look(core, vc, looked);
-    if (r < 0) {
-        /* Of chosen nodes others may have some: their leaving may help. */
-        vc->unmapped |= own && cls->shape.mark;
-        *refused = wonders || (own && cls->shape.mark) ? *refused : releases + 1;
-        return -EBUSY;
-    }
-    *ret = (struct placement){ vc->place.out, (uint32_t)request.gpus };
-    if (!own)
+    if (r == 0) {
+        *ret = (struct placement){ vc->place.out, (uint32_t)cls->shape.gpus };
         return 0;
-    r = own_map(core, plan->vc, ret, cls->shape.mark);
-    vc->unmapped |= r < 0;
-    return r;
+    }
+    /* Of chosen nodes others may have some, hardware may be in the way: their leaving may help. */
+    vc->unmapped |= own && (mapped || cls->shape.mark);
+    if (!mapped && !wonders && !(own && cls->shape.mark))
+        *refused = releases + 1;
+    return -EBUSY;
 }
 
 int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job that goes elsewhere inside its guarantee while others are there who are owed nothing: in its virtual cluster it
- * is there at once, in the cluster when they have left; whatever befalls it in between. */
+ * is there at once, in the cluster when they have left; whatever befalls it in between. And gangs that choose nodes
+ * which can be bound one by one, but not any of them together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -361,6 +362,45 @@ static void test_whoever_follows_waits(void **state)
     bench_close();
 }
 
+/* ---- chosen nodes ---- */
+
+/* Of each rack one node is allowed. The granted rack has two, which cannot both be: one of them and the node that was
+ * granted alone can. */
+static void test_chosen_nodes_are_bound_together(void **state)
+{
+    struct jobspec spec = { .id = 100,
+                            .estimate = USEC_HOUR,
+                            .user = NAME_NONE,
+                            .model = NAME_NONE,
+                            .gpus = 8,
+                            .gpus_min = 8,
+                            .gpus_max = 8,
+                            .share = MGPU_ONE,
+                            .per_node = 4,
+                            .mark = 1 };
+    struct event event = { .kind = EVENT_SUBMIT, .spec = &spec };
+    struct error err = { 0 };
+    struct job_ref ref;
+    uint32_t nodes = 0;
+
+    (void)state;
+    bench_open("racks:\n  - {count: 2, nodes: {count: 2, gpus: 4, sku: G}}\n"
+               "vcs:\n  a: {guarantee: 1 rack + 1 node, borrow: none}\n  b: {quota: {G: 0}}\n");
+    core_free(bench.core);
+    policy_setup(policy_find("fifo-skip"), &bench.policies[0]);
+    bench.cluster.nodes[0].marks = bench.cluster.nodes[2].marks = 1;
+    if (core_new(&bench.cluster, &bench.config, &bench.core, &err) < 0)
+        fail_msg("%s", err.text);
+    if (core_offer(bench.core, &event, &ref, &err) < 0)
+        fail_msg("%s", err.text);
+    step(0);
+    assert_int_equal(at(ref.index)->state, JOB_STARTING);
+    for (uint32_t s = at(ref.index)->shares; s != SHARE_NONE; s = bench.core->ledger.shares[s].next_of_job)
+        nodes |= 1u << bench.core->ledger.gpus[bench.core->ledger.shares[s].gpu].node;
+    assert_int_equal(nodes, 1 | 4);
+    bench_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_stopped_and_kept),
         cmocka_unit_test(test_hardware_fails_before),
         cmocka_unit_test(test_whoever_follows_waits),
+        cmocka_unit_test(test_chosen_nodes_are_bound_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
