@@ -27,6 +27,7 @@
 #define RETRY_MAX (10 * USEC_SEC)
 #define HEALTH_EVERY (2 * USEC_SEC)
 #define PATIENCE (5 * USEC_MSEC)
+#define TRUST (20 * USEC_MSEC) /* for so long the controller may take to say that it keeps a report */
 enum { SEND_TOGETHER = 64 };
 #define SPOOL_EVERY (10 * USEC_MIN)
 
@@ -77,6 +78,8 @@ static void on_conn_closed(void *arg, const struct error *err)
         log_warn("connection lost", "node", agent->config.node, "why", err->text);
     agent->conn = NULL;
     agent->welcome = false;
+    if (journal_at_risk(&agent->journal))
+        agent->dirty = agent->set->dirty = true;
     loop_timer_stop(agent->beat_timer);
     asks_close(agent);
     if (agent->gone)
@@ -164,12 +167,23 @@ static void on_flush_timer(void *arg)
     agent->dirty = agent->set->dirty = true;
 }
 
-/* What was appended in this turn is written once, then sent. */
+static void on_sync_timer(void *arg)
+{
+    struct agent *agent = arg;
+
+    agent->trusting = false;
+    if (journal_at_risk(&agent->journal))
+        agent->unheard = agent->dirty = agent->set->dirty = true;
+}
+
+/* What was appended in this turn is written once, then sent. The controller keeps it better than this machine's disk,
+ * and says so in a moment; when it does not, or is not there, the disk has to do. */
 static void agent_flush(struct agent *agent)
 {
     struct error err = { 0 };
+    bool heard = agent->welcome && agent->conn && !agent->unheard;
 
-    if (journal_flush(&agent->journal, &err) < 0) {
+    if (journal_flush(&agent->journal, !heard, &err) < 0) {
         log_err("cannot write", "node", agent->config.node, "why", err.text);
         return; /* stays dirty: the next turn tries again */
     }
@@ -184,7 +198,11 @@ static void agent_flush(struct agent *agent)
             break;
         agent->sent = last;
     }
-    agent->dirty = agent->patient = false;
+    agent->dirty = agent->patient = agent->unheard = false;
+    if (!agent->trusting && journal_at_risk(&agent->journal)) {
+        agent->trusting = true;
+        loop_timer_after(agent->sync_timer, TRUST);
+    }
 }
 
 static void on_turn(uv_prepare_t *handle)
@@ -375,6 +393,8 @@ static int timers_open(struct agent *agent)
     if (r == 0)
         r = loop_timer_new(loop, on_flush_timer, agent, &agent->flush_timer);
     if (r == 0)
+        r = loop_timer_new(loop, on_sync_timer, agent, &agent->sync_timer);
+    if (r == 0)
         r = loop_timer_new(loop, on_dial_timer, agent, &agent->dial_timer);
     if (r == 0)
         r = loop_timer_new(loop, on_lease_end, agent, &agent->watch_timer);
@@ -392,6 +412,7 @@ static void agent_free(struct agent *agent)
     loop_timer_free(agent->beat_timer);
     loop_timer_free(agent->dial_timer);
     loop_timer_free(agent->flush_timer);
+    loop_timer_free(agent->sync_timer);
     loop_timer_free(agent->watch_timer);
     loop_timer_free(agent->health_timer);
     loop_timer_free(agent->ask_timer);
@@ -449,8 +470,9 @@ static int agent_open(struct agent *agent, struct error *err)
         r = dirs_open(agent, err);
     if (r == 0)
         r = lease_open(agent, err);
+    boot_read(agent);
     if (r == 0)
-        r = journal_open(&agent->journal, agent->dir, agent->config.durable, err);
+        r = journal_open(&agent->journal, agent->dir, agent->config.durable ? agent->boot : NULL, err);
     if (r == 0)
         r = gpus_find(agent, err);
     if (r == 0 && timers_open(agent) < 0)
@@ -479,7 +501,6 @@ int agents_add(struct agents *agents, const struct agent_config *config, struct 
         return error_prefix(err, r, "node %s", config->node);
     }
     agent_health_load(agent);
-    boot_read(agent);
     if (!agent->gpus->fake && (agent->cpus = mem_zalloc(1, sizeof(*agent->cpus))))
         cpus_read(agent->cpus);
     cgroup_open(agent);

@@ -69,14 +69,15 @@ struct agent {
     int dir;                    /* of the state */
     char state_path[3072];
     struct journal journal;
-    uint64_t sent;       /* reports on this connection */
-    bool dirty, patient; /* there is something to write; and it may wait for the flush timer */
-    struct conn *conn;   /* NULL = not connected */
+    uint64_t sent;          /* reports on this connection */
+    bool dirty, patient;    /* there is something to write; and it may wait for the flush timer */
+    bool trusting, unheard; /* the sync timer runs; it has run out */
+    struct conn *conn;      /* NULL = not connected */
     struct tls_context *tls;
     char *strings; /* of the configuration */
     int lock;
     bool welcome;
-    struct loop_timer *beat_timer, *dial_timer, *flush_timer, *watch_timer, *health_timer, *ask_timer;
+    struct loop_timer *beat_timer, *dial_timer, *flush_timer, *sync_timer, *watch_timer, *health_timer, *ask_timer;
     unsigned int dial_failures;
     usec_t lease, beat;            /* spans, as told */
     usec_t ahead;                  /* this node's clock, of the controller's; 0 where they agree */

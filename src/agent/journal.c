@@ -44,7 +44,8 @@ static int rewrite(struct journal *j)
 {
     CLEANUP_BUF struct buf out = BUF_INIT(FILE_MAX);
     json_t *head =
-        json_pack("{ss,sI}", "agent", j->id, "base", (json_int_t)(j->count ? j->entries[0].seq - 1 : j->last));
+        json_pack("{ss,sI,sI,ss}", "agent", j->id, "base", (json_int_t)(j->count ? j->entries[0].seq - 1 : j->last),
+                  "given", (json_int_t)j->last, "boot", j->boot);
     int r = head ? line_put(&out, head) : -ENOMEM, fd;
 
     json_decref(head);
@@ -61,7 +62,7 @@ static int rewrite(struct journal *j)
         close(j->fd);
     j->fd = fd;
     j->file_size = j->file_end = out.size;
-    j->written = j->last;
+    j->written = j->synced = j->last;
     return 0;
 }
 
@@ -121,11 +122,13 @@ static int line_take(struct journal *j, const char *line, size_t size, bool firs
         if (r == 0)
             (void)snprintf(j->id, sizeof(j->id), "%s", id);
         j->last = (uint64_t)util_i64(json, "base", 0);
+        j->given = (uint64_t)util_i64(json, "given", 0);
+        (void)snprintf(j->boot, sizeof(j->boot), "%s", util_text(json, "boot") ? util_text(json, "boot") : "");
         json_decref(json);
         return r;
     }
     seq = util_i64(json, "seq", 0);
-    r = seq > 0 && (uint64_t)seq == j->last + 1 ? entry_add(j, (uint64_t)seq, json) : -EBADMSG;
+    r = seq > 0 && (uint64_t)seq > j->last ? entry_add(j, (uint64_t)seq, json) : -EBADMSG;
     if (r < 0)
         json_decref(json);
     else
@@ -154,11 +157,16 @@ static int journal_load(struct journal *j, struct error *err)
     return 0;
 }
 
-int journal_open(struct journal *journal, int dir, bool durable, struct error *err)
+int journal_open(struct journal *journal, int dir, const char *boot, struct error *err)
 {
-    struct journal j = { .dir = dir, .fd = -1, .durable = durable };
+    struct journal j = { .dir = dir, .fd = -1, .durable = boot != NULL };
     int r = journal_load(&j, err);
 
+    if (j.last < j.given)
+        j.last = j.given;
+    if (r == 0 && j.id[0] && boot && strcmp(boot, j.boot) != 0)
+        j.last += JOURNAL_SKIP; /* what the disk may have lost was sent with these */
+    (void)snprintf(j.boot, sizeof(j.boot), "%s", boot ? boot : "");
     if (r == 0 && !j.id[0])
         r = id_make(j.id);
     if (r == 0)
@@ -195,14 +203,12 @@ int journal_append(struct journal *journal, json_t *report, struct error *err)
     return 0;
 }
 
-int journal_flush(struct journal *journal, struct error *err)
+static int lines_write(struct journal *journal)
 {
     CLEANUP_BUF struct buf out = BUF_INIT(FILE_MAX);
     size_t i = journal->count;
     int r = 0;
 
-    if (journal->written == journal->last)
-        return 0;
     while (i > 0 && journal->entries[i - 1].seq > journal->written)
         i--;
     for (; r == 0 && i < journal->count; i++)
@@ -211,17 +217,35 @@ int journal_flush(struct journal *journal, struct error *err)
         r = room_make(journal, out.size);
     if (r == 0)
         r = write_at(journal->fd, out.data, out.size, journal->file_size);
-    if (r == 0 && journal->durable && fdatasync(journal->fd) < 0)
-        r = -errno;
+    if (r < 0)
+        return r;
+    journal->file_size += out.size;
+    journal->written = journal->last;
+    return 0;
+}
+
+int journal_flush(struct journal *journal, bool sync, struct error *err)
+{
+    int r = journal->written < journal->last ? lines_write(journal) : 0;
+
+    sync = sync || journal->last - journal->synced >= JOURNAL_SKIP / 2;
+    if (r == 0 && sync && journal->synced < journal->written) {
+        r = journal->durable && fdatasync(journal->fd) < 0 ? -errno : 0;
+        if (r == 0)
+            journal->synced = journal->written;
+    }
     if (r < 0) {
         /* Half a line may be there now: what follows it would be lost. */
         int again = rewrite(journal);
 
         return again < 0 ? error_set(err, r, "journal of reports: %s", strerror(-r)) : 0;
     }
-    journal->file_size += out.size;
-    journal->written = journal->last;
     return 0;
+}
+
+bool journal_at_risk(const struct journal *journal)
+{
+    return journal->durable && journal->count && journal->entries[journal->count - 1].seq > journal->synced;
 }
 
 void journal_ack(struct journal *journal, uint64_t seq)

@@ -3,9 +3,13 @@
 /* journal.h - the reports of an agent, kept until the controller has taken them.
  *
  * A report gets the next number and is written before it may be sent; it goes when it is acknowledged. The file is a
- * line with the incarnation and then a line a report; a line that was cut by a crash is the last one and is dropped,
- * which is right, as it was never sent. Zeros behind the last line are room. The numbers of one incarnation never
- * repeat.
+ * line with the incarnation and then a line a report; a line that was cut by a crash is the last one and is dropped.
+ * Zeros behind the last line are room.
+ *
+ * On the disk, where it is to be durable, it must be when the controller cannot be asked to keep it: at once while
+ * there is none, else when it has not answered for a moment. So a machine that loses its power may have forgotten
+ * reports that were sent, and an agent that opens the journal after another boot leaves their numbers out: those of one
+ * incarnation never repeat.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,7 +18,7 @@
 
 #include "base/error.h"
 
-enum { JOURNAL_ID_MAX = 40, JOURNAL_REPORTS_MAX = 1 << 20 };
+enum { JOURNAL_ID_MAX = 40, JOURNAL_BOOT_MAX = 40, JOURNAL_REPORTS_MAX = 1 << 20, JOURNAL_SKIP = 1 << 16 };
 
 struct journal_entry {
     uint64_t seq;
@@ -25,22 +29,28 @@ struct journal {
     int dir, fd;
     bool durable;
     char id[JOURNAL_ID_MAX]; /* the incarnation */
-    uint64_t last;           /* number of the newest report */
-    uint64_t written;        /* newest that may be sent */
+    char boot[JOURNAL_BOOT_MAX];
+    uint64_t last;    /* number of the newest report */
+    uint64_t written; /* newest that may be sent */
+    uint64_t synced;  /* newest that is on the disk; never JOURNAL_SKIP behind */
+    uint64_t given;   /* newest when the file was last made anew */
     uint64_t acked;
     struct journal_entry *entries; /* owned; ascending, not acknowledged */
     size_t count, capacity;
     size_t file_size, file_end; /* where the next line goes; zeros up to here */
 };
 
-/* Reads what there is, or begins a new incarnation. `dir` is borrowed. */
-int journal_open(struct journal *journal, int dir, bool durable, struct error *err);
+/* Reads what there is, or begins a new incarnation. `dir` is borrowed. `boot`: which of this machine's; NULL where it
+ * need not be durable. */
+int journal_open(struct journal *journal, int dir, const char *boot, struct error *err);
 void journal_close(struct journal *journal);
 
 /* Takes the report, sets its "seq". -ENOSPC: too many wait. */
 int journal_append(struct journal *journal, json_t *report, struct error *err);
-/* Everything appended is in the file (and on the disk, where durable). */
-int journal_flush(struct journal *journal, struct error *err);
+/* Everything appended is in the file; with `sync` on the disk as well, where durable. */
+int journal_flush(struct journal *journal, bool sync, struct error *err);
+/* Something that is not acknowledged would not outlast the machine. */
+bool journal_at_risk(const struct journal *journal);
 /* Reports up to seq are taken. */
 void journal_ack(struct journal *journal, uint64_t seq);
 /* The first with a higher number that may be sent; NULL. Borrowed. */

@@ -57,12 +57,12 @@ static void journal_survives(void **state)
     char id[JOURNAL_ID_MAX];
 
     (void)state;
-    assert_int_equal(journal_open(&j, dir, true, &err), 0);
+    assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
     memcpy(id, j.id, sizeof(id));
     for (int i = 1; i <= 5; i++)
         assert_int_equal(journal_append(&j, report(i), &err), 0);
     assert_null(journal_after(&j, 0)); /* not written: not to be sent */
-    assert_int_equal(journal_flush(&j, &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
     assert_int_equal(util_i64(journal_after(&j, 0), "seq", 0), 1);
     assert_int_equal(util_i64(journal_after(&j, 3), "job", 0), 4);
     journal_ack(&j, 2);
@@ -70,15 +70,71 @@ static void journal_survives(void **state)
     assert_int_equal(journal_append(&j, report(6), &err), 0); /* never written */
     journal_close(&j);
 
-    assert_int_equal(journal_open(&j, dir, true, &err), 0);
+    assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
     assert_string_equal(j.id, id);
     assert_int_equal(j.last, 5);
-    journal_ack(&j, 5);
-    assert_null(journal_after(&j, 0));
+    assert_int_equal(util_i64(journal_after(&j, 4), "seq", 0), 5);
     assert_int_equal(journal_append(&j, report(7), &err), 0);
     assert_int_equal(j.last, 6);
-    assert_int_equal(journal_flush(&j, &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
     journal_close(&j);
+
+    /* After another boot a gap of numbers: lines behind it are believed as well. */
+    for (int i = 2; i <= 3; i++) {
+        assert_int_equal(journal_open(&j, dir, i == 2 ? "boot 2" : "boot 3", &err), 0);
+        assert_int_equal(j.count, i == 2 ? 6 : 7); /* acknowledgements are not kept */
+        assert_int_equal(journal_append(&j, report(6 + i), &err), 0);
+        assert_int_equal(j.entries[j.count - 1].seq, 6 + (i - 1) * (JOURNAL_SKIP + 1));
+        assert_int_equal(journal_flush(&j, true, &err), 0);
+        journal_close(&j);
+    }
+    assert_int_equal(journal_open(&j, dir, "boot 3", &err), 0);
+    assert_int_equal(util_i64(journal_after(&j, 6), "job", 0), 8);
+    journal_ack(&j, j.last);
+    assert_null(journal_after(&j, 0));
+    journal_close(&j);
+}
+
+/* The power goes while reports are in the page cache only, but the controller has heard them: their numbers are not
+ * used for others. */
+static void journal_forgets(void **state)
+{
+    struct bytes disk = { 0 };
+    struct journal j;
+    uint64_t heard = 0;
+
+    (void)state;
+    assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);
+    assert_int_equal(journal_append(&j, report(1), &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
+    assert_false(journal_at_risk(&j));
+    assert_int_equal(util_file_get(dir, "journal", 1 << 20, &disk, &err), 0);
+    for (int i = 2; i < 1000 + JOURNAL_SKIP; i++) {
+        assert_int_equal(journal_append(&j, report(i), &err), 0);
+        assert_int_equal(journal_flush(&j, false, &err), 0);
+        assert_true(j.last - j.synced < JOURNAL_SKIP);
+        if (i == 500)
+            assert_true(journal_at_risk(&j));
+        if (j.synced == 1)
+            heard = j.last;
+    }
+    journal_ack(&j, j.last);
+    assert_false(journal_at_risk(&j));
+    journal_close(&j);
+    /* Twice, while a report from before is still to be taken. */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(util_file_put(dir, "journal", disk.data, disk.size, false), 0);
+        bytes_done(&disk);
+        assert_int_equal(journal_open(&j, dir, i ? "boot 3" : "boot 2", &err), 0);
+        assert_int_equal(j.count, 1);
+        assert_int_equal(util_file_get(dir, "journal", 1 << 20, &disk, &err), 0);
+        assert_int_equal(journal_append(&j, report(3), &err), 0);
+        assert_int_equal(journal_flush(&j, false, &err), 0);
+        assert_true(j.last > heard);
+        heard = j.last;
+        journal_close(&j);
+    }
+    bytes_done(&disk);
 }
 
 /* Whatever is cut off at the end: the whole lines before it stand, and numbers go on behind them. */
@@ -90,11 +146,11 @@ static void journal_cut_anywhere(void **state)
     size_t head;
 
     (void)state;
-    assert_int_equal(journal_open(&j, dir, false, &err), 0);
+    assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
     memcpy(id, j.id, sizeof(id));
     for (int i = 1; i <= 3; i++)
         assert_int_equal(journal_append(&j, report(i), &err), 0);
-    assert_int_equal(journal_flush(&j, &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
     journal_close(&j);
     assert_int_equal(util_file_get(dir, "journal", 1 << 20, &whole, &err), 0);
     head = (size_t)(strchr(whole.data, '\n') - whole.data) + 1;
@@ -104,11 +160,11 @@ static void journal_cut_anywhere(void **state)
         for (size_t i = head; i < size; i++)
             lines += whole.data[i] == '\n';
         assert_int_equal(util_file_put(dir, "journal", whole.data, size, false), 0);
-        assert_int_equal(journal_open(&j, dir, false, &err), 0);
+        assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
         assert_int_equal(j.last, lines);
         assert_int_equal(strcmp(j.id, id) == 0, size >= head);
         assert_int_equal(journal_append(&j, report(9), &err), 0);
-        assert_int_equal(journal_flush(&j, &err), 0);
+        assert_int_equal(journal_flush(&j, true, &err), 0);
         assert_int_equal(util_i64(journal_after(&j, lines), "seq", 0), lines + 1);
         journal_close(&j);
     }
@@ -121,15 +177,15 @@ static void journal_shrinks(void **state)
     struct stat st;
 
     (void)state;
-    assert_int_equal(journal_open(&j, dir, false, &err), 0);
+    assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
     for (int i = 0; i < 40000; i++)
         assert_int_equal(journal_append(&j, report(i), &err), 0);
-    assert_int_equal(journal_flush(&j, &err), 0);
+    assert_int_equal(journal_flush(&j, true, &err), 0);
     journal_ack(&j, 40000);
     assert_int_equal(fstatat(dir, "journal", &st, 0), 0);
     assert_true(st.st_size < 200);
     journal_close(&j);
-    assert_int_equal(journal_open(&j, dir, false, &err), 0);
+    assert_int_equal(journal_open(&j, dir, NULL, &err), 0);
     assert_int_equal(j.last, 40000);
     journal_close(&j);
 }
@@ -587,6 +643,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(journal_survives, dir_open, dir_close),
+        cmocka_unit_test_setup_teardown(journal_forgets, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(journal_cut_anywhere, dir_open, dir_close),
         cmocka_unit_test_setup_teardown(journal_shrinks, dir_open, dir_close),
         cmocka_unit_test(tasks_are_numbered),
