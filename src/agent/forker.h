@@ -5,7 +5,8 @@
  * An agent inside a controller may be a large process with threads; forking it for every task would be slow and unsafe.
  * So another program is started once and forks: muster-shepherd, which has the code of shepherds and no library but the
  * C library, because each mapping of a process is copied at every fork; where it is not found, the agent's own program
- * in another mode. It ends with its agent; what it forked does not. When it dies it is started again.
+ * in another mode. One it has forked is always ready and takes the next order itself, so that no task waits for a fork.
+ * It ends with its agent; what it forked and has work does not. When it dies it is started again.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - from an order to what a shepherd is told: processes, user, limits, files, times. */
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/child.h"
 #include "agent/container.h"
 #include "agent/shepherd.h"
 #include "agent/util.h"
@@ -17,17 +19,32 @@
 #define OUTPUT_MAX ((int64_t)4 << 30)
 #define GRACE_DEFAULT (30 * USEC_SEC)
 
+#define ACCOUNT_KEPT USEC_SEC
+
 struct account {
     char name[64], home[512], shell[256];
     bool known;
+    uid_t uid;
+    gid_t gid, groups[CHILD_GROUPS_MAX];
+    int group_count;
+    usec_t at;
 };
 
-static void account_find(uid_t uid, struct account *ret)
+/* Its groups, with this one first; it alone where they cannot be told. */
+static void groups_find(struct account *account, gid_t gid)
+{
+    account->gid = account->groups[0] = gid;
+    account->group_count = CHILD_GROUPS_MAX;
+    if (!account->known || getgrouplist(account->name, gid, account->groups, &account->group_count) < 0)
+        account->group_count = 1;
+}
+
+static void account_read(uid_t uid, struct account *ret)
 {
     struct passwd entry, *found = NULL;
     char text[4096];
 
-    *ret = (struct account){ 0 };
+    *ret = (struct account){ .uid = uid };
     if (getpwuid_r(uid, &entry, text, sizeof(text), &found) != 0 || !found)
         return;
     (void)snprintf(ret->name, sizeof(ret->name), "%s", entry.pw_name);
@@ -35,6 +52,22 @@ static void account_find(uid_t uid, struct account *ret)
     (void)snprintf(ret->shell, sizeof(ret->shell), "%s",
                    entry.pw_shell && *entry.pw_shell ? entry.pw_shell : "/bin/sh");
     ret->known = true;
+}
+
+/* The same for tasks that follow one another: files, and often a server, are asked for it. */
+static const struct account *account_find(uid_t uid, gid_t gid)
+{
+    static struct account last;
+    usec_t now = clock_boot();
+
+    if (!last.at || last.uid != uid || last.gid != gid || now - last.at > ACCOUNT_KEPT) {
+        account_read(uid, &last);
+        if (uid)
+            groups_find(&last, gid);
+        last.gid = gid;
+        last.at = now;
+    }
+    return &last;
 }
 
 const char *task_key(const struct task *task, char *out, size_t size)
@@ -274,6 +307,13 @@ static void user_add(const struct task *task, const struct account *account, con
     (void)json_object_set_new(plan, "switch", json_boolean(root && l->uid != 0));
     if (account->known)
         (void)json_object_set_new(plan, "user", json_string(account->name));
+    if (root && l->uid != 0) {
+        json_t *groups = json_array();
+
+        for (int i = 0; i < account->group_count; i++)
+            (void)json_array_append_new(groups, json_integer(account->groups[i]));
+        (void)json_object_set_new(plan, "groups", groups);
+    }
     /* Where it was submitted; else at home; a user without one has the private directory. */
     (void)json_object_set_new(plan, "dir",
                               l->spec.dir ? json_string(l->spec.dir)
@@ -322,12 +362,11 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
 {
     const struct launch *l = &task->launch;
     char dir[4096];
-    struct account account;
+    const struct account *account = account_find((uid_t)l->uid, (gid_t)l->gid);
     json_t *plan = json_object();
     int r;
 
     (void)snprintf(dir, sizeof(dir), "%s/tasks/%s", task->agent->state_path, task->name);
-    account_find((uid_t)l->uid, &account);
     (void)json_object_set_new(plan, "job", json_integer(l->id.job));
     (void)json_object_set_new(plan, "attempt", json_integer(l->id.attempt));
     (void)json_object_set_new(plan, "rank", json_integer(l->id.rank));
@@ -337,11 +376,11 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
         (void)json_object_set_new(plan, "ckpt_cmd", json_string(l->spec.ckpt_cmd));
     (void)json_object_set_new(plan, "no_kill", json_boolean(l->spec.no_kill));
     r = procs_add(task, dir, plan, err);
-    user_add(task, &account, dir, plan);
+    user_add(task, account, dir, plan);
     limits_add(task, plan);
     times_add(task, plan);
     files_add(task, dir, plan);
-    environ_add(task, &account, dir, plan);
+    environ_add(task, account, dir, plan);
     if (r == 0 && l->spec.image)
         r = container_wrap(task, dir, plan, err);
     /* One that begins at once has its order here and nowhere else. */

@@ -316,13 +316,14 @@ int shepherd_run(int dir, int listener)
         loop(&s);
     shepherd_sweep(&s);
     drain(&s);
-    (void)util_tree_remove(s.dir, "job");
-    shepherd_tmp_leave(&s);
-    if (s.cgroup[0])
-        (void)cgroup_remove(s.cgroup);
     r = shepherd_record(&s);
     if (s.peer < 0)
         shepherd_listen(&s);
     shepherd_tell(&s, shepherd_news(&s));
+    /* Nothing of it runs any more, and whoever waits for its GPUs need not wait for this. */
+    (void)util_tree_remove(s.dir, "job");
+    shepherd_tmp_leave(&s);
+    if (s.cgroup[0])
+        (void)cgroup_remove(s.cgroup);
     return r < 0;
 }

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,8 +26,6 @@
 #include "agent/util.h"
 #include "base/alloc.h"
 
-enum { GROUPS_MAX = 256 };
-
 static _Noreturn void child_fail(int status, char blame, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static _Noreturn void child_fail(int status, char blame, const char *format, ...)
@@ -43,22 +40,27 @@ static _Noreturn void child_fail(int status, char blame, const char *format, ...
     _exit(126);
 }
 
+size_t child_groups(const json_t *plan, gid_t groups[CHILD_GROUPS_MAX])
+{
+    const json_t *list = json_object_get(plan, "groups"), *group;
+    size_t i, count = 0;
+
+    json_array_foreach(list, i, group) if (count < CHILD_GROUPS_MAX) groups[count++] = (gid_t)json_integer_value(group);
+    if (count == 0)
+        groups[count++] = (gid_t)util_i64(plan, "gid", 0);
+    return count;
+}
+
 /* By the bare system calls: the C library's would change all threads of the process, and after a bare clone it still
  * believes in those of the parent and waits for them. */
 int child_become(const json_t *plan)
 {
     uid_t uid = (uid_t)util_i64(plan, "uid", 0);
-    gid_t gid = (gid_t)util_i64(plan, "gid", 0), groups[GROUPS_MAX];
-    const char *user = util_text(plan, "user");
-    int count = GROUPS_MAX;
+    gid_t gid = (gid_t)util_i64(plan, "gid", 0), groups[CHILD_GROUPS_MAX];
 
     if (!util_flag(plan, "switch"))
         return 0;
-    if (!user || getgrouplist(user, gid, groups, &count) < 0) {
-        groups[0] = gid;
-        count = 1;
-    }
-    if (syscall(SYS_setgroups, (size_t)count, groups) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+    if (syscall(SYS_setgroups, child_groups(plan, groups), groups) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
         syscall(SYS_setresuid, uid, uid, uid) < 0)
         return -errno;
     return 0;

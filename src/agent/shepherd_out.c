@@ -13,11 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/shepherd.h"
 #include "agent/util.h"
 #include "base/alloc.h"
 
-enum { COPY_BYTES = 65536, GROUPS_MAX = 256 };
+enum { COPY_BYTES = 65536 };
 
 static void sink_full(struct sink *sink)
 {
@@ -77,20 +78,14 @@ bool shepherd_copy(struct shepherd *s, struct outlet *outlet)
 /* The rights of the user while a file is opened. One thread, so nobody sees us in between. */
 static int as_user(const struct shepherd *s, bool begin)
 {
-    gid_t groups[GROUPS_MAX];
-    int count = GROUPS_MAX;
-    gid_t gid = (gid_t)util_i64(s->plan, "gid", 0);
-    const char *user = util_text(s->plan, "user");
+    gid_t groups[CHILD_GROUPS_MAX];
 
     if (!util_flag(s->plan, "switch"))
         return 0;
     if (!begin)
         return seteuid(0) < 0 || setegid(0) < 0 || setgroups(0, NULL) < 0 ? -errno : 0;
-    if (!user || getgrouplist(user, gid, groups, &count) < 0) {
-        groups[0] = gid;
-        count = 1;
-    }
-    if (setgroups((size_t)count, groups) < 0 || setegid(gid) < 0 || seteuid((uid_t)util_i64(s->plan, "uid", 0)) < 0)
+    if (setgroups(child_groups(s->plan, groups), groups) < 0 || setegid((gid_t)util_i64(s->plan, "gid", 0)) < 0 ||
+        seteuid((uid_t)util_i64(s->plan, "uid", 0)) < 0)
         return -errno;
     return 0;
 }

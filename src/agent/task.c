@@ -406,7 +406,7 @@ void task_signal(struct task *task, int number)
 void task_clean(struct task *task)
 {
     struct agent *agent = task->agent;
-    char path[TASK_NAME_MAX + 8];
+    char path[TASK_NAME_MAX + 8], mine[TASK_NAME_MAX + 16], cgroup[CGROUP_PATH_MAX];
     int r;
 
     if (!task_over(task)) {
@@ -418,9 +418,15 @@ void task_clean(struct task *task)
     r = util_tree_remove(agent->dir, path);
     if (r < 0)
         log_warn("cannot remove", "node", agent->config.node, "task", task->name, "why", strerror(-r));
-    /* Its shepherd has done that, unless it died. */
+    /* Its shepherd has done that, unless it died; or does it now: whoever renames it first has it, and the other must
+     * not follow it to where it may be somebody else's by then. */
     (void)snprintf(path, sizeof(path), "tmp/%s", task->name);
-    (void)util_tree_remove(agent->dir, path);
+    (void)snprintf(mine, sizeof(mine), "tmp/.gone-%s", task->name);
+    if (renameat(agent->dir, path, agent->dir, mine) == 0)
+        (void)util_tree_remove(agent->dir, mine);
+    task_cgroup(task, cgroup, sizeof(cgroup));
+    if (cgroup[0] && !task->emulated)
+        (void)cgroup_remove(cgroup);
     task_free(task);
 }
 

@@ -179,14 +179,14 @@ static int entry_remove(int dir, const char *name, dev_t device, int depth)
         return -errno;
     fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return errno == ENOENT ? 0 : -errno; /* somebody else is at it too */
     r = fstat(fd, &st) < 0 ? -errno : st.st_dev != device ? -EXDEV : depth >= TREE_DEPTH_MAX ? -ELOOP : 0;
     if (r < 0) {
         close(fd);
         return r;
     }
     r = tree_empty(fd, device, depth + 1);
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && r == 0)
+    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
         r = -errno;
     return r;
 }

@@ -568,7 +568,8 @@ def the_environment_is_whole(c, a, d):
     assert not wrong, wrong
     assert not {'RANK', 'LOCAL_RANK', 'WORLD_SIZE'} & set(env), 'set both ways'
     assert content(d + '/hosts') == '127.0.0.1 slots=2\n10.0.0.2 slots=2\n'
-    assert content(d + '/tmp').strip() == env['MUSTER_TMPDIR'] and not os.path.exists(env['MUSTER_TMPDIR'])
+    assert content(d + '/tmp').strip() == env['MUSTER_TMPDIR']
+    wait_for(lambda: not os.path.lexists(env['MUSTER_TMPDIR']), what='its temporary directory to go')
     # One process a task: everything is set.
     c.launch(42, 'echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE ${PET_NNODES-none} > %s/t.$RANK' % d, place=place,
              spec={'launch': 'task', 'nodes': 2})
