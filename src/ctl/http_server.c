@@ -160,6 +160,8 @@ static struct request *request_new(struct client *client)
     request->began = clock_now();
     request->head_only = strcmp(m->method, "HEAD") == 0;
     request->close = !m->keep_alive || client->server->stopping;
+    if (!m->keep_alive)
+        net_last(client->conn);
     return request;
 }
 

@@ -36,7 +36,7 @@ struct net_conn {
     void *arg;
     char peer[64];
     unsigned handles; /* not closed yet */
-    bool writing, closing, accepted, paused, finishing, ended, over;
+    bool writing, closing, accepted, paused, finishing, ended, over, last;
 };
 
 static void on_close(uv_handle_t *handle);
@@ -92,7 +92,8 @@ static void linger(struct net_conn *conn)
     if (conn->closing)
         return;
     conn->half.data = conn;
-    if (conn->ended || uv_shutdown(&conn->half, &conn->handle.stream, on_half) < 0) {
+    if (conn->ended || (conn->last && conn->listener->is_unix) ||
+        uv_shutdown(&conn->half, &conn->handle.stream, on_half) < 0) {
         net_close(conn);
         return;
     }
@@ -325,6 +326,11 @@ void net_deadline(struct net_conn *conn, usec_t span)
         (void)uv_timer_stop(&conn->timer);
     else
         (void)uv_timer_start(&conn->timer, on_deadline, (uint64_t)((span + USEC_MSEC - 1) / USEC_MSEC), 0);
+}
+
+void net_last(struct net_conn *conn)
+{
+    conn->last = true;
 }
 
 void net_finish(struct net_conn *conn, usec_t span)

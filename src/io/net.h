@@ -58,6 +58,8 @@ void net_read_resume(struct net_conn *conn);
 void net_deadline(struct net_conn *conn, usec_t span); /* 0: none */
 void net_close(struct net_conn *conn);                 /* now; closed() follows */
 void net_finish(struct net_conn *conn, usec_t span);   /* when all is sent, or the span is over */
+/* The peer has said that it sends nothing more: on a Unix socket net_finish() need not wait for it to close. */
+void net_last(struct net_conn *conn);
 
 const char *net_peer(const struct net_conn *conn);                               /* "10.0.0.7", "unix" */
 bool net_peer_loopback(const struct net_conn *conn);                             /* 127/8, ::1 */
