@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/embed.h"
+#include "io/beside.h"
 
 enum { FDS_MAX = 5, NAME_MAX_LENGTH = 64 };
 
@@ -95,19 +96,8 @@ static void on_readable(uv_poll_t *watch, int status, int events)
  * libraries to copy at each fork. */
 static void program_find(char *path, size_t size)
 {
-    static const char *const places[] = { "", "../libexec/muster/" };
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
-    char *name;
-
-    path[n > 0 ? n : 0] = '\0';
-    name = strrchr(path, '/');
-    for (size_t i = 0; name && i < sizeof(places) / sizeof(places[0]); i++) {
-        size_t room = size - (size_t)(name + 1 - path);
-
-        if (snprintf(name + 1, room, "%s" FORKER_PROGRAM, places[i]) < (int)room && access(path, X_OK) == 0)
-            return;
-    }
-    (void)snprintf(path, size, "/proc/self/exe");
+    if (beside_find(FORKER_PROGRAM, path, size) < 0)
+        (void)snprintf(path, size, "/proc/self/exe");
 }
 
 int forker_start(struct forker *forker, uv_loop_t *loop, struct error *err)

@@ -1,55 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.c - see channel.h. */
-#include "cli/channel.h"
-
-#define CURL_DISABLE_TYPECHECK
-#include <curl/curl.h>
+/* channel.c - see channel.h. What is on this machine, or told by its address; the rest is channel_far.c's. */
+#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/lib.h"
+#include "cli/channel_part.h"
 
-enum { CONNECT_MS = 10000, HOST_MAX = 300 };
-
-#define CURL_FILE "libcurl.so.4"
-#define CURL_CALLS(X)                                                                                                  \
-    X(curl_easy_init)                                                                                                  \
-    X(curl_easy_cleanup)                                                                                               \
-    X(curl_easy_setopt)                                                                                                \
-    X(curl_easy_getinfo)                                                                                               \
-    X(curl_easy_perform)                                                                                               \
-    X(curl_easy_send)                                                                                                  \
-    X(curl_easy_recv)                                                                                                  \
-    X(curl_easy_strerror)                                                                                              \
-    X(curl_global_init)
-
-static struct {
-    CURL_CALLS(LIB_FIELD)
-} curl;
-static const char *const curl_names[] = { CURL_CALLS(LIB_NAME) };
-
-struct channel {
-    CURL *easy; /* NULL: plain */
-    int fd;
-    char host[HOST_MAX];
-};
+#define HTTP "http://"
 
 void channel_close(struct channel *channel)
 {
     if (!channel)
         return;
-    if (channel->easy)
-        curl.curl_easy_cleanup(channel->easy);
+    if (channel->calls)
+        channel->calls->close(channel);
     else if (channel->fd >= 0)
         close(channel->fd);
     mem_free(channel);
@@ -60,35 +32,32 @@ int channel_fd(const struct channel *channel)
     return channel->fd;
 }
 
-const char *channel_host(const struct channel *channel)
+void channel_host(const char *url, char host[CHANNEL_HOST_MAX])
 {
-    return channel->host;
+    const char *at = strstr(url, "://");
+
+    if (at)
+        (void)snprintf(host, CHANNEL_HOST_MAX, "%.*s", (int)strcspn(at + 3, "/"), at + 3);
+    else
+        (void)snprintf(host, CHANNEL_HOST_MAX, "musterd");
 }
 
 ssize_t channel_send(struct channel *channel, const void *data, size_t size)
 {
-    size_t sent = 0;
     ssize_t r;
 
-    if (channel->easy) {
-        CURLcode code = curl.curl_easy_send(channel->easy, data, size, &sent);
-
-        return code == CURLE_OK ? (ssize_t)sent : code == CURLE_AGAIN ? -EAGAIN : -EIO;
-    }
+    if (channel->calls)
+        return channel->calls->send(channel, data, size);
     r = send(channel->fd, data, size, MSG_NOSIGNAL);
     return r < 0 ? -errno : r;
 }
 
 ssize_t channel_recv(struct channel *channel, void *data, size_t size)
 {
-    size_t got = 0;
     ssize_t r;
 
-    if (channel->easy) {
-        CURLcode code = curl.curl_easy_recv(channel->easy, data, size, &got);
-
-        return code == CURLE_OK ? (ssize_t)got : code == CURLE_AGAIN ? -EAGAIN : -EIO;
-    }
+    if (channel->calls)
+        return channel->calls->recv(channel, data, size);
     r = recv(channel->fd, data, size, 0);
     return r < 0 ? -errno : r;
 }
@@ -105,7 +74,7 @@ static int connect_wait(int fd, const struct sockaddr *address, socklen_t size)
     if (errno != EINPROGRESS)
         return -errno;
     do
-        n = poll(&wait, 1, CONNECT_MS);
+        n = poll(&wait, 1, CHANNEL_CONNECT_MS);
     while (n < 0 && errno == EINTR);
     if (n <= 0)
         return n == 0 ? -ETIMEDOUT : -errno;
@@ -114,24 +83,39 @@ static int connect_wait(int fd, const struct sockaddr *address, socklen_t size)
     return -failed;
 }
 
+int channel_dial(struct channel *channel, const struct sockaddr *address, socklen_t size)
+{
+    int r;
+
+    channel->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (channel->fd < 0)
+        return -errno;
+    r = connect_wait(channel->fd, address, size);
+    if (r < 0) {
+        close(channel->fd);
+        channel->fd = -1;
+    } else if (address->sa_family != AF_UNIX) {
+        int yes = 1;
+
+        (void)setsockopt(channel->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+        (void)setsockopt(channel->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+    }
+    return r;
+}
+
 static int open_unix(struct channel *channel, const char *path, struct error *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int r;
 
-    (void)snprintf(channel->host, sizeof(channel->host), "musterd");
     if (strlen(path) >= sizeof(address.sun_path))
         return error_set(err, -ENAMETOOLONG, "the path of the socket is too long");
     memcpy(address.sun_path, path, strlen(path) + 1);
-    channel->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (channel->fd < 0)
-        return error_set(err, -errno, "%s", strerror(errno));
-    r = connect_wait(channel->fd, (const struct sockaddr *)&address, sizeof(address));
+    r = channel_dial(channel, (const struct sockaddr *)&address, sizeof(address));
     return r < 0 ? error_set(err, r, "%s", strerror(-r)) : 0;
 }
 
-/* "[::1]:7717/" into host and port. */
-static int host_split(const char *text, char *host, char *port)
+int channel_host_split(const char *text, char *host, char *port)
 {
     size_t length = strcspn(text, "/"), name;
     const char *colon;
@@ -146,98 +130,72 @@ static int host_split(const char *text, char *host, char *port)
         name = strcspn(text, ":/");
         colon = text[name] == ':' ? text + name : NULL;
     }
-    if (name == 0 || name >= HOST_MAX)
+    if (name == 0 || name >= CHANNEL_HOST_MAX)
         return -EINVAL;
-    (void)snprintf(host, HOST_MAX, "%.*s", (int)name, text);
-    (void)snprintf(port, 16, "%.*s", colon ? (int)strcspn(colon + 1, "/") : 2, colon ? colon + 1 : "80");
+    (void)snprintf(host, CHANNEL_HOST_MAX, "%.*s", (int)name, text);
+    (void)snprintf(port, CHANNEL_HOST_MAX, "%.*s", colon ? (int)strcspn(colon + 1, "/") : 2, colon ? colon + 1 : "80");
     return 0;
 }
 
-static int open_tcp(struct channel *channel, const char *where, struct error *err)
+/* An address as such; 0: it is none, somebody has to be asked. */
+static socklen_t address_read(const char *host, const char *port, struct sockaddr_storage *ret)
 {
-    /* An address as such first: asking who has a name loads and reads much. */
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-    struct addrinfo *list = NULL;
-    char host[HOST_MAX], port[16];
-    int r = host_split(where, host, port), found, yes = 1;
+    struct sockaddr_in *four = (struct sockaddr_in *)ret;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)ret;
+    char *end;
+    unsigned long number = strtoul(port, &end, 10);
 
-    (void)snprintf(channel->host, sizeof(channel->host), "%.*s", (int)strcspn(where, "/"), where);
-    if (r < 0)
-        return error_set(err, r, "no name of a host");
-    found = getaddrinfo(host, port, &hints, &list);
-    if (found == EAI_NONAME) {
-        hints.ai_flags = AI_NUMERICSERV;
-        found = getaddrinfo(host, port, &hints, &list);
+    if (port[0] < '0' || port[0] > '9' || *end || number > UINT16_MAX)
+        return 0;
+    *ret = (struct sockaddr_storage){ 0 };
+    if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        four->sin_port = htons((uint16_t)number);
+        return sizeof(*four);
     }
-    if (found)
-        return error_set(err, -EHOSTUNREACH, "%s: %s", host, gai_strerror(found));
-    r = -EHOSTUNREACH;
-    for (const struct addrinfo *at = list; at && r < 0; at = at->ai_next) {
-        channel->fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (channel->fd < 0) {
-            r = -errno;
-            continue;
-        }
-        r = connect_wait(channel->fd, at->ai_addr, at->ai_addrlen);
-        if (r < 0) {
-            close(channel->fd);
-            channel->fd = -1;
-        }
+    if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
+        six->sin6_family = AF_INET6;
+        six->sin6_port = htons((uint16_t)number);
+        return sizeof(*six);
     }
-    freeaddrinfo(list);
-    if (r < 0)
-        return error_set(err, r, "%s", strerror(-r));
-    (void)setsockopt(channel->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    (void)setsockopt(channel->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
     return 0;
 }
 
-static int open_tls(struct channel *channel, const char *url, const char *ca, struct error *err)
+static socklen_t url_read(const char *url, struct sockaddr_storage *ret)
 {
-    curl_socket_t fd = CURL_SOCKET_BAD;
-    CURLcode code;
-    int r = lib_open(CURL_FILE, curl_names, LIB_COUNT(curl_names), &curl, err);
+    char host[CHANNEL_HOST_MAX], port[CHANNEL_HOST_MAX];
 
-    if (r < 0)
-        return r;
-    (void)snprintf(channel->host, sizeof(channel->host), "%.*s", (int)strcspn(url + 8, "/"), url + 8);
-    (void)curl.curl_global_init(CURL_GLOBAL_DEFAULT);
-    channel->easy = curl.curl_easy_init();
-    if (!channel->easy)
-        return error_set(err, -ENOMEM, "out of memory");
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_URL, url);
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_NOPROXY, "*");
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_PROTOCOLS_STR, "https");
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_NOSIGNAL, 1L);
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_CONNECT_ONLY, 1L);
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    (void)curl.curl_easy_setopt(channel->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    if (ca && *ca)
-        (void)curl.curl_easy_setopt(channel->easy, CURLOPT_CAINFO, ca);
-    code = curl.curl_easy_perform(channel->easy);
-    if (code == CURLE_OK)
-        code = curl.curl_easy_getinfo(channel->easy, CURLINFO_ACTIVESOCKET, &fd);
-    channel->fd = fd;
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-        return error_set(err, -EPROTO, "%s", curl.curl_easy_strerror(code));
-    return code == CURLE_OK ? 0 : error_set(err, -EIO, "%s", curl.curl_easy_strerror(code));
+    if (strncmp(url, HTTP, strlen(HTTP)) != 0 || channel_host_split(url + strlen(HTTP), host, port) < 0)
+        return 0;
+    return address_read(host, port, ret);
+}
+
+bool channel_near(const char *url)
+{
+    struct sockaddr_storage address;
+
+    return strncmp(url, "unix:", 5) == 0 || url_read(url, &address) > 0;
 }
 
 int channel_open(const char *url, const char *ca, struct channel **ret_channel, struct error *err)
 {
     struct channel *channel = mem_zalloc(1, sizeof(*channel));
+    struct sockaddr_storage address;
+    socklen_t size;
     int r;
 
     if (!channel)
         return error_set(err, -ENOMEM, "out of memory");
     channel->fd = -1;
-    if (strncmp(url, "unix:", 5) == 0)
+    size = url_read(url, &address);
+    if (strncmp(url, "unix:", 5) == 0) {
         r = open_unix(channel, url + 5, err);
-    else if (strncmp(url, "https://", 8) == 0)
-        r = open_tls(channel, url, ca, err);
-    else
-        r = open_tcp(channel, url + strlen("http://"), err);
+    } else if (size) {
+        r = channel_dial(channel, (const struct sockaddr *)&address, size);
+        r = r < 0 ? error_set(err, r, "%s", strerror(-r)) : 0;
+    } else {
+        r = channel_open_far(channel, url, ca, err);
+    }
     if (r < 0)
         channel_close(channel);
     else

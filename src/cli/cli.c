@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/alloc.h"
 #include "cli/listing.h"
@@ -18,6 +19,9 @@ bool cli_json;
 
 void cli_start(int argc, char **argv)
 {
+    const size_t *random = (const size_t *)getauxval(AT_RANDOM); /* the kernel's gift to every program */
+
+    json_object_seed(random ? *random | 1 : 0); /* by itself jansson opens a file for it */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool long_form = strcmp(argv[i], "--output=json") == 0 || strcmp(argv[i], "-ojson") == 0;
 

@@ -73,6 +73,7 @@ struct command {
     const struct opt *opts;
     bool stops;      /* options end at the first other word: what follows is a command */
     int least, most; /* how many other words; most -1: any */
+    bool job;        /* takes the flags that describe a job */
     int (*run)(struct command_args *args);
     const char *complete;      /* what its words are: "job", "node", "vc", "file", NULL */
     const struct command *sub; /* verbs of its own, instead of run */

@@ -22,7 +22,7 @@
 
 /* An answer must be whole within ANSWER_MS. In a stream something comes every 15 seconds, if only a comment: silence
  * for longer means that nobody is there. */
-enum { BODY_MAX = 256 << 20, READ_BYTES = 65536, ANSWER_MS = 120000, SILENCE_MS = 120000 };
+enum { BODY_MAX = 256 << 20, READ_BYTES = 65536, ANSWER_MS = 120000, SILENCE_MS = 120000, AHEAD_MAX = 256 };
 
 struct client {
     struct context context;
@@ -34,7 +34,12 @@ struct client {
     bool used; /* a request was answered on this connection */
     bool met;
     bool once; /* answers are kept until the end: arena.h */
-    char in[READ_BYTES];
+    bool last; /* no request follows the next one */
+    /* A GET that goes with the next request: not sent yet, or sent and its answer to come. */
+    char ahead[AHEAD_MAX];
+    bool ahead_sent;
+    size_t rest_at, rest; /* of `in`: came behind an answer */
+    char *in;             /* READ_BYTES, never cleared: most answers fill little of it */
 };
 
 void answer_done(struct answer *answer)
@@ -60,6 +65,17 @@ void client_once(struct client *client)
     arena_use();
 }
 
+void client_last(struct client *client)
+{
+    client->last = true;
+}
+
+void client_ahead(struct client *client, const char *path)
+{
+    if (!client->ahead[0] && strlen(path) < sizeof(client->ahead))
+        (void)snprintf(client->ahead, sizeof(client->ahead), "%s", path);
+}
+
 const char *client_header(const struct client *client, const char *name)
 {
     const char *value = client->reader ? http_header(http_reader_message(client->reader), name) : NULL;
@@ -73,8 +89,12 @@ int client_new(const struct command_args *args, struct client **ret_client, stru
     struct error err = { 0 };
     int r;
 
-    if (!client)
+    if (client)
+        client->in = mem_resize(NULL, READ_BYTES, 1);
+    if (!client || !client->in) {
+        client_free(client);
         return problem_set(problem, CODE_FAILED, "", "out of memory");
+    }
     r = context_load(args_value(args, "url"), args_value(args, "context"), &client->context, &err);
     if (r < 0) {
         client_free(client);
@@ -90,6 +110,7 @@ void client_free(struct client *client)
         return;
     channel_close(client->channel);
     http_reader_free(client->reader);
+    mem_free(client->in);
     mem_free(client);
 }
 
@@ -197,6 +218,10 @@ static int64_t now_ms(void)
 
 static void disconnect(struct client *client)
 {
+    if (client->ahead_sent)
+        client->ahead[0] = '\0';
+    client->ahead_sent = false;
+    client->rest = 0;
     channel_close(client->channel);
     client->channel = NULL;
     client->used = false;
@@ -236,31 +261,31 @@ static void head_put(const struct client *client, const struct client_request *r
 {
     const char *path = request->path;
     const char *const *more = request->headers;
+    char host[CHANNEL_HOST_MAX];
 
+    channel_host(client->context.url, host);
     buf_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: muster/" MUSTER_VERSION "\r\n", request->method,
-               path[1] == '/' ? "" : "/api/v1", path[1] == '/' ? path + 1 : path, channel_host(client->channel));
+               path[1] == '/' ? "" : "/api/v1", path[1] == '/' ? path + 1 : path, host);
     if (client->context.token[0])
         buf_printf(out, "Authorization: Bearer %s\r\n", client->context.token);
     if (request->type)
         buf_printf(out, "Content-Type: %s\r\n", request->type);
     if (request->body || strcmp(request->method, "GET") != 0)
         buf_printf(out, "Content-Length: %zu\r\n", request->body ? strlen(request->body) : 0);
+    if (client->last)
+        buf_text(out, "Connection: close\r\n");
     for (; more && *more; more++)
         buf_printf(out, "%s\r\n", *more);
     buf_text(out, "\r\n");
     buf_text(out, request->body ? request->body : "");
 }
 
-static int request_put(struct client *client, const struct client_request *request, int64_t until, struct error *err)
+static int request_put(struct client *client, const struct buf *out, int64_t until, struct error *err)
 {
-    CLEANUP_BUF struct buf out = BUF_INIT(BODY_MAX);
     size_t sent = 0;
 
-    head_put(client, request, &out);
-    if (out.error)
-        return error_set(err, -ENOMEM, "out of memory");
-    while (sent < out.size) {
-        ssize_t n = channel_send(client->channel, out.data + sent, out.size - sent);
+    while (sent < out->size) {
+        ssize_t n = channel_send(client->channel, out->data + sent, out->size - sent);
         int r = n == -EAGAIN ? channel_wait(client, POLLOUT, until, err) : 0;
 
         if (r < 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
@@ -289,9 +314,11 @@ static int stream_pass(struct client *client)
 static int answer_read(struct client *client, int64_t until, struct error *err)
 {
     for (;;) {
-        ssize_t n = channel_recv(client->channel, client->in, sizeof(client->in));
-        size_t used = 0;
+        size_t used = 0, at = client->rest ? client->rest_at : 0;
+        ssize_t n = client->rest ? (ssize_t)client->rest : channel_recv(client->channel, client->in, READ_BYTES);
         int r;
+
+        client->rest = 0;
 
         if (n == -EAGAIN) {
             r = channel_wait(client, POLLIN, until, err);
@@ -303,17 +330,42 @@ static int answer_read(struct client *client, int64_t until, struct error *err)
             return error_set(err, (int)n, "%s", strerror((int)-n));
         if (client->got)
             until = now_ms() + SILENCE_MS;
-        r = n > 0 ? http_reader_feed(client->reader, client->in, (size_t)n, &used, err)
+        r = n > 0 ? http_reader_feed(client->reader, client->in + at, (size_t)n, &used, err)
                   : http_reader_end(client->reader, err);
         if (r < 0)
             return r;
         if (stream_pass(client))
             return 1;
-        if (r == 1)
+        if (r == 1) {
+            client->rest_at = at + used;
+            client->rest = n > 0 ? (size_t)n - used : 0;
             return 0;
+        }
         if (n == 0)
             return error_set(err, -EPIPE, "the connection was closed");
     }
+}
+
+/* What is to be sent; nothing where it went with the request before. A connection on which the answer to something else
+ * comes next is of no use. */
+static int request_text(struct client *client, const struct client_request *request, struct buf *out)
+{
+    if (client->ahead_sent && strcmp(client->ahead, request->path) == 0 && !request->body) {
+        client->ahead[0] = '\0';
+        client->ahead_sent = false;
+        return 0;
+    }
+    if (client->ahead_sent)
+        disconnect(client);
+    head_put(client, request, out);
+    if (client->ahead[0]) {
+        static const char *const close[] = { "Connection: close", NULL }; /* it is nearly always the last */
+        const struct client_request next = { "GET", client->ahead, NULL, NULL, close };
+
+        head_put(client, &next, out);
+        client->ahead_sent = true;
+    }
+    return out->error;
 }
 
 /* One request and its answer. A connection that was kept may have been closed meanwhile: then once more on a new one.
@@ -321,17 +373,22 @@ static int answer_read(struct client *client, int64_t until, struct error *err)
 static int exchange(struct client *client, const struct client_request *request, struct error *err)
 {
     int64_t until = now_ms() + (client->got ? SILENCE_MS : ANSWER_MS);
+    CLEANUP_BUF struct buf out = BUF_INIT(BODY_MAX);
     bool kept, close;
     int r;
 
     do {
+        /* Before there is a connection: the controller wakes once, for both. */
+        buf_clear(&out);
+        if (request_text(client, request, &out) < 0)
+            return error_set(err, -ENOMEM, "out of memory");
         kept = client->used;
         if (kept)
             http_reader_next(client->reader);
         client->got_result = 0;
         r = connected(client, err);
         if (r == 0)
-            r = request_put(client, request, until, err);
+            r = request_put(client, &out, until, err);
         if (r == 0)
             r = answer_read(client, until, err);
         close = r != 0 || !http_reader_message(client->reader)->keep_alive;

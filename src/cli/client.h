@@ -30,6 +30,10 @@ void client_free(struct client *client);
 const char *client_url(const struct client *client);
 /* The command prints what it is answered and ends: JSON is never freed from here on. */
 void client_once(struct client *client);
+/* A GET that will follow the next request, and be the last: sent together with it, answered when it is asked for. */
+void client_ahead(struct client *client, const char *path);
+/* No request follows the next one, so that the controller need not keep the connection. */
+void client_last(struct client *client);
 bool client_met(const struct client *client); /* it was answered at least once */
 
 /* One request below /api/v1 (a path from "/" goes there; "//x" is /x itself). Zero, or the exit code with *problem

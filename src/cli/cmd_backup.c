@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "cli/live.h"
+#include "io/beside.h"
 
 struct copy {
     int fd;
@@ -82,17 +83,12 @@ static int restore(struct command_args *args)
     char here[4096], folder[4096];
     char *words[] = { name, verb, args->words[0], flag, folder, NULL };
     struct problem problem;
-    ssize_t length;
 
     if (!state || strlen(state) >= sizeof(folder))
         return args_wrong(args, "--state DIR is needed: where the controller that is to have it keeps its state");
     (void)snprintf(folder, sizeof(folder), "%s", state);
-    length = readlink("/proc/self/exe", here, sizeof(here) - sizeof(name) - 1);
-    if (length > 0) {
-        here[length] = '\0';
-        (void)snprintf(strrchr(here, '/') + 1, sizeof(name), "%s", name);
+    if (beside_find(name, here, sizeof(here)) == 0)
         (void)execv(here, words);
-    }
     (void)execvp(name, words);
     (void)problem_set(&problem, CODE_FAILED, "", "musterd is not there: %s", strerror(errno)); /* NOLINT */
     problem_hint(&problem, "restore on the machine where musterd is installed");

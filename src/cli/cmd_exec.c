@@ -194,12 +194,13 @@ static int upgrade(struct session *session, struct client *client, const char *p
     CLEANUP_BUF struct buf out = BUF_INIT(65536), head = BUF_INIT(HEAD_MAX + 8192);
     unsigned char random[22] = { 0 };
     const char *token;
-    char key[25];
+    char key[25], host[CHANNEL_HOST_MAX];
     int r = client_connect(client, &session->channel, &token, problem);
 
     if (r)
         return r;
     session->fd = channel_fd(session->channel);
+    channel_host(client_url(client), host);
     (void)getrandom(random, sizeof(random), 0);
     for (int i = 0; i < 22; i++)
         key[i] = letters[i == 21 ? (random[i] & 3) << 4 : random[i] & 63]; /* 16 bytes: the last letter has two bits */
@@ -207,7 +208,7 @@ static int upgrade(struct session *session, struct client *client, const char *p
     buf_printf(&out,
                "GET /api/v1%s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
-               path, channel_host(session->channel), key);
+               path, host, key);
     if (*token)
         buf_printf(&out, "Authorization: Bearer %s\r\n", token);
     buf_text(&out, "\r\n");

@@ -93,11 +93,16 @@ static void program_path(char *path)
     path[n > 0 ? n : 0] = '\0';
 }
 
-/* Beside the program, in ../lib of it, or where MUSTER_GPU_LIBRARY says. */
+/* Beside the program, in ../lib of it or of its folder, or where MUSTER_GPU_LIBRARY says. */
 static int library_find(const char *program, char *path, struct error *err)
 {
-    static const char *const places[] = { "libmuster_gpu.so", "../lib/libmuster_gpu.so",
-                                          "../lib/x86_64-linux-gnu/libmuster_gpu.so", "../lib64/libmuster_gpu.so" };
+    static const char *const places[] = { "libmuster_gpu.so",
+                                          "../lib/libmuster_gpu.so",
+                                          "../lib/x86_64-linux-gnu/libmuster_gpu.so",
+                                          "../lib64/libmuster_gpu.so",
+                                          "../../lib/libmuster_gpu.so",
+                                          "../../lib/x86_64-linux-gnu/libmuster_gpu.so",
+                                          "../../lib64/libmuster_gpu.so" };
     const char *given = getenv("MUSTER_GPU_LIBRARY"), *slash = strrchr(program, '/');
     char candidate[PATH_MAX];
 

@@ -20,6 +20,26 @@
 #define SUBMIT_FIELDS "/jobs?fields=id,array,state,reason,eta"
 #define RUN_FIELDS "/jobs?fields=id,array,state,reason,attempt,placement,spec"
 
+const struct opt submit_opts[] = {
+    { "file", 'f', "JOB.yaml", "a job file (muster-job(5)), or one of OpenPAI, version 2", "Mechanics" },
+    { "wrap", 0, "CMD", "a shell command instead of a script", NULL },
+    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told", NULL },
+    { "dry-run", 0, NULL, "what would happen; as muster plan", NULL },
+    { "test-only", 0, NULL, NULL, NULL },
+    { "parsable", 0, NULL, "print the number alone", NULL },
+    { "wait", 'W', NULL, "until it is over; exit as it did", NULL },
+    { "convert", 0, "FILE", "print a job file in our form, submit nothing", NULL },
+    OPTS_COMMON,
+    OPTS_END,
+};
+const struct opt run_opts[] = {
+    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told",
+      "Mechanics" },
+    { "pty", 0, NULL, "with a terminal", NULL },
+    OPTS_COMMON,
+    OPTS_END,
+};
+
 /* "starts ~14:20 (Fragmented); muster why 4127", on standard error. */
 static void forecast(json_t *job)
 {
@@ -134,6 +154,8 @@ int cmd_submit(struct command_args *args)
     if (args_has(args, "dry-run") || args_has(args, "test-only"))
         return plan_post(args, json);
     r = client_new(args, &client, &problem);
+    if (r == 0 && !args_has(args, "wait"))
+        client_last(client);
     if (r == 0)
         r = request_post(client, object_wanted(args) ? "/jobs" : SUBMIT_FIELDS, json, &answer, &problem);
     if (r)

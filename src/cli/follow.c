@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 
-enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240 };
+enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240, UNTIL_MAX = 192 };
 
 static volatile sig_atomic_t interrupts;
 
@@ -92,18 +92,24 @@ static void status_say(json_t *job, char *last, size_t size)
 /* How long the controller may keep the answer: at first a moment, then somebody is told what is waited for. */
 enum { LIMIT_FIRST = 1, LIMIT_MOST = 10 };
 
+static void until_path(int64_t id, enum job_until until, int limit, char path[UNTIL_MAX])
+{
+    static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
+
+    /* What is looked at here; where its output is, only when it has begun. */
+    (void)snprintf(path, UNTIL_MAX,
+                   "/jobs/%lld?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s",
+                   (long long)id, words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
+}
+
 static int ask_until(struct client *client, int64_t id, enum job_until until, int limit, json_t **ret_job,
                      struct problem *problem)
 {
-    static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
     CLEANUP_ANSWER struct answer answer = { 0 };
-    char path[192];
+    char path[UNTIL_MAX];
     int r;
 
-    /* What is looked at here; where its output is, only when it has begun. */
-    (void)snprintf(path, sizeof(path),
-                   "/jobs/%lld?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s",
-                   (long long)id, words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
+    until_path(id, until, limit, path);
     r = client_call(client, "GET", path, NULL, &answer, problem);
     if (r == 0)
         *ret_job = json_incref(answer.json);
@@ -279,13 +285,16 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
 {
     int64_t attempt = fmt_i64(*job, "attempt");
     bool fixed = reader->attempt >= 0;
+    char path[UNTIL_MAX];
     int64_t got;
     int r = 0;
 
+    until_path(reader->id, JOB_ENDED, LIMIT_FIRST, path);
     while (!interrupts) {
         json_t *next = NULL;
 
         reader->attempt = fixed ? reader->attempt : (int)attempt;
+        client_ahead(client, path); /* the next question is known: job_wait()'s */
         r = reader_read(client, reader, true, &got, problem);
         if (r && r != CODE_UNREACHABLE && r != CODE_NOT_FOUND && r != CODE_CONFLICT)
             return r;

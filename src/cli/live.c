@@ -15,25 +15,6 @@
 
 static const struct opt common_opts[] = { OPTS_COMMON, OPTS_END };
 static const struct opt listing_opts[] = { OPTS_LISTING, OPTS_COMMON, OPTS_END };
-static const struct opt submit_opts[] = {
-    { "file", 'f', "JOB.yaml", "a job file (muster-job(5)), or one of OpenPAI, version 2", "Mechanics" },
-    { "wrap", 0, "CMD", "a shell command instead of a script", NULL },
-    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told", NULL },
-    { "dry-run", 0, NULL, "what would happen; as muster plan", NULL },
-    { "test-only", 0, NULL, NULL, NULL },
-    { "parsable", 0, NULL, "print the number alone", NULL },
-    { "wait", 'W', NULL, "until it is over; exit as it did", NULL },
-    { "convert", 0, "FILE", "print a job file in our form, submit nothing", NULL },
-    OPTS_COMMON,
-    OPTS_END,
-};
-static const struct opt run_opts[] = {
-    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told",
-      "Mechanics" },
-    { "pty", 0, NULL, "with a terminal", NULL },
-    OPTS_COMMON,
-    OPTS_END,
-};
 static const struct opt plan_opts[] = {
     { "file", 'f', "JOB.yaml", "a job file", "Mechanics" },
     { "wrap", 0, "CMD", "a shell command instead of a script", NULL },
@@ -467,25 +448,13 @@ static const struct command cluster_verbs[] = {
 };
 
 const struct command live_commands[] = {
-    { .name = "submit",
-      .summary = "Queues a batch job and prints its number",
-      .usage = "[OPTION...] SCRIPT [ARG...] | -f JOB.yaml | --wrap CMD",
-      .opts = submit_opts,
-      .stops = true,
-      .most = -1,
-      .run = cmd_submit,
-      .complete = "file" },
-    { .name = "run",
-      .summary = "Runs a command on each node, shows its output, exits as it did; inside a job, on that one's nodes",
-      .usage = "[OPTION...] -- COMMAND...",
-      .opts = run_opts,
-      .stops = true,
-      .most = -1,
-      .run = cmd_run },
+    { COMMAND_SUBMIT, .run = cmd_submit },
+    { COMMAND_RUN, .run = cmd_run },
     { .name = "shell",
       .summary = "Opens a shell in a new job",
       .usage = "[OPTION...]",
       .opts = run_opts,
+      .job = true,
       .run = cmd_shell },
     { .name = "queue",
       .summary = "Lists jobs that are not over: yours unless told",
@@ -519,6 +488,7 @@ const struct command live_commands[] = {
       .opts = plan_opts,
       .stops = true,
       .most = -1,
+      .job = true,
       .run = cmd_plan,
       .complete = "file" },
     { .name = "logs",
@@ -682,6 +652,7 @@ const struct command live_commands[] = {
       .summary = "Submits one array over values of parameters",
       .usage = "-f SWEEP.yaml [OPTION...]",
       .opts = submit_opts,
+      .job = true,
       .run = cmd_sweep,
       .complete = "file" },
     { .name = "events",

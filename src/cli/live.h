@@ -8,6 +8,17 @@
  */
 int when_arg(const struct command_args *args, const char *name, usec_t *ret_at);
 
+/* The two that scripts start by the thousand are in two programs (quick.c), so what they are is told here. */
+extern const struct opt submit_opts[], run_opts[];
+#define COMMAND_SUBMIT                                                                                                 \
+    .name = "submit", .summary = "Queues a batch job and prints its number",                                           \
+    .usage = "[OPTION...] SCRIPT [ARG...] | -f JOB.yaml | --wrap CMD", .opts = submit_opts, .stops = true, .most = -1, \
+    .job = true, .complete = "file"
+#define COMMAND_RUN                                                                                                    \
+    .name = "run",                                                                                                     \
+    .summary = "Runs a command on each node, shows its output, exits as it did; inside a job, on that one's nodes",    \
+    .usage = "[OPTION...] -- COMMAND...", .opts = run_opts, .stops = true, .most = -1, .job = true
+
 int cmd_submit(struct command_args *args);
 int cmd_run(struct command_args *args);
 int cmd_plan(struct command_args *args);
@@ -75,9 +86,10 @@ int cmd_doctor(struct command_args *args);
 int cmd_man(int argc, char **argv);
 /* Waits for a job to be over; *ret_code as its shell would see it. */
 int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem);
-/* step.c: the command on the nodes of the job we are in; and whether we are in one. */
+/* step.c: the command on the nodes of the job we are in. */
 int run_step(struct command_args *args);
-bool step_inside(void);
+bool step_inside(void);                               /* are we in a job? */
+int64_t live_env(const char *name, int64_t standard); /* a number of the environment */
 int cmd_forward(struct command_args *args);
 /* cmd_exec.c: a terminal in a new job. */
 int run_pty(struct command_args *args);

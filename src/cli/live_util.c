@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live_util.c - what most live verbs begin with. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cli/fmt.h"
 #include "cli/listing.h"
 #include "cli/live.h"
+#include "wire/decimal.h"
+
+int64_t live_env(const char *name, int64_t standard)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    const char *text = getenv(name);
+    int64_t value;
+
+    return text && decimal_parse_i64(text, strlen(text), &value) == 0 ? value : standard;
+}
+
+bool step_inside(void)
+{
+    return live_env("MUSTER_JOB_ID", 0) > 0 && live_env("MUSTER_NNODES", 0) > 0;
+}
 
 int live_client(const struct command_args *args, struct client **ret_client)
 {

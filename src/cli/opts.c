@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/live.h"
 #include "cli/request.h"
 #include "wire/suggest.h"
 
@@ -51,10 +50,7 @@ static const struct opt *opt_in(const struct opt *opts, const char *name, size_t
 /* The flags that describe a job are a table of their own, made at run time. */
 const struct opt *command_more(const struct command *command)
 {
-    return command->run == cmd_submit || command->run == cmd_run || command->run == cmd_plan ||
-                   command->run == cmd_shell || command->run == cmd_sweep
-               ? request_opts()
-               : NULL;
+    return command->job ? request_opts() : NULL;
 }
 
 static const struct opt *opt_find(const struct command *command, const char *name, size_t length, int letter)
@@ -232,7 +228,10 @@ int command_run(const struct command *command, const char *full, int argc, char 
     static struct command_args args; /* large, and one at a time */
     int r;
 
-    args = (struct command_args){ .command = command, .full = full };
+    args.command = command;
+    args.full = full;
+    args.given_count = 0; /* what is behind it is not looked at, so it is not cleared either */
+    args.word_count = 0;
     if (argc > 1 &&
         (strcmp(argv[1], "--help") == 0 || (strcmp(argv[1], "-h") == 0 && letter_is(command, 'h', "help")))) {
         command_help(command, full);

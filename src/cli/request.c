@@ -239,6 +239,14 @@ static int defaults_take(const struct command_args *args, enum request_form form
     return r;
 }
 
+static usec_t zone_now(usec_t now)
+{
+    time_t at = now / USEC_SEC;
+    struct tm tm;
+
+    return localtime_r(&at, &tm) ? tm.tm_gmtoff * USEC_SEC : 0;
+}
+
 int request_make(const struct command_args *args, enum request_form form, char **ret_json)
 {
     CLEANUP_BUF struct buf out = BUF_INIT(2 * SUBMISSION_BYTES_MAX);
@@ -246,12 +254,8 @@ int request_make(const struct command_args *args, enum request_form form, char *
     struct submission s;
     struct error err = { 0 };
     struct bytes bytes;
-    time_t now = time(NULL);
-    struct tm tm;
-    int r;
+    int r = job_request_init(&request, fmt_now(), zone_now, &err);
 
-    (void)localtime_r(&now, &tm);
-    r = job_request_init(&request, fmt_now(), tm.tm_gmtoff * USEC_SEC, &err);
     if (r == 0) {
         r = base_take(args, form, &request, &err);
         if (r == 0)

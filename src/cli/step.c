@@ -35,20 +35,6 @@ static void on_end(int number)
             (void)kill(children[i], number);
 }
 
-static int64_t env_number(const char *name, int64_t standard)
-{
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
-    const char *text = getenv(name);
-    int64_t value;
-
-    return text && decimal_parse_i64(text, strlen(text), &value) == 0 ? value : standard;
-}
-
-bool step_inside(void)
-{
-    return env_number("MUSTER_JOB_ID", 0) > 0 && env_number("MUSTER_NNODES", 0) > 0;
-}
-
 /* Where one task of a step is. */
 struct step_task {
     int64_t job, nodes, tasks, rank, node, local, local_count;
@@ -129,10 +115,10 @@ static int shape_read(const struct command_args *args, struct step_task *ret)
     const char *tasks = args_value(args, "ntasks"), *nodes = args_value(args, "nodes");
     const char *each = args_value(args, "ntasks-per-node");
 
-    *ret = (struct step_task){ .job = env_number("MUSTER_JOB_ID", 0), .nodes = env_number("MUSTER_NNODES", 1) };
+    *ret = (struct step_task){ .job = live_env("MUSTER_JOB_ID", 0), .nodes = live_env("MUSTER_NNODES", 1) };
     if (nodes && (decimal_parse_i64(nodes, strlen(nodes), &ret->nodes) < 0 || ret->nodes < 1 ||
-                  ret->nodes > env_number("MUSTER_NNODES", 1)))
-        return args_wrong(args, "-N: this job has %lld nodes", (long long)env_number("MUSTER_NNODES", 1));
+                  ret->nodes > live_env("MUSTER_NNODES", 1)))
+        return args_wrong(args, "-N: this job has %lld nodes", (long long)live_env("MUSTER_NNODES", 1));
     ret->tasks = ret->nodes;
     if (each && decimal_parse_i64(each, strlen(each), &ret->local_count) == 0)
         ret->tasks = ret->nodes * ret->local_count;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "io/beside.h"
 #include "io/child.h"
 #include "io/file.h"
 #include "io/log.h"
@@ -67,16 +68,12 @@ static void whatif_clear(struct whatif *w)
 int whatifs_new(struct server *server, struct whatifs **ret_whatifs)
 {
     struct whatifs *all = mem_zalloc(1, sizeof(*all));
-    ssize_t length;
-    char *slash;
 
     if (!all)
         return -ENOMEM;
     all->server = server;
-    length = readlink("/proc/self/exe", all->program, sizeof(all->program) - 16);
-    slash = length > 0 ? strrchr(all->program, '/') : NULL;
-    if (slash)
-        memcpy(slash + 1, "muster", sizeof("muster"));
+    if (beside_find("muster", all->program, sizeof(all->program)) < 0)
+        (void)snprintf(all->program, sizeof(all->program), "muster");
     (void)snprintf(all->folder, sizeof(all->folder), "%.3900s/whatif", server->conf->state);
     *ret_whatifs = all;
     return 0;

@@ -268,17 +268,18 @@ static int instant_put_key(struct job_request *request, const char *key, const c
         r = 0;
     } else if (strlen(value) >= 5 && value[2] == ':') {
         char today[80];
-        usec_t midnight = (request->now + request->zone) / USEC_DAY * USEC_DAY;
+        usec_t zone = request->zone(request->now);
+        usec_t midnight = (request->now + zone) / USEC_DAY * USEC_DAY;
 
         (void)snprintf(today, sizeof(today), "1970-01-01T%.40s", value);
         r = instant_parse(today, strlen(today), &at);
-        at += midnight - request->zone;
+        at += midnight - zone;
         if (at < request->now)
             at += USEC_DAY;
     } else {
         r = instant_parse(value, strlen(value), &at);
         if (r == 0 && strchr(value, '-') && !strchr(value, 'Z') && !strchr(value, '+'))
-            at -= request->zone;
+            at -= request->zone(request->now);
     }
     if (r < 0)
         return error_set(err, -EINVAL, "expected now+1h, 18:30 or 2026-01-31T18:30, got '%.60s'", value);

@@ -27,10 +27,11 @@ struct job_request {
     json_t *tree;   /* keys of muster-job(5) */
     json_t *origin; /* dotted key -> who said it */
     usec_t now;     /* for times such as now+1h and 18:30 */
-    usec_t zone;    /* what local clocks are ahead of UTC */
+    usec_t (*zone)(
+        usec_t now); /* what local clocks are ahead of UTC; asked when a time needs it: a file is read for it */
 };
 
-int job_request_init(struct job_request *request, usec_t now, usec_t zone, struct error *err);
+int job_request_init(struct job_request *request, usec_t now, usec_t (*zone)(usec_t now), struct error *err);
 void job_request_done(struct job_request *request);
 
 const struct job_flag *job_flags(size_t *ret_count);

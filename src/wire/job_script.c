@@ -13,7 +13,7 @@
 
 enum { LINE_WORDS_MAX = 64, LINE_BYTES_MAX = 4096, LINES_MAX = 10000 };
 
-int job_request_init(struct job_request *request, usec_t now, usec_t zone, struct error *err)
+int job_request_init(struct job_request *request, usec_t now, usec_t (*zone)(usec_t now), struct error *err)
 {
     *request = (struct job_request){ .tree = json_object(), .origin = json_object(), .now = now, .zone = zone };
     if (request->tree && request->origin)

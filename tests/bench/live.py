@@ -340,15 +340,17 @@ def turn(system, jobs, work):
                 sum(map(cpu_seconds, system.daemons)) - before[1], clients_cpu() - before[2])
 
 
-def drain(system, limit=3600):
-    """Waits until nothing is left; how many jobs were, when it took too long."""
+def drain(system, limit=3600, begin=None):
+    """Waits until nothing is left; how many jobs were, when it took too long. Asks in steps of a thirtieth of the time since
+    `begin`, so that what the end is seen too late by is the same part of a fast system's time as of a slow one's."""
+    begin = begin or time.time()
     end = time.time() + limit
     while not system.empty():
         if time.time() > end:
             left = system.left()
             system.clear()
             return left
-        time.sleep(0.1)
+        time.sleep(min(max((time.time() - begin) / 30, 0.002), 1))
     return 0
 
 
@@ -361,13 +363,15 @@ def at_once(system, jobs):
 
 
 def singles(system, jobs, limit):
+    begin = time.time()
     parallel([system.submit()] * jobs, 1, system.env)
-    return drain(system, limit)
+    return drain(system, limit, begin)
 
 
 def array(system, jobs, limit):
+    begin = time.time()
     subprocess.run(system.submit(array=jobs), env=system.env, check=True, **QUIET)
-    return drain(system, limit)
+    return drain(system, limit, begin)
 
 
 def deep(system, jobs):
