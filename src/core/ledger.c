@@ -97,7 +97,7 @@ static void count_share(struct ledger *ledger, const struct share *share, int si
     ledger->lone += (uint32_t)is_lone(gpu) - (uint32_t)was_lone;
     gpu->memory = sign > 0 ? gpu->memory + share->memory : gpu->memory - share->memory;
     open_update(ledger, index, was);
-    if (used == 0)
+    if (used == 0 && sign < 0) /* of a snapshot the packed share may come first, and its owner after it */
         gpu->bound = false;
     if (used < was)
         ledger->releases++;

@@ -328,6 +328,8 @@ int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 
     if (r == 0 && core_kept_until(plan->core, &plan->core->jobs[index]) > plan->core->now)
         r = -EBUSY; /* min_runtime */
+    if (r == 0 && plan->core->jobs[index].sheds)
+        r = -EBUSY; /* on its way elsewhere, which a tuner of the same virtual cluster has ordered */
     if (r == 0 && plan_apart_not(plan, &plan->core->jobs[index].spec))
         r = -EBUSY; /* on nodes that are of no use to whoever is to have them */
     return r < 0 ? r : plan_stop_any(plan, index, step);

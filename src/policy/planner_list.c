@@ -159,8 +159,9 @@ static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uin
         if (is_out(walk, job))
             continue;
         amount = (int64_t)view_job(ctx->view, job)->gpus * view_job(ctx->view, job)->spec.share;
-        if (view_job(ctx->view, job)->planned) {
-            /* Started a moment ago with what it was owed: it stays, whoever comes before it by key. */
+        if (view_job(ctx->view, job)->planned || view_job(ctx->view, job)->sheds) {
+            /* Started a moment ago with what it was owed, or on its way elsewhere: it stays for now, whoever comes
+             * before it by key. */
             held -= amount;
             room -= amount;
             continue;
