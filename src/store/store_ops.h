@@ -23,4 +23,7 @@ struct store {
 
 int store_mem_open(struct store **ret_store, struct error *err);
 int store_sqlite_open(const char *directory, struct store **ret_store, struct error *err);
+/* What a database of ours is made of, and the number it carries. */
+enum { STORE_SCHEMA_VERSION = 1 };
+extern const char store_sqlite_schema[];
 int store_sqlite_restore(const char *from, const char *directory, struct error *err);

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "store/store_ops.h"
 
-enum { SCHEMA_VERSION = 1, CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
+enum { CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
 
 enum statement { S_BEGIN, S_COMMIT, S_BATCH, S_DROP, S_SNAPSHOT, S_JOB, S_GET, S_COUNT };
 
@@ -34,13 +34,14 @@ static const char *const statements[S_COUNT] = {
     [S_GET] = "SELECT id, submit, ended, user, vc, state, name, gpu_seconds, json FROM history WHERE id = ?",
 };
 
-static const char schema[] = "CREATE TABLE IF NOT EXISTS log(seq INTEGER PRIMARY KEY, data BLOB NOT NULL);"
-                             "CREATE TABLE IF NOT EXISTS snapshot(one INTEGER PRIMARY KEY, seq INTEGER NOT NULL, "
-                             "data BLOB NOT NULL);"
-                             "CREATE TABLE IF NOT EXISTS history(id INTEGER PRIMARY KEY, submit INTEGER, ended "
-                             "INTEGER, user TEXT, vc TEXT, state TEXT, name TEXT, gpu_seconds INTEGER, json TEXT);"
-                             "CREATE INDEX IF NOT EXISTS history_ended ON history(ended);"
-                             "CREATE INDEX IF NOT EXISTS history_user ON history(user, id);";
+const char store_sqlite_schema[] =
+    "CREATE TABLE IF NOT EXISTS log(seq INTEGER PRIMARY KEY, data BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS snapshot(one INTEGER PRIMARY KEY, seq INTEGER NOT NULL, "
+    "data BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS history(id INTEGER PRIMARY KEY, submit INTEGER, ended "
+    "INTEGER, user TEXT, vc TEXT, state TEXT, name TEXT, gpu_seconds INTEGER, json TEXT);"
+    "CREATE INDEX IF NOT EXISTS history_ended ON history(ended);"
+    "CREATE INDEX IF NOT EXISTS history_user ON history(user, id);";
 
 struct store_sqlite {
     struct store base;
@@ -357,10 +358,10 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
     if (r < 0)
         return r;
     version = schema_version(s);
-    if (version != 0 && version != SCHEMA_VERSION)
+    if (version != 0 && version != STORE_SCHEMA_VERSION)
         return error_set(err, -EPROTONOSUPPORT, "store: %s was written by another version (schema %d, this is %d)",
-                         path, version, SCHEMA_VERSION);
-    r = run_sql(s, schema, err);
+                         path, version, STORE_SCHEMA_VERSION);
+    r = run_sql(s, store_sqlite_schema, err);
     if (r == 0 && version == 0)
         r = run_sql(s, "PRAGMA user_version=1", err);
     for (int i = 0; r == 0 && i < S_COUNT; i++)
@@ -410,37 +411,4 @@ int store_sqlite_open(const char *directory, struct store **ret_store, struct er
     wal_prepare(s);
     *ret_store = &s->base;
     return 0;
-}
-
-int store_sqlite_restore(const char *from, const char *directory, struct error *err)
-{
-    struct store_sqlite *s = NULL;
-    struct store *source = NULL;
-    char path[PATH_SIZE];
-    sqlite3 *db = NULL;
-    int r;
-
-    (void)snprintf(path, sizeof(path), "%s/muster.db", directory);
-    if (access(path, F_OK) == 0)
-        return error_set(err, -EEXIST, "store: %s is there already; restore into an empty directory", path);
-    if (sqlite3_open_v2(from, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
-        r = error_set(err, -ENOENT, "store: %s: %s", from, sqlite3_errmsg(db));
-        (void)sqlite3_close(db);
-        return r;
-    }
-    s = mem_zalloc(1, sizeof(*s));
-    if (!s) {
-        (void)sqlite3_close(db);
-        return error_set(err, -ENOMEM, "store: no memory");
-    }
-    *s = (struct store_sqlite){ .base.ops = &store_sqlite_ops, .db = db, .lock = -1 };
-    r = schema_version(s) == SCHEMA_VERSION ? 0
-                                            : error_set(err, -EBADMSG, "store: %s is no backup of this version", from);
-    if (r == 0 && mkdir(directory, 0700) < 0 && errno != EEXIST)
-        r = error_set(err, -errno, "store: %s: %s", directory, strerror(errno));
-    if (r == 0)
-        r = sqlite_backup(&s->base, path, err);
-    source = &s->base;
-    store_close(source);
-    return r;
 }
