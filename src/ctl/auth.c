@@ -142,6 +142,7 @@ static bool token_identify(const struct server *server, struct principal *who, c
     (void)snprintf(who->user, sizeof(who->user), "%s", token->user);
     (void)snprintf(who->scope, sizeof(who->scope), "%s", token->scope);
     (void)snprintf(who->token, sizeof(who->token), "%s", token->id);
+    who->until = token->expires;
     who->via = "token";
     if (strcmp(token->role, "join") == 0) {
         who->role = ROLE_AGENT;

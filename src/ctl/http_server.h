@@ -48,6 +48,7 @@ struct principal {
     uid_t uid;
     gid_t gid;
     bool has_uid;
+    usec_t until; /* tokens it makes for itself last no longer; 0 = no such end */
 };
 
 struct request {

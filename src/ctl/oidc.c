@@ -404,6 +404,7 @@ bool oidc_identify(struct oidc *oidc, const char *token, struct principal *who)
     (void)snprintf(who->scope, sizeof(who->scope), "%s", person.scope);
     (void)snprintf(who->token, sizeof(who->token), "oidc");
     who->role = person.role;
+    who->until = clock_now() + told(oidc)->lifetime; /* as by POST /login/oidc */
     who->via = "oidc";
     return true;
 }

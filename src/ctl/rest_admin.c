@@ -130,6 +130,23 @@ static bool scope_hands(const struct principal *who, const char *scope)
     return who->role == ROLE_ADMIN || !who->scope[0] || strcmp(scope, who->scope) == 0 || strcmp(scope, "read") == 0;
 }
 
+/* What lets somebody in for a while makes nothing that lets the same one in for longer: a sign-in ends when it said it
+ * would, and a token that was stolen cannot be renewed. An admin decides about others. */
+static bool expiry_hands(struct request *request, const struct new_token *token, bool told)
+{
+    const struct principal *who = &request->who;
+    usec_t left = who->until - clock_now();
+
+    if (who->until == 0 || (token->expires && token->expires <= who->until) ||
+        (who->role == ROLE_ADMIN && (strcmp(token->role, "join") == 0 || strcmp(token->user, who->user) != 0)))
+        return true;
+    if (told)
+        reply_problem(request, 403, "NotAllowed", "sign in again, or ask an admin",
+                      "your own token is good for %lld seconds more; it hands on no longer time",
+                      (long long)(left / USEC_SEC));
+    return false;
+}
+
 /* Whom and what the new token is for; -EINVAL or -EPERM, answered. */
 static int token_fill(struct request *request, json_t *body, struct new_token *token)
 {
@@ -166,6 +183,8 @@ static int token_fill(struct request *request, json_t *body, struct new_token *t
               strcmp(token->scope, request->who.scope) != 0))
         reply_problem(request, 403, "NotAllowed", NULL, "your token is for %.60s; it hands on that, or reading",
                       request->who.scope[0] ? request->who.scope : "no virtual cluster");
+    else if (!expiry_hands(request, token, span != NULL))
+        token->expires = request->who.until;
     return request->answered ? -EINVAL : 0;
 }
 

@@ -60,6 +60,24 @@ def tokens(lab, idp):
     ok(a.status == 200 and a.json["user"] == "alice" and a.json["via"] == "token", "the token is good", a)
     items = lab.told("GET", "/tokens", token=token).json["items"]
     ok(all(t["expires_time"] for t in items), "and expires", items)
+    ends = lab.told("POST", "/login/oidc", {"id_token": idp.sign(1)}).json["expires_time"]
+    a = lab.told("POST", "/tokens", {}, token=token)
+    ok(a.status == 201 and a.json["expires_time"] <= ends, "what is made by it ends with it", a)
+    child = a.json["token"]
+    a = lab.told("POST", "/tokens", {}, token=child)
+    ok(a.status == 201 and a.json["expires_time"] <= ends, "and what is made by that", a)
+    for by in (token, child):
+        a = lab.told("POST", "/tokens", {"expires_seconds": 90 * 86400}, token=by)
+        ok(a.status == 403 and "hands on no longer" in a.json["detail"], "a longer one is refused", a)
+    a = lab.told("POST", "/tokens", {"expires_seconds": 60}, token=token)
+    ok(a.status == 201 and a.json["expires_time"] < ends, "a shorter one is made", a)
+    a = lab.told("POST", "/tokens", {}, token=idp.sign(1))
+    ok(a.status == 201 and a.json["expires_time"] <= lab.told("POST", "/login/oidc", {"id_token": idp.sign(1)}).json["expires_time"],
+       "by the issuer's own no longer than by a sign-in", a)
+    a = lab.told("POST", "/tokens", {"expires_seconds": 0}, token=idp.sign(groups=["gpu-admins"]))
+    ok(a.status == 403, "nor does an admin make one without an end for himself", a)
+    a = lab.told("POST", "/tokens", {"user": "bob", "expires_seconds": 90 * 86400}, token=idp.sign(groups=["gpu-admins"]))
+    ok(a.status == 201, "for others an admin does", a)
     a = lab.told("GET", "/whoami", token=idp.sign(1))
     ok(a.status == 200 and a.json["user"] == "alice" and a.json["via"] == "oidc", "so is the issuer's own, with a request", a)
     for groups, role, scope in ((["gpu-admins"], "admin", ""), (["lab", "nlp-leads"], "vc-admin", "vc:nlp"), (["guests"], "viewer", ""),
@@ -168,6 +186,29 @@ def code(lab, idp):
     ok(a.status == 401 and "another question" in a.json["detail"], "nor as the answer to another question", a)
 
 
+def button(lab):
+    """The dashboard itself, in a browser."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../web/signin.mjs")
+    if not shutil.which("node"):
+        print("# SKIP the button of the dashboard: no node")
+        return
+    r = subprocess.run(["node", script, "https://localhost:%d" % lab.port], capture_output=True, text=True, timeout=200)
+    if r.returncode == 77:
+        print("# SKIP the button of the dashboard: no browser; tools/web-setup installs one")
+        return
+    if not ok(r.returncode == 0 and r.stdout, "the browser runs", r):
+        return
+    a = json.loads(r.stdout)
+    ok(not a["wrong"] and a["before"] is None, "a page asks who is there", a)
+    ok(a.get("unasked") is None, "an answer nobody asked for signs nobody in", a)
+    ok(a.get("who", {}).get("user") == "bob" and a["who"]["role"] == "vc-admin", "the button: away, back, signed in", a)
+    asked = (a.get("asked") or [{}])[0]
+    ok(asked.get("code_challenge_method") == "S256" and asked.get("nonce") and asked.get("state"), "with a challenge, a nonce and a state", asked)
+    ok(a.get("page") == "/queue" and a.get("button") == 0 and a.get("kept") is None,
+       "on the page it began on, without the code in its address or the proof in its store", a)
+    ok(a.get("other", "?") is None, "the answer to another question is told, and signs nobody in", a)
+
+
 def rotation(lab, idp):
     old = idp.sign()
     idp.ask("POST", "/rotate")
@@ -229,6 +270,7 @@ def main():
             hostile(lab, idp)
             device(lab, idp, folder)
             code(lab, idp)
+            button(lab)
             rotation(lab, idp)
             ok(SECRET not in lab.log() and "eyJ" not in lab.log(), "neither secret nor token is in the log")
         finally:
