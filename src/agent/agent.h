@@ -131,6 +131,8 @@ void agent_health(struct agent *agent);
 void agent_health_load(struct agent *agent);
 /* What its GPUs did while it ran; NULL: it was too short to be seen. */
 json_t *task_used(const struct task *task);
+/* Processes of the task: how many there are; at most `max` are named. */
+int task_pids(const struct task *task, pid_t *ret_pids, int max);
 void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids);
 
 /* task.c */

@@ -58,7 +58,7 @@ void ask_remove(struct ask *ask)
 
 bool ask_room(const struct ask *ask)
 {
-    return ask->agent && ask->agent->conn && conn_queued(ask->agent->conn) < ASK_QUEUE_MAX;
+    return ask->agent && !ask->full && ask->agent->conn && conn_queued(ask->agent->conn) < ASK_QUEUE_MAX;
 }
 
 void ask_answer(struct ask *ask, json_t *body, bool more)
@@ -120,6 +120,12 @@ void ask_take(struct agent *agent, json_t *frame)
             ask->ops->input(ask, frame);
         return;
     }
+    if (strcmp(what, "room") == 0) {
+        if (ask)
+            ask->full = !util_flag(frame, "room");
+        asks_turn(agent);
+        return;
+    }
     for (const struct ask *one = agent->asks; one; one = one->next)
         count++;
     if (ask)
@@ -130,6 +136,8 @@ void ask_take(struct agent *agent, json_t *frame)
         ask_log(agent, frame);
     else if (strcmp(what, "exec") == 0)
         ask_exec(agent, frame);
+    else if (strcmp(what, "forward") == 0)
+        ask_forward(agent, frame);
     else if (strcmp(what, "stat") == 0)
         ask_stat(agent, frame);
     else

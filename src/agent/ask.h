@@ -3,12 +3,14 @@
 /* ask.h - questions of the controller that are being answered: a log that is followed, a command that runs. */
 #include "agent/agent.h"
 
-enum { ASKS_MAX = 256, ASK_QUEUE_MAX = 4 << 20 };
+enum { ASKS_MAX = 1024, ASK_QUEUE_MAX = 4 << 20 };
 
 struct ask {
     struct ask *next;
     struct agent *agent; /* NULL: nobody is to be answered any more */
     int64_t id;
+    int64_t forwards; /* the job whose port it is a connection to; 0 */
+    bool full;        /* the controller has more of its answers than it can pass on: no more until it says so */
     const struct ask_ops *ops;
 };
 
@@ -29,3 +31,9 @@ void ask_remove(struct ask *ask);
 
 void ask_log(struct agent *agent, json_t *frame);
 void ask_exec(struct agent *agent, json_t *frame);
+/* Why a task cannot be entered; NULL: it can. */
+const char *ask_enterable(const struct task *task);
+/* Carries a connection to a port of a job as the streams of a command are carried; takes it. 0, -errno. */
+int ask_carry(struct agent *agent, int64_t id, int64_t job, int fd);
+/* A connection to a port that a process of a task listens on. */
+void ask_forward(struct agent *agent, const json_t *frame);

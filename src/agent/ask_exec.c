@@ -2,7 +2,11 @@
 /* ask_exec.c - a command inside a running task, its streams carried as answers.
  *
  * With a terminal there is one stream both ways; without, three. It is over when its status came and its output ended,
- * or a second after its status when something in the background keeps the output open.
+ * or a second after its status when something in the background keeps the output open. A connection to a port of the
+ * task is carried the same way: one stream, and no status but its end.
+ *
+ * How much of the input was taken is told at the beginning and then in pieces (`took`): who sends it waits when too
+ * much is under way, so a command that reads nothing fills nobody's memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +23,7 @@
 #include "base/alloc.h"
 
 enum { S_IN, S_OUT, S_ERR, S_STATUS, STREAMS };
+enum { TOOK_BYTES = 1 << 18 };
 #define LINGER USEC_SEC
 
 struct exec_ask {
@@ -26,7 +31,10 @@ struct exec_ask {
     uv_pipe_t pipes[STREAMS];
     bool open[STREAMS], reading[STREAMS];
     int handles, tty; /* tty: the master; -1 */
+    bool port;        /* a connection, no command */
     bool closed, ended, input_over;
+    uv_shutdown_t shutdown;
+    size_t took; /* of the input, not told yet */
     usec_t ended_at;
     int code, number;
     char status[32];
@@ -35,6 +43,7 @@ struct exec_ask {
 
 struct input_request {
     uv_write_t write;
+    size_t size;
     char data[];
 };
 
@@ -130,10 +139,10 @@ static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buf)
         return;
     }
     stream_close(exec, stream);
-    if (stream == S_STATUS) {
+    if (stream == S_STATUS || exec->port) {
         exec->ended = true;
         exec->ended_at = clock_boot();
-        if (exec->status_size == 0)
+        if (exec->status_size == 0 && (!exec->port || n != UV_EOF))
             exec->code = 125;
     }
     finish_maybe(exec);
@@ -148,36 +157,58 @@ static void exec_turn(struct ask *ask)
             exec->reading[i] = true;
             (void)uv_read_start((uv_stream_t *)&exec->pipes[i], on_alloc, on_read);
         }
+    if (!ask_room(ask))
+        exec->ended_at = clock_boot(); /* its last words wait for us, not we for them */
     if (exec->ended && clock_boot() > exec->ended_at + LINGER)
         exec_finish(exec);
+}
+
+static void on_input_over(uv_shutdown_t *shutdown, int status)
+{
+    (void)shutdown, (void)status;
+}
+
+/* Where its input goes: a terminal and a connection have one stream both ways. */
+static int input_stream(const struct exec_ask *exec)
+{
+    return exec->tty >= 0 || exec->port ? S_OUT : S_IN;
 }
 
 /* The end of the input comes after all of it. */
 static void input_close_maybe(struct exec_ask *exec)
 {
-    if (exec->input_over && exec->open[S_IN] &&
+    if (exec->input_over && !exec->port && exec->open[S_IN] &&
         uv_stream_get_write_queue_size((const uv_stream_t *)&exec->pipes[S_IN]) == 0)
         stream_close(exec, S_IN);
 }
 
 static void on_input_written(uv_write_t *write, int status)
 {
+    const struct input_request *request = (const struct input_request *)write;
     struct exec_ask *exec = write->handle->data;
+    size_t size = request->size;
 
     mem_free(write);
-    if (status == 0)
-        input_close_maybe(exec);
+    if (status != 0)
+        return;
+    exec->took += size;
+    if (exec->took >= TOOK_BYTES) {
+        ask_answer(&exec->ask, json_pack("{sI}", "took", (json_int_t)exec->took), true);
+        exec->took = 0;
+    }
+    input_close_maybe(exec);
 }
 
 static void input_write(struct exec_ask *exec, const char *data, size_t size)
 {
     struct input_request *request = mem_zalloc(1, sizeof(*request) + size);
-    uv_stream_t *to = (uv_stream_t *)&exec->pipes[exec->tty >= 0 ? S_OUT : S_IN];
+    uv_stream_t *to = (uv_stream_t *)&exec->pipes[input_stream(exec)];
     uv_buf_t buf;
 
     if (!request)
         return;
     memcpy(request->data, data, size);
+    request->size = size;
     buf = uv_buf_init(request->data, (unsigned int)size);
     if (uv_write(&request->write, to, &buf, 1, on_input_written) < 0)
         mem_free(request);
@@ -195,16 +226,21 @@ static void exec_input(struct ask *ask, json_t *frame)
 
         (void)ioctl(exec->tty, TIOCSWINSZ, &size);
     }
-    if (!exec->open[exec->tty >= 0 ? S_OUT : S_IN])
+    if (!exec->open[input_stream(exec)] || exec->input_over)
         return;
     if (data && util_base64_get(data, strlen(data), &bytes) == 0 && bytes.size)
         input_write(exec, bytes.data, bytes.size);
-    if (util_flag(frame, "eof") && exec->tty >= 0)
+    if (!util_flag(frame, "eof"))
+        return;
+    if (exec->tty >= 0) {
         input_write(exec, "\x04", 1);
-    else if (util_flag(frame, "eof")) {
-        exec->input_over = true;
-        input_close_maybe(exec);
+        return;
     }
+    exec->input_over = true;
+    if (exec->port)
+        (void)uv_shutdown(&exec->shutdown, (uv_stream_t *)&exec->pipes[S_OUT], on_input_over);
+    else
+        input_close_maybe(exec);
 }
 
 static const struct ask_ops exec_ops = { .name = "exec", .turn = exec_turn, .input = exec_input, .close = exec_close };
@@ -313,6 +349,12 @@ static int exec_fork(struct task *task, const json_t *frame, const int *child)
     return r;
 }
 
+/* It has begun: input is counted from here on. */
+static void exec_begun(struct exec_ask *exec)
+{
+    ask_answer(&exec->ask, json_pack("{si}", "took", 0), true);
+}
+
 static int exec_open(struct exec_ask *exec, uv_loop_t *loop, int *ours)
 {
     int r = 0;
@@ -337,17 +379,25 @@ static int exec_open(struct exec_ask *exec, uv_loop_t *loop, int *ours)
     return r;
 }
 
-static const char *exec_check(const struct task *task, const json_t *frame)
+const char *ask_enterable(const struct task *task)
 {
-    const json_t *argv = json_object_get(frame, "argv"), *one;
-    size_t i;
-
     if (!task)
         return "no such task on this node";
     if (task->emulated)
         return "an emulated task has no processes";
     if (task->state != TASK_RUNNING && task->state != TASK_STOPPING)
         return "the task is not running";
+    return NULL;
+}
+
+static const char *exec_check(const struct task *task, const json_t *frame)
+{
+    const json_t *argv = json_object_get(frame, "argv"), *one;
+    const char *wrong = ask_enterable(task);
+    size_t i;
+
+    if (wrong)
+        return wrong;
     if (json_array_size(argv) == 0)
         return "argv: expected a list of texts";
     json_array_foreach(argv, i, one) if (!json_is_string(one)) return "argv: expected a list of texts";
@@ -379,6 +429,8 @@ void ask_exec(struct agent *agent, json_t *frame)
             r = exec_open(exec, loop_uv(agent->set->loop), ours);
         if (r < 0)
             exec_close(&exec->ask);
+        else
+            exec_begun(exec);
     }
     for (int i = 0; i < STREAMS; i++) {
         if (child[i] >= 0)
@@ -388,4 +440,27 @@ void ask_exec(struct agent *agent, json_t *frame)
     }
     if (!exec || r < 0)
         ask_refuse(agent, id, "Internal", strerror(r < 0 ? -r : ENOMEM));
+}
+
+int ask_carry(struct agent *agent, int64_t id, int64_t job, int fd)
+{
+    struct exec_ask *exec = mem_zalloc(1, sizeof(*exec));
+    int ours[STREAMS] = { -1, fd, -1, -1 }, r;
+
+    if (!exec) {
+        close(fd);
+        return -ENOMEM;
+    }
+    exec->ask = (struct ask){ .id = id, .forwards = job, .ops = &exec_ops };
+    exec->tty = -1;
+    exec->port = true;
+    ask_add(agent, &exec->ask);
+    r = exec_open(exec, loop_uv(agent->set->loop), ours);
+    if (ours[S_OUT] >= 0)
+        close(ours[S_OUT]);
+    if (r < 0)
+        exec_close(&exec->ask);
+    else
+        exec_begun(exec);
+    return r;
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,17 @@
 #include "agent/agent.h"
 #include "agent/util.h"
 #include "base/alloc.h"
+
+#define MARK "MUSTER_TASK_KEY="
+
+/* Each role may have an image of its own. */
+static const char *proc_image(const struct task *task, size_t number)
+{
+    const struct launch *l = &task->launch;
+    const struct role_task *role = launch_role(l, l->id.rank, (uint32_t)number);
+
+    return role_image(&l->spec, role ? &l->spec.roles[role->role] : NULL);
+}
 
 static bool program_find(const char *name, char *path, size_t size)
 {
@@ -99,7 +111,28 @@ static bool user_reaches(const struct task *task, const char *path)
     return true;
 }
 
-static int mounts_make(const struct task *task, const char *dir, const char *tmp, json_t *mounts, struct error *err)
+/* A folder of the node, as the runtime is told of it: a place that its user cannot change, where what its user can open
+ * is put before (child_binds.c). The same for all processes of the task, each of which has its own. */
+static void bind_add(json_t *plan, const char *dir, const char *source, char *place, size_t size)
+{
+    json_t *binds = json_object_get(plan, "binds"), *bind;
+    size_t i;
+
+    if (!binds) {
+        char real[PATH_MAX]; /* runtimes want a place without links on the way */
+        const char *at = realpath(dir, real) ? real : dir;
+
+        binds = json_array();
+        (void)json_object_set_new(plan, "binds", binds);
+        (void)json_object_set_new(plan, "binds_at", json_sprintf("%s/binds", at));
+    }
+    json_array_foreach(binds, i, bind) if (strcmp(json_string_value(json_array_get(bind, 0)), source) == 0) break;
+    (void)snprintf(place, size, "%s/%zu", util_text(plan, "binds_at"), i);
+    if (i == json_array_size(binds))
+        (void)json_array_append_new(binds, json_pack("[ss]", source, place));
+}
+
+static int mounts_make(const struct task *task, const char *dir, json_t *plan, json_t *mounts, struct error *err)
 {
     const struct submission *s = &task->launch.spec;
     static const struct {
@@ -111,7 +144,8 @@ static int mounts_make(const struct task *task, const char *dir, const char *tmp
         { "/sys", "none", "/sys", { "rbind", "nosuid", "noexec", "ro", NULL } },
         { "/tmp", "tmpfs", "tmpfs", { "nosuid", "mode=1777", NULL } },
     };
-    char source[1024], target[1024];
+    char source[1024], target[1024], place[4200];
+    const char *tmp = util_text(plan, "tmp_real");
     json_t *shm;
     bool readonly;
 
@@ -136,7 +170,8 @@ static int mounts_make(const struct task *task, const char *dir, const char *tmp
             return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[i]);
         if (!user_reaches(task, source))
             return error_set(err, -EINVAL, "mount '%s': %s cannot be reached by its user", s->mounts[i], source);
-        mount_add(mounts, source, target, readonly);
+        bind_add(plan, dir, source, place, sizeof(place));
+        mount_add(mounts, place, target, readonly);
     }
     return 0;
 }
@@ -187,21 +222,21 @@ static void group_below(const struct task *task, size_t number, char *out, size_
         }
 }
 
-static json_t *bundle_make(const struct task *task, const char *dir, const json_t *plan, size_t number,
-                           struct error *err)
+static json_t *bundle_make(const struct task *task, const char *dir, json_t *plan, size_t number, struct error *err)
 {
     const json_t *proc = json_array_get(json_object_get(plan, "procs"), number);
     const struct submission *s = &task->launch.spec;
     json_t *mounts = json_array(), *bundle;
     json_t *env = util_env_merge(json_object_get(plan, "env"), json_object_get(proc, "env"));
-    char group[CGROUP_PATH_MAX];
-    int r = mounts_make(task, dir, util_text(plan, "tmp_real"), mounts, err);
+    char group[CGROUP_PATH_MAX], root[4200];
+    int r = mounts_make(task, dir, plan, mounts, err);
 
+    bind_add(plan, dir, proc_image(task, number), root, sizeof(root));
     devices_add(task, mounts);
     group_below(task, number, group, sizeof(group));
     /* The devices are fenced by the group around it; runc's own list would leave the GPUs out. */
     bundle = json_pack("{ss,s{ss,sb},s{sb,s{sI,sI},sO,so,ss,sb},ss,so,s{s[{ss},{ss},{ss},{ss}],s{s[{sb,ss}]},ss*}}",
-                       "ociVersion", "1.0.2", "root", "path", s->image, "readonly", 0, "process", "terminal", 0, "user",
+                       "ociVersion", "1.0.2", "root", "path", root, "readonly", 0, "process", "terminal", 0, "user",
                        "uid", (json_int_t)task->launch.uid, "gid", (json_int_t)task->launch.gid, "args",
                        json_object_get(proc, "argv"), "env", env, "cwd", s->dir ? s->dir : "/", "noNewPrivileges", 1,
                        "hostname", task->agent->config.node, "mounts", mounts, "linux", "namespaces", "type", "pid",
@@ -212,6 +247,19 @@ static json_t *bundle_make(const struct task *task, const char *dir, const json_
         return NULL;
     }
     return bundle;
+}
+
+/* What the job set is for what runs inside, which has it from its bundle; root's own program must not hear of it
+ * (LD_PRELOAD). The mark stays: processes of a task are found by it. */
+static void env_leave(json_t *plan)
+{
+    json_t *env = json_pack("[s]", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(plan, "env"), i, one) if (strncmp(json_string_value(one), MARK, strlen(MARK)) ==
+                                                                 0)(void) json_array_append(env, one);
+    (void)json_object_set_new(plan, "env", env);
+    json_array_foreach(json_object_get(plan, "procs"), i, one)(void) json_object_set_new(one, "env", json_array());
 }
 
 /* The bundle is a directory of its own for each process. */
@@ -250,6 +298,7 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
         if (i == 0)
             (void)json_object_set_new(plan, "container", json_string(id));
     }
+    env_leave(plan);
     /* The runtime becomes the user itself. */
     (void)json_object_set_new(plan, "switch", json_false());
     (void)json_object_set_new(plan, "dir", json_string(dir));
@@ -306,7 +355,7 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
             (void)json_array_append_new(argv, json_sprintf("--workdir=%s", s->dir));
         if (s->shm)
             (void)json_array_append_new(argv, json_sprintf("--shm-size=%llu", (unsigned long long)s->shm));
-        (void)json_array_append_new(argv, json_string(s->image));
+        (void)json_array_append_new(argv, json_string(proc_image(task, i)));
         (void)json_array_extend(argv, json_object_get(proc, "argv"));
         (void)json_object_set_new(proc, "argv", argv);
     }
@@ -316,27 +365,31 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
 int container_wrap(const struct task *task, const char *dir, json_t *plan, struct error *err)
 {
     const struct submission *s = &task->launch.spec;
-    bool rootfs = s->image[0] == '/';
+    const char *image = roles_image(s); /* the others are of the same kind */
+    bool rootfs = image[0] == '/';
     const char *wanted = s->runtime && *s->runtime ? s->runtime : rootfs ? "runc" : "podman";
     const char *missing;
     char path[64];
     struct stat st;
 
     if (strcmp(wanted, "none") == 0)
-        return error_set(err, -EINVAL, "image '%s' with runtime none", s->image);
+        return error_set(err, -EINVAL, "image '%s' with runtime none", image);
     if (strcmp(wanted, "runc") != 0 && strcmp(wanted, "podman") != 0)
         return error_set(err, -EOPNOTSUPP, "runtime '%s' is not known here; there are runc (a directory) and podman",
                          wanted);
     missing = strcmp(wanted, "podman") == 0 ? podman_short() : program_find(wanted, path, sizeof(path)) ? NULL : wanted;
     if (missing)
-        return error_set(err, -EOPNOTSUPP, "image '%s' needs %s, which is not on node %s", s->image, missing,
+        return error_set(err, -EOPNOTSUPP, "image '%s' needs %s, which is not on node %s", image, missing,
                          task->agent->config.node);
     (void)program_find(wanted, path, sizeof(path));
     if (strcmp(wanted, "podman") == 0)
         return podman_wrap(task, dir, plan, path, err);
     if (geteuid() != 0)
         return error_set(err, -EOPNOTSUPP, "runc needs an agent that runs as root");
-    if (!rootfs || stat(s->image, &st) < 0 || !S_ISDIR(st.st_mode) || !user_reaches(task, s->image))
-        return error_set(err, -EINVAL, "image '%s': runc takes a directory with a root file system", s->image);
+    for (size_t i = 0; i < json_array_size(json_object_get(plan, "procs")); i++) {
+        image = proc_image(task, i);
+        if (!rootfs || stat(image, &st) < 0 || !S_ISDIR(st.st_mode) || !user_reaches(task, image))
+            return error_set(err, -EINVAL, "image '%s': runc takes a directory with a root file system", image);
+    }
     return runc_wrap(task, dir, plan, path, err);
 }

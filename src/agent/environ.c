@@ -159,6 +159,16 @@ static void put_shape(json_t *env, const struct launch *l, const struct launch_h
     }
 }
 
+/* HIP numbers what ROCr leaves to be seen: always from 0. */
+static void put_counted(json_t *env, const char *name, uint32_t count)
+{
+    CLEANUP_BUF struct buf list = BUF_INIT(4096);
+
+    for (uint32_t i = 0; i < count; i++)
+        buf_printf(&list, "%s%u", i ? "," : "", i);
+    put(env, "%s=%s", name, or_empty(list.data));
+}
+
 static void put_devices(json_t *env, const struct launch *l, const struct launch_host *host)
 {
     const struct launch_node *here = &l->nodes[l->id.rank];
@@ -174,13 +184,22 @@ static void put_devices(json_t *env, const struct launch *l, const struct launch
         else
             buf_printf(&uuids, "%s%u", i ? "," : "", index);
     }
-    put(env, "CUDA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
-    put(env, "NVIDIA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+    if (host->amd) {
+        put(env, "ROCR_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+        put_counted(env, "HIP_VISIBLE_DEVICES", here->gpu_count);
+    } else {
+        put(env, "CUDA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+        put(env, "NVIDIA_VISIBLE_DEVICES=%s", or_empty(host->container ? uuids.data : list.data));
+    }
     if (l->spec.gpu_share > 0 && l->spec.gpu_share < MGPU_ONE) {
         put(env, "MUSTER_GPU_FRACTION=0.%03d", l->spec.gpu_share);
         if (host->memory_mib)
             put(env, "MUSTER_GPU_MEMORY_LIMIT=%lld",
                 (long long)muldiv_floor((int64_t)host->memory_mib << 20, l->spec.gpu_share, MGPU_ONE));
+        if (host->mps && !host->amd) {
+            put(env, "CUDA_MPS_PIPE_DIRECTORY=%s", host->mps);
+            put(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%d", (l->spec.gpu_share * 100 + MGPU_ONE - 1) / MGPU_ONE);
+        }
     }
 }
 
@@ -411,13 +430,17 @@ static void put_part(json_t *env, const json_t *node, const char *name, const st
 
 void environ_role(const struct launch *l, uint32_t local, const json_t *node, json_t *env)
 {
+    static const char *const names[] = { "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES" };
     const struct role_task *at = launch_role(l, l->id.rank, local);
 
     if (!at)
         return;
     put_member(env, l, at);
-    put_part(env, node, "CUDA_VISIBLE_DEVICES", at);
-    put_part(env, node, "NVIDIA_VISIBLE_DEVICES", at);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (util_env_has(node, names[i]))
+            put_part(env, node, names[i], at);
+    if (util_env_has(node, "HIP_VISIBLE_DEVICES"))
+        put_counted(env, "HIP_VISIBLE_DEVICES", at->gpu_count);
 }
 
 json_t *environ_proc(const struct launch *l, uint32_t local)

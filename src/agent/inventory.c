@@ -275,13 +275,25 @@ static void owner_of(pid_t pid, char *name, size_t size)
         (void)snprintf(name, size, "%u", (unsigned)info.st_uid);
 }
 
-/* Without a group: the first process of the task and what is below it. */
+int task_pids(const struct task *task, pid_t *ret_pids, int max)
+{
+    char cgroup[CGROUP_PATH_MAX];
+
+    task_cgroup(task, cgroup, sizeof(cgroup));
+    if (cgroup[0])
+        return cgroup_pids(cgroup, ret_pids, max);
+    if (task->pid <= 0 || max < 1)
+        return 0;
+    /* Without a group: the first process of the task and what is below it. */
+    ret_pids[0] = (pid_t)task->pid;
+    return procs_below((pid_t)task->pid, 0, ret_pids + 1, max - 1) + 1;
+}
+
 static void usage_by_hand(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, int *ret_pids)
 {
     pid_t pids[TASK_PIDS + 1];
-    int count = task->pid > 0 ? procs_below((pid_t)task->pid, 0, pids + 1, TASK_PIDS) + 1 : 0;
+    int count = task_pids(task, pids, TASK_PIDS + 1);
 
-    pids[0] = (pid_t)task->pid;
     *ret_pids = count;
     for (int i = 0; i < count && i <= TASK_PIDS; i++) {
         *ret_cpu += procs_cpu(pids[i]);

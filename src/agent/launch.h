@@ -55,6 +55,8 @@ struct launch_host {
     uint32_t gpu_count, memory_mib;
     bool fenced;     /* only the task's GPUs can be opened, so they are numbered from 0 */
     bool container;  /* GPUs are named by UUID */
+    bool amd;        /* GPUs of AMD's */
+    const char *mps; /* folder of the MPS server that shares GPUs here; NULL: there is none */
     const char *key; /* marks every process of the task: MUSTER_TASK_KEY */
     const char *home, *shell;
 };

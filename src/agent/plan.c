@@ -305,6 +305,7 @@ static void user_add(const struct task *task, const struct account *account, con
     (void)json_object_set_new(plan, "uid", json_integer(l->uid));
     (void)json_object_set_new(plan, "gid", json_integer(l->gid));
     (void)json_object_set_new(plan, "switch", json_boolean(root && l->uid != 0));
+    (void)json_object_set_new(plan, "owned", json_boolean(root && l->uid != 0));
     if (account->known)
         (void)json_object_set_new(plan, "user", json_string(account->name));
     if (root && l->uid != 0) {
@@ -324,12 +325,23 @@ static void user_add(const struct task *task, const struct account *account, con
                               json_boolean(root && (private_tmp > 0 || (private_tmp < 0 && !agent->gpus->fake))));
 }
 
+/* The server that shares GPUs among processes of CUDA, where one runs: its folder, as its own programs look for it. */
+static bool mps_find(char *out, size_t size)
+{
+    const char *told = getenv("CUDA_MPS_PIPE_DIRECTORY"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    char control[600];
+
+    (void)snprintf(out, size, "%s", told && *told ? told : "/tmp/nvidia-mps");
+    (void)snprintf(control, sizeof(control), "%s/control", out);
+    return access(control, F_OK) == 0;
+}
+
 static void environ_add(const struct task *task, const struct account *account, const char *dir, json_t *plan)
 {
     const struct agent *agent = task->agent;
     const char *uuids[AGENT_GPUS_MAX];
     uint16_t links[AGENT_GPUS_MAX];
-    char rack[128] = "", key[256];
+    char rack[128] = "", key[256], mps[512];
     json_t *proc;
     size_t i;
     const char *label = agent->config.labels ? strstr(agent->config.labels, "rack=") : NULL;
@@ -340,11 +352,13 @@ static void environ_add(const struct task *task, const struct account *account, 
                                 .links = links,
                                 .gpu_count = agent->gpus->count,
                                 .memory_mib = agent->gpus->memory_mib,
-                                .container = task->launch.spec.image != NULL,
+                                .container = roles_image(&task->launch.spec) != NULL,
                                 .key = task_key(task, key, sizeof(key)),
                                 .home = account->known ? account->home : NULL,
                                 .shell = account->known ? account->shell : NULL };
 
+    host.amd = gpu_sku_amd(agent->gpus->sku);
+    host.mps = mps_find(mps, sizeof(mps)) ? mps : NULL;
     host.fenced = (agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake;
     for (uint32_t g = 0; g < agent->gpus->count; g++) {
         uuids[g] = agent->gpus->info[g].uuid;
@@ -381,7 +395,7 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     times_add(task, plan);
     files_add(task, dir, plan);
     environ_add(task, account, dir, plan);
-    if (r == 0 && l->spec.image)
+    if (r == 0 && roles_image(&l->spec))
         r = container_wrap(task, dir, plan, err);
     /* One that begins at once has its order here and nowhere else. */
     (void)json_object_set(plan, "order", l->order);

@@ -206,7 +206,7 @@ void shepherd_child(void *arg)
 {
     const struct child_ends *ends = arg;
     const struct shepherd *s = ends->shepherd;
-    const char *dir = util_text(s->plan, "dir");
+    const char *dir = util_text(s->plan, "dir"), *which;
     pid_t parent = getppid();
     int r;
 
@@ -217,6 +217,9 @@ void shepherd_child(void *arg)
     r = tmp_private(s->plan);
     if (r < 0)
         child_fail(ends->status, 'S', "private /tmp: %s", strerror(-r));
+    r = child_binds(s->plan, &which);
+    if (r < 0)
+        child_fail(ends->status, *which ? 'U' : 'S', "mount '%s': %s", which, strerror(-r));
     limits_set(s->plan);
     r = child_become(s->plan);
     if (r < 0)
@@ -232,12 +235,29 @@ void shepherd_child(void *arg)
     child_exec(ends);
 }
 
+/* A shell with the command: of a job in a container inside of it, by the runtime that started it and as its user. */
+static char **save_argv(const struct shepherd *s, const char *command)
+{
+    const char *words[] = { "/bin/sh", "-c", command };
+    const json_t *inside = json_object_get(s->plan, "inside");
+    json_t *argv = inside ? json_deep_copy(inside) : json_array();
+    char **list;
+
+    if (inside)
+        (void)json_array_append(argv, json_object_get(s->plan, "container"));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        (void)json_array_append_new(argv, json_string(words[i]));
+    list = child_strings(argv, NULL);
+    json_decref(argv);
+    return list;
+}
+
 /* In the task's group, as its user, with its environment; its output goes nowhere. */
 pid_t shepherd_save(struct shepherd *s, const char *command)
 {
     pid_t pid = s->cgroup[0] ? cgroup_fork(s->cgroup) : -ENOSYS;
     const char *dir = util_text(s->plan, "dir");
-    char shell[] = "/bin/sh", flag[] = "-c", *text, **env;
+    char **argv, **env;
 
     if (pid == -ENOSYS) {
         pid = fork();
@@ -247,12 +267,12 @@ pid_t shepherd_save(struct shepherd *s, const char *command)
     if (pid != 0)
         return pid < 0 ? 0 : pid;
     (void)setsid();
-    text = mem_strdup(command);
+    argv = save_argv(s, command);
     env = child_strings(json_object_get(s->plan, "env"), NULL);
-    if (!text || !env || child_become(s->plan) < 0 || (dir && chdir(dir) < 0))
+    if (!argv || !env || child_become(s->plan) < 0 || (dir && chdir(dir) < 0))
         _exit(126);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     child_signals();
-    execve(shell, (char *[]){ shell, flag, text, NULL }, env);
+    execve(argv[0], argv, env);
     _exit(126);
 }

@@ -80,7 +80,7 @@ static int as_user(const struct shepherd *s, bool begin)
 {
     gid_t groups[CHILD_GROUPS_MAX];
 
-    if (!util_flag(s->plan, "switch"))
+    if (!util_flag(s->plan, "owned"))
         return 0;
     if (!begin)
         return seteuid(0) < 0 || setegid(0) < 0 || setgroups(0, NULL) < 0 ? -errno : 0;

@@ -73,8 +73,8 @@ static int job_file(struct shepherd *s, int dir, const char *name, const char *t
         return shepherd_fail(s, -errno, "system", "%s: %s", name, strerror(errno));
     r = util_write_all(fd, text, strlen(text));
     if (r == 0 &&
-        (fchmod(fd, mode) < 0 || (util_flag(s->plan, "switch") && fchown(fd, (uid_t)util_i64(s->plan, "uid", 0),
-                                                                         (gid_t)util_i64(s->plan, "gid", 0)) < 0)))
+        (fchmod(fd, mode) < 0 || (util_flag(s->plan, "owned") && fchown(fd, (uid_t)util_i64(s->plan, "uid", 0),
+                                                                        (gid_t)util_i64(s->plan, "gid", 0)) < 0)))
         r = -errno;
     close(fd);
     return r < 0 ? shepherd_fail(s, r, "system", "%s: %s", name, strerror(-r)) : 0;
@@ -90,8 +90,8 @@ static int ear_open(struct shepherd *s, int dir)
         return shepherd_fail(s, -errno, "system", "socket: %s", strerror(errno));
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/socket", dir);
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0 ||
-        (util_flag(s->plan, "switch") && fchownat(dir, "socket", (uid_t)util_i64(s->plan, "uid", 0),
-                                                  (gid_t)util_i64(s->plan, "gid", 0), AT_SYMLINK_NOFOLLOW) < 0)) {
+        (util_flag(s->plan, "owned") && fchownat(dir, "socket", (uid_t)util_i64(s->plan, "uid", 0),
+                                                 (gid_t)util_i64(s->plan, "gid", 0), AT_SYMLINK_NOFOLLOW) < 0)) {
         int r = shepherd_fail(s, -errno, "system", "socket of the job: %s", strerror(errno));
 
         close(fd);
@@ -142,7 +142,7 @@ void shepherd_tmp_leave(struct shepherd *s)
 
 static int job_dir(struct shepherd *s)
 {
-    bool owner = util_flag(s->plan, "switch");
+    bool owner = util_flag(s->plan, "owned"); /* also where a runtime becomes the user, not we */
     uid_t uid = (uid_t)util_i64(s->plan, "uid", 0);
     gid_t gid = (gid_t)util_i64(s->plan, "gid", 0);
     const char *role;

@@ -162,7 +162,8 @@ int cmd_act(struct command_args *args)
                  { "release", "/release", "Released" },
                  { "suspend", "/suspend", "Suspended" },
                  { "resume", "/resume", "Resumed" },
-                 { "requeue", "/requeue", "Requeued" } };
+                 { "requeue", "/requeue", "Requeued" },
+                 { "now", "/checkpoint", "Told to save itself" } };
 
     for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
         if (strcmp(acts[i].name, args->command->name) == 0) {
@@ -183,7 +184,7 @@ static int change_add(const struct command_args *args, json_t *body, const char 
     int priority;
 
     if (!value++)
-        return args_wrong(args, "'%.60s': expected KEY=VALUE: time, priority, vc or comment", word);
+        return args_wrong(args, "'%.60s': expected KEY=VALUE: time, priority, vc, comment or tag.NAME", word);
     if (strncmp(word, "time", length) == 0 && length == 4) {
         if (duration_parse(value, strlen(value), &span) < 0)
             return args_wrong(args, "time: expected a time such as 2h30m, got '%.40s'", value);
@@ -199,8 +200,19 @@ static int change_add(const struct command_args *args, json_t *body, const char 
 
         (void)snprintf(key, sizeof(key), "%.*s", (int)length, word);
         (void)json_object_set_new(body, key, json_string(value));
+    } else if (strncmp(word, "tag.", 4) == 0 && length > 4) {
+        json_t *tags = json_object_get(body, "tags");
+        char key[128];
+
+        if (!tags) {
+            tags = json_object();
+            (void)json_object_set_new(body, "tags", tags);
+        }
+        (void)snprintf(key, sizeof(key), "%.*s", (int)(length - 4), word + 4);
+        (void)json_object_set_new(tags, key, *value ? json_string(value) : json_null());
     } else {
-        return args_wrong(args, "'%.*s' cannot be changed; there are time, priority, vc, comment", (int)length, word);
+        return args_wrong(args, "'%.*s' cannot be changed; there are time, priority, vc, comment, tag.NAME",
+                          (int)length, word);
     }
     return 0;
 }

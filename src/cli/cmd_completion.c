@@ -11,10 +11,11 @@
 static const struct {
     const char *name, *verbs, *summary;
 } others[] = {
-    { "sim", "run compare gen policies", "simulate schedulers on a trace" },
+    { "sim", "run compare replay anomaly gen policies", "simulate schedulers on a trace" },
     { "trace", "import stat", "import and describe traces" },
-    { "cell", "replay tree ls show", "virtual clusters as cells" },
-    { "gpu", "run ls top pause resume evict release restore set signal drain",
+    { "cell", "replay tree ls show expand", "virtual clusters as cells" },
+    { "estimate", "train predict eval show", "learn from finished jobs what new ones will need" },
+    { "gpu", "run ls top pause resume evict release restore set signal checkpoint check drain",
       "CUDA programs under limits; drain GPUs" },
 };
 

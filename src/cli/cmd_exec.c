@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_exec.c - muster exec, attach, shell, run --pty: a command inside a running job, through a WebSocket.
+/* cmd_exec.c - muster exec, attach, shell, run --pty: a command inside a running job, through a WebSocket; and what
+ * muster forward carries.
  *
  * The channel makes the connection (TLS, socket, certificate); the upgrade is written by hand; wslay makes and reads
  * frames.
@@ -252,10 +253,13 @@ static void session_loop(struct session *session)
     size_send(session);
     while (!session->broken && (wslay_event_want_read(session->ws) || wslay_event_want_write(session->ws))) {
         struct pollfd wait[2] = { { .fd = session->fd, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+        bool busy = wslay_event_want_write(session->ws) != 0;
 
-        if (wslay_event_want_write(session->ws))
+        if (busy)
             wait[0].events |= POLLOUT;
-        if (poll(wait, session->input_over ? 1 : 2, session->early_taken < session->early.size ? 0 : 1000) < 0 &&
+        /* No more is read than can be sent. */
+        if (poll(wait, session->input_over || busy ? 1 : 2, session->early_taken < session->early.size ? 0 : 1000) <
+                0 &&
             errno != EINTR)
             break;
         if (resized)
@@ -302,6 +306,13 @@ static int exec_run(struct client *client, const char *path, bool tty, struct pr
     if (r)
         return problem_print(problem);
     return session.status >= 0 ? session.status : JOB_MUSTER;
+}
+
+int tunnel_run(struct client *client, const char *path)
+{
+    struct problem problem = { 0 };
+
+    return exec_run(client, path, false, &problem);
 }
 
 /* One that has its place is there in a moment: it is waited for. One that waits for a place is not. */

@@ -531,6 +531,10 @@ int cmd_gpu(int argc, char **argv)
         (void)fputs(usage_text, stdout);
         return EXIT_OK;
     }
+    if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+        (void)fputs(usage_text, stdout);
+        return EXIT_OK;
+    }
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].fn(argc - 1, argv + 1);

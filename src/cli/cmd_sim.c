@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/cmd_gen.h"
+#include "cli/live.h"
 #include "cli/verbs.h"
 #include "policy/registry.h"
 
@@ -13,6 +14,7 @@ static const struct verb verbs[] = {
     { "run", "replay one trace under one policy", cmd_sim_run },
     { "compare", "replay traces under several policies and seeds, side by side", cmd_sim_compare },
     { "anomaly", "replay a trace shared, and each virtual cluster alone: who waits longer?", cmd_sim_anomaly },
+    { "replay", "replay what a cluster has done under other policies, or on another cluster", cmd_sim_replay },
     { "gen", "make up a workload and write it as a trace", cmd_sim_gen },
     { "policies", "list policies and their settings", cmd_sim_policies },
     { 0 },
@@ -21,6 +23,12 @@ static const struct verb verbs[] = {
 int cmd_sim(int argc, char **argv)
 {
     return verb_dispatch("muster sim", verbs, argc, argv);
+}
+
+/* The history of a cluster is where its controller is: this is `muster whatif`, found where the simulator is. */
+int cmd_sim_replay(int argc, char **argv)
+{
+    return command_run(command_find(live_commands, "whatif"), argv[0], argc, argv);
 }
 
 static void show_value(const struct param *p, const int64_t *values)

@@ -91,8 +91,9 @@ int run_step(struct command_args *args);
 bool step_inside(void);                               /* are we in a job? */
 int64_t live_env(const char *name, int64_t standard); /* a number of the environment */
 int cmd_forward(struct command_args *args);
-/* cmd_exec.c: a terminal in a new job. */
+/* cmd_exec.c: a terminal in a new job; standard input and output as a connection to a port of one (GET .../forward). */
 int run_pty(struct command_args *args);
+int tunnel_run(struct client *client, const char *path);
 /* muster gpu drain|resume NODE:INDEX; the other verbs of `muster gpu` are cmd_gpu.c's. */
 extern const struct command gpu_live_commands[];
 /* Opens a client; the problem is printed. */

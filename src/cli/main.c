@@ -14,7 +14,7 @@
 #include "wire/suggest.h"
 
 static const struct verb verbs[] = {
-    { "sim", "simulate schedulers on a trace: run, compare, gen, policies", cmd_sim },
+    { "sim", "simulate schedulers on a trace: run, compare, replay, gen, policies", cmd_sim },
     { "cell", "virtual clusters as cells: replay, tree, ls, show", cmd_cell },
     { "estimate", "learn from finished jobs what new ones will need: train, predict, eval, show", cmd_estimate },
     { "gpu", "run CUDA programs under limits, beside one another; pause and move them", cmd_gpu },

@@ -218,41 +218,14 @@ int cmd_ckpt_done(struct command_args *args)
     return CODE_DONE;
 }
 
-/* What connects inside of the job: bash knows TCP by itself, others have Python. */
-static const char connector[] =
-    "p=$1; if [ -n \"$(command -v bash)\" ]; then exec bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$p' || exit 1; "
-    "cat <&3 & c=$!; cat >&3; wait $c' 2>/dev/null; fi; exec python3 -c 'import socket,sys,threading,os\n"
-    "s=socket.create_connection((\"127.0.0.1\",int(sys.argv[1])))\n"
-    "def r():\n"
-    " while True:\n"
-    "  d=s.recv(65536)\n"
-    "  if not d: os._exit(0)\n"
-    "  os.write(1,d)\n"
-    "threading.Thread(target=r).start()\n"
-    "while True:\n"
-    " d=os.read(0,65536)\n"
-    " if not d: s.shutdown(1); break\n"
-    " s.sendall(d)' \"$p\"";
-
 /* A connection was made here: one is made there, and what is said on one is said on the other. Does not come back. */
-static void connection_exec(const char *job, const char *port, int fd)
+static _Noreturn void connection_carry(const struct command_args *args, const char *path, int fd)
 {
-    char *argv[] = { (char *)(uintptr_t) "muster",
-                     (char *)(uintptr_t) "exec",
-                     (char *)(uintptr_t) "-T",
-                     (char *)(uintptr_t)job,
-                     (char *)(uintptr_t) "--",
-                     (char *)(uintptr_t) "sh",
-                     (char *)(uintptr_t) "-c",
-                     (char *)(uintptr_t)connector,
-                     (char *)(uintptr_t) "sh",
-                     (char *)(uintptr_t)port,
-                     NULL };
+    CLEANUP(client_free) struct client *client = NULL;
 
-    (void)dup2(fd, STDIN_FILENO);
-    (void)dup2(fd, STDOUT_FILENO);
-    (void)execv("/proc/self/exe", argv);
-    _exit(126);
+    if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 || live_client(args, &client))
+        _exit(CODE_FAILED);
+    _exit(tunnel_run(client, path));
 }
 
 static int listener_open(const struct command_args *args, int64_t port, int *ret_fd)
@@ -285,7 +258,7 @@ int cmd_forward(struct command_args *args)
     socklen_t size = sizeof(address);
     struct job_ref_text ref;
     struct problem problem;
-    char job[64], there[16], *colon = strchr(args->words[1], ':');
+    char path[96], *colon = strchr(args->words[1], ':');
     int64_t port, local;
     int fd = -1, r;
 
@@ -303,8 +276,8 @@ int cmd_forward(struct command_args *args)
         r = listener_open(args, local, &fd);
     if (r)
         return r;
-    (void)snprintf(job, sizeof(job), "%lld.%d", (long long)ref.id, ref.rank < 0 ? 0 : ref.rank);
-    (void)snprintf(there, sizeof(there), "%lld", (long long)port);
+    (void)snprintf(path, sizeof(path), "/jobs/%lld/forward/%lld?task=%d", (long long)ref.id, (long long)port,
+                   ref.rank < 0 ? 0 : ref.rank);
     (void)getsockname(fd, (struct sockaddr *)&address, &size);
     (void)printf("http://127.0.0.1:%d is port %lld of job %s; Ctrl-C ends it\n", ntohs(address.sin_port),
                  (long long)port, args->words[0]);
@@ -315,7 +288,7 @@ int cmd_forward(struct command_args *args)
         pid_t pid = conn >= 0 ? fork() : -1;
 
         if (pid == 0)
-            connection_exec(job, there, conn);
+            connection_carry(args, path, conn);
         if (conn >= 0)
             (void)close(conn);
         else if (errno != EINTR && errno != ECONNABORTED)

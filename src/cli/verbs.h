@@ -14,4 +14,5 @@ int cmd_sim(int argc, char **argv);
 int cmd_sim_run(int argc, char **argv);
 int cmd_sim_anomaly(int argc, char **argv);
 int cmd_sim_compare(int argc, char **argv);
+int cmd_sim_replay(int argc, char **argv);
 int cmd_sim_policies(int argc, char **argv);

@@ -22,6 +22,50 @@ static bool on_gpus(const struct book_job *job)
            job->phase == PHASE_JOB_COMPLETING;
 }
 
+/* Its submission with the comment and the tags that are asked for; a tag that becomes nothing goes. Owned; NULL:
+ * neither is to change. */
+static json_t *words_changed(const struct book_job *job, const json_t *body)
+{
+    json_t *comment = json_object_get(body, "comment"), *tags = json_object_get(body, "tags"), *copy, *own, *value;
+    const char *name;
+
+    if (!comment && !tags)
+        return NULL;
+    copy = json_deep_copy(job->source->json);
+    if (json_is_null(comment))
+        (void)json_object_del(copy, "comment");
+    else if (comment)
+        (void)json_object_set(copy, "comment", comment);
+    if (!tags)
+        return copy;
+    own = json_object_get(copy, "tags");
+    if (!own) {
+        own = json_object();
+        (void)json_object_set_new(copy, "tags", own);
+    }
+    json_object_foreach(tags, name, value)
+    {
+        if (json_is_null(value))
+            (void)json_object_del(own, name);
+        else
+            (void)json_object_set(own, name, value);
+    }
+    if (json_object_size(own) == 0)
+        (void)json_object_del(copy, "tags");
+    return copy;
+}
+
+static int check_words(const json_t *body, const struct book_job *job, struct entry_result *ret)
+{
+    json_t *changed = words_changed(job, body);
+    struct book_spec *spec = changed ? book_spec_new(changed, &ret->text) : NULL;
+    int r = changed && !spec ? ret->text.code : 0;
+
+    book_spec_drop(spec);
+    json_decref(changed);
+    return ret->code = r;
+}
+
 static int check_set(const struct ctl *ctl, const json_t *body, const struct book_job *job, struct entry_result *ret)
 {
     const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time");
@@ -34,8 +78,8 @@ static int check_set(const struct ctl *ctl, const json_t *body, const struct boo
     if (vc && cluster_vc(ctl, vc) == UINT32_MAX)
         return ret->code = error_set(&ret->text, -ENOENT, "no virtual cluster '%s'", vc);
     if ((priority || vc) && on_gpus(job))
-        return refuse(ret, -EALREADY, job, "is on its GPUs; only its time can be changed");
-    return 0;
+        return refuse(ret, -EALREADY, job, "is on its GPUs; its priority and virtual cluster stay");
+    return check_words(body, job, ret);
 }
 
 static int check_job(const struct ctl *ctl, const struct entry *entry, const struct book_job *job,
@@ -121,13 +165,15 @@ static void set(struct ctl *ctl, struct book_job *job, const json_t *body)
 {
     const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time");
     const char *vc = json_string_value(json_object_get(body, "vc"));
+    json_t *copy = words_changed(job, body);
     struct submission *s;
 
-    if (job->source->refs > 1) {
-        /* One of an array: it has its own submission from now on. */
-        json_t *copy = json_deep_copy(job->source->json);
-        struct book_spec *own = book_spec_new(copy, NULL);
+    if (copy || job->source->refs > 1) {
+        /* One of an array has its own submission from now on. */
+        struct book_spec *own;
 
+        copy = copy ? copy : json_deep_copy(job->source->json);
+        own = book_spec_new(copy, NULL);
         json_decref(copy);
         if (!own)
             return;

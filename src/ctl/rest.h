@@ -55,6 +55,7 @@ void rest_job_events(struct request *request);
 void rest_job_metrics(struct request *request);
 void rest_job_logs(struct request *request);
 void rest_job_exec(struct request *request);
+void rest_job_forward(struct request *request);
 void rest_array_get(struct request *request);
 void rest_array_delete(struct request *request);
 void rest_nodes_list(struct request *request);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest_exec.c - a command inside a running job: WebSocket towards the client, asks and answers towards the agent.
+/* rest_exec.c - a command inside a running job, or a connection to a port of it: WebSocket towards the client, asks and
+ * answers towards the agent.
  *
  * Messages are binary and begin with a byte (docs/rest.md). wslay makes and reads frames; it does no I/O: what came
  * lies in `in` until its receive callback takes it, what it sends goes to the connection.
+ *
+ * Neither side may fill our memory. Of what the client says at most INPUT_AHEAD is under way to the job: then its
+ * connection is not read until the agent tells how much was taken. Of what the job says at most OUTPUT_HIGH waits for
+ * the client, and what the agent has sent already: it is told when there is no room, and when there is again.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +20,13 @@
 #include "base/alloc.h"
 #include "ctl/links.h"
 #include "ctl/rest.h"
+#include "wire/decimal.h"
 
+enum { INPUT_AHEAD = 1 << 20, OUTPUT_HIGH = 1 << 20 };
 enum { MESSAGE_BYTES_MAX = 1 << 20, ARGS_MAX = 256, ARG_BYTES_MAX = 8192 };
 enum { SAY_INPUT = 0, SAY_OUTPUT = 1, SAY_ERRORS = 2, SAY_RESIZE = 2, SAY_STATUS = 3, SAY_EOF = 3 };
+
+#define SAY_TIME USEC_MIN /* to read what has been said */
 
 struct session {
     struct request *request; /* held */
@@ -27,7 +36,10 @@ struct session {
     size_t in_at;
     char node[256];
     int64_t ask;
+    size_t ahead; /* bytes of input that were not told to be taken */
     bool busy, over;
+    bool paced; /* the agent tells what was taken */
+    bool full;  /* the agent was told to wait */
 };
 
 static ssize_t on_receive(wslay_event_context_ptr ws, uint8_t *data, size_t size, int flags, void *arg)
@@ -72,6 +84,29 @@ static void ask_input(struct session *session, const uint8_t *data, size_t size,
     }
     mem_free(text);
     links_ask_more(session->server->links, session->node, session->ask, body);
+    session->ahead += size;
+    if (session->paced && session->ahead > INPUT_AHEAD && request_conn(session->request))
+        net_read_pause(request_conn(session->request));
+}
+
+static void input_took(struct session *session, json_int_t size)
+{
+    struct net_conn *conn = request_conn(session->request);
+
+    if (size < 0)
+        return;
+    session->ahead -= (size_t)size < session->ahead ? (size_t)size : session->ahead;
+    if (session->ahead <= INPUT_AHEAD && conn)
+        net_read_resume(conn);
+}
+
+static void room_tell(struct session *session, bool room)
+{
+    if (session->full != room || session->ask <= 0)
+        return;
+    session->full = !room;
+    links_ask_more(session->server->links, session->node, session->ask,
+                   json_pack("{s:s, s:b}", "do", "room", "room", room));
 }
 
 static void on_message(wslay_event_context_ptr ws, const struct wslay_event_on_msg_recv_arg *message, void *arg)
@@ -142,11 +177,14 @@ static void session_end(struct session *session, int status)
     if (session->over)
         return;
     session->over = true;
+    input_took(session, (json_int_t)session->ahead); /* the end of the connection is to be seen */
     (void)snprintf(text, sizeof(text), "%d", status);
     say(session, SAY_STATUS, text, strlen(text));
     session_turn(session); /* a close overtakes messages that wait */
     (void)wslay_event_queue_close(session->ws, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0);
     session_turn(session);
+    if (request_conn(session->request)) /* also with one who does not say goodbye */
+        net_finish(request_conn(session->request), SAY_TIME);
 }
 
 static void output_say(struct session *session, json_t *answer, const char *data)
@@ -182,12 +220,23 @@ static void on_answer(void *arg, json_t *answer, bool last)
         session_end(session, 125);
         return;
     }
+    if (json_object_get(answer, "took")) {
+        session->paced = true;
+        input_took(session, json_integer_value(json_object_get(answer, "took")));
+    }
     if (data)
         output_say(session, answer, data);
     if (last)
         session_end(session, json_integer_value(signal) > 0 ? 128 + (int)json_integer_value(signal) : status);
     else
         session_turn(session);
+    if (request_conn(session->request) && net_queued(request_conn(session->request)) > OUTPUT_HIGH)
+        room_tell(session, false);
+}
+
+static void on_drained(void *arg)
+{
+    room_tell(arg, true);
 }
 
 static void on_data(void *arg, const char *data, size_t size)
@@ -214,7 +263,7 @@ static void on_closed(void *arg)
     mem_free(session);
 }
 
-static const struct upgrade_ops session_ops = { .data = on_data, .closed = on_closed };
+static const struct upgrade_ops session_ops = { .data = on_data, .drained = on_drained, .closed = on_closed };
 
 /* The key that proves that we speak WebSocket. */
 static void accept_key(const char *key, char *out)
@@ -287,50 +336,88 @@ static int session_new(struct request *request, struct session **ret)
     return 0;
 }
 
-void rest_job_exec(struct request *request)
+/* Enters a task of the job: `ask` (taken) is what its agent is asked to do there. */
+static void session_start(struct request *request, const struct book_job *job, json_t *ask)
 {
-    static const char *const known[] = { "task", "tty", "cmd", "rows", "cols", NULL };
-    const struct book_job *job = request_governed(request);
-    const struct http_message *m = request->message;
-    const char *key = http_header(m, "sec-websocket-key");
-    const struct book_attempt *attempt;
+    const char *key = http_header(request->message, "sec-websocket-key");
+    const struct book_attempt *attempt = book_attempt(job);
     const struct book_task *task;
     struct session *session;
     char heads[128], accept[64];
     struct scene scene;
-    json_t *argv;
     int64_t rank;
 
-    if (!job || !query_known(request, known))
-        return;
-    if (!m->upgrade || !http_list_has(http_header(m, "upgrade"), "websocket") || !key) {
-        reply_header(request, "Upgrade", "websocket");
-        reply_problem(request, 426, "UpgradeRequired", NULL, "exec speaks WebSocket");
+    task = exec_task(request, job, &rank);
+    if (!task || !attempt || !key) {
+        json_decref(ask);
         return;
     }
-    attempt = book_attempt(job);
-    task = exec_task(request, job, &rank);
-    if (!task || !attempt)
-        return;
-    argv = argv_read(request);
-    if (json_array_size(argv) == 0 || session_new(request, &session) < 0) {
-        json_decref(argv);
-        reply_problem(request, 400, "BadRequest", NULL, "cmd: say what to run");
+    if (session_new(request, &session) < 0) {
+        json_decref(ask);
+        reply_problem(request, 503, "Busy", NULL, "no memory");
         return;
     }
     scene_fill(&scene, request);
     (void)snprintf(session->node, sizeof(session->node), "%s", node_name(&scene, task->node));
     accept_key(key, accept);
     (void)snprintf(heads, sizeof(heads), "Sec-WebSocket-Accept: %s\r\n", accept);
-    session->ask = links_ask(session->server->links, session->node,
-                             json_pack("{s:s, s:I, s:i, s:I, s:o, s:b}", "do", "exec", "job", (json_int_t)job->id,
-                                       "attempt", (int)attempt->number, "rank", (json_int_t)rank, "argv", argv, "tty",
-                                       query_flag(request, "tty")),
-                             on_answer, session);
+    (void)json_object_set_new(ask, "job", json_integer(job->id));
+    (void)json_object_set_new(ask, "attempt", json_integer(attempt->number));
+    (void)json_object_set_new(ask, "rank", json_integer(rank));
+    session->ask = links_ask(session->server->links, session->node, ask, on_answer, session);
     if (session->ask < 0) {
         reply_problem(request, 503, "NodeUnreachable", NULL, "node %s is not connected", session->node);
         on_closed(session);
         return;
     }
     reply_upgrade(request, "websocket", heads, &session_ops, session);
+}
+
+/* The job, where the caller may enter it and speaks WebSocket; NULL, answered. */
+static const struct book_job *entered_job(struct request *request, const char *const *known, const char *what)
+{
+    const struct book_job *job = request_governed(request);
+    const struct http_message *m = request->message;
+
+    if (!job || !query_known(request, known))
+        return NULL;
+    if (m->upgrade && http_list_has(http_header(m, "upgrade"), "websocket") && http_header(m, "sec-websocket-key"))
+        return job;
+    reply_header(request, "Upgrade", "websocket");
+    reply_problem(request, 426, "UpgradeRequired", NULL, "%s speaks WebSocket", what);
+    return NULL;
+}
+
+void rest_job_exec(struct request *request)
+{
+    static const char *const known[] = { "task", "tty", "cmd", "rows", "cols", NULL };
+    const struct book_job *job = entered_job(request, known, "exec");
+    json_t *argv;
+
+    if (!job)
+        return;
+    argv = argv_read(request);
+    if (json_array_size(argv) == 0) {
+        json_decref(argv);
+        reply_problem(request, 400, "BadRequest", NULL, "cmd: say what to run");
+        return;
+    }
+    session_start(request, job,
+                  json_pack("{s:s, s:o, s:b}", "do", "exec", "argv", argv, "tty", query_flag(request, "tty")));
+}
+
+void rest_job_forward(struct request *request)
+{
+    static const char *const known[] = { "task", NULL };
+    const char *text = request->params[1];
+    const struct book_job *job = entered_job(request, known, "forward");
+    int64_t port;
+
+    if (!job)
+        return;
+    if (decimal_parse_i64(text, strlen(text), &port) < 0 || port < 1 || port > UINT16_MAX) {
+        reply_problem(request, 400, "BadRequest", NULL, "port: expected 1 to 65535, got '%.20s'", text);
+        return;
+    }
+    session_start(request, job, json_pack("{s:s, s:I}", "do", "forward", "port", (json_int_t)port));
 }

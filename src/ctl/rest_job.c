@@ -116,9 +116,33 @@ void offered_job(struct request *request, const struct entry_result *result)
         job_reply(request, job);
 }
 
+/* Of the right kind; what they say is judged with the job. False: answered. */
+static bool patch_good(struct request *request, const json_t *body)
+{
+    const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time_seconds");
+    const json_t *vc = json_object_get(body, "vc"), *comment = json_object_get(body, "comment");
+    const json_t *tags = json_object_get(body, "tags");
+    const char *wrong = NULL;
+
+    if (priority && !json_is_string(priority) && !json_is_integer(priority))
+        wrong = "priority: expected a class or a number";
+    else if (time && (!json_is_integer(time) || json_integer_value(time) < 0 ||
+                      json_integer_value(time) > INT64_MAX / USEC_SEC))
+        wrong = "time_seconds: expected a number of seconds";
+    else if (vc && !json_is_string(vc))
+        wrong = "vc: expected a name";
+    else if (comment && !json_is_string(comment) && !json_is_null(comment))
+        wrong = "comment: expected words, or null";
+    else if (tags && !json_is_object(tags))
+        wrong = "tags: expected {NAME: VALUE}, null for one that goes";
+    if (wrong)
+        reply_problem(request, 400, "BadRequest", NULL, "%s", wrong);
+    return !wrong;
+}
+
 void rest_job_patch(struct request *request)
 {
-    static const char *const keys[] = { "priority", "time_seconds", "vc", "comment", NULL };
+    static const char *const keys[] = { "priority", "time_seconds", "vc", "comment", "tags", NULL };
     const struct book_job *job = request_governed(request);
     json_t *body, *entry, *value;
     int priority = 0;
@@ -126,8 +150,10 @@ void rest_job_patch(struct request *request)
     if (!job)
         return;
     body = request_object(request, keys);
-    if (!body)
+    if (!body || !patch_good(request, body)) {
+        json_decref(body);
         return;
+    }
     entry = json_pack("{s:I, s:s}", "job", (json_int_t)job->id, "by", request->who.user);
     value = json_object_get(body, "priority");
     if (json_is_string(value) && priority_parse(json_string_value(value), &priority) < 0) {
@@ -142,10 +168,9 @@ void rest_job_patch(struct request *request)
     value = json_object_get(body, "time_seconds");
     if (value)
         (void)json_object_set_new(entry, "time", json_integer(json_integer_value(value) * USEC_SEC));
-    if (json_object_get(body, "vc"))
-        (void)json_object_set(entry, "vc", json_object_get(body, "vc"));
-    if (json_object_get(body, "comment"))
-        (void)json_object_set(entry, "comment", json_object_get(body, "comment"));
+    for (size_t i = 2; keys[i]; i++) /* as they are */
+        if (json_object_get(body, keys[i]))
+            (void)json_object_set(entry, keys[i], json_object_get(body, keys[i]));
     if (json_object_get(entry, "priority") && request->who.role == ROLE_USER &&
         json_integer_value(json_object_get(entry, "priority")) > job->wants.priority)
         reply_problem(request, 403, "NotAllowed", NULL, "only a vc-admin or admin may raise a priority");
@@ -169,17 +194,19 @@ void rest_job_delete(struct request *request)
 
 void rest_job_action(struct request *request)
 {
-    static const char *const names[] = { "hold", "release", "suspend", "resume", "requeue", "signal", "cancel" };
+    static const char *const names[] = { "hold",    "release", "suspend", "resume",
+                                         "requeue", "signal",  "cancel",  "checkpoint" };
     static const enum entry_kind kinds[] = { ENTRY_HOLD,    ENTRY_RELEASE, ENTRY_SUSPEND, ENTRY_RESUME,
-                                             ENTRY_REQUEUE, ENTRY_SIGNAL,  ENTRY_CANCEL };
+                                             ENTRY_REQUEUE, ENTRY_SIGNAL,  ENTRY_CANCEL,  ENTRY_SIGNAL };
+    const size_t count = sizeof(names) / sizeof(names[0]);
     static const char *const keys[] = { "signal", NULL };
     const struct book_job *job;
     json_t *body, *entry;
     size_t i = 0;
 
-    while (i < 7 && strcmp(request->params[1], names[i]) != 0)
+    while (i < count && strcmp(request->params[1], names[i]) != 0)
         i++;
-    if (i == 7) {
+    if (i == count) {
         reply_problem(request, 404, "NotFound", NULL, "no action '%.40s'", request->params[1]);
         return;
     }
@@ -188,7 +215,16 @@ void rest_job_action(struct request *request)
     if (!body)
         return;
     entry = json_pack("{s:I, s:s}", "job", (json_int_t)job->id, "by", request->who.user);
-    if (kinds[i] == ENTRY_SIGNAL) {
+    if (strcmp(names[i], "checkpoint") == 0) {
+        if (job->spec->ckpt_signal <= 0) {
+            reply_problem(request, 409, "Conflict", "submit it with --ckpt-signal",
+                          "job %" PRId64 " has told no signal that makes it save itself", job->id);
+            json_decref(body);
+            json_decref(entry);
+            return;
+        }
+        (void)json_object_set_new(entry, "signal", json_integer(job->spec->ckpt_signal));
+    } else if (kinds[i] == ENTRY_SIGNAL) {
         json_t *value = json_object_get(body, "signal");
         int number = (int)json_integer_value(value);
         const char *text = json_string_value(value);

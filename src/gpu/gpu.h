@@ -68,6 +68,7 @@ void gpus_close(struct gpus *gpus);
 void gpu_sku_name(const char *product, char *out, size_t size);
 /* Memory of one, by its name; 0 = not known. */
 uint32_t gpu_sku_memory(const char *sku);
+bool gpu_sku_amd(const char *sku); /* AMD's: "MI300X" */
 
 /* gpu_topo.c: sockets, groups and NUMA nodes from hwloc, of this machine (`xml` NULL) or of a file, by PCI address. */
 int gpu_topology(struct gpus *gpus, const char *xml, struct error *err);

@@ -13,10 +13,11 @@ static const struct {
     const char *name;
     uint32_t memory_mib;
 } skus[] = {
-    { "H200", 143771 }, { "H100", 81559 }, { "H800", 81559 },    { "A100", 81920 }, { "A800", 81920 },
-    { "B200", 183359 }, { "V100", 32768 }, { "P100", 16384 },    { "T4", 15360 },   { "L4", 23034 },
-    { "L40S", 46068 },  { "L40", 46068 },  { "A10", 23028 },     { "A30", 24576 },  { "A40", 46068 },
-    { "K80", 11441 },   { "M60", 7618 },   { "RTX4090", 24564 },
+    { "H200", 143771 },   { "H100", 81559 }, { "H800", 81559 },    { "A100", 81920 },  { "A800", 81920 },
+    { "B200", 183359 },   { "V100", 32768 }, { "P100", 16384 },    { "T4", 15360 },    { "L4", 23034 },
+    { "L40S", 46068 },    { "L40", 46068 },  { "A10", 23028 },     { "A30", 24576 },   { "A40", 46068 },
+    { "K80", 11441 },     { "M60", 7618 },   { "RTX4090", 24564 }, { "MI210", 65520 }, { "MI250X", 65520 },
+    { "MI300X", 196592 },
 };
 
 uint32_t gpu_sku_memory(const char *sku)
@@ -25,6 +26,11 @@ uint32_t gpu_sku_memory(const char *sku)
         if (strcasecmp(skus[i].name, sku) == 0)
             return skus[i].memory_mib;
     return 0;
+}
+
+bool gpu_sku_amd(const char *sku)
+{
+    return strncasecmp(sku, "MI", 2) == 0 && isdigit((unsigned char)sku[2]);
 }
 
 /* The first word that has a digit in it: "Tesla V100-SXM2-32GB" -> "V100", "NVIDIA GeForce RTX 4090" -> "RTX4090". */

@@ -381,13 +381,8 @@ static int take_image(struct pai *pai, const char *name, json_t *value)
         const char *called = json_string_value(json_object_get(item, "name"));
         const char *uri = json_string_value(json_object_get(item, "uri"));
 
-        if (called && uri && strcmp(called, wanted) == 0) {
-            const char *other = json_string_value(json_object_get(pai->job, "image"));
-
-            if (other && strcmp(other, uri) != 0)
-                return reader_fail(pai->rd, "all task roles run in one image here; another has '%.60s'", other);
-            return put_text(pai, pai->job, "image", uri);
-        }
+        if (called && uri && strcmp(called, wanted) == 0)
+            return put_text(pai, pai->out, "image", uri);
     }
     return reader_fail(pai->rd, "no prerequisite '%.60s' with a uri", wanted);
 }
@@ -470,6 +465,20 @@ static bool counts_ends(const json_t *role)
            (json_is_integer(good) && json_integer_value(good) > 0 && json_integer_value(good) != (all ? all : 1));
 }
 
+/* One image for all is the job's. */
+static int image_lift(struct pai *pai)
+{
+    json_t *first = json_object_get(json_object_iter_value(json_object_iter(pai->roles)), "image"), *role;
+    const char *name;
+
+    json_object_foreach(pai->roles, name, role) if (!json_equal(json_object_get(role, "image"), first)) return 0;
+    if (!first)
+        return 0;
+    first = json_incref(first);
+    json_object_foreach(pai->roles, name, role)(void) json_object_del(role, "image");
+    return put(pai, pai->job, "image", first);
+}
+
 /* What was gathered by role, or of the one there is, becomes part of the submission. */
 static int roles_add(struct pai *pai)
 {
@@ -494,6 +503,8 @@ static int roles_add(struct pai *pai)
         if (r == 0 && !json_object_get(role, "run"))
             r = reader_fail(pai->rd, "taskRoles.%.60s.commands is missing", name);
     }
+    if (r == 0)
+        r = image_lift(pai);
     return r < 0 ? r : put(pai, pai->job, "roles", json_incref(pai->roles));
 }
 

@@ -144,6 +144,7 @@ void roles_done(struct submission *s)
     for (size_t r = 0; r < s->role_count; r++) {
         mem_free(s->roles[r].name);
         mem_free(s->roles[r].run);
+        mem_free(s->roles[r].image);
         for (size_t i = 0; i < s->roles[r].env_count; i++) {
             mem_free(s->roles[r].env[i].key);
             mem_free(s->roles[r].env[i].value);
@@ -151,4 +152,14 @@ void roles_done(struct submission *s)
         mem_free(s->roles[r].env);
     }
     mem_free(s->roles);
+}
+
+const char *role_image(const struct submission *s, const struct job_role *role)
+{
+    return role && role->image ? role->image : s->image;
+}
+
+const char *roles_image(const struct submission *s)
+{
+    return role_image(s, s->role_count ? &s->roles[0] : NULL);
 }

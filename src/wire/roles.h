@@ -25,4 +25,9 @@ int roles_pack(const struct submission *s, uint32_t nodes, struct role_task **re
 int roles_flatten(const struct submission *s, int32_t most, int64_t (*enough)(void *arg, int32_t gpus), void *arg,
                   struct submission *ret_flat);
 
+/* The image a task of the role (NULL: of a job without) runs in; NULL: none. All roles run in some image, or none does:
+ * `roles_image` tells which of the two, by one of them. */
+const char *role_image(const struct submission *s, const struct job_role *role);
+const char *roles_image(const struct submission *s);
+
 void roles_done(struct submission *s);

@@ -95,9 +95,9 @@ int submission_check(struct submission_reader *rd)
         return reader_fail(rd, "give either cells, or gpus and nodes");
     if (s->topo_must && !s->topo_level)
         return reader_fail(rd, "topology.policy needs topology.level");
-    if (s->mount_count && !s->image)
+    if (s->mount_count && !roles_image(s))
         return reader_fail(rd, "mounts go with an image");
-    return 0;
+    return roles_check(rd);
 }
 
 int submission_from_tree(struct submission_reader *rd, json_t *tree)

@@ -51,6 +51,7 @@ struct env_pair {
 /* Tasks of one kind in a job of several (roles.h). */
 struct job_role {
     char *name, *run;          /* owned */
+    char *image;               /* owned; NULL: the job's */
     int32_t count, gpus, cpus; /* tasks; of each of them. 0 CPUs = not told */
     uint64_t memory;           /* bytes, of each; 0 = not told */
     struct env_pair *env;      /* over that of the job */

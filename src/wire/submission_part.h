@@ -74,6 +74,7 @@ const struct submission_key *submission_keys(size_t *ret_count);
 int submission_from_tree(struct submission_reader *rd, json_t *tree);
 /* What no key alone can see. */
 int submission_check(struct submission_reader *rd);
+int roles_check(struct submission_reader *rd); /* what holds between roles, and between them and the job */
 void submission_write(struct json_write *out, const struct submission_key *keys, size_t count,
                       const struct submission *s);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submission_roles.c - the key `roles`: {NAME: {nodes, per_node: {gpu, cpu, memory}, run, env, completion}}. */
+/* submission_roles.c - the key `roles`: {NAME: {nodes, per_node: {gpu, cpu, memory}, image, run, env,
+ * completion}}. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -38,9 +39,8 @@ static int keys_read(struct submission_reader *rd, const struct role_key *keys, 
         reader_enter(rd, name, &mark);
         if (!key->name) {
             rd->at_key = true;
-            return strcmp(name, "image") == 0 || strcmp(name, "mounts") == 0
-                       ? reader_fail(
-                             rd, "%s: all roles run in one container image; it is told beside roles, not in one", name)
+            return strcmp(name, "mounts") == 0
+                       ? reader_fail(rd, "mounts: they are those of all roles, told beside roles, not in one")
                        : reader_fail(rd, "unknown key '%.40s' of a role", name);
         }
         r = key->read(rd, role, part);
@@ -128,6 +128,19 @@ static int role_run(struct submission_reader *rd, struct job_role *role, json_t 
     return r;
 }
 
+static int role_image_read(struct submission_reader *rd, struct job_role *role, json_t *value)
+{
+    const char *text;
+    char number[64];
+    int r = reader_text(rd, value, SUBMISSION_TEXT_MAX, number, &text);
+
+    if (r == 0 && !*text)
+        return reader_fail(rd, "expected a directory or the name of an image");
+    if (r == 0 && !(role->image = mem_strdup(text)))
+        return reader_memory(rd);
+    return r;
+}
+
 static int role_env(struct submission_reader *rd, struct job_role *role, json_t *value)
 {
     struct env_pair *pairs = rd->s->env;
@@ -188,10 +201,13 @@ static bool name_good(const char *name)
 
 static int role_read(struct submission_reader *rd, const char *name, json_t *value)
 {
-    static const struct role_key keys[] = {
-        { "completion", role_completion }, { "env", role_env }, { "nodes", role_count },
-        { "per_node", role_node },         { "run", role_run }, { 0 }
-    };
+    static const struct role_key keys[] = { { "completion", role_completion },
+                                            { "env", role_env },
+                                            { "image", role_image_read },
+                                            { "nodes", role_count },
+                                            { "per_node", role_node },
+                                            { "run", role_run },
+                                            { 0 } };
     struct job_role *role = &rd->s->roles[rd->s->role_count];
     int r;
 
@@ -237,6 +253,28 @@ int read_roles(struct submission_reader *rd, const struct submission_key *key, j
     return r;
 }
 
+/* A task is started by one program as one user: a runtime, or nothing but us. */
+int roles_check(struct submission_reader *rd)
+{
+    const struct submission *s = rd->s;
+    const char *first = roles_image(s), *image;
+    size_t mark;
+
+    for (size_t r = 1; r < s->role_count; r++) {
+        image = role_image(s, &s->roles[r]);
+        if (!image == !first && (!image || (image[0] == '/') == (first[0] == '/')))
+            continue;
+        reader_enter(rd, "roles", &mark);
+        reader_enter(rd, s->roles[r].name, &mark);
+        return !image != !first
+                   ? reader_fail(rd, "role '%.64s' runs in an image and role '%.64s' in none: all do, or none",
+                                 s->roles[image ? r : 0].name, s->roles[image ? 0 : r].name)
+                   : reader_fail(rd, "images of roles are all directories, or all names: '%.60s' and '%.60s'", first,
+                                 image);
+    }
+    return 0;
+}
+
 static void gpu_write(struct json_write *out, const struct submission *s, const struct job_role *role)
 {
     CLEANUP_BUF struct buf text = BUF_INIT(GPU_SELECTOR_MAX + 64);
@@ -262,6 +300,8 @@ static void role_write(struct json_write *out, const struct submission *s, const
             json_write_text(out, role->env[i].key, role->env[i].value);
         json_write_close(out);
     }
+    if (role->image)
+        json_write_text(out, "image", role->image);
     json_write_i64(out, "nodes", role->count);
     if (role->gpus || role->cpus || role->memory) {
         json_write_object(out, "per_node");

@@ -3,6 +3,7 @@
 
 usage: test_agent.py MUSTER_AGENT [NAME...]
 """
+import itertools
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -728,6 +730,81 @@ def containers(c, a, d):
     c.order('stop', 4, kind='cancel', grace_ms=0)
     c.report(4, 'exited')
     assert not subprocess.run(['pgrep', '-f', 'sleep 4321'], capture_output=True).stdout
+    swapped_links(c, d, root)
+
+
+def as_its_user(c, d, box, spec):
+    """Nothing that a container of another user asks of the node is done with root's rights."""
+    who = dict(uid=65534, gid=65534, gpus=[1])
+    c.launch(120, 'echo $MORE $LD_PRELOAD; cat $MUSTER_HOSTFILE; echo x > $MUSTER_TMPDIR/t && cat $MUSTER_TMPDIR/t',
+             spec=dict(spec, env={'PATH': '/bin', 'MORE': 'more', 'LD_PRELOAD': '/nowhere/own.so'}), **who)
+    assert c.report(120, 'exited')['exit'] == 0, c.log(3000, 120)
+    assert c.log(3001, 120) == 'more /nowhere/own.so\n127.0.0.1 slots=1\nx\n', c.log(3001, 120)  # no word of the runtime's own loader
+    # Its output file is written as its user: not where only root can, and where it can as its own.
+    c.launch(121, 'echo in', spec=dict(spec, output=box + '/kept/out'), **who)
+    end = c.wait('job 121', lambda: next((r for r in c.reports if r.get('job') == 121 and r.get('state') in ('exited', 'refused')), None), 20)
+    assert not os.path.exists(box + '/kept/out'), end
+    c.launch(122, 'echo in', spec=dict(spec, output=box + '/out'), **who)
+    assert c.report(122, 'exited')['exit'] == 0 and content(box + '/out') == 'in\n' and os.stat(box + '/out').st_uid == 65534
+    # The command that saves it runs inside, as its user.
+    os.makedirs(box + '/save')
+    os.chown(box + '/save', 65534, 65534)
+    c.launch(123, 'echo up > /save/up; while :; do sleep 0.1; done',
+             spec=dict(spec, mounts=['%s/save:/save' % box], checkpoint={'cmd': 'ls / > /save/ls; echo $MORE > /save/more'},
+                       env={'PATH': '/bin', 'MORE': 'more', 'LD_PRELOAD': '/nowhere/own.so'}), **who)
+    wait_for(lambda: content(box + '/save/up'), 10, what='the container')
+    c.ask(3002, 'exec', job=123, attempt=0, rank=0, argv=['sh', '-c', 'echo $MORE > /save/exec'])
+    c.order('stop', 123, kind='preempt', grace_ms=3000)  # its shell is the first process of its namespace: it hears no SIGTERM
+    c.report(123, 'exited', timeout=20)
+    assert os.stat(box + '/save/ls').st_uid == 65534 and 'home' not in content(box + '/save/ls'), content(box + '/save/ls')
+    assert content(box + '/save/more') == 'more\n' and content(box + '/save/exec') == 'more\n'
+    assert os.stat(box + '/save/exec').st_uid == 65534 and b'own.so' not in c.text(3002), c.text(3002)
+
+
+def swapped_links(c, d, root):
+    """A user who swaps a folder for a link while the container starts never sees what only root can reach."""
+    box = d + '/box'
+    for name, text, mode in (('mine', 'mine', 0o755), ('kept', 'secret', 0o700)):
+        os.makedirs(box + '/' + name + '/in')
+        with open(box + '/' + name + '/in/f', 'w') as f:
+            f.write(text + '\n')
+        os.chmod(box + '/' + name, mode)
+    os.chmod(box, 0o777)
+    os.chmod(d, 0o755)
+    os.chmod(os.path.dirname(d), 0o755)
+    os.symlink('mine', box + '/link')
+    over = threading.Event()
+
+    def swap():
+        for i in itertools.count():
+            if over.is_set():
+                return
+            os.symlink(('kept', 'mine')[i % 2], box + '/new')
+            os.rename(box + '/new', box + '/link')
+            time.sleep(0.0005 * (i % 3))
+
+    spec = {'image': root, 'env': {'PATH': '/bin'}, 'dir': '/', 'mounts': ['%s/link/in:/data' % box]}
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen = []
+    try:
+        for job in range(100, 116):
+            c.launch(job, 'cat /data/f', uid=65534, gid=65534, gpus=[1], spec=spec)
+            end = c.wait('job %d' % job, lambda: next((r for r in c.reports if r.get('job') == job and
+                                                       r.get('state') in ('exited', 'refused')), None), 20)
+            seen.append(c.log(1000 + job, job).strip() if end['state'] == 'exited' else end['cause'])
+    finally:
+        over.set()
+        swapper.join()
+    assert all(s == 'mine' or s.startswith("mount '") for s in seen), seen
+    os.unlink(box + '/link')
+    os.symlink('mine', box + '/link')
+    c.launch(116, 'cat /data/f', uid=65534, gid=65534, gpus=[1], spec=spec)
+    assert c.report(116, 'exited')['exit'] == 0 and c.log(2000, 116) == 'mine\n', c.log(2001, 116)
+    as_its_user(c, d, box, dict(spec, mounts=['%s/mine/in:/data' % box]))
+    # A file is as good as a folder.
+    c.launch(117, 'cat /one', uid=65534, gid=65534, gpus=[1], spec=dict(spec, mounts=['%s/mine/in/f:/one' % box]))
+    assert c.report(117, 'exited')['exit'] == 0 and c.log(2002, 117) == 'mine\n', c.log(2003, 117)
 
 
 if os.getuid() == 0:

@@ -47,4 +47,11 @@ accepts 'muster-sim(1) and --help have the same flags' same sim run compare anom
 accepts 'muster-trace(1) and --help have the same flags' same trace import stat
 accepts 'muster-sim(1) has every verb' named sim
 accepts 'muster-trace(1) has every verb' named trace
+# Verbs of `muster gpu` are asked for help as any other, of the cluster and of this machine.
+helps() {
+    "$muster" "$@" --help >"$scratch/help" && grep -q -e '^Usage: muster gpu' "$scratch/help" && grep -q -e 'resume' "$scratch/help"
+}
+accepts 'muster gpu resume --help' helps gpu resume
+accepts 'muster gpu resume NODE:INDEX --help' helps gpu resume n1:0
+accepts 'muster gpu pause --help' helps gpu pause
 finish

@@ -3,6 +3,9 @@
 """The interface as a client meets it: jobs from submission to output, lists, refusals, events, figures."""
 import os
 import re
+import shutil
+import socket
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -345,11 +348,168 @@ def enter(m):
     ok(m.raw(ask % (job, b"cmd=true")).startswith(b"HTTP/1.1 409"), "exec: a job that does not run")
 
 
+def words(m):
+    job = m.post("/jobs", {"run": "trap 'echo saved' USR1; while :; do sleep 0.05; done", "gpus": 1, "time": "5m", "comment": "before",
+                           "tags": {"a": "1", "b": "2"}, "checkpoint": {"signal": "USR1"}}).json["id"]
+    path = "/jobs/%d" % job
+    m.wait_state(job, "RUNNING")
+
+    def patch(**body):
+        return m.ask("PATCH", path, body)
+    a = patch(comment="after", tags={"a": None, "c": "3"})
+    ok(a.status == 200 and a.json["spec"]["comment"] == "after" and a.json["spec"]["tags"] == {"b": "2", "c": "3"},
+       "comment and tags of a job that runs", a)
+    found = lambda tag: [j["id"] for j in m.get("/jobs?tag=" + tag).json["items"]]
+    ok(job in found("c") and job not in found("a"), "it is found by what it is called now", (found("c"), found("a")))
+    a = patch(comment=None, tags={"b": None, "c": None})
+    ok(a.status == 200 and "comment" not in a.json["spec"] and "tags" not in a.json["spec"], "and by nothing", a)
+    for body, word in (({"priority": True}, "priority"), ({"time_seconds": "soon"}, "time_seconds"), ({"time_seconds": -1}, "time_seconds"),
+                       ({"vc": 7}, "vc"), ({"comment": 7}, "comment"), ({"tags": []}, "tags"), ({"tags": {"k": [1]}}, ""),
+                       ({"size": 3}, "size")):
+        a = patch(**body)
+        ok(a.status == 400 and word in a.json["detail"], "not changed to %s" % body, a)
+    ok(m.get(path).json["limit_seconds"] == 300, "and nothing else changed", m.get(path))
+    ok(m.post(path + "/checkpoint").status == 200 and m.until(lambda: b"saved\n" in m.get(path + "/logs").body), "told to save itself",
+       m.get(path + "/logs"))
+    m.ask("DELETE", path + "?now=1")
+    m.wait_state(job, "CANCELLED")
+    ok(m.post(path + "/checkpoint").status == 409, "not when it is over")
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": 1}).json["id"]
+    m.wait_state(job, "RUNNING")
+    a = m.post("/jobs/%d/checkpoint" % job)
+    ok(a.status == 409 and "no signal" in a.json["detail"] and m.state(job) == "RUNNING", "nor one that cannot", a)
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    m.wait_state(job, "CANCELLED")
+
+
+# Serves on a port the kernel chooses and writes it down: echoes what is said, in capitals, once that is over; or sends
+# without end; or reads nothing.
+SERVER = """
+import os, socket, sys, time
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(8)
+with open(sys.argv[1] + ".new", "w") as f:
+    f.write(str(s.getsockname()[1]))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while True:
+    c = s.accept()[0]
+    kind = c.recv(1)
+    if kind == b"e":
+        text = b""
+        while True:
+            piece = c.recv(65536)
+            if not piece:
+                break
+            text += piece
+        c.sendall(text.upper())
+    elif kind == b"f":
+        c.sendall(b"x" * (64 << 20))
+    else:
+        time.sleep(60)
+    c.close()
+"""
+TUNNEL = (b"GET /api/v1/jobs/%d/forward/%s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+          b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
+def message(data):
+    """A binary message of a client, masked by zeroes."""
+    size = len(data)
+    head = bytes([0x80 | size]) if size < 126 else bytes([0xfe]) + size.to_bytes(2, "big") if size < 65536 else \
+        bytes([0xff]) + size.to_bytes(8, "big")
+    return b"\x82" + head + b"\0\0\0\0" + data
+
+
+def tunnel(m, job, port):
+    s = m.connect()
+    s.settimeout(20)
+    s.sendall(TUNNEL % (job, str(port).encode()))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += s.recv(1)
+    return s, head
+
+
+def forward(m):
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o777)
+    with open(folder + "/serve.py", "w") as f:
+        f.write(SERVER)
+    path = folder + "/port"
+    job = m.post("/jobs", {"run": "exec python3 %s/serve.py %s" % (folder, path), "gpus": 1, "time": "5m"}).json["id"]
+    m.wait_state(job, "RUNNING")
+    ok(m.until(lambda: os.path.exists(path), 20), "a job listens on a port")
+    port = int(open(path).read())
+    s, head = tunnel(m, job, port)
+    ok(head.startswith(b"HTTP/1.1 101"), "forward: WebSocket", head)
+    s.sendall(message(b"\0e") + message(b"\0hello ") + message(b"\0there") + message(b"\3"))
+    text = drain(s)
+    ok(text == b"\x82\x0c\x01HELLO THERE\x82\x02\x030\x88\x02\x03\xe8", "forward: there and back, and the end", text)
+    s.close()
+    flood(m, job, port)
+    # The port of a server that is nobody's job, and of a job that is another one.
+    with socket.socket() as mine:
+        mine.bind(("127.0.0.1", 0))
+        mine.listen(1)
+        s = tunnel(m, job, mine.getsockname()[1])[0]
+        text = drain(s)
+        mine.setblocking(False)
+        try:
+            mine.accept()
+            reached = True
+        except BlockingIOError:
+            reached = False
+        ok(b"nothing of job %d listens on port" % job in text and not reached, "forward: only to ports of the job", text)
+        s.close()
+    other = m.post("/jobs", {"run": "sleep 60", "gpus": 1, "time": "5m"}).json["id"]
+    m.wait_state(other, "RUNNING")
+    s = tunnel(m, other, port)[0]
+    ok(b"nothing of job %d listens" % other in drain(s), "forward: not to the port of another job")
+    s.close()
+    for port in (b"0", b"65536", b"x", b"-1"):
+        ok(m.raw(TUNNEL % (job, port)).startswith(b"HTTP/1.1 400"), "forward: no port %s" % port.decode())
+    ok(m.raw(TUNNEL % (job, b"1?task=7")).startswith(b"HTTP/1.1 404"), "forward: no such task")
+    ok(m.get("/jobs/%d/forward/80" % job).status == 426, "forward: without WebSocket")
+    for j in (job, other):
+        m.ask("DELETE", "/jobs/%d?now=1" % j)
+        m.wait_state(j, "CANCELLED")
+    ok(m.raw(TUNNEL % (job, b"80")).startswith(b"HTTP/1.1 409"), "forward: a job that does not run")
+    shutil.rmtree(folder)
+
+
+def flood(m, job, port):
+    """What is sent faster than it is read waits with who sends it: for a client that reads late, for a port that never
+    does."""
+    s, head = tunnel(m, job, port)
+    s.sendall(message(b"\0f"))
+    t = tunnel(m, job, port)[0]  # waits its turn at the server, which serves one at a time
+    t.settimeout(2)
+    sent, piece = 0, message(b"\0" + b"s" * 60000)
+    try:
+        while sent < 64 << 20:
+            t.sendall(piece)
+            sent += len(piece)
+    except socket.timeout:
+        pass
+    ok(sent < 32 << 20, "forward: what is not taken is not read", sent)
+    t.close()
+    got, end = 0, b""
+    while True:
+        piece = s.recv(1 << 20)
+        if not piece:
+            break
+        got += len(piece)
+        end = (end + piece)[-64:]
+    ok(got > 64 << 20 and end.endswith(b"\x82\x02\x030\x88\x02\x03\xe8"), "forward: who reads later gets all of it", (got, end))
+    s.close()
+
+
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
         for part in (basics, life, refusals, conditions, until, lists, waiting, nodes, events, figures, pages, pipelines,
-                     follow, enter):
+                     follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")
         status = m.stop()

@@ -104,7 +104,12 @@ def ends(m):
 
 
 def refusals(m):
-    for roles, words in (({"a": {"per_node": {"gpu": 1}, "image": "/img", "run": "true"}}, "one container image"),
+    for roles, words in (({"a": {"per_node": {"gpu": 1}, "mounts": ["/a:/b"], "run": "true"}}, "those of all roles"),
+                         ({"a": {"per_node": {"gpu": 1}, "image": "", "run": "true"}}, "name of an image"),
+                         ({"a": {"per_node": {"gpu": 1}, "image": "/img", "run": "x"}, "b": {"run": "x"}},
+                          "role 'a' runs in an image and role 'b' in none"),
+                         ({"a": {"per_node": {"gpu": 1}, "image": "/img", "run": "x"}, "b": {"image": "torch:2", "run": "x"}},
+                          "all directories, or all names"),
                          ({}, "1 to 16"), ({"a": {"run": "true"}}, "has GPUs"), ({"a": {"per_node": {"gpu": 1}}}, "run"),
                          ({"a b": {"per_node": {"gpu": 1}, "run": "x"}}, "named"),
                          ({"a": {"per_node": {"gpu": 1}, "run": "x", "colour": 1}}, "colour"),
@@ -115,6 +120,47 @@ def refusals(m):
         ok(a.status == 400 and words in a.json["detail"], "refused: %s" % words, a)
     a = m.post("/jobs", {"roles": {"a": {"per_node": {"gpu": 1}, "run": "x"}}, "nodes": 2})
     ok(a.status == 400 and "with roles" in a.json["detail"], "not beside nodes", a)
+
+
+def rootfs(folder, word):
+    """A root file system with a shell and a file that says which one it is."""
+    root = folder + "/" + word
+    for name in ("bin", "proc", "dev", "sys", "tmp", "etc"):
+        os.makedirs(root + "/" + name)
+    shutil.copy("/bin/busybox", root + "/bin/busybox")
+    for name in ("sh", "cat", "echo", "sleep"):
+        os.symlink("busybox", root + "/bin/" + name)
+    with open(root + "/etc/word", "w") as f:
+        f.write(word + "\n")
+    return root
+
+
+def images(m, folder):
+    """Roles in images of their own, as directories."""
+    one, two = rootfs(folder, "one"), rootfs(folder, "two")
+    job = submit(m, {"ps": {"per_node": {"cpu": 1}, "image": two, "run": "echo ps $(cat /etc/word)"},
+                     "worker": {"nodes": 2, "per_node": {"gpu": 1, "cpu": 1}, "run": "echo worker $(cat /etc/word)"}},
+                 image=one, env={"PATH": "/bin"})
+    ok(m.wait_state(job, "COMPLETED"), "roles in images of their own", (m.get("/jobs/%d" % job), output(m, job)))
+    ok(output(m, job) == ["ps two", "worker one", "worker one"], "each sees its own", output(m, job))
+    text = """
+protocolVersion: 2
+name: pai-images
+type: job
+prerequisites: [{name: i1, type: dockerimage, uri: ONE}, {name: i2, type: dockerimage, uri: TWO}]
+taskRoles:
+  ps: {instances: 1, dockerImage: i2, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}, commands: ['cat /etc/word']}
+  worker: {instances: 2, dockerImage: i1, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 1}, commands: ['cat /etc/word']}
+""".replace("ONE", one).replace("TWO", two)
+    a = m.ask("POST", "/jobs", text, headers={"Content-Type": "application/yaml"})
+    if ok(a.status == 201, "OpenPAI's task roles in images of their own", a):
+        job = a.json["id"]
+        ok(m.wait_state(job, "COMPLETED") and output(m, job) == ["one", "one", "two"],
+           "run in them", (m.get("/jobs/%d" % job), output(m, job)))
+        ok([a.get("image") for a in (m.get("/jobs/%d" % job).json["spec"]["roles"][r] for r in ("ps", "worker"))] == [two, one],
+           "and are told so", m.get("/jobs/%d" % job))
+    a = m.ask("POST", "/jobs", text.replace(two, "'torch:2'"), headers={"Content-Type": "application/yaml"})
+    ok(a.status == 400 and "all directories" in a.json["detail"], "of two kinds they are refused", a)
 
 
 def openpai(m):
@@ -152,24 +198,21 @@ def killed():
 
 def contained(m):
     """In containers: each process has the variables of its own task, also where its node has others."""
-    root = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp()
     if os.geteuid() or not shutil.which("runc", path="/usr/sbin:/usr/bin:/sbin:/bin") or not os.path.exists("/bin/busybox"):
         print("# SKIP containers: root, runc and a static busybox are needed")
         return
     try:
-        os.chmod(root, 0o755)
-        for name in ("bin", "proc", "dev", "sys", "tmp", "etc"):
-            os.mkdir(os.path.join(root, name))
-        shutil.copy("/bin/busybox", root + "/bin/busybox")
-        for name in ("sh", "echo", "sleep"):
-            os.symlink("busybox", root + "/bin/" + name)
+        os.chmod(folder, 0o755)
+        root = rootfs(folder, "root")
         job = submit(m, {"a": {"nodes": 2, "per_node": {"gpu": 2}, "env": {"X": "of a"}, "run": "echo a $X $MUSTER_ROLE_INDEX"},
                          "b": {"nodes": 2, "run": "echo b $X [$CUDA_VISIBLE_DEVICES]"}},
                      image=root, env={"PATH": "/bin", "X": "of all"})
         ok(m.wait_state(job, ("COMPLETED", "FAILED")) and m.state(job) == "COMPLETED", "in containers", (m.get("/jobs/%d" % job), output(m, job)))
         ok(output(m, job) == ["a of a 0", "a of a 1", "b of all []", "b of all []"], "with their own variables", output(m, job))
+        images(m, folder)
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main():

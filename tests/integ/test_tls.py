@@ -217,6 +217,7 @@ def others(lab, user):
     ok(lab.ask("POST", path + "/hold", token=user).status == 403, "nor hold it")
     ok(lab.ask("PATCH", path, {"priority": 1}, token=user).status == 403, "nor change it")
     ok(lab.ask("GET", path + "/exec?cmd=id", token=user).status == 403, "nor enter it")
+    ok(lab.ask("GET", path + "/forward/8888", token=user).status == 403, "nor reach its ports")
     batch = lab.json("POST", "/jobs:batch", {"action": "cancel", "ids": [job]}, token=user)
     ok(batch["items"][0]["status"] == 403, "nor in a batch", batch)
     ok(b"s3cret" not in lab.ask("GET", "/history", token=user).body, "nor in the history")

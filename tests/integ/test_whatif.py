@@ -69,6 +69,7 @@ def compare(m):
         ok(all(len(r["queue_seconds_by_percentile"]) == 101 and r["series"]["gpus_used_total_jobs_waiting"]
                for r in sim["items"]), "with curves")
     table = muster(m, "whatif", "-P", "fifo,srsf").stdout
+    ok(muster(m, "sim", "replay", "-P", "fifo,srsf").stdout == table, "muster sim replay is the same")
     ok(table.split("\n")[0].split()[:3] == ["POLICY", "JOBS", "AVG-WAIT"] and "srsf" in table, "a table", table)
 
 

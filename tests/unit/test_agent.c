@@ -279,6 +279,13 @@ static void environment_of_a_node(void **state)
     host.container = true;
     env = environ_node(&l, &host);
     assert_string_equal(value_of(env, "NVIDIA_VISIBLE_DEVICES"), "U4,U5");
+    assert_null(value_of(env, "ROCR_VISIBLE_DEVICES"));
+    json_decref(env);
+    host = (struct launch_host){ .node = "g2", .sku = "MI300X", .dir = "/d", .amd = true, .key = "k" };
+    env = environ_node(&l, &host);
+    assert_string_equal(value_of(env, "ROCR_VISIBLE_DEVICES"), "4,5");
+    assert_string_equal(value_of(env, "HIP_VISIBLE_DEVICES"), "0,1"); /* of those that ROCr leaves */
+    assert_null(value_of(env, "CUDA_VISIBLE_DEVICES"));
     json_decref(env);
     launch_done(&l);
 }
@@ -295,6 +302,13 @@ static void sweeps_and_shares(void **state)
     assert_string_equal(value_of(env, "lr"), "3");
     assert_string_equal(value_of(env, "MUSTER_GPU_FRACTION"), "0.250");
     assert_string_equal(value_of(env, "MUSTER_GPU_MEMORY_LIMIT"), "262144000");
+    assert_null(value_of(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
+    json_decref(env);
+    host.mps = "/run/mps";
+    l.spec.gpu_share = 333;
+    env = environ_node(&l, &host);
+    assert_string_equal(value_of(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "34");
+    assert_string_equal(value_of(env, "CUDA_MPS_PIPE_DIRECTORY"), "/run/mps");
     json_decref(env);
     launch_done(&l);
 }

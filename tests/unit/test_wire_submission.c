@@ -110,6 +110,12 @@ static void pai_files(void **state)
     "\"worker\":{\"completion\":{\"min_failed\":-1,\"min_succeeded\":3},\"env\":{\"A\":\"b\"},\"nodes\":3,"            \
     "\"per_node\":{\"gpu\":\"H100:4\"},\"run\":\"w\"}}"
 
+#define PAI_IMAGES(second)                                                                                             \
+    "protocolVersion: 2\nname: a\n"                                                                                    \
+    "prerequisites: [{name: i, type: dockerimage, uri: 'one:1'}, {name: k, type: dockerimage, uri: '" second "'}]\n"   \
+    "taskRoles:\n  p: {instances: 1, dockerImage: i, commands: [p]}\n"                                                 \
+    "  w: {instances: 1, dockerImage: k, resourcePerInstance: {gpu: 2}, commands: [w]}\n"
+
 /* Several roles: written as they were read; OpenPAI's become them; who is where follows from the number of nodes. */
 static void roles(void **state)
 {
@@ -118,6 +124,14 @@ static void roles(void **state)
 
     (void)state;
     assert_canonical(from_json, "{" ROLES "}", "{\"launch\":\"node\"," ROLES "}");
+    assert_canonical(from_yaml, PAI_IMAGES("two:2"),
+                     "{\"compat\":\"pai\",\"launch\":\"node\",\"name\":\"a\",\"roles\":{"
+                     "\"p\":{\"image\":\"one:1\",\"nodes\":1,\"run\":\"p\\n\"},"
+                     "\"w\":{\"image\":\"two:2\",\"nodes\":1,\"per_node\":{\"gpu\":\"2\"},\"run\":\"w\\n\"}}}");
+    assert_canonical(from_yaml, PAI_IMAGES("one:1"), /* one for all is the job's */
+                     "{\"compat\":\"pai\",\"image\":\"one:1\",\"launch\":\"node\",\"name\":\"a\",\"roles\":{"
+                     "\"p\":{\"nodes\":1,\"run\":\"p\\n\"},"
+                     "\"w\":{\"nodes\":1,\"per_node\":{\"gpu\":\"2\"},\"run\":\"w\\n\"}}}");
     assert_canonical(from_yaml,
                      "protocolVersion: 2\nname: a\ntaskRoles:\n"
                      "  ps: {instances: 2, resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}, commands: [p]}\n"
