@@ -12,7 +12,8 @@ the moment it happens. In the end everything is healed and the history is checke
   - no job ran twice at the same time, no GPU was used twice at the same time;
   - no GPU is taken, no process is left.
 
-Needs root (namespaces); exits 77 without. Prints TAP.
+All of it has a network and a list of namespaces of its own, which end with it however it ends: several may run at once, and
+none meets what another left. Needs root (namespaces); exits 77 without. Prints TAP.
 """
 import argparse
 import http.client
@@ -30,8 +31,9 @@ import time
 
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", "build"))
 AGENTS, GPUS = 5, 4
-NET = "10.%d" % (64 + os.getpid() % 128)  # several may run at once
+NET = "10.64"
 PORT = 7790
+ALONE = "CHAOS_ALONE"  # set inside the namespaces
 
 JOB = r"""#!/bin/bash
 # 75: somebody has it. Anything else is the end of flock itself, which is killed as others are.
@@ -57,7 +59,7 @@ class Cluster:
         self.controller = None
         self.agents = [None] * AGENTS
         self.cut = [False] * AGENTS
-        self.tag = "mc%d" % (os.getpid() % 10000)
+        self.tag = "chaos"
 
     def space(self, i):
         return "%s-%d" % (self.tag, i)
@@ -75,12 +77,6 @@ class Cluster:
             for command in (["link", "set", "lo", "up"], ["addr", "add", "%s.0.%d/24" % (NET, 10 + i), "dev", peer],
                             ["link", "set", peer, "up"]):
                 run("ip", "-n", name, *command)
-
-    def down_net(self):
-        for i in range(AGENTS):
-            run("ip", "netns", "del", self.space(i), check=False)
-            run("ip", "link", "del", "%sv%d" % (self.tag, i), check=False)
-        run("ip", "link", "del", self.tag, check=False)
 
     def link(self, i, up):
         run("ip", "link", "set", "%sv%d" % (self.tag, i), "up" if up else "down")
@@ -344,16 +340,25 @@ def judge(cluster, clients, limit):
     return len(acknowledged)
 
 
+def alone():
+    """This program again, in a network and with a list of namespaces of its own."""
+    unshare = ["unshare", "--net", "--mount", "sh", "-c"]
+    own = "mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip link set lo up && "
+    probe = own + "ip netns add probe && ip -n probe link set lo up"
+    if os.geteuid() != 0 or not shutil.which("ip") or run(*unshare, probe, check=False).returncode != 0:
+        print("1..0 # SKIP needs root and network namespaces")
+        return 77
+    os.execvpe("unshare", unshare + [own + 'exec "$@"', "sh", sys.executable] + sys.argv, dict(os.environ, **{ALONE: "1"}))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("CHAOS_ROUNDS", "200")))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CHAOS_SEED", "1")))
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
-    if os.geteuid() != 0 or not shutil.which("ip") or run("ip", "netns", "add", "mc-probe", check=False).returncode != 0:
-        print("1..0 # SKIP needs root and network namespaces")
-        return 77
-    run("ip", "netns", "del", "mc-probe", check=False)
+    if ALONE not in os.environ:
+        return alone()
     rng, counts = random.Random(args.seed), {}
     folder = tempfile.mkdtemp(prefix="muster-chaos-")
     cluster = Cluster(folder)
@@ -386,7 +391,6 @@ def main():
         for pid in processes(lambda pid, line: folder in line or environment_has(pid, "LOCKS=" + cluster.locks)):
             if pid != os.getpid():
                 kill(pid)
-        cluster.down_net()
         if args.keep or _tests[1] or sys.exc_info()[0]:
             print("# logs: " + folder)
         else:
