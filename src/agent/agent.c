@@ -27,7 +27,7 @@
 #define RETRY_MAX (10 * USEC_SEC)
 #define HEALTH_EVERY (2 * USEC_SEC)
 #define PATIENCE (5 * USEC_MSEC)
-#define TRUST (20 * USEC_MSEC) /* for so long the controller may take to say that it keeps a report */
+#define TRUST (30 * USEC_MSEC) /* for so long the controller may take to say that it keeps a report */
 enum { SEND_TOGETHER = 64 };
 #define SPOOL_EVERY (10 * USEC_MIN)
 

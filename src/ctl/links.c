@@ -19,6 +19,7 @@ enum { ASKS_MAX = 256, FLUSH_BYTES = 65536 };
 #define BYE_SPAN (2 * USEC_SEC) /* for the last words to a connection that is not wanted */
 #define ASK_TIME (30 * USEC_SEC)
 #define HELLO_TIME (10 * USEC_SEC)
+#define PATIENCE (15 * USEC_MSEC) /* of what no node hurries for; below what agents wait for an acknowledgement */
 
 struct ask {
     struct ask *next;
@@ -37,8 +38,8 @@ struct link {
     struct ask *asks;
     size_t ask_count;
     struct buf out; /* frames of this turn of the loop */
-    struct link *next_speaking;
-    bool speaks, dead;
+    struct link *next_speaking, *next_waiting;
+    bool speaks, waits, dead;
 };
 
 struct links {
@@ -48,7 +49,8 @@ struct links {
     size_t by_node_capacity, count;
     int64_t next_ask;
     struct link *speaking; /* who has something in `out` */
-    struct loop_timer *sweep;
+    struct link *waiting;  /* who has something there that can wait for more */
+    struct loop_timer *sweep, *patience;
 };
 
 static struct link *link_of(const struct links *links, const char *node)
@@ -92,6 +94,18 @@ static void on_turn(void *arg)
     }
 }
 
+static void on_patience(void *arg)
+{
+    struct links *links = arg;
+    struct link *link;
+
+    while ((link = links->waiting)) {
+        links->waiting = link->next_waiting;
+        link->waits = false;
+        link_flush(link);
+    }
+}
+
 /* It is about to go. */
 static void link_silence(struct link *link)
 {
@@ -101,7 +115,37 @@ static void link_silence(struct link *link)
         at = &(*at)->next_speaking;
     if (*at)
         *at = link->next_speaking;
+    at = &link->links->waiting;
+    while (*at && *at != link)
+        at = &(*at)->next_waiting;
+    if (*at)
+        *at = link->next_waiting;
     buf_done(&link->out);
+}
+
+/* That a report was taken, and that a task's directory may go: it changes nothing for anybody, and the next job of a
+ * busy node brings it along. */
+static bool frame_patient(const json_t *frame)
+{
+    const char *kind = json_string_value(json_object_get(frame, "t"));
+    const char *order = json_string_value(json_object_get(frame, "do"));
+
+    return kind &&
+           (strcmp(kind, agent_down_name(DOWN_ACK)) == 0 ||
+            (order && strcmp(kind, agent_down_name(DOWN_ORDER)) == 0 && strcmp(order, order_name(ORDER_CLEAN)) == 0));
+}
+
+static void link_wait(struct link *link)
+{
+    struct links *links = link->links;
+
+    if (link->speaks || link->waits)
+        return;
+    if (!links->waiting)
+        loop_timer_after(links->patience, PATIENCE);
+    link->waits = true;
+    link->next_waiting = links->waiting;
+    links->waiting = link;
 }
 
 static void frame_send(struct link *link, json_t *frame)
@@ -116,7 +160,9 @@ static void frame_send(struct link *link, json_t *frame)
         link->out.max = FLUSH_BYTES + (size_t)FRAME_BYTES_MAX + 64;
         if (frame_write(&link->out, text, strlen(text), &err) < 0)
             log_err("frame too large", "error", err.text);
-        if (!link->speaks) {
+        if (links->patience && frame_patient(frame)) {
+            link_wait(link);
+        } else if (!link->speaks) {
             link->next_speaking = links->speaking;
             links->speaking = link;
             link->speaks = true;
@@ -443,6 +489,8 @@ int links_new(struct server *server, struct links **ret_links)
     links->server = server;
     r = loop_timer_new(server->loop, on_sweep, links, &links->sweep);
     if (r == 0)
+        r = loop_timer_new(server->loop, on_patience, links, &links->patience);
+    if (r == 0)
         r = loop_each_turn(server->loop, on_turn, links);
     if (r < 0) {
         mem_free(links);
@@ -455,8 +503,10 @@ int links_new(struct server *server, struct links **ret_links)
 
 void links_stop(struct links *links)
 {
-    if (links)
-        loop_timer_free(take(links->sweep));
+    if (!links)
+        return;
+    loop_timer_free(take(links->sweep));
+    loop_timer_free(take(links->patience));
 }
 
 void links_free(struct links *links)

@@ -9,7 +9,7 @@
 
 int beside_find(const char *name, char *path, size_t size)
 {
-    /* In the same folder; from PREFIX/bin or sbin; from PREFIX/libexec/muster. */
+    /* In the same folder; from PREFIX/bin or sbin; from PREFIX/libexec/muster; where the build was told to put it. */
     static const char *const places[] = {
         "", "../libexec/muster/", "../../bin/", "../../sbin/", "../bin/", "../sbin/"
     };
@@ -24,5 +24,7 @@ int beside_find(const char *name, char *path, size_t size)
         if (snprintf(slash + 1, room, "%s%s", places[i], name) < (int)room && access(path, X_OK) == 0)
             return 0;
     }
+    if (snprintf(path, size, MUSTER_LIBEXEC "/%s", name) < (int)size && access(path, X_OK) == 0)
+        return 0;
     return -ENOENT;
 }
