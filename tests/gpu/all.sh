@@ -1,19 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# all.sh [--part 1|2|3] [--only NAME]... [--limit SECONDS] [--fake] [NAME...] - the experiments on this machine's GPU.
+# all.sh [--part 1|2|3|4] [--only NAME]... [--limit SECONDS] [--fake] [NAME...] - the experiments on this machine's GPU.
 #
 # Results are JSON lines in $OUT/results-WHAT.jsonl, what was printed in $OUT/log-WHAT.txt, the table of targets in
 # $OUT/summary-WHAT.txt (OUT: /tmp/muster-gpu-results). Every experiment has a time limit of its own and the whole has one (535
-# s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 and 2 are the targets, 3 the
-# rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
+# s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 to 3 are
+# the targets and what was never tried on a card, 4 the rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
 # pair out of pair and nogap. Exits 77 where there is no GPU or no PyTorch.
 #
 # --fake: on the fake driver of an ordinary build (MUSTER_GPU_BUILD, default build), without GPU and PyTorch: tries the scripts.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-part1="pair nogap hold small overhead memory"
-part2="coverage alternate expandable hostile ranks death soak nvml abi"
-part3="phases burst tiers slices agent"
+# Three parts for a card that is lent ten minutes at a time; what each takes is beside limit_of. Part 1 has the settings of the gate side
+# by side before the default is measured: nothing is chosen by itself. Part 4 is the rest.
+part1="sweep-gate pair nogap overhead"
+part2="hold small alternate memory ranks expandable caps coverage foreign nvml abi"
+part3="death hostile soak surge duty split trial"
+part4="phases burst tiers slices agent"
 fake='' what='' limit=535 names=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -23,7 +26,8 @@ while [ $# -gt 0 ]; do
         1) names="$names $part1" ;;
         2) names="$names $part2" ;;
         3) names="$names $part3" ;;
-        *) echo "all.sh: --part is 1, 2 or 3" >&2 && exit 2 ;;
+        4) names="$names $part4" ;;
+        *) echo "all.sh: --part is 1, 2, 3 or 4" >&2 && exit 2 ;;
         esac
         what=${what:+$what-}part$2
         shift
@@ -35,7 +39,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$names" ] || { names="$part1 $part2 $part3" limit=${limit/#535/3600}; }
+[ -n "$names" ] || { names="$part1 $part2 $part3 $part4" limit=${limit/#535/3600}; }
 what=${what:-some}
 out=${OUT:-/tmp/muster-gpu-results}
 mkdir -p "$out"
@@ -66,19 +70,39 @@ else
 fi
 python3 tests/gpu/machine.py | tee -a "$log"
 
+# How long each may take, and what it took on an H200 where that is known: one that hangs costs its own limit and nobody else's.
 limit_of() {
     case $1 in
-    pair | nogap | hold | alternate | memory | overhead) echo 150 ;;
-    small | coverage | hostile | ranks | soak | phases | burst | slices | tiers | sweep-pages) echo 110 ;;
-    death | sweep-release) echo 160 ;;
-    sweep-gate) echo 290 ;;
+    sweep-gate) echo 245 ;;          # 201 to 227 with four settings
+    pair) echo 135 ;;                # 104 to 124
+    nogap) echo 110 ;;               # 136 with a neighbour's first step in it
+    overhead) echo 80 ;;             # 62
+    hold) echo 60 ;;                 # 40
+    small) echo 100 ;;               # 85
+    alternate) echo 85 ;;            # 66
+    memory) echo 120 ;;              # 103
+    ranks) echo 75 ;;                # 58
+    coverage) echo 45 ;;             # 19 to 25
+    death) echo 140 ;;
+    hostile) echo 95 ;;
+    soak) echo $((70 + ${SOAK_SECONDS:-25})) ;;
+    duty) echo 95 ;;
+    trial) echo 115 ;;
+    caps | surge | expandable | split) echo 75 ;;
+    foreign | abi) echo 40 ;;
+    nvml) echo 15 ;;
+    sweep-pages) echo 60 ;;          # 46
+    sweep-release) echo 70 ;;        # 44
+    phases | burst | slices | tiers) echo 110 ;;
     *) echo 60 ;;
     esac
 }
 # shellcheck disable=SC2086 # settings are words
 run() {
     case $1 in
-    abi) python3 tests/gpu/abi_check.py "$(find /usr/local/cuda*/ -name cuda.h -path '*include*' | head -1)" ;;
+    abi) python3 tests/gpu/neighbours.py abi "$(find /usr/local/cuda*/ -name cuda.h -path '*include*' | head -1)" ;;
+    caps | surge | trial | foreign | split | nvml) python3 tests/gpu/neighbours.py "$1" ;;
+    duty) MUSTER_GPU_WINDOWS=1 python3 tests/gpu/pair.py 8 LAW=duty ;;
     coverage) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_COUNT=1 python3 tests/gpu/coverage.py ;;
     overhead) python3 tests/gpu/overhead.py 500 ;;
     small) python3 tests/gpu/suspend.py small ;;
@@ -90,8 +114,6 @@ run() {
     nogap) python3 tests/gpu/pair.py 0 ${MUSTER_GPU_SETTINGS:-driver default} ;;
     soak) python3 tests/gpu/soak.py "${SOAK_SECONDS:-25}" ;;
     hostile) python3 tests/gpu/hostile.py muster ;;
-    nvml) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_MEMORY=20G MUSTER_GPU_NVML_VIEW=1 nvidia-smi \
-        --query-gpu=memory.total,memory.used --format=csv,noheader ;;
     agent) sh tests/gpu/agent.sh ;;
     record) sh tests/gpu/record.sh "$out/traces" ;;
     sweep-gate | sweep-release | sweep-pages) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
@@ -107,7 +129,7 @@ export -f run
 for name in $names; do
     left=$((limit - SECONDS - 5)) own=$(limit_of "$name") begin=$SECONDS rc=0
     case $fake$name in
-    1coverage | 1nvml | 1abi | 1agent | 1record | 1sweep-pages) echo "== $name: needs a GPU" | tee -a "$log" && continue ;;
+    1coverage | 1nvml | 1abi | 1agent | 1record | 1sweep-pages | 1foreign) echo "== $name: needs a GPU" | tee -a "$log" && continue ;;
     esac
     if [ $left -lt 20 ]; then
         echo "== $name: no time left" | tee -a "$log"

@@ -374,9 +374,10 @@ def job_phases(spans="10,10,8,8", gap_ms="8", size="4096"):
     return {"marks": marks + [time.monotonic()]}
 
 
-def job_burst(first_gib="16", burst_gib="4"):
-    """A guaranteed job that holds some memory and suddenly wants more; how long that took."""
-    keep = [torch.empty(int(first_gib) * 2**30, dtype=torch.uint8, device=DEV)]
+def job_burst(first_gib="16", burst_gib="4", stay="0"):
+    """A guaranteed job that holds some memory and suddenly wants more; how long that took. With `stay` it then works on until told
+    to end; $JOB_LOG.got says that it has what it wanted."""
+    keep = [torch.empty(int(float(first_gib) * 2**30), dtype=torch.uint8, device=DEV)]
     torch.cuda.synchronize()
     log = Log()
     log.add(0)
@@ -392,13 +393,20 @@ def job_burst(first_gib="16", burst_gib="4"):
         except torch.OutOfMemoryError:
             oom += 1
         times.append(time.perf_counter() - start)
+    open(os.environ["JOB_LOG"] + ".got", "w").close()
+    end = time.monotonic() + (60 if stay != "0" else 0)
+    while time.monotonic() < end and not os.path.exists(os.environ["JOB_LOG"] + ".check.stop"):
+        keep[0][:1024].add_(1)
+        torch.cuda.synchronize()
+        log.add(1)
+        time.sleep(0.005)
     good = all((t == i).all().item() for i, t in enumerate(keep[1:]))
     return {"ms": [t * 1e3 for t in times], "oom": oom, "good": good}
 
 
 def job_fill(gib="100", seconds="60"):
     """Holds memory in pieces of 1 GiB with a value each; checks them at the end."""
-    parts = [torch.full((2**30,), i % 251, dtype=torch.uint8, device=DEV) for i in range(int(gib))]
+    parts = [torch.full((2**30,), i % 251, dtype=torch.uint8, device=DEV) for i in range(int(float(gib)))]
     torch.cuda.synchronize()
     log = Log()
     flag = os.environ["JOB_LOG"] + ".check.stop"
@@ -411,6 +419,38 @@ def job_fill(gib="100", seconds="60"):
         n += 1
         time.sleep(0.002)
     return {"bad": sum(not (p == i % 251).all().item() for i, p in enumerate(parts)), "stats": stats()}
+
+
+def job_touch(gib="60", part="1.0", seconds="60"):
+    """Holds memory and works on a part of it, a GiB a step and one after the other; what it works on is counted and checked."""
+    parts = [torch.zeros(2**30, dtype=torch.uint8, device=DEV) for _ in range(int(float(gib)))]
+    torch.cuda.synchronize()
+    log, n, used = Log(), 0, max(1, int(len(parts) * float(part)))
+    flag = os.environ["JOB_LOG"] + ".check.stop"
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end and not os.path.exists(flag):
+        parts[n % used].add_(1)
+        torch.cuda.synchronize()
+        log.add(n)
+        n += 1
+    want = [(n // used + (i < n % used)) % 256 if i < used else 0 for i in range(len(parts))]
+    return {"bad": sum(not (p == w).all().item() for p, w in zip(parts, want)), "n": n}
+
+
+def job_copy(seconds="30", mib="64", pause="0"):
+    """Copies from pinned host memory to the GPU, each waited for; how long each took."""
+    host = torch.empty(int(mib) * 2**20, dtype=torch.uint8, pin_memory=True)
+    gpu = torch.empty(int(mib) * 2**20, dtype=torch.uint8, device=DEV)
+    log, n, end = Log(), 0, time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        start = time.perf_counter()
+        gpu.copy_(host, non_blocking=True)
+        torch.cuda.current_stream().synchronize()
+        log.add(n, time.perf_counter() - start)
+        n += 1
+        if float(pause):
+            time.sleep(float(pause))
+    return {"n": n, "stats": stats()}
 
 
 class Ring:

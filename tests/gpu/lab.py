@@ -150,6 +150,14 @@ def used_mib():
     return int(p.stdout.split()[0])
 
 
+def total_gib():
+    """Of the card."""
+    if STANDIN:
+        return int(os.environ.get("FAKE_CUDA_MEMORY", "512")) / 1024
+    p = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], capture_output=True, text=True)
+    return int(p.stdout.split()[0]) / 1024
+
+
 def own_node(name):
     """A node side of its own for this experiment, which ends with it."""
     os.environ["MUSTER_GPU_RUN_DIR"] = f"/tmp/muster-lab-{os.getpid()}-{name}"

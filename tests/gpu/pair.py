@@ -2,7 +2,8 @@
 """E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime.
 
 pair.py GAP_MS [SETTING...]: each setting is what the runtime is tried with, `default` or NAME=VALUE,NAME=VALUE with names without their
-MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after six of settling; a pair that noise has paused at once is begun again."""
+MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after six of settling; a pair that noise has paused at once is begun again. Without gaps (0) the
+neighbour's first step may take minutes, as it should: it is measured from when it is known to the node side."""
 import os
 import sys
 import time
@@ -43,14 +44,24 @@ def closed(ot, seconds=3.0):
     return opened and gate == "closed"
 
 
+def known(ot, seconds=60):
+    """It has a context: whatever it launches waits from now on."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and ot.proc.poll() is None:
+        if listed(ot.pid).get("used_bytes"):
+            return True
+        time.sleep(0.2)
+    return False
+
+
 def pair(setting, gap_ms, modes, base, seconds):
-    rg = Job(["rg", seconds + 60, gap_ms], modes[0])
+    rg = Job(["rg", seconds + 240, gap_ms], modes[0])
     windows, settle = (WINDOWS, SETTLE) if modes[1] else (1, SETTLE / 3)
     rg.wait_steps(200 if gap_ms != "0" else 600)
     alone = [float(line[2]) for line in rg.lines()[-150:]]
     for _ in range(3):
         ot = Job(["ot", seconds], modes[1])
-        if not ot.wait_steps(1):
+        if not (ot.wait_steps(1) if gap_ms != "0" or not modes[1] else known(ot)):
             result("pair-error", setting=setting, gap_ms=gap_ms, text=ot.tail()[-300:])
             rg.kill()
             return

@@ -121,6 +121,21 @@ def targets(r):
     soak = r.one("soak")
     truth("random orders to two training jobs", None if not soak else all(soak["equal"]) and not soak["failed"],
           f"{soak.get('orders')} orders in {soak.get('seconds')} s, {soak.get('failed')} refused")
+    caps, home, surge = r.one("caps"), r.one("caps-home"), r.one("surge")
+    truth("limits between jobs of one card: kept, home again, contents", None if not caps else
+          caps.get("held_s") is not None and caps["both_gib"] <= caps["card_gib"] and home.get("home_s") is not None and home.get("bad") == 0,
+          f"kept after {number(caps.get('held_s'))} s, home after {number(home.get('home_s'))} s, {home.get('bad')} wrong")
+    truth("a guaranteed job wants 8 GiB more of a full card", None if not surge else surge.get("oom") == 0 and surge.get("good") and
+          surge.get("home_s") is not None and surge.get("neighbour_bad") == 0,
+          f"served in {number(surge.get('served_s'))} s, home after {number(surge.get('home_s'))} s, {surge.get('oom')} times out of memory")
+    foreign, nvml, abi = r.one("foreign"), r.one("nvml"), r.one("abi")
+    truth("a program without the library is shown", None if not foreign else foreign.get("shown_s") is not None,
+          f"after {number(foreign.get('shown_s'))} s, with {number(foreign.get('used_gib'))} GiB")
+    truth("NVML tells the limit", None if not nvml else str(nvml.get("total_mib")) == str(nvml.get("want_mib")),
+          f"{nvml.get('total_mib')} MiB of {nvml.get('want_mib')}")
+    truth("signatures and look-ups against the toolkit", None if not abi else abi.get("rc") == 0,
+          f"{abi.get('hooks')} functions, {abi.get('wrong')} differ; {abi.get('versions')} look-ups, {abi.get('versions_wrong')} differ; "
+          f"{abi.get('exported')} exported, {abi.get('unreviewed')} unreviewed")
     return rows
 
 
@@ -191,7 +206,8 @@ def sections(r):
     if tiers:
         yield "Mini-batches", table(("tier", "model", "found", "period's error"), tiers)
     rest = [(x["name"], "; ".join(f"{k} {v}" for k, v in x.items() if k not in ("name", "run", "experiment"))) for x in r.lines
-            if x["name"] in ("burst", "burst-home", "burst-content", "slices", "ranks", "soak", "alternate", "alternate-content")
+            if x["name"] in ("burst", "burst-home", "burst-content", "slices", "ranks", "soak", "alternate", "alternate-content", "caps", "caps-home",
+                             "surge", "trial", "foreign", "foreign-gone", "split", "nvml", "abi")
             or x["name"].endswith("-error")]
     if rest:
         yield "The rest", table(("", ""), rest)

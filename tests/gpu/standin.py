@@ -152,13 +152,13 @@ def job_hold(gib="0.05", seconds="60", *_):
 
 
 def job_fill(gib="100", seconds="60"):
-    held = Held(min(float(gib), 64))
+    held = Held(float(gib) * 1024 if float(gib) < 1 else min(float(gib), 64))
     loop(seconds, 2, 100, 0.002, lambda _: os.path.exists(os.environ["JOB_LOG"] + ".check.stop"))
     return {"bad": held.bad()}
 
 
-def job_burst(first="16", burst="4"):
-    Held(float(first))
+def job_burst(first="16", burst="4", stay="0"):
+    Held(float(first) * 1024 if float(first) < 1 else float(first))
     Log().add(0)
     while not os.path.exists(os.environ["JOB_LOG"] + ".go"):
         time.sleep(0.01)
@@ -167,7 +167,21 @@ def job_burst(first="16", burst="4"):
         start = time.perf_counter()
         Held(4)
         times.append((time.perf_counter() - start) * 1e3)
+    open(os.environ["JOB_LOG"] + ".got", "w").close()
+    if stay != "0":
+        loop(60, 2, 100, 0.002, lambda _: os.path.exists(os.environ["JOB_LOG"] + ".check.stop"))
     return {"ms": times, "oom": 0, "good": True}
+
+
+def job_touch(gib="60", part="1.0", seconds="60"):
+    held = Held(float(gib) * 1024)
+    loop(seconds, max(1, int(10 * float(part))), 100, 0.002, lambda _: os.path.exists(os.environ["JOB_LOG"] + ".check.stop"))
+    return {"bad": held.bad()}
+
+
+def job_copy(seconds="30", mib="64", pause="0"):
+    times = loop(seconds, 1, 200 if mib == "64" else 2000, float(pause))
+    return {"n": len(times)}
 
 
 def job_hostile(kind="long", seconds="8"):

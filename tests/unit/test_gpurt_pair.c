@@ -88,7 +88,7 @@ static int64_t kernel_draw(struct card *card)
     return kind <= 60 ? between(card, 15, 30) : kind <= 95 ? between(card, 60, 100) : between(card, 250, 350);
 }
 
-static int64_t inflight(struct card *card, int64_t now)
+static int64_t flying(struct card *card, int64_t now)
 {
     int64_t sum = 0;
 
@@ -119,7 +119,7 @@ static int64_t launch(struct card *card, const struct admit_knobs *knobs, uint32
         struct admit_state s = { .rg_state = RG_IDLE, .gap_pred_us = pred, .elapsed_us = (uint64_t)now };
 
         s.cost_us = (uint32_t)cost;
-        s.inflight_us = (uint64_t)inflight(card, now);
+        s.inflight_us = (uint64_t)flying(card, now);
         if (admit_harvest(knobs, &s) != ADMIT_GO)
             break;
         card->busy_until = (card->busy_until > now ? card->busy_until : now) + *next;
