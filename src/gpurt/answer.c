@@ -17,11 +17,8 @@
 #include "gpurt/node.h"
 
 #define GIB (1024.0 * 1024 * 1024)
-#define BOUNDARY_NS 1000000000ULL  /* a step that ends later than this is not waited for */
-#define RANK_WAIT_NS 2000000000ULL /* ranks that have agreed on a step get there; and four steps more */
-#define RANK_MOST_NS 60000000000ULL
-#define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
-#define RANK_STEPS 2            /* beyond the furthest: one that all can still reach */
+#define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
+#define HELPER_NS 2000000000ULL   /* a helper that has not turned for so long is gone */
 
 static const char *role_name(uint32_t role)
 {
@@ -302,28 +299,6 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
     return r < 0 ? r : ladder_order(node, client, goal, err);
 }
 
-/* The newest step of a process: when it ended and how long it took, in ns. */
-static uint64_t step_newest(const struct client *c, uint64_t *ret_span)
-{
-    const struct page_step *step = &c->page->step;
-    const struct page_step_record *r = &step->ring[(step->seq - 1) % PAGE_STEPS];
-
-    *ret_span = step->seq && r->tier < TIER_TIME ? (uint64_t)r->wall_us * 1000 : 0;
-    return *ret_span ? r->end_ns : 0;
-}
-
-/* Ranks wait for one another inside a step, so they stop after the same one. Each counts its steps from when it was
- * first seen, so the counts differ by whatever they like; but ranks end a step together. Who ended its newest one half
- * a step or more before the last of them is one behind. */
-static void rank_boundary(struct client *c, uint64_t latest)
-{
-    uint64_t span, end = step_newest(c, &span), behind = span && latest > end ? (latest - end + span / 2) / span : 0;
-
-    c->close_step = c->page->step.seq + (behind < 2 ? behind : 2) + RANK_STEPS;
-    c->close_ns = RANK_WAIT_NS + 4 * span;
-    c->close_ns = c->close_ns < RANK_MOST_NS ? c->close_ns : RANK_MOST_NS;
-}
-
 /* Every process of a job at once. */
 static int order_job(struct node *node, const char *line, uint32_t slot, struct error *err)
 {
@@ -338,8 +313,8 @@ static int order_job(struct node *node, const char *line, uint32_t slot, struct 
         if (node->client[i].fd >= 0 && strcmp(node->client[i].job, job) == 0) {
             ask->left++;
             node->client[i].group = slot + 1;
-            if (step_newest(&node->client[i], &span) > latest)
-                latest = step_newest(&node->client[i], &span);
+            if (rank_step_newest(&node->client[i], &span) > latest)
+                latest = rank_step_newest(&node->client[i], &span);
         }
     if (!ask->left)
         return error_set(err, -ESRCH, "no process of job %s is registered", job);

@@ -52,6 +52,22 @@ void control_gate(struct client *client, enum page_gate gate)
         (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* At once, or when the step that was named is over. */
+void control_close(struct client *client)
+{
+    struct page_control *control = &client->page->control;
+
+    if (!client->close_step) {
+        control_gate(client, GATE_CLOSED);
+        return;
+    }
+    control->close_from = control->gate;
+    control->close_step = client->close_step;
+    control->close_by_ns = node_now() + client->close_ns;
+    control_gate(client, GATE_CLOSING);
+    client->close_step = 0;
+}
+
 static void slice_tell(struct client *client, uint32_t us)
 {
     if (client->slice_told && client->slice_us == us)
@@ -235,15 +251,28 @@ static void unpaired_turn(struct client *c, const struct sharing *sharing)
     control_gate(c, c->duty && !sharing->sliced ? GATE_DUTY : GATE_OPEN);
 }
 
-static void neighbour_turn(struct client *ot, const struct gpu_arena *gpu, uint32_t u, uint64_t now)
+static void neighbour_turn(struct node *node, struct client *ot, const struct gpu_arena *gpu, uint32_t u, uint64_t now)
 {
     if (ot->state != CLIENT_RUNNING || ot->goal != CLIENT_RUNNING)
         return; /* closed by the ladder */
     slice_tell(ot, SLICE_OT_US);
     share_write(ot, u, gpu->edge.us);
+    if (ranks_many(node, ot)) {
+        ranks_gate(node, ot, u != 0);
+        return;
+    }
     if (gpu->loop.law == PAIR_DUTY)
         ot->page->control.duty = duty_corrected(ot, u, now);
     control_gate(ot, !u ? GATE_CLOSED : gpu->loop.law == PAIR_DUTY ? GATE_DUTY : GATE_HARVEST);
+}
+
+/* Twenty milliseconds, and of one with a smaller share as much less; no less than half of it. */
+static uint64_t turn_ns(struct node *node, pid_t holder)
+{
+    const struct client *c = node_find(node, holder);
+    uint64_t share = c && c->duty > PAGE_PERMILLE / 2 ? c->duty : PAGE_PERMILLE / 2;
+
+    return c && c->duty ? TURN_NS * share / PAGE_PERMILLE : TURN_NS;
 }
 
 /* Of several neighbours one harvests at a time, for 20 ms: together they would fill a gap twice. */
@@ -252,7 +281,7 @@ static void turns_rotate(struct node *node, int index, uint32_t neighbours, uint
     struct gpu_arena *gpu = &node->gpu[index];
     uint32_t last = gpu->arena->ot_turn_pid, first = 0, next = 0;
 
-    if (neighbours > 1 && now - gpu->turn_since_ns < TURN_NS)
+    if (neighbours > 1 && now - gpu->turn_since_ns < turn_ns(node, (pid_t)last))
         return;
     gpu->turn_since_ns = now;
     for (int i = 0; i < NODE_CLIENTS && neighbours > 1; i++) {
@@ -369,7 +398,7 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
         if (c->fd < 0 || c->role == ROLE_GUARANTEED || !client_on(c, index))
             continue;
         if (rg && c->role == ROLE_OPPORTUNISTIC)
-            neighbour_turn(c, gpu, u, now);
+            neighbour_turn(node, c, gpu, u, now);
         else
             unpaired_turn(c, &sharing);
     }

@@ -305,26 +305,10 @@ static void guardian_done(struct node *node, struct client *client)
     next_step(node, client);
 }
 
-/* At once, or when the step that was named is over. */
-static void close_begin(struct client *client)
-{
-    struct page_control *control = &client->page->control;
-
-    if (!client->close_step) {
-        control_gate(client, GATE_CLOSED);
-        return;
-    }
-    control->close_from = control->gate;
-    control->close_step = client->close_step;
-    control->close_by_ns = node_now() + client->close_ns;
-    control_gate(client, GATE_CLOSING);
-    client->close_step = 0;
-}
-
 static void down(struct node *node, struct client *client)
 {
     if (client->state == CLIENT_RUNNING) {
-        close_begin(client);
+        control_close(client);
         step_begin(client, STEP_SYNC, control_command(client, OP_SYNC, 0, 0, SYNC_NS + client->close_ns));
     } else if (client->state == CLIENT_PAUSED || !client->unpinned) {
         /* Of one that was evicted before: the driver lets go of its host memory. At least 1: what can be, is. */

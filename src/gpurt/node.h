@@ -153,6 +153,7 @@ struct client *node_find(struct node *node, pid_t pid);
 /* control.c: leases, gates, slices, the share controller. Called every turn. */
 void control_turn(struct node *node);
 void control_gate(struct client *client, enum page_gate gate);
+void control_close(struct client *client);            /* at once, or when the step it was told of is over */
 bool client_on(const struct client *client, int gpu); /* a context of it is on our GPU number `gpu` */
 /* The GPU of the process that orders are about: its first with a context. */
 uint32_t client_gpu(const struct client *client);
@@ -182,6 +183,12 @@ void guardian_claim(struct node *node, struct client *client); /* while one is r
 void rungs_text(const struct node *node, const struct client *client, uint64_t free_bytes, char *text, size_t size);
 enum estimate_rung rungs_choose(const struct node *node, const struct client *client, uint64_t free_bytes);
 void rungs_learn(struct node *node, const struct client *client, enum ladder_step step);
+
+/* ranks.c: processes that wait for one another. */
+bool ranks_many(const struct node *node, const struct client *client);
+void ranks_gate(struct node *node, struct client *client, bool open);  /* open, or closed after the same step */
+uint64_t rank_step_newest(const struct client *c, uint64_t *ret_span); /* when it ended; it took so long, ns */
+void rank_boundary(struct client *c, uint64_t latest);                 /* the step to stop after */
 
 /* answer.c: what tools ask. Returns true when the answer comes later. */
 bool answer_line(struct node *node, int fd, const char *line, char *text);

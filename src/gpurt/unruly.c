@@ -46,7 +46,8 @@ void unruly_act(struct node *node, int index, bool suffers, bool closed)
             continue;
         if (c->hold.kind == HOLD_STOPPED && !closed)
             hold_end(&c->hold, c->pid, c->start_ticks);
-        if (!suffers || c->state != CLIENT_RUNNING || c->util == 0) /* NVML says that it does nothing */
+        /* One that still has to reach the end of a step keeps to its gate; of one NVML says that it does nothing. */
+        if (!suffers || c->state != CLIENT_RUNNING || c->page->control.gate != GATE_CLOSED || c->util == 0)
             continue;
         if (node->unruly == UNRULY_STOP)
             (void)hold_stop(&c->hold, c->pid, c->start_ticks);

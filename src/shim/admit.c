@@ -3,8 +3,9 @@
  *
  * A launch enters while the guaranteed job is idle, little enough is in flight, and what is in flight and the launch
  * itself end `guard` before the predicted end of the gap. A kernel longer than the gap enters only at its very start,
- * where the hardware time slice bounds the damage. A prediction that the gap has outlived twice over is void: then
- * only the amount in flight counts, or a job would stand still beside an idle neighbour.
+ * where the hardware time slice bounds the damage, and without one is charged to the leak. A prediction that the gap
+ * has outlived twice over is void: then only the amount in flight counts, or a job would stand still beside an idle
+ * neighbour.
  */
 #include "shim/admit.h"
 
@@ -53,7 +54,7 @@ enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct a
     if ((int64_t)pred - (int64_t)state->elapsed_us >= (int64_t)(state->inflight_us + cost) + guard)
         return ADMIT_GO;
     if (cost > pred - pred / 4 && state->inflight_us == 0 && state->elapsed_us < pred / 10)
-        return ADMIT_GO;
+        return !state->unsliced ? ADMIT_GO : knobs->leak == 0 || state->leak_empty ? ADMIT_WAIT_FENCE : ADMIT_GO_LEAK;
     return ADMIT_WAIT_FENCE;
 }
 

@@ -44,6 +44,7 @@ struct admit_state {
     uint32_t cost_us;
     uint32_t burst_pred_us; /* how long the guaranteed job will be active, 0 = never seen */
     bool leak_empty;
+    bool unsliced; /* no time slice bounds what a kernel longer than the gap does */
 };
 
 /* The controller's u (0..1000, clamped) as knobs. */

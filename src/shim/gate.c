@@ -129,6 +129,7 @@ static void state_read(const struct arena *arena, uint32_t leak, struct admit_st
         ret->rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
     ret->burst_pred_us = __atomic_load_n(&arena->burst_pred_us, __ATOMIC_RELAXED);
     ret->inflight_us = fence_inflight_us();
+    ret->unsliced = __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) == 0;
     ret->leak_empty = leak == 0 || !bucket_ready(&leak_bucket, now, leak);
 }
 

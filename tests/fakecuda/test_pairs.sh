@@ -57,6 +57,23 @@ check "and the host goes on" '[ $((d - c)) -gt 20 ]'
 echo "# $((b - a)) launches beside $((d - c)) steps in 3 s, slower by $(field $rg slowdown_permille) permille"
 part
 
+# Ranks of one opportunistic job wait for one another: none of them is held between two launches.
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+own $rg
+until_true 8 'moves $rg'
+ranks=
+for i in 1 2; do
+    MUSTER_JOB_ID=ranks JOB_RANKS=2 JOB_BARRIER="$dir/barrier" "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 &
+    own $!
+    ranks="$ranks $!"
+done
+set -- $ranks
+check "ranks beside a host go on" 'until_true 20 "moves $1 && moves $2"'
+seen=$(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do field $1 gate; field $2 gate; sleep 0.2; done | sort -u | tr '\n' ' ')
+check "and are open or closed, never held between launches" 'echo "# gates: $seen"; case "$seen" in *harvest*|*duty*) false ;; *) [ -n "$seen" ] ;; esac'
+kill -9 $rg $ranks; wait $rg $ranks 2>/dev/null
+sleep 0.3
+
 # Kernels of 20 ms fit no gap of 10.
 pair JOB_GAP_US=10000 "JOB_TINY=4 JOB_KERNEL_US=20000"
 a=$(field $ot launches); sleep 4; b=$(field $ot launches)

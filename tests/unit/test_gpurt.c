@@ -173,6 +173,15 @@ static void test_admit_table(void **state)
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 50, .cost_us = 20000 },
           ADMIT_GO }, /* fits no gap: only at its start */
         { { 600, 100, 200, 0, 750 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 50, .cost_us = 20000, .unsliced = true },
+          ADMIT_WAIT_FENCE }, /* and without time slices only as a leak */
+        { { 600, 100, 200, 50, 750 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 50, .cost_us = 20000, .unsliced = true },
+          ADMIT_GO_LEAK },
+        { { 600, 100, 200, 50, 750 },
+          { .rg_state = RG_IDLE, .gap_pred_us = 1000, .cost_us = 20000, .unsliced = true, .leak_empty = true },
+          ADMIT_WAIT_FENCE },
+        { { 600, 100, 200, 0, 750 },
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 500, .cost_us = 20000 },
           ADMIT_WAIT_FENCE },
         { { 600, 100, 200, 0, 750 },

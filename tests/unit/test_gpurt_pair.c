@@ -324,7 +324,7 @@ static struct spread cards(const char *name, uint32_t count, bool warm, bool anc
     return s;
 }
 
-#define CARDS 40u
+#define CARDS 24u
 
 static void test_targets(void **state)
 {
