@@ -31,6 +31,6 @@ until_true() {
     done
     return 1
 }
-# moves PID - it makes steps, within 8 s.
-moves() { before=$(field "$1" steps); [ -n "$before" ] && until_true 8 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
+# moves PID - it makes steps; a machine under load may take a while to let it.
+moves() { before=$(field "$1" steps); [ -n "$before" ] && until_true 30 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
 guardian_of() { pgrep -f "gpu guard --run-dir $dir $1 " | head -1; }

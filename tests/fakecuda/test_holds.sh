@@ -8,14 +8,14 @@ muster=$1 library=$2 job=$3 fake=$4
 export FAKE_CUDA_MEMORY=256 MUSTER_GPU_EPS=100 MUSTER_GPU_FREEZE=1 MUSTER_GPU_CGROUP_DIR="$dir/cgroup"
 export MUSTER_GPU_DRIVER_DIR="$dir/nvidia" MUSTER_GPU_DEVICE_DIR="$dir/dev"
 state_of() { sed 's/.*) //' "/proc/$1/stat" | cut -c1; }
-agent_start() { "$muster" gpu agent & agent=$! && own $agent && until_true 5 '"$muster" gpu ls >/dev/null'; }
+agent_start() { "$muster" gpu agent & agent=$! && own $agent && until_true 30 '"$muster" gpu ls >/dev/null 2>&1'; }
 
 # ---- frozen
 where=$(sed -n "s|^0::|$dir/cgroup|p" /proc/self/cgroup)
 agent_start
 "$muster" gpu run -- "$job" 16 1000000 4 >/dev/null 2>&1 & one=$!
 own $one
-until_true 8 'moves $one'
+until_true 60 'moves $one'
 if [ -n "$where" ]; then
     mkdir -p "$where"
     echo 0 >"$where/cgroup.freeze"
@@ -24,15 +24,15 @@ if [ -n "$where" ]; then
     sleep 2.5
     check "a cgroup that others are in is not frozen" '[ "$(cat "$where/cgroup.freeze")" = 0 ] && [ -z "$(field $one held)" ]'
     echo $one >"$where/cgroup.procs"
-    check "one that is the job's own is, after the while" 'until_true 5 "[ \"\$(cat \"$where/cgroup.freeze\")\" = 1 ] && [ \"\$(field $one held)\" = frozen ]"'
+    check "one that is the job's own is, after the while" 'until_true 30 "[ \"\$(cat \"$where/cgroup.freeze\")\" = 1 ] && [ \"\$(field $one held)\" = frozen ]"'
     "$muster" gpu resume $one >/dev/null
     check "and is let go of before it goes on" '[ "$(cat "$where/cgroup.freeze")" = 0 ] && moves $one'
     "$muster" gpu pause $one >/dev/null
-    until_true 5 '[ "$(cat "$where/cgroup.freeze")" = 1 ]'
+    until_true 30 '[ "$(cat "$where/cgroup.freeze")" = 1 ]'
     kill -9 $agent; wait $agent 2>/dev/null
-    check "the node side killed: nobody stays frozen" 'until_true 5 "[ \"\$(cat \"$where/cgroup.freeze\")\" = 0 ]"'
+    check "the node side killed: nobody stays frozen" 'until_true 30 "[ \"\$(cat \"$where/cgroup.freeze\")\" = 0 ]"'
     agent_start
-    check "and it goes on" 'until_true 15 "moves $one"'
+    check "and it goes on" 'until_true 60 "moves $one"'
 else
     echo "# no cgroup of the one hierarchy here: not tried"
 fi
@@ -41,16 +41,16 @@ kill -9 $one; wait $one 2>/dev/null
 # ---- stopped
 JOB_GAP_US=5000 JOB_SLOW="$dir/slow" "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 own $rg
-until_true 8 'moves $rg'
+until_true 60 'moves $rg'
 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
 own $ot
-until_true 10 '[ "$(field $ot gate)" = harvest ]'
-sleep 4 # what alone is has been measured twice by then
+until_true 60 '[ "$(field $ot gate)" = harvest ]'
+sleep 6 # what alone is has been measured twice by then
 echo 60000 >"$dir/slow"
-check "a host that suffers behind a closed gate: its neighbour is stopped" 'until_true 40 "[ \"\$(field $ot held)\" = stopped ]" && [ "$(state_of $ot)" = T ] && [ "$(field $ot gate)" = closed ]'
+check "a host that suffers behind a closed gate: its neighbour is stopped" 'until_true 90 "[ \"\$(field $ot held)\" = stopped ]" && [ "$(state_of $ot)" = T ] && [ "$(field $ot gate)" = closed ]'
 check "and the host goes on" 'moves $rg'
 kill -9 $agent; wait $agent 2>/dev/null
-check "the node side killed: nobody stays stopped" 'until_true 5 "[ \"\$(state_of $ot)\" != T ]"'
+check "the node side killed: nobody stays stopped" 'until_true 30 "[ \"\$(state_of $ot)\" != T ]"'
 kill -9 $rg $ot; wait $rg $ot 2>/dev/null
 rm -f "$dir/slow"
 
@@ -60,20 +60,20 @@ agent_start
 "$muster" gpu run -- "$job" 16 1000000 4 >/dev/null 2>&1 & two=$!
 own $one
 own $two
-until_true 8 'moves $one && moves $two'
+until_true 60 'moves $one && moves $two'
 "$muster" gpu set $one share=0.75 >/dev/null
-check "one share alone is kept by the gate" 'until_true 5 "[ \"\$(field $one gate)\" = duty ] && [ \"\$(field $one slice_us)\" = 0 ]"'
+check "one share alone is kept by the gate" 'until_true 30 "[ \"\$(field $one gate)\" = duty ] && [ \"\$(field $one slice_us)\" = 0 ]"'
 "$muster" gpu set $two share=0.25 >/dev/null
 check "two are, by slices in their proportion, and the gates are open" \
-    'until_true 5 "[ \"\$(field $one slice_us)\" = 3000 ] && [ \"\$(field $two slice_us)\" = 1000 ] && [ \"\$(field $one gate)\" = open ] && [ \"\$(field $two gate)\" = open ]"'
+    'until_true 30 "[ \"\$(field $one slice_us)\" = 3000 ] && [ \"\$(field $two slice_us)\" = 1000 ] && [ \"\$(field $one gate)\" = open ] && [ \"\$(field $two gate)\" = open ]"'
 "$muster" gpu set $two share=1 >/dev/null
-check "and taken back when one of them has all again" 'until_true 5 "[ \"\$(field $one gate)\" = duty ] && [ \"\$(field $two slice_us)\" = 0 ]"'
+check "and taken back when one of them has all again" 'until_true 30 "[ \"\$(field $one gate)\" = duty ] && [ \"\$(field $two slice_us)\" = 0 ]"'
 kill -9 $one $two; wait $one $two 2>/dev/null
 
 # ---- estimates
 "$muster" gpu run --movable -- "$job" 64 1000000 4 >/dev/null 2>&1 & one=$!
 own $one
-until_true 8 'moves $one'
+until_true 60 'moves $one' && until_true 30 '[ "$(field $one used_bytes)" = 67108864 ]'
 check "an estimate names every rung and the one that would do" \
     '"$muster" gpu estimate --free 60M $one >"$dir/said" && [ "$(grep -c "^pause\|^evict\|^release\|^checkpoint" "$dir/said")" = 4 ] && grep -q "^evict  *yes  *64 .*\*" "$dir/said"'
 check "suspend goes as far as is needed" '"$muster" gpu suspend $one >/dev/null && [ "$(field $one state)" = paused ] && "$muster" gpu suspend --free 60M $one >/dev/null && [ "$(field $one state)" = evicted ]'
@@ -93,6 +93,6 @@ own $other
 own $none
 export LD_LIBRARY_PATH="$dir/bare"
 agent_start
-check "without NVML: who has a GPU open is foreign" 'until_true 12 "\"$muster\" gpu ls --json | grep -q \"{.pid.:$other,.role.:.foreign.,.used_bytes.:0,.gpu.:.40404040\""'
+check "without NVML: who has a GPU open is foreign" 'until_true 30 "\"$muster\" gpu ls --json | grep -q \"{.pid.:$other,.role.:.foreign.,.used_bytes.:0,.gpu.:.40404040\""'
 check "who has only the control device open is not" '! "$muster" gpu ls --json | grep -q "\"pid\":$none,"'
 done_testing

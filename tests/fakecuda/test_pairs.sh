@@ -67,9 +67,10 @@ for i in 1 2; do
     own $!
     ranks="$ranks $!"
 done
-set -- $ranks
-check "ranks beside a host go on" 'until_true 20 "moves $1 && moves $2"'
-seen=$(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do field $1 gate; field $2 gate; sleep 0.2; done | sort -u | tr '\n' ' ')
+first=${ranks% *} second=${ranks##* }
+first=${first# }
+check "ranks beside a host go on" 'until_true 40 "moves $first && moves $second"'
+seen=$(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do field $first gate; field $second gate; sleep 0.2; done | sort -u | tr '\n' ' ')
 check "and are open or closed, never held between launches" 'echo "# gates: $seen"; case "$seen" in *harvest*|*duty*) false ;; *) [ -n "$seen" ] ;; esac'
 kill -9 $rg $ranks; wait $rg $ranks 2>/dev/null
 sleep 0.3
