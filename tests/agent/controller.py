@@ -115,7 +115,7 @@ class Controller:
             if self.conn:
                 self.conn.shutdown(socket.SHUT_RDWR)
 
-    def wait(self, what, test, timeout=10):
+    def wait(self, what, test, timeout=40):
         end = time.time() + timeout
         with self.lock:
             while True:
@@ -144,7 +144,7 @@ class Controller:
     def order(self, do, job, attempt=0, **more):
         self.send(t='order', do=do, job=job, attempt=attempt, **more)
 
-    def report(self, job, state, attempt=0, timeout=10, **match):
+    def report(self, job, state, attempt=0, timeout=40, **match):
         def find():
             for r in self.reports:
                 if r.get('job') == job and r.get('attempt') == attempt and r.get('state') == state and \
@@ -152,7 +152,7 @@ class Controller:
                     return r
         return self.wait('job %s %s %r' % (job, state, match), find, timeout)
 
-    def ask(self, number, do, timeout=10, done=True, **more):
+    def ask(self, number, do, timeout=40, done=True, **more):
         self.send(t='ask', id=number, do=do, **more)
         if done:
             self.wait('answer %d' % number, lambda: any(not a.get('more') for a in self.answers.get(number, [])), timeout)

@@ -312,14 +312,17 @@ def judge(cluster, clients, limit):
         time.sleep(0.3)
     ok(not errors, "no submission was answered with an error", errors[:5])
     ok(waiting == [], "every job comes to its end", [(j["id"], j["state"], j["reason"], j["attempt"]) for j in waiting or []][:10])
-    time.sleep(1)  # the history is written within a fifth of a second
-    states = {}
-    cursor = ""
-    while cursor is not None:
-        page = cluster.ask("GET", "/history?limit=1000" + ("&cursor=%s" % cursor if cursor else ""))
-        for job in page["items"]:
-            states[job["id"]] = job["state"]
-        cursor = page.get("next")
+    states, end = {}, time.time() + 60  # the history is written a little later
+    while True:
+        cursor = ""
+        while cursor is not None:
+            page = cluster.ask("GET", "/history?limit=1000" + ("&cursor=%s" % cursor if cursor else ""))
+            for job in page["items"]:
+                states[job["id"]] = job["state"]
+            cursor = page.get("next")
+        if all(i in states for i in acknowledged) or time.time() > end:
+            break
+        time.sleep(0.2)
     lost = [i for i in acknowledged if i not in states]
     ok(not lost, "%d acknowledged submissions are there" % len(acknowledged), lost[:20])
     bad = {i: s for i, s in states.items() if s != "COMPLETED"}

@@ -113,15 +113,15 @@ def as_another(lab, user, folder):
         a = lab.told("POST", "/jobs", {"run": "echo overwritten", "gpus": 1, "dir": folder + "/mine", "output": folder + "/mine/" + name,
                                        "name": "..%sprecious" % os.sep}, token=user)
         if a.status == 201:
-            until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] in ("FAILED", "COMPLETED", "CANCELLED"), 15)
+            until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] in ("FAILED", "COMPLETED", "CANCELLED"))
         ok(open(folder + "/precious").read() == "untouched", "not through %s" % name, a)
     a = lab.told("POST", "/jobs", {"run": "echo x", "gpus": 1, "dir": folder + "/mine", "output": folder + "/mine/fifo", "retries": 0}, token=user)
-    ok(until(lambda: all(n["connected"] for n in lab.json("GET", "/nodes", token=lab.admin)["items"]), 5), "a pipe nobody reads holds no node up")
+    ok(until(lambda: all(n["connected"] for n in lab.json("GET", "/nodes", token=lab.admin)["items"])), "a pipe nobody reads holds no node up")
     if a.status == 201:
         lab.told("DELETE", "/jobs/%d?now=1" % a.json["id"], token=user)
     a = lab.told("POST", "/jobs", {"run": "id -u; cat /proc/self/status | grep NoNewPrivs", "gpus": 1, "dir": "/root"}, token=user)
     if a.status == 201:
-        until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] in ("FAILED", "COMPLETED"), 15)
+        until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] in ("FAILED", "COMPLETED"))
         said = lab.told("GET", "/jobs/%d/logs" % a.json["id"], token=user).body
         ok(not said.startswith(b"0\n"), "a folder of root's makes nobody root", said)
 
