@@ -292,8 +292,10 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
     carry_policies(&c);
     for (uint32_t v = 0; v < old->vc_count; v++)
         for (uint32_t i = old->vcs[v].run_first; i != JOB_NONE; i = old->jobs[i].next)
-            if (job_holds(core->jobs[i].state))
+            if (job_holds(core->jobs[i].state)) {
+                core->jobs[i].prev = core->vcs[v].run_last;
                 core_attach(core, i);
+            }
     for (uint32_t i = 0; i < core->job_top; i++) {
         core->vcs[core->jobs[i].vc].suspended += core->jobs[i].state == JOB_SUSPENDED;
         if (job_gpuless(&core->jobs[i]) && job_holds(core->jobs[i].state))

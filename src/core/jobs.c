@@ -127,13 +127,14 @@ void core_count_borrowed(struct vc *vc, uint32_t skus)
             vc->borrowed += vc->used[s] - vc->quota[s];
 }
 
-/* Whom the job follows in the run list: the last one, as a rule. A job whose stop was taken back follows whom it
- * followed before, if that one is still there; else it is looked for from the end. */
+/* Whom the job follows in the run list: the last one, as a rule. A job that was moved, or whose stop was taken back,
+ * follows whom it followed before, if that one is still there; else it is looked for from the end. So those that were
+ * started together stay in that order, whoever is between them. */
 static uint32_t run_before(const struct core *core, const struct vc *vc, const struct job *job)
 {
     uint32_t at = vc->run_last, was = job->prev;
 
-    if (at == JOB_NONE || core->jobs[at].last_start <= job->last_start)
+    if (at == JOB_NONE || core->jobs[at].last_start < job->last_start || job->last_start == core->now)
         return at;
     if (was == JOB_NONE
             ? core->jobs[vc->run_first].last_start >= job->last_start

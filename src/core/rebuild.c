@@ -146,6 +146,7 @@ void core_relink(struct core *core, uint32_t index)
     int64_t words[ORDER_WORDS];
 
     memcpy(words, job->order_word, sizeof(words));
+    job->prev = core->vcs[job->vc].run_last; /* in the order they were written */
     core_attach(core, index);
     /* Keys were rounded when they were computed; the very same ones come back. */
     if (queue->run_order != RUN_UNORDERED) {

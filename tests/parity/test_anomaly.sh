@@ -33,10 +33,15 @@ awk -F, '
             printf "  \"%s\": {guarantee: {P100: \"%d nodes\"}}\n", order[i], nodes[order[i]]
     }' "$work/philly.csv" >"$work/philly.yaml"
 
-# check POLICY LEAST: one line; `ok` if cells make nobody wait longer, quotas at least LEAST, and lending pays.
+# The same jobs, each content with half its GPUs and able to use twice as many.
+awk -F, 'BEGIN { OFS = "," }
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print $0, "gpus_min", "gpus_max"; next }
+    { g = $at["gpus"]; print $0, g > 1 ? int(g / 2) : 1, 2 * g }' "$work/philly.csv" >"$work/elastic.csv"
+
+# check POLICY LEAST [TRACE]: one line; `ok` if cells make nobody wait longer, quotas at least LEAST, and lending pays.
 check() {
     tests=$((tests + 1))
-    if ! "$muster" sim anomaly --cluster "$work/philly.yaml" --trace "$work/philly.csv" --policy "$1" \
+    if ! "$muster" sim anomaly --cluster "$work/philly.yaml" --trace "$work/${3:-philly}.csv" --policy "$1" \
         --set place=consolidate --guests >"$work/anomaly.txt" 2>&1; then
         sed 's/^/# /' "$work/anomaly.txt"
         echo "not ok $tests - $1: the run failed"
@@ -48,7 +53,7 @@ check() {
         /while somebody waits/ { sub(/.*cells /, ""); split($0, use, /[%, ]+/); lifted = use[3] - use[1] }
         /^Beside an opportunistic copy/ { guests = $8 }
         END { print (jobs > 70000 && cells == 0 && guests == "0" && quota >= least && lifted >= 10 ? "ok" : "not ok") }' "$work/anomaly.txt")
-    echo "$verdict $tests - $1: nobody waits longer than alone"
+    echo "$verdict $tests - $1${3:+, $3 jobs}: nobody waits longer than alone"
 }
 
 check fifo-skip 20000
@@ -56,10 +61,12 @@ check srsf 20000
 check las 20000
 check backfill-easy 20000
 check yarn-cs 20000
+check optimus 0 # puts a gang anywhere: without elastic jobs quotas are as good
 # A minute or more each; by hand: MUSTER_ALL=1.
 if [ -n "${MUSTER_ALL:-}" ]; then
     check gittins 20000
     check srtf 20000
     check sjf 10000
+    check optimus 10000 elastic
 fi
 echo "1..$tests"
