@@ -19,9 +19,12 @@ bool cli_json;
 
 void cli_start(int argc, char **argv)
 {
-    const size_t *random = (const size_t *)getauxval(AT_RANDOM); /* the kernel's gift to every program */
+    const void *random = (const void *)getauxval(AT_RANDOM); /* the kernel's gift to every program, at any address */
+    size_t seed = 0;
 
-    json_object_seed(random ? *random | 1 : 0); /* by itself jansson opens a file for it */
+    if (random)
+        memcpy(&seed, random, sizeof(seed));
+    json_object_seed(random ? seed | 1 : 0); /* by itself jansson opens a file for it */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool long_form = strcmp(argv[i], "--output=json") == 0 || strcmp(argv[i], "-ojson") == 0;
 
