@@ -815,6 +815,30 @@ if os.getuid() == 0:
     tests.append((private_tmp, ('--private-tmp', 'on'), {}))
 
 
+PURE = '''#!/bin/sh
+exec unshare -m sh -c 'mount --make-rprivate / && umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$0" "$@"' "$MUSTER_AGENT_REAL" "$@"
+'''
+
+
+def containers_where_cgroups_are_v2_alone(c, a, d):
+    """As on a node without the old hierarchies, in a mount namespace of the agent's: its groups, and runc in them."""
+    c.connected()
+    with open('/proc/%d/mounts' % a.process.pid) as f:
+        kinds = [line.split()[2] for line in f if line.split()[1].startswith('/sys/fs/cgroup')]
+    assert kinds == ['cgroup2'], kinds
+    if shutil.which('podman') and shutil.which('crun'):
+        assert 'podman' in c.hellos[0]['inventory']['runtimes'], c.hellos[0]
+    containers(c, a, d)
+
+
+if os.getuid() == 0:
+    if subprocess.run(['unshare', '-m', 'sh', '-c', 'umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup'],
+                      capture_output=True).returncode == 0:
+        tests.append((containers_where_cgroups_are_v2_alone, (), {'wrap': PURE}))
+    else:
+        print('# SKIP containers where cgroups are v2 alone: no such mount can be made here')
+
+
 def remains(controller):
     """What a failed test left: processes with the mark of its agent."""
     for name in os.listdir('/proc'):
@@ -832,8 +856,16 @@ def run(function, flags, options):
     base = tempfile.mkdtemp(prefix='muster-agent-test')
     d = base + '/work'
     os.mkdir(d)
+    options = dict(options)
+    program, wrap = PROGRAM, options.pop('wrap', None)
+    if wrap:
+        os.environ['MUSTER_AGENT_REAL'] = PROGRAM
+        program = base + '/agent'
+        with open(program, 'w') as f:
+            f.write(wrap)
+        os.chmod(program, 0o755)
     controller = Controller(**options)
-    agent = Agent(PROGRAM, controller, base + '/state', *flags)
+    agent = Agent(program, controller, base + '/state', *flags)
     try:
         function(controller, agent, d)
         assert not controller.faults, controller.faults
