@@ -118,12 +118,10 @@ void act_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *
 /* effect.c */
 void effect_all(struct ctl *ctl, const struct outbox *out);
 
-/* attempt.c */
+/* attempt.c, attempt_end.c, attempt_wait.c */
 int attempt_new(struct ctl *ctl, struct book_job *job);
 void attempt_launch(struct ctl *ctl, struct book_job *job);
 void attempt_open(struct ctl *ctl, struct book_job *job); /* the gate of one that was prepared */
-void attempt_close(struct ctl *ctl, struct book_job *job);
-void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 void attempt_resume(struct ctl *ctl, struct book_job *job);
 void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64_t by, usec_t grace);
 void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
@@ -135,8 +133,9 @@ void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);
 void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text);
 usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
 void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list); /* roles.c */
-
-/* attempt_wait.c */
+void attempt_over(struct ctl *ctl, struct book_job *job);  /* its last task is gone */
+void attempt_close(struct ctl *ctl, struct book_job *job); /* the time it had its GPUs is booked */
+void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 bool task_gone(const struct book_task *task);
 bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */
 bool attempt_ready(struct ctl *ctl, struct book_job *job);                /* nobody is left where it is to be */
