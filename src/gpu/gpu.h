@@ -29,7 +29,7 @@ struct gpu_sample {
     uint32_t pid_count;
     pid_t pids[GPU_PIDS_MAX]; /* processes with a context on it */
     uint32_t pid_mib[GPU_PIDS_MAX];
-    int8_t pid_util[GPU_PIDS_MAX]; /* percent of the last second or so; -1 = not known */
+    int16_t pid_util[GPU_PIDS_MAX]; /* percent of the last second or so; -1 = not known */
 };
 
 struct gpu_health {

@@ -68,7 +68,7 @@ static void processes_util(struct nvml *n, uint32_t index, struct gpu_sample *re
         for (unsigned int k = 0; r == NVML_DONE && k < count; k++)
             if ((pid_t)util[k].pid == ret->pids[i] && util[k].time >= newest) {
                 newest = util[k].time;
-                ret->pid_util[i] = util[k].sm <= 100 ? (int8_t)util[k].sm : -1;
+                ret->pid_util[i] = util[k].sm <= 100 ? (int16_t)util[k].sm : -1;
             }
     }
     for (unsigned int k = 0; r == NVML_DONE && k < count; k++)
