@@ -751,13 +751,13 @@ def as_its_user(c, d, box, spec):
     # The command that saves it runs inside, as its user.
     os.makedirs(box + '/save')
     os.chown(box + '/save', 65534, 65534)
-    c.launch(123, 'echo up > /save/up; while :; do sleep 0.1; done',
+    c.launch(123, 'echo up > /save/up; until [ -s /save/more ]; do sleep 0.1; done',
              spec=dict(spec, mounts=['%s/save:/save' % box], checkpoint={'cmd': 'ls / > /save/ls; echo $MORE > /save/more'},
                        env={'PATH': '/bin', 'MORE': 'more', 'LD_PRELOAD': '/nowhere/own.so'}), **who)
     wait_for(lambda: content(box + '/save/up'), 10, what='the container')
     c.ask(3002, 'exec', job=123, attempt=0, rank=0, argv=['sh', '-c', 'echo $MORE > /save/exec'])
-    c.order('stop', 123, kind='preempt', grace_ms=3000)  # its shell is the first process of its namespace: it hears no SIGTERM
-    c.report(123, 'exited', timeout=20)
+    c.order('stop', 123, kind='preempt', grace_ms=60000)  # it ends by itself when it is saved, however long that takes
+    c.report(123, 'exited', timeout=60)
     assert os.stat(box + '/save/ls').st_uid == 65534 and 'home' not in content(box + '/save/ls'), content(box + '/save/ls')
     assert content(box + '/save/more') == 'more\n' and content(box + '/save/exec') == 'more\n'
     assert os.stat(box + '/save/exec').st_uid == 65534 and b'own.so' not in c.text(3002), c.text(3002)
