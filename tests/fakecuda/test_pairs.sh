@@ -85,6 +85,7 @@ part
 pair "" ""
 kill -STOP $rg
 check "a host that hangs holds nobody back for good" 'sleep 3 && moves $ot && moves $ot'
+check "and its helper, which turns no more, shows as degraded" 'until_true 10 "[ \"\$(field $rg helper)\" = degraded ]" && [ "$(field $ot helper)" = alive ]'
 kill -CONT $rg
 part
 
