@@ -288,25 +288,47 @@ static void pairs_undone(void **unused)
 
 #define TYPES "nodes:1 gpus:2 sku:old; nodes:1 gpus:2 sku:new"
 
+/* A cluster of two types and a table of speeds there. */
+struct types {
+    char speeds[32];
+    struct run how;
+    struct trace trace;
+    struct seen seen;
+};
+
+static void types_begin(struct types *t, const char *speeds)
+{
+    *t = (struct types){ .speeds = "/tmp/muster-speeds-XXXXXX" };
+    t->how = (struct run){ TYPES, "gandiva", .speed = t->speeds, .seed = 1 };
+    write_speeds(t->speeds, speeds);
+}
+
+static void types_add(struct types *t, int64_t submit, const char *model)
+{
+    add(&t->trace, submit, 1, 3000, model);
+    t->trace.jobs[t->trace.count - 1].truth.iterations = 3000;
+}
+
+static void types_end(struct types *t)
+{
+    trace_done(&t->trace);
+    (void)unlink(t->speeds);
+}
+
 /* Model a is three times as fast on the newer type, b a third as fast; what the first of a model found out the second
  * knows. */
 static void types_tried(void **unused)
 {
-    char speeds[] = "/tmp/muster-speeds-XXXXXX";
-    struct run how = { TYPES, "gandiva", .speed = speeds, .seed = 1 };
-    struct trace trace = { 0 };
+    struct types t;
     struct run_result result;
-    struct seen seen;
 
     (void)unused;
-    write_speeds(speeds, "a,old,1,1,1\na,new,1,1,3\nb,old,1,1,3\nb,new,1,1,1\n");
-    add(&trace, 0, 1, 3000, "a");
-    add(&trace, 4000, 1, 3000, "b");
-    add(&trace, 8000, 1, 3000, "b");
-    add(&trace, 12000, 1, 3000, "a");
-    for (int i = 0; i < 4; i++)
-        trace.jobs[i].truth.iterations = 3000;
-    result = run(&how, &trace, &seen);
+    types_begin(&t, "a,old,1,1,1\na,new,1,1,3\nb,old,1,1,3\nb,new,1,1,1\n");
+    types_add(&t, 0, "a");
+    types_add(&t, 4000, "b");
+    types_add(&t, 8000, "b");
+    types_add(&t, 12000, "a");
+    result = run(&t.how, &t.trace, &t.seen);
     assert_int_equal(result.jobs[0].migrations, 1); /* tried, and stays: 60 s at 1, the rest at 3 a second */
     assert_int_equal((result.jobs[0].end - result.jobs[0].submit) / USEC_SEC, 60 + (3000 - 60) / 3);
     assert_int_equal(result.jobs[1].migrations, 2); /* tried, slower, and back */
@@ -314,34 +336,28 @@ static void types_tried(void **unused)
     assert_int_equal(result.jobs[2].migrations, 0); /* known by now */
     assert_int_equal(result.jobs[3].migrations, 1);
     run_result_done(&result);
-    how.set[0] = "optimise";
-    how.set[1] = "none";
-    result = run(&how, &trace, &seen);
+    t.how.set[0] = "optimise";
+    t.how.set[1] = "none";
+    result = run(&t.how, &t.trace, &t.seen);
     assert_int_equal((result.jobs[0].end - result.jobs[0].submit) / USEC_SEC, 3000);
     run_result_done(&result);
-    trace_done(&trace);
-    (void)unlink(speeds);
+    types_end(&t);
 }
 
 /* A job that says which type it wants stays there. */
 static void types_asked_for(void **unused)
 {
-    char speeds[] = "/tmp/muster-speeds-XXXXXX";
-    struct run how = { TYPES, "gandiva", .speed = speeds, .seed = 1 };
-    struct trace trace = { 0 };
+    struct types t;
     struct run_result result;
-    struct seen seen;
 
     (void)unused;
-    write_speeds(speeds, "a,old,1,1,1\na,new,1,1,3\n");
-    add(&trace, 0, 1, 3000, "a");
-    trace.jobs[0].truth.iterations = 3000;
-    how.skus = (const uint32_t[]){ 1 };
-    result = run(&how, &trace, &seen);
+    types_begin(&t, "a,old,1,1,1\na,new,1,1,3\n");
+    types_add(&t, 0, "a");
+    t.how.skus = (const uint32_t[]){ 1 };
+    result = run(&t.how, &t.trace, &t.seen);
     assert_int_equal(result.jobs[0].migrations, 0);
     run_result_done(&result);
-    trace_done(&trace);
-    (void)unlink(speeds);
+    types_end(&t);
 }
 
 /* Random jobs of six models with random speeds on three types: sooner on the mean than without, and the same decisions
