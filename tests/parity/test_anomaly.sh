@@ -33,12 +33,12 @@ awk -F, '
             printf "  \"%s\": {guarantee: {P100: \"%d nodes\"}}\n", order[i], nodes[order[i]]
     }' "$work/philly.csv" >"$work/philly.yaml"
 
-# The same jobs, each content with half its GPUs and able to use twice as many.
-awk -F, 'BEGIN { OFS = "," }
+# The first 10,000 of them, each content with half its GPUs and able to use twice as many.
+head -10001 "$work/philly.csv" | awk -F, 'BEGIN { OFS = "," }
     NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print $0, "gpus_min", "gpus_max"; next }
-    { g = $at["gpus"]; print $0, g > 1 ? int(g / 2) : 1, 2 * g }' "$work/philly.csv" >"$work/elastic.csv"
+    { g = $at["gpus"]; least = int((g + 1) / 2); print $0, least, 2 * g }' >"$work/elastic.csv"
 
-# check POLICY LEAST [TRACE]: one line; `ok` if cells make nobody wait longer, quotas at least LEAST, and lending pays.
+# check POLICY LEAST [TRACE JOBS]: one line; `ok` if cells make nobody wait longer, quotas at least LEAST, and lending pays.
 check() {
     tests=$((tests + 1))
     if ! "$muster" sim anomaly --cluster "$work/philly.yaml" --trace "$work/${3:-philly}.csv" --policy "$1" \
@@ -48,11 +48,11 @@ check() {
         return
     fi
     sed 's/^/# /' "$work/anomaly.txt"
-    verdict=$(awk -v least="$2" '
+    verdict=$(awk -v least="$2" -v all="${4:-70000}" '
         $1 == "all" { jobs = $3; quota = $6; cells = $9 }
         /while somebody waits/ { sub(/.*cells /, ""); split($0, use, /[%, ]+/); lifted = use[3] - use[1] }
         /^Beside an opportunistic copy/ { guests = $8 }
-        END { print (jobs > 70000 && cells == 0 && guests == "0" && quota >= least && lifted >= 10 ? "ok" : "not ok") }' "$work/anomaly.txt")
+        END { print (jobs >= all && cells == 0 && guests == "0" && quota >= least && lifted >= 10 ? "ok" : "not ok") }' "$work/anomaly.txt")
     echo "$verdict $tests - $1${3:+, $3 jobs}: nobody waits longer than alone"
 }
 
@@ -61,12 +61,12 @@ check srsf 20000
 check las 20000
 check backfill-easy 20000
 check yarn-cs 20000
+check optimus 20 elastic 10000
 check optimus 0 # puts a gang anywhere: without elastic jobs quotas are as good
 # A minute or more each; by hand: MUSTER_ALL=1.
 if [ -n "${MUSTER_ALL:-}" ]; then
     check gittins 20000
     check srtf 20000
     check sjf 10000
-    check optimus 10000 elastic
 fi
 echo "1..$tests"
