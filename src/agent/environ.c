@@ -14,9 +14,44 @@
 #include "wire/hostlist.h"
 
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-enum { VALUE_MAX = 1 << 20 };
+enum { VALUE_MAX = 1 << 20, SEEN_BITS = 1024 };
 
 static void put(json_t *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Which names the list may have: one bit a hash. A name whose bit is not set need not be looked for, and of some
+ * seventy that is nearly each. Kept for the list that was last put to, as long as nobody else does. */
+static struct {
+    const json_t *list;
+    size_t count;
+    uint64_t bits[SEEN_BITS / 64];
+} seen;
+
+static bool seen_before(const char *name, size_t length)
+{
+    uint32_t hash = 2166136261U;
+    uint64_t bit;
+    bool was;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619U;
+    hash = (hash ^ hash >> 16) % SEEN_BITS;
+    bit = (uint64_t)1 << hash % 64;
+    was = seen.bits[hash / 64] & bit;
+    seen.bits[hash / 64] |= bit;
+    return was;
+}
+
+static void seen_all(const json_t *env)
+{
+    const json_t *old;
+    size_t i;
+
+    memset(&seen, 0, sizeof(seen));
+    seen.list = env;
+    json_array_foreach(env, i, old)(void) seen_before(
+        json_string_value(old), (size_t)(strchrnul(json_string_value(old), '=') - json_string_value(old)) + 1);
+    seen.count = i;
+}
 
 /* A later one replaces an earlier one of the same name. */
 static void put_text(json_t *env, const char *text)
@@ -24,6 +59,13 @@ static void put_text(json_t *env, const char *text)
     size_t length = (size_t)(strchrnul(text, '=') - text) + 1, i;
     const json_t *old;
 
+    if (seen.list != env || seen.count != json_array_size(env))
+        seen_all(env);
+    if (!seen_before(text, length)) {
+        (void)json_array_append_new(env, json_string(text));
+        seen.count = json_array_size(env);
+        return;
+    }
     json_array_foreach(env, i, old)
     {
         const char *have = json_string_value(old);
@@ -35,6 +77,7 @@ static void put_text(json_t *env, const char *text)
         }
     }
     (void)json_array_append_new(env, json_string(text));
+    seen.count = json_array_size(env);
 }
 
 static void put(json_t *env, const char *format, ...)
@@ -349,6 +392,7 @@ json_t *environ_node(const struct launch *l, const struct launch_host *host)
     json_t *env = json_array(), *secret;
     const char *name;
 
+    seen.list = NULL; /* another may have had this address */
     put(env, "PATH=%s", PATH_DEFAULT);
     put(env, "LANG=C.UTF-8");
     if (host->home)
@@ -433,6 +477,7 @@ void environ_role(const struct launch *l, uint32_t local, const json_t *node, js
     static const char *const names[] = { "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES" };
     const struct role_task *at = launch_role(l, l->id.rank, local);
 
+    seen.list = NULL;
     if (!at)
         return;
     put_member(env, l, at);
@@ -448,6 +493,7 @@ json_t *environ_proc(const struct launch *l, uint32_t local)
     uint32_t rank = launch_first(l, l->id.rank) + local;
     json_t *env = json_array();
 
+    seen.list = NULL;
     if (l->spec.launch == LAUNCH_TASK) {
         put(env, "RANK=%u", rank);
         put(env, "LOCAL_RANK=%u", local);

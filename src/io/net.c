@@ -35,8 +35,9 @@ struct net_conn {
     struct buf queue, flying; /* bytes that wait; bytes of the write under way */
     void *arg;
     char peer[64];
-    unsigned handles; /* not closed yet */
-    bool writing, closing, accepted, paused, finishing, ended, over, last;
+    struct ucred peer_user; /* of a Unix socket, where `known` */
+    unsigned handles;       /* not closed yet */
+    bool writing, closing, accepted, paused, finishing, ended, over, last, known;
 };
 
 static void on_close(uv_handle_t *handle);
@@ -354,6 +355,12 @@ static void peer_fill(struct net_conn *conn)
     int size = sizeof(address);
 
     if (conn->listener->is_unix) {
+        socklen_t length = sizeof(conn->peer_user);
+        uv_os_fd_t fd;
+
+        /* Who it was when it connected: that does not change. */
+        conn->known = uv_fileno((const uv_handle_t *)&conn->handle.stream, &fd) == 0 &&
+                      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &conn->peer_user, &length) == 0;
         (void)snprintf(conn->peer, sizeof(conn->peer), "unix");
         return;
     }
@@ -430,15 +437,10 @@ bool net_peer_loopback(const struct net_conn *conn)
 
 bool net_peer_user(const struct net_conn *conn, uid_t *ret_uid, gid_t *ret_gid)
 {
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    uv_os_fd_t fd;
-
-    if (!conn->listener->is_unix || uv_fileno((const uv_handle_t *)&conn->handle.stream, &fd) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+    if (!conn->known)
         return false;
-    *ret_uid = cred.uid;
-    *ret_gid = cred.gid;
+    *ret_uid = conn->peer_user.uid;
+    *ret_gid = conn->peer_user.gid;
     return true;
 }
 
