@@ -18,7 +18,7 @@
 #define TRIES 3                   /* owners it gets nothing beside, until it goes only where there is none */
 #define RESIDENCY (60 * USEC_SEC) /* between two disturbances of a job */
 
-/* A job that asks for no GPU is nobody's guest. */
+/* A job that asks for no GPU is nobody's guest. Guests stand in the ledger of the cluster, whatever is looked at. */
 static bool is_guest(const struct ledger *ledger, const struct job *job)
 {
     return job->shares != SHARE_NONE && ledger->shares[job->shares].role == ROLE_GUEST;
@@ -304,7 +304,7 @@ void antman_guests(struct planner_ctx *ctx, struct plan *plan)
 /* Whether somebody owns one of its GPUs; *ret_fair: all such owners leave enough idle that it should get on there. */
 static bool beside_owner(const struct planner_ctx *ctx, const struct job *job, bool *ret_fair)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     bool any = false;
 
     *ret_fair = true;
@@ -325,7 +325,7 @@ static bool beside_owner(const struct planner_ctx *ctx, const struct job *job, b
  * GPUs that nobody is on. Both are queued again, with what they have done. */
 void antman_starved(struct planner_ctx *ctx, struct plan *plan)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     struct antman *state = ctx->state;
     int64_t empty[SKUS_MAX];
 
@@ -361,7 +361,7 @@ void antman_starved(struct planner_ctx *ctx, struct plan *plan)
  * there is none. -1: not known. */
 static int64_t before_of(const struct planner_ctx *ctx, const struct job *guest, uint32_t gpu)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     const struct job *owner = NULL;
     const uint16_t *seen;
 
@@ -383,7 +383,7 @@ static bool newer(const struct job *a, const struct job *b)
 static bool joined_in_vain(struct planner_ctx *ctx, const struct job *job)
 {
     struct antman *state = ctx->state;
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     const struct job *other = NULL;
     int64_t lost = 0;
 
@@ -413,7 +413,7 @@ static bool joined_in_vain(struct planner_ctx *ctx, const struct job *job)
 /* Several guests on a GPU are a trial: the last to come stays only if all of them together have more than before. */
 void antman_trial(struct planner_ctx *ctx, struct plan *plan)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     struct antman *state = ctx->state;
 
     for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE && ctx->params[ANTMAN_GUESTS] > 1; i = next) {
@@ -434,7 +434,7 @@ void antman_trial(struct planner_ctx *ctx, struct plan *plan)
  * after the margin and the guests that came before. UINT32_MAX: no owner; 0: nothing is left. */
 static uint32_t memory_left(const struct planner_ctx *ctx, uint32_t guest, uint32_t gpu)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
     uint32_t size = ledger->topo.sku_memory[ledger->topo.nodes[ledger->gpus[gpu].node].sku], owners = 0;
     uint64_t taken = 0;
 
@@ -457,7 +457,7 @@ static uint32_t memory_left(const struct planner_ctx *ctx, uint32_t guest, uint3
 
 void antman_limits(struct planner_ctx *ctx, struct plan *plan)
 {
-    const struct ledger *ledger = view_ledger(ctx->view);
+    const struct ledger *ledger = core_ledger(ctx->view->core);
 
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         const struct job *job = view_job(ctx->view, i);

@@ -302,7 +302,7 @@ static void upgrade(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t i = ctx->vc->run_first, next; i != JOB_NONE; i = next) {
         const struct job *job = view_job(ctx->view, i);
-        const struct ledger *ledger = view_ledger(ctx->view);
+        const struct ledger *ledger = core_ledger(ctx->view->core);
         struct antman_user *user;
 
         next = job->next;
