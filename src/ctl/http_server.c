@@ -188,7 +188,7 @@ void client_finished(struct client *client)
 {
     struct request *request = client->request;
     struct http_server *server = client->server;
-    bool close = request->close || client->half_closed;
+    bool close = request->close || (client->half_closed && !client->feeding && client->in.size == 0);
 
     client->finished = client->handling;
     if (client->handling)
@@ -317,8 +317,14 @@ void client_more(struct client *client)
         buf_done(&in);
     }
     client->feeding = false;
-    if (!client->closing && client->in.size < IN_PAUSE)
+    if (client->closing)
+        return;
+    if (client->half_closed && client->in.size == 0 && !client->request && !client->upgraded) {
+        client->closing = true; /* all is answered; what is begun will not be ended */
+        net_finish(client->conn, client->server->config.send_time);
+    } else if (client->in.size < IN_PAUSE) {
         net_read_resume(client->conn);
+    }
 }
 
 /* The next turn, for those that were held back. */
@@ -403,12 +409,13 @@ static void on_deadline(void *arg)
     }
 }
 
-/* The peer has sent its last byte. A request on its way is answered; one that streams has nobody to read it. */
+/* The peer has sent its last byte. Requests on their way, or not looked at yet, are answered; one that streams has
+ * nobody to read it. */
 static void on_ended(void *arg)
 {
     struct client *client = arg;
 
-    if (client->upgraded || client->stream || !client->request)
+    if (client->upgraded || client->stream || (!client->request && client->in.size == 0))
         net_close(client->conn);
     else
         client->half_closed = true;

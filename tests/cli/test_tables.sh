@@ -4,7 +4,7 @@
 # exit code stands for. tests/cli/tables.golden holds what is expected; BLESS=1 writes it anew.
 . "$(dirname "$0")/../tools/tap.sh"
 
-command -v python3 >/dev/null || { echo "1..0 # SKIP python3 is not there" && exit 77; }
+command -v python3 >/dev/null || { echo "1..0 # SKIP python3 is not there" && exit 0; }
 muster=${MUSTER_BUILD:-$root/build}/muster
 here=$root/tests/cli
 mkfifo "$scratch/in" "$scratch/url"

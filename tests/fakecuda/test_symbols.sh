@@ -9,7 +9,7 @@ check() {
     n=$((n + 1))
     if [ -z "$2" ]; then echo "ok $n - $1"; else failed=1; echo "not ok $n - $1"; echo "$2" | sed 's/^/# /'; fi
 }
-command -v nm >/dev/null && command -v objdump >/dev/null || { echo "1..0 # SKIP no binutils"; exit 77; }
+command -v nm >/dev/null && command -v objdump >/dev/null || { echo "1..0 # SKIP no binutils"; exit 0; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 { sed -n 's/^HOOK_[A-Z]*(\([A-Za-z0-9_]*\),.*/\1/p' "$hooks"

@@ -129,6 +129,12 @@ def giant_body(m):
     ok(statuses(text) == [b"400"], "brackets without end are no JSON", text[:200])
 
 
+def in_one_go(m):
+    """More than is looked at in one turn, and then the end: all that was asked is answered."""
+    text = m.raw(b"GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n" * 900 + b"GET /api")
+    ok(statuses(text) == [b"200"] * 900, "who asks 900 times and closes its end has 900 answers", len(statuses(text)))
+
+
 def many_headers(m):
     s = m.connect()
     s.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
@@ -315,7 +321,7 @@ def main():
             meter = Meter(m)
             worst = {}
             meter.start()
-            for part in (slow_loris, slow_body, half_open, giant_body, many_headers, smuggling, no_reader, frames,
+            for part in (slow_loris, slow_body, half_open, giant_body, in_one_go, many_headers, smuggling, no_reader, frames,
                          listeners):
                 meter.worst = 0.0
                 part(m)

@@ -8,7 +8,7 @@ muster=${MUSTER_BUILD:-$root/build}/muster
 traces=${MUSTER_SHARED:-$root/../shared}/traces
 if [ ! -d "$traces/lucid" ]; then
     echo "1..0 # SKIP no public traces (MUSTER_SHARED)"
-    exit 77
+    exit 0
 fi
 here=$(dirname "$0")
 
