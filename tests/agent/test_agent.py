@@ -487,7 +487,7 @@ def output_is_followed(c, a, d):
 def commands_run_inside(c, a, d):
     c.connected()
     c.launch(1, 'echo up > %s/up; sleep 1000' % d, spec={'env': {'COLOUR': 'red'}})
-    wait_for(lambda: content(d + '/up'), what='the job')
+    c.report(1, 'running')  # it may be at work before that is told, and until then nobody is let in
     c.ask(1, 'exec', job=1, attempt=0, rank=0, argv=['sh', '-c', 'echo $COLOUR $MUSTER_JOB_ID $MORE; cat; echo e >&2; exit 6'],
           env={'MORE': 'x'}, done=False)
     import base64
@@ -685,12 +685,14 @@ def as_user(c, a, d):
 
 def private_tmp(c, a, d):
     c.connected()
-    c.launch(1, 'echo secret > /tmp/muster-test-private; ls /tmp > %s/ls; pwd > %s/pwd; sleep 0.5' % (d, d), spec={'dir': d})
+    c.launch(1, 'echo secret > /tmp/muster-test-private; ls /tmp > %s/ls; pwd > %s/pwd; until [ -e %s/go ]; do sleep 0.05; done' % (d, d, d),
+             spec={'dir': d})
     c.report(1, 'running')
     wait_for(lambda: content(d + '/pwd'), what='the job')
     assert not os.path.exists('/tmp/muster-test-private'), 'it is visible outside'
     c.ask(1, 'exec', job=1, attempt=0, rank=0, argv=['cat', '/tmp/muster-test-private'])
     assert c.text(1, 'out') == b'secret\n', c.answers[1]
+    open(d + '/go', 'w').close()
     c.report(1, 'exited')
     assert content(d + '/pwd').strip() == d
 
@@ -725,6 +727,7 @@ def containers(c, a, d):
     assert 'bin\n' in c.log(2, 3) and 'home' not in c.log(3, 3) and content(d + '/hosts')
     c.launch(4, 'echo up > /data/up; sleep 4321', spec=spec)
     wait_for(lambda: content(d + '/up'), what='the container')
+    c.report(4, 'running')
     c.ask(5, 'exec', job=4, attempt=0, rank=0, argv=['sh', '-c', 'ls /; echo $MORE'], env={'MORE': 'x'})
     assert b'bin\n' in c.text(5, 'out') and b'home' not in c.text(5) and b'x\n' in c.text(5), c.answers[5]
     c.launch(5, 'true', uid=65534, gid=65534, gpus=[1], spec=dict(spec, mounts=['/root/.ssh:/data'], image='/'))
@@ -744,7 +747,7 @@ def as_its_user(c, d, box, spec):
     assert c.log(3001, 120) == 'more /nowhere/own.so\n127.0.0.1 slots=1\nx\n', c.log(3001, 120)  # no word of the runtime's own loader
     # Its output file is written as its user: not where only root can, and where it can as its own.
     c.launch(121, 'echo in', spec=dict(spec, output=box + '/kept/out'), **who)
-    end = c.wait('job 121', lambda: next((r for r in c.reports if r.get('job') == 121 and r.get('state') in ('exited', 'refused')), None), 20)
+    end = c.wait('job 121', lambda: next((r for r in c.reports if r.get('job') == 121 and r.get('state') in ('exited', 'refused')), None))
     assert not os.path.exists(box + '/kept/out'), end
     c.launch(122, 'echo in', spec=dict(spec, output=box + '/out'), **who)
     assert c.report(122, 'exited')['exit'] == 0 and content(box + '/out') == 'in\n' and os.stat(box + '/out').st_uid == 65534
@@ -754,7 +757,8 @@ def as_its_user(c, d, box, spec):
     c.launch(123, 'echo up > /save/up; until [ -s /save/more ]; do sleep 0.1; done',
              spec=dict(spec, mounts=['%s/save:/save' % box], checkpoint={'cmd': 'ls / > /save/ls; echo $MORE > /save/more'},
                        env={'PATH': '/bin', 'MORE': 'more', 'LD_PRELOAD': '/nowhere/own.so'}), **who)
-    wait_for(lambda: content(box + '/save/up'), 10, what='the container')
+    wait_for(lambda: content(box + '/save/up'), 40, what='the container')
+    c.report(123, 'running')
     c.ask(3002, 'exec', job=123, attempt=0, rank=0, argv=['sh', '-c', 'echo $MORE > /save/exec'])
     c.order('stop', 123, kind='preempt', grace_ms=60000)  # it ends by itself when it is saved, however long that takes
     c.report(123, 'exited', timeout=60)
@@ -793,7 +797,7 @@ def swapped_links(c, d, root):
         for job in range(100, 116):
             c.launch(job, 'cat /data/f', uid=65534, gid=65534, gpus=[1], spec=spec)
             end = c.wait('job %d' % job, lambda: next((r for r in c.reports if r.get('job') == job and
-                                                       r.get('state') in ('exited', 'refused')), None), 20)
+                                                       r.get('state') in ('exited', 'refused')), None))
             seen.append(c.log(1000 + job, job).strip() if end['state'] == 'exited' else end['cause'])
     finally:
         over.set()
