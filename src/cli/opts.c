@@ -226,10 +226,12 @@ static bool letter_is(const struct command *command, int letter, const char *nam
 int command_run(const struct command *command, const char *full, int argc, char **argv)
 {
     static struct command_args args; /* large, and one at a time */
+    static char called[96];          /* lives as long as they do */
     int r;
 
+    (void)snprintf(called, sizeof(called), "%s", full);
     args.command = command;
-    args.full = full;
+    args.full = called;
     args.given_count = 0; /* what is behind it is not looked at, so it is not cleared either */
     args.word_count = 0;
     if (argc > 1 &&

@@ -43,6 +43,8 @@ static void count_job(struct planner_ctx *ctx, uint32_t index, double sign)
             node = ledger->gpus[ledger->shares[s].gpu].node;
             nodes++;
         }
+    if (nodes == 0)
+        return;
     node = UINT32_MAX;
     for (uint32_t s = view_shares(ctx->view, index); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t here = ledger->gpus[ledger->shares[s].gpu].node;
