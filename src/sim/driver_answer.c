@@ -137,6 +137,18 @@ void actor_crash(struct driver *d, uint32_t index)
     a->left_at = 1; /* what it goes on from was sent away long ago */
 }
 
+void actor_gone(struct driver *d, uint32_t index)
+{
+    struct actor *a = &d->actors[index];
+
+    actor_settle(d, a);
+    a->running = false;
+    batches_stop(d->batches, index);
+    bars_close(d, index);
+    actor_crash(d, index);
+    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+}
+
 static int offer_ended(struct driver *d, uint32_t index, bool failed)
 {
     struct actor *a = &d->actors[index];

@@ -184,12 +184,7 @@ static int on_kill(struct driver *d, uint32_t index)
         left != USEC_NEVER)
         d->result->jobs[index].overhead -= left - d->now;
     a->prepared = a->told = false;
-    actor_settle(d, a);
-    a->running = false;
-    batches_stop(d->batches, index);
-    bars_close(d, index);
-    actor_crash(d, index);
-    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    actor_gone(d, index);
     event.progress = a->progress;
     if (core_job(d->core, a->slot)->gen != a->gen)
         return 0; /* a person has cancelled it: the core has forgotten it already */

@@ -55,12 +55,7 @@ int move_failed(struct driver *d, uint32_t index)
     struct event event = { .kind = EVENT_ENDED, .fail = FAIL_SYSTEM };
 
     d->result->jobs[index].overhead -= a->restart_at - d->now; /* what was not spent of it */
-    actor_settle(d, a);
-    a->running = false;
-    batches_stop(d->batches, index);
-    bars_close(d, index);
-    actor_crash(d, index);
-    actor_due(d, index, DUE_NOTHING, USEC_NEVER);
+    actor_gone(d, index);
     event.progress = a->progress;
     return offer_about(d, &event, index);
 }

@@ -123,6 +123,7 @@ void stage_idle_end(struct driver *d, uint32_t index);
 int offer_about(struct driver *d, struct event *event, uint32_t index); /* an event about this job */
 int offer_started(struct driver *d, uint32_t index);
 int offer_stopped(struct driver *d, uint32_t index);
+void actor_gone(struct driver *d, uint32_t index);  /* it runs no more, not by its own doing */
 void actor_crash(struct driver *d, uint32_t index); /* what survives: its last checkpoint, or what a stop has saved */
 int answer_due(struct driver *d);
 int answer_event_costs(struct driver *d);

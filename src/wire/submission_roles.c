@@ -115,30 +115,28 @@ static int role_node(struct submission_reader *rd, struct job_role *role, json_t
     return keys_read(rd, keys, role, value);
 }
 
-static int role_run(struct submission_reader *rd, struct job_role *role, json_t *value)
+/* A text that says something. Owned. */
+static int role_text(struct submission_reader *rd, json_t *value, size_t max, const char *expected, char **ret_text)
 {
     const char *text;
     char number[64];
-    int r = reader_text(rd, value, SUBMISSION_BYTES_MAX, number, &text);
+    int r = reader_text(rd, value, max, number, &text);
 
     if (r == 0 && !*text)
-        return reader_fail(rd, "expected a command");
-    if (r == 0 && !(role->run = mem_strdup(text)))
+        return reader_fail(rd, "expected %s", expected);
+    if (r == 0 && !(*ret_text = mem_strdup(text)))
         return reader_memory(rd);
     return r;
 }
 
+static int role_run(struct submission_reader *rd, struct job_role *role, json_t *value)
+{
+    return role_text(rd, value, SUBMISSION_BYTES_MAX, "a command", &role->run);
+}
+
 static int role_image_read(struct submission_reader *rd, struct job_role *role, json_t *value)
 {
-    const char *text;
-    char number[64];
-    int r = reader_text(rd, value, SUBMISSION_TEXT_MAX, number, &text);
-
-    if (r == 0 && !*text)
-        return reader_fail(rd, "expected a directory or the name of an image");
-    if (r == 0 && !(role->image = mem_strdup(text)))
-        return reader_memory(rd);
-    return r;
+    return role_text(rd, value, SUBMISSION_TEXT_MAX, "a directory or the name of an image", &role->image);
 }
 
 static int role_env(struct submission_reader *rd, struct job_role *role, json_t *value)

@@ -176,8 +176,8 @@ static void obey(void (*what)(struct plan *plan), usec_t when)
     order = NULL;
 }
 
-/* An opportunistic job on six GPUs; e on one of the other two, told to grow to a whole node. */
-static void grown(void)
+/* An opportunistic job on six GPUs, e on one of the other two. */
+static void beside_six(void)
 {
     bench_open(two_nodes);
     o = submit(1, 6, 6, CLASS_OPPORTUNISTIC);
@@ -186,6 +186,12 @@ static void grown(void)
     e = submit(0, 1, 4, CLASS_GUARANTEED);
     obey(start_e, USEC_SEC);
     started(e);
+}
+
+/* e there told to grow to a whole node. */
+static void grown(void)
+{
+    beside_six();
     obey(grow_e, 10 * USEC_SEC);
     assert_int_equal(ordered(EFFECT_STOP, o), 1);
     assert_int_equal(ordered(EFFECT_MIGRATE, e), 0);
@@ -341,13 +347,7 @@ static void test_hardware_fails_before(void **state)
 static void test_whoever_follows_waits(void **state)
 {
     (void)state;
-    bench_open(two_nodes);
-    o = submit(1, 6, 6, CLASS_OPPORTUNISTIC);
-    step(0);
-    started(o);
-    e = submit(0, 1, 4, CLASS_GUARANTEED);
-    obey(start_e, USEC_SEC);
-    started(e);
+    beside_six();
     f = submit(0, 1, 1, CLASS_GUARANTEED);
     obey(swap_e, 10 * USEC_SEC);
     assert_true(job_defers(at(e)));
