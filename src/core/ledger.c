@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.c - see ledger.h. */
-#include "core/ledger.h"
-
 #include <assert.h>
 #include <errno.h>
 
-#include "core/host.h"
+#include "core/ledger_part.h"
 
 static bool is_free(const struct gpu *gpu)
 {
@@ -72,8 +70,7 @@ static bool is_lone(const struct gpu *gpu)
     return gpu->used == 0 && gpu->guests > 0;
 }
 
-/* A guest more (sign 1) or less (-1). */
-static void count_guest(struct ledger *ledger, uint32_t index, int sign)
+void ledger_count_guest(struct ledger *ledger, uint32_t index, int sign)
 {
     struct gpu *gpu = &ledger->gpus[index];
     bool was = is_lone(gpu);
@@ -82,8 +79,7 @@ static void count_guest(struct ledger *ledger, uint32_t index, int sign)
     ledger->lone += (uint32_t)is_lone(gpu) - (uint32_t)was;
 }
 
-/* The share of an owner, or of one packed beside it, begins (sign 1) or ceases (-1) to count. */
-static void count_share(struct ledger *ledger, const struct share *share, int sign)
+void ledger_count_share(struct ledger *ledger, const struct share *share, int sign)
 {
     uint32_t index = share->gpu;
     struct gpu *gpu = &ledger->gpus[index];
@@ -143,7 +139,7 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, const 
     return 0;
 }
 
-static uint32_t share_new(struct ledger *ledger)
+uint32_t ledger_share_new(struct ledger *ledger)
 {
     uint32_t i = ledger->share_free;
 
@@ -162,15 +158,7 @@ void ledger_serve(struct ledger *ledger, const struct job *job, const uint32_t *
     }
 }
 
-/* Whether CPUs or memory count here and the job asks for some. */
-static bool asks(const struct ledger *ledger, const struct job *job)
-{
-    return ledger->hosts && host_asks(&job->spec);
-}
-
-/* It counts on its nodes; where others have not left yet it waits for them. Returns how many GPUs more are waited for.
- */
-static uint32_t take_hosts(struct ledger *ledger, const struct job *job)
+uint32_t ledger_take_hosts(struct ledger *ledger, const struct job *job)
 {
     uint32_t blocked = 0;
 
@@ -193,7 +181,7 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
 
     /* Backwards, so that the job's list ends up in ascending GPU order. */
     for (uint32_t k = to->count; k-- > 0;) {
-        uint32_t i = share_new(ledger);
+        uint32_t i = ledger_share_new(ledger);
         struct gpu *gpu = &ledger->gpus[to->gpus[k]];
 
         ledger->shares[i] = (struct share){ .job = index,
@@ -207,14 +195,14 @@ uint32_t ledger_take(struct ledger *ledger, uint32_t index, struct job *job, con
         job->shares = i;
         gpu->shares = i;
         if (role == ROLE_GUEST) {
-            count_guest(ledger, to->gpus[k], 1);
+            ledger_count_guest(ledger, to->gpus[k], 1);
             continue;
         }
         ledger->shares[i].waits = gpu->leaving > 0 && !ledger->imagined;
         blocked += ledger->shares[i].waits;
-        count_share(ledger, &ledger->shares[i], 1);
+        ledger_count_share(ledger, &ledger->shares[i], 1);
     }
-    return asks(ledger, job) ? blocked + take_hosts(ledger, job) : blocked;
+    return ledger_asks(ledger, job) ? blocked + ledger_take_hosts(ledger, job) : blocked;
 }
 
 int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to)
@@ -234,7 +222,7 @@ int ledger_enlist(struct ledger *ledger, uint32_t index, struct job *job, const 
             return -EINVAL;
     }
     for (uint32_t k = to->count; k-- > 0;) {
-        uint32_t i = share_new(ledger);
+        uint32_t i = ledger_share_new(ledger);
         struct gpu *gpu = &ledger->gpus[to->gpus[k]];
 
         ledger->shares[i] = (struct share){ .job = index,
@@ -268,186 +256,6 @@ void ledger_swap(struct ledger *ledger, const struct job *a, const struct job *b
     }
 }
 
-void ledger_leave(struct ledger *ledger, const struct job *job)
-{
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        struct share *share = &ledger->shares[i];
-
-        if (share->part == PART_OLD)
-            continue;
-        assert(!share->leaving);
-        share->leaving = true;
-        if (share->role == ROLE_GUEST)
-            continue;
-        ledger->gpus[share->gpu].leaving += share->amount;
-        count_share(ledger, share, -1);
-    }
-    if (asks(ledger, job))
-        host_change(ledger, job, HOST_LEAVE);
-}
-
-static void unlink_from_gpu(struct ledger *ledger, uint32_t i)
-{
-    uint32_t *at = &ledger->gpus[ledger->shares[i].gpu].shares;
-
-    while (*at != i) {
-        assert(*at != SHARE_NONE);
-        at = &ledger->shares[*at].next_of_gpu;
-    }
-    *at = ledger->shares[i].next_of_gpu;
-}
-
-/* The last leaver of a GPU is gone: whoever was given it meanwhile is one GPU closer. Those that have all of theirs go
- * into ready[], if there is one. */
-static uint32_t unblock(struct ledger *ledger, struct job *jobs, uint32_t gpu, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu) {
-        struct job *other = &jobs[ledger->shares[i].job];
-
-        if ((other->state != JOB_CLAIMING && !job_defers(other)) || ledger->shares[i].leaving ||
-            !ledger->shares[i].waits)
-            continue;
-        if (asks(ledger, other) && host_over(ledger, ledger->gpus[gpu].node))
-            continue;
-        assert(other->blocked > 0);
-        ledger->shares[i].waits = false;
-        if (--other->blocked == 0 && ready) {
-            assert(count < max);
-            ready[count++] = ledger->shares[i].job;
-        }
-    }
-    return count;
-}
-
-uint32_t ledger_unblock(struct ledger *ledger, struct job *jobs, uint32_t node, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0, first = ledger->topo.nodes[node].first_gpu;
-
-    for (uint32_t g = first; g < first + ledger->topo.nodes[node].gpus && !host_over(ledger, node); g++)
-        if (ledger->gpus[g].leaving == 0)
-            count += unblock(ledger, jobs, g, ready ? ready + count : NULL, max - count);
-    return count;
-}
-
-/* What the job had on its nodes is no longer there, or no longer leaving. */
-static uint32_t unblock_hosts(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready,
-                              uint32_t max)
-{
-    uint32_t count = 0, last = UINT32_MAX;
-
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        uint32_t node = ledger->gpus[ledger->shares[i].gpu].node;
-
-        if (node != last)
-            count += ledger_unblock(ledger, jobs, node, ready ? ready + count : NULL, max - count);
-        last = node;
-    }
-    return count;
-}
-
-int ledger_stay(struct ledger *ledger, struct job *jobs, const struct job *job)
-{
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        const struct share *share = &ledger->shares[i];
-        const struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        if (share->part == PART_OLD)
-            continue;
-        if (share->role == ROLE_OWNER && (gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE))
-            return -EBUSY;
-        if (share->role != ROLE_GUEST && !ledger_memory_fits(ledger, share->gpu, share->memory))
-            return -EBUSY;
-    }
-    if (asks(ledger, job) && !host_has_room(ledger, job))
-        return -EBUSY;
-    if (asks(ledger, job))
-        host_change(ledger, job, HOST_STAY);
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        struct share *share = &ledger->shares[i];
-
-        if (share->part == PART_OLD)
-            continue;
-        share->leaving = false;
-        if (share->role == ROLE_GUEST)
-            continue;
-        ledger->gpus[share->gpu].leaving -= share->amount;
-        count_share(ledger, share, 1);
-        if (ledger->gpus[share->gpu].leaving == 0)
-            (void)unblock(ledger, jobs, share->gpu, NULL, 0);
-    }
-    if (asks(ledger, job))
-        (void)unblock_hosts(ledger, jobs, job, NULL, 0);
-    return 0;
-}
-
-uint32_t ledger_park(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0;
-
-    if (asks(ledger, job))
-        host_change(ledger, job, HOST_GO);
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        struct share *share = &ledger->shares[i];
-        struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        assert(share->leaving);
-        share->leaving = false;
-        share->off = true;
-        if (share->role == ROLE_GUEST) {
-            count_guest(ledger, share->gpu, -1);
-            continue;
-        }
-        share->role = ROLE_OWNER; /* its next turn is its own */
-        gpu->leaving -= share->amount;
-        if (gpu->leaving == 0)
-            count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
-    }
-    return asks(ledger, job) ? count + unblock_hosts(ledger, jobs, job, ready + count, max - count) : count;
-}
-
-int ledger_unpark(struct ledger *ledger, const struct job *job)
-{
-    int blocked = 0;
-
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        const struct share *share = &ledger->shares[i];
-        const struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        if (share->role == ROLE_GUEST ? gpu->guests >= GUESTS_MAX
-                                      : gpu->used + share->amount > MGPU_ONE || gpu->reserved_for != JOB_NONE ||
-                                            !ledger_memory_fits(ledger, share->gpu, share->memory))
-            return -EBUSY;
-    }
-    if (asks(ledger, job) && !host_has_room(ledger, job))
-        return -EBUSY;
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        struct share *share = &ledger->shares[i];
-        struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        share->off = false;
-        if (share->role == ROLE_GUEST) {
-            count_guest(ledger, share->gpu, 1);
-            continue;
-        }
-        share->waits = gpu->leaving > 0 && !ledger->imagined;
-        blocked += share->waits;
-        count_share(ledger, share, 1);
-    }
-    return asks(ledger, job) ? blocked + (int)take_hosts(ledger, job) : blocked;
-}
-
-/* Nobody waits for this job's CPUs any more. Of its own GPUs, those it is leaving are still in the way. */
-static uint32_t release_hosts(struct ledger *ledger, struct job *jobs, const struct job *job, uint32_t *ready,
-                              uint32_t max)
-{
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job)
-        host_share(ledger, job, &ledger->shares[i], -1);
-    ledger->releases++;
-    return unblock_hosts(ledger, jobs, job, ready, max);
-}
-
 int ledger_own_check(const struct ledger *ledger, const struct job *job)
 {
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
@@ -465,145 +273,10 @@ int ledger_own_check(const struct ledger *ledger, const struct job *job)
 void ledger_own(struct ledger *ledger, const struct job *job)
 {
     for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        count_guest(ledger, ledger->shares[i].gpu, -1);
+        ledger_count_guest(ledger, ledger->shares[i].gpu, -1);
         ledger->shares[i].role = ROLE_OWNER;
-        count_share(ledger, &ledger->shares[i], 1);
+        ledger_count_share(ledger, &ledger->shares[i], 1);
     }
-}
-
-uint32_t ledger_release(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0;
-
-    if (asks(ledger, job) && job->shares != SHARE_NONE)
-        count = release_hosts(ledger, jobs, job, ready, max);
-    for (uint32_t i = job->shares, next; i != SHARE_NONE; i = next) {
-        struct share *share = &ledger->shares[i];
-        struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        next = share->next_of_job;
-        unlink_from_gpu(ledger, i);
-        if (share->off) {
-            ledger->releases++;
-        } else if (share->role == ROLE_GUEST) {
-            count_guest(ledger, share->gpu, -1);
-            ledger->releases++;
-        } else if (!share->leaving) {
-            count_share(ledger, share, -1);
-        } else {
-            gpu->leaving -= share->amount;
-            if (gpu->leaving == 0)
-                count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
-        }
-        share->next_of_job = ledger->share_free;
-        ledger->share_free = i;
-        ledger->share_count--;
-    }
-    job->shares = SHARE_NONE;
-    return count;
-}
-
-/* One more share of a job, in front of *at in its list. */
-static void share_add(struct ledger *ledger, uint32_t index, const struct job *job, uint32_t gpu, uint32_t *at)
-{
-    uint32_t i = share_new(ledger);
-
-    ledger->shares[i] = (struct share){ .job = index,
-                                        .gpu = gpu,
-                                        .next_of_job = *at,
-                                        .next_of_gpu = ledger->gpus[gpu].shares,
-                                        .amount = job->spec.share,
-                                        .memory = job->spec.memory_mib };
-    ledger->gpus[gpu].shares = i;
-    count_share(ledger, &ledger->shares[i], 1);
-    *at = i;
-}
-
-/* Both lists ascend. */
-void ledger_shift(struct ledger *ledger, uint32_t index, struct job *job, const struct placement *to)
-{
-    uint32_t *at = &job->shares, k = 0;
-
-    while (*at != SHARE_NONE || k < to->count) {
-        struct share *share = *at == SHARE_NONE ? NULL : &ledger->shares[*at];
-
-        if (!share || (k < to->count && to->gpus[k] < share->gpu)) {
-            share_add(ledger, index, job, to->gpus[k++], at);
-            share = &ledger->shares[*at];
-            host_share(ledger, job, share, 1);
-        } else if (k < to->count && to->gpus[k] == share->gpu) {
-            k++;
-        } else {
-            host_share(ledger, job, share, -1);
-            share->leaving = true;
-            host_share(ledger, job, share, 1);
-            ledger->gpus[share->gpu].leaving += share->amount;
-            count_share(ledger, share, -1);
-        }
-        at = &share->next_of_job;
-    }
-}
-
-/* Whoever has not left one of these GPUs, or the CPUs that come with it, is waited for. */
-uint32_t ledger_defer(struct ledger *ledger, struct job *jobs, uint32_t index, const struct placement *to)
-{
-    struct job *job = &jobs[index];
-    int stayed = ledger_stay(ledger, jobs, job);
-    uint32_t blocked = 0;
-
-    assert(stayed == 0); /* it has only just begun to leave */
-    (void)stayed;
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job)
-        ledger->shares[i].part = PART_OLD;
-    ledger_shift(ledger, index, job, to);
-    for (uint32_t i = job->shares; i != SHARE_NONE; i = ledger->shares[i].next_of_job) {
-        struct share *share = &ledger->shares[i];
-        const struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        if (share->leaving)
-            continue;
-        share->part = share->part == PART_OLD ? PART_STAYS : PART_NEW;
-        share->waits =
-            share->part == PART_NEW && (gpu->leaving > 0 || (asks(ledger, job) && host_over(ledger, gpu->node)));
-        blocked += share->waits;
-    }
-    return blocked;
-}
-
-uint32_t ledger_shed(struct ledger *ledger, struct job *jobs, struct job *job, uint32_t *ready, uint32_t max)
-{
-    uint32_t count = 0;
-
-    for (uint32_t *at = &job->shares; *at != SHARE_NONE;) {
-        uint32_t i = *at;
-        struct share *share = &ledger->shares[i];
-        struct gpu *gpu = &ledger->gpus[share->gpu];
-
-        if (!share->leaving) {
-            at = &share->next_of_job;
-            continue;
-        }
-        unlink_from_gpu(ledger, i);
-        *at = share->next_of_job;
-        gpu->leaving -= share->amount;
-        host_share(ledger, job, share, -1);
-        if (gpu->leaving == 0)
-            count += unblock(ledger, jobs, share->gpu, ready + count, max - count);
-        if (asks(ledger, job))
-            count += ledger_unblock(ledger, jobs, gpu->node, ready + count, max - count);
-        share->next_of_job = ledger->share_free;
-        ledger->share_free = i;
-        ledger->share_count--;
-    }
-    return count;
-}
-
-bool ledger_only_leaver(const struct ledger *ledger, uint32_t gpu, uint32_t job)
-{
-    for (uint32_t i = ledger->gpus[gpu].shares; i != SHARE_NONE; i = ledger->shares[i].next_of_gpu)
-        if (ledger->shares[i].leaving && ledger->shares[i].job != job && ledger->shares[i].role != ROLE_GUEST)
-            return false; /* guests are in nobody's way */
-    return true;
 }
 
 void ledger_hide(struct ledger *ledger, uint32_t index, uint32_t job)
@@ -644,7 +317,7 @@ void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placemen
 void ledger_restore(struct ledger *ledger, const struct share *share)
 {
     struct gpu *gpu = &ledger->gpus[share->gpu];
-    uint32_t i = share_new(ledger);
+    uint32_t i = ledger_share_new(ledger);
 
     ledger->shares[i] = *share;
     ledger->shares[i].next_of_gpu = gpu->shares;
@@ -652,11 +325,11 @@ void ledger_restore(struct ledger *ledger, const struct share *share)
     if (share->off)
         return;
     if (share->role == ROLE_GUEST)
-        count_guest(ledger, share->gpu, 1);
+        ledger_count_guest(ledger, share->gpu, 1);
     else if (share->leaving)
         gpu->leaving += share->amount;
     else if (share->role == ROLE_PACKED || gpu->used + share->amount <= MGPU_ONE)
-        count_share(ledger, share, 1);
+        ledger_count_share(ledger, share, 1);
 }
 
 void ledger_bind(struct ledger *ledger, uint32_t index)

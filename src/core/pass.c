@@ -2,13 +2,13 @@
 /* pass.c - one planning pass: who plans, in which order, and what came of it.
  *
  * Everybody first gets what it is owed, those furthest below it first; then what is left over is lent. Afterwards every
- * shape that still waits is given its reason, derived from the same numbers that decided, whatever the policy.
+ * shape that still waits is given its reason (reasons.c), and what holds is told (commit.c).
  */
 #include <assert.h>
 
+#include "core/pass.h"
 #include "core/plan.h"
 #include "core/shift.h"
-#include "core/state.h"
 
 static int64_t sum(const struct core *core, const int64_t *values)
 {
@@ -241,241 +241,6 @@ static void limit_vc(struct core *core, uint32_t index)
     own_look(core, vc, true);
 }
 
-/* What is asked for beside GPUs and stands in the way; REASON_NONE. */
-static enum reason reason_apart(struct plan *plan, struct shape_class *cls, uint32_t sku)
-{
-    struct plan wonders = *plan;
-    struct placement found;
-    enum reason reason = REASON_NONE;
-
-    wonders.any_host = true;
-    if ((cls->shape.mcpus | cls->shape.host_mib) && plan_find_on(&wonders, cls, sku, &found) == 0)
-        return REASON_CPU_MEM;
-    wonders.any_place = true;
-    if (cls->shape.within && cls->shape.must && plan_find_on(&wonders, cls, sku, &found) == 0)
-        reason = REASON_TOPOLOGY;
-    return reason;
-}
-
-/* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
-static enum reason reason_own(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
-{
-    struct plan plan = { .core = core, .phase = PHASE_OWED, .vc = (uint32_t)(vc - core->vcs) };
-    const struct topo *topo = &vc->own->topo;
-    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
-    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
-    struct placement found;
-
-    if (vc_budget(core, vc, sku, PHASE_OWED, cls->shape.klass) < (int64_t)need * cls->shape.share)
-        return REASON_VC_LIMIT;
-    if (cls->shape.share == MGPU_ONE && pool->free < need) {
-        if (pool->free + vc->own->reserved[sku] >= need)
-            return REASON_RESERVED;
-        return down > 0 ? REASON_NODES_UNHEALTHY : REASON_FRAGMENTED; /* parts of GPUs make no whole one */
-    }
-    if (plan_find_on(&plan, cls, sku, &found) == 0)
-        return REASON_PRIORITY;
-    if (reason_apart(&plan, cls, sku) != REASON_NONE)
-        return reason_apart(&plan, cls, sku);
-    /* What was found and has no place in the cluster is kept from it by hardware. */
-    if (cls->no_fit_own[sku] != vc->own->releases + 1 && cls->shape.mark == 0)
-        return REASON_NODES_UNHEALTHY;
-    return REASON_FRAGMENTED;
-}
-
-/* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
-static enum reason reason_on(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
-{
-    const struct topo *topo = &core->ledger.topo;
-    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
-    bool apart = core->cells && cls->shape.kept;
-    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs), .apart = apart };
-    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
-    struct placement found;
-
-    if (!apart && vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
-        return vc->borrow_max == 0 ? REASON_VC_LIMIT : REASON_BORROW_LIMIT;
-    /* Beside an owner a guest starts when little enough is measured of that one; what is certain is an empty GPU. */
-    if (cls->shape.klass == CLASS_OPPORTUNISTIC && vc->policy.planner->limit) {
-        uint32_t empty = ledger_empty(&core->ledger, sku);
-
-        if (empty < need)
-            return empty + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
-        if (pool->free < need) /* what is kept for others is open to it */
-            return REASON_PRIORITY;
-    }
-    if (cls->shape.share == MGPU_ONE && pool->free < need) {
-        if (pool->free + core->ledger.reserved[sku] >= need)
-            return REASON_RESERVED;
-        return pool->free + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
-    }
-    if (plan_find_on(&plan, cls, sku, &found) == 0)
-        return REASON_PRIORITY;
-    if (reason_apart(&plan, cls, sku) != REASON_NONE)
-        return reason_apart(&plan, cls, sku);
-    return cls->shape.share == MGPU_ONE ? REASON_FRAGMENTED : REASON_INSUFFICIENT_GPUS;
-}
-
-static int closeness(enum reason reason)
-{
-    static const enum reason far_to_near[] = { REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS,
-                                               REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_TOPOLOGY,
-                                               REASON_CPU_MEM,         REASON_FRAGMENTED,   REASON_PRIORITY };
-
-    for (int i = 0; i < (int)(sizeof(far_to_near) / sizeof(*far_to_near)); i++)
-        if (far_to_near[i] == reason)
-            return i;
-    return -1;
-}
-
-static void explain_shape(struct core *core, struct vc *vc, struct shape_class *cls)
-{
-    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
-    enum reason best = REASON_NONE;
-    bool over = true;
-
-    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
-        enum reason reason;
-
-        if (!(cls->shape.sku_mask >> s & 1))
-            continue;
-        reason = vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && !cls->shape.kept ? reason_own(core, vc, cls, s)
-                                                                                        : reason_on(core, vc, cls, s);
-        if (closeness(reason) > closeness(best))
-            best = reason;
-        if (vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && vc->borrow_max != 0) {
-            reason = reason_on(core, vc, cls, s);
-            if (closeness(reason) > closeness(best))
-                best = reason;
-        }
-        if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] - vc->lent[s] + demand <= vc->quota[s])
-            over = false;
-    }
-    if (best != (enum reason)cls->reason || over != cls->over_quota)
-        queue_reason(cls, best, over, core->now);
-}
-
-static void explain(struct core *core)
-{
-    for (uint32_t v = 0; v < core->vc_count; v++) {
-        struct vc *vc = &core->vcs[v];
-
-        for (uint32_t i = 0; i < vc->queue.live_count; i++)
-            explain_shape(core, vc, &vc->queue.shapes[vc->queue.live[i]]);
-    }
-}
-
-/* Both of a new pair have been disturbed: one came, the other is no longer alone. */
-static void commit_pack(struct core *core, uint32_t index)
-{
-    struct job *job = &core->jobs[index];
-
-    if (job->mate == JOB_NONE || core->jobs[job->mate].planned)
-        return; /* of two that start together the second one tells */
-    core_decide(core, DECISION_PACK, index, REASON_NONE)->needs = core->jobs[job->mate].spec.id;
-    job->packings++;
-    core->jobs[job->mate].packings++;
-    core->jobs[job->mate].disturbed = core->now;
-}
-
-/* It goes elsewhere, as soon as nobody has to leave before. */
-static void commit_move(struct core *core, uint32_t index)
-{
-    struct job *job = &core->jobs[index];
-
-    core_decide(core, job->resized ? DECISION_SPLICE : DECISION_MIGRATE, index,
-                job->blocked ? REASON_PREEMPTING : REASON_NONE);
-    job->disturbed = core->now;
-    if (job->resized) {
-        job->splices++;
-    } else {
-        job->migrations++;
-        commit_pack(core, index);
-    }
-    if (!job_defers(job))
-        defer_tell(core, index);
-    else if (job->blocked == 0)
-        defer_ready(core, index);
-}
-
-/* Turns what the pass did to each job into effects and decisions, in the order it was done. */
-static void commit(struct core *core)
-{
-    for (uint32_t i = 0; i < core->touched_count; i++) {
-        uint32_t index = core->touched[i];
-        struct job *job = &core->jobs[index];
-
-        job->listed = false;
-        if (!job->planned)
-            continue;
-        job->planned = false;
-        if (job->state == JOB_STOPPING) {
-            core_decide(core, job->parks ? DECISION_SUSPEND : DECISION_STOP, index, REASON_NONE);
-            if (job->unpacks)
-                core_decide(core, DECISION_UNPACK, index, REASON_NONE)->needs = core->jobs[job->mate].spec.id;
-            core_emit(core, EFFECT_STOP, index);
-            job->preemptions += !job->parks;
-            job->suspensions += job->parks;
-            job->disturbed = core->now;
-        } else if (job->state == JOB_CLAIMING) {
-            core_decide(core, job->parks ? DECISION_RESUME : DECISION_START, index,
-                        job->blocked ? REASON_PREEMPTING : REASON_NONE);
-            job->parks = false;
-            commit_pack(core, index);
-            if (job->blocked == 0)
-                core_start_now(core, index);
-        } else if (job->state == JOB_STARTING) {
-            commit_move(core, index);
-        }
-    }
-    core->touched_count = 0;
-}
-
-/* Whoever began to wait in this step, and still does, is told why. */
-static void record_waits(struct core *core)
-{
-    for (uint32_t i = 0; i < core->fresh_count; i++) {
-        const struct job *job = &core->jobs[core->fresh[i]];
-        struct decision *d;
-
-        /* A place in turn is a wait as well, until its first turn. */
-        if (!job_waits(job->state) && (job->state != JOB_SUSPENDED || job->prepared || job->parks))
-            continue;
-        d = core_decide(core, DECISION_WAIT, core->fresh[i], core_reason(core, core->fresh[i]));
-        d->needs = job_demand(job);
-        for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
-            d->free += (int64_t)view_free(&core->view, s) * MGPU_ONE;
-    }
-}
-
-/* Jobs whose claim was taken from them wait again. Nothing was launched, so there is nothing to wait for. Returns how
- * many; they are in core->victims. */
-static uint32_t withdraw_claims(struct core *core)
-{
-    uint32_t withdrawn = 0;
-
-    for (uint32_t i = 0; i < core->touched_count; i++) {
-        uint32_t index = core->touched[i], count;
-        struct job *job = &core->jobs[index];
-
-        if (!job->planned || job->state != JOB_STOPPING || job->before != JOB_CLAIMING)
-            continue;
-        job->planned = false;
-        core_decide(core, DECISION_STOP, index, REASON_NONE);
-        core_move(core, index, JOB_PENDING);
-        count = hold_release(core, index);
-        pair_part(core, index);
-        job->gpus = 0;
-        job->blocked = 0;
-        core_enqueue(core, index);
-        for (uint32_t k = 0; k < count; k++)
-            if (!core->jobs[core->ready[k]].planned) /* else it is launched below, after its record */
-                core_start_now(core, core->ready[k]);
-        core->victims[withdrawn++] = index;
-    }
-    return withdrawn;
-}
-
 /* Jobs that came back to the queue after the planners had looked, and would find room: they are looked at soon. */
 static void look_again(struct core *core, const uint32_t *list, uint32_t count)
 {
@@ -549,10 +314,10 @@ void pass_late(struct core *core)
         struct vc *vc = &core->vcs[job->vc];
 
         if (job_waits(job->state) && job->shape != UINT32_MAX)
-            explain_shape(core, vc, &vc->queue.shapes[job->shape]);
+            reasons_shape(core, vc, &vc->queue.shapes[job->shape]);
     }
     look_again(core, core->fresh, core->fresh_count);
-    record_waits(core);
+    commit_waits(core);
     if (core->tasks_dirty)
         heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
     for (uint32_t v = 0; core->late && v < core->vc_count; v++)
@@ -580,7 +345,7 @@ static void pass_wait(struct core *core, usec_t until)
     for (uint32_t v = 0; v < core->vc_count; v++)
         if (has_work(core, &core->vcs[v]))
             core->vcs[v].again = until;
-    record_waits(core);
+    commit_waits(core);
 }
 
 /* A pass may ask for another one a microsecond later. Where that one does so too, and so on, policies do not agree, or
@@ -653,8 +418,8 @@ void pass_run(struct core *core)
     for (uint32_t i = 0; i < core->vc_count; i++)
         limit_vc(core, i);
     tasks_pass(core);
-    withdrawn = withdraw_claims(core);
-    explain(core);
+    withdrawn = commit_withdrawn(core);
+    reasons_all(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         struct vc *vc = &core->vcs[v];
 
@@ -675,7 +440,7 @@ void pass_run(struct core *core)
             core->vcs[v].seen_own = core->vcs[v].own->releases;
             core->vcs[v].planned_at = core->now;
         }
-    commit(core);
+    commit_planned(core);
     look_again(core, core->victims, withdrawn);
-    record_waits(core);
+    commit_waits(core);
 }

@@ -193,8 +193,5 @@ bool exact_possible(const struct ledger *ledger, const struct jobspec *spec, uin
 int exact_check(const struct ledger *ledger, const struct placement *to, uint32_t per_node);
 
 /* pass.c */
-void pass_run(struct core *core);
-void pass_late(struct core *core);
-
 /* Thousandths of type `sku` the virtual cluster may still give to jobs of this class in this phase. */
 int64_t vc_budget(const struct core *core, const struct vc *vc, uint32_t sku, enum phase phase, uint8_t klass);

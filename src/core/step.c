@@ -6,9 +6,9 @@
 #include <assert.h>
 
 #include "core/apply.h"
+#include "core/pass.h"
 #include "core/plan.h"
 #include "core/shift.h"
-#include "core/state.h"
 #include "core/wake.h"
 
 /* Whether the job an event speaks of is still the one it was offered about, and in a state that fits. An event of the

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reasons.c - why the jobs of a shape wait. Derived after planning from the same numbers that decided, whatever the
+ * policy; of several types the reason that is closest to starting is told. */
+#include "core/pass.h"
+#include "core/plan.h"
+
+/* What is asked for beside GPUs and stands in the way; REASON_NONE. */
+static enum reason reason_apart(struct plan *plan, struct shape_class *cls, uint32_t sku)
+{
+    struct plan wonders = *plan;
+    struct placement found;
+    enum reason reason = REASON_NONE;
+
+    wonders.any_host = true;
+    if ((cls->shape.mcpus | cls->shape.host_mib) && plan_find_on(&wonders, cls, sku, &found) == 0)
+        return REASON_CPU_MEM;
+    wonders.any_place = true;
+    if (cls->shape.within && cls->shape.must && plan_find_on(&wonders, cls, sku, &found) == 0)
+        reason = REASON_TOPOLOGY;
+    return reason;
+}
+
+/* Why jobs of this shape wait inside what their virtual cluster is guaranteed in cells. */
+static enum reason reason_own(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
+{
+    struct plan plan = { .core = core, .phase = PHASE_OWED, .vc = (uint32_t)(vc - core->vcs) };
+    const struct topo *topo = &vc->own->topo;
+    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
+    struct placement found;
+
+    if (vc_budget(core, vc, sku, PHASE_OWED, cls->shape.klass) < (int64_t)need * cls->shape.share)
+        return REASON_VC_LIMIT;
+    if (cls->shape.share == MGPU_ONE && pool->free < need) {
+        if (pool->free + vc->own->reserved[sku] >= need)
+            return REASON_RESERVED;
+        return down > 0 ? REASON_NODES_UNHEALTHY : REASON_FRAGMENTED; /* parts of GPUs make no whole one */
+    }
+    if (plan_find_on(&plan, cls, sku, &found) == 0)
+        return REASON_PRIORITY;
+    if (reason_apart(&plan, cls, sku) != REASON_NONE)
+        return reason_apart(&plan, cls, sku);
+    /* What was found and has no place in the cluster is kept from it by hardware. */
+    if (cls->no_fit_own[sku] != vc->own->releases + 1 && cls->shape.mark == 0)
+        return REASON_NODES_UNHEALTHY;
+    return REASON_FRAGMENTED;
+}
+
+/* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
+static enum reason reason_on(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
+{
+    const struct topo *topo = &core->ledger.topo;
+    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    bool apart = core->cells && cls->shape.kept;
+    struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs), .apart = apart };
+    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
+    struct placement found;
+
+    if (!apart && vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
+        return vc->borrow_max == 0 ? REASON_VC_LIMIT : REASON_BORROW_LIMIT;
+    /* Beside an owner a guest starts when little enough is measured of that one; what is certain is an empty GPU. */
+    if (cls->shape.klass == CLASS_OPPORTUNISTIC && vc->policy.planner->limit) {
+        uint32_t empty = ledger_empty(&core->ledger, sku);
+
+        if (empty < need)
+            return empty + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+        if (pool->free < need) /* what is kept for others is open to it */
+            return REASON_PRIORITY;
+    }
+    if (cls->shape.share == MGPU_ONE && pool->free < need) {
+        if (pool->free + core->ledger.reserved[sku] >= need)
+            return REASON_RESERVED;
+        return pool->free + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+    }
+    if (plan_find_on(&plan, cls, sku, &found) == 0)
+        return REASON_PRIORITY;
+    if (reason_apart(&plan, cls, sku) != REASON_NONE)
+        return reason_apart(&plan, cls, sku);
+    return cls->shape.share == MGPU_ONE ? REASON_FRAGMENTED : REASON_INSUFFICIENT_GPUS;
+}
+
+static int closeness(enum reason reason)
+{
+    static const enum reason far_to_near[] = { REASON_VC_LIMIT,        REASON_BORROW_LIMIT, REASON_INSUFFICIENT_GPUS,
+                                               REASON_NODES_UNHEALTHY, REASON_RESERVED,     REASON_TOPOLOGY,
+                                               REASON_CPU_MEM,         REASON_FRAGMENTED,   REASON_PRIORITY };
+
+    for (int i = 0; i < (int)(sizeof(far_to_near) / sizeof(*far_to_near)); i++)
+        if (far_to_near[i] == reason)
+            return i;
+    return -1;
+}
+
+void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
+{
+    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+    enum reason best = REASON_NONE;
+    bool over = true;
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        enum reason reason;
+
+        if (!(cls->shape.sku_mask >> s & 1))
+            continue;
+        reason = vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && !cls->shape.kept ? reason_own(core, vc, cls, s)
+                                                                                        : reason_on(core, vc, cls, s);
+        if (closeness(reason) > closeness(best))
+            best = reason;
+        if (vc->own && cls->shape.klass != CLASS_OPPORTUNISTIC && vc->borrow_max != 0) {
+            reason = reason_on(core, vc, cls, s);
+            if (closeness(reason) > closeness(best))
+                best = reason;
+        }
+        if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] - vc->lent[s] + demand <= vc->quota[s])
+            over = false;
+    }
+    if (best != (enum reason)cls->reason || over != cls->over_quota)
+        queue_reason(cls, best, over, core->now);
+}
+
+void reasons_all(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        struct vc *vc = &core->vcs[v];
+
+        for (uint32_t i = 0; i < vc->queue.live_count; i++)
+            reasons_shape(core, vc, &vc->queue.shapes[vc->queue.live[i]]);
+    }
+}

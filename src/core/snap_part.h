@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* snap_part.h - the parts of a snapshot that have files of their own. */
+#include "core/codec.h"
+#include "core/state.h"
+
+/* The job of that number, with its place in order and its timers. Lists and trees of jobs are built again later. */
+void snap_job(struct codec *c, struct core *core, uint32_t index);
