@@ -19,16 +19,22 @@ static const struct {
       "CUDA programs under limits; drain GPUs" },
 };
 
-static void words_of(const struct opt *opts, char separator)
-{
-    for (; opts && opts->name; opts++)
-        if (opts->help)
-            (void)printf("%c--%s", separator, opts->name);
-}
+#define OTHERS (sizeof(others) / sizeof(others[0]))
 
-/* What a shell runs to list the words of a kind. */
+/* Flags whose value is a name the controller knows; the others take files, or what only the user knows. */
+static const struct {
+    const char *flag, *kind;
+} valued[] = {
+    { "vc", "vc" },     { "nodelist", "node" }, { "exclude", "node" }, { "node", "node" },      { "job", "job" },
+    { "after", "job" }, { "afterok", "job" },   { "afterany", "job" }, { "afternotok", "job" },
+};
+#define VALUED (sizeof(valued) / sizeof(valued[0]))
+
+/* What a shell runs to list the words of a kind; NULL for files, which shells know themselves. */
 static const char *lister(const char *kind)
 {
+    if (!kind || strcmp(kind, "file") == 0)
+        return NULL;
     if (strcmp(kind, "job") == 0)
         return "muster queue -o name 2>/dev/null";
     if (strcmp(kind, "node") == 0)
@@ -36,97 +42,203 @@ static const char *lister(const char *kind)
     return "muster vc -o name 2>/dev/null | sort -u";
 }
 
-static void bash_words(const struct command *c)
+static const char *kind_of(const struct command *above, const struct command *c)
 {
-    if (c->sub) {
-        for (const struct command *s = c->sub; s->name; s++)
-            (void)printf(" %s", s->name);
+    return c->complete || !above ? c->complete : above->complete;
+}
+
+/* As one word of any of the three shells. */
+static void quoted(const char *text)
+{
+    (void)putchar('\'');
+    for (; *text; text++)
+        (void)(*text == '\'' ? fputs("'\\''", stdout) : putchar(*text));
+    (void)putchar('\'');
+}
+
+static void flags_of(const struct opt *opts)
+{
+    for (; opts && opts->name; opts++)
+        if (opts->help)
+            (void)printf(" --%s", opts->name);
+}
+
+static void subs_of(const struct command *c)
+{
+    for (const struct command *s = c->sub; s && s->name; s++)
+        (void)printf(" %s", s->name);
+}
+
+/* Every verb and every verb below one. The latter come first: in bash and zsh the first pattern that fits is taken. */
+static void each(void (*print)(const struct command *above, const struct command *c))
+{
+    for (const struct command *c = live_commands; c->name; c++) {
+        for (const struct command *s = c->sub; s && s->name; s++)
+            print(c, s);
+        print(NULL, c);
     }
-    words_of(c->opts, ' ');
-    words_of(command_more(c), ' ');
+}
+
+/* NAME) with or without words after it, or 'ABOVE NAME'). */
+static void pattern(const struct command *above, const struct command *c)
+{
+    if (above)
+        (void)printf("'%s %s')", above->name, c->name);
+    else
+        (void)printf("%s | '%s '*)", c->name, c->name);
+}
+
+static void bash_case(const struct command *above, const struct command *c)
+{
+    const char *list = c->sub && !c->run ? NULL : lister(kind_of(above, c));
+
+    (void)fputs("    ", stdout);
+    pattern(above, c);
+    (void)fputs(" flags='", stdout);
+    flags_of(c->opts);
+    flags_of(command_more(c));
+    (void)fputs("' words='", stdout);
+    subs_of(c);
+    (void)fputs("'", stdout);
+    if (list)
+        (void)printf("; [ \"${word#-}\" = \"$word\" ] && more=$(%s)", list);
+    (void)puts(" ;;");
 }
 
 static void bash(void)
 {
-    (void)puts("# bash completion for muster: eval \"$(muster completion bash)\"");
-    (void)puts("_muster()\n{\n    local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words= more=\n");
-    (void)fputs("    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='", stdout);
+    (void)puts("# bash completion for muster: eval \"$(muster completion bash)\"\n_muster()\n{\n"
+               "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} at=${COMP_WORDS[1]} "
+               "words= flags= more=\n\n"
+               "    [ \"$word\" != = ] || word= # --vc=NAME is three words here\n"
+               "    [ \"$before\" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+               "    [ \"$COMP_CWORD\" -eq 1 ] && at=\n"
+               "    [ \"$COMP_CWORD\" -le 2 ] || at=\"$at ${COMP_WORDS[2]}\"\n"
+               "    case $before in");
+    for (size_t i = 0; i < VALUED; i++)
+        (void)printf("    --%s) more=$(%s) at=- ;;\n", valued[i].flag, lister(valued[i].kind));
+    (void)fputs("    esac\n    case $at in\n    '') words='", stdout);
     for (const struct command *c = live_commands; c->name; c++)
         (void)printf("%s ", c->name);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < OTHERS; i++)
         (void)printf("%s ", others[i].name);
-    (void)puts("'\n    else\n        case $verb in");
-    for (const struct command *c = live_commands; c->name; c++) {
-        (void)printf("        %s) words='", c->name);
-        bash_words(c);
-        (void)fputs("'", stdout);
-        if (c->complete && strcmp(c->complete, "file") != 0)
-            (void)printf("; [ \"${word#-}\" = \"$word\" ] && more=$(%s)", lister(c->complete));
-        (void)puts(" ;;");
-    }
-    for (size_t i = 0; i < 4; i++)
-        (void)printf("        %s) words='%s' ;;\n", others[i].name, others[i].verbs);
-    (void)puts("        esac\n    fi\n    COMPREPLY=($(compgen -W \"$words $more\" -- \"$word\"))\n}\n"
+    (void)puts("' ;;");
+    each(bash_case);
+    for (size_t i = 0; i < OTHERS; i++)
+        (void)printf("    %s) words='%s' ;;\n", others[i].name, others[i].verbs);
+    (void)puts("    esac\n    [ \"${word#-}\" = \"$word\" ] || words=$flags\n    COMPREPLY=($(compgen -W \"$words "
+               "$more\" -- \"$word\"))\n}\n"
                "complete -o default -F _muster muster");
+}
+
+static void zsh_case(const struct command *above, const struct command *c)
+{
+    const char *kind = c->sub && !c->run ? NULL : kind_of(above, c);
+
+    (void)fputs("    ", stdout);
+    pattern(above, c);
+    (void)fputs(" compadd --", stdout);
+    subs_of(c);
+    (void)fputs("; [[ $PREFIX != -* ]] || compadd --", stdout);
+    flags_of(c->opts);
+    flags_of(command_more(c));
+    if (lister(kind))
+        (void)printf("; compadd -- ${(f)\"$(%s)\"}", lister(kind));
+    else if (kind)
+        (void)fputs("; _files", stdout);
+    (void)puts(" ;;");
 }
 
 static void zsh(void)
 {
-    (void)puts("#compdef muster\n# zsh completion for muster: muster completion zsh > \"${fpath[1]}/_muster\"");
-    (void)puts("_muster()\n{\n    local -a verbs words\n    verbs=(");
-    for (const struct command *c = live_commands; c->name; c++)
-        (void)printf("        '%s:%s'\n", c->name, c->summary);
-    for (size_t i = 0; i < 4; i++)
-        (void)printf("        '%s:%s'\n", others[i].name, others[i].summary);
-    (void)puts("    )\n    if (( CURRENT == 2 )); then\n        _describe 'verb' verbs\n        return\n    fi\n    "
-               "case $words[2] in");
+    (void)puts("#compdef muster\n# zsh completion for muster: muster completion zsh > \"${fpath[1]}/_muster\"\n"
+               "_muster()\n{\n    local -a verbs\n    local at=$words[2] before=$words[CURRENT-1]\n\n    verbs=(");
     for (const struct command *c = live_commands; c->name; c++) {
-        (void)printf("    %s) compadd --", c->name);
-        bash_words(c);
-        if (c->complete && strcmp(c->complete, "file") != 0)
-            (void)printf("; compadd -- ${(f)\"$(%s)\"}", lister(c->complete));
-        else if (c->complete)
-            (void)fputs("; _files", stdout);
-        (void)puts(" ;;");
+        (void)printf("        %s:", c->name);
+        quoted(c->summary);
+        (void)putchar('\n');
     }
-    for (size_t i = 0; i < 4; i++)
-        (void)printf("    %s) compadd -- %s ;;\n", others[i].name, others[i].verbs);
-    (void)puts("    esac\n}\ncompdef _muster muster");
+    for (size_t i = 0; i < OTHERS; i++) {
+        (void)printf("        %s:", others[i].name);
+        quoted(others[i].summary);
+        (void)putchar('\n');
+    }
+    (void)puts("    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n        return\n    fi\n"
+               "    if [[ $words[CURRENT] == --*=* ]]; then\n"
+               "        before=${words[CURRENT]%%=*}\n        compset -P '*='\n    fi\n"
+               "    (( CURRENT == 3 )) || at=\"$at $words[3]\"\n    case $before in");
+    for (size_t i = 0; i < VALUED; i++)
+        (void)printf("    --%s) compadd -- ${(f)\"$(%s)\"}; return ;;\n", valued[i].flag, lister(valued[i].kind));
+    (void)puts("    esac\n    case $at in");
+    each(zsh_case);
+    for (size_t i = 0; i < OTHERS; i++)
+        (void)printf("    %s) compadd -- %s ;;\n    '%s '*) _files ;;\n", others[i].name, others[i].verbs,
+                     others[i].name);
+    /* As a file in fpath it is the function's own body when it is first called. */
+    (void)puts("    esac\n}\nif [ \"$funcstack[1]\" = _muster ]; then _muster \"$@\"; else compdef _muster muster; fi");
 }
 
-static void fish_opts(const struct command *c, const struct opt *opts)
+static void fish_line(const struct command *above, const struct command *c)
+{
+    (void)printf("complete -c muster -n '__muster_at%s%s %s'", above ? " " : "", above ? above->name : "", c->name);
+}
+
+static void fish_opts(const struct command *above, const struct command *c, const struct opt *opts)
 {
     for (; opts && opts->name; opts++) {
-        char letter[8] = "";
-
         if (!opts->help)
             continue;
+        fish_line(above, c);
+        (void)printf(" -l %s", opts->name);
         if (opts->letter > 0 && opts->letter < 256)
-            (void)snprintf(letter, sizeof(letter), " -s %c", opts->letter);
-        (void)printf("complete -c muster -n '__fish_seen_subcommand_from %s' -l %s%s%s -d \"%s\"\n", c->name,
-                     opts->name, letter, opts->value ? " -x" : "", opts->help);
+            (void)printf(" -s %c", opts->letter);
+        if (opts->value)
+            (void)fputs(" -r", stdout);
+        for (size_t i = 0; i < VALUED; i++)
+            if (opts->value && strcmp(opts->name, valued[i].flag) == 0)
+                (void)printf(" -f -a '(%s)'", lister(valued[i].kind));
+        (void)fputs(" -d ", stdout);
+        quoted(opts->help);
+        (void)putchar('\n');
+    }
+}
+
+static void fish_case(const struct command *above, const struct command *c)
+{
+    const char *kind = c->sub && !c->run ? NULL : kind_of(above, c);
+
+    (void)fputs("complete -c muster -n ", stdout);
+    (void)printf(above ? "'__muster_next %s'" : "__muster_next", above ? above->name : "");
+    (void)printf(" -f -a %s -d ", c->name);
+    quoted(c->summary);
+    (void)putchar('\n');
+    fish_opts(above, c, c->opts);
+    fish_opts(above, c, command_more(c));
+    if (!c->sub && (!kind || strcmp(kind, "file") != 0)) {
+        fish_line(above, c);
+        (void)puts(" -f");
+    }
+    if (lister(kind)) {
+        fish_line(above, c);
+        (void)printf(" -f -a '(%s)'\n", lister(kind));
     }
 }
 
 static void fish(void)
 {
-    (void)puts("# fish completion for muster: muster completion fish > ~/.config/fish/completions/muster.fish");
-    for (const struct command *c = live_commands; c->name; c++) {
-        (void)printf("complete -c muster -n __fish_use_subcommand %s-a %s -d \"%s\"\n",
-                     c->complete && strcmp(c->complete, "file") == 0 ? "" : "-f ", c->name, c->summary);
-        fish_opts(c, c->opts);
-        fish_opts(c, command_more(c));
-        for (const struct command *s = c->sub; s && s->name; s++)
-            (void)printf("complete -c muster -n '__fish_seen_subcommand_from %s' -f -a %s -d \"%s\"\n", c->name,
-                         s->name, s->summary);
-        if (c->complete && strcmp(c->complete, "file") != 0)
-            (void)printf("complete -c muster -n '__fish_seen_subcommand_from %s' -f -a '(%s)'\n", c->name,
-                         lister(c->complete));
+    (void)puts("# fish completion for muster: muster completion fish > ~/.config/fish/completions/muster.fish\n"
+               "# Do these words follow the name of the program? Are they all there is so far?\n"
+               "function __muster_at\n    set -l at (commandline -opc)\n"
+               "    set -l last (math 1 + (count $argv))\n"
+               "    test (count $at) -ge $last; and test \"$at[2..$last]\" = \"$argv\"\nend\n"
+               "function __muster_next\n    set -l at (commandline -opc)\n"
+               "    test (count $at) -eq (math 1 + (count $argv)); and test \"$at[2..]\" = \"$argv\"\nend");
+    each(fish_case);
+    for (size_t i = 0; i < OTHERS; i++) {
+        (void)printf("complete -c muster -n __muster_next -f -a %s -d ", others[i].name);
+        quoted(others[i].summary);
+        (void)printf("\ncomplete -c muster -n '__muster_next %s' -f -a '%s'\n", others[i].name, others[i].verbs);
     }
-    for (size_t i = 0; i < 4; i++)
-        (void)printf("complete -c muster -n __fish_use_subcommand -f -a %s -d \"%s\"\n"
-                     "complete -c muster -n '__fish_seen_subcommand_from %s' -f -a '%s'\n",
-                     others[i].name, others[i].summary, others[i].name, others[i].verbs);
 }
 
 int cmd_completion(struct command_args *args)
