@@ -146,6 +146,15 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
     return 0;
 }
 
+void attempt_tell(struct ctl *ctl, struct book_job *job, uint32_t rank, json_t *place)
+{
+    struct book_task *task = &attempt_now(job)->tasks[rank];
+    bool told = ctl_order(ctl, task->node, order_launch(ctl, job, rank, place));
+
+    task->untold = task->untold && !told;
+    ctl->book.nodes[task->node].untold |= task->untold;
+}
+
 void attempt_launch(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
@@ -153,17 +162,22 @@ void attempt_launch(struct ctl *ctl, struct book_job *job)
 
     job->waits_old = false;
     attempt->told_go = attempt->task_count == 1 && !attempt->prepared;
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        attempt->tasks[t].untold = true;
+        attempt_tell(ctl, job, t, place);
+    }
     json_decref(place);
 }
 
 void attempt_launch_ready(struct ctl *ctl, struct book_job *job)
 {
-    if (attempt_ready(ctl, job))
+    if (attempt_ready(ctl, job)) {
         attempt_launch(ctl, job);
-    else
-        job->waits_old = true;
+        return;
+    }
+    job->waits_old = true;
+    for (uint32_t t = 0; t < attempt_now(job)->task_count; t++)
+        ctl->book.nodes[attempt_now(job)->tasks[t].node].untold = true;
 }
 
 /* Its launch is repeated, with its time limit from now on; whoever is not ready yet goes when it is. */
@@ -179,7 +193,7 @@ void attempt_open(struct ctl *ctl, struct book_job *job)
         ready = ready && attempt->tasks[t].state == TASK_READY;
     attempt->told_go = ready || attempt->task_count == 1;
     for (uint32_t t = 0; t < attempt->task_count; t++)
-        ctl_order(ctl, attempt->tasks[t].node, order_launch(ctl, job, t, place));
+        attempt_tell(ctl, job, t, place);
     json_decref(place);
 }
 
@@ -424,6 +438,27 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         rank_exited(ctl, job, rank);
         attempt_left(ctl, node);
     }
+}
+
+/* Nobody can have started it: it is as if its node had refused it, and where nothing of its attempt was launched yet,
+ * that is over with it. */
+void attempt_untold(struct ctl *ctl, struct book_job *job, uint32_t rank)
+{
+    struct book_attempt *attempt = attempt_now(job);
+
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        struct book_task *task = &attempt->tasks[t];
+
+        if (t != rank && !job->waits_old)
+            continue;
+        task->state = TASK_REFUSED;
+        task->blame = FAIL_SYSTEM;
+        task->ended = ctl->now;
+        memcpy(task->cause, "untold", sizeof("untold"));
+    }
+    job->waits_old = false;
+    job->version++;
+    rank_exited(ctl, job, rank);
 }
 
 /* The lease of a node ran out: what it ran is dead, by its own hand (ADR 21). Whom the core has there, it takes down

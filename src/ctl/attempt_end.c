@@ -115,10 +115,23 @@ static void finish(struct ctl *ctl, struct book_job *job, enum phase_of_job phas
     ctl_tell_core(ctl, job, event);
 }
 
+static bool any_cause(const struct book_attempt *attempt, const char *cause)
+{
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        if (strcmp(attempt->tasks[t].cause, cause) == 0)
+            return true;
+    return false;
+}
+
 /* Back into the queue. The core had stopped it, or is told now that it failed and is worth another try. */
 static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job phase)
 {
-    bool stopped = core_job(ctl->core, job->slot)->state == JOB_STOPPING;
+    const struct job *core = core_job(ctl->core, job->slot);
+    bool stopped = core->state == JOB_STOPPING;
+    usec_t kept = job->said_progress != PROGRESS_OWN ? job->said_progress : 0;
+
+    if (any_cause(attempt_now(job), "untold"))
+        kept = core->progress; /* it has done nothing since, and lost nothing */
 
     attempt_now(job)->phase = phase;
     job_phase(ctl, job, PHASE_JOB_PENDING);
@@ -131,7 +144,7 @@ static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job pha
     ctl_tell_core(ctl, job,
                   (struct event){ .kind = stopped ? EVENT_STOPPED : EVENT_ENDED,
                                   .fail = stopped ? FAIL_NONE : FAIL_SYSTEM,
-                                  .progress = stopped || job->said_progress != PROGRESS_OWN ? job->said_progress : 0 });
+                                  .progress = stopped ? job->said_progress : kept });
 }
 
 static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class blame, bool oom)
@@ -229,14 +242,6 @@ static const char *left_why(const struct book_attempt *attempt)
     return why;
 }
 
-static bool any_lost(const struct book_attempt *attempt)
-{
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (strcmp(attempt->tasks[t].cause, "lost") == 0 || strcmp(attempt->tasks[t].cause, "fence") == 0)
-            return true;
-    return false;
-}
-
 /* It has left, and goes on where the core has put it. */
 static void go_on(struct ctl *ctl, struct book_job *job)
 {
@@ -257,7 +262,8 @@ void attempt_over(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_now(job);
     const char *kind = left_why(attempt);
-    bool oom, lost = attempt->moves && any_lost(attempt);
+    bool oom, lost = attempt->moves && (any_cause(attempt, "lost") || any_cause(attempt, "fence"));
+    bool untold = any_cause(attempt, "untold");
     enum fail_class blame;
 
     attempt_close(ctl, job);
@@ -265,8 +271,10 @@ void attempt_over(struct ctl *ctl, struct book_job *job)
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
     job->suspended_by_user = false;
-    if (lost && strcmp(attempt->stop_kind, "cancel") == 0)
+    if ((lost || untold) && strcmp(attempt->stop_kind, "cancel") == 0)
         kind = attempt->stop_kind;
+    else if (untold)
+        kind = "untold";
     else if (lost)
         kind = "node"; /* before it had saved itself: from where it last did, and the core is to know */
     if (strcmp(kind, "preempt") == 0 || strcmp(kind, "drain") == 0 || strcmp(kind, "migrate") == 0 ||
@@ -274,6 +282,8 @@ void attempt_over(struct ctl *ctl, struct book_job *job)
         attempt_note_loss(ctl, job, kind);
     if (strcmp(kind, "node") == 0) {
         end_by_itself(ctl, job, FAIL_SYSTEM, false);
+    } else if (strcmp(kind, "untold") == 0) {
+        go_back(ctl, job, PHASE_JOB_NODE_FAIL); /* nothing of it ran: no failure, whatever it says of being run again */
     } else if (attempt->moves && (strcmp(kind, "migrate") == 0 || strcmp(kind, "drain") == 0)) {
         if (core_job(ctl->core, job->slot)->state == JOB_STOPPING)
             go_back(ctl, job, PHASE_JOB_PREEMPTED); /* told to stop on its way */

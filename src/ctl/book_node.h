@@ -23,6 +23,7 @@ struct book_node {
     char address[64];
     char agent[40], boot[40], version[24];
     uint64_t report_seq; /* last report taken of this incarnation */
+    uint32_t joins;      /* how often it has */
     json_t *inventory;
     json_t *labels;     /* given by people, over those of the inventory; NULL */
     uint32_t core_node; /* number in the core's cluster; UINT32_MAX: not in it */
@@ -31,6 +32,8 @@ struct book_node {
     bool connected;     /* right now; not in the log */
     uint64_t ack_batch; /* whose reports it was told were taken; not in the log */
     usec_t seen;        /* last beat; not in the log */
+    usec_t gone;        /* its connection was closed; 0 = it was not. Not in the log */
+    bool untold;        /* a launch for it was told to nobody. Not in the log */
     usec_t ahead;       /* its clock, of ours, by the last beat; not in the log */
     usec_t drain_deadline;
     uint32_t reboot; /* enum reboot_state */

@@ -52,11 +52,14 @@ void ctl_event(struct ctl *ctl, const char *kind, const struct book_job *job, co
     json_decref(detail);
 }
 
-void ctl_order(struct ctl *ctl, uint32_t node, json_t *frame)
+bool ctl_order(struct ctl *ctl, uint32_t node, json_t *frame)
 {
+    bool told = true; /* in a replay: as far as anybody knows */
+
     if (ctl->listening && ctl->sink.order && frame)
-        ctl->sink.order(ctl->sink.arg, names_get(&ctl->book.node_names, node), frame);
+        told = ctl->sink.order(ctl->sink.arg, names_get(&ctl->book.node_names, node), frame);
     json_decref(frame);
+    return told;
 }
 
 static void tell_decisions(struct ctl *ctl, const struct outbox *out)

@@ -25,7 +25,7 @@
     X(SIGNAL, "signal")   /* {"job","signal","by"} */                                                                  \
     X(SET, "set")         /* {"job","by","priority"|"time"|"vc"|"comment": ...} */                                     \
     X(JOIN, "join")       /* {"node","agent","boot","address","inventory","tasks"}: an agent said hello */             \
-    X(SILENT, "silent")   /* {"node"}: no beat for node_timeout, or it is back: {"node","back":true} */                \
+    X(SILENT, "silent")   /* {"node"}: not heard of, with {"joins","untold"} (untold.c); or {"node","back":true} */    \
     X(LOST, "lost")       /* {"node"}: its lease ran out */                                                            \
     X(REPORT, "report")   /* {"node","agent", ...report of the protocol} */                                            \
     X(DRAIN, "drain")     /* {"node","by","reason","gpu":index or absent,"deadline":0,"reboot":true or absent} */      \
@@ -92,7 +92,8 @@ struct ctl_event {
 
 /* Called while a batch is applied, not while one is replayed. */
 struct ctl_sink {
-    void (*order)(void *arg, const char *node, json_t *frame); /* borrowed */
+    /* Borrowed. False: it was not handed to anybody, and cannot arrive. */
+    bool (*order)(void *arg, const char *node, json_t *frame);
     void (*event)(void *arg, const struct ctl_event *event);
     /* To be computed on a worker; the answer is a SOLVED entry. Not there: it is computed at once. */
     void (*solve)(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const int64_t *words, uint32_t count);

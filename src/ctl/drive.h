@@ -26,8 +26,8 @@ struct drive_host {
     bool (*alone)(void *arg);
     /* The same for computations that may take long; NULL: as work(). */
     int (*compute)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
-    void (*wake_at)(void *arg, usec_t at); /* call drive_turn() then; USEC_NEVER: not */
-    void (*order)(void *arg, const char *node, json_t *frame);
+    void (*wake_at)(void *arg, usec_t at);                     /* call drive_turn() then; USEC_NEVER: not */
+    bool (*order)(void *arg, const char *node, json_t *frame); /* false: to nobody */
     void (*event)(void *arg, const struct ctl_event *event);
     void (*decision)(void *arg, const char *line);
     void (*applied)(void *arg, usec_t cycle, usec_t decide); /* a batch: since it was taken up; its decisions alone */

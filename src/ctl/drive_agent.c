@@ -7,10 +7,12 @@
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
 
-static void to_agent(struct drive *drive, const char *node, json_t *frame)
+static bool to_agent(struct drive *drive, const char *node, json_t *frame)
 {
-    drive->host.order(drive->host.arg, node, frame);
+    bool told = drive->host.order(drive->host.arg, node, frame);
+
     json_decref(frame);
+    return told;
 }
 
 void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t count, uint64_t seq)
@@ -30,18 +32,21 @@ void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t
         if (entry->kind == ENTRY_REPORT) {
             /* One acknowledgement says that all before it were taken too. */
             if (node->ack_batch != seq && node->connected && strcmp(node->agent, drive_text(entry->body, "agent")) == 0)
-                to_agent(drive, name,
-                         json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_ACK), "seq", (json_int_t)node->report_seq));
+                (void)to_agent(
+                    drive, name,
+                    json_pack("{s:s, s:I}", "t", agent_down_name(DOWN_ACK), "seq", (json_int_t)node->report_seq));
             node->ack_batch = seq;
             continue;
         }
-        to_agent(drive, name,
-                 json_pack("{s:s, s:I, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME), "now",
-                           (json_int_t)drive->host.now(drive->host.arg), "cluster",
-                           drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
-                           (json_int_t)node->report_seq, "lease_ms", (json_int_t)(drive->config.ctl.lease / USEC_MSEC),
-                           "beat_ms", (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
-        node->connected = true;
+        /* It may have gone before it was let in. */
+        node->connected = to_agent(drive, name,
+                                   json_pack("{s:s, s:I, s:s, s:I, s:I, s:I}", "t", agent_down_name(DOWN_WELCOME),
+                                             "now", (json_int_t)drive->host.now(drive->host.arg), "cluster",
+                                             drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
+                                             (json_int_t)node->report_seq, "lease_ms",
+                                             (json_int_t)(drive->config.ctl.lease / USEC_MSEC), "beat_ms",
+                                             (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
+        node->gone = node->connected ? 0 : drive->host.now(drive->host.arg);
         node->seen = drive->host.now(drive->host.arg);
         ctl_sync(drive->ctl, name);
     }
@@ -79,9 +84,9 @@ static int take_beat(struct drive *drive, struct book_node *node, const char *na
         node->gpus[g].memory_mib = (uint32_t)json_integer_value(json_object_get(from, "memory"));
         node->gpus[g].power = (uint32_t)json_integer_value(json_object_get(from, "power"));
     }
-    to_agent(drive, name,
-             json_pack("{s:s, s:I, s:I}", "t", agent_down_name(DOWN_BEAT), "n",
-                       json_integer_value(json_object_get(frame, "n")), "now", (json_int_t)node->seen));
+    (void)to_agent(drive, name,
+                   json_pack("{s:s, s:I, s:I}", "t", agent_down_name(DOWN_BEAT), "n",
+                             json_integer_value(json_object_get(frame, "n")), "now", (json_int_t)node->seen));
     return 0;
 }
 
@@ -111,6 +116,8 @@ void drive_agent_gone(struct drive *drive, const char *name)
 {
     uint32_t index = names_find(&ctl_book(drive->ctl)->node_names, name, strlen(name));
 
-    if (index != NAME_NONE)
+    if (index != NAME_NONE) {
         ctl_book_mut(drive->ctl)->nodes[index].connected = false;
+        ctl_book_mut(drive->ctl)->nodes[index].gone = drive->host.now(drive->host.arg);
+    }
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "ctl/book.h"
 #include "ctl/drive_part.h"
+#include "ctl/part.h"
 #include "wire/json_quick.h"
 #include "work/work.h"
 
@@ -63,6 +64,30 @@ void drive_solve(void *arg, uint32_t vc, uint32_t ticket, uint32_t kind, const i
     }
 }
 
+/* It has not been heard of, or there has been no connection to it for a third of that time: what is placed there now
+ * can be told to nobody. */
+static bool fell_silent(const struct ctl_config *config, const struct book_node *node, usec_t now, usec_t age)
+{
+    bool cut = !node->connected && node->gone && now - node->gone > config->node_timeout / 3;
+
+    return (!node->silent && (cut || age > config->node_timeout)) || (node->silent && !node->connected && node->untold);
+}
+
+/* With what was to be launched there and was told to nobody. */
+static void push_silent(struct drive *drive, struct book_node *node, const char *name)
+{
+    json_t *untold = untold_list(drive->ctl, node);
+
+    node->untold = false;
+    if (node->silent && json_array_size(untold) == 0) {
+        json_decref(untold);
+        return;
+    }
+    (void)drive_push(drive, ENTRY_SILENT,
+                     json_pack("{s:s, s:I, s:o}", "node", name, "joins", (json_int_t)node->joins, "untold", untold),
+                     NULL, NULL);
+}
+
 /* Who has not been heard of. Not part of the state: what follows from it is offered like anything else. */
 void drive_look_at_nodes(struct drive *drive, usec_t now)
 {
@@ -81,8 +106,8 @@ void drive_look_at_nodes(struct drive *drive, usec_t now)
             continue;
         if (age > config->lease + config->lease / 4 + USEC_SEC)
             (void)drive_push(drive, ENTRY_LOST, json_pack("{s:s}", "node", name), NULL, NULL);
-        else if (age > config->node_timeout && !node->silent)
-            (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s}", "node", name), NULL, NULL);
+        else if (fell_silent(config, node, now, age))
+            push_silent(drive, node, name);
         else if (age <= config->node_timeout && node->silent && node->connected)
             (void)drive_push(drive, ENTRY_SILENT, json_pack("{s:s, s:b}", "node", name, "back", 1), NULL, NULL);
     }

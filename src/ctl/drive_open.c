@@ -9,13 +9,12 @@
 #include "wire/json_read.h"
 
 /* Orders to who is not there are not lost: they are derived anew when it comes. */
-static void sink_order(void *arg, const char *name, json_t *frame)
+static bool sink_order(void *arg, const char *name, json_t *frame)
 {
     struct drive *drive = arg;
     const struct book_node *node = book_node_find(ctl_book(drive->ctl), name);
 
-    if (node && node->connected)
-        drive->host.order(drive->host.arg, name, frame);
+    return node && node->connected && drive->host.order(drive->host.arg, name, frame);
 }
 
 static void sink_event(void *arg, const struct ctl_event *event)

@@ -67,14 +67,13 @@ static void host_wake_at(void *arg, usec_t at)
         loop_timer_after(server->wake, at > now ? at - now : 0);
 }
 
-static void host_order(void *arg, const char *node, json_t *frame)
+static bool host_order(void *arg, const char *node, json_t *frame)
 {
     struct server *server = arg;
 
     if (server->stats)
         server->stats->orders++;
-    if (server->links)
-        links_send(server->links, node, frame);
+    return server->links && links_send(server->links, node, frame);
 }
 
 /* Waits and runs, when they become known. */

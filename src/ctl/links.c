@@ -171,12 +171,14 @@ static void frame_send(struct link *link, json_t *frame)
     free(text);
 }
 
-void links_send(struct links *links, const char *node, json_t *frame)
+bool links_send(struct links *links, const char *node, json_t *frame)
 {
     struct link *link = link_of(links, node);
 
-    if (link)
-        frame_send(link, frame);
+    if (!link || link->dead)
+        return false;
+    frame_send(link, frame);
+    return true;
 }
 
 static void link_kill(struct link *link, const char *why)

@@ -19,9 +19,9 @@ void links_free(struct links *links); /* after all connections are closed */
 /* GET /agent/v1 */
 void links_accept(struct request *request);
 
-/* A frame to a node; dropped when it is not connected. Borrowed. */
 void links_drop(struct links *links, const char *node); /* its certificate was revoked */
-void links_send(struct links *links, const char *node, json_t *frame);
+/* A frame to a node, borrowed. False: it is not connected, and nothing was or will be written. */
+bool links_send(struct links *links, const char *node, json_t *frame);
 bool links_connected(const struct links *links, const char *node);
 size_t links_count(const struct links *links);
 

@@ -152,6 +152,7 @@ static void apply_join(struct ctl *ctl, const json_t *body, struct entry_result 
     if (changed)
         take_inventory(ctl, node, inventory);
     node->joined = true;
+    node->joins++;
     node->forgotten = node->silent = node->lost = false;
     ctl_event(ctl, known ? "node.back" : "node.joined", NULL, text_of(body, "node"), NULL);
     if (!changed)
@@ -295,6 +296,20 @@ void node_tick(struct ctl *ctl)
     }
 }
 
+/* Said again of a node that is silent already, it only takes launches back. */
+static void apply_silent(struct ctl *ctl, struct book_node *node, const json_t *body)
+{
+    bool silent = !json_is_true(json_object_get(body, "back"));
+
+    if (silent != node->silent || !json_object_get(body, "untold")) {
+        node->silent = silent;
+        ctl_event(ctl, silent ? "node.silent" : "node.back", NULL, text_of(body, "node"), NULL);
+        node_tell(ctl, node);
+    }
+    if (silent)
+        untold_apply(ctl, node, body);
+}
+
 void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *ret)
 {
     struct book_node *node = node_get(ctl, text_of(entry->body, "node"));
@@ -307,9 +322,7 @@ void node_apply(struct ctl *ctl, const struct entry *entry, struct entry_result 
         apply_join(ctl, entry->body, ret);
         break;
     case ENTRY_SILENT:
-        node->silent = !json_is_true(json_object_get(entry->body, "back"));
-        ctl_event(ctl, node->silent ? "node.silent" : "node.back", NULL, text_of(entry->body, "node"), NULL);
-        node_tell(ctl, node);
+        apply_silent(ctl, node, entry->body);
         break;
     case ENTRY_LOST:
         if (!node->lost) {

@@ -10,6 +10,7 @@
 
 #include "base/heap.h"
 #include "core/ledger.h"
+#include "ctl/attempt.h"
 #include "ctl/book.h"
 #include "ctl/ctl.h"
 #include "ctl/wants.h"
@@ -49,7 +50,8 @@ int ctl_offer(struct ctl *ctl, const struct event *event, struct job_ref *ret_jo
 /* An event about a job in the core; what the core refuses is a defect and ends in an assertion. */
 void ctl_tell_core(struct ctl *ctl, const struct book_job *job, struct event event);
 void ctl_event(struct ctl *ctl, const char *kind, const struct book_job *job, const char *node, json_t *detail);
-void ctl_order(struct ctl *ctl, uint32_t node, json_t *frame); /* steals the frame */
+/* Steals the frame. False: it went to nobody, and cannot arrive. */
+bool ctl_order(struct ctl *ctl, uint32_t node, json_t *frame);
 
 /* cluster.c */
 int cluster_rebuild(struct ctl *ctl, struct error *err);
@@ -117,30 +119,6 @@ void act_apply(struct ctl *ctl, const struct entry *entry, struct entry_result *
 
 /* effect.c */
 void effect_all(struct ctl *ctl, const struct outbox *out);
-
-/* attempt.c, attempt_end.c, attempt_wait.c */
-int attempt_new(struct ctl *ctl, struct book_job *job);
-void attempt_launch(struct ctl *ctl, struct book_job *job);
-void attempt_open(struct ctl *ctl, struct book_job *job); /* the gate of one that was prepared */
-void attempt_resume(struct ctl *ctl, struct book_job *job);
-void attempt_stop(struct ctl *ctl, struct book_job *job, const char *kind, int64_t by, usec_t grace);
-void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report);
-void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure);
-void attempt_node_lost(struct ctl *ctl, uint32_t node);
-void attempt_end_peers(struct ctl *ctl, struct book_job *job); /* the gang is over: all that is left of it is ended */
-void attempt_launch_ready(struct ctl *ctl, struct book_job *job); /* now, or when its GPUs have been left */
-void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);
-void job_end(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text);
-usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
-void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list); /* roles.c */
-void attempt_over(struct ctl *ctl, struct book_job *job);  /* its last task is gone */
-void attempt_close(struct ctl *ctl, struct book_job *job); /* the time it had its GPUs is booked */
-void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
-bool task_gone(const struct book_task *task);
-bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */
-bool attempt_ready(struct ctl *ctl, struct book_job *job);                /* nobody is left where it is to be */
-void attempt_leaves(struct ctl *ctl, const struct book_attempt *attempt); /* what the core has given away */
-void attempt_left(struct ctl *ctl, uint32_t node); /* a task of the node is gone: launches who waited */
 
 /* node.c */
 int node_check(const struct ctl *ctl, const struct entry *entry, struct entry_result *ret);

@@ -128,14 +128,14 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
 }
 
 /* The order that the task has not answered, if there is one. */
-static void resend(struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, uint32_t rank)
+static void resend(struct ctl *ctl, struct book_job *job, const struct book_attempt *attempt, uint32_t rank)
 {
     const struct book_task *task = &attempt->tasks[rank];
 
     if (!attempt->ended && task->state == TASK_PREPARING) {
         json_t *place = order_place(ctl, attempt);
 
-        ctl_order(ctl, task->node, order_launch(ctl, job, rank, place));
+        attempt_tell(ctl, job, rank, place);
         json_decref(place);
     }
     if (!attempt->ended && task->state == TASK_READY && attempt->told_go)
@@ -148,13 +148,13 @@ static void resend(struct ctl *ctl, const struct book_job *job, const struct boo
         ctl_order(ctl, task->node, order_limit(ctl, job, attempt));
 }
 
-typedef void (*task_fn)(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list);
+typedef void (*task_fn)(struct ctl *ctl, struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list);
 
 /* Every task of the node that is not gone and was, or is to be, launched. */
 static void each_task(struct ctl *ctl, uint32_t node, task_fn fn, json_t *list)
 {
     for (size_t i = 0; i < ctl->book.live_count; i++) {
-        const struct book_job *job = ctl->book.live[i];
+        struct book_job *job = ctl->book.live[i];
         uint32_t attempts = job->attempt_count - (job->waits_old ? 1 : 0);
 
         for (uint32_t a = 0; a < attempts; a++)
@@ -164,7 +164,7 @@ static void each_task(struct ctl *ctl, uint32_t node, task_fn fn, json_t *list)
     }
 }
 
-static void list_task(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
+static void list_task(struct ctl *ctl, struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
 {
     bool fresh = job->attempts[attempt].tasks[rank].state == TASK_PREPARING;
 
@@ -173,7 +173,7 @@ static void list_task(struct ctl *ctl, const struct book_job *job, uint32_t atte
                                                 (json_int_t)attempt, "rank", (json_int_t)rank, "fresh", fresh));
 }
 
-static void resend_task(struct ctl *ctl, const struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
+static void resend_task(struct ctl *ctl, struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
 {
     (void)list;
     resend(ctl, job, &job->attempts[attempt], rank);

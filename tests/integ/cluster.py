@@ -15,6 +15,7 @@ import time
 
 BUILD = os.environ.get("MUSTER_BUILD", "build")
 MUSTERD = os.path.join(BUILD, "musterd")
+AGENT = os.path.join(BUILD, "muster-agent")
 
 _count = 0
 _failed = 0
@@ -165,6 +166,12 @@ class Musterd:
     def wait_state(self, job, states, seconds=40):
         states = (states,) if isinstance(states, str) else states
         return self.until(lambda: self.state(job) in states, seconds)
+
+
+def agent(m, folder, name, gpus):
+    """An agent of its own with emulated GPUs, its state in the folder."""
+    return subprocess.Popen([AGENT, "--url", "http://%s:%d" % (m.host, m.port), "--node", name, "--fake", "%d:H100" % gpus,
+                             "--state", os.path.join(folder, name), "--log-level", "err", "--no-sync", "--allow-root"])
 
 
 def drain(s, limit=1 << 24):

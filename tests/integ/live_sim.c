@@ -65,11 +65,12 @@ static void host_wake(void *arg, usec_t at)
     (void)at;
 }
 
-static void host_order(void *arg, const char *node, json_t *frame)
+static bool host_order(void *arg, const char *node, json_t *frame)
 {
     (void)arg;
     (void)node;
     (void)frame; /* the world learns of it from the core's effects, as it does in a simulation */
+    return true;
 }
 
 static void host_event(void *arg, const struct ctl_event *event)

@@ -3,12 +3,9 @@
 """Moves of running jobs on two agents: one that comes off, one whose node is lost on the way, one that is cancelled."""
 import os
 import re
-import subprocess
 import tempfile
 
-from cluster import BUILD, Musterd, done, ok
-
-AGENT = os.path.join(BUILD, "muster-agent")
+from cluster import Musterd, agent, done, ok
 
 # Saves itself when it is told to leave, which lasts until the test says so.
 MOVER = """
@@ -16,11 +13,6 @@ trap 'touch %(f)s/told; while [ ! -e %(f)s/save ]; do sleep 0.05; done; touch %(
 echo $MUSTER_ATTEMPT >>%(f)s/starts
 while :; do sleep 0.05; done
 """
-
-
-def agent(m, folder, name, gpus):
-    return subprocess.Popen([AGENT, "--url", "http://%s:%d" % (m.host, m.port), "--node", name, "--fake", "%d:H100" % gpus,
-                             "--state", os.path.join(folder, name), "--log-level", "err", "--no-sync", "--allow-root"])
 
 
 def nodes_of(m, job):

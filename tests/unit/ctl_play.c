@@ -27,11 +27,12 @@ static void wake_fn(void *arg, usec_t at)
     (void)at;
 }
 
-static void order_fn(void *arg, const char *node, json_t *frame)
+static bool order_fn(void *arg, const char *node, json_t *frame)
 {
     struct play *play = arg;
 
     (void)json_array_append_new(play->orders, json_pack("{s:s, s:O}", "node", node, "frame", frame));
+    return true;
 }
 
 static void event_fn(void *arg, const struct ctl_event *event)

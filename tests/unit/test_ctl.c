@@ -203,6 +203,53 @@ static void test_lost_node(void **state)
     play_free(play);
 }
 
+/* What the drive says of a node that fell silent: with whom nobody was told of. */
+static void silent(struct play *play, const char *name, int joins, const char *untold)
+{
+    char body[128];
+
+    (void)snprintf(body, sizeof(body), "{\"node\":\"%s\",\"joins\":%d,\"untold\":[%s]}", name, joins, untold);
+    assert_int_equal(play_offer(play, ENTRY_SILENT, body, NULL), 0);
+    play_settle(play);
+}
+
+/* The list is believed as long as the node has not joined since, and of tasks that are still to be launched. */
+static void test_untold(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    int64_t first, job;
+    char task[32];
+
+    (void)state;
+    play_join(play, "n0", 2);
+    play_join(play, "n1", 2);
+    first = play_submit(play, "{\"gpus\":2,\"nodelist\":\"n0\",\"args\":[\"x\"]}", NULL);
+    STATE(first, "RUNNING");
+    play_away(play, "n1", true);
+    job = play_submit(play, "{\"gpus\":2,\"args\":[\"x\"],\"requeue\":false}", NULL);
+    STATE(job, "STARTING");
+    (void)snprintf(task, sizeof(task), "[%d,0,0]", (int)job);
+    silent(play, "n1", 0, task);
+    STATE(job, "STARTING"); /* of before it joined */
+    silent(play, "n1", 1, "[99,0,0],[1,0,0],[2,1,0],[2,0,7],7,[]");
+    STATE(job, "STARTING"); /* of nobody */
+    STATE(first, "RUNNING");
+    play_restart(play);
+    STATE(job, "STARTING");
+    silent(play, "n1", 1, task);
+    STATE(job, "PENDING NodesUnhealthy");
+    assert_int_equal(book_find(ctl_book(drive_ctl(play->drive)), job)->failures, 0);
+    silent(play, "n1", 1, task); /* once is enough */
+    play_away(play, "n1", false);
+    play_settle(play);
+    STATE(job, "RUNNING");
+    (void)snprintf(task, sizeof(task), "[%d,1,0]", (int)job);
+    silent(play, "n1", 2, task);
+    STATE(job, "RUNNING"); /* told meanwhile */
+    assert_int_equal(play->doubles, 0);
+    play_free(play);
+}
+
 /* A controller that dies after every turn does what one does that lives. */
 static void test_restarts(void **state)
 {
@@ -345,10 +392,10 @@ static void test_idempotent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),       cmocka_unit_test(test_gang),     cmocka_unit_test(test_gates),
-        cmocka_unit_test(test_time),       cmocka_unit_test(test_failures), cmocka_unit_test(test_lost_node),
-        cmocka_unit_test(test_restarts),   cmocka_unit_test(test_config),   cmocka_unit_test(test_people),
-        cmocka_unit_test(test_idempotent),
+        cmocka_unit_test(test_life),   cmocka_unit_test(test_gang),       cmocka_unit_test(test_gates),
+        cmocka_unit_test(test_time),   cmocka_unit_test(test_failures),   cmocka_unit_test(test_lost_node),
+        cmocka_unit_test(test_untold), cmocka_unit_test(test_restarts),   cmocka_unit_test(test_config),
+        cmocka_unit_test(test_people), cmocka_unit_test(test_idempotent),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
