@@ -74,12 +74,30 @@ static void ended(struct child *child)
     uv_close((uv_handle_t *)&child->timer, on_closed);
 }
 
+/* It and what it has started: they are a group of processes of their own. */
+static void group_kill(const struct child *child)
+{
+    if (child->running)
+        (void)kill(-child->process.pid, SIGKILL);
+}
+
+/* Nothing more is read. */
+static void pipe_end(struct child *child, uv_pipe_t *pipe)
+{
+    if (!uv_is_active((uv_handle_t *)pipe))
+        return;
+    (void)uv_read_stop((uv_stream_t *)pipe);
+    ended(child);
+}
+
+/* Whoever has left the group may hold the pipes for as long as it likes: they are not waited for. */
 static void child_end_by(struct child *child, const char *why)
 {
     if (!child->why)
         child->why = why;
-    if (child->running)
-        (void)uv_process_kill(&child->process, SIGKILL);
+    group_kill(child);
+    pipe_end(child, &child->out_pipe);
+    pipe_end(child, &child->err_pipe);
 }
 
 static void on_exit_of(uv_process_t *process, int64_t status, int number)
@@ -89,7 +107,6 @@ static void on_exit_of(uv_process_t *process, int64_t status, int number)
     child->running = false;
     child->code = (int)status;
     child->signal = number;
-    (void)uv_timer_stop(&child->timer);
     ended(child);
 }
 
@@ -180,7 +197,8 @@ int child_start(struct loop *loop, const struct child_spec *spec, struct child *
                                      .args = (char **)(uintptr_t)spec->argv,
                                      .cwd = spec->folder,
                                      .stdio = stdio,
-                                     .stdio_count = 3 };
+                                     .stdio_count = 3,
+                                     .flags = UV_PROCESS_DETACHED };
     int r, input = input_open(spec);
 
     if (!child || input < -1) {
@@ -225,8 +243,7 @@ void child_kill(struct child *child)
 void child_abandon(struct child *child)
 {
     child->done = NULL;
-    if (child->running)
-        (void)uv_process_kill(&child->process, SIGKILL);
+    group_kill(child);
     if (child->wants) {
         child->wants = 1;
         ended(child);

@@ -3,7 +3,8 @@
 /* child.h - another program, run aside: within limits, its output kept, its end told.
  *
  * For work that is too large for the loop and must not harm it. What it prints is kept up to a bound; a child that
- * prints more, or takes longer than it may, is killed. The limits are set right after it was started.
+ * prints more, or takes longer than it may, is killed with all it has started. The limits are set right after it was
+ * started.
  */
 #include <stddef.h>
 

@@ -2,11 +2,13 @@
 /* Programs run aside: what they print, how they end, and the limits they cannot pass. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -85,6 +87,34 @@ static void limits(void **state)
     assert_string_equal(seen.out, "0\n");
 }
 
+/* What a program has started goes with it; what has left its group is not waited for beyond the limit. */
+static void family(void **state)
+{
+    char name[] = "/tmp/muster-child-XXXXXX", script[128];
+    int fd = mkstemp(name);
+    struct seen seen;
+    FILE *file;
+    int pid = 0;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    (void)snprintf(script, sizeof(script), "sleep 100 & echo $! >%s; head -c 101 /dev/zero; wait", name);
+    run(script, (struct child_limits){ .out_max = 100 }, &seen);
+    assert_string_equal(seen.why, "printed too much");
+    file = fopen(name, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    (void)fclose(file);
+    (void)unlink(name);
+    for (int i = 0; i < 2000 && kill(pid, 0) == 0; i++) /* it is another's to bury */
+        (void)usleep(10000);
+    assert_int_equal(kill(pid, 0), -1);
+    run("setsid sleep 6 & exit 3", (struct child_limits){ .out_max = 100, .wall = 2 * USEC_SEC }, &seen);
+    assert_string_equal(seen.why, "took too long");
+    assert_int_equal(seen.code, 3);
+}
+
 /* A program that is not there is told at once; one that still runs goes with the loop. */
 static void not_there(void **state)
 {
@@ -110,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends),
         cmocka_unit_test(limits),
+        cmocka_unit_test(family),
         cmocka_unit_test(not_there),
     };
 
