@@ -23,7 +23,7 @@ static const char usage_text[] =
     "\n"
     "  --url URL           https://HOST:7717, or http:// on the loopback\n"
     "  --node NAME         name of this node (default: the host's name)\n"
-    "  --state DIR         journal, tasks, output, certificate (default: /var/lib/muster/agent)\n"
+    "  --state DIR         journal, tasks, output, certificate (default: /var/lib/muster-agent)\n"
     "  --config FILE       /etc/muster/agent.yaml unless told; flags win\n"
     "  --address HOST      how other nodes reach this one (default: of the connection)\n"
     "  --label K=V         a label of the node; may be repeated\n"
@@ -254,7 +254,7 @@ static int join_run(struct flags *flags, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct flags flags = { .config = { .state = "/var/lib/muster/agent", .durable = true, .private_tmp = -1 } };
+    struct flags flags = { .config = { .state = "/var/lib/muster-agent", .durable = true, .private_tmp = -1 } };
     struct error err = { 0 };
     int option, status = agent_child(argc, argv);
     bool joining;

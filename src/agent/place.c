@@ -20,6 +20,7 @@
 
 #include "agent/agent.h"
 #include "agent/util.h"
+#include "io/log.h"
 
 enum { TARGET_MAX = 256, OLD_SECONDS = 600 };
 
@@ -106,12 +107,29 @@ static void base_of(char *target)
         *slash = '\0';
 }
 
+/* Users' tasks find their scripts and files by the path of the state, from the root on. */
+static void way_check(const struct agent *agent)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (geteuid() != 0 || agent->config.allow_root)
+        return;
+    (void)snprintf(path, sizeof(path), "%s", agent->state_path);
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+        *end = '\0';
+        if (path[0] && stat(path, &st) == 0 && !(st.st_mode & S_IXOTH))
+            log_warn("users' tasks cannot reach their files: others may not enter", "folder", path);
+    }
+}
+
 int place_open(struct agent *agent)
 {
     char target[TARGET_MAX], base[TARGET_MAX];
     struct stat st;
     int r;
 
+    way_check(agent);
     if (fstatat(agent->dir, "tasks", &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(st.st_mode))
         return 0;
     link_read(agent, base, sizeof(base));

@@ -253,6 +253,16 @@ static int sqlite_history_get(struct store *store, int64_t id, store_job_fn each
     return r;
 }
 
+/* For its owner alone, and so are the journals SQLite makes beside it: hashes of tokens and everybody's jobs are in it.
+ */
+static void file_make(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 /* To a file of its own beside the target, then renamed: a broken copy never has the target's name. */
 static int sqlite_backup(struct store *store, const char *to, struct error *err)
 {
@@ -265,6 +275,7 @@ static int sqlite_backup(struct store *store, const char *to, struct error *err)
     if ((size_t)snprintf(part, sizeof(part), "%s.part", to) >= sizeof(part))
         return error_set(err, -ENAMETOOLONG, "store: backup: the name is too long");
     (void)unlink(part);
+    file_make(part);
     if (sqlite3_open(part, &copy) != SQLITE_OK)
         r = error_set(err, -EIO, "store: backup to %s: %s", part, sqlite3_errmsg(copy));
     if (r == 0 && !(backup = sqlite3_backup_init(copy, "main", s->db, "main")))
@@ -347,6 +358,7 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
 {
     int version, r;
 
+    file_make(path); /* what is wrong with it SQLite says below */
     if (sqlite3_open(path, &s->db) != SQLITE_OK)
         return fail(s, err, path);
     sqlite3_wal_hook(s->db, wal_hook, s);
