@@ -145,8 +145,9 @@ def main():
         ok(process.wait(30) == 0, "the controller stops")
         m.controller_start()
         ok(until(lambda: "RUNNING" in m.cli(ANN, "queue").stdout), "and finds its job again", m.words())
-        inside = m.cli(ANN, "exec", job, "--", "sh", "-c", "id -un; echo $KEY")
-        ok(inside.stdout == ANN + "\nhidden\n", "whose user can look inside", inside)
+        look = ("exec", job, "--", "sh", "-c", "id -un; echo $KEY")
+        ok(until(lambda: m.cli(ANN, *look).stdout == ANN + "\nhidden\n"), "whose user can look inside, once its node is back",
+           (m.cli(ANN, *look), m.words()))
         ok(m.cli(ANN, "cancel", "--now", job).returncode == 0 and until(lambda: job not in m.cli(ANN, "queue").stdout), "and end it")
         agent.terminate()
         agent.wait(30)
