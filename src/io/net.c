@@ -38,6 +38,7 @@ struct net_conn {
     struct ucred peer_user; /* of a Unix socket, where `known` */
     unsigned handles;       /* not closed yet */
     bool writing, closing, accepted, paused, finishing, ended, over, last, known;
+    bool late; /* its deadline has passed; what has come since is read first */
 };
 
 static void on_close(uv_handle_t *handle);
@@ -309,10 +310,17 @@ void net_read_resume(struct net_conn *conn)
     conn->paused = false;
 }
 
+/* Timers come before what there is to read: a process that had no turn for long would find all its clients late, whose
+ * requests lie there. So a deadline that has passed waits until that was read, once. */
 static void on_deadline(uv_timer_t *timer)
 {
     struct net_conn *conn = timer->data;
 
+    if (!conn->late) {
+        conn->late = true;
+        (void)uv_timer_start(timer, on_deadline, 1, 0);
+        return;
+    }
     if (conn->accepted && !conn->finishing && conn->listener->options.events->deadline)
         conn->listener->options.events->deadline(conn->arg);
     else
@@ -323,6 +331,7 @@ void net_deadline(struct net_conn *conn, usec_t span)
 {
     if (conn->closing)
         return;
+    conn->late = false;
     if (span == 0)
         (void)uv_timer_stop(&conn->timer);
     else
