@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong around an agent: deaths, links, clocks, leases, sick GPUs; and what goes on without it. TAP.
+
+usage: test_faults.py MUSTER_AGENT [NAME...]
+"""
+import os
+import signal
+import sys
+import time
+
+from harness import content, gone, main, shepherds, test, wait_for
+
+
+@test()
+def a_time_limit_is_kept_without_the_agent(c, a, d):
+    c.connected()
+    c.launch(1, 'trap "echo early >> %s/sig" USR1; trap "exit 9" TERM; echo up > %s/up; while :; do sleep 0.02; done' % (d, d),
+             end=int((time.time() + 5) * 1e6), spec={'signal': 'USR1@1s', 'grace': '20s'})
+    wait_for(lambda: content(d + '/up'), what='the shell')
+    a.kill()
+    wait_for(lambda: os.path.exists(a.state + '/tasks/1.0.0/exit.json'), what='the end')
+    a.start()
+    end = c.report(1, 'exited')
+    assert (end['exit'], end['cause']) == (9, 'timeout'), end
+    assert content(d + '/sig') == 'early\n'
+
+
+@test()
+def an_agent_that_died_finds_its_tasks(c, a, d):
+    c.keep = lambda hello: [{k: t[k] for k in ('job', 'attempt', 'rank')} for t in hello['tasks']]
+    c.connected()
+    c.launch(1, 'sleep 0.7; echo done; exit 4')
+    c.launch(2, 'sleep 1000', gpus=[1])
+    c.launch(3, 'sleep 1000', gpus=[2], go=False)
+    c.launch(4, 'echo waits', gpus=[1])  # waits for 2
+    c.report(2, 'running'), c.report(3, 'ready')
+    a.kill()
+    time.sleep(0.9)  # 1 ends while nobody is there
+    a.start()
+    c.connected(2)
+    end = c.report(1, 'exited')
+    assert (end['exit'], end['cause']) == (4, 'exit'), end
+    states = {t['job']: t['state'] for t in c.hellos[-1]['tasks']}
+    assert set(states) == {1, 2, 3, 4}, states
+    c.order('go', 3)
+    c.report(3, 'running')
+    assert c.log(5, 1) == 'done\n'
+    c.order('stop', 2, kind='cancel', grace_ms=1000)
+    c.report(2, 'exited')
+    c.report(4, 'exited')
+    c.order('stop', 3, kind='cancel', grace_ms=0)
+    c.report(3, 'exited')
+
+
+@test()
+def a_shepherd_that_dies_takes_its_job_along(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000 & echo $! > %s/child; echo $$ > %s/leader; wait' % (d, d))
+    wait_for(lambda: content(d + '/leader').strip(), what='the job')
+    pids = [int(content(d + '/child')), int(content(d + '/leader'))]
+    found = shepherds(a, 1)
+    assert len(found) == 1, found
+    os.kill(found[0], signal.SIGKILL)
+    end = c.report(1, 'exited')
+    assert end['cause'] == 'lost', end
+    assert all(gone(pid, 1) for pid in pids)
+    # While no agent is there: the next one finds it out.
+    c.launch(2, 'sleep 1000 & echo $! > %s/child2; wait' % d)
+    wait_for(lambda: content(d + '/child2').strip(), what='the job')
+    a.kill()
+    os.kill(shepherds(a, 2)[0], signal.SIGKILL)
+    a.start()
+    assert c.report(2, 'exited')['cause'] == 'lost'
+    assert gone(int(content(d + '/child2')), 1)
+    # At its gate.
+    c.launch(3, 'touch %s/never' % d, go=False)
+    c.report(3, 'ready')
+    os.kill(shepherds(a, 3)[0], signal.SIGKILL)
+    assert c.report(3, 'exited')['cause'] == 'lost'
+    assert not os.path.exists(d + '/never')
+
+
+@test()
+def a_job_that_is_killed_is_just_that(c, a, d):
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; while :; do sleep 0.05; done' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    os.kill(int(content(d + '/pid')), signal.SIGKILL)
+    end = c.report(1, 'exited')
+    assert (end['signal'], end['cause']) == (9, 'signal'), end
+
+
+@test(behind=3600)
+def a_wrong_clock_ends_no_job_early(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000', end=c.now() + 1500000)
+    began = time.time()
+    c.report(1, 'running')
+    assert c.report(1, 'exited')['cause'] == 'timeout'
+    assert 1 < time.time() - began, time.time() - began
+
+
+@test(behind=-3600)
+def nor_late(c, a, d):
+    c.connected()
+    c.launch(1, 'sleep 1000', end=c.now() + 1500000)
+    assert c.report(1, 'exited')['cause'] == 'timeout'
+    assert all('at' in beat for beat in c.beats), c.beats
+
+
+@test(lease_ms=3000)
+def a_lease_that_ran_out_fences(c, a, d):
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    time.sleep(4)
+    assert not gone(int(content(d + '/pid')), 0.1), 'beats did not renew the lease'
+    with c.lock:
+        c.echo = False
+    began = time.time()
+    end = c.report(1, 'exited')
+    assert end['cause'] == 'fence' and 0.2 < time.time() - began, (end, time.time() - began)
+    # Without an agent the shepherd keeps it.
+    with c.lock:
+        c.echo = True
+        heard = len(c.beats)
+    wait_for(lambda: len(c.beats) > heard + 2, what='beats that were answered')
+    c.launch(2, 'echo $$ > %s/pid2; sleep 1000' % d, gpus=[1])
+    wait_for(lambda: content(d + '/pid2').strip(), what='the job')
+    a.kill()
+    assert gone(int(content(d + '/pid2'))), 'the job outlived its lease'
+    a.start()
+    assert c.report(2, 'exited')['cause'] == 'fence'
+
+
+@test()
+def reports_are_said_again_until_they_are_taken(c, a, d):
+    c.ack, c.acked_seq = False, 0
+    c.connected()
+    for job in range(1, 6):
+        c.launch(job, 'exit %d' % job, gpus=[job])
+    for job in range(1, 6):
+        c.report(job, 'exited')
+    last = max(c.seen[c.agent])
+    a.kill()
+    with c.lock:
+        c.reports.clear()
+        c.seen[c.agent].clear()  # a controller that lost what it had not written
+    a.start()
+    c.connected(2)
+    for job in range(1, 6):
+        assert c.report(job, 'exited')['exit'] == job
+    assert max(c.seen[c.agent]) == last, 'more was said than had happened'
+    c.send(t='ack', seq=last)
+    c.acked_seq = last
+    c.cut()
+    c.connected(3)
+    c.launch(9, 'true')
+    c.report(9, 'exited')
+
+
+@test()
+def links_break_and_heal(c, a, d):
+    c.keep = lambda hello: [{k: t[k] for k in ('job', 'attempt', 'rank')} for t in hello['tasks']]
+    c.connected()
+    for i in range(1, 8):
+        c.launch(i, 'sleep 0.0%d; exit %d' % (i, i), gpus=[i])
+        c.cut()
+        c.connected(i + 1)
+        c.launch(i, 'sleep 0.0%d; exit %d' % (i, i), gpus=[i])
+        c.report(i, 'exited')
+    ends = [r for r in c.reports if r.get('state') == 'running']
+    starts = {}
+    for r in ends:
+        starts.setdefault(r['job'], set()).add(r['started'])
+    assert all(len(s) == 1 for s in starts.values()), starts
+
+
+@test()
+def keep_decides_what_lives(c, a, d):
+    c.connected()
+    c.launch(1, 'echo $$ > %s/pid; sleep 1000' % d)
+    wait_for(lambda: content(d + '/pid').strip(), what='the job')
+    c.keep = [{'job': 7, 'attempt': 1, 'rank': 0}]
+    c.cut()
+    c.connected(2)
+    assert c.report(7, 'exited', attempt=1)['cause'] == 'lost'
+    assert gone(int(content(d + '/pid')))
+    wait_for(lambda: not os.listdir(a.state + '/tasks'), what='the directory to go')
+    assert not any(r.get('job') == 1 and r['state'] == 'exited' for r in c.reports)
+
+
+@test()
+def emulated_tasks_need_no_process(c, a, d):
+    c.keep = lambda hello: [{k: t[k] for k in ('job', 'attempt', 'rank')} for t in hello['tasks']]
+    c.connected()
+    c.launch(1, spec={'emulate': {'run': '300ms', 'exit': 3}})
+    c.launch(2, spec={'emulate': {'run': '5s'}}, gpus=[1])
+    c.report(2, 'running')
+    assert not shepherds(a)
+    end = c.report(1, 'exited')
+    assert (end['exit'], end['cause']) == (3, 'exit'), end
+    a.kill()
+    time.sleep(5)  # it goes on meanwhile: it is over as soon as somebody looks
+    a.start()
+    began = time.time()
+    assert c.report(2, 'exited')['exit'] == 0
+    assert time.time() - began < 4.9
+    c.launch(3, spec={'emulate': {'run': '1000s'}})
+    c.report(3, 'running')
+    c.order('stop', 3, kind='preempt', grace_ms=1000)
+    assert c.report(3, 'exited')['cause'] == 'preempt'
+
+
+@test()
+def a_gpu_falls_ill_and_recovers(c, a, d):
+    c.connected()
+    with open(a.state + '/gpu-health', 'w') as file:
+        file.write('3 XID 79\n')
+    got = c.wait('the illness', lambda: [r for r in c.reports if 'gpu' in r])
+    assert got[0]['gpu'] == {'index': 3, 'ok': False, 'reason': 'XID 79', 'foreign': False}, got
+    a.kill()
+    os.unlink(a.state + '/gpu-health')
+    a.start()
+    got = c.wait('the recovery', lambda: [r for r in c.reports if 'gpu' in r and r['gpu']['ok']])
+    assert got[0]['gpu']['index'] == 3, got
+
+
+sys.exit(main())
