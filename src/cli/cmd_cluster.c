@@ -10,18 +10,6 @@
 #include "cli/live.h"
 #include "wire/hostlist.h"
 
-static int list_get(const struct command_args *args, const char *path, json_t **ret_items)
-{
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
-    int r = live_client(args, &client);
-
-    if (r)
-        return r;
-    r = client_list(client, path, ret_items, &problem);
-    return r ? problem_print(&problem) : 0;
-}
-
 int cmd_gpus(struct command_args *args)
 {
     static char mine[128];
@@ -36,7 +24,7 @@ int cmd_gpus(struct command_args *args)
     struct listing table;
     json_t *items = NULL, *item;
     size_t i;
-    int r = list_get(args, "/gpus", &items);
+    int r = live_list(args, "/gpus", &items);
 
     if (r)
         return r;
@@ -118,7 +106,7 @@ int cmd_nodes(struct command_args *args)
     size_t count;
     bool *done;
     struct node_sum sum = { 0 };
-    int r = list_get(args, "/nodes", &items);
+    int r = live_list(args, "/nodes", &items);
 
     if (r)
         return r;
@@ -184,7 +172,7 @@ int cmd_vc(struct command_args *args)
     const char *sku;
     size_t i;
     bool found = false;
-    int r = list_get(args, "/vcs", &items);
+    int r = live_list(args, "/vcs", &items);
 
     if (r)
         return r;
@@ -257,7 +245,7 @@ int cmd_report(struct command_args *args)
     (void)snprintf(path, sizeof(path), "/reports/%s?", kind);
     fmt_query(path, sizeof(path), "from", from);
     fmt_query(path, sizeof(path), "to", to);
-    r = list_get(args, path, &items);
+    r = live_list(args, path, &items);
     if (r)
         return r;
     listing_init(&table, columns, sizeof(columns) / sizeof(columns[0]));

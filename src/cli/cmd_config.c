@@ -242,15 +242,11 @@ static void limit_add(struct listing *table, json_t *item, const char *key)
 
 int cmd_user_ls(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
     struct listing table;
     json_t *items = NULL, *item;
     size_t i;
-    int r = live_client(args, &client);
+    int r = live_list(args, "/users", &items);
 
-    if (r == 0 && client_list(client, "/users", &items, &problem))
-        r = problem_print(&problem);
     if (r)
         return r;
     listing_init(&table, user_columns, sizeof(user_columns) / sizeof(user_columns[0]));

@@ -41,15 +41,11 @@ static void whom(json_t *resv, char *text, size_t size)
 
 int cmd_resv_ls(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
     struct listing table;
     json_t *items = NULL, *item;
     size_t i;
-    int r = live_client(args, &client);
+    int r = live_list(args, "/reservations", &items);
 
-    if (r == 0 && client_list(client, "/reservations", &items, &problem))
-        r = problem_print(&problem);
     if (r)
         return r;
     listing_init(&table, resv_columns, sizeof(resv_columns) / sizeof(resv_columns[0]));
@@ -158,23 +154,7 @@ int cmd_resv_put(struct command_args *args)
 
 int cmd_resv_rm(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
-    int r = live_client(args, &client), failed = 0, last = 0;
-
-    for (int i = 0; r == 0 && i < args->word_count; i++) {
-        CLEANUP_ANSWER struct answer answer = { 0 };
-        char path[300];
-
-        live_path(path, sizeof(path), "/reservations/%s", args->words[i]);
-        if (client_call(client, "DELETE", path, NULL, &answer, &problem)) {
-            last = problem_print(&problem);
-            failed++;
-        } else if (!cli_json) {
-            (void)printf("Ended reservation %s\n", args->words[i]);
-        }
-    }
-    return r ? r : failed == 0 ? CODE_DONE : failed == args->word_count ? last : CODE_PARTIAL;
+    return live_remove(args, "/reservations/%s", "Ended reservation");
 }
 
 /* NODE label[=value]... label-: a label that ends in '-' is taken away. */

@@ -15,15 +15,11 @@ enum { SECRET_BYTES_MAX = 65536 };
 int cmd_secret_ls(struct command_args *args)
 {
     static const struct column columns[] = { { "SECRET", false, false, false, false } };
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
     struct listing table;
     json_t *items = NULL, *item;
     size_t i;
-    int r = live_client(args, &client);
+    int r = live_list(args, "/secrets", &items);
 
-    if (r == 0 && client_list(client, "/secrets", &items, &problem))
-        r = problem_print(&problem);
     if (r)
         return r;
     listing_init(&table, columns, 1);
@@ -85,21 +81,5 @@ int cmd_secret_set(struct command_args *args)
 
 int cmd_secret_rm(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
-    int r = live_client(args, &client), failed = 0, last = 0;
-
-    for (int i = 0; r == 0 && i < args->word_count; i++) {
-        CLEANUP_ANSWER struct answer answer = { 0 };
-        char path[300];
-
-        live_path(path, sizeof(path), "/secrets/%s", args->words[i]);
-        if (client_call(client, "DELETE", path, NULL, &answer, &problem)) {
-            last = problem_print(&problem);
-            failed++;
-        } else if (!cli_json) {
-            (void)printf("Forgot %s\n", args->words[i]);
-        }
-    }
-    return r ? r : failed == 0 ? CODE_DONE : failed == args->word_count ? last : CODE_PARTIAL;
+    return live_remove(args, "/secrets/%s", "Forgot");
 }

@@ -12,20 +12,18 @@
 #include "sim/anomaly.h"
 #include "sim/report.h"
 
-enum { KEY_JSON = 256, KEY_REPORT, KEY_GUESTS };
+enum { KEY_GUESTS = SIM_KEY_OWN };
 
 struct anomaly_args {
     struct sim_args sim;
-    const char *report;
-    int json;
     bool guests;
 };
 
 static const struct argp_option options[] = {
     SIM_OPTIONS,
-    { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
+    SIM_REPORT,
     { "guests", KEY_GUESTS, NULL, 0, "Also beside an opportunistic copy of every job", 1 },
-    { "json", KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
+    { "json", SIM_KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
     { 0 },
 };
 
@@ -34,18 +32,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct anomaly_args *args = state->input;
 
     switch (key) {
-    case KEY_REPORT:
-        args->report = arg;
-        return 0;
-    case KEY_JSON:
-        args->json = 1;
-        return 0;
     case KEY_GUESTS:
         args->guests = true;
         return 0;
     case ARGP_KEY_END:
-        if (args->sim.cluster_count != 1 || args->sim.trace_count != 1 || args->sim.policy_count != 1)
-            argp_error(state, "one --cluster, one --trace and one --policy are needed");
+        sim_args_one(&args->sim, state, "");
         return 0;
     default:
         return sim_args_parse(&args->sim, key, arg, state);
@@ -94,11 +85,11 @@ static int show(const struct anomaly_args *args, const struct anomaly *a, const 
                 const struct cluster_spec *cluster, struct error *err)
 {
     CLEANUP_BUF struct buf json = BUF_INIT((size_t)16 << 20);
-    int r = args->report ? report(args->report, a, trace, cluster, err) : 0;
+    int r = args->sim.report ? report(args->sim.report, a, trace, cluster, err) : 0;
 
     if (r < 0)
         return r;
-    if (!args->json) {
+    if (!args->sim.json) {
         anomaly_text(stdout, a, cluster);
         return 0;
     }

@@ -22,23 +22,16 @@
 #include "sim/output.h"
 #include "sim/report.h"
 
-enum { KEY_JSON = 256, KEY_REPORT, KEY_SERIES, WORKERS_MAX = 64, RUNS_MAX = 4096 };
+enum { WORKERS_MAX = 64, RUNS_MAX = 4096 };
 
 struct compare_args {
     struct sim_args sim;
-    const char *report;
     int64_t jobs;
-    size_t series;
-    int json;
 };
 
 static const struct argp_option options[] = {
-    SIM_OPTIONS,
-    { "jobs", 'j', "N", 0, "Runs at a time (as many as there are cores)", 1 },
-    { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
-    { "series", KEY_SERIES, "N", 0, "With --json: also over time, in at most N stretches, and percentiles", 1 },
-    { "json", KEY_JSON, NULL, 0, "Print the results as JSON", 1 },
-    { 0 },
+    SIM_OPTIONS, { "jobs", 'j', "N", 0, "Runs at a time (as many as there are cores)", 1 }, SIM_REPORT,
+    SIM_SERIES,  { "json", SIM_KEY_JSON, NULL, 0, "Print the results as JSON", 1 },         { 0 },
 };
 
 struct compare {
@@ -59,17 +52,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct compare_args *args = state->input;
 
     switch (key) {
-    case KEY_REPORT:
-        args->report = arg;
-        return 0;
-    case KEY_JSON:
-        args->json = 1;
-        return 0;
-    case KEY_SERIES:
-        args->series = strtoul(arg, NULL, 10);
-        if (args->series < 1 || args->series > TIMEBINS)
-            argp_error(state, "--series: expected 1 to %d, got '%s'", TIMEBINS, arg);
-        return 0;
     case 'j':
         args->jobs = strtol(arg, NULL, 10);
         if (args->jobs < 1 || args->jobs > WORKERS_MAX)
@@ -114,8 +96,8 @@ static void run_one(struct compare *c, size_t i)
     c->codes[i] = scenario_init(&scenario, &c->clusters[w.cluster], &c->traces[w.trace], &request, &c->errors[i]);
     if (c->codes[i] == 0) {
         sim_args_label(sim, w.cluster, w.trace, w.policy, &c->results[i]);
-        scenario.driver.keep_series = c->args->report != NULL;
-        scenario.driver.keep_told = c->args->report || c->args->json;
+        scenario.driver.keep_series = c->args->sim.report != NULL;
+        scenario.driver.keep_told = c->args->sim.report || c->args->sim.json;
         c->codes[i] = scenario_run(&scenario, sim->seeds[w.seed], &c->results[i], &c->errors[i]);
         /* The copy of the cluster goes with the scenario; what the result names is the one that stays. */
         c->results[i].cluster = &c->clusters[w.cluster];
@@ -199,20 +181,20 @@ static int show(const struct compare *c, struct error *err)
         return error_set(err, -ENOMEM, "no memory for %zu runs", c->count);
     for (size_t i = 0; i < c->count; i++)
         runs[i] = &c->results[i];
-    if (c->args->report) {
-        FILE *out = fopen(c->args->report, "w");
+    if (c->args->sim.report) {
+        FILE *out = fopen(c->args->sim.report, "w");
 
         if (!out)
-            r = error_set(err, -errno, "%s: %s", c->args->report, strerror(errno));
+            r = error_set(err, -errno, "%s: %s", c->args->sim.report, strerror(errno));
         else {
             r = report_write(out, runs, c->count, &c->traces[0], &c->clusters[0], err);
             if (fclose(out) && r == 0)
-                r = error_set(err, -EIO, "%s: could not be written in full", c->args->report);
+                r = error_set(err, -EIO, "%s: could not be written in full", c->args->sim.report);
         }
     }
     if (r == 0)
-        r = c->args->json ? output_json_list(stdout, runs, c->count, c->args->series)
-                          : output_table(stdout, runs, c->count, sim_args_colour());
+        r = c->args->sim.json ? output_json_list(stdout, runs, c->count, c->args->sim.series)
+                              : output_table(stdout, runs, c->count, sim_args_colour());
     mem_free(runs);
     return r;
 }

@@ -14,22 +14,17 @@
 #include "sim/report.h"
 #include "sim/scenario.h"
 
-enum { KEY_JSON = 256, KEY_JOBS_CSV, KEY_REPORT, KEY_LOG, KEY_SERIES };
+enum { KEY_JOBS_CSV = SIM_KEY_OWN, KEY_LOG };
 
 struct run_args {
     struct sim_args sim;
-    const char *jobs_csv, *report, *log;
-    size_t series;
-    int json;
+    const char *jobs_csv, *log;
 };
 
 static const struct argp_option options[] = {
-    SIM_OPTIONS,
-    { "jobs-csv", KEY_JOBS_CSV, "FILE", 0, "Write one line a job: when it ran, what it waited for", 1 },
-    { "report", KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1 },
-    { "log", KEY_LOG, "FILE", 0, "Write every decision, one line each", 1 },
-    { "series", KEY_SERIES, "N", 0, "With --json: also over time, in at most N stretches, and percentiles", 1 },
-    { "json", KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
+    SIM_OPTIONS, { "jobs-csv", KEY_JOBS_CSV, "FILE", 0, "Write one line a job: when it ran, what it waited for", 1 },
+    SIM_REPORT,  { "log", KEY_LOG, "FILE", 0, "Write every decision, one line each", 1 },
+    SIM_SERIES,  { "json", SIM_KEY_JSON, NULL, 0, "Print the result as JSON", 1 },
     { 0 },
 };
 
@@ -41,23 +36,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_JOBS_CSV:
         args->jobs_csv = arg;
         return 0;
-    case KEY_REPORT:
-        args->report = arg;
-        return 0;
     case KEY_LOG:
         args->log = arg;
         return 0;
-    case KEY_JSON:
-        args->json = 1;
-        return 0;
-    case KEY_SERIES:
-        args->series = strtoul(arg, NULL, 10);
-        if (args->series < 1 || args->series > TIMEBINS)
-            argp_error(state, "--series: expected 1 to %d, got '%s'", TIMEBINS, arg);
-        return 0;
     case ARGP_KEY_END:
-        if (args->sim.cluster_count != 1 || args->sim.trace_count != 1 || args->sim.policy_count != 1)
-            argp_error(state, "one --cluster, one --trace and one --policy are needed; 'compare' takes several");
+        sim_args_one(&args->sim, state, "; 'compare' takes several");
         return 0;
     default:
         return sim_args_parse(&args->sim, key, arg, state);
@@ -93,19 +76,19 @@ static int write_outputs(const struct run_args *args, const struct run_result *r
         output_jobs_csv(out, result, trace);
         r = close_out(out, args->jobs_csv, err);
     }
-    if (args->report && r == 0) {
-        out = open_out(args->report, err);
+    if (args->sim.report && r == 0) {
+        out = open_out(args->sim.report, err);
         if (!out)
             return -EIO;
         r = report_write(out, &result, 1, trace, cluster, err);
         if (r == 0)
-            r = close_out(out, args->report, err);
+            r = close_out(out, args->sim.report, err);
         else
             fclose(out);
     }
     if (r == 0)
-        r = args->json ? output_json(stdout, result, args->series)
-                       : output_table(stdout, &result, 1, sim_args_colour());
+        r = args->sim.json ? output_json(stdout, result, args->sim.series)
+                           : output_table(stdout, &result, 1, sim_args_colour());
     return r;
 }
 
@@ -121,8 +104,8 @@ static int run_one(const struct run_args *args, const struct cluster_spec *clust
     if (r < 0)
         return r;
     sim_args_label(&args->sim, 0, 0, 0, &result);
-    scenario.driver.keep_series = args->report != NULL;
-    scenario.driver.keep_told = args->report || args->json;
+    scenario.driver.keep_series = args->sim.report != NULL;
+    scenario.driver.keep_told = args->sim.report || args->sim.json;
     if (args->log) {
         log = open_out(args->log, err);
         if (!log)

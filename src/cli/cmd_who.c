@@ -251,17 +251,13 @@ static const struct column token_columns[] = {
 
 int cmd_token_ls(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
     struct listing table;
     json_t *items = NULL, *item;
     size_t i;
-    int r = live_client(args, &client);
+    int r = live_list(args, "/tokens", &items);
 
     if (r)
         return r;
-    if (client_list(client, "/tokens", &items, &problem))
-        return problem_print(&problem);
     listing_init(&table, token_columns, 6);
     json_array_foreach(items, i, item)
     {
@@ -328,19 +324,5 @@ int cmd_token_new(struct command_args *args)
 
 int cmd_token_rm(struct command_args *args)
 {
-    CLEANUP(client_free) struct client *client = NULL;
-    struct problem problem;
-    int r = live_client(args, &client);
-
-    for (int i = 0; r == 0 && i < args->word_count; i++) {
-        CLEANUP_ANSWER struct answer answer = { 0 };
-        char path[128];
-
-        live_path(path, sizeof(path), "/tokens/%s", args->words[i]);
-        if (client_call(client, "DELETE", path, NULL, &answer, &problem))
-            return problem_print(&problem);
-        if (!cli_json)
-            (void)printf("Removed token %s\n", args->words[i]);
-    }
-    return r;
+    return live_remove(args, "/tokens/%s", "Removed token");
 }

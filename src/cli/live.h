@@ -100,5 +100,9 @@ extern const struct command gpu_live_commands[];
 int live_client(const struct command_args *args, struct client **ret_client);
 /* GET of one thing, shown as --json asks, or handed to `show`. */
 int live_get(const struct command_args *args, const char *path, void (*show)(const struct command_args *, json_t *));
+/* All pages of a list; the problem is printed. */
+int live_list(const struct command_args *args, const char *path, json_t **ret_items);
+/* DELETE of each thing the words name, `format` as below; "told NAME" for each that is gone. */
+int live_remove(const struct command_args *args, const char *format, const char *told);
 /* Fills path with format where %s is the quoted text. */
 void live_path(char *path, size_t size, const char *format, const char *text);

@@ -49,6 +49,39 @@ int live_get(const struct command_args *args, const char *path, void (*show)(con
     return CODE_DONE;
 }
 
+int live_list(const struct command_args *args, const char *path, json_t **ret_items)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    int r = live_client(args, &client);
+
+    if (r)
+        return r;
+    r = client_list(client, path, ret_items, &problem);
+    return r ? problem_print(&problem) : 0;
+}
+
+int live_remove(const struct command_args *args, const char *format, const char *told)
+{
+    CLEANUP(client_free) struct client *client = NULL;
+    struct problem problem;
+    int r = live_client(args, &client), failed = 0, last = 0;
+
+    for (int i = 0; r == 0 && i < args->word_count; i++) {
+        CLEANUP_ANSWER struct answer answer = { 0 };
+        char path[300];
+
+        live_path(path, sizeof(path), format, args->words[i]);
+        if (client_call(client, "DELETE", path, NULL, &answer, &problem)) {
+            last = problem_print(&problem);
+            failed++;
+        } else if (!cli_json) {
+            (void)printf("%s %s\n", told, args->words[i]);
+        }
+    }
+    return r ? r : failed == 0 ? CODE_DONE : failed == args->word_count ? last : CODE_PARTIAL;
+}
+
 int when_arg(const struct command_args *args, const char *name, usec_t *ret_at)
 {
     const char *text = args_value(args, name);

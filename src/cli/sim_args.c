@@ -50,9 +50,26 @@ static void push_seeds(struct sim_args *args, const char *arg, struct argp_state
         args->seeds[args->seed_count++] = (uint64_t)seed;
 }
 
+void sim_args_one(const struct sim_args *args, struct argp_state *state, const char *more)
+{
+    if (args->cluster_count != 1 || args->trace_count != 1 || args->policy_count != 1)
+        argp_error(state, "one --cluster, one --trace and one --policy are needed%s", more);
+}
+
 error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_state *state)
 {
     switch (key) {
+    case SIM_KEY_JSON:
+        args->json = true;
+        return 0;
+    case SIM_KEY_REPORT:
+        args->report = arg;
+        return 0;
+    case SIM_KEY_SERIES:
+        args->series = strtoul(arg, NULL, 10);
+        if (args->series < 1 || args->series > TIMEBINS)
+            argp_error(state, "--series: expected 1 to %d, got '%s'", TIMEBINS, arg);
+        return 0;
     case 'c':
         push(args->clusters, &args->cluster_count, arg, "cluster", state);
         return 0;

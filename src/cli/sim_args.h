@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* sim_args.h - the options that `sim run` and `sim compare` share. */
+/* sim_args.h - the options that `sim run`, `sim compare` and `sim anomaly` share. */
 #include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +14,22 @@ struct sim_args {
     struct setting settings[SIM_LIST_MAX];
     uint64_t seeds[SIM_LIST_MAX];
     size_t cluster_count, trace_count, policy_count, setting_count, seed_count;
+    /* What comes out, where the verb has these options. */
+    const char *report;
+    size_t series;
+    bool json;
 };
+
+enum { SIM_KEY_JSON = 256, SIM_KEY_REPORT, SIM_KEY_SERIES, SIM_KEY_OWN /* the first of a verb's own */ };
+
+#define SIM_REPORT                                                                                                     \
+    {                                                                                                                  \
+        "report", SIM_KEY_REPORT, "FILE", 0, "Write an HTML report with plots", 1                                      \
+    }
+#define SIM_SERIES                                                                                                     \
+    {                                                                                                                  \
+        "series", SIM_KEY_SERIES, "N", 0, "With --json: also over time, in at most N stretches, and percentiles", 1    \
+    }
 
 #define SIM_OPTIONS                                                                                                        \
     { "cluster", 'c', "CLUSTER", 0, "A YAML file, or a string such as 3x8 or 'racks:2 nodes:16 gpus:8 sku:V100'", 0 },     \
@@ -32,8 +47,10 @@ struct sim_args {
     "default), checkpoint=, "                                                                                          \
     "costs=, speed=, slowdown=, pairs=, estimate-error=, mtbf=, mttr= and more: muster-sim(1)."
 
-/* Takes a key of SIM_OPTIONS; ARGP_ERR_UNKNOWN for others. */
+/* Takes a key of SIM_OPTIONS or of those above; ARGP_ERR_UNKNOWN for others. */
 error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_state *state);
+/* Of a verb that makes one run: a usage error, ended by `more`, unless it was told one of each. */
+void sim_args_one(const struct sim_args *args, struct argp_state *state, const char *more);
 
 /* Writes names and settings into the result, for tables and reports. */
 void sim_args_label(const struct sim_args *args, size_t cluster, size_t trace, size_t policy,
