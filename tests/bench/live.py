@@ -17,12 +17,14 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from port import free_port  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", "build"))
 NODES = 8
@@ -44,12 +46,6 @@ def memory_mib(pid):
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
     return 0
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def parallel(commands, width, env=None):

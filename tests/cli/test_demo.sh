@@ -3,7 +3,7 @@
 # make run, without a terminal: controller and agents as processes of their own, a workload, and nothing left behind.
 . "$(dirname "$0")/../tools/tap.sh"
 
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') ||
+port=$(python3 "$root/tests/tools/port.py") ||
     { echo "1..0 # SKIP python3 is not there" && exit 0; }
 export MUSTER_BUILD="${MUSTER_BUILD:-$root/build}" MUSTER_DEMO_PORT="$port" MUSTER_DEMO_DIR="$scratch/run" HOME="$scratch" LC_ALL=C.UTF-8
 accepts 'it ends by itself' sh -c "'$root/tools/demo' </dev/null >'$scratch/demo' 2>&1 || { cat '$scratch/demo'; exit 1; }"

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from port import free_port  # noqa: E402 (for the tests as well)
+
 BUILD = os.environ.get("MUSTER_BUILD", "build")
 MUSTERD = os.path.join(BUILD, "musterd")
 AGENT = os.path.join(BUILD, "muster-agent")

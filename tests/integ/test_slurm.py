@@ -7,13 +7,12 @@ import os
 import pty
 import re
 import select
-import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
 
-from cluster import BUILD, Musterd, done, ok
+from cluster import BUILD, Musterd, done, free_port, ok
 
 MUSTER = os.path.realpath(os.path.join(BUILD, "muster"))
 NAMES = ("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "sacct", "scontrol")
@@ -117,10 +116,7 @@ def checkpoint(sh, m):
 
 
 def forward(sh, m):
-    with socket.socket() as s, socket.socket() as t:
-        s.bind(("127.0.0.1", 0))
-        t.bind(("127.0.0.1", 0))
-        there, here = s.getsockname()[1], t.getsockname()[1]
+    there, here = free_port(), free_port()
     job = sh("muster submit --parsable -G1 --wrap 'mkdir w; cd w; echo hello >x; python3 -m http.server %d --bind 127.0.0.1'"
              % there).strip()
     m.wait_state(int(job), "RUNNING")

@@ -13,13 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, MUSTERD, Answer, done, drain, ok
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from cluster import BUILD, MUSTERD, Answer, done, drain, free_port, ok
 
 
 class Lab:
