@@ -21,10 +21,10 @@ trap cleanup EXIT
 own() { started="$started $1"; }
 # field PID NAME - what the node side says of a process.
 field() { "$muster" gpu ls --json 2>/dev/null | sed -n "s/.*\"pid\":$1,[^}]*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
-# until_true SECONDS CONDITION
+# until_true SECONDS CONDITION - four times as long, on a machine that is busy with other things as well.
 until_true() {
     i=0
-    while [ $i -lt $(($1 * 10)) ]; do
+    while [ $i -lt $(($1 * 40)) ]; do
         eval "$2" 2>/dev/null && return 0
         sleep 0.1
         i=$((i + 1))
