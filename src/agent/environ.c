@@ -296,6 +296,18 @@ static void put_life(json_t *env, const struct launch *l, const struct launch_ho
     put(env, "TMPDIR=%s/job/tmp", host->dir);
 }
 
+/* A batch script is one process; what it is told is how many its steps have unless they say otherwise. */
+static uint32_t slurm_tasks(const struct launch *l)
+{
+    const struct submission *s = &l->spec;
+
+    if (s->launch != LAUNCH_ONCE)
+        return launch_world(l);
+    if (s->tasks > 0)
+        return (uint32_t)s->tasks;
+    return l->node_count * (s->tasks_per_node > 0 ? (uint32_t)s->tasks_per_node : 1);
+}
+
 static void put_slurm(json_t *env, const struct launch *l)
 {
     const struct submission *s = &l->spec;
@@ -313,7 +325,9 @@ static void put_slurm(json_t *env, const struct launch *l)
     put(env, "SLURM_NODEID=%u", l->id.rank);
     put(env, "SLURM_NNODES=%u", l->node_count);
     put(env, "SLURM_JOB_NUM_NODES=%u", l->node_count);
-    put(env, "SLURM_NTASKS=%u", launch_world(l));
+    put(env, "SLURM_NTASKS=%u", slurm_tasks(l));
+    if (s->tasks_per_node > 0)
+        put(env, "SLURM_NTASKS_PER_NODE=%d", s->tasks_per_node);
     put(env, "SLURM_JOB_NODELIST=%s", or_empty(list.data));
     put(env, "SLURM_STEP_NODELIST=%s", or_empty(list.data));
     put(env, "SLURM_GPUS_ON_NODE=%u", l->nodes[l->id.rank].gpu_count);

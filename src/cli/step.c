@@ -109,7 +109,8 @@ static int tasks_wait(void)
     return worst;
 }
 
-/* Tasks on each node, from -n, -N and --ntasks-per-node; a usage error is told. */
+/* Tasks on each node, from -n, -N and --ntasks-per-node, else as many as the script of a Slurm user asked for; a usage
+ * error is told. */
 static int shape_read(const struct command_args *args, struct step_task *ret)
 {
     const char *tasks = args_value(args, "ntasks"), *nodes = args_value(args, "nodes");
@@ -122,6 +123,9 @@ static int shape_read(const struct command_args *args, struct step_task *ret)
     ret->tasks = ret->nodes;
     if (each && decimal_parse_i64(each, strlen(each), &ret->local_count) == 0)
         ret->tasks = ret->nodes * ret->local_count;
+    else if (!nodes || live_env("SLURM_NTASKS_PER_NODE", 0) > 0)
+        ret->tasks = live_env("SLURM_NTASKS_PER_NODE", 0) > 0 ? ret->nodes * live_env("SLURM_NTASKS_PER_NODE", 0)
+                                                              : live_env("SLURM_NTASKS", ret->nodes);
     if (tasks && decimal_parse_i64(tasks, strlen(tasks), &ret->tasks) < 0)
         return args_wrong(args, "-n: expected a number, got '%.20s'", tasks);
     if (ret->tasks < 1 || ret->tasks > STEP_TASKS_MAX)

@@ -106,6 +106,15 @@ def steps(sh, m):
     ok(m.wait_state(int(job), ("COMPLETED", "FAILED"), 60), "a job with steps")
     lines = sh("muster logs " + job).splitlines()
     ok(sorted(lines) == ["code 9", "t0/4 n0", "t1/4 n0", "t2/4 n1", "t3/4 n1"], "srun inside a job runs on its nodes", lines)
+    say = "srun sh -c \"echo t\\$SLURM_PROCID of \\$SLURM_NTASKS, \\$LOCAL_RANK of \\$LOCAL_WORLD_SIZE\"; echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE"
+    job = sh("sbatch --parsable -N2 --ntasks-per-node=2 --gpus-per-node=2 --wrap '%s; %s'" % (say, say.replace("srun", "srun -N1"))).strip()
+    m.wait_state(int(job), ("COMPLETED", "FAILED"), 60)
+    lines = sh("muster logs " + job).splitlines()
+    ok(sorted(lines) == ["4 2"] * 2 + ["t0 of 2, 0 of 2", "t0 of 4, 0 of 2", "t1 of 2, 1 of 2", "t1 of 4, 1 of 2", "t2 of 4, 0 of 2",
+                         "t3 of 4, 1 of 2"], "with the tasks that #SBATCH asked for", lines)
+    job = sh("sbatch --parsable -N1 -n3 -G1 --wrap 'srun sh -c \"echo t\\$SLURM_PROCID\"'").strip()
+    m.wait_state(int(job), ("COMPLETED", "FAILED"), 60)
+    ok(sorted(sh("muster logs " + job).split()) == ["t0", "t1", "t2"], "or in all", sh("muster logs " + job))
 
 
 def checkpoint(sh, m):
