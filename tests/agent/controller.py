@@ -59,10 +59,10 @@ class Controller:
         except OSError:
             pass
         finally:
-            conn.close()
             with self.lock:
                 if self.conn is conn:
                     self.conn = None
+                conn.close()  # not before: others use what self.conn is
                 self.lock.notify_all()
 
     def now(self):
@@ -113,7 +113,10 @@ class Controller:
         """Breaks the connection; the agent dials again."""
         with self.lock:
             if self.conn:
-                self.conn.shutdown(socket.SHUT_RDWR)
+                try:
+                    self.conn.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # the agent was quicker
 
     def wait(self, what, test, timeout=40):
         end = time.time() + timeout
