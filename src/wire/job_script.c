@@ -213,6 +213,10 @@ int job_request_script(struct job_request *request, const char *file, const char
         if (mark && commands && text[at + 1] == 'M')
             return error_set(err, -EINVAL, "%s#MUSTER after the first command would have no effect; move it up", where);
         if (mark && !commands) {
+            /* Who wrote it for Slurm reads Slurm's variables in it. */
+            if (text[at + 1] == 'S' && !json_object_get(request->tree, "compat") &&
+                json_object_set_new(request->tree, "compat", json_string("slurm")) < 0)
+                return error_set(err, -ENOMEM, "%sno memory", where);
             r = line_take(request, where, text + at + mark, length - mark, err);
             if (r < 0)
                 return r;

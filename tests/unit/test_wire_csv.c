@@ -330,11 +330,13 @@ static void written_fields_read_back(void **state)
 static void suggestions(void **state)
 {
     static const char *const words[] = { "gpus", "memory", "sockets" };
+    static const char *const flags[] = { "mem", "time", "tmp" };
     char shown[SHOWN_MAX];
 
     (void)state;
     assert_string_equal(suggest_word("gpu", 3, words, 3), "gpus");
     assert_string_equal(suggest_word("memroy", 6, words, 3), "memory");
+    assert_string_equal(suggest_word("tiem", 4, flags, 3), "time"); /* one slip of the fingers */
     assert_null(suggest_word("colour", 6, words, 3));
     assert_null(suggest_word("", 0, words, 3));
     assert_string_equal(suggest_shown("a\nb", 3, shown), "a\\x0ab");

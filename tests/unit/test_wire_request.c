@@ -82,12 +82,15 @@ static void assert_refused(const char *text, const char *line, const char *words
 static void scripts(void **state)
 {
     (void)state;
-    assert_script("#!/bin/sh\n#SBATCH -J 'my job' -N2 --gres=gpu:h100:4\n# words\n\n#MUSTER --time=1-00:00:00 -q high "
-                  "# now\ntrue\n",
-                  "",
-                  "{\"name\":\"my job\",\"nodes\":2,\"per_node\":{\"gpu\":\"h100:4\"},\"priority\":\"high\","
-                  "\"run\":\"#!/bin/sh\\n#SBATCH -J 'my job' -N2 --gres=gpu:h100:4\\n# words\\n\\n#MUSTER "
-                  "--time=1-00:00:00 -q high # now\\ntrue\\n\",\"time\":\"86400s\"}");
+    assert_script(
+        "#!/bin/sh\n#SBATCH -J 'my job' -N2 --gres=gpu:h100:4\n# words\n\n#MUSTER --time=1-00:00:00 -q high "
+        "# now\ntrue\n",
+        "",
+        "{\"compat\":\"slurm\",\"name\":\"my job\",\"nodes\":2,\"per_node\":{\"gpu\":\"h100:4\"},\"priority\":\"high\","
+        "\"run\":\"#!/bin/sh\\n#SBATCH -J 'my job' -N2 --gres=gpu:h100:4\\n# words\\n\\n#MUSTER "
+        "--time=1-00:00:00 -q high # now\\ntrue\\n\",\"time\":\"86400s\"}");
+    assert_script("#SBATCH -G1\ntrue\n", "--compat=pai",
+                  "{\"compat\":\"pai\",\"gpus\":\"1\",\"run\":\"#SBATCH -G1\\ntrue\\n\"}");
     assert_script("#MUSTER --gpus-per-node=8 -t 10\ntrue\n#SBATCH -N 9\n",
                   "--gpus=A100:2 --time=1h --env=A=b=c --tag=x.y=z",
                   "{\"env\":{\"A\":\"b=c\"},\"gpus\":\"A100:2\",\"run\":\"#MUSTER --gpus-per-node=8 -t 10\\ntrue\\n"
