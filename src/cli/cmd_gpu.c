@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_gpu.c - muster gpu run, ls, top, pause, resume, evict, release, restore, set; and the two that serve them: agent
- * and guard. */
+/* cmd_gpu.c - muster gpu run, ls, top, pause, resume, evict, release, restore, set and the rest; and the two that serve
+ * them: agent and guard. */
 #include "cli/cmd_gpu.h"
 
 #include <errno.h>
@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,7 +20,6 @@
 #include "gpurt/node.h"
 #include "gpurt/tool.h"
 
-enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 #define ORDER_WAIT_S 300u
 #define TEXT_MAX (NODE_TEXT + 1)
 
@@ -36,6 +33,8 @@ static const char usage_text[] =
     "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
+    "       muster gpu baseline [--steps N] PID\n"
+    "       muster gpu detach [--seconds N] PID\n"
     "       muster gpu check\n"
     "       muster gpu drain NODE:INDEX... --reason TEXT | resume NODE:INDEX...   (of the cluster)\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
@@ -43,13 +42,13 @@ static const char usage_text[] =
     "Runs CUDA programs, unmodified, under a memory limit and beside one another; pauses them, moves their\n"
     "memory out of the GPU and back. Sizes: a bare number is MiB; K, M, G and T are binary.\n";
 
-static int fail(const struct error *err)
+int gpu_fail(const struct error *err)
 {
     (void)fprintf(stderr, "muster gpu: %s\n", err->text);
     return EXIT_FAILED;
 }
 
-static int __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
+int gpu_misuse(const char *format, ...)
 {
     va_list ap;
 
@@ -61,8 +60,7 @@ static int __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
     return EXIT_USAGE;
 }
 
-/* "20G", "512M", "300" (MiB) as bytes. */
-static int size_parse(const char *text, uint64_t *ret)
+int gpu_size(const char *text, uint64_t *ret)
 {
     static const char units[] = "KMGT";
     unsigned long long value;
@@ -86,195 +84,11 @@ static int size_parse(const char *text, uint64_t *ret)
     return 0;
 }
 
-static void program_path(char *path)
+void gpu_program(char *path)
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
     path[n > 0 ? n : 0] = '\0';
-}
-
-/* Beside the program, in ../lib of it or of its folder, or where MUSTER_GPU_LIBRARY says. */
-static int library_find(const char *program, char *path, struct error *err)
-{
-    static const char *const places[] = { "libmuster_gpu.so",
-                                          "../lib/libmuster_gpu.so",
-                                          "../lib/x86_64-linux-gnu/libmuster_gpu.so",
-                                          "../lib64/libmuster_gpu.so",
-                                          "../../lib/libmuster_gpu.so",
-                                          "../../lib/x86_64-linux-gnu/libmuster_gpu.so",
-                                          "../../lib64/libmuster_gpu.so" };
-    const char *given = getenv("MUSTER_GPU_LIBRARY"), *slash = strrchr(program, '/');
-    char candidate[PATH_MAX];
-
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (given)
-            (void)snprintf(candidate, sizeof(candidate), "%s", given);
-        else if ((size_t)snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)(slash ? slash - program : 0), program,
-                                  places[i]) >= sizeof(candidate))
-            continue;
-        if (access(candidate, R_OK) == 0 && realpath(candidate, path)) {
-            if (strpbrk(path, " :"))
-                return error_set(err, -EINVAL, "%s: a preloaded library's path may hold no blank or colon", path);
-            return 0;
-        }
-    }
-    return error_set(err, -ENOENT, "libmuster_gpu.so is not beside %s; set MUSTER_GPU_LIBRARY", program);
-}
-
-struct run_options {
-    const char *role, *mode;
-    uint64_t memory, host_memory, host_pool;
-    bool required, restart;
-};
-
-static void env_bytes(const char *name, uint64_t bytes)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-    if (bytes)
-        (void)setenv(name, text, 1);
-    else
-        (void)unsetenv(name);
-}
-
-static int run_parse(int argc, char **argv, struct run_options *o)
-{
-    enum { OPT_ROLE = 256, OPT_MEMORY, OPT_HOST, OPT_POOL, OPT_MOVABLE, OPT_NATIVE, OPT_REQUIRED, OPT_RESTART };
-    static const struct option options[] = { { "role", required_argument, NULL, OPT_ROLE },
-                                             { "memory", required_argument, NULL, OPT_MEMORY },
-                                             { "host-memory", required_argument, NULL, OPT_HOST },
-                                             { "host-pool", required_argument, NULL, OPT_POOL },
-                                             { "movable", no_argument, NULL, OPT_MOVABLE },
-                                             { "native", no_argument, NULL, OPT_NATIVE },
-                                             { "required", no_argument, NULL, OPT_REQUIRED },
-                                             { "restart", no_argument, NULL, OPT_RESTART },
-                                             { NULL, 0, NULL, 0 } };
-    uint64_t *size = NULL;
-    int c;
-
-    optind = 1;
-    while ((c = getopt_long(argc, argv, "+", options, NULL)) >= 0) {
-        size =
-            c == OPT_MEMORY ? &o->memory : (c == OPT_HOST ? &o->host_memory : (c == OPT_POOL ? &o->host_pool : NULL));
-        if (size && size_parse(optarg, size) < 0)
-            return misuse("'%s' is no size; 20G and 512M are", optarg);
-        if (c == OPT_ROLE && strcmp(optarg, "guaranteed") != 0 && strcmp(optarg, "opportunistic") != 0)
-            return misuse("--role: '%s' is neither guaranteed nor opportunistic", optarg);
-        if (c == OPT_ROLE)
-            o->role = optarg;
-        else if (c == OPT_MOVABLE)
-            o->mode = "spill";
-        else if (c == OPT_NATIVE)
-            o->mode = "cap";
-        else if (c == OPT_REQUIRED)
-            o->required = true;
-        else if (c == OPT_RESTART)
-            o->restart = true;
-        else if (c == '?')
-            return misuse("%s", "unknown option");
-    }
-    if (optind >= argc)
-        return misuse("%s", "run: a command is missing after --");
-    return 0;
-}
-
-static int command_exec(char **argv)
-{
-    execvp(argv[0], argv);
-    (void)fprintf(stderr, "muster gpu: %s: %s\n", argv[0], strerror(errno));
-    return errno == ENOENT ? 127 : 126;
-}
-
-static volatile sig_atomic_t command_pid; /* signals go on to it */
-
-static void forward(int number)
-{
-    if (command_pid > 0)
-        (void)kill((pid_t)command_pid, number);
-}
-
-/* Starts the command and waits for its end; -1: there is no such status. */
-static int command_wait(char **argv, bool off)
-{
-    pid_t pid = fork();
-    int status = -1;
-
-    if (pid == 0) {
-        if (off)
-            (void)setenv("MUSTER_GPU_DISABLE", "1", 1);
-        _exit(command_exec(argv));
-    }
-    if (pid < 0)
-        return -1;
-    command_pid = pid;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    command_pid = 0;
-    return status;
-}
-
-static bool crash(int status)
-{
-    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-
-    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGABRT;
-}
-
-/* Perhaps the library did it: once more, without. An opportunistic job is not, since nothing would hold it back. */
-static int command_watch(char **argv, const char *role)
-{
-    static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
-    const struct sigaction action = { .sa_handler = forward };
-    bool again = !role || strcmp(role, "opportunistic") != 0;
-    int status;
-
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        (void)sigaction(signals[i], &action, NULL);
-    status = command_wait(argv, false);
-    if (status != -1 && crash(status)) {
-        (void)fprintf(stderr, "muster gpu: %s died by signal %d (%s); %s\n", argv[0], WTERMSIG(status),
-                      strsignal(WTERMSIG(status)),
-                      again ? "started once more without the library. If it runs now, please report it: the core dump "
-                              "names the function"
-                            : "not started again: without the library nothing would hold an opportunistic job back");
-        status = again ? command_wait(argv, true) : status;
-    }
-    if (status == -1)
-        return EXIT_FAILED;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static int gpu_run(int argc, char **argv)
-{
-    char program[PATH_MAX], library[PATH_MAX], preload[2 * PATH_MAX];
-    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
-    const char *old = getenv("LD_PRELOAD"), *off = getenv("MUSTER_GPU_DISABLE");
-    struct run_options o = { 0 };
-    struct error err = { 0 };
-    int r = run_parse(argc, argv, &o);
-
-    if (r)
-        return r;
-    if (off && *off && strcmp(off, "0") != 0 && o.role && strcmp(o.role, "opportunistic") == 0)
-        return misuse("%s", "an opportunistic job cannot run with MUSTER_GPU_DISABLE set: nothing would hold it back");
-    program_path(program);
-    if (library_find(program, library, &err) < 0 || tool_paths(run_dir, socket_path, &err) < 0 ||
-        tool_start(socket_path, program, &err) < 0)
-        return fail(&err);
-    (void)snprintf(preload, sizeof(preload), "%s%s%s", library, old && *old ? ":" : "", old ? old : "");
-    (void)setenv("LD_PRELOAD", preload, 1);
-    (void)setenv("MUSTER_GPU_SOCKET", socket_path, 1);
-    if (o.role)
-        (void)setenv("MUSTER_GPU_ROLE", o.role, 1);
-    if (o.mode)
-        (void)setenv("MUSTER_GPU_MEM", o.mode, 1);
-    if (o.required)
-        (void)setenv("MUSTER_GPU_REQUIRED", "1", 1);
-    env_bytes("MUSTER_GPU_MEMORY", o.memory);
-    env_bytes("MUSTER_GPU_HOST_MEMORY", o.host_memory);
-    env_bytes("MUSTER_GPU_HOST_POOL", o.host_pool);
-    return o.restart ? command_watch(argv + optind, o.role) : command_exec(argv + optind);
 }
 
 /* One line to the node side, its answer on standard output; an error of its on standard error. */
@@ -285,7 +99,7 @@ static int ask(const char *line, unsigned int wait_s)
     struct error err = { 0 };
 
     if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, sizeof(text), &err) < 0)
-        return fail(&err);
+        return gpu_fail(&err);
     if (strncmp(text, "error", 5) == 0) {
         (void)fprintf(stderr, "muster gpu: %s\n", text + 5 + strspn(text + 5, ": "));
         return EXIT_FAILED;
@@ -302,7 +116,7 @@ static int gpu_ls(int argc, char **argv)
         return ask("ls", 5);
     if (argc == 2 && (strcmp(argv[1], "--json") == 0 || strcmp(argv[1], "-ojson") == 0))
         return ask("json", 5);
-    return misuse("ls: unknown argument '%s'", argv[1]);
+    return gpu_misuse("ls: unknown argument '%s'", argv[1]);
 }
 
 static int gpu_top(int argc, char **argv)
@@ -317,7 +131,7 @@ static int gpu_top(int argc, char **argv)
         else if (c == 'w')
             seconds = strtoul(optarg, NULL, 10);
         else
-            return misuse("%s", "top: unknown option");
+            return gpu_misuse("%s", "top: unknown option");
     }
     for (unsigned long i = 0; i < times; i++) {
         if (isatty(STDOUT_FILENO))
@@ -376,12 +190,12 @@ static int gpu_order(int argc, char **argv)
         else if (c == 'j')
             job = optarg;
         else if (c != 'g')
-            return misuse("%s: unknown option", argv[0]);
+            return gpu_misuse("%s: unknown option", argv[0]);
         else if (strcmp(argv[0], "restore") != 0 || uuid_parse(optarg, uuid) < 0)
-            return misuse("%s: --gpu is for restore, and takes a GPU's UUID, as nvidia-smi -L shows it", argv[0]);
+            return gpu_misuse("%s: --gpu is for restore, and takes a GPU's UUID, as nvidia-smi -L shows it", argv[0]);
     }
     if (job ? optind != argc || strpbrk(job, " =") || strlen(job) > 63 : optind + 1 != argc || !pid_valid(argv[optind]))
-        return misuse("%s: expected one process id, or --job ID", argv[0]);
+        return gpu_misuse("%s: expected one process id, or --job ID", argv[0]);
     (void)snprintf(line, sizeof(line), "%s %s%s%s%s%s", argv[0], job ? "job=" : "", job ? job : argv[optind],
                    boundary ? " boundary" : "", *uuid ? " gpu=" : "", uuid);
     return ask(line, ORDER_WAIT_S);
@@ -394,14 +208,34 @@ static int gpu_rungs(int argc, char **argv)
     char line[128];
 
     if (argc == 4 && strcmp(argv[1], "--free") == 0) {
-        if (size_parse(argv[2], &bytes) < 0)
-            return misuse("'%s' is no size; 20G and 512M are", argv[2]);
+        if (gpu_size(argv[2], &bytes) < 0)
+            return gpu_misuse("'%s' is no size; 20G and 512M are", argv[2]);
     } else if (argc != 2) {
-        return misuse("%s: expected [--free SIZE] PID", argv[0]);
+        return gpu_misuse("%s: expected [--free SIZE] PID", argv[0]);
     }
     if (!pid_valid(argv[argc - 1]))
-        return misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
+        return gpu_misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
     (void)snprintf(line, sizeof(line), "%s %s free=%llu", argv[0], argv[argc - 1], (unsigned long long)bytes);
+    return ask(line, ORDER_WAIT_S);
+}
+
+/* baseline [--steps N] PID, detach [--seconds N] PID */
+static int gpu_number(int argc, char **argv)
+{
+    bool steps = strcmp(argv[0], "baseline") == 0;
+    const char *option = steps ? "--steps" : "--seconds";
+    char line[128], *end = NULL;
+    unsigned long n = steps ? 20 : 30, most = steps ? PAGE_STEPS : 600;
+
+    if (argc == 4 && strcmp(argv[1], option) == 0)
+        n = strtoul(argv[2], &end, 10);
+    else if (argc != 2)
+        return gpu_misuse("%s: expected [%s N] PID", argv[0], option);
+    if ((end && (end == argv[2] || *end)) || n < 1 || n > most)
+        return gpu_misuse("%s: %s is 1 to %lu, not '%s'", argv[0], option, most, argv[2]);
+    if (!pid_valid(argv[argc - 1]))
+        return gpu_misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
+    (void)snprintf(line, sizeof(line), "%s %s %lu", argv[0], argv[argc - 1], n);
     return ask(line, ORDER_WAIT_S);
 }
 
@@ -422,15 +256,15 @@ static int gpu_signal(int argc, char **argv)
         argv += 2;
     }
     if (argc < 2 || argc > 3 || !pid_valid(argv[1]) || grace < 1 || grace > ORDER_WAIT_S - 10)
-        return misuse("%s", save ? "checkpoint: expected [--grace 1..290] PID [USR1|USR2|INT|TERM]"
-                                 : "signal: expected PID [USR1|USR2|INT|TERM]");
+        return gpu_misuse("%s", save ? "checkpoint: expected [--grace 1..290] PID [USR1|USR2|INT|TERM]"
+                                     : "signal: expected PID [USR1|USR2|INT|TERM]");
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
             (void)snprintf(line, sizeof(line), "%s %s %d %lu", save ? "save" : "signal", argv[1], signals[i].number,
                            save ? grace : 0);
             return ask(line, ORDER_WAIT_S);
         }
-    return misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
+    return gpu_misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
 }
 
 /* share=0.5 is permille on the wire; sizes are bytes. */
@@ -442,18 +276,18 @@ static int word_translate(const char *word, char *out, size_t size)
     char *end;
 
     if (!equals)
-        return misuse("set: '%s' is not key=value", word);
+        return gpu_misuse("set: '%s' is not key=value", word);
     if (strncmp(word, "share=", 6) == 0 || strncmp(word, "pinned=", 7) == 0) {
         share = strtod(equals + 1, &end);
         if (end == equals + 1 || *end || !(share > 0 || (*word == 'p' && share == 0)) || share > 1)
-            return misuse("set: %.*s is a fraction up to 1, not '%s'", (int)(equals - word), word, equals + 1);
+            return gpu_misuse("set: %.*s is a fraction up to 1, not '%s'", (int)(equals - word), word, equals + 1);
         (void)snprintf(out, size, " %.*s=%u", (int)(equals - word), word, (unsigned int)(share * 1000 + 0.5));
         return 0;
     }
     if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)
-        return misuse("set: unknown key in '%s'; memory, share, prepare and pinned are known", word);
-    if (size_parse(equals + 1, &bytes) < 0)
-        return misuse("'%s' is no size; 20G and 512M are", equals + 1);
+        return gpu_misuse("set: unknown key in '%s'; memory, share, prepare and pinned are known", word);
+    if (gpu_size(equals + 1, &bytes) < 0)
+        return gpu_misuse("'%s' is no size; 20G and 512M are", equals + 1);
     (void)snprintf(out, size, " %.*s=%llu", (int)(equals - word), word, (unsigned long long)bytes);
     return 0;
 }
@@ -464,7 +298,7 @@ static int gpu_set(int argc, char **argv)
     size_t n;
 
     if (argc < 3 || !pid_valid(argv[1]))
-        return misuse("%s", "set: expected PID key=value...");
+        return gpu_misuse("%s", "set: expected PID key=value...");
     n = (size_t)snprintf(line, sizeof(line), "set %s", argv[1]);
     for (int i = 2; i < argc; i++) {
         int r = word_translate(argv[i], line + n, sizeof(line) - n);
@@ -480,7 +314,7 @@ static int gpu_check(int argc, char **argv)
 {
     (void)argv;
     if (argc != 1)
-        return misuse("%s", "check: takes no arguments");
+        return gpu_misuse("%s", "check: takes no arguments");
     return check_print(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -493,10 +327,10 @@ static int gpu_agent(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0)
         idle = (unsigned int)strtoul(argv[2], NULL, 10);
     else if (argc != 1)
-        return misuse("agent: unknown argument '%s'", argv[1]);
-    program_path(program);
+        return gpu_misuse("agent: unknown argument '%s'", argv[1]);
+    gpu_program(program);
     if (tool_paths(run_dir, socket_path, &err) < 0 || node_run(socket_path, run_dir, program, idle, &err) < 0)
-        return fail(&err);
+        return gpu_fail(&err);
     return EXIT_OK;
 }
 
@@ -506,10 +340,10 @@ static int gpu_guard(int argc, char **argv)
     struct error err = { 0 };
 
     if (argc != 5 || strcmp(argv[1], "--run-dir") != 0 || !pid_valid(argv[3]))
-        return misuse("%s", "guard: expected --run-dir DIR PID START; the agent starts it");
+        return gpu_misuse("%s", "guard: expected --run-dir DIR PID START; the agent starts it");
     if (guard_run(argv[2], (pid_t)strtol(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
                   claim ? (unsigned int)strtoul(claim, NULL, 10) : GUARD_CLAIM_S, &err) < 0)
-        return fail(&err);
+        return gpu_fail(&err);
     return EXIT_OK;
 }
 
@@ -519,14 +353,15 @@ int cmd_gpu(int argc, char **argv)
         const char *name;
         int (*fn)(int argc, char **argv);
     } verbs[] = {
-        { "run", gpu_run },      { "ls", gpu_ls },         { "top", gpu_top },           { "pause", gpu_order },
-        { "resume", gpu_order }, { "evict", gpu_order },   { "release", gpu_order },     { "restore", gpu_order },
-        { "set", gpu_set },      { "signal", gpu_signal }, { "checkpoint", gpu_signal }, { "check", gpu_check },
-        { "agent", gpu_agent },  { "guard", gpu_guard },   { "estimate", gpu_rungs },    { "suspend", gpu_rungs }
+        { "run", gpu_run },         { "ls", gpu_ls },         { "top", gpu_top },           { "pause", gpu_order },
+        { "resume", gpu_order },    { "evict", gpu_order },   { "release", gpu_order },     { "restore", gpu_order },
+        { "set", gpu_set },         { "signal", gpu_signal }, { "checkpoint", gpu_signal }, { "check", gpu_check },
+        { "agent", gpu_agent },     { "guard", gpu_guard },   { "estimate", gpu_rungs },    { "suspend", gpu_rungs },
+        { "baseline", gpu_number }, { "detach", gpu_number }
     };
 
     if (argc < 2)
-        return misuse("%s", "a verb is missing");
+        return gpu_misuse("%s", "a verb is missing");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         (void)fputs(usage_text, stdout);
         return EXIT_OK;
@@ -538,5 +373,5 @@ int cmd_gpu(int argc, char **argv)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].fn(argc - 1, argv + 1);
-    return misuse("unknown verb '%s'", argv[1]);
+    return gpu_misuse("unknown verb '%s'", argv[1]);
 }

@@ -84,6 +84,13 @@ void pair_before(struct pair *pair, const struct baseline *before)
     pair->before = *before;
 }
 
+void pair_again(struct pair *pair)
+{
+    pair->looks = 0;
+    pair->next_look = 0;
+    pair->baselining = false;
+}
+
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
 {
     if (pair->baselining && pair->settling) {

@@ -68,6 +68,9 @@ void pair_begin(struct pair *pair, enum pair_law law, uint32_t eps, usec_t now);
 /* Steps the guaranteed job made before anybody came; right after pair_begin(). */
 void pair_before(struct pair *pair, const struct baseline *before);
 
+/* What alone is, is to be measured anew, at the next turn. */
+void pair_again(struct pair *pair);
+
 /* The guaranteed job has done a step of so many launches in so long. */
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us);
 

@@ -3,8 +3,8 @@
  *
  * Lines: `ls`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
- * NUMBER SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or
- * "error"; listings are the text itself.
+ * NUMBER SECONDS`; `baseline PID STEPS`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES
+ * pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,8 @@
 
 #define GIB (1024.0 * 1024 * 1024)
 #define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
-#define HELPER_NS 2000000000ULL   /* a helper that has not turned for so long is gone */
+#define DETACH_MOST_S 600u
+#define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
 
 static const char *role_name(uint32_t role)
 {
@@ -292,6 +293,14 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
 
         return ladder_signal(node, client, number ? (int)strtol(number, NULL, 10) : SIGUSR1,
                              seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0, err);
+    }
+    if (strcmp(verb, "baseline") == 0 || strcmp(verb, "detach") == 0) {
+        bool steps = *verb == 'b';
+        unsigned long n = (word = strtok_r(NULL, " ", &save)) ? strtoul(word, NULL, 10) : steps ? 20 : 30;
+
+        if (n < 1 || n > (steps ? PAGE_STEPS : DETACH_MOST_S))
+            return error_set(err, -EINVAL, "'%s' is not 1 to %u", word, steps ? PAGE_STEPS : DETACH_MOST_S);
+        return steps ? ladder_baseline(node, client, (uint32_t)n, err) : ladder_dump(node, client, (uint32_t)n, err);
     }
     if (!goal_of(verb, &goal))
         return error_set(err, -EINVAL, "unknown order '%s'", verb);

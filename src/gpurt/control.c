@@ -378,8 +378,11 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     struct admit_knobs knobs;
 
     if (rg) {
+        bool measured = rg->step == STEP_BASELINE; /* somebody wants to know what it is alone */
+
         u = gpu_paired(node, gpu, rg, neighbours != 0, now);
-        gpu_watch(node, index, u == 0 && !gpu->loop.baselining, now);
+        gpu_watch(node, index, u == 0 && !gpu->loop.baselining && !measured, now);
+        u = measured ? 0 : u;
     } else {
         gpu_free(gpu);
         gpu_watch(node, index, false, now);

@@ -186,6 +186,10 @@ static void command_done(struct node *node, struct client *client, int r)
         saved(node, client, r);
         return;
     }
+    if (step == STEP_BASELINE || step == STEP_DUMP) {
+        order_done(node, client, r);
+        return;
+    }
     if (client->own) {
         own_done(node, client, r);
         return;
@@ -491,6 +495,8 @@ void ladder_turn(struct node *node, struct client *client)
     case STEP_SPILL:
     case STEP_PROMOTE:
     case STEP_SAVE:
+    case STEP_BASELINE:
+    case STEP_DUMP:
         r = reply_look(client);
         if (r != 0)
             command_done(node, client, r);

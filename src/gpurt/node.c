@@ -105,7 +105,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
 
 static void client_gone(struct node *node, struct client *c)
 {
-    answer_tell(node, c->pid, "error: the process ended");
+    ladder_gone(node, c);
     close(c->fd);
     if (c->guardian >= 0)
         close(c->guardian);

@@ -39,7 +39,9 @@ enum ladder_step {
     STEP_RELOAD,  /* its own copies, home */
     STEP_SPILL,
     STEP_PROMOTE,
-    STEP_SAVE, /* the program's own checkpoint */
+    STEP_SAVE,     /* the program's own checkpoint */
+    STEP_BASELINE, /* how long its steps are with nobody beside it */
+    STEP_DUMP,     /* it lets go of us */
     LADDER_STEP_COUNT
 };
 
@@ -159,31 +161,6 @@ bool client_on(const struct client *client, int gpu); /* a context of it is on o
 uint32_t client_gpu(const struct client *client);
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
 
-/* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
-int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
-/* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
- * the end of a step within `save_s`, else (or with 0) it is sent the signal. */
-int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err);
-int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
-void ladder_turn(struct node *node, struct client *client);
-/* A move of ours: down to `bytes` on its GPU number `gpu`, or home by up to so many. False: it is busy. */
-bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes);
-bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes);
-void ladder_adopt(struct node *node, struct client *client);
-void ladder_orphans(struct node *node); /* released processes whose guardians are gone */
-
-/* guardian.c */
-#define GUARDIAN_NS 5000000000ULL                                     /* a guardian has opened the driver by then */
-int guardian_connect(struct node *node, const struct client *client); /* its socket, -1 none */
-int guardian_start(struct node *node, struct client *client);
-void guardian_drop(struct client *client);
-void guardian_claim(struct node *node, struct client *client); /* while one is released: we are here */
-
-/* rungs.c: the rungs' estimates for a process, as a table; the one that frees so much; what a step has taught. */
-void rungs_text(const struct node *node, const struct client *client, uint64_t free_bytes, char *text, size_t size);
-enum estimate_rung rungs_choose(const struct node *node, const struct client *client, uint64_t free_bytes);
-void rungs_learn(struct node *node, const struct client *client, enum ladder_step step);
-
 /* ranks.c: processes that wait for one another. */
 bool ranks_many(const struct node *node, const struct client *client);
 void ranks_gate(struct node *node, struct client *client, bool open);  /* open, or closed after the same step */
@@ -196,3 +173,5 @@ void answer_tell(struct node *node, pid_t pid, const char *text);
 const char *client_state_name(enum client_state state);
 /* A counter of a process, by its offset in struct page_counters. */
 uint64_t page_sum(const struct page *page, size_t offset);
+
+#include "gpurt/ladder.h"

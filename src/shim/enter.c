@@ -94,24 +94,32 @@ static bool flag_env(const char *name)
     return text && *text && strcmp(text, "0") != 0;
 }
 
-static void page_make(void)
+int enter_page_fd(void)
 {
     int fd = (int)syscall(SYS_memfd_create, "muster-gpu", 3u); /* close-on-exec, sealable */
-    void *p;
 
     if (fd < 0)
-        return;
+        return -1;
     if (ftruncate(fd, PAGE_SIZE_BYTES) < 0 ||
-        syscall(SYS_fcntl, fd, 1033, 1 | 2 | 4) < 0) /* F_ADD_SEALS: seal, shrink, grow */
-        goto fail;
-    p = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED)
-        goto fail;
+        syscall(SYS_fcntl, fd, 1033, 1 | 2 | 4) < 0) { /* F_ADD_SEALS: seal, shrink, grow */
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void page_make(void)
+{
+    int fd = enter_page_fd();
+    void *p = fd < 0 ? MAP_FAILED : mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
     shim.page = p;
     shim.page_fd = fd;
-    return;
-fail:
-    close(fd);
 }
 
 static void role_read(void)

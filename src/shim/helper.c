@@ -121,22 +121,23 @@ void helper_need(int gpu, uint64_t bytes)
 static void arena_take(const struct message_device *d, int fd)
 {
     bool writer = shim.role == ROLE_GUARANTEED;
-    void *p;
+    struct arena *arena;
 
     if (d->gpu >= PAGE_GPUS || fd < 0)
         return;
-    p = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED || ((struct arena *)p)->magic != PAGE_MAGIC)
+    arena = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (arena == MAP_FAILED)
         return;
+    if (arena->magic != PAGE_MAGIC) {
+        (void)munmap(arena, ARENA_SIZE_BYTES);
+        return;
+    }
     if (writer) {
-        struct arena *arena = p;
-
         __atomic_store_n(&arena->rg_pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
         __atomic_store_n(&arena->rg_since_ns, clock_ns(), __ATOMIC_RELAXED);
         __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_RELEASE);
     }
-    /* An earlier mapping may still be read by a launching thread: it stays mapped, one page each re-registration. */
-    __atomic_store_n(&shim.arena[d->gpu], (struct arena *)p, __ATOMIC_RELEASE);
+    arena_put((int)d->gpu, arena);
 }
 
 /* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
@@ -184,6 +185,15 @@ static void saving_look(void)
     saving.seq = 0;
 }
 
+static void socket_leave(void)
+{
+    int fd = atomic_exchange(&sock, -1);
+
+    if (fd >= 0)
+        close(fd);
+    shim.registered = false;
+}
+
 static void command_run(const struct page_command *c)
 {
     uint64_t start = clock_ns(), deadline = c->deadline_ns > start ? c->deadline_ns : start + NSEC_SEC;
@@ -222,6 +232,16 @@ static void command_run(const struct page_command *c)
         evict_want(c->arg[0]);
         r = 0;
         break;
+    case OP_BASELINE:
+        measure_begin(c->seq, c->arg[0], deadline);
+        return;
+    case OP_DUMP:
+        r = dump_begin(c->arg[0]);
+        if (r == 0) {
+            socket_leave(); /* that is the answer: there is nothing left to write one to */
+            return;
+        }
+        break;
     case OP_CHECKPOINT:
         r = python_save();
         if (r == 0) {
@@ -238,13 +258,17 @@ static void command_run(const struct page_command *c)
     reply_write(c->seq, r, start);
 }
 
-static void homing_look(void)
+/* Orders that take their time. */
+static void later_look(void)
 {
     uint64_t seq, start;
-    int64_t moved;
+    int64_t r;
 
-    if (home_look(&seq, &moved, &start))
-        reply_write(seq, moved, start);
+    saving_look();
+    if (home_look(&seq, &r, &start))
+        reply_write(seq, r, start);
+    if (measure_look(&seq, &r, &start))
+        reply_write(seq, r, start);
 }
 
 static void commands_look(void)
@@ -278,11 +302,8 @@ static void socket_look(int fd)
         if (passed >= 0)
             close(passed);
     }
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-        atomic_store(&sock, -1);
-        close(fd);
-        shim.registered = false;
-    }
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+        socket_leave();
 }
 
 static void reconnect(void)
@@ -290,6 +311,10 @@ static void reconnect(void)
     static uint64_t tried;
     uint64_t now = clock_ns();
 
+    if (dump_away()) {
+        tried = now - RETRY_NS; /* afterwards at once */
+        return;
+    }
     if (!getenv("MUSTER_GPU_SOCKET") || now - tried < RETRY_NS)
         return;
     tried = now;
@@ -347,8 +372,7 @@ static void turn(void)
         reconnect();
     }
     commands_look();
-    saving_look();
-    homing_look();
+    later_look();
     orphan_look();
     step_poll();
     if (now - arenas_asked > NSEC_SEC) {

@@ -9,6 +9,8 @@
  */
 #include <stdint.h>
 
+#include "shim/message.h"
+
 #define PAGE_MAGIC 0x6d75737465726770ULL /* "mustergp" */
 #define PAGE_ABI 1u
 #define PAGE_SIZE_BYTES 16384u
@@ -43,6 +45,8 @@ enum page_op {
     OP_SYNC,       /* answer when the gate is closed and nothing is in flight */
     OP_CHECKPOINT, /* the program saves itself at the end of a step, where it can */
     OP_HOME,       /* as PROMOTE, a part of each step at a time */
+    OP_BASELINE,   /* arg0 = steps; the median of that many of the next ones, in us, is the reply's bytes */
+    OP_DUMP,       /* lets go of the socket and of what is shared; arg0 = ns of its own time until it comes back */
     OP_COUNT
 };
 enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };
@@ -158,43 +162,3 @@ struct arena {
 
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");
 _Static_assert(sizeof(struct arena) <= ARENA_SIZE_BYTES, "the arena page has outgrown its size");
-
-/* Messages on the SOCK_SEQPACKET socket. Each begins with a head; an unknown type is skipped by its length. */
-enum message_type {
-    MSG_HELLO = 1,    /* job -> node */
-    MSG_WELCOME,      /* node -> job, with the page's descriptor */
-    MSG_DEVICE,       /* job -> node: a context on this GPU exists */
-    MSG_ARENA,        /* node -> job, with the arena's descriptor */
-    MSG_KICK,         /* node -> job: look at the command ring */
-    MSG_DONE,         /* job -> node: a reply is in the ring */
-    MSG_NEED,         /* job -> node: a guaranteed job's allocation found no memory */
-    MSG_CONTROL = 64, /* tool -> node; the answer is text */
-};
-
-#define MESSAGE_MAX 4096
-#define MESSAGE_NAME_MAX 64
-struct message_head {
-    uint32_t type, size;
-};
-
-struct message_hello {
-    struct message_head head;
-    uint32_t abi, role, pid, mode;
-    uint64_t start_ticks; /* of the process, as /proc tells it */
-    uint64_t memory_bytes, host_bytes, pool_bytes;
-    uint32_t driver_version, capabilities;
-    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
-};
-
-struct message_welcome {
-    struct message_head head;
-    uint32_t abi, role;
-    uint64_t generation;
-};
-
-struct message_device {
-    struct message_head head;
-    uint32_t gpu, spare; /* the process' own number of the GPU */
-    uint8_t uuid[16];
-    uint64_t bytes; /* MSG_DEVICE: total memory. MSG_NEED: what is missing */
-};

@@ -6,6 +6,7 @@
  * torch.optim is there, registers a C function of ours as a post-step hook. Every exception is swallowed.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -27,13 +28,20 @@ static int (*dict_set)(void *dict, const char *key, void *value);
 static void *(*run_string)(const char *code, int start, void *globals, void *locals, void *flags);
 static void *(*cfunction_new)(struct py_method *def, void *self, void *module);
 static void *(*get_builtins)(void);
+static void *(*tuple_item)(void *tuple, intptr_t at);
+static void *(*long_value)(void *object);
 static void (*err_clear)(void);
 static void (*inc_ref)(void *);
 static void (*dec_ref)(void *);
 static void *none;
 static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_done;
 static _Atomic uint32_t save_asked, saving_now;
-static _Atomic int save_result; /* as python_saved() */
+static _Atomic int save_result;  /* as python_saved() */
+static _Atomic uint32_t by_site; /* the hook is sitecustomize.py's */
+
+EXPORT int muster_gpu_site(void);
+EXPORT int muster_gpu_site_step(uint64_t which);
+EXPORT void muster_gpu_site_done(int what, int result);
 
 static void code_run(const char *code, bool with_hook);
 
@@ -48,9 +56,11 @@ static const char save_code[] = "import sys\n"
 
 static void *hook_call(void *self, void *args)
 {
+    void *which = tuple_item(args, 0);
+
     (void)self;
-    (void)args;
-    step_boundary(TIER_OPTIMIZER);
+    step_optimizer(TIER_OPTIMIZER, which ? (uint64_t)(uintptr_t)long_value(which) : 0);
+    err_clear();
     if (unlikely(atomic_exchange(&save_asked, 0))) {
         atomic_store(&saving_now, 1);
         atomic_store(&save_result, -EIO);
@@ -98,7 +108,7 @@ static const char hook_code[] = "import sys\n"
                                 "t = sys.modules.get('torch')\n"
                                 "if m is not None and hasattr(t, 'cuda') and "
                                 "hasattr(m, 'register_optimizer_step_post_hook'):\n"
-                                "    m.register_optimizer_step_post_hook(lambda o, a, k, h=hook: h())\n"
+                                "    m.register_optimizer_step_post_hook(lambda o, a, k, h=hook: h(id(o)))\n"
                                 "    done()\n";
 static const char trim_code[] = "import sys\n"
                                 "t = sys.modules.get('torch')\n"
@@ -108,8 +118,11 @@ static const char trim_code[] = "import sys\n"
 static bool python_find(void)
 {
     static _Atomic uint32_t state; /* 0 not found, 1 a thread looks, 2 there */
+    const char *how = getenv("MUSTER_GPU_PYTHON");
     uint32_t idle = 0;
 
+    if (how && strcmp(how, "site") == 0)
+        return false;
     if (!atomic_compare_exchange_strong(&state, &idle, 1))
         return atomic_load(&state) == 2;
     *(void **)&add_pending = resolve_any("Py_AddPendingCall");
@@ -118,11 +131,13 @@ static bool python_find(void)
     *(void **)&run_string = resolve_any("PyRun_StringFlags");
     *(void **)&cfunction_new = resolve_any("PyCFunction_NewEx");
     *(void **)&get_builtins = resolve_any("PyEval_GetBuiltins");
+    *(void **)&tuple_item = resolve_any("PyTuple_GetItem");
+    *(void **)&long_value = resolve_any("PyLong_AsVoidPtr");
     *(void **)&err_clear = resolve_any("PyErr_Clear");
     *(void **)&inc_ref = resolve_any("Py_IncRef");
     *(void **)&dec_ref = resolve_any("Py_DecRef");
-    if (!add_pending || !dict_new || !dict_set || !run_string || !cfunction_new || !get_builtins || !err_clear ||
-        !inc_ref || !dec_ref || !(none = resolve_any("_Py_NoneStruct"))) {
+    if (!add_pending || !dict_new || !dict_set || !run_string || !cfunction_new || !get_builtins || !tuple_item ||
+        !long_value || !err_clear || !inc_ref || !dec_ref || !(none = resolve_any("_Py_NoneStruct"))) {
         atomic_store(&state, 0); /* perhaps it is loaded later */
         return false;
     }
@@ -193,10 +208,11 @@ bool python_trim(uint64_t deadline_ns)
     struct timespec nap = { 0, 200 * 1000 };
     uint32_t idle = 0;
 
-    if (!atomic_load(&hooked) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
+    if (!(atomic_load(&hooked) || atomic_load(&by_site)) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
         return false;
     atomic_store(&trim_done, 0);
-    if (add_pending(pending_trim, NULL) != 0) {
+    /* sitecustomize.py sees it at the end of a step. */
+    if (atomic_load(&hooked) && add_pending(pending_trim, NULL) != 0) {
         atomic_store(&trim_asked, 0);
         return false;
     }
@@ -208,7 +224,7 @@ bool python_trim(uint64_t deadline_ns)
 /* Asked for at the next end of a step; a step that takes no end is the caller's deadline. */
 int python_save(void)
 {
-    if (!atomic_load(&hooked))
+    if (!atomic_load(&hooked) && !atomic_load(&by_site))
         return -ENOSYS;
     atomic_store(&save_result, -EAGAIN);
     atomic_store(&save_asked, 1);
@@ -221,4 +237,44 @@ int python_saved(void)
 
     /* While it runs it is neither done nor failed; the flag is down and the result not yet final. */
     return r == -EIO && atomic_load(&saving_now) ? -EAGAIN : r;
+}
+
+/* ---- sitecustomize.py: the same from outside, for an interpreter that keeps its functions to itself */
+
+enum { SITE_TRIM = 1, SITE_SAVE = 2 };
+
+/* Shall it put its own hook there? Not where ours is, or is still to come. */
+int muster_gpu_site(void)
+{
+    return !atomic_load(&hooked) && (atomic_load(&tries) >= TRIES || !python_find());
+}
+
+/* An optimizer has made a step; returns what else is to be done at its end. */
+int muster_gpu_site_step(uint64_t which)
+{
+    int wanted = 0;
+
+    if (atomic_load(&shim.on) != 1 || atomic_load(&hooked))
+        return 0;
+    atomic_store(&by_site, 1);
+    step_optimizer(TIER_OPTIMIZER, which);
+    if (atomic_load(&trim_asked) && !atomic_load(&trim_done))
+        wanted |= SITE_TRIM;
+    if (unlikely(atomic_exchange(&save_asked, 0))) {
+        atomic_store(&saving_now, 1);
+        atomic_store(&save_result, -EIO);
+        wanted |= SITE_SAVE;
+    }
+    return wanted;
+}
+
+void muster_gpu_site_done(int what, int result)
+{
+    if (what == SITE_TRIM) {
+        atomic_store(&trim_done, 1);
+        atomic_store(&trim_asked, 0);
+    } else if (what == SITE_SAVE) {
+        atomic_store(&save_result, result == 0 || result == -ENOSYS ? result : -EIO);
+        atomic_store(&saving_now, 0);
+    }
 }

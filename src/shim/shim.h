@@ -102,7 +102,8 @@ void enter_context(CUcontext ctx, CUdevice dev); /* a context came to be */
 void enter_context_gone(CUcontext ctx);
 void enter_uuids(void); /* which GPUs are these now? */
 CUcontext enter_context_of(int gpu);
-int enter_device(void); /* GPU of the calling thread's context; -1 none */
+int enter_device(void);  /* GPU of the calling thread's context; -1 none */
+int enter_page_fd(void); /* memory for a process page, to be handed on; -1 */
 uint64_t clock_ns(void);
 long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 void futex_wake(_Atomic uint32_t *word);
@@ -177,15 +178,6 @@ void rg_wait_end(void);
 uint32_t rg_burst_us_take(void);
 #define RG_SLOTS 64
 
-/* --- step.c, period.c, python.c */
-void step_launch(CUfunction f, uint64_t key); /* tiers 2 and 3 look at a launch */
-void step_boundary(enum page_tier tier);
-void step_poll(void); /* helper: tier 4 */
-void python_try(void);
-bool python_trim(uint64_t deadline_ns);
-int python_save(void);  /* 0: asked for; -ENOSYS: the program cannot */
-int python_saved(void); /* 0, -EAGAIN: not yet, -ENOSYS, -EIO: it raised */
-
 /* --- slice.c */
 int slice_set(uint32_t us); /* 0, or -errno: time slices are off */
 uint32_t slice_groups(void);
@@ -198,3 +190,4 @@ void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);
 
 #include "shim/mem.h"
+#include "shim/step.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/period.h"
+#include "shim/rounds.h"
 #include "shim/shim.h"
 
 #define NAMES 4096u
@@ -88,6 +89,22 @@ void step_boundary(enum page_tier tier)
     atomic_store(&step_lock, 0);
 }
 
+/* `which` is an optimizer: an object, or the kernels of one run. */
+void step_optimizer(enum page_tier tier, uint64_t which)
+{
+    static struct rounds rounds[TIER_COUNT];
+    static _Atomic uint32_t lock;
+    uint32_t free_lock = 0;
+    bool end;
+
+    if (tier >= TIER_COUNT || !atomic_compare_exchange_strong(&lock, &free_lock, 1))
+        return; /* two at the same instant: one is enough */
+    end = rounds_step(&rounds[tier], (uint16_t)(which * 0x9e3779b97f4a7c15ULL >> 48));
+    atomic_store(&lock, 0);
+    if (end)
+        step_boundary(tier);
+}
+
 void muster_step(void)
 {
     if (shim_ready())
@@ -129,7 +146,7 @@ static uint32_t kind_of(CUfunction f)
 void step_launch(CUfunction f, uint64_t key)
 {
     uint64_t at;
-    uint32_t kind;
+    uint32_t run;
 
     if (likely(atomic_load_explicit(&best, memory_order_relaxed) <= TIER_OPTIMIZER))
         return;
@@ -139,11 +156,11 @@ void step_launch(CUfunction f, uint64_t key)
                      (uint32_t)(__atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED) / MIB),
                      __ATOMIC_RELAXED);
     if (f) {
-        kind = kind_of(f);
-        if (kind == 1)
-            atomic_store_explicit(&in_optimizer, 1, memory_order_relaxed);
-        else if (atomic_exchange_explicit(&in_optimizer, 0, memory_order_relaxed))
-            step_boundary(TIER_KERNEL);
+        run = atomic_load_explicit(&in_optimizer, memory_order_relaxed);
+        if (kind_of(f) == 1) /* what an optimizer launches, and how large, says which one it is */
+            atomic_store_explicit(&in_optimizer, (run * 31 + (uint32_t)(key ^ key >> 32)) | 1, memory_order_relaxed);
+        else if (run && (run = atomic_exchange_explicit(&in_optimizer, 0, memory_order_relaxed)) != 0)
+            step_optimizer(TIER_KERNEL, run);
     }
     if (atomic_load_explicit(&period, memory_order_relaxed) &&
         at == atomic_load_explicit(&next_boundary, memory_order_relaxed)) {

@@ -20,6 +20,7 @@
 #include "shim/channel.h"
 #include "shim/gap.h"
 #include "shim/period.h"
+#include "shim/rounds.h"
 
 #define SEC 1000000000ULL
 
@@ -332,6 +333,43 @@ static void test_period(void **state)
     assert_int_equal(period_find(ids, 20000), 0);
 }
 
+/* Rounds of optimizers: `text` is who steps, one letter each; the number of ends in its last `tail` steps. */
+static int ends(struct rounds *rounds, const char *text, size_t times, size_t tail)
+{
+    size_t all = strlen(text) * times;
+    int count = 0;
+
+    for (size_t i = 0; i < all; i++)
+        if (rounds_step(rounds, (uint16_t)text[i % strlen(text)]) && i >= all - tail)
+            count++;
+    return count;
+}
+
+static void test_rounds(void **state)
+{
+    struct rounds r = { 0 };
+
+    (void)state;
+    assert_int_equal(ends(&r, "a", 100, 100), 100); /* one optimizer: every step, from the first */
+    assert_int_equal(ends(&r, "b", 100, 100), 100); /* a new one in its place */
+    r = (struct rounds){ 0 };
+    assert_int_equal(ends(&r, "dg", 3, 6), 5 + 1); /* nothing repeats yet: all but the one before the last */
+    assert_int_equal(ends(&r, "dg", 50, 100), 50);
+    assert_false(rounds_step(&r, 'd')); /* the end of a round is with the second */
+    assert_true(rounds_step(&r, 'g'));
+    /* One is left out, as with an overflow in half precision: still one end a round, and soon at its end again. */
+    assert_in_range(ends(&r, "g", 1, 1) + ends(&r, "dg", 30, 60), 30, 31);
+    assert_false(rounds_step(&r, 'd'));
+    assert_true(rounds_step(&r, 'g'));
+    r = (struct rounds){ 0 };
+    assert_int_equal(ends(&r, "dddddg", 50, 240), 40);
+    assert_int_equal(ends(&r, "ddddd", 1, 5), 0);
+    assert_int_equal(ends(&r, "g", 1, 1), 1);
+    assert_int_equal(ends(&r, "hik", 40, 60), 20); /* another phase of the program */
+    r = (struct rounds){ 0 };
+    assert_int_equal(ends(&r, "abcdefghijklmnopq", 20, 170), 170); /* more than are looked for: all */
+}
+
 static void test_journal(void **state)
 {
     char dir[] = "/tmp/muster-journal-XXXXXX", path[64];
@@ -369,7 +407,7 @@ int main(void)
         cmocka_unit_test(test_share_pause),  cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
         cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
         cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_gap),          cmocka_unit_test(test_baseline),
-        cmocka_unit_test(test_period),       cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_period),       cmocka_unit_test(test_rounds),       cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,29 @@ static void test_kernel_names(void **state)
     assert_in_range(stat_of("steps") - before, 50, 53); /* a few of the old tier before the first of the new */
 }
 
+/* Two networks, each with kernels of its own size; and one whose optimizer launches something else in between. */
+static void test_several(void **state)
+{
+    uint64_t before = 0;
+
+    (void)state;
+    for (int i = 0; i < 90; i++) {
+        if (i == 40)
+            before = stat_of("steps");
+        sequence();
+        for (int k = 0; k < 4; k++)
+            launch(optimizer, 8);
+        sequence();
+        for (int k = 0; k < 3; k++)
+            launch(optimizer, 64);
+        launch(kernels[0], 1);
+        launch(optimizer, 512);
+    }
+    sequence();
+    assert_int_equal(stat_of("tier"), 2);
+    assert_in_range(stat_of("steps") - before, 49, 51);
+}
+
 static void test_call(void **state)
 {
     uint64_t before;
@@ -113,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_period),
         cmocka_unit_test(test_kernel_names),
+        cmocka_unit_test(test_several),
         cmocka_unit_test(test_call),
     };
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* message.h - what a job process, a tool and the node side say to one another over the socket. */
+#include <stdint.h>
+
+/* Messages on the SOCK_SEQPACKET socket. Each begins with a head; an unknown type is skipped by its length. */
+enum message_type {
+    MSG_HELLO = 1,    /* job -> node */
+    MSG_WELCOME,      /* node -> job, with the page's descriptor */
+    MSG_DEVICE,       /* job -> node: a context on this GPU exists */
+    MSG_ARENA,        /* node -> job, with the arena's descriptor */
+    MSG_KICK,         /* node -> job: look at the command ring */
+    MSG_DONE,         /* job -> node: a reply is in the ring */
+    MSG_NEED,         /* job -> node: a guaranteed job's allocation found no memory */
+    MSG_CONTROL = 64, /* tool -> node; the answer is text */
+};
+
+#define MESSAGE_MAX 4096
+#define MESSAGE_NAME_MAX 64
+struct message_head {
+    uint32_t type, size;
+};
+
+struct message_hello {
+    struct message_head head;
+    uint32_t abi, role, pid, mode;
+    uint64_t start_ticks; /* of the process, as /proc tells it */
+    uint64_t memory_bytes, host_bytes, pool_bytes;
+    uint32_t driver_version, capabilities;
+    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
+};
+
+struct message_welcome {
+    struct message_head head;
+    uint32_t abi, role;
+    uint64_t generation;
+};
+
+struct message_device {
+    struct message_head head;
+    uint32_t gpu, spare; /* the process' own number of the GPU */
+    uint8_t uuid[16];
+    uint64_t bytes; /* MSG_DEVICE: total memory. MSG_NEED: what is missing */
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* step.h - the ends of steps: who sees them, and what is done at them. */
+#include "shim/shim.h"
+
+/* --- step.c */
+void step_launch(CUfunction f, uint64_t key); /* tiers 2 and 3 look at a launch */
+void step_boundary(enum page_tier tier);
+/* The optimizer `which` has made a step. One of several in a mini-batch is no boundary: rounds.h. */
+void step_optimizer(enum page_tier tier, uint64_t which);
+void step_poll(void); /* helper: tier 4 */
+
+/* --- python.c */
+void python_try(void);
+bool python_trim(uint64_t deadline_ns);
+int python_save(void);  /* 0: asked for; -ENOSYS: the program cannot */
+int python_saved(void); /* 0, -EAGAIN: not yet, -ENOSYS, -EIO: it raised */
+
+/* --- measure.c: how long the next steps take. A look returns true, once, when that many have ended or time is up. */
+void measure_begin(uint64_t seq, uint64_t steps, uint64_t deadline_ns);
+bool measure_look(uint64_t *ret_seq, int64_t *ret_us, uint64_t *ret_start);
+
+/* --- dump.c */
+int dump_begin(uint64_t own_ns); /* 0, or -errno: nothing has changed */
+bool dump_away(void);            /* helper: still on its own; false once it may register */
+void arena_put(int gpu, struct arena *arena);

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_orders.sh MUSTER LIBRARY JOB FAKE_DIR - orders that do not move a process: how long its steps are alone, and to let go of the
+# node side so that an image can be taken of it. TAP on standard output.
+muster=$1 library=$2 job=$3 fake=$4
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256 MUSTER_GPU_EPS=100
+"$muster" gpu agent & agent=$!
+own $agent
+sleep 0.3
+
+# Steps of at least 20 ms.
+JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+own $rg
+until_true 20 'moves $rg'
+check "a baseline says how long a step is" '"$muster" gpu baseline --steps 5 $rg >"$dir/alone" && grep -q ": a step is [0-9.]* ms, alone on its GPU" "$dir/alone"'
+ms=$(sed -n 's/.* is \([0-9]*\)\..*/\1/p' "$dir/alone")
+check "and it is what the job waits in each, at least" 'cat "$dir/alone" | sed "s/^/# /"; [ "${ms:-0}" -ge 20 ]'
+
+JOB_TINY=4 JOB_KERNEL_US=200 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
+own $ot
+until_true 30 '[ "$(field $ot gate)" = harvest ]'
+a=$(field $rg steps)
+"$muster" gpu baseline --steps 40 $rg >"$dir/beside" & waits=$!
+check "beside a neighbour that one is closed for as long" 'until_true 10 "[ \"\$(field $ot gate)\" = closed ]"'
+wait $waits
+check "which the answer says" 'grep -q ", its neighbours closed" "$dir/beside"'
+check "it took the steps it was told to, and two to settle" '[ $(($(field $rg steps) - a)) -ge 42 ]'
+check "and then it is let in again" 'until_true 30 "[ \"\$(field $ot gate)\" = harvest ]" && moves $ot'
+check "of the neighbour too it can be asked" '"$muster" gpu baseline --steps 2 $ot | grep -q "a step is [0-9.]* ms$"'
+"$muster" gpu pause $rg >/dev/null
+check "one that is paused makes no steps" '! "$muster" gpu baseline $rg 2>"$dir/err" && grep -q "is paused; resume it first" "$dir/err"'
+"$muster" gpu resume $rg >/dev/null
+kill -9 $rg; wait $rg 2>/dev/null
+
+# Letting go. The file descriptors and mappings are what an image could not hold.
+held() { { ls -l /proc/$ot/fd; cat /proc/$ot/maps; } | grep -cE "memfd:muster|socket:"; }
+check "a running one does not let go" '! "$muster" gpu detach $ot 2>"$dir/err" && grep -q "runs; pause, evict or release it first" "$dir/err"'
+check "it holds a page, an arena and a socket" '[ "$(held)" -ge 3 ]'
+"$muster" gpu evict $ot >/dev/null
+used=$(field $ot used_bytes) saved=$(field $ot saved_bytes) launches=$(field $ot launches) steps=$(field $ot steps)
+check "an evicted one lets go" '"$muster" gpu detach --seconds 3 $ot >"$dir/out" && grep -q "evicted, and holds nothing of the node side" "$dir/out"'
+check "of the socket, the page and the arena" '[ "$(held)" = 0 ]'
+check "and is listed no more" '[ -z "$(field $ot state)" ]'
+check "it comes back by itself" 'until_true 20 "[ -n \"\$(field $ot state)\" ]"'
+check "evicted as it was, with what it had counted" '[ "$(field $ot state)" = evicted ] && [ "$(field $ot used_bytes)" = "$used" ] && [ "$(field $ot saved_bytes)" = "$saved" ] && [ "$(field $ot launches)" = "$launches" ] && [ "$(field $ot steps)" = "$steps" ]'
+check "and goes on when told to" '"$muster" gpu resume $ot >/dev/null && moves $ot'
+
+# An image is written while the process is stopped: one that was comes back at once, however long it was given.
+"$muster" gpu pause $ot >/dev/null
+"$muster" gpu detach --seconds 500 $ot >/dev/null
+sleep 0.5
+a=$(held)
+kill -STOP $ot
+sleep 3
+kill -CONT $ot
+check "one that was stopped comes back at once" '[ "$a" = 0 ] && until_true 10 "[ -n \"\$(field $ot state)\" ]" && moves $ot'
+
+# The node side may be another one by then.
+"$muster" gpu pause $ot >/dev/null
+"$muster" gpu detach --seconds 2 $ot >/dev/null
+kill -9 $agent; wait $agent 2>/dev/null
+"$muster" gpu agent & agent=$!
+own $agent
+check "also to a node side that has never seen it" 'until_true 20 "[ -n \"\$(field $ot state)\" ]" && moves $ot'
+kill -9 $ot; wait $ot 2>/dev/null
+
+# One that checks every byte in every step, to its end.
+"$muster" gpu run --role opportunistic -- "$job" 64 400 4 >"$dir/sum" 2>&1 & ot=$!
+own $ot
+until_true 20 'moves $ot'
+"$muster" gpu evict $ot >/dev/null && "$muster" gpu detach --seconds 1 $ot >/dev/null
+until_true 20 '[ -n "$(field $ot state)" ]'
+"$muster" gpu resume $ot >/dev/null
+wait $ot
+status=$?
+check "every byte is what it was" 'sed "s/^/# /" "$dir/sum"; [ $status = 0 ] && grep -q "^bad 0 " "$dir/sum"'
+done_testing
