@@ -15,7 +15,9 @@ static const struct {
     { "trace", "import stat", "import and describe traces" },
     { "cell", "replay tree ls show expand", "virtual clusters as cells" },
     { "estimate", "train predict eval show", "learn from finished jobs what new ones will need" },
-    { "gpu", "run ls top pause resume evict release restore set signal checkpoint check drain",
+    { "gpu",
+      "run ls top pause resume evict release restore estimate suspend set signal checkpoint baseline detach "
+      "check drain agent",
       "CUDA programs under limits; drain GPUs" },
 };
 

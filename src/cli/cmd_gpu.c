@@ -136,7 +136,7 @@ static int gpu_top(int argc, char **argv)
     for (unsigned long i = 0; i < times; i++) {
         if (isatty(STDOUT_FILENO))
             (void)fputs("\033[H\033[2J", stdout);
-        r = ask("ls", 5);
+        r = ask("top", 5);
         if (r != EXIT_OK)
             return r;
         if (i + 1 < times)

@@ -91,6 +91,19 @@ void pair_again(struct pair *pair)
     pair->baselining = false;
 }
 
+void pair_hold(struct pair *pair, usec_t now)
+{
+    if (!pair->baselining) {
+        pair->period_since = now;
+        pair->steps = 0;
+        return;
+    }
+    pair->settling = SETTLE_STEPS; /* a look waits for its time, and no longer */
+    pair->taken = 0;
+    if (pair->looks <= LOOKS_WHOLE)
+        baseline_reset(&pair->baseline);
+}
+
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
 {
     if (pair->baselining && pair->settling) {

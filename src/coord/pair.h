@@ -71,6 +71,9 @@ void pair_before(struct pair *pair, const struct baseline *before);
 /* What alone is, is to be measured anew, at the next turn. */
 void pair_again(struct pair *pair);
 
+/* What goes on now is neither being alone nor the neighbours' doing: what was seen of this period does not count. */
+void pair_hold(struct pair *pair, usec_t now);
+
 /* The guaranteed job has done a step of so many launches in so long. */
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us);
 

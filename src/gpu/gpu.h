@@ -32,6 +32,21 @@ struct gpu_sample {
     int16_t pid_util[GPU_PIDS_MAX]; /* percent of the last second or so; -1 = not known */
 };
 
+/* Why its clocks are below what it could do. */
+enum gpu_throttle {
+    GPU_THROTTLE_SET = 1,     /* somebody fixed them */
+    GPU_THROTTLE_POWER = 2,   /* it draws all it may */
+    GPU_THROTTLE_THERMAL = 4, /* heat */
+    GPU_THROTTLE_BRAKE = 8,   /* the machine's power supply, or a fault of the hardware */
+    GPU_THROTTLE_SYNC = 16,   /* it keeps step with another GPU */
+};
+enum { GPU_THROTTLES = 5 };
+
+struct gpu_clocks {
+    uint32_t sm_mhz, sm_max_mhz; /* 0 = not known */
+    uint32_t reasons;            /* enum gpu_throttle, added up */
+};
+
 struct gpu_health {
     bool ok;
     char reason[64]; /* "XID 79", "2 uncorrectable ECC errors"; "" */
@@ -44,6 +59,8 @@ struct gpu_ops {
     const char *name;
     void (*close)(struct gpus *gpus);
     int (*sample)(struct gpus *gpus, uint32_t index, struct gpu_sample *ret);
+    /* NULL, or -errno: this kind, or this driver, does not tell. */
+    int (*clocks)(struct gpus *gpus, uint32_t index, struct gpu_clocks *ret);
     /* How it is now; changes are seen by asking again. */
     void (*health)(struct gpus *gpus, uint32_t index, struct gpu_health *ret);
 };

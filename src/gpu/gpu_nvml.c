@@ -109,6 +109,47 @@ static int nvml_sample(struct gpus *gpus, uint32_t index, struct gpu_sample *ret
     return 0;
 }
 
+/* Bits of the driver's answer. That it idles (1), or that a display wants it so (256), slows nobody down. */
+static uint32_t throttle_of(unsigned long long reasons)
+{
+    static const struct {
+        unsigned long long bits;
+        uint32_t means;
+    } known[] = { { 0x2, GPU_THROTTLE_SET },
+                  { 0x4, GPU_THROTTLE_POWER },
+                  { 0x20 | 0x40, GPU_THROTTLE_THERMAL },
+                  { 0x80, GPU_THROTTLE_BRAKE },
+                  { 0x10, GPU_THROTTLE_SYNC } };
+    uint32_t all = 0;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        all |= reasons & known[i].bits ? known[i].means : 0;
+    if ((reasons & 0x8) && !(all & GPU_THROTTLE_THERMAL)) /* the hardware did it, and it was not heat */
+        all |= GPU_THROTTLE_BRAKE;
+    return all;
+}
+
+static int nvml_clocks(struct gpus *gpus, uint32_t index, struct gpu_clocks *ret)
+{
+    const struct nvml *n = gpus->inside;
+    struct nvml_device *device = n->device[index];
+    unsigned long long reasons = 0;
+    unsigned int mhz = 0;
+    bool told = false;
+
+    *ret = (struct gpu_clocks){ 0 };
+    if (n->call.clock && n->call.clock(device, NVML_CLOCK_SM, &mhz) == NVML_DONE)
+        ret->sm_mhz = mhz;
+    if (n->call.clock_max && n->call.clock_max(device, NVML_CLOCK_SM, &mhz) == NVML_DONE)
+        ret->sm_max_mhz = mhz;
+    if (n->call.slowed)
+        told = n->call.slowed(device, &reasons) == NVML_DONE;
+    if (!told && n->call.throttled) /* its name before driver 535 */
+        told = n->call.throttled(device, &reasons) == NVML_DONE;
+    ret->reasons = told ? throttle_of(reasons) : 0;
+    return told || ret->sm_mhz ? 0 : -ENOTSUP;
+}
+
 /* Everything that happened since we last asked, without waiting. */
 static void events_take(struct gpus *gpus)
 {
@@ -144,6 +185,7 @@ static const struct gpu_ops nvml_ops = {
     .name = "nvml",
     .close = nvml_close,
     .sample = nvml_sample,
+    .clocks = nvml_clocks,
     .health = nvml_health,
 };
 

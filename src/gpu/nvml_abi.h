@@ -49,6 +49,7 @@ enum {
     NVML_LINKS_MAX = 18,
     NVML_REMOTE_GPU = 0,
     NVML_REMOTE_SWITCH = 2,
+    NVML_CLOCK_SM = 1,
 };
 
 #define NVML_CALLS(X)                                                                                                  \
@@ -64,6 +65,10 @@ enum {
     X(util, "nvmlDeviceGetUtilizationRates", (struct nvml_device *, struct nvml_util *))                               \
     X(power, "nvmlDeviceGetPowerUsage", (struct nvml_device *, unsigned int *))                                        \
     X(temperature, "nvmlDeviceGetTemperature", (struct nvml_device *, int, unsigned int *))                            \
+    X(clock, "nvmlDeviceGetClockInfo", (struct nvml_device *, int, unsigned int *))                                    \
+    X(clock_max, "nvmlDeviceGetMaxClockInfo", (struct nvml_device *, int, unsigned int *))                             \
+    X(slowed, "nvmlDeviceGetCurrentClocksEventReasons", (struct nvml_device *, unsigned long long *))                  \
+    X(throttled, "nvmlDeviceGetCurrentClocksThrottleReasons", (struct nvml_device *, unsigned long long *))            \
     X(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                                            \
       (struct nvml_device *, unsigned int *, struct nvml_process *))                                                   \
     X(process_util, "nvmlDeviceGetProcessUtilization",                                                                 \

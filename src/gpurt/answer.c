@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - one line from a tool, one text back.
  *
- * Lines: `ls`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
+ * Lines: `ls`, `top`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
  * NUMBER SECONDS`; `baseline PID STEPS`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES
  * pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
@@ -18,6 +18,7 @@
 
 #define GIB (1024.0 * 1024 * 1024)
 #define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
+#define CLOCKS_ROOM 10000u        /* of the answer, for what is said of GPUs */
 #define DETACH_MOST_S 600u
 #define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
 
@@ -126,7 +127,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         held_name(c), helper_name(c), job, uuid, note);
 }
 
-static void list_text(const struct node *node, char *text)
+static size_t list_text(const struct node *node, char *text)
 {
     size_t n = (size_t)snprintf(text, NODE_TEXT, "%-8s  %-13s  %-8s  %-7s  %5s  %8s  %8s  %8s  %10s  %8s  %6s  %s\n",
                                 "PID", "ROLE", "STATE", "GATE", "SHARE", "USED-GIB", "CAP-GIB", "HOST-GIB", "LAUNCHES",
@@ -135,7 +136,7 @@ static void list_text(const struct node *node, char *text)
     for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 256; i++)
         if (node->client[i].fd >= 0)
             n += (size_t)row_text(node, &node->client[i], text + n, NODE_TEXT - n);
-    (void)foreign_text(node, text + n, NODE_TEXT - n);
+    return n + foreign_text(node, text + n, NODE_TEXT - n);
 }
 
 static void list_json(const struct node *node, char *text)
@@ -144,14 +145,16 @@ static void list_json(const struct node *node, char *text)
     bool any = false;
     int i;
 
-    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1600; i++)
+    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1600 - CLOCKS_ROOM; i++)
         if (node->client[i].fd >= 0) {
             if (any)
                 text[n++] = ',';
             n += (size_t)row_json(node, &node->client[i], text + n, NODE_TEXT - n);
             any = true;
         }
-    n += foreign_json(node, any, text + n, NODE_TEXT - n - 32);
+    n += foreign_json(node, any, text + n, NODE_TEXT - n - CLOCKS_ROOM);
+    n += (size_t)snprintf(text + n, NODE_TEXT - n, "],\"gpus\":[");
+    n += clocks_json(node, node_now(), text + n, NODE_TEXT - n - 32);
     if (i < NODE_CLIENTS) /* never cut off in silence */
         (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":%d}\n", i);
     else
@@ -359,8 +362,11 @@ bool answer_line(struct node *node, int fd, const char *line, char *text)
     bool later = false;
     int slot = -1, r;
 
-    if (strcmp(line, "ls") == 0) {
-        list_text(node, text);
+    if (strcmp(line, "ls") == 0 || strcmp(line, "top") == 0) {
+        size_t n = list_text(node, text);
+
+        if (*line == 't')
+            (void)clocks_text(node, text + n, NODE_TEXT - n);
         return false;
     }
     if (strcmp(line, "json") == 0) {

@@ -11,6 +11,7 @@
 
 #include "gpurt/fraction.h"
 #include "gpurt/node.h"
+#include "gpurt/turns.h"
 #include "shim/admit.h"
 
 #define USEC 1000ULL
@@ -18,7 +19,6 @@
 #define SLICE_RG_US 10000u
 #define SLICE_OT_US 200u
 #define COMMAND_NS (2000 * MSEC)
-#define TURN_NS (20 * MSEC)
 
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns)
 {
@@ -101,7 +101,8 @@ static void share_write(struct client *client, uint32_t u, int32_t edge_us)
     control->gap_min_us = knobs.gap_min_us;
 }
 
-enum steps_for { STEPS_PAIR, STEPS_BEFORE, STEPS_NOBODY };
+/* OTHERWISE: something else slows the GPU down, so they say nothing of anybody. */
+enum steps_for { STEPS_PAIR, STEPS_BEFORE, STEPS_NOBODY, STEPS_OTHERWISE };
 
 /* Steps of the guaranteed job since we last looked. */
 static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for whom, uint64_t now)
@@ -114,7 +115,7 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for 
     for (; rg->step_read < seq; rg->step_read++) {
         const struct page_step_record *r = &step->ring[rg->step_read % PAGE_STEPS];
 
-        if (r->tier >= TIER_TIME || r->wall_us == 0)
+        if (r->tier >= TIER_TIME || r->wall_us == 0 || whom == STEPS_OTHERWISE)
             continue;
         unruly_step(&gpu->unruly, r->launches, r->wall_us, now);
         if (whom == STEPS_PAIR)
@@ -266,41 +267,6 @@ static void neighbour_turn(struct node *node, struct client *ot, const struct gp
     control_gate(ot, !u ? GATE_CLOSED : gpu->loop.law == PAIR_DUTY ? GATE_DUTY : GATE_HARVEST);
 }
 
-/* Twenty milliseconds, and of one with a smaller share as much less; no less than half of it. */
-static uint64_t turn_ns(struct node *node, pid_t holder)
-{
-    const struct client *c = node_find(node, holder);
-    uint64_t share = c && c->duty > PAGE_PERMILLE / 2 ? c->duty : PAGE_PERMILLE / 2;
-
-    return c && c->duty ? TURN_NS * share / PAGE_PERMILLE : TURN_NS;
-}
-
-/* Of several neighbours one harvests at a time, for 20 ms: together they would fill a gap twice. */
-static void turns_rotate(struct node *node, int index, uint32_t neighbours, uint64_t now)
-{
-    struct gpu_arena *gpu = &node->gpu[index];
-    uint32_t last = gpu->arena->ot_turn_pid, first = 0, next = 0;
-
-    if (neighbours > 1 && now - gpu->turn_since_ns < turn_ns(node, (pid_t)last))
-        return;
-    gpu->turn_since_ns = now;
-    for (int i = 0; i < NODE_CLIENTS && neighbours > 1; i++) {
-        struct client *c = &node->client[i];
-        uint32_t pid = (uint32_t)c->pid;
-
-        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || c->state != CLIENT_RUNNING || !client_on(c, index))
-            continue;
-        first = first == 0 || pid < first ? pid : first;
-        if (pid > last && (next == 0 || pid < next))
-            next = pid;
-    }
-    next = next ? next : first;
-    if (next != last) {
-        __atomic_store_n(&gpu->arena->ot_turn_pid, next, __ATOMIC_SEQ_CST);
-        (void)syscall(SYS_futex, &gpu->arena->ot_turn_pid, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-    }
-}
-
 /* The guaranteed job of a GPU, and how many share it. */
 static struct client *gpu_count(struct node *node, int index, uint32_t *ret_neighbours)
 {
@@ -331,6 +297,7 @@ static void gpu_free(struct gpu_arena *gpu)
 /* There is a guaranteed job: what its neighbours may have. */
 static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct client *rg, bool neighbours, uint64_t now)
 {
+    bool judged = clocks_judged(&gpu->clocks, now);
     uint32_t u;
 
     if (gpu->rg != rg->pid)
@@ -341,12 +308,15 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
     slice_tell(rg, neighbours ? SLICE_RG_US : 0);
     if (!neighbours) {
         gpu->pair = 0;
-        steps_read(gpu, rg, undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY, now);
+        steps_read(gpu, rg, !judged ? STEPS_OTHERWISE : undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY, now);
         return SHARE_MAX;
     }
     if (gpu->pair != rg->pid)
         pair_form(node, gpu, rg, now);
-    steps_read(gpu, rg, STEPS_PAIR, now);
+    judged = judged && !(gpu->loop.baselining && ranks_leaving(node, gpu, now));
+    steps_read(gpu, rg, judged ? STEPS_PAIR : STEPS_OTHERWISE, now);
+    if (!judged)
+        pair_hold(&gpu->loop, (usec_t)(now / USEC));
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
     if (gpu->loop.periods != gpu->edge_at) {
         gpu->edge_at = gpu->loop.periods;

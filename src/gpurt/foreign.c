@@ -66,8 +66,12 @@ static void gpu_look(struct node *node, const struct gpu_sample *sample, const u
         }
     }
     for (int i = 0; i < PAGE_GPUS; i++)
-        if (node->gpu[i].used && memcmp(node->gpu[i].uuid, uuid, 16) == 0)
+        if (node->gpu[i].used && memcmp(node->gpu[i].uuid, uuid, 16) == 0) {
             memory_seen(node, i, sample->memory_mib);
+            node->gpu[i].clocks.power_w = sample->power_w;
+            node->gpu[i].clocks.util = sample->util;
+            node->gpu[i].clocks.temp = sample->temp;
+        }
 }
 
 static void look_without(struct node *node, uint64_t now)

@@ -259,6 +259,7 @@ static void turn(struct node *node)
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
     foreign_turn(node, node_now());
+    clocks_turn(node, node_now());
     control_turn(node);
     if (clients)
         node->idle_since_ns = node_now();

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "coord/duty.h"
 #include "coord/pair.h"
+#include "gpurt/clocks.h"
 #include "gpurt/edge.h"
 #include "gpurt/estimate.h"
 #include "gpurt/foreign.h"
@@ -106,6 +107,7 @@ struct gpu_arena {
     uint64_t turn_since_ns;
     struct memory memory;
     struct unruly unruly;
+    struct clocks clocks;
     uint64_t corrected_ns; /* slices by shares */
 };
 
@@ -135,6 +137,7 @@ struct node {
     struct estimate_rates rates; /* as far as this node has measured them */
     uint64_t freeze_ns;          /* how long one is paused before its cgroup is frozen; 0 = never */
     struct foreigners foreigners;
+    uint64_t clocks_ns; /* when they were looked at */
     bool stop;
 };
 
@@ -163,7 +166,9 @@ uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, u
 
 /* ranks.c: processes that wait for one another. */
 bool ranks_many(const struct node *node, const struct client *client);
-void ranks_gate(struct node *node, struct client *client, bool open);  /* open, or closed after the same step */
+void ranks_gate(struct node *node, struct client *client, bool open); /* open, or closed after the same step */
+/* Does one on this GPU still run on to the step it closes after? */
+bool ranks_leaving(const struct node *node, const struct gpu_arena *gpu, uint64_t now);
 uint64_t rank_step_newest(const struct client *c, uint64_t *ret_span); /* when it ended; it took so long, ns */
 void rank_boundary(struct client *c, uint64_t latest);                 /* the step to stop after */
 

@@ -78,3 +78,17 @@ void ranks_gate(struct node *node, struct client *client, bool open)
             control_close(&node->client[i]);
         }
 }
+
+bool ranks_leaving(const struct node *node, const struct gpu_arena *gpu, uint64_t now)
+{
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        const struct client *c = &node->client[i];
+        const struct page_control *control = c->fd >= 0 ? &c->page->control : NULL;
+
+        if (control && control->gate == GATE_CLOSING && now < control->close_by_ns &&
+            __atomic_load_n(&c->page->step.seq, __ATOMIC_ACQUIRE) < control->close_step &&
+            client_on(c, (int)(gpu - node->gpu)))
+            return true;
+    }
+    return false;
+}

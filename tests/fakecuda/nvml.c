@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nvml.c - as much of NVML as tests need: one GPU of 256 MiB, 100 in use, by this process and by process 1. With
  * FAKE_NVML_FILE it can be found by counting, and the lines "PID MIB UTIL" of that file are who uses it
- * and how busy each of them is; without UTIL it is not.
+ * and how busy each of them is; without UTIL it is not. A line "clock MHZ MOST REASONS" is what its clocks are, and
+ * why: the driver's bits, in hexadecimal. FAKE_NVML_OLD: by the name that call had before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,4 +126,53 @@ API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *coun
     infos[0] = (struct process){ (unsigned int)getpid(), 40 * MIB, 0, 0 };
     infos[1] = (struct process){ 1, 60 * MIB, 0, 0 };
     return 0;
+}
+
+static int clocks(unsigned int *mhz, unsigned int *most, unsigned long long *reasons)
+{
+    const char *path = getenv("FAKE_NVML_FILE");
+    FILE *f = path ? fopen(path, "re") : NULL;
+    char line[128];
+    int r = 3; /* not supported */
+
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "clock %u %u %llx", mhz, most, reasons) == 3)
+            r = 0;
+    if (f)
+        (void)fclose(f);
+    return r;
+}
+
+API int nvmlDeviceGetClockInfo(void *device, int kind, unsigned int *mhz)
+{
+    unsigned int most;
+    unsigned long long reasons;
+
+    (void)device;
+    return kind == 1 ? clocks(mhz, &most, &reasons) : 2;
+}
+
+API int nvmlDeviceGetMaxClockInfo(void *device, int kind, unsigned int *mhz)
+{
+    unsigned int now;
+    unsigned long long reasons;
+
+    (void)device;
+    return kind == 1 ? clocks(&now, mhz, &reasons) : 2;
+}
+
+API int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons)
+{
+    unsigned int now, most;
+
+    (void)device;
+    return getenv("FAKE_NVML_OLD") ? 3 : clocks(&now, &most, reasons);
+}
+
+API int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons)
+{
+    unsigned int now, most;
+
+    (void)device;
+    return clocks(&now, &most, reasons);
 }
