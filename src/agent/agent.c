@@ -381,6 +381,8 @@ static void cgroup_open(struct agent *agent)
         hash = (hash ^ (uint8_t)*p) * 16777619U;
     (void)snprintf(name, sizeof(name), "%.80s-%08x", agent->config.node, hash);
     cgroup_find(agent->config.cgroup, name, &agent->cgroup);
+    if (agent->cgroup.path[0])
+        cgroup_own(agent->cgroup.path, agent->state_path, agent->set->count == 0);
     if (agent->cgroup.why[0] && !agent->config.fake)
         log_warn("limits", "node", agent->config.node, "why", agent->cgroup.why);
 }
@@ -405,8 +407,20 @@ static int timers_open(struct agent *agent)
     return r;
 }
 
+/* Groups of tasks that are over are their shepherds' to remove, which may be at it just now. */
+static void cgroup_leave(const struct agent *agent)
+{
+    bool over = true;
+
+    for (const struct task *task = agent->tasks; task; task = task->next)
+        over = over && task_over(task);
+    if (agent->cgroup.path[0])
+        (void)(over ? cgroup_remove(agent->cgroup.path) : rmdir(agent->cgroup.path));
+}
+
 static void agent_free(struct agent *agent)
 {
+    cgroup_leave(agent);
     while (agent->tasks)
         task_free(agent->tasks);
     loop_timer_free(agent->beat_timer);
@@ -419,8 +433,6 @@ static void agent_free(struct agent *agent)
     journal_close(&agent->journal);
     gpus_close(agent->gpus);
     tls_context_free(agent->tls);
-    if (agent->cgroup.path[0])
-        (void)rmdir(agent->cgroup.path);
     if (agent->lease_until)
         (void)munmap((void *)(uintptr_t)agent->lease_until, sizeof(int64_t));
     if (agent->dir >= 0) {

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/cgroup_device.h"
@@ -333,6 +335,37 @@ int cgroup_remove(const char *path)
     }
     (void)closedir(dir);
     return rmdir(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+#define OWNER_NAME "trusted.muster.state"
+
+static void orphan_remove(const char *path)
+{
+    char state[PATH_MAX];
+    ssize_t n = getxattr(path, OWNER_NAME, state, sizeof(state) - 1);
+
+    if (n <= 0)
+        return;
+    state[n] = '\0';
+    if (access(state, F_OK) < 0 && errno == ENOENT && cgroup_busy(path) == 0)
+        (void)cgroup_remove(path);
+}
+
+void cgroup_own(const char *path, const char *state, bool sweep)
+{
+    char parent[CGROUP_PATH_MAX], beside[CGROUP_PATH_MAX];
+    const struct dirent *entry;
+    DIR *dir;
+
+    (void)setxattr(path, OWNER_NAME, state, strlen(state), 0);
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
+    dir = sweep ? opendir(parent) : NULL;
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+            file_path(beside, sizeof(beside), parent, entry->d_name) == 0)
+            orphan_remove(beside);
+    if (dir)
+        (void)closedir(dir);
 }
 
 int cgroup_busy(const char *path)

@@ -33,6 +33,10 @@ struct cgroup_tree {
  * cannot be is in `why`. */
 void cgroup_find(const char *parent, const char *name, struct cgroup_tree *ret_tree);
 
+/* Notes whose state the group of an agent belongs to. With `sweep` the empty ones beside it are removed whose state is
+ * gone: their agents were killed. */
+void cgroup_own(const char *path, const char *state, bool sweep);
+
 struct cgroup_limits {
     uint64_t memory;       /* bytes; 0 = none */
     uint32_t cpus;         /* 0 = none */

@@ -26,6 +26,7 @@ struct agent_config {
     const char *reboot;  /* shell command that starts the machine anew; NULL: none */
     const char *cgroup;  /* parent of the tasks' groups; NULL: found out; "": none */
     bool durable;        /* reports outlast the machine: journal.h; false in emulation: only this process */
+    bool passing;        /* the state is removed after the agent: nothing is kept elsewhere for it */
     bool allow_root;     /* run tasks of uid 0 */
     int private_tmp;     /* 1 yes, 0 no, -1 where it can (root, real GPUs) */
     uint64_t log_max;    /* bytes of output kept a task and stream; 0: 64 MiB */

@@ -36,6 +36,8 @@ static void launch_take(struct agent *agent, json_t *order)
 {
     usec_t end = util_i64(order, "end", 0);
 
+    if (agent->set->stopping)
+        return; /* what was just ended made room for it; whoever is here next is told again */
     if (end && agent->ahead)
         (void)json_object_set_new(order, "end", json_integer(end + agent->ahead));
     task_launch(agent, order);

@@ -146,13 +146,13 @@ int place_open(struct agent *agent)
     return r;
 }
 
-/* Nothing is left behind by an agent that has nothing to come back to. */
+/* Nothing is left behind by an agent that has nothing to come back to, or will not. */
 void place_leave(struct agent *agent)
 {
     char target[TARGET_MAX];
 
     link_read(agent, target, sizeof(target));
-    if (!target[0] || rmdir(target) < 0)
+    if (!target[0] || (rmdir(target) < 0 && !agent->config.passing))
         return;
     (void)unlinkat(agent->dir, "tasks", 0);
     base_of(target);

@@ -20,6 +20,7 @@
 
 enum { POLL_MAX = 8 + SPEAKERS_MAX + 2 * PROCS_MAX, WAIT_MS_MAX = 60000, LEASE_WAIT_MS = 1000 };
 
+/* Without it nothing would end the task when agent and controller are gone: then it is not begun. */
 static void lease_map(struct shepherd *s)
 {
     const char *path = util_text(s->plan, "lease");
@@ -312,7 +313,9 @@ int shepherd_run(int dir, int listener)
     if (r < 0)
         return 1;
     shepherd_set_state(&s, TASK_PREPARING);
-    if (shepherd_prepare(&s) == 0)
+    if (!s.lease && util_text(s.plan, "lease"))
+        (void)shepherd_fail(&s, -ENOENT, "system", "no lease at %s", util_text(s.plan, "lease"));
+    else if (shepherd_prepare(&s) == 0)
         loop(&s);
     shepherd_sweep(&s);
     drain(&s);

@@ -2,14 +2,16 @@
 /* shepherd_out.c - output of a task: always into the node's spool, and into the file the user named, each with an end.
  *
  * The spool is what `muster logs` shows: it is ours, so nobody can put a link in its place. A file of the user is
- * opened with the user's rights. Where a limit is reached a line says so once, and what follows is read and dropped: a
- * job must not stall because nobody keeps what it prints.
+ * opened with the user's rights, and is a file or a device: a pipe that nobody reads would hold this process up for
+ * good, where no order, time limit or lease reaches it. Where a limit is reached a line says so once, and what follows
+ * is read and dropped: a job must not stall because nobody keeps what it prints.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,8 +110,9 @@ static int sink_open(const struct shepherd *s, const char *path)
 {
     /* The first attempt begins the file anew; ranks share it, so only one of them does. */
     bool fresh = s->id.attempt == 0 && s->id.rank == 0;
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | (fresh ? O_TRUNC : 0);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (fresh ? O_TRUNC : 0);
     int fd, r = as_user(s, true);
+    struct stat st;
 
     if (r < 0)
         return r;
@@ -117,6 +120,10 @@ static int sink_open(const struct shepherd *s, const char *path)
     r = fd < 0 ? -errno : 0;
     if (as_user(s, false) < 0)
         _exit(1); /* neither user nor root: nothing may follow */
+    if (r == 0 && (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)))) {
+        close(fd);
+        r = -ENXIO;
+    }
     return r < 0 ? r : fd;
 }
 
@@ -132,7 +139,8 @@ uint32_t shepherd_sink(struct shepherd *s, const char *path, uint64_t max, bool 
             return i;
     fd = user ? sink_open(s, path) : -1;
     if (user && fd < 0) {
-        (void)shepherd_fail(s, fd, "user", "output %s: %s", path, strerror(-fd));
+        (void)shepherd_fail(s, fd, "user", "output %s: %s", path,
+                            fd == -ENXIO ? "neither a file nor a device" : strerror(-fd));
         return UINT32_MAX;
     }
     if (user && s->id.attempt > 0)

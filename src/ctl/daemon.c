@@ -400,7 +400,7 @@ static int daemon_start(struct daemon *daemon, struct error *err)
     }
     vcs_offer(daemon);
     if (daemon->options->fake)
-        r = fake_start(server, daemon->options->fake, daemon->url, &daemon->fake, err);
+        r = fake_start(server, daemon->options->fake, daemon->url, daemon->temporary[0] != '\0', &daemon->fake, err);
     return r;
 }
 

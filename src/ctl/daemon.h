@@ -26,9 +26,9 @@ int host_turns(struct server *server);
 
 /* dev.c: emulated nodes in this process. */
 struct fake_nodes;
-/* "4x8:H100[,2x4:A100]" */
+/* "4x8:H100[,2x4:A100]"; passing: their state goes with us. */
 int fake_check(const char *text, struct error *err);
-int fake_start(struct server *server, const char *text, const char *url, struct fake_nodes **ret_nodes,
+int fake_start(struct server *server, const char *text, const char *url, bool passing, struct fake_nodes **ret_nodes,
                struct error *err);
 void fake_stop(struct fake_nodes *nodes, void (*done)(void *arg), void *arg);
 void fake_free(struct fake_nodes *nodes);

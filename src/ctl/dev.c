@@ -23,6 +23,7 @@ struct fake_nodes {
     const char *url;
     long number; /* of the last node */
     int width;   /* digits of a number */
+    bool passing;
 };
 
 /* One "4x8:H100" or, in a rack, "4x8:H100@r1"; *at moves behind it. */
@@ -78,6 +79,7 @@ static int group_start(struct fake_nodes *nodes, const struct fake_group *group,
                                        .address = "127.0.0.1",
                                        .labels = group->rack[0] ? labels : NULL,
                                        .cgroup = NULL,
+                                       .passing = nodes->passing,
                                        .allow_root = true,
                                        .private_tmp = 0 };
 
@@ -94,7 +96,7 @@ static int group_start(struct fake_nodes *nodes, const struct fake_group *group,
     return r;
 }
 
-int fake_start(struct server *server, const char *text, const char *url, struct fake_nodes **ret_nodes,
+int fake_start(struct server *server, const char *text, const char *url, bool passing, struct fake_nodes **ret_nodes,
                struct error *err)
 {
     struct fake_nodes *nodes = mem_zalloc(1, sizeof(*nodes));
@@ -108,7 +110,12 @@ int fake_start(struct server *server, const char *text, const char *url, struct 
         all += group.nodes;
     }
     if (r == 0) {
-        *nodes = (struct fake_nodes){ .server = server, .url = url, .width = all >= 1000 ? 4 : all >= 100 ? 3 : 2 };
+        *nodes = (struct fake_nodes){ .server = server,
+                                      .url = url,
+                                      .passing = passing,
+                                      .width = all >= 1000  ? 4
+                                               : all >= 100 ? 3
+                                                            : 2 };
         r = agents_new(server->loop, &nodes->agents, err);
     }
     for (at = text; r == 0 && *at;) {

@@ -8,6 +8,8 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tools'))
+import left  # noqa: E402
 from controller import Agent, Controller
 
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -118,7 +120,7 @@ def run(function, flags, options):
 def main():
     chosen = [t for t in tests if len(sys.argv) < 3 or t[0].__name__ in sys.argv[2:]]
     failed = 0
-    print('1..%d' % len(chosen), flush=True)
+    print('1..%d' % (len(chosen) + 1), flush=True)
     for number, (function, flags, options) in enumerate(chosen, 1):
         began = time.time()
         try:
@@ -128,4 +130,7 @@ def main():
             failed += 1
             print('not ok %d - %s' % (number, function.__name__))
             print('\n'.join('# ' + line for line in traceback.format_exc().splitlines()), flush=True)
-    return failed > 0
+    remains_at_end = left.check()
+    print('%s %d - nothing of it is left on the machine' % ('not ok' if remains_at_end else 'ok', len(chosen) + 1))
+    print('\n'.join('# ' + line for line in remains_at_end), flush=True)
+    return failed > 0 or len(remains_at_end) > 0

@@ -223,6 +223,16 @@ def output_has_an_end(c, a, d):
     assert c.log(3, 2) == 'o\n' and c.log(4, 2, stream='err') == 'e\n'
     c.launch(3, 'true', spec={'output': '/no/such/dir/x'})
     assert c.report(3, 'refused')['blame'] == 'user'
+    # Nobody reads it: to open it would last for ever, where no order reaches.
+    os.mkfifo(d + '/pipe')
+    c.launch(4, 'true', spec={'output': d + '/pipe'})
+    refused = c.report(4, 'refused')
+    assert refused['blame'] == 'user' and 'neither a file nor a device' in refused['cause'], refused
+    with open(os.open(d + '/pipe', os.O_RDONLY | os.O_NONBLOCK)):
+        c.launch(5, 'true', spec={'output': d + '/pipe'})
+        assert 'neither a file nor a device' in c.report(5, 'refused')['cause']
+    c.launch(6, 'true', spec={'output': '/dev/null'})
+    assert c.report(6, 'exited')['exit'] == 0
 
 
 @test()

@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from port import free_port  # noqa: E402 (for the tests as well)
+import left  # noqa: E402
 
 BUILD = os.environ.get("MUSTER_BUILD", "build")
 MUSTERD = os.path.join(BUILD, "musterd")
@@ -38,6 +39,8 @@ def ok(condition, what, detail=None):
 
 
 def done():
+    remains = left.check()
+    ok(not remains, "nothing of it is left on the machine", "\n".join(remains))
     print("1..%d" % _count)
     sys.exit(1 if _failed else 0)
 

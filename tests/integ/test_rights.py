@@ -117,8 +117,8 @@ def as_another(lab, user, folder):
         ok(open(folder + "/precious").read() == "untouched", "not through %s" % name, a)
     a = lab.told("POST", "/jobs", {"run": "echo x", "gpus": 1, "dir": folder + "/mine", "output": folder + "/mine/fifo", "retries": 0}, token=user)
     ok(until(lambda: all(n["connected"] for n in lab.json("GET", "/nodes", token=lab.admin)["items"])), "a pipe nobody reads holds no node up")
-    if a.status == 201:
-        lab.told("DELETE", "/jobs/%d?now=1" % a.json["id"], token=user)
+    ok(a.status == 201 and until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] == "FAILED"),
+       "and is refused", a)
     a = lab.told("POST", "/jobs", {"run": "id -u; cat /proc/self/status | grep NoNewPrivs", "gpus": 1, "dir": "/root"}, token=user)
     if a.status == 201:
         until(lambda: lab.json("GET", "/jobs/%d" % a.json["id"], token=user)["state"] in ("FAILED", "COMPLETED"))
