@@ -10,6 +10,7 @@
 #include "cli/fmt.h"
 #include "cli/listing.h"
 #include "cli/live.h"
+#include "wire/decimal.h"
 #include "wire/duration.h"
 #include "wire/submission.h"
 
@@ -184,7 +185,7 @@ static int change_add(const struct command_args *args, json_t *body, const char 
     int priority;
 
     if (!value++)
-        return args_wrong(args, "'%.60s': expected KEY=VALUE: time, priority, vc, comment or tag.NAME", word);
+        return args_wrong(args, "'%.60s': expected KEY=VALUE: time, priority, vc, size, comment or tag.NAME", word);
     if (strncmp(word, "time", length) == 0 && length == 4) {
         if (duration_parse(value, strlen(value), &span) < 0)
             return args_wrong(args, "time: expected a time such as 2h30m, got '%.40s'", value);
@@ -194,6 +195,13 @@ static int change_add(const struct command_args *args, json_t *body, const char 
             return args_wrong(args, "priority: expected oppo, low, normal, high, urgent or a number, got '%.40s'",
                               value);
         (void)json_object_set_new(body, "priority", json_integer(priority));
+    } else if (strncmp(word, "size", length) == 0 && length == 4) {
+        int64_t gpus = 0;
+
+        if (strcmp(value, "auto") != 0 &&
+            (decimal_parse_i64(value, strlen(value), &gpus) < 0 || gpus < 1 || gpus > GANG_GPUS_MAX))
+            return args_wrong(args, "size: expected a number of GPUs, or auto, got '%.40s'", value);
+        (void)json_object_set_new(body, "size", gpus ? json_integer(gpus) : json_null());
     } else if ((strncmp(word, "vc", length) == 0 && length == 2) ||
                (strncmp(word, "comment", length) == 0 && length == 7)) {
         char key[16];
@@ -211,7 +219,7 @@ static int change_add(const struct command_args *args, json_t *body, const char 
         (void)snprintf(key, sizeof(key), "%.*s", (int)(length - 4), word + 4);
         (void)json_object_set_new(tags, key, *value ? json_string(value) : json_null());
     } else {
-        return args_wrong(args, "'%.*s' cannot be changed; there are time, priority, vc, comment, tag.NAME",
+        return args_wrong(args, "'%.*s' cannot be changed; there are time, priority, vc, size, comment, tag.NAME",
                           (int)length, word);
     }
     return 0;

@@ -88,6 +88,22 @@ static void times_show(json_t *job)
     line("limit", fmt_limit(fmt_i64(job, "limit_seconds"), text));
 }
 
+/* Of an elastic job: what it may have, and what was set. */
+static void show_size(json_t *size)
+{
+    char text[FMT_MAX];
+    int used;
+
+    if (!json_is_object(size))
+        return;
+    used = snprintf(text, sizeof(text), "%lld..%lld GPUs", (long long)fmt_i64(size, "min"),
+                    (long long)fmt_i64(size, "max"));
+    if (!fmt_null(size, "set"))
+        (void)snprintf(text + used, sizeof(text) - (size_t)used, ", set to %lld%s", (long long)fmt_i64(size, "set"),
+                       json_is_true(json_object_get(size, "waits")) ? " (when there is room)" : "");
+    line("elastic", text);
+}
+
 static void job_show(json_t *job)
 {
     json_t *reason = json_object_get(job, "reason"), *place;
@@ -102,6 +118,7 @@ static void job_show(json_t *job)
         line("reason", text);
     }
     line("gpus", fmt_gpus(job, text));
+    show_size(json_object_get(job, "size"));
     line("nodes", fmt_text(job, "nodelist"));
     json_array_foreach(json_object_get(job, "placement"), i, place)
     {

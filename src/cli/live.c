@@ -198,7 +198,7 @@ const struct command live_commands[] = {
     { .name = "resume", .summary = "Lets suspended jobs go on", ON_JOBS, .run = cmd_act },
     { .name = "requeue", .summary = "Ends running jobs and queues them again", ON_JOBS, .run = cmd_act },
     { .name = "set",
-      .summary = "Changes a job: time, priority, vc, comment, tag.NAME",
+      .summary = "Changes a job: time, priority, vc, size, comment, tag.NAME",
       .usage = "JOB KEY=VALUE...",
       .opts = common_opts,
       .least = 2,

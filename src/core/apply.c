@@ -3,6 +3,7 @@
 #include "core/apply.h"
 #include "core/guest.h"
 #include "core/plan.h"
+#include "core/resize.h"
 #include "core/shift.h"
 #include "core/state.h"
 #include "core/wake.h"
@@ -271,6 +272,9 @@ void event_apply(struct core *core, const struct event *event)
         break;
     case EVENT_RANK:
         apply_rank(core, event);
+        break;
+    case EVENT_SIZE:
+        apply_size(core, event);
         break;
     case EVENT_REPORT:
         apply_report(core, event);

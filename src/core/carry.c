@@ -298,6 +298,7 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
             }
     for (uint32_t i = 0; i < core->job_top; i++) {
         core->vcs[core->jobs[i].vc].suspended += core->jobs[i].state == JOB_SUSPENDED;
+        core->vcs[core->jobs[i].vc].resizing += core->jobs[i].size != 0;
         if (job_gpuless(&core->jobs[i]) && job_holds(core->jobs[i].state))
             tasks_attach(core, i);
         if (job_waits(core->jobs[i].state))

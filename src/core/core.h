@@ -47,6 +47,14 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
  * -EINVAL, -ENOENT (stale reference), -ENOSPC (a limit), -ERANGE (an impossible job): in words, and nothing changed. */
 int core_offer(struct core *core, const struct event *event, struct job_ref *ret_job, struct error *err);
 
+/* Whether a job with GPUs could ever run in that virtual cluster. -ERANGE with words. */
+int core_feasible(struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err);
+
+/* Whether a person may have the job on so many GPUs (0: on any of its range again). As core_offer of EVENT_SIZE:
+ * -ERANGE (not elastic, outside its range, more than there ever will be), -EPERM (its policy sizes its jobs, or has
+ * promised its end). */
+int core_size_check(struct core *core, uint32_t index, int32_t gpus, struct error *err);
+
 /* Applies what was offered, at an instant not before the last. The outbox is the core's own. */
 const struct outbox *core_step(struct core *core, usec_t at);
 

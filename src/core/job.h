@@ -99,6 +99,7 @@ struct job {
     uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
     uint32_t run_class;                      /* class in the run list while it holds GPUs */
     int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
+    int32_t size;                            /* a person wants it on so many, and it is not yet; 0 = not */
     int32_t runs_on;                         /* STARTING elsewhere when others have left: GPUs it runs on till then */
     uint32_t shares;                         /* first of its shares in the ledger */
     uint32_t own_shares;                     /* first in its virtual cluster's own; SHARE_NONE: outside the guarantee */

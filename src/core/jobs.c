@@ -5,6 +5,7 @@
 #include "core/apply.h"
 #include "core/guest.h"
 #include "core/plan.h"
+#include "core/resize.h"
 #include "core/shift.h"
 #include "core/state.h"
 #include "core/wake.h"
@@ -75,6 +76,7 @@ void core_enqueue(struct core *core, uint32_t index)
     struct vc *vc = &core->vcs[job->vc];
 
     assert(job->state == JOB_PENDING);
+    resize_waiting(core, index);
     job->reason = REASON_NONE;
     job->queued_at = core->now;
     job->limit_mib = 0; /* what it has and uses elsewhere is another matter */
@@ -304,6 +306,8 @@ void core_forget(struct core *core, uint32_t index)
 
         vc->policy.planner->ended(&vc->planner, &plan, index);
     }
+    vc->resizing -= job->size != 0;
+    job->size = 0;
     core_emit(core, EFFECT_FORGET, index);
     core_move(core, index, JOB_FREE);
     job->gen++;

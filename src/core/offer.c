@@ -186,6 +186,14 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
                      (long long)spec->id, spec->gpus);
 }
 
+int core_feasible(struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
+{
+    struct vc *v = &core->vcs[vc];
+    int r = feasible(core, spec, vc, queue_shape(core, spec, 0, spec->klass).sku_mask, err);
+
+    return r == 0 && v->policy.planner->check ? v->policy.planner->check(&v->planner, spec, err) : r;
+}
+
 static int offer_submit(struct core *core, struct event *event, uint32_t vc, struct error *err)
 {
     const struct jobspec *spec = event->spec;
@@ -204,14 +212,9 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
                          "job %lld asks for %d tasks with %u.%03u CPUs and %u MiB; nodes that take jobs without GPUs "
                          "have less (cpu_jobs) [Infeasible.NodeSize]",
                          (long long)spec->id, spec->tasks, spec->mcpus / 1000, spec->mcpus % 1000, spec->host_mib);
-    r = spec->gpus ? feasible(core, spec, vc, shape.sku_mask, err) : 0;
+    r = spec->gpus ? core_feasible(core, spec, vc, err) : 0;
     if (r < 0)
         return r;
-    if (spec->gpus && core->vcs[vc].policy.planner->check) {
-        r = core->vcs[vc].policy.planner->check(&core->vcs[vc].planner, spec, err);
-        if (r < 0)
-            return r;
-    }
     if (spec->gpus && !queue_has_room(&core->vcs[vc].queue, &shape))
         return error_set(err, -ENOSPC, "job %lld: more than %d different shapes wait already", (long long)spec->id,
                          SHAPES_OFFERED_MAX);
@@ -328,6 +331,11 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
         if (r == 0 && (event->value < PRIORITY_MIN || event->value > PRIORITY_MAX))
             r = error_set(err, -EINVAL, "job %lld: priority: expected %d to %d, got %d",
                           (long long)core->jobs[event->job].spec.id, PRIORITY_MIN, PRIORITY_MAX, event->value);
+        break;
+    case EVENT_SIZE:
+        r = job_check(core, event, err);
+        if (r == 0)
+            r = core_size_check(core, event->job, event->value, err);
         break;
     case EVENT_COUNT:
         r = error_set(err, -EINVAL, "no such event");

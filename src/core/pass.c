@@ -8,6 +8,7 @@
 
 #include "core/pass.h"
 #include "core/plan.h"
+#include "core/resize.h"
 #include "core/shift.h"
 
 static int64_t sum(const struct core *core, const int64_t *values)
@@ -120,7 +121,8 @@ static bool turn(const struct core *core, const struct vc *vc, enum phase phase)
     if (vc->own && phase == PHASE_OWED && !own_turn(core, vc))
         return false;
     return vc->dirty || (vc->stirred && phase != PHASE_OWED) ||
-           ((waits_in(vc, phase) || (vc->own && phase == PHASE_OWED && vc->unmapped)) && released(core, vc, phase));
+           ((waits_in(vc, phase) || vc->resizing || (vc->own && phase == PHASE_OWED && vc->unmapped)) &&
+            released(core, vc, phase));
 }
 
 static bool waits_kept(const struct vc *vc)
@@ -139,7 +141,7 @@ static bool has_work(const struct core *core, const struct vc *vc)
     if (!vc->own)
         return turn(core, vc, PHASE_OWED);
     return turn(core, vc, PHASE_OWED) ||
-           (vc->queue.waiting && (vc->borrow_max != 0 || waits_as_guest(vc) || waits_kept(vc)) &&
+           ((vc->queue.waiting || vc->resizing) && (vc->borrow_max != 0 || waits_as_guest(vc) || waits_kept(vc)) &&
             turn(core, vc, PHASE_BORROW));
 }
 
@@ -407,6 +409,7 @@ void pass_run(struct core *core)
         plan_vc(core, core->vc_order[i], PHASE_OWED);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_own(core, core->vc_order[i]);
+    resize_pass(core, true);
     later = somebody_soon(core);
     for (uint32_t i = 0; i < core->vc_count && core->ledger.topo.kept_count; i++)
         plan_apart(core, core->vc_order[i]);
@@ -415,6 +418,7 @@ void pass_run(struct core *core)
             plan_vc(core, core->vc_order[i], (enum phase)phase);
     for (uint32_t i = 0; i < core->vc_count; i++)
         tune_vc(core, core->vc_order[i]);
+    resize_pass(core, false);
     for (uint32_t i = 0; i < core->vc_count; i++)
         limit_vc(core, i);
     tasks_pass(core);

@@ -45,7 +45,7 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
     return lands_free(core, to, index) && !placement_bound(core, to) ? 0 : -EBUSY;
 }
 
-int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
+int move_try(struct plan *plan, uint32_t index, const struct placement *to)
 {
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
@@ -54,14 +54,6 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     struct placement here;
     int r;
 
-    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned ||
-        !plan_size_allowed(plan, job, to->count) || core->ledger.shares[job->shares].role == ROLE_GUEST ||
-        (core->cells && job_bound(job) != plan_own(plan)))
-        return plan_bad(plan, index, -EINVAL);
-    /* Inside cells GPU numbers are not the cluster's; own_move asks when it knows what stands for them. */
-    r = plan_own(plan) ? 0 : rules_move(plan, index, to);
-    if (r < 0)
-        return r;
     core->deferring = false; /* it stays, or is elsewhere, at once */
     core_detach(core, index);
     hold_leave(core, index);
@@ -73,10 +65,7 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
         assert(stayed == 0);
         (void)stayed;
         core_attach(core, index);
-        /* Others may stand where cells put it, which no planner sees. */
-        return r == -EDQUOT || r == -ENOMEM || r == -EAGAIN || (plan_own(plan) && r == -EBUSY)
-                   ? r
-                   : plan_bad(plan, index, r);
+        return r;
     }
     core_move(core, index, JOB_STARTING);
     here = plan_own(plan) ? own_here(core) : *to;
@@ -97,6 +86,27 @@ int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
     core_attach(core, index);
     core_touch(core, index);
     return 0;
+}
+
+int plan_move(struct plan *plan, uint32_t index, const struct placement *to)
+{
+    const struct core *core = plan->core;
+    const struct job *job = &core->jobs[index];
+    int r;
+
+    if (!plan_owns(plan, index) || job->state != JOB_RUNNING || job->planned ||
+        !plan_size_allowed(plan, job, to->count) || core->ledger.shares[job->shares].role == ROLE_GUEST ||
+        (core->cells && job_bound(job) != plan_own(plan)))
+        return plan_bad(plan, index, -EINVAL);
+    /* Inside cells GPU numbers are not the cluster's; own_move asks when it knows what stands for them. */
+    r = plan_own(plan) ? 0 : rules_move(plan, index, to);
+    if (r < 0)
+        return r;
+    r = move_try(plan, index, to);
+    /* Others may stand where cells put it, which no planner sees. */
+    return r == 0 || r == -EDQUOT || r == -ENOMEM || r == -EAGAIN || (plan_own(plan) && r == -EBUSY)
+               ? r
+               : plan_bad(plan, index, r);
 }
 
 /* Where others leave GPUs to jobs at once a move is one: see splice.c for moves that take their time to leave. */

@@ -169,6 +169,7 @@ int core_requeue(struct core *core)
         struct queue *queue = &core->vcs[job->vc].queue;
 
         core->vcs[job->vc].suspended += job->state == JOB_SUSPENDED;
+        core->vcs[job->vc].resizing += job->size != 0;
         if (job_gpuless(job) && job_holds(job->state))
             tasks_attach(core, i);
         if (!job_waits(job->state))

@@ -9,6 +9,9 @@ struct plan;
 /* plan_move.c: what plan_splice does outside of cells. */
 int plan_shift(struct plan *plan, uint32_t job, const struct placement *to);
 
+/* plan_move.c: what plan_move does once it is known to be allowed. A refusal is no defect of anybody's. */
+int move_try(struct plan *plan, uint32_t job, const struct placement *to);
+
 /* defer.c: nobody is in the way of the job any more; the order to move goes out; all that can go, do. */
 void defer_ready(struct core *core, uint32_t job);
 void defer_tell(struct core *core, uint32_t job);

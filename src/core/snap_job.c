@@ -21,6 +21,8 @@ static void spec(struct codec *c, struct jobspec *s)
     codec_i32(c, &s->share);
     codec_i32(c, &s->gpus_min);
     codec_i32(c, &s->gpus_max);
+    codec_i32(c, &s->range_min);
+    codec_i32(c, &s->range_max);
     codec_i32(c, &s->servers);
     codec_i32(c, &s->gpu_servers);
     codec_u32(c, &s->bandwidth, UINT32_MAX);
@@ -79,6 +81,7 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     codec_ref(c, &j->mate, core->job_capacity);
     codec_flag(c, &j->sheds);
     codec_flag(c, &j->resized);
+    codec_i32(c, &j->size);
     codec_i32(c, &j->runs_on);
     codec_u32(c, &j->vc, core->vc_count - 1);
     codec_ref(c, &j->shape, SHAPES_MAX);

@@ -35,6 +35,7 @@ static bool still_true(const struct core *core, const struct event *event)
     case EVENT_HOLD:
     case EVENT_RELEASE:
     case EVENT_RANK:
+    case EVENT_SIZE:
     case EVENT_SUBMIT:
         return job->state != JOB_FREE;
     case EVENT_NODE:

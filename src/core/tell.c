@@ -39,6 +39,10 @@ void core_tell(const struct core *core, const struct decision *decision, const u
         buf_printf(out, " with=%lld", (long long)decision->needs);
     if (decision->kind == DECISION_TIER)
         buf_printf(out, " %s", tier_name((enum job_tier)decision->needs));
+    if (decision->kind == DECISION_SIZE && decision->needs)
+        buf_printf(out, " gpus=%lld", (long long)decision->needs);
+    else if (decision->kind == DECISION_SIZE)
+        buf_printf(out, " gpus=any");
     for (uint32_t i = 0; i < decision->gpu_count; i++) {
         uint32_t here = ledger->gpus[gpus[i]].node;
 

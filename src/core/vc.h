@@ -53,6 +53,7 @@ struct vc {
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
+    uint32_t resizing;              /* jobs that a person wants at another size than they have; see resize.c */
     uint32_t task_first, task_last; /* jobs without GPUs that wait, in order; those that run, by start */
     uint32_t task_run_first, task_run_last;
     bool task_claims, task_done; /* in a pass: the first of them waits for others to leave; had its turn */

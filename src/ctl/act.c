@@ -66,9 +66,31 @@ static int check_words(const json_t *body, const struct book_job *job, struct en
     return ret->code = r;
 }
 
+/* Another size: of one that waits outside as of one that the core has. */
+static int check_size(const struct ctl *ctl, const struct book_job *job, int64_t gpus, struct entry_result *ret)
+{
+    int64_t most = limits_get(&ctl->book, names_get(&ctl->book.users, job->user), "max_gpus");
+    int64_t others = limits_held(ctl, job->user) - (job->in_core ? (int64_t)job->wants.gpus * job->wants.share : 0);
+    struct jobspec spec = job->wants;
+
+    if (gpus < 0 || gpus > GANG_GPUS_MAX)
+        return ret->code = error_set(&ret->text, -EINVAL, "size: expected 1 to %d GPUs", GANG_GPUS_MAX);
+    if (most >= 0 && gpus > spec.gpus && others + gpus * spec.share > most * MGPU_ONE)
+        return ret->code = error_set(&ret->text, -ERANGE, "job %lld: its user may have %lld GPUs in all",
+                                     (long long)job->id, (long long)most);
+    if (job->in_core && !job->reenters)
+        return ret->code = core_size_check(ctl->core, job->slot, (int32_t)gpus, &ret->text);
+    ret->code = jobspec_size_check(&spec, (int32_t)gpus, &ret->text);
+    if (ret->code < 0 || gpus == 0)
+        return ret->code;
+    jobspec_resize(&spec, (int32_t)gpus);
+    return ret->code = core_feasible(ctl->core, &spec, job->vc, &ret->text);
+}
+
 static int check_set(const struct ctl *ctl, const json_t *body, const struct book_job *job, struct entry_result *ret)
 {
     const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time");
+    const json_t *size = json_object_get(body, "size");
     const char *vc = json_string_value(json_object_get(body, "vc"));
 
     if (priority && (json_integer_value(priority) < PRIORITY_MIN || json_integer_value(priority) > PRIORITY_MAX))
@@ -79,6 +101,8 @@ static int check_set(const struct ctl *ctl, const json_t *body, const struct boo
         return ret->code = error_set(&ret->text, -ENOENT, "no virtual cluster '%s'", vc);
     if ((priority || vc) && on_gpus(job))
         return refuse(ret, -EALREADY, job, "is on its GPUs; its priority and virtual cluster stay");
+    if (size && check_size(ctl, job, json_integer_value(size), ret) < 0)
+        return ret->code;
     return check_words(body, job, ret);
 }
 
@@ -161,6 +185,15 @@ static void take_out(struct ctl *ctl, struct book_job *job)
     ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
 }
 
+/* The core goes on with it when there is room; should it come anew, it comes so. */
+static void set_size(struct ctl *ctl, struct book_job *job, int32_t gpus)
+{
+    if (gpus || job->wants.range_max)
+        jobspec_resize(&job->wants, gpus);
+    if (job->in_core)
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_SIZE, .value = gpus });
+}
+
 static void set(struct ctl *ctl, struct book_job *job, const json_t *body)
 {
     const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time");
@@ -200,6 +233,8 @@ static void set(struct ctl *ctl, struct book_job *job, const json_t *body)
         job->vc = job->wants.vc = cluster_vc(ctl, vc);
         (void)json_object_set_new(job->source->json, "vc", json_string(vc));
     }
+    if (json_object_get(body, "size"))
+        set_size(ctl, job, (int32_t)json_integer_value(json_object_get(body, "size")));
     job->version++;
     if ((priority || vc) && !on_gpus(job))
         take_out(ctl, job);

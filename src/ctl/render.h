@@ -42,7 +42,8 @@
     X(GID, "gid")                                                                                                      \
     X(HELD, "held")                                                                                                    \
     X(PREDICTED, "predicted")                                                                                          \
-    X(USED, "used")
+    X(USED, "used")                                                                                                    \
+    X(SIZE, "size")
 
 enum job_field {
 #define X(code, name) FIELD_##code,

@@ -285,6 +285,40 @@ static void put_spec(const struct scene *scene, struct json_write *json, const s
     json_write_raw(json, "spec", text.data, text.size);
 }
 
+/* Of one that is on GPUs, how many it has there: its size may be another than it asked for. */
+static int64_t gpus_now(const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    int64_t sum = 0;
+
+    if (!jobspec_elastic(&job->wants) || !attempt || (job->phase != PHASE_JOB_RUNNING && !phase_over(job->phase)))
+        return job->wants.gpus;
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        sum += attempt->tasks[t].gpu_count;
+    return sum ? sum : job->wants.gpus;
+}
+
+/* What an elastic job may have, and what a person has set. */
+static void put_size(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const struct jobspec *wants = &job->wants;
+    bool set = wants->range_max != 0;
+
+    if (!jobspec_elastic(wants)) {
+        json_write_null(json, "size");
+        return;
+    }
+    json_write_object(json, "size");
+    json_write_i64(json, "min", set ? wants->range_min : wants->gpus_min);
+    json_write_i64(json, "max", set ? wants->range_max : wants->gpus_max);
+    if (set)
+        json_write_i64(json, "set", wants->gpus);
+    else
+        json_write_null(json, "set");
+    json_write_bool(json, "waits", job->in_core && core_job(scene->core, job->slot)->size != 0);
+    json_write_close(json);
+}
+
 /* Who, what, how much. */
 static void put_request(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
 {
@@ -329,7 +363,7 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         json_write_close(json);
         break;
     case FIELD_GPUS:
-        json_write_i64(json, "gpus", job->wants.gpus);
+        json_write_i64(json, "gpus", gpus_now(job));
         break;
     case FIELD_GPU_SHARE:
         json_write_i64(json, "gpu_share", job->wants.share);
@@ -450,6 +484,9 @@ static void put_rest(const struct scene *scene, struct json_write *json, const s
         break;
     case FIELD_USED:
         put_tree(json, "used", record_used(job));
+        break;
+    case FIELD_SIZE:
+        put_size(scene, json, job);
         break;
     case FIELD_HELD:
         json_write_bool(json, "held", job->held);

@@ -121,7 +121,7 @@ static bool patch_good(struct request *request, const json_t *body)
 {
     const json_t *priority = json_object_get(body, "priority"), *time = json_object_get(body, "time_seconds");
     const json_t *vc = json_object_get(body, "vc"), *comment = json_object_get(body, "comment");
-    const json_t *tags = json_object_get(body, "tags");
+    const json_t *tags = json_object_get(body, "tags"), *size = json_object_get(body, "size");
     const char *wrong = NULL;
 
     if (priority && !json_is_string(priority) && !json_is_integer(priority))
@@ -129,6 +129,8 @@ static bool patch_good(struct request *request, const json_t *body)
     else if (time && (!json_is_integer(time) || json_integer_value(time) < 0 ||
                       json_integer_value(time) > INT64_MAX / USEC_SEC))
         wrong = "time_seconds: expected a number of seconds";
+    else if (size && !json_is_null(size) && (!json_is_integer(size) || json_integer_value(size) < 1))
+        wrong = "size: expected a number of GPUs, or null";
     else if (vc && !json_is_string(vc))
         wrong = "vc: expected a name";
     else if (comment && !json_is_string(comment) && !json_is_null(comment))
@@ -142,7 +144,7 @@ static bool patch_good(struct request *request, const json_t *body)
 
 void rest_job_patch(struct request *request)
 {
-    static const char *const keys[] = { "priority", "time_seconds", "vc", "comment", "tags", NULL };
+    static const char *const keys[] = { "priority", "time_seconds", "size", "vc", "comment", "tags", NULL };
     const struct book_job *job = request_governed(request);
     json_t *body, *entry, *value;
     int priority = 0;
@@ -168,7 +170,10 @@ void rest_job_patch(struct request *request)
     value = json_object_get(body, "time_seconds");
     if (value)
         (void)json_object_set_new(entry, "time", json_integer(json_integer_value(value) * USEC_SEC));
-    for (size_t i = 2; keys[i]; i++) /* as they are */
+    value = json_object_get(body, "size");
+    if (value)
+        (void)json_object_set_new(entry, "size", json_integer(json_integer_value(value))); /* null: 0 */
+    for (size_t i = 3; keys[i]; i++)                                                       /* as they are */
         if (json_object_get(body, keys[i]))
             (void)json_object_set(entry, keys[i], json_object_get(body, keys[i]));
     if (json_object_get(entry, "priority") && request->who.role == ROLE_USER &&
@@ -194,12 +199,12 @@ void rest_job_delete(struct request *request)
 
 void rest_job_action(struct request *request)
 {
-    static const char *const names[] = { "hold",    "release", "suspend", "resume",
-                                         "requeue", "signal",  "cancel",  "checkpoint" };
-    static const enum entry_kind kinds[] = { ENTRY_HOLD,    ENTRY_RELEASE, ENTRY_SUSPEND, ENTRY_RESUME,
-                                             ENTRY_REQUEUE, ENTRY_SIGNAL,  ENTRY_CANCEL,  ENTRY_SIGNAL };
+    static const char *const names[] = { "hold",   "release", "suspend",    "resume", "requeue",
+                                         "signal", "cancel",  "checkpoint", "resize" };
+    static const enum entry_kind kinds[] = { ENTRY_HOLD,   ENTRY_RELEASE, ENTRY_SUSPEND, ENTRY_RESUME, ENTRY_REQUEUE,
+                                             ENTRY_SIGNAL, ENTRY_CANCEL,  ENTRY_SIGNAL,  ENTRY_SET };
     const size_t count = sizeof(names) / sizeof(names[0]);
-    static const char *const keys[] = { "signal", NULL };
+    static const char *const keys[] = { "signal", "size", NULL };
     const struct book_job *job;
     json_t *body, *entry;
     size_t i = 0;
@@ -224,6 +229,17 @@ void rest_job_action(struct request *request)
             return;
         }
         (void)json_object_set_new(entry, "signal", json_integer(job->spec->ckpt_signal));
+    } else if (kinds[i] == ENTRY_SET) {
+        const json_t *size = json_object_get(body, "size");
+
+        if (!size || !patch_good(request, body)) {
+            if (!size)
+                reply_problem(request, 400, "BadRequest", NULL, "size: expected a number of GPUs, or null");
+            json_decref(body);
+            json_decref(entry);
+            return;
+        }
+        (void)json_object_set_new(entry, "size", json_integer(json_integer_value(size)));
     } else if (kinds[i] == ENTRY_SIGNAL) {
         json_t *value = json_object_get(body, "signal");
         int number = (int)json_integer_value(value);

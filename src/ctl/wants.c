@@ -21,6 +21,8 @@
     X(share)                                                                                                           \
     X(gpus_min)                                                                                                        \
     X(gpus_max)                                                                                                        \
+    X(range_min)                                                                                                       \
+    X(range_max)                                                                                                       \
     X(servers)                                                                                                         \
     X(memory_mib)                                                                                                      \
     X(memory_peak_mib)                                                                                                 \

@@ -62,7 +62,8 @@ struct effect {
     X(TIER, "tier")     /* treated as of another tier than it asks for; `needs`: which */                              \
     X(SAVE, "save")     /* a checkpoint against crashes */                                                             \
     X(LIMIT, "limit")   /* may have `needs` MiB of each GPU (0: all it likes) and `free` percent of its time */        \
-    X(CLASS, "class")   /* is of class `needs` from now on */
+    X(CLASS, "class")   /* is of class `needs` from now on */                                                          \
+    X(SIZE, "size")     /* a person wants it on `needs` GPUs; 0: on as many of its range as its policy likes */
 
 enum decision_kind {
 #define X(code, name) DECISION_##code,

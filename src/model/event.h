@@ -21,6 +21,7 @@ enum event_kind {
     EVENT_HOLD,
     EVENT_RELEASE,
     EVENT_RANK, /* its priority becomes `value`, whether it waits or runs */
+    EVENT_SIZE, /* a person wants an elastic job on `value` GPUs; 0: any size of its range again */
     EVENT_SUBMIT,
     EVENT_COUNT
 };

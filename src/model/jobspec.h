@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/units.h"
 
 enum job_class { CLASS_GUARANTEED, CLASS_OPPORTUNISTIC, CLASS_AUTO, CLASS_COUNT };
@@ -36,21 +37,22 @@ struct deadline {
 };
 
 struct jobspec {
-    int64_t id;                 /* unique; what files and people call it */
-    usec_t submit;              /* absolute */
-    usec_t estimate;            /* expected run time on the requested GPUs at nominal speed; 0 = none given */
-    usec_t time_limit;          /* 0 = none */
-    uint32_t user, vc, model;   /* names of the trace or daemon; NAME_NONE = not told */
-    int32_t gpus;               /* workers that hold a GPU each; 0: a job without GPUs, of `tasks` tasks */
-    int32_t tasks;              /* of a job without GPUs, each on one node; 0 for all others */
-    uint32_t mcpus, host_mib;   /* thousandths of CPUs, host memory, of each GPU or such task; 0 = not told */
-    mgpu_t share;               /* of each GPU; MGPU_ONE = whole. Below it gpus is 1 */
-    int32_t gpus_min, gpus_max; /* elastic range; both equal gpus for a rigid job */
-    int32_t servers;            /* parameter servers without a GPU (Optimus); 0 = all-reduce */
-    int32_t gpu_servers;        /* of gpus, how many serve parameters to the others (Liquid); 0 = all-reduce */
-    uint32_t bandwidth;         /* network that a worker asks for, in tenths of a GB/s; 0 = not told */
-    usec_t launch, save;        /* expected time before and after it uses its GPUs; 0 = not told */
-    uint32_t memory_mib;        /* GPU memory, stable, each; 0 = not told */
+    int64_t id;                   /* unique; what files and people call it */
+    usec_t submit;                /* absolute */
+    usec_t estimate;              /* expected run time on the requested GPUs at nominal speed; 0 = none given */
+    usec_t time_limit;            /* 0 = none */
+    uint32_t user, vc, model;     /* names of the trace or daemon; NAME_NONE = not told */
+    int32_t gpus;                 /* workers that hold a GPU each; 0: a job without GPUs, of `tasks` tasks */
+    int32_t tasks;                /* of a job without GPUs, each on one node; 0 for all others */
+    uint32_t mcpus, host_mib;     /* thousandths of CPUs, host memory, of each GPU or such task; 0 = not told */
+    mgpu_t share;                 /* of each GPU; MGPU_ONE = whole. Below it gpus is 1 */
+    int32_t gpus_min, gpus_max;   /* elastic range; both equal gpus for a rigid job */
+    int32_t range_min, range_max; /* the range it came with, where a person has fixed its size within; 0 = not */
+    int32_t servers;              /* parameter servers without a GPU (Optimus); 0 = all-reduce */
+    int32_t gpu_servers;          /* of gpus, how many serve parameters to the others (Liquid); 0 = all-reduce */
+    uint32_t bandwidth;           /* network that a worker asks for, in tenths of a GB/s; 0 = not told */
+    usec_t launch, save;          /* expected time before and after it uses its GPUs; 0 = not told */
+    uint32_t memory_mib;          /* GPU memory, stable, each; 0 = not told */
     uint32_t memory_peak_mib;
     uint32_t batch;       /* global batch size; 0 = not told */
     uint32_t sku_mask;    /* allowed SKUs, bit i = SKU i of the cluster; 0 = any */
@@ -71,3 +73,12 @@ struct jobspec {
     uint8_t retries;                          /* further attempts after a failure that is not the user's */
     struct deadline deadlines[DEADLINES_MAX]; /* ascending */
 };
+
+/* Whether it can run on fewer or more GPUs, as it came. */
+bool jobspec_elastic(const struct jobspec *spec);
+
+/* Whether it can be of that size, whatever the cluster. -ERANGE with words. */
+int jobspec_size_check(const struct jobspec *spec, int32_t gpus, struct error *err);
+
+/* Its size is this one and no other; 0: any of the range it came with, beginning with the one it has. */
+void jobspec_resize(struct jobspec *spec, int32_t gpus);

@@ -213,6 +213,7 @@ const struct planner_ops planner_chronus = {
     .name = "chronus",
     .summary = "leases for deadlines that were promised, the rest by shortest remaining service",
     .params = chronus_params,
+    .sizes = true,
     .state_size = sizeof(struct chronus),
     .kept_size = offsetof(struct chronus, kept_end),
     .plan = chronus_plan,

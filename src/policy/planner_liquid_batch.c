@@ -421,6 +421,7 @@ const struct planner_ops planner_liquid_batch = {
     .name = "liquid-batch",
     .summary = "gather arrivals and place them together by a genetic search",
     .params = batch_params,
+    .sizes = true,
     .state_size = sizeof(struct batch),
     .kept_size = offsetof(struct batch, hopeless),
     .plan = batch_plan,

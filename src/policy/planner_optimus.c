@@ -542,6 +542,7 @@ const struct planner_ops planner_optimus = {
     .name = "optimus",
     .summary = "elastic sizes by predicted gain",
     .params = optimus_params,
+    .sizes = true,
     .state_size = sizeof(struct optimus),
     .kept_size = offsetof(struct optimus, memos),
     .plan = optimus_plan,

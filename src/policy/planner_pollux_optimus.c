@@ -219,6 +219,7 @@ const struct planner_ops planner_pollux_optimus = {
     .name = "pollux-optimus",
     .summary = "sizes by true gain as the simulator of Pollux gives them",
     .params = optimus_params,
+    .sizes = true,
     .state_size = sizeof(struct pollux_optimus),
     .kept_size = offsetof(struct pollux_optimus, candidates),
     .plan = optimus_plan,

@@ -486,6 +486,7 @@ const struct planner_ops planner_singularity = {
     .name = "singularity",
     .summary = "service tiers kept by resizing, stopping and moving jobs that lose nothing by it",
     .params = singularity_params,
+    .sizes = true,
     .state_size = sizeof(struct singularity),
     .kept_size = offsetof(struct singularity, item_count),
     .run_order = RUN_UNORDERED,

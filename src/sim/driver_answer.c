@@ -271,9 +271,14 @@ int answer_script(struct driver *d)
         };
 
         if (from->kind == EVENT_CANCEL || from->kind == EVENT_HOLD || from->kind == EVENT_RELEASE ||
-            from->kind == EVENT_RANK) {
-            if (from->target < d->trace->count && d->actors[from->target].in_core)
-                r = offer_about(d, &event, from->target);
+            from->kind == EVENT_RANK || from->kind == EVENT_SIZE) {
+            if (from->target >= d->trace->count || !d->actors[from->target].in_core)
+                continue;
+            /* A size that the job cannot have is refused, and all goes on. */
+            if (from->kind == EVENT_SIZE &&
+                core_size_check(d->core, d->actors[from->target].slot, from->value, NULL) < 0)
+                continue;
+            r = offer_about(d, &event, from->target);
             continue;
         }
         if (from->kind == EVENT_COUNT)

@@ -238,7 +238,7 @@ static int read_event(const struct line *line, usec_t at)
         enum event_kind kind;
     } kinds[] = { { "node", EVENT_NODE },     { "gpu", EVENT_GPU },   { "quota", EVENT_QUOTA },
                   { "cancel", EVENT_CANCEL }, { "hold", EVENT_HOLD }, { "release", EVENT_RELEASE },
-                  { "rank", EVENT_RANK },     { "why", EVENT_COUNT } };
+                  { "rank", EVENT_RANK },     { "size", EVENT_SIZE }, { "why", EVENT_COUNT } };
     struct story *story = line->story;
     struct driver_event event = { .at = at };
     size_t k = 0;
@@ -260,6 +260,9 @@ static int read_event(const struct line *line, usec_t at)
     if (r == 0 && event.kind == EVENT_RANK)
         r = line->count == 4 ? line_number(line, line->words[3], &event.value)
                              : line_wrong(line, "expected a priority", NULL);
+    if (r == 0 && event.kind == EVENT_SIZE)
+        r = line->count == 4 ? line_number(line, line->words[3], &event.value)
+                             : line_wrong(line, "expected how many GPUs, 0: as it came", NULL);
     if (r < 0)
         return r;
     r = keep_event(line, &event);
@@ -343,7 +346,7 @@ static void bind(struct story *story)
         struct driver_event *event = &story->events[i];
 
         if (event->kind != EVENT_CANCEL && event->kind != EVENT_HOLD && event->kind != EVENT_RELEASE &&
-            event->kind != EVENT_RANK)
+            event->kind != EVENT_RANK && event->kind != EVENT_SIZE)
             continue;
         for (uint32_t j = 0; j < story->trace.count; j++)
             if (story->trace.jobs[j].spec.id == (int64_t)event->target) {

@@ -111,6 +111,8 @@ static void on_decision(void *arg, const struct core *core, const struct decisio
         buf_printf(rec->out, " level=%lld", (long long)d->needs);
     if (d->kind == DECISION_CLASS)
         buf_printf(rec->out, " %s", classes[d->needs]);
+    if (d->kind == DECISION_SIZE)
+        buf_printf(rec->out, " gpus=%lld", (long long)d->needs);
     if (d->kind == DECISION_LIMIT) {
         if (d->needs)
             buf_printf(rec->out, " memory=%lldM", (long long)d->needs);

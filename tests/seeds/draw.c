@@ -356,6 +356,27 @@ static void draw_script(struct rng *rng, struct life *life)
     }
 }
 
+/* People set the sizes of elastic jobs. From a stream of its own, so that all else is as it would be without. */
+static void draw_sizes(uint64_t seed, struct life *life)
+{
+    usec_t end = life->trace.jobs[life->trace.count - 1].spec.submit + 600 * USEC_SEC;
+    struct rng rng;
+    uint32_t count;
+
+    rng_seed(&rng, rng_mix(seed + 431));
+    count = chance(&rng, 50) ? 0 : below(&rng, SCRIPT_MAX / 4);
+    for (uint32_t i = 0; i < count && life->script_count < SCRIPT_MAX; i++) {
+        struct driver_event event = { .kind = EVENT_SIZE, .target = below(&rng, (uint32_t)life->trace.count) };
+        const struct jobspec *spec = &life->trace.jobs[event.target].spec;
+
+        event.at = chance(&rng, 30) ? spec->submit + (usec_t)below(&rng, 3) * USEC_SEC
+                                    : (usec_t)rng_below(&rng, (uint64_t)end + 1);
+        if (chance(&rng, 85)) /* else any size again */
+            event.value = spec->gpus_min + (int32_t)below(&rng, (uint32_t)(spec->gpus_max - spec->gpus_min) + 1);
+        keep_event(life, event);
+    }
+}
+
 /* ---- CPUs, memory, nearness ---- */
 
 static void draw_wish(struct rng *rng, struct jobspec *spec)
@@ -504,6 +525,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     draw_hosts(seed, ret_life);
     draw_settings(&rng, ret_life);
     draw_script(&rng, ret_life);
+    draw_sizes(seed, ret_life);
     r = draw_tiers(draw, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);
 }

@@ -197,6 +197,7 @@ void watch_decision(void *arg, const struct core *core, const struct decision *d
     case DECISION_PREPARE:
     case DECISION_YIELD:
     case DECISION_TIER:
+    case DECISION_SIZE:
     case DECISION_SAVE:
     case DECISION_LIMIT:
     case DECISION_CLASS:
