@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_top.c - muster top: the cluster on a terminal, a picture a second. Bars of GPUs by type, spark-lines of how much
  * of each node was used over the last minutes, then jobs: one's own first. q ends it, a shows all jobs, m one's own. */
+#include <locale.h>
 #include <ncurses.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,8 +29,7 @@
     X(wmove)                                                                                                           \
     X(waddnstr)                                                                                                        \
     X(wattr_on)                                                                                                        \
-    X(wattr_off)                                                                                                       \
-    X(vw_printw)
+    X(wattr_off)
 
 static struct {
     CURSES_CALLS(LIB_FIELD)
@@ -54,16 +54,36 @@ struct top {
 };
 
 static WINDOW *screen;
+static int line; /* that is being written */
+
+static void line_begin(int row)
+{
+    line = row;
+    (void)curses.wmove(screen, row, 0);
+}
 
 static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What does not fit into the line is left out: the next line is somebody else's. */
 static void put(const char *format, ...)
 {
+    char text[512];
+    int room = getcury(screen) == line ? getmaxx(screen) - getcurx(screen) : 0,
+        size = 0; /* a full line ends in the next */
     va_list args;
 
     va_start(args, format);
-    (void)curses.vw_printw(screen, format, args);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    /* Whole characters, each a column wide: names are harmless and our own signs are. */
+    while (text[size] && room > 0) {
+        size++;
+        while (((unsigned char)text[size] & 0xc0) == 0x80)
+            size++;
+        room--;
+    }
+    if (size > 0)
+        (void)curses.waddnstr(screen, text, size);
 }
 
 static void bold(bool on)
@@ -74,6 +94,12 @@ static void bold(bool on)
 static int lines(void)
 {
     return getmaxy(screen);
+}
+
+/* A terminal of the usual 80 columns, where virtual clusters are left out for the sake of reasons. */
+static bool narrow(void)
+{
+    return getmaxx(screen) < 110;
 }
 
 static struct node_past *past_of(struct top *top, const char *name)
@@ -90,9 +116,11 @@ static struct node_past *past_of(struct top *top, const char *name)
 static void spark(const struct node_past *past)
 {
     static const char *const steps[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    static const char *const plain[] = { " ", ".", ":", "-", "=", "+", "*", "%", "#" };
+    const char *const *signs = MB_CUR_MAX > 1 ? steps : plain;
 
     for (int i = 0; past && i < HISTORY; i++)
-        put("%s", steps[(past->used[i] * 8 + 99) / 100]);
+        put("%s", signs[(past->used[i] * 8 + 99) / 100]);
 }
 
 static void bar(int64_t used, int64_t total, int width)
@@ -115,9 +143,9 @@ static int gpus_draw(struct top *top, int row)
     json_harmless(items);
     json_array_foreach(items, i, item)
     {
-        (void)curses.wmove(screen, row++, 0);
+        line_begin(row++);
         put("%-8.8s ", fmt_text(item, "sku"));
-        bar(fmt_i64(item, "used"), fmt_i64(item, "total"), 32);
+        bar(fmt_i64(item, "used"), fmt_i64(item, "total"), narrow() ? 20 : 32);
         put(" %lld of %lld used, %lld free, %lld down; largest node %lld", (long long)fmt_i64(item, "used"),
             (long long)fmt_i64(item, "total"), (long long)fmt_i64(item, "free"), (long long)fmt_i64(item, "down"),
             (long long)fmt_i64(item, "biggest_node"));
@@ -145,7 +173,7 @@ static int nodes_draw(struct top *top, int row)
         }
         if (row >= lines() / 2)
             continue;
-        (void)curses.wmove(screen, row++, 0);
+        line_begin(row++);
         put("%-14.14s %-8.8s %2lld/%-3lld ", fmt_text(node, "name"), fmt_text(node, "state"), (long long)used,
             (long long)total);
         spark(past);
@@ -153,6 +181,23 @@ static int nodes_draw(struct top *top, int row)
     }
     json_decref(items);
     return row + 1;
+}
+
+static void job_line(json_t *job)
+{
+    json_t *reason = json_object_get(job, "reason");
+    char id[FMT_MAX], gpus[FMT_MAX], time[FMT_MAX];
+    const char *elapsed = fmt_null(job, "start_time") ? "-" : fmt_seconds(fmt_i64(job, "elapsed_seconds"), time);
+    const char *where = json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job, "nodelist");
+
+    (void)fmt_id(job, id);
+    (void)fmt_gpus(job, gpus);
+    if (narrow())
+        put("%-9.9s %-14.14s %-8.8s %-9.9s %-8.8s %-9.9s %.40s", id, fmt_text(job, "name"), fmt_text(job, "user"),
+            fmt_text(job, "state"), gpus, elapsed, where);
+    else
+        put("%-12.12s %-16.16s %-10.10s %-10.10s %-9.9s %-12.12s %-12.12s %.40s", id, fmt_text(job, "name"),
+            fmt_text(job, "user"), fmt_text(job, "vc"), fmt_text(job, "state"), gpus, elapsed, where);
 }
 
 static int jobs_draw(struct top *top, int row)
@@ -169,23 +214,19 @@ static int jobs_draw(struct top *top, int row)
         return -1;
     json_harmless(items);
     bold(true);
-    (void)curses.wmove(screen, row++, 0);
-    put("%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE", "GPUS", "ELAPSED",
-        "NODES/REASON");
+    line_begin(row++);
+    if (narrow())
+        put("%-9s %-14s %-8s %-9s %-8s %-9s %s", "JOBID", "NAME", "USER", "STATE", "GPUS", "ELAPSED", "NODES/REASON");
+    else
+        put("%-12s %-16s %-10s %-10s %-9s %-12s %-12s %s", "JOBID", "NAME", "USER", "VC", "STATE", "GPUS", "ELAPSED",
+            "NODES/REASON");
     bold(false);
     json_array_foreach(items, i, job)
     {
-        json_t *reason = json_object_get(job, "reason");
-        char id[FMT_MAX], gpus[FMT_MAX], elapsed[FMT_MAX];
-
         if (row >= lines() - 1)
             break;
-        (void)curses.wmove(screen, row++, 0);
-        put("%-12.12s %-16.16s %-10.10s %-10.10s %-9.9s %-12.12s %-12.12s %.40s", fmt_id(job, id),
-            fmt_text(job, "name"), fmt_text(job, "user"), fmt_text(job, "vc"), fmt_text(job, "state"),
-            fmt_gpus(job, gpus),
-            fmt_null(job, "start_time") ? "-" : fmt_seconds(fmt_i64(job, "elapsed_seconds"), elapsed),
-            json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job, "nodelist"));
+        line_begin(row++);
+        job_line(job);
     }
     json_decref(items);
     return row;
@@ -208,12 +249,12 @@ static int job_draw(struct top *top, int row)
     json_harmless(job.json);
     json_harmless(metrics.json);
     reason = json_object_get(job.json, "reason");
-    (void)curses.wmove(screen, row++, 0);
+    line_begin(row++);
     put("job %s %s  %s  %s  %s", fmt_id(job.json, id), fmt_text(job.json, "name"), fmt_text(job.json, "state"),
         fmt_seconds(fmt_i64(job.json, "elapsed_seconds"), elapsed),
         json_is_object(reason) ? fmt_text(reason, "code") : fmt_text(job.json, "nodelist"));
     bold(true);
-    (void)curses.wmove(screen, ++row, 0);
+    line_begin(++row);
     put("%-6s %-14s %4s  %-*s %5s %10s %7s %5s", "RANK", "NODE", "GPU", HISTORY, "UTILISATION", "NOW", "MEMORY",
         "POWER", "TEMP");
     bold(false);
@@ -228,7 +269,7 @@ static int job_draw(struct top *top, int row)
             past.used[HISTORY - count + k] = (uint8_t)fmt_i64(json_array_get(series, k), "util");
         if (row >= lines() - 1)
             break;
-        (void)curses.wmove(screen, row++, 0);
+        line_begin(row++);
         put("%-6lld %-14.14s %4lld  ", (long long)fmt_i64(gpu, "rank"), fmt_text(gpu, "node"),
             (long long)fmt_i64(gpu, "gpu"));
         spark(&past);
@@ -246,7 +287,7 @@ static int frame(struct top *top)
 
     (void)curses.werase(screen);
     bold(true);
-    (void)curses.wmove(screen, 0, 0);
+    line_begin(0);
     put("muster top  %s  %s", client_url(top->client), fmt_stamp(fmt_now(), now));
     bold(false);
     row = top->job ? job_draw(top, row) : gpus_draw(top, row);
@@ -256,7 +297,7 @@ static int frame(struct top *top)
         row = jobs_draw(top, row);
     if (row < 0)
         return -1;
-    (void)curses.wmove(screen, lines() - 1, 0);
+    line_begin(lines() - 1);
     put("q quit   %s", top->job ? "" : top->all ? "m my jobs" : "a all jobs");
     (void)curses.wrefresh(screen);
     return 0;
@@ -287,6 +328,7 @@ int cmd_top(struct command_args *args)
     if (client_call(client, "GET", "/whoami", NULL, &who, &top.problem))
         return problem_print(&top.problem);
     (void)snprintf(top.user, sizeof(top.user), "%.60s", fmt_text(who.json, "user"));
+    (void)setlocale(LC_CTYPE, ""); /* NOLINT(concurrency-mt-unsafe): else curses takes our signs apart */
     top.past = mem_zalloc(NODES_SHOWN, sizeof(*top.past));
     if (!top.past || !(screen = curses.initscr()))
         return problem_print(&(struct problem){ .exit = CODE_FAILED, .text = "the terminal cannot be used" });

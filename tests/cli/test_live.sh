@@ -69,7 +69,7 @@ END
 prints 'a sweep' '14' "$muster" sweep -f sweep.yaml --parsable
 exits 'all of it too' 0 "$muster" wait 14
 prints 'has its values' '0.2/0' "$muster" logs 14_2
-prints 'parsable' '19' "$muster" submit --parsable -N 2 --gpus-per-node=4 -J holder --wrap 'sleep 60'
+prints 'parsable' '19' "$muster" submit --parsable -N 2 --gpus-per-node=4 -J holder --wrap 'sleep 600'
 refuses 'what can never run is refused' 'Infeasible.NodeSize' "$muster" submit -N1 -G 8 --wrap true
 exits 'with its code' 6 "$muster" submit -N1 -G 8 --wrap true
 prints 'one more waits' '20' "$muster" submit --parsable -G 1 -J waiter --wrap true
@@ -84,6 +84,25 @@ X"
 prints 'exec' 'in 19' sh -c "'$muster' exec holder -- sh -c 'echo in \$MUSTER_JOB_ID' </dev/null"
 exits 'exits as its command did' 4 "$muster" exec holder -- sh -c 'exit 4'
 prints 'and reads all of its input' '300000' sh -c "head -c 300000 /dev/zero | '$muster' exec holder -- wc -c"
+# screen SIZE PATTERN LINE...: `muster top` on a terminal of that size has these lines, as patterns, once PATTERN is there.
+screen() {
+    size=$1
+    pattern=$2
+    shift 2
+    # shellcheck disable=SC2086
+    python3 "$root/tests/cli/screen.py" $size "$pattern" "$muster" top >"$scratch/screen" || { cat "$scratch/screen" && return 1; }
+    for line in "$@"; do
+        grep -q -x -e "$line" "$scratch/screen" || { echo "no line '$line'" && cat "$scratch/screen" && return 1; }
+    done
+}
+accepts 'top on 80 columns' screen '24 80' '  InsufficientGpus' 'H100     \[#*\] 8 of 8 used, 0 free, 0 down; largest node 0' \
+    'gpu01          alloc     4/4 .* █' 'JOBID     NAME           USER     STATE     GPUS     ELAPSED   NODES/REASON' \
+    '19        holder         [^ ]* *RUNNING   8 H100   00:..:..  gpu\[01-02\]' '20        waiter  .*  PENDING   .*  InsufficientGpus'
+accepts 'on 200' screen '50 200' 'InsufficientGpus' '19           holder  .* default    RUNNING   8 H100 .* gpu\[01-02\]'
+accepts 'on 40: nothing runs over' screen '12 40' '^19' '.\{40\}' 'JOBID     NAME           USER     STATE' 'gpu01          alloc     4/4'
+LC_ALL=C
+accepts 'in plain letters where there are no others' screen '24 80' '  InsufficientGpus' 'gpu01          alloc     4/4 .* #'
+LC_ALL=C.UTF-8
 prints 'hold' 'Held job 20' "$muster" hold 20
 prints 'release' 'Released job waiter' "$muster" release waiter
 prints 'set' 'Changed job 20' "$muster" set 20 priority=high time=2h
