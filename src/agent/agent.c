@@ -365,6 +365,16 @@ static int gpus_find(struct agent *agent, struct error *err)
         return gpus_open_fake(agent->config.fake, health, &agent->gpus, err);
     }
     r = gpus_open_nvml(&agent->gpus, &why);
+    if (r == 0 && agent->gpus->count == 0) {
+        struct gpus *amd = NULL;
+
+        if (gpus_open_amd("", &amd, NULL) == 0 && amd->count > 0) {
+            gpus_close(agent->gpus);
+            agent->gpus = take(amd);
+            why.code = 0;
+        }
+        gpus_close(amd);
+    }
     if (r == 0 && why.code)
         log_warn("no GPUs", "node", agent->config.node, "why", why.text);
     if (r == 0 && agent->gpus->count && gpu_topology(agent->gpus, NULL, &why) < 0)

@@ -205,7 +205,7 @@ int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limit
         r = value_write(path, "pids.max", value);
     }
     if (r == 0 && limits->fence_gpus && (fences & FENCE_DEVICES))
-        r = cgroup_device_fence(path, limits->gpu_minors, limits->gpu_count);
+        r = cgroup_device_fence(path, limits->gpu_major == MAJOR_DRM, limits->gpu_minors, limits->gpu_count);
     if (r < 0) {
         (void)rmdir(path);
         return error_set(err, r, "%s: limits: %s", path, strerror(-r));

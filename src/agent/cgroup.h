@@ -13,6 +13,8 @@
 
 enum { CGROUP_PATH_MAX = 512 };
 
+enum { MAJOR_NVIDIA = 195, MAJOR_DRM = 226 }; /* devices of GPUs */
+
 enum cgroup_fence {
     FENCE_KILL = 1,
     FENCE_FREEZE = 2,
@@ -43,7 +45,8 @@ struct cgroup_limits {
     const char *cpuset;    /* "0-3,8"; NULL = none */
     const char *mems;      /* memory nodes; NULL */
     uint32_t pids;         /* 0 = none */
-    const int *gpu_minors; /* allowed of /dev/nvidiaN; NULL with fence_gpus: none of them */
+    int gpu_major;         /* MAJOR_DRM; else MAJOR_NVIDIA */
+    const int *gpu_minors; /* allowed of it; NULL with fence_gpus: none of them */
     uint32_t gpu_count;
     bool fence_gpus;
 };

@@ -6,6 +6,10 @@
  *
  *   if type != character or major != 195 or minor > 253: allow
  *   if minor is one of the given: allow, else refuse
+ *
+ * AMD's GPUs are devices of the kernel's DRM (226): renderD128 and so on, with the number as minor, and cardN, which
+ * nobody needs to compute. /dev/kfd is common to all; the driver asks this program too before it gives a process what
+ * belongs to a GPU's render node.
  */
 #include "agent/cgroup_device.h"
 
@@ -16,7 +20,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NVIDIA_MAJOR = 195, NVIDIA_MINOR_MAX = 253, PROGRAM_MAX = 320, MINORS_MAX = 128 };
+#include "agent/cgroup.h"
+
+enum { NVIDIA_MINOR_MAX = 253, DRM_MINOR_MAX = 0xfffff, PROGRAM_MAX = 320, MINORS_MAX = 128 };
 
 static long bpf(int command, union bpf_attr *attr)
 {
@@ -50,7 +56,7 @@ static struct bpf_insn set_value(unsigned int reg, int32_t value)
     return insn_of(BPF_ALU64 | BPF_MOV | BPF_K, reg, 0, value);
 }
 
-static uint32_t program_write(struct bpf_insn *insn, const int *minors, uint32_t count)
+static uint32_t program_write(struct bpf_insn *insn, bool amd, const int *minors, uint32_t count)
 {
     const struct bpf_insn leave = { .code = BPF_JMP | BPF_EXIT };
     uint32_t n = 0;
@@ -62,9 +68,9 @@ static uint32_t program_write(struct bpf_insn *insn, const int *minors, uint32_t
     insn[n++] = set_value(0, 1);
     insn[n++] = jump_if(BPF_JEQ, 2, BPF_DEVCG_DEV_CHAR, 1);
     insn[n++] = leave;
-    insn[n++] = jump_if(BPF_JEQ, 3, NVIDIA_MAJOR, 1);
+    insn[n++] = jump_if(BPF_JEQ, 3, amd ? MAJOR_DRM : MAJOR_NVIDIA, 1);
     insn[n++] = leave;
-    insn[n++] = jump_if(BPF_JLE, 4, NVIDIA_MINOR_MAX, 1);
+    insn[n++] = jump_if(BPF_JLE, 4, amd ? DRM_MINOR_MAX : NVIDIA_MINOR_MAX, 1);
     insn[n++] = leave;
     for (uint32_t i = 0; i < count; i++) {
         insn[n++] = jump_if(BPF_JNE, 4, minors[i], 1);
@@ -75,7 +81,7 @@ static uint32_t program_write(struct bpf_insn *insn, const int *minors, uint32_t
     return n;
 }
 
-static int program_load(const int *minors, uint32_t count)
+static int program_load(bool amd, const int *minors, uint32_t count)
 {
     struct bpf_insn program[PROGRAM_MAX];
     union bpf_attr attr = { 0 };
@@ -85,16 +91,16 @@ static int program_load(const int *minors, uint32_t count)
         return -E2BIG;
     attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
     attr.insns = (uint64_t)(uintptr_t)program;
-    attr.insn_cnt = program_write(program, minors, count);
+    attr.insn_cnt = program_write(program, amd, minors, count);
     attr.license = (uint64_t)(uintptr_t) "Apache-2.0";
     fd = bpf(BPF_PROG_LOAD, &attr);
     return fd < 0 ? -errno : (int)fd;
 }
 
-int cgroup_device_fence(const char *path, const int *minors, uint32_t count)
+int cgroup_device_fence(const char *path, bool amd, const int *minors, uint32_t count)
 {
     union bpf_attr attr = { 0 };
-    int program = program_load(minors, count), group, r = 0;
+    int program = program_load(amd, minors, count), group, r = 0;
 
     if (program < 0)
         return program;
@@ -117,5 +123,5 @@ int cgroup_device_fence(const char *path, const int *minors, uint32_t count)
 
 bool cgroup_device_works(const char *path)
 {
-    return cgroup_device_fence(path, NULL, 0) == 0;
+    return cgroup_device_fence(path, false, NULL, 0) == 0;
 }

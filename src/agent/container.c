@@ -176,10 +176,10 @@ static int mounts_make(const struct task *task, const char *dir, json_t *plan, j
     return 0;
 }
 
-/* /dev/nvidia* of the task's GPUs, where they are. */
+/* /dev/nvidia* or /dev/dri/renderD* of the task's GPUs, and what is common to all, where they are. */
 static json_t *devices_list(const struct task *task)
 {
-    static const char *const common[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools" };
+    static const char *const common[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/kfd" };
     const struct launch_node *node = &task->launch.nodes[task->id.rank];
     json_t *list = json_array();
     char path[64];
@@ -190,7 +190,8 @@ static json_t *devices_list(const struct task *task)
         if (access(common[i], F_OK) == 0)
             (void)json_array_append_new(list, json_string(common[i]));
     for (uint32_t i = 0; i < node->gpu_count; i++) {
-        (void)snprintf(path, sizeof(path), "/dev/nvidia%d", task->agent->gpus->info[node->gpus[i]].minor);
+        (void)snprintf(path, sizeof(path), "%s%d", task->agent->gpus->amd ? "/dev/dri/renderD" : "/dev/nvidia",
+                       task->agent->gpus->info[node->gpus[i]].minor);
         if (access(path, F_OK) == 0)
             (void)json_array_append_new(list, json_string(path));
     }

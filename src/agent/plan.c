@@ -250,6 +250,7 @@ static void limits_add(struct task *task, json_t *plan)
     for (uint32_t i = 0; i < node->gpu_count; i++)
         (void)json_array_append_new(minors, json_integer(agent->gpus->info[node->gpus[i]].minor));
     (void)json_object_set_new(plan, "gpu_minors", minors);
+    (void)json_object_set_new(plan, "gpu_major", json_integer(agent->gpus->amd ? MAJOR_DRM : MAJOR_NVIDIA));
     (void)json_object_set_new(plan, "fence_gpus",
                               json_boolean((agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake));
 }
@@ -357,7 +358,7 @@ static void environ_add(const struct task *task, const struct account *account, 
                                 .home = account->known ? account->home : NULL,
                                 .shell = account->known ? account->shell : NULL };
 
-    host.amd = gpu_sku_amd(agent->gpus->sku);
+    host.amd = agent->gpus->amd;
     host.mps = mps_find(mps, sizeof(mps)) ? mps : NULL;
     host.fenced = (agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake;
     for (uint32_t g = 0; g < agent->gpus->count; g++) {

@@ -42,6 +42,7 @@ static int group_make(struct shepherd *s)
         .mems = util_text(s->plan, "mems"),
         .pids = PIDS_LIMIT,
         .fence_gpus = util_flag(s->plan, "fence_gpus"),
+        .gpu_major = (int)util_i64(s->plan, "gpu_major", MAJOR_NVIDIA),
     };
     const json_t *minors = json_object_get(s->plan, "gpu_minors"), *minor;
     int list[MINORS_MAX];

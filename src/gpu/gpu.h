@@ -2,8 +2,9 @@
 #pragma once
 /* gpu.h - the GPUs of a node: what there is, how it is doing, who uses it.
  *
- * One table of functions a kind: NVIDIA's through NVML, opened at run time so that the program starts without it, and
- * emulated ones. Calls are short (microseconds to a few milliseconds) and made on one thread.
+ * One table of functions a kind: NVIDIA's through NVML, opened at run time so that the program starts without it; AMD's
+ * from the files of their driver; and emulated ones. Calls are short (microseconds to a few milliseconds) and made on
+ * one thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +19,9 @@ struct gpu_info {
     char uuid[96];
     char bus[24]; /* PCI address, "0000:3b:00.0"; "" */
     uint32_t memory_mib;
-    int minor;     /* of /dev/nvidiaN; -1 */
+    int minor;     /* of /dev/nvidiaN, or N of AMD's /dev/dri/renderDN; -1 */
     int numa;      /* -1 = not known */
-    uint16_t link; /* GPUs with the same number reach each other by NVLink */
+    uint16_t link; /* GPUs with the same number reach each other by NVLink, or XGMI */
 };
 
 struct gpu_sample {
@@ -70,7 +71,7 @@ struct gpus {
     char sku[64]; /* "H100"; "" without GPUs */
     uint32_t count, memory_mib;
     uint32_t sockets, groups; /* as of model/cluster.h; at least 1 */
-    bool fake;
+    bool fake, amd;
     struct gpu_info info[GPU_NODE_MAX];
     void *inside;
 };
@@ -79,6 +80,8 @@ struct gpus {
 int gpus_open_fake(const char *text, const char *health_file, struct gpus **ret_gpus, struct error *err);
 /* No driver, no library: no GPUs, 0 and a reason in *err. */
 int gpus_open_nvml(struct gpus **ret_gpus, struct error *err);
+/* From the files below ROOT/sys ("": of this machine). None: likewise. */
+int gpus_open_amd(const char *root, struct gpus **ret_gpus, struct error *err);
 void gpus_close(struct gpus *gpus);
 
 /* "NVIDIA H100 80GB HBM3" -> "H100". */
@@ -86,6 +89,8 @@ void gpu_sku_name(const char *product, char *out, size_t size);
 /* Memory of one, by its name; 0 = not known. */
 uint32_t gpu_sku_memory(const char *sku);
 bool gpu_sku_amd(const char *sku); /* AMD's: "MI300X" */
+
+void gpu_link_join(struct gpus *gpus, uint16_t a, uint16_t b); /* two groups of links are one */
 
 /* gpu_topo.c: sockets, groups and NUMA nodes from hwloc, of this machine (`xml` NULL) or of a file, by PCI address. */
 int gpu_topology(struct gpus *gpus, const char *xml, struct error *err);

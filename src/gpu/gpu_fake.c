@@ -113,6 +113,7 @@ int gpus_open_fake(const char *text, const char *health_file, struct gpus **ret_
     gpus->sockets = count >= 4 && count % 2 == 0 ? 2 : 1;
     gpus->groups = 1;
     (void)snprintf(gpus->sku, sizeof(gpus->sku), "%s", *end == ':' ? end + 1 : "GPU");
+    gpus->amd = gpu_sku_amd(gpus->sku);
     gpus->memory_mib = gpu_sku_memory(gpus->sku) ? gpu_sku_memory(gpus->sku) : 16384;
     for (uint32_t i = 0; i < gpus->count; i++) {
         struct gpu_info *info = &gpus->info[i];

@@ -234,15 +234,6 @@ static void device_read(struct nvml *n, struct gpu_info *info, struct nvml_devic
                        pci.device & 0xff);
 }
 
-static void group_join(struct gpus *gpus, uint16_t a, uint16_t b)
-{
-    uint16_t low = a < b ? a : b, high = a < b ? b : a;
-
-    for (uint32_t i = 0; i < gpus->count; i++)
-        if (gpus->info[i].link == high)
-            gpus->info[i].link = low;
-}
-
 /* GPUs that a link, or a switch all of them hang on, joins get the number of the first of them. */
 static void links_read(struct gpus *gpus)
 {
@@ -263,7 +254,7 @@ static void links_read(struct gpus *gpus)
                 (void)n->call.link_kind(n->device[i], link, &kind);
             if (kind == NVML_REMOTE_SWITCH) {
                 if (first_on_switch >= 0)
-                    group_join(gpus, gpus->info[first_on_switch].link, gpus->info[i].link);
+                    gpu_link_join(gpus, gpus->info[first_on_switch].link, gpus->info[i].link);
                 else
                     first_on_switch = (int)i;
                 break;
@@ -276,7 +267,7 @@ static void links_read(struct gpus *gpus)
                 (void)snprintf(bus, sizeof(bus), "%04x:%02x:%02x.0", pci.domain & 0xffff, pci.bus & 0xff,
                                pci.device & 0xff);
                 if (strcmp(bus, gpus->info[k].bus) == 0)
-                    group_join(gpus, gpus->info[i].link, gpus->info[k].link);
+                    gpu_link_join(gpus, gpus->info[i].link, gpus->info[k].link);
             }
         }
 }

@@ -77,27 +77,28 @@ static void no_groups_are_said_to_be_none(void **state)
 }
 
 /* The kernel's own answer: EPERM from the fence, ENXIO from a device without driver. */
-static void devices_are_fenced(void **state)
+static void fence_try(unsigned int major)
 {
     struct cgroup_tree tree;
     char path[600], node[2][128];
     const int minors[] = { 3 };
 
-    (void)state;
     cgroup_find(NULL, "test-devices", &tree);
     for (int i = 0; i < 2; i++) {
-        (void)snprintf(node[i], sizeof(node[i]), "%s/gpu%d", place, i);
+        (void)snprintf(node[i], sizeof(node[i]), "%s/gpu%u-%d", place, major, i);
         if (geteuid() != 0 || !(tree.fences & FENCE_DEVICES) ||
-            mknod(node[i], S_IFCHR | 0600, (dev_t)(195U << 8 | (3U + (unsigned int)i))) < 0) {
+            mknod(node[i], S_IFCHR | 0600, (dev_t)(major << 8 | (3U + (unsigned int)i))) < 0) {
             (void)rmdir(tree.path);
             skip();
         }
     }
     (void)snprintf(path, sizeof(path), "%s/task", tree.path);
-    assert_int_equal(cgroup_make(path, tree.fences,
-                                 &(struct cgroup_limits){ .gpu_minors = minors, .gpu_count = 1, .fence_gpus = true },
-                                 &err),
-                     0);
+    assert_int_equal(
+        cgroup_make(path, tree.fences,
+                    &(struct cgroup_limits){
+                        .gpu_major = (int)major, .gpu_minors = minors, .gpu_count = 1, .fence_gpus = true },
+                    &err),
+        0);
     for (int i = 0; i < 2; i++) {
         pid_t child = fork();
         int status = 0;
@@ -113,6 +114,13 @@ static void devices_are_fenced(void **state)
     }
     assert_int_equal(cgroup_remove(path), 0);
     (void)rmdir(tree.path);
+}
+
+static void devices_are_fenced(void **state)
+{
+    (void)state;
+    fence_try(MAJOR_NVIDIA);
+    fence_try(MAJOR_DRM);
 }
 
 static void cpus_near_their_gpus(void **state)
