@@ -195,7 +195,8 @@ static int after_resolve(const struct command_args *args, const char *value, str
     return out->error ? error_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-static int flags_take(const struct command_args *args, struct job_request *request, struct error *err)
+/* `asks`: of the controller, where a flag needs it. */
+static int flags_take(const struct command_args *args, struct job_request *request, bool asks, struct error *err)
 {
     for (size_t i = 0; i < args->given_count; i++) {
         const char *name = args->given[i].opt->name;
@@ -205,7 +206,7 @@ static int flags_take(const struct command_args *args, struct job_request *reque
         /* A verb's own flag goes before one of the same name. */
         if (!flag || args->given[i].opt < request_opts() || args->given[i].opt >= request_opts() + OPTS_MAX)
             continue;
-        if ((strncmp(name, "after", 5) == 0 || strcmp(name, "dependency") == 0) && args->given[i].value &&
+        if (asks && (strncmp(name, "after", 5) == 0 || strcmp(name, "dependency") == 0) && args->given[i].value &&
             strchr(args->given[i].value, '_')) {
             CLEANUP_BUF struct buf value = BUF_INIT(65536);
 
@@ -247,6 +248,30 @@ static usec_t zone_now(usec_t now)
     return localtime_r(&at, &tm) ? tm.tm_gmtoff * USEC_SEC : 0;
 }
 
+/* A script that cannot be read is told only when nothing is wrong with the flags beside it. */
+static int flags_first(const struct command_args *args, int code, struct error *err)
+{
+    struct job_request request;
+    struct submission s;
+    struct error wrong = { 0 };
+    int r = job_request_init(&request, fmt_now(), zone_now, &wrong);
+
+    if (r < 0)
+        return code;
+    r = flags_take(args, &request, false, &wrong);
+    (void)json_object_set_new(request.tree, "run", json_string("true"));
+    if (r == 0) {
+        r = job_request_finish(&request, &s, &wrong);
+        if (r == 0)
+            submission_done(&s);
+    }
+    job_request_done(&request);
+    if (r == 0)
+        return code;
+    *err = wrong;
+    return r;
+}
+
 int request_make(const struct command_args *args, enum request_form form, char **ret_json)
 {
     CLEANUP_BUF struct buf out = BUF_INIT(2 * SUBMISSION_BYTES_MAX);
@@ -259,7 +284,9 @@ int request_make(const struct command_args *args, enum request_form form, char *
     if (r == 0) {
         r = base_take(args, form, &request, &err);
         if (r == 0)
-            r = flags_take(args, &request, &err);
+            r = flags_take(args, &request, true, &err);
+        else
+            r = flags_first(args, r, &err);
         if (r == 0)
             r = defaults_take(args, form, &request, &err);
         if (r == 0)

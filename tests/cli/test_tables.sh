@@ -51,6 +51,8 @@ submit --no-such-flag x
 submit --licenses a:1 --wrap x
 submit
 submit -f missing.yaml
+submit --time bananas missing.sh
+submit missing.sh
 run
 cancel 4127
 cancel 4098
@@ -58,7 +60,11 @@ cancel 4127 4098
 cancel
 hold 4127
 hold 4127x
-set 4127 size=8
+set 4127 size=some
+set 4127 colour=8
+report moons
+report vcs --group users
+report wait --group moons
 set 4127 time=soon
 node drain gpu11
 context
