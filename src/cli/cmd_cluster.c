@@ -216,50 +216,106 @@ static void hours_add(struct listing *table, int64_t seconds)
     listing_addf(table, seconds < 36000 ? "%.2f" : "%.1f", (double)seconds / 3600.0);
 }
 
+/* Numbers of a report, by what it is about; a group alone has the first ones. */
+static void report_row(struct listing *table, json_t *item, int about)
+{
+    json_t *mean = json_object_get(item, "mean_wait_seconds"), *most = json_object_get(item, "max_wait_seconds");
+    json_t *ratio = json_object_get(item, "efficiency");
+    char text[FMT_MAX];
+
+    listing_add(table, *fmt_text(item, "key") ? fmt_text(item, "key") : "-");
+    listing_addf(table, "%lld", (long long)fmt_i64(item, "jobs"));
+    if (about <= 1)
+        listing_addf(table, "%lld", (long long)fmt_i64(item, "failed"));
+    if (about <= 2)
+        hours_add(table, fmt_i64(item, "gpu_seconds"));
+    if (about == 2) {
+        hours_add(table, fmt_i64(item, "measured_gpu_seconds"));
+        hours_add(table, fmt_i64(item, "used_gpu_seconds"));
+        if (json_is_number(ratio))
+            listing_addf(table, "%.1f%%", 100 * json_number_value(ratio));
+        else
+            listing_add(table, "-");
+    }
+    if (about == 0 || about == 4) {
+        listing_addf(table, "%lld", (long long)fmt_i64(item, "preemptions"));
+        hours_add(table, fmt_i64(item, "lost_gpu_seconds"));
+    }
+    if (about == 0 || about == 3)
+        listing_add(table, json_is_number(mean) ? fmt_seconds((int64_t)json_number_value(mean), text) : "-");
+    if (about == 3)
+        listing_add(table, json_is_number(most) ? fmt_seconds((int64_t)json_number_value(most), text) : "-");
+}
+
+#define NUMBER(header)                                                                                                 \
+    {                                                                                                                  \
+        header, true, false, false, false                                                                              \
+    }
+static const struct column report_columns[][8] = {
+    { { "KEY", false, false, false, false },
+      NUMBER("JOBS"),
+      NUMBER("FAILED"),
+      NUMBER("GPU-HOURS"),
+      NUMBER("PREEMPTIONS"),
+      NUMBER("LOST-GPU-HOURS"),
+      NUMBER("MEAN-WAIT") },
+    { { "KEY", false, false, false, false }, NUMBER("JOBS"), NUMBER("FAILED"), NUMBER("GPU-HOURS") },
+    { { "KEY", false, false, false, false },
+      NUMBER("JOBS"),
+      NUMBER("GPU-HOURS"),
+      NUMBER("MEASURED"),
+      NUMBER("USED"),
+      NUMBER("EFFICIENCY") },
+    { { "KEY", false, false, false, false }, NUMBER("JOBS"), NUMBER("MEAN-WAIT"), NUMBER("MAX-WAIT") },
+    { { "KEY", false, false, false, false }, NUMBER("JOBS"), NUMBER("PREEMPTIONS"), NUMBER("LOST-GPU-HOURS") },
+};
+#undef NUMBER
+
 int cmd_report(struct command_args *args)
 {
-    static const struct column columns[] = {
-        { "KEY", false, false, false, false },        { "JOBS", true, false, false, false },
-        { "FAILED", true, false, false, false },      { "GPU-HOURS", true, false, false, false },
-        { "PREEMPTIONS", true, false, false, false }, { "LOST-GPU-HOURS", true, false, false, false },
-        { "MEAN-WAIT", true, false, false, false },
-    };
-    static const char *const kinds[] = { "users", "vcs", "accounts", "skus", "jobs", "nodes" };
-    const char *kind = args->word_count ? args->words[0] : "users";
+    static const char *const groups[] = { "users", "vcs", "accounts", "skus", "jobs", "nodes" };
+    static const char *const abouts[] = { "", "usage", "efficiency", "wait", "preemption" };
+    const char *kind = args->word_count ? args->words[0] : "users", *group = args_value(args, "group");
     struct listing table;
     json_t *items = NULL, *item;
-    char path[512], text[FMT_MAX];
+    char path[512];
     usec_t from, to;
-    size_t i = 0;
+    size_t about = 4, i = 0, count = 0;
     int r;
 
-    while (i < 6 && strcmp(kinds[i], kind) != 0)
+    while (about > 0 && strcmp(abouts[about], kind) != 0)
+        about--;
+    while (i < 6 && strcmp(groups[i], about ? (group ? group : "users") : kind) != 0)
         i++;
+    if (i == 6 && about)
+        return args_wrong(args, "--group: expected users, vcs, accounts, skus, jobs or nodes, got '%.40s'", group);
     if (i == 6)
-        return args_wrong(args, "'%.40s': expected users, vcs, accounts, skus, jobs or nodes", kind);
+        return args_wrong(
+            args,
+            "'%.40s': expected usage, efficiency, wait or preemption; or users, vcs, accounts, skus, jobs, "
+            "nodes",
+            kind);
+    if (group && !about)
+        return args_wrong(args, "--group goes with usage, efficiency, wait or preemption");
     r = when_arg(args, "start", &from);
     if (r == 0)
         r = when_arg(args, "end", &to);
     if (r)
         return r;
     (void)snprintf(path, sizeof(path), "/reports/%s?", kind);
+    if (about)
+        (void)snprintf(path, sizeof(path), "/reports/%s?group=%s", kind, groups[i]);
     fmt_query(path, sizeof(path), "from", from);
     fmt_query(path, sizeof(path), "to", to);
     r = live_list(args, path, &items);
     if (r)
         return r;
-    listing_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    while (count < 8 && report_columns[about][count].header)
+        count++;
+    listing_init(&table, report_columns[about], count);
     json_array_foreach(items, i, item)
     {
-        json_t *wait = json_object_get(item, "mean_wait_seconds");
-
-        listing_add(&table, *fmt_text(item, "key") ? fmt_text(item, "key") : "-");
-        listing_addf(&table, "%lld", (long long)fmt_i64(item, "jobs"));
-        listing_addf(&table, "%lld", (long long)fmt_i64(item, "failed"));
-        hours_add(&table, fmt_i64(item, "gpu_seconds"));
-        listing_addf(&table, "%lld", (long long)fmt_i64(item, "preemptions"));
-        hours_add(&table, fmt_i64(item, "lost_gpu_seconds"));
-        listing_add(&table, json_is_number(wait) ? fmt_seconds((int64_t)json_number_value(wait), text) : "-");
+        report_row(&table, item, (int)about);
     }
     r = listing_show(&table, args, "Report", items);
     listing_done(&table);

@@ -68,8 +68,9 @@ static const struct opt nodes_opts[] = {
     { "each", 0, NULL, "a line a node", "Listing" }, OPTS_LISTING, OPTS_COMMON, OPTS_END
 };
 static const struct opt report_opts[] = {
-    { "start", 'S', "WHEN", "from then on", "Listing" },
+    { "start", 'S', "WHEN", "from then on", "Report" },
     { "end", 'E', "WHEN", "before", NULL },
+    { "group", 0, "BY", "users, vcs, accounts, skus, jobs or nodes", NULL },
     OPTS_LISTING,
     OPTS_COMMON,
     OPTS_END,
@@ -238,7 +239,7 @@ const struct command live_commands[] = {
       .run = cmd_history },
     { .name = "report",
       .summary = "Adds up what was used",
-      .usage = "[users|vcs|accounts|skus|jobs|nodes] [OPTION...]",
+      .usage = "[users|vcs|accounts|skus|jobs|nodes|usage|efficiency|wait|preemption] [OPTION...]",
       .opts = report_opts,
       .most = 1,
       .run = cmd_report },

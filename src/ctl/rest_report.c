@@ -40,14 +40,22 @@ static const char *const report_names[REPORT_COUNT] = {
 #undef X
 };
 
+/* What a report is about: the order of its rows. All rows have all numbers. */
+enum report_about { ABOUT_USAGE, ABOUT_EFFICIENCY, ABOUT_WAIT, ABOUT_PREEMPTION, ABOUT_COUNT };
+
+static const char *const about_names[ABOUT_COUNT] = { "usage", "efficiency", "wait", "preemption" };
+
 struct total {
     int64_t jobs, failed, preemptions, waited;
-    int64_t gpu_usec, lost_usec, wait_usec;
+    int64_t gpu_usec, lost_usec, wait_usec, wait_max;
+    int64_t measured_usec; /* GPU time of jobs whose use of it was measured */
+    int64_t used_usec;     /* of that, what they used */
 };
 
 struct tally {
     struct request *request;
     enum report_kind kind;
+    enum report_about about;
     struct store_query query;
     usec_t from, to, now;
     char user[64], vc[64], state[32], name[128];
@@ -118,6 +126,22 @@ static int64_t task_time(const struct tally *report, const json_t *item, const j
     return svc_of((int64_t)json_array_size(json_object_get(task, "gpus")) * (share ? share : MGPU_ONE), end - start);
 }
 
+static void time_add(struct total *total, const json_t *item, int64_t usec)
+{
+    const json_t *util = json_object_get(json_object_get(item, "used"), "utilisation");
+
+    total->gpu_usec += usec;
+    if (!json_is_number(util))
+        return;
+    total->measured_usec += usec;
+    total->used_usec += (int64_t)((double)usec * json_number_value(util) / 100);
+}
+
+static double mean_wait(const struct total *total)
+{
+    return total->waited ? (double)total->wait_usec / 1e6 / (double)total->waited : 0.0;
+}
+
 static void job_add(struct total *total, const json_t *item)
 {
     const char *state = text_of(item, "state");
@@ -129,8 +153,11 @@ static void job_add(struct total *total, const json_t *item)
     total->preemptions += json_integer_value(json_object_get(item, "preemptions"));
     total->lost_usec += json_integer_value(json_object_get(item, "lost_gpu_seconds")) * USEC_SEC;
     if (first) {
+        usec_t wait = first - time_of(item, "submit_time");
+
         total->waited++;
-        total->wait_usec += first - time_of(item, "submit_time");
+        total->wait_usec += wait;
+        total->wait_max = wait > total->wait_max ? wait : total->wait_max;
     }
 }
 
@@ -170,7 +197,7 @@ static void nodes_add(struct tally *report, const json_t *item)
 
             if (!total)
                 return;
-            total->gpu_usec += task_time(report, item, attempt, task);
+            time_add(total, item, task_time(report, item, attempt, task));
             while (s < count && strcmp(seen[s], text_of(task, "node")) != 0)
                 s++;
             if (s == count && count < 64) {
@@ -197,8 +224,10 @@ static void item_add(struct tally *report, const json_t *item)
     job_add(total, item);
     json_array_foreach(attempts, a, attempt)
     {
-        json_array_foreach(json_object_get(attempt, "tasks"), t, task) total->gpu_usec +=
-            task_time(report, item, attempt, task);
+        json_array_foreach(json_object_get(attempt, "tasks"), t, task)
+        {
+            time_add(total, item, task_time(report, item, attempt, task));
+        }
     }
 }
 
@@ -261,11 +290,30 @@ static void finished_add(struct tally *report, const struct scene *scene)
     }
 }
 
-static int order_by_time(const void *a, const void *b, void *arg)
+/* What comes first is what the report is about: most used, most held and not used, longest waits, most lost. */
+static int64_t weight(const struct tally *report, uint32_t key)
+{
+    const struct total *t = &report->totals[key];
+
+    switch (report->about) {
+    case ABOUT_EFFICIENCY:
+        return t->measured_usec - t->used_usec;
+    case ABOUT_WAIT:
+        return t->waited ? t->wait_usec / t->waited : -1;
+    case ABOUT_PREEMPTION:
+        return t->lost_usec + t->preemptions;
+    case ABOUT_USAGE:
+    case ABOUT_COUNT:
+        break;
+    }
+    return t->gpu_usec;
+}
+
+static int order_by_weight(const void *a, const void *b, void *arg)
 {
     const struct tally *report = arg;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int64_t tx = report->totals[x].gpu_usec, ty = report->totals[y].gpu_usec;
+    int64_t tx = weight(report, x), ty = weight(report, y);
 
     return tx != ty ? (tx > ty ? -1 : 1) : strcmp(names_get(&report->keys, x), names_get(&report->keys, y));
 }
@@ -288,14 +336,15 @@ static void reply_csv(struct tally *report, const uint32_t *order)
 {
     struct buf out = BUF_INIT((size_t)64 << 20);
 
-    buf_text(&out, "key,jobs,failed,gpu_hours,preemptions,lost_gpu_hours,mean_wait_seconds\r\n");
+    buf_text(&out, "key,jobs,failed,gpu_hours,preemptions,lost_gpu_hours,mean_wait_seconds,max_wait_seconds,"
+                   "measured_gpu_hours,used_gpu_hours\r\n");
     for (uint32_t i = 0; i < report->keys.count; i++) {
         const struct total *t = &report->totals[order[i]];
 
         csv_field(&out, names_get(&report->keys, order[i]));
-        buf_printf(&out, ",%" PRId64 ",%" PRId64 ",%.4f,%" PRId64 ",%.4f,%.1f\r\n", t->jobs, t->failed,
-                   (double)t->gpu_usec / 3.6e9, t->preemptions, (double)t->lost_usec / 3.6e9,
-                   t->waited ? (double)t->wait_usec / 1e6 / (double)t->waited : 0.0);
+        buf_printf(&out, ",%" PRId64 ",%" PRId64 ",%.4f,%" PRId64 ",%.4f,%.1f,%.1f,%.4f,%.4f\r\n", t->jobs, t->failed,
+                   (double)t->gpu_usec / 3.6e9, t->preemptions, (double)t->lost_usec / 3.6e9, mean_wait(t),
+                   (double)t->wait_max / 1e6, (double)t->measured_usec / 3.6e9, (double)t->used_usec / 3.6e9);
     }
     if (out.error)
         reply_problem(report->request, 500, "Internal", NULL, "too much to tell");
@@ -320,15 +369,25 @@ static void reply_json(struct tally *report, const uint32_t *order)
         json_write_i64(&json, "gpu_seconds", t->gpu_usec / USEC_SEC);
         json_write_i64(&json, "preemptions", t->preemptions);
         json_write_i64(&json, "lost_gpu_seconds", t->lost_usec / USEC_SEC);
-        if (t->waited)
-            json_write_double(&json, "mean_wait_seconds", (double)t->wait_usec / 1e6 / (double)t->waited);
+        json_write_i64(&json, "measured_gpu_seconds", t->measured_usec / USEC_SEC);
+        json_write_i64(&json, "used_gpu_seconds", t->used_usec / USEC_SEC);
+        if (t->measured_usec)
+            json_write_double(&json, "efficiency", (double)t->used_usec / (double)t->measured_usec);
         else
+            json_write_null(&json, "efficiency");
+        if (t->waited) {
+            json_write_double(&json, "mean_wait_seconds", mean_wait(t));
+            json_write_double(&json, "max_wait_seconds", (double)t->wait_max / 1e6);
+        } else {
             json_write_null(&json, "mean_wait_seconds");
+            json_write_null(&json, "max_wait_seconds");
+        }
         json_write_close(&json);
     }
     json_write_close(&json);
     json_write_null(&json, "next");
     json_write_text(&json, "by", report_names[report->kind]);
+    json_write_text(&json, "about", about_names[report->about]);
     put_time(&json, "from", report->from);
     put_time(&json, "to", report->to);
     json_write_close(&json);
@@ -351,7 +410,7 @@ static void report_end(struct tally *report)
     } else {
         for (uint32_t i = 0; i < report->keys.count; i++)
             order[i] = i;
-        qsort_r(order, report->keys.count, sizeof(*order), order_by_time, report);
+        qsort_r(order, report->keys.count, sizeof(*order), order_by_weight, report);
         if (report->csv)
             reply_csv(report, order);
         else
@@ -430,19 +489,47 @@ static int report_read(struct request *request, struct tally *report)
     return 0;
 }
 
+static int name_find(const char *const *names, int count, const char *name)
+{
+    int i = 0;
+
+    while (i < count && strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+/* By whom, and what about: /reports/vcs, /reports/wait?group=vcs. False: answered. */
+static bool report_kinds(struct request *request, enum report_kind *ret_kind, enum report_about *ret_about)
+{
+    int kind = name_find(report_names, REPORT_COUNT, request->params[0]), about = ABOUT_USAGE;
+    char group[16];
+    bool grouped = query_text(request, "group", group, sizeof(group));
+
+    if (kind == REPORT_COUNT || grouped) {
+        about = name_find(about_names, ABOUT_COUNT, request->params[0]);
+        kind = name_find(report_names, REPORT_COUNT, grouped ? group : "users");
+    }
+    if (about == ABOUT_COUNT)
+        reply_problem(request, 404, "NotFound", "usage, efficiency, wait, preemption (with group=); or a group alone",
+                      "no report '%.40s'", request->params[0]);
+    else if (kind == REPORT_COUNT)
+        reply_problem(request, 400, "BadRequest", NULL, "group: expected users, vcs, accounts, skus, jobs or nodes");
+    if (about == ABOUT_COUNT || kind == REPORT_COUNT)
+        return false;
+    *ret_kind = (enum report_kind)kind;
+    *ret_about = (enum report_about)about;
+    return true;
+}
+
 void rest_reports(struct request *request)
 {
-    static const char *const known[] = { "from", "to", "user", "vc", "state", "name", "format", NULL };
+    static const char *const known[] = { "from", "to", "user", "vc", "state", "name", "format", "group", NULL };
     struct tally *report;
-    int kind = 0;
+    enum report_kind kind;
+    enum report_about about;
 
-    while (kind < REPORT_COUNT && strcmp(report_names[kind], request->params[0]) != 0)
-        kind++;
-    if (kind == REPORT_COUNT) {
-        reply_problem(request, 404, "NotFound", "users, vcs, accounts, skus, jobs, nodes", "no report '%.40s'",
-                      request->params[0]);
+    if (!report_kinds(request, &kind, &about))
         return;
-    }
     if (!query_known(request, known))
         return;
     report = mem_zalloc(1, sizeof(*report));
@@ -450,7 +537,8 @@ void rest_reports(struct request *request)
         reply_problem(request, 503, "Busy", NULL, "out of memory");
         return;
     }
-    report->kind = (enum report_kind)kind;
+    report->kind = kind;
+    report->about = about;
     if (report_read(request, report) < 0) {
         mem_free(report);
         return;

@@ -114,6 +114,17 @@ def reports(m, jobs):
     rows = list(csv.DictReader(io.StringIO(a.body.decode())))
     ok(a.headers["content-type"].startswith("text/csv") and len(rows) == len(by["users"]) and
        abs(float(rows[0]["gpu_hours"]) * 3600 - by["users"][0]["gpu_seconds"]) < 2, "the same as CSV", a)
+    about = {kind: m.get("/reports/%s?group=vcs" % kind).json for kind in ("usage", "efficiency", "wait", "preemption")}
+    same = {kind: sorted(i["key"] for i in r["items"]) for kind, r in about.items()}
+    ok(all(r["about"] == kind and r["by"] == "vcs" and same[kind] == sorted(i["key"] for i in by["vcs"])
+           for kind, r in about.items()), "usage, efficiency, wait, preemption by virtual cluster", about)
+    rows = [i for r in about.values() for i in r["items"]]
+    ok(all(i["max_wait_seconds"] >= i["mean_wait_seconds"] >= 0 and i["used_gpu_seconds"] <= i["measured_gpu_seconds"] <= i["gpu_seconds"]
+           and (i["efficiency"] is None or 0 <= i["efficiency"] <= 1) for i in rows if i["mean_wait_seconds"] is not None),
+       "their numbers agree with each other", rows)
+    ok(m.get("/reports/wait").json["by"] == "users", "by users unless told")
+    ok(m.get("/reports/wait?group=moons").status == 400 and m.get("/reports/vcs?group=users").status == 404 and
+       m.get("/reports/moons").status == 404, "groups and kinds there are not")
     ok(m.get("/reports/users?to=2020-01-01").json["items"] == [], "nothing in a window before all of it")
     ok(m.get("/reports/users?format=xml").status == 400, "a form there is not")
 
