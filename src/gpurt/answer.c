@@ -101,6 +101,14 @@ static int row_json(const struct node *node, const struct client *c, char *text,
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
     char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX];
+    static const char *const can[8] = { "",
+                                        "\"move\"",
+                                        "\"checkpoint\"",
+                                        "\"move\",\"checkpoint\"",
+                                        "\"lookup\"",
+                                        "\"move\",\"lookup\"",
+                                        "\"checkpoint\",\"lookup\"",
+                                        "\"move\",\"checkpoint\",\"lookup\"" };
 
     for (int i = 0; i < 16; i++)
         (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
@@ -114,6 +122,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
         "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
         "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
+        "\"driver\":%u,\"can\":[%s],"
         "\"gpu\":\"%s\",\"note\":\"%s\"}",
         (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
         c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
@@ -124,7 +133,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
         (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
         (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, c->util,
-        held_name(c), helper_name(c), job, uuid, note);
+        held_name(c), helper_name(c), job, c->driver_version, can[c->capabilities % 8], uuid, note);
 }
 
 static size_t list_text(const struct node *node, char *text)

@@ -77,6 +77,8 @@ size_t clocks_text(const struct node *node, char *text, size_t size)
         for (size_t k = 0; k < GPU_THROTTLES; k++)
             if (c->now.reasons & throttles[k].reason)
                 n += (size_t)snprintf(text + n, size - n, "  %s", throttles[k].words);
+        if (*c->ill)
+            n += (size_t)snprintf(text + n, size - n, "  out of order: %s", c->ill);
         text[n++] = '\n';
         text[n] = '\0';
     }
@@ -106,7 +108,7 @@ size_t clocks_json(const struct node *node, uint64_t now, char *text, size_t siz
                 n += (size_t)snprintf(text + n, size - n, "%s\"%s\"", comma, throttles[k].name);
                 comma = ",";
             }
-        n += (size_t)snprintf(text + n, size - n, "]}");
+        n += (size_t)snprintf(text + n, size - n, "],\"health\":\"%s\"}", c->ill);
     }
     return n;
 }

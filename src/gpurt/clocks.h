@@ -22,7 +22,8 @@ struct clocks {
     uint64_t foreign_ns; /* when such a reason was last seen; 0 = never */
     uint32_t power_w;
     uint8_t util, temp;
-    bool known; /* NVML has told of this GPU */
+    bool known;   /* NVML has told of this GPU */
+    char ill[64]; /* what is wrong with it; "" */
 };
 
 struct node;

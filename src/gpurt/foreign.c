@@ -74,6 +74,20 @@ static void gpu_look(struct node *node, const struct gpu_sample *sample, const u
         }
 }
 
+/* A GPU that fell off the bus, or that the driver has an error of, says so in the listings. */
+static void health_look(struct node *node, uint32_t index, const uint8_t *uuid)
+{
+    struct gpus *gpus = node->foreigners.gpus;
+    struct gpu_health health;
+
+    gpus->ops->health(gpus, index, &health);
+    for (int i = 0; i < PAGE_GPUS; i++)
+        if (node->gpu[i].used && memcmp(node->gpu[i].uuid, uuid, 16) == 0) {
+            memcpy(node->gpu[i].clocks.ill, health.reason, sizeof(health.reason));
+            node->gpu[i].clocks.known |= health.reason[0] != '\0';
+        }
+}
+
 static void look_without(struct node *node, uint64_t now)
 {
     struct foreigners *f = &node->foreigners;
@@ -106,7 +120,10 @@ void foreign_turn(struct node *node, uint64_t now)
         struct gpu_sample sample;
         uint8_t uuid[16];
 
-        if (foreign_uuid(f->gpus->info[i].uuid, uuid) && f->gpus->ops->sample(f->gpus, i, &sample) == 0)
+        if (!foreign_uuid(f->gpus->info[i].uuid, uuid))
+            continue;
+        health_look(node, i, uuid);
+        if (f->gpus->ops->sample(f->gpus, i, &sample) == 0)
             gpu_look(node, &sample, uuid, &known);
     }
     for (int i = 0; i < NODE_CLIENTS; i++)

@@ -87,6 +87,8 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->start_ticks = hello->start_ticks;
     c->role = hello->role;
     c->mode = hello->mode;
+    c->driver_version = hello->driver_version;
+    c->capabilities = hello->capabilities;
     c->guardian = c->util = -1;
     c->slice_gain = FRACTION_GAIN;
     c->keep_pinned = node->keep_pinned;

@@ -52,6 +52,7 @@ struct client {
     uint64_t start_ticks;
     struct page *page;
     uint32_t role, mode;
+    uint32_t driver_version, capabilities; /* as message.h has them */
     char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
     int arena[PAGE_GPUS]; /* our number of each of its GPUs, -1 none */
     enum client_state state, goal;

@@ -103,6 +103,11 @@ struct admit_rule admit_effective(const struct page_control *control, uint64_t s
     return rule;
 }
 
+bool admit_doubt(uint64_t lease_ns, uint64_t beat_ns, uint64_t now_ns)
+{
+    return now_ns > lease_ns && now_ns > beat_ns && now_ns - beat_ns > ADMIT_BEAT_OLD_NS;
+}
+
 bool admit_bucket_ready(struct admit_bucket *bucket, uint64_t now_ns, uint32_t permille, uint32_t burst_us)
 {
     uint64_t span = now_ns - bucket->filled_ns, gain;

@@ -70,6 +70,10 @@ struct admit_bucket {
     uint64_t filled_ns;
 };
 
+/* Nobody keeps the lease and the guaranteed job has shown no life for 200 ms: is it there at all? */
+#define ADMIT_BEAT_OLD_NS 200000000ULL
+bool admit_doubt(uint64_t lease_ns, uint64_t beat_ns, uint64_t now_ns);
+
 /* True when it may be spent from; refills first. `permille` of wall time, at most `burst_us` kept. */
 bool admit_bucket_ready(struct admit_bucket *bucket, uint64_t now_ns, uint32_t permille, uint32_t burst_us);
 void admit_bucket_spend(struct admit_bucket *bucket, uint64_t us);

@@ -8,6 +8,7 @@
  * `hold`, then waits until nobody is inside. Whichever comes second sees the other.
  */
 #include <errno.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -117,6 +118,22 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
     ret->leak_from = shim.leak_from;
 }
 
+/* A guaranteed job that ended is told of by the node side. When that has gone too, we look. */
+static bool rg_gone(const struct arena *arena, uint64_t now)
+{
+    uint64_t lease = __atomic_load_n(&shim.page->control.lease_until_ns, __ATOMIC_RELAXED);
+    uint32_t pid = __atomic_load_n(&arena->rg_pid, __ATOMIC_RELAXED);
+    int saved = errno;
+    bool gone;
+
+    if (likely(!admit_doubt(lease, __atomic_load_n(&arena->rg_beat_ns, __ATOMIC_RELAXED), now)) || pid == 0 ||
+        pid > INT32_MAX)
+        return false;
+    gone = kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+    errno = saved;
+    return gone;
+}
+
 static void state_read(const struct arena *arena, uint32_t leak, struct admit_state *ret)
 {
     uint64_t now = clock_ns(), since = __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
@@ -127,6 +144,8 @@ static void state_read(const struct arena *arena, uint32_t leak, struct admit_st
     if (ret->rg_state == RG_ACTIVE && now > __atomic_load_n(&arena->rg_beat_ns, __ATOMIC_RELAXED) + 2 * NSEC_SEC &&
         ret->elapsed_us > 2000000)
         ret->rg_state = RG_IDLE; /* hung: no launch and no completion for 2 s */
+    if (rg_gone(arena, now))
+        ret->rg_state = RG_ABSENT;
     ret->burst_pred_us = __atomic_load_n(&arena->burst_pred_us, __ATOMIC_RELAXED);
     ret->inflight_us = fence_inflight_us();
     ret->unsliced = __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) == 0;

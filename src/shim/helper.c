@@ -48,6 +48,7 @@ static void hello_fill(struct message_hello *hello)
     const char *exe;
     char path[256];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    int version = 0;
 
     memset(hello, 0, sizeof(*hello));
     hello->head = (struct message_head){ MSG_HELLO, sizeof(*hello) };
@@ -59,6 +60,13 @@ static void hello_fill(struct message_hello *hello)
     hello->memory_bytes = shim.memory_bytes;
     hello->host_bytes = shim.host_bytes;
     hello->pool_bytes = shim.pool_bytes;
+    hello->driver_version =
+        HAVE(cuDriverGetVersion) && REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version > 0
+            ? (uint32_t)version
+            : 0;
+    hello->capabilities = (HAVE(cuMemCreate) && HAVE(cuMemMap) && HAVE(cuMemSetAccess) ? CAPABLE_MOVE : 0u) |
+                          (resolve_in("libcuda.so.1", "cuCheckpointProcessLock") ? CAPABLE_CHECKPOINT : 0u) |
+                          (resolve_differs() ? 0u : CAPABLE_LOOKUP);
     path[n > 0 ? n : 0] = '\0';
     exe = strrchr(path, '/');
     copy_text(hello->exe, exe ? exe + 1 : path);

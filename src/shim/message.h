@@ -21,12 +21,19 @@ struct message_head {
     uint32_t type, size;
 };
 
+enum message_capability {
+    CAPABLE_MOVE = 1,       /* the driver maps memory */
+    CAPABLE_CHECKPOINT = 2, /* and checkpoints processes */
+    CAPABLE_LOOKUP = 4,     /* both ways to look a function up give the same */
+};
+
 struct message_hello {
     struct message_head head;
     uint32_t abi, role, pid, mode;
     uint64_t start_ticks; /* of the process, as /proc tells it */
     uint64_t memory_bytes, host_bytes, pool_bytes;
-    uint32_t driver_version, capabilities;
+    uint32_t driver_version; /* of CUDA, as 12080; 0 = not told */
+    uint32_t capabilities;   /* enum message_capability, added up */
     char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
 };
 

@@ -56,4 +56,9 @@ sleep 0.3
 "$muster" gpu run -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 own $rg
 check "an older driver tells it too" 'until_true 20 "gpus | grep -q \"clock_mhz.:1300.*throttle.:..brake\""'
+check "what its driver is and can, is listed" '[ "$(field $rg driver)" -ge 11000 ] && "$muster" gpu ls --json | grep -q "\"can\":\[\"move\",\"checkpoint\",\"lookup\"\]"'
+check "a GPU in order has nothing to say" 'gpus | grep -q "health.:..}"'
+echo lost >>"$dir/nvml"
+check "one that is gone is listed as such" 'until_true 20 "gpus | grep -q \"health.:.XID 79: the GPU fell off the bus\""'
+check "and by top" '"$muster" gpu top -n 1 | grep -q "out of order: XID 79: the GPU fell off the bus"'
 done_testing

@@ -97,4 +97,15 @@ check "two guaranteed processes beside one neighbour: all get on" 'moves $rg && 
 kill -9 $second; wait $second 2>/dev/null
 check "one of them gone, the pair goes on" 'sleep 1 && moves $ot && [ "$(field $ot gate)" != open ]'
 part
+
+# The node side and then the guaranteed job die: nobody tells the neighbour, and it goes on.
+"$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+own $rg
+until_true 20 'moves $rg'
+JOB_TALK=1 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>"$dir/talk" & ot=$!
+own $ot
+until_true 20 '[ "$(field $ot gate)" = harvest ] || [ "$(field $ot gate)" = closed ]'
+kill -9 $agent $rg; wait $agent $rg 2>/dev/null
+steps=$(grep -c step "$dir/talk")
+check "node side and host gone: the neighbour goes on by itself" 'until_true 60 "[ \"\$(grep -c step \"$dir/talk\")\" -gt $((steps + 200)) ]"'
 done_testing

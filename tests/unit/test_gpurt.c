@@ -247,6 +247,19 @@ static void test_admit_orphan(void **state)
     assert_int_equal(admit_effective(&c, 0, 0).gate, GATE_OPEN);
 }
 
+/* Whether the guaranteed job is looked for: not while somebody keeps the lease, nor while it shows life. */
+static void test_admit_doubt(void **state)
+{
+    (void)state;
+    assert_false(admit_doubt(10 * SEC, 1, 10 * SEC));
+    assert_false(admit_doubt(10 * SEC, 11 * SEC, 11 * SEC));
+    assert_false(admit_doubt(10 * SEC, 11 * SEC, 11 * SEC + 200000000));
+    assert_true(admit_doubt(10 * SEC, 11 * SEC, 11 * SEC + 200000001));
+    assert_true(admit_doubt(10 * SEC, 9 * SEC, 10 * SEC + 1));
+    assert_false(admit_doubt(10 * SEC, UINT64_MAX, 20 * SEC)); /* garbage */
+    assert_false(admit_doubt(UINT64_MAX, 0, 20 * SEC));
+}
+
 static void test_admit_bucket(void **state)
 {
     struct admit_bucket b = { 0 };
@@ -406,8 +419,9 @@ int main(void)
         cmocka_unit_test(test_bulk),         cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),
         cmocka_unit_test(test_share_pause),  cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
         cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
-        cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_gap),          cmocka_unit_test(test_baseline),
-        cmocka_unit_test(test_period),       cmocka_unit_test(test_rounds),       cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_admit_doubt),  cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),       cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,7 +356,10 @@ static void test_clocks_told(void **state)
                         "GPU 40404040  1200 of 1980 MHz  700 W  88 C  0% busy  at its power limit  slowed by heat\n");
     (void)clocks_json(node, 1000 * MSEC, text, sizeof(text));
     assert_non_null(strstr(text, "\"clock_mhz\":1200,\"clock_max_mhz\":1980,\"power_w\":700,\"temperature_c\":88"));
-    assert_non_null(strstr(text, "\"judged\":false,\"throttle\":[\"power\",\"thermal\"]}"));
+    assert_non_null(strstr(text, "\"judged\":false,\"throttle\":[\"power\",\"thermal\"],\"health\":\"\"}"));
+    (void)snprintf(node->gpu[0].clocks.ill, sizeof(node->gpu[0].clocks.ill), "XID 79: the GPU fell off the bus");
+    (void)clocks_text(node, text, sizeof(text));
+    assert_non_null(strstr(text, "  out of order: XID 79: the GPU fell off the bus\n"));
     assert_int_equal(clocks_json(node, 1, text, 100), 0); /* whole or not at all */
 }
 
