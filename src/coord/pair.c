@@ -5,15 +5,18 @@
 #include <assert.h>
 
 #define BASELINE_WAIT (10 * USEC_SEC)
-#define SETTLE_STEPS 2u /* passed over when a look begins */
-#define LOOK_STEPS 6u   /* of a later look */
-#define LOOKS_WHOLE 2u  /* that many measure anew */
+#define SETTLE_STEPS 2u   /* passed over when a look begins */
+#define LOOK_STEPS 6u     /* of a later look */
+#define LOOKS_WHOLE 2u    /* that many measure anew */
+#define LOOK_REPEATS 4u   /* of one that was disturbed */
+#define LOOK_OFF_MOST 500 /* permille */
 #define LOOK_SECOND (2 * USEC_SEC)
 #define LOOK_SOONEST (5 * USEC_SEC)
 #define LOOK_LATEST (300 * USEC_SEC)
 #define LOOK_COST 100      /* a look is due when this many times its own length has passed */
 #define HELD_PERIODS 2     /* after which a share that is only held grows */
 #define OVER_CUT 2u        /* periods over the tolerance in a row before a cut, */
+#define PLAIN 10           /* times the tolerance: no noise */
 #define OVER_PAUSE 4u      /* before one that pauses */
 #define PERIOD_PATIENCE 20 /* periods to wait for steps that do not come */
 
@@ -42,7 +45,7 @@ static void look(struct pair *pair, usec_t now)
 static int32_t anchor_find(const struct pair *pair)
 {
     const struct baseline *look = &pair->baseline;
-    int64_t most = 0, off = 0, eps = pair->share.eps;
+    int64_t most = 0, off = 0;
 
     for (uint32_t i = 0; i < look->buckets; i++) {
         int64_t now = baseline_of(look, look->bucket[i].launches);
@@ -53,7 +56,22 @@ static int32_t anchor_find(const struct pair *pair)
         most = look->bucket[i].count;
         off = (before - now) * 1000 / now;
     }
-    return (int32_t)(off > eps ? eps : off < -eps ? -eps : off);
+    return (int32_t)(off > LOOK_OFF_MOST ? LOOK_OFF_MOST : off < -LOOK_OFF_MOST ? -LOOK_OFF_MOST : off);
+}
+
+/* A whole look is over. One that took far longer than steps before anybody came was disturbed itself, by the host or
+ * by a neighbour that starts: what was before is believed and it is repeated, a few times. */
+static void anchor_take(struct pair *pair)
+{
+    int32_t off = anchor_find(pair), eps = (int32_t)pair->share.eps;
+
+    if (off < -eps && pair->looks == LOOKS_WHOLE && pair->repeats < LOOK_REPEATS) {
+        pair->repeats++;
+        pair->looks--;
+        pair->anchor = off;
+        return;
+    }
+    pair->anchor = off > eps ? eps : off < -eps ? -eps : off;
 }
 
 /* A look is over: when is the next? */
@@ -62,7 +80,7 @@ static void look_end(struct pair *pair, usec_t now)
     usec_t wait = (now - pair->baseline_at) * LOOK_COST;
 
     if (pair->looks <= LOOKS_WHOLE)
-        pair->anchor = anchor_find(pair);
+        anchor_take(pair);
     wait = wait < LOOK_SOONEST ? LOOK_SOONEST : wait > LOOK_LATEST ? LOOK_LATEST : wait;
     pair->next_look = now + (pair->looks < LOOKS_WHOLE ? LOOK_SECOND : wait);
     pair->baselining = false;
@@ -106,8 +124,13 @@ void pair_hold(struct pair *pair, usec_t now)
 
 void pair_step(struct pair *pair, uint32_t launches, uint32_t wall_us)
 {
-    if (pair->baselining && pair->settling) {
+    if ((pair->baselining || pair->probing) && pair->settling) {
         pair->settling--;
+    } else if (pair->probing) {
+        if (pair->probes < PAIR_PROBE_STEPS) {
+            pair->probe_launches[pair->probes] = launches;
+            pair->probe_us[pair->probes++] = wall_us;
+        }
     } else if (pair->baselining) {
         uint32_t alike = baseline_add(&pair->baseline, launches, wall_us);
 
@@ -169,40 +192,49 @@ static void held(struct pair *pair)
     share->u += more < SHARE_MAX - share->u ? more : SHARE_MAX - share->u;
 }
 
-/* The tail of the period's steps, which a median does not see. */
-static void late_count(struct pair *pair)
+/* How many periods in a row have to be over the tolerance before one counts: a little too much may be noise, and a cut
+ * that would mean a pause of half a minute has to be sure of itself, unless it is plain. */
+static uint32_t over_enough(const struct pair *pair)
 {
-    pair->late = 0;
-    pair->counted = pair->steps;
-    for (uint32_t i = 0; i < pair->steps; i++) {
-        uint64_t alone = baseline_of(&pair->baseline, pair->launches[i]);
+    int64_t eps = pair->share.eps, slow = pair->slowdown;
+    bool pauses = (slow > 3 * eps ? pair->share.u / 4 : pair->share.u * 3 / 4) < SHARE_START;
 
-        pair->late += alone && (uint64_t)pair->wall_us[i] * 1000 > alone * (1000 + 2 * pair->share.eps);
-    }
+    if (slow > PLAIN * eps)
+        return 1;
+    return pauses ? OVER_PAUSE : slow <= 2 * eps ? OVER_CUT : 1;
 }
 
-/* What a period says: a little too much may be noise, unless the one before said so too; where a cut would mean a pause
- * of half a minute, unless the three before did. */
 static int32_t judge(struct pair *pair)
 {
     int32_t eps = (int32_t)pair->share.eps;
-    uint32_t enough = pair->share.u * 3 / 4 < SHARE_START ? OVER_PAUSE : OVER_CUT;
 
     pair->over = pair->slowdown > eps ? pair->over + 1 : 0;
-    return pair->over && pair->over < enough && pair->slowdown <= 2 * eps ? eps : pair->slowdown;
+    return pair->over && pair->over < over_enough(pair) ? eps : pair->slowdown;
 }
 
-static uint32_t period_end(struct pair *pair, usec_t now)
+/* The law would cut. Was it them? Closing them for a few steps tells. */
+static void probe(struct pair *pair, usec_t now)
 {
-    uint32_t slowdown = pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown, before;
+    pair->probing = true;
+    pair->probe_at = now;
+    pair->probes = 0;
+    pair->settling = SETTLE_STEPS;
+}
 
-    pair->period_since = now;
+/* Does the guaranteed job suffer as much without them? Then the period says nothing of them. */
+static bool probe_acquits(const struct pair *pair)
+{
+    int32_t closed = baseline_slowdown(&pair->baseline, pair->probe_launches, pair->probe_us, pair->probes);
+
+    return closed > (int32_t)pair->share.eps;
+}
+
+/* What the law makes of the period. */
+static uint32_t judged(struct pair *pair, usec_t now)
+{
+    uint32_t before = pair->share.u;
+
     pair->periods++;
-    pair->steps = 0;
-    if (pair->law == PAIR_DUTY)
-        return 10 * feedback_period(&pair->feedback, slowdown, now);
-    pair->judged = judge(pair);
-    before = pair->share.u;
     if (share_period(&pair->share, pair->judged < 0 ? 0 : (uint32_t)pair->judged, (uint64_t)(now / USEC_MSEC)) == 0)
         return 0;
     held(pair);
@@ -210,11 +242,42 @@ static uint32_t period_end(struct pair *pair, usec_t now)
     return pair->share.u;
 }
 
+static uint32_t period_end(struct pair *pair, usec_t now)
+{
+    uint32_t slowdown = pair->slowdown < 0 ? 0 : (uint32_t)pair->slowdown;
+
+    pair->period_since = now;
+    pair->steps = 0;
+    if (pair->law == PAIR_DUTY) {
+        pair->periods++;
+        return 10 * feedback_period(&pair->feedback, slowdown, now);
+    }
+    pair->judged = judge(pair);
+    if (pair->judged <= (int32_t)pair->share.eps)
+        return judged(pair, now);
+    probe(pair, now);
+    return 0;
+}
+
+static uint32_t probe_turn(struct pair *pair, usec_t now)
+{
+    if (pair->probes < PAIR_PROBE_STEPS && now - pair->probe_at < laws[pair->law].period)
+        return 0;
+    pair->probing = false;
+    pair->period_since = now;
+    if (!probe_acquits(pair))
+        return judged(pair, now);
+    pair->over = 0;
+    return share_now(pair);
+}
+
 uint32_t pair_turn(struct pair *pair, usec_t now)
 {
     const struct law *law = &laws[pair->law];
     usec_t span;
 
+    if (pair->probing)
+        return probe_turn(pair, now);
     if (pair->baselining) {
         bool enough = pair->taken >= (pair->looks > LOOKS_WHOLE ? LOOK_STEPS : BASELINE_SAMPLES);
 
@@ -231,7 +294,6 @@ uint32_t pair_turn(struct pair *pair, usec_t now)
     span = now - pair->period_since;
     if (span < law->period || (pair->steps < law->steps && span < PERIOD_PATIENCE * law->period))
         return share_now(pair);
-    late_count(pair);
     pair->slowdown = baseline_slowdown(&pair->baseline, pair->launches, pair->wall_us, pair->steps);
     if (pair->slowdown < 0 && pair->steps >= law->steps) { /* steps of a kind that was never measured */
         pair->looks = 0;

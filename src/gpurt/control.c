@@ -19,6 +19,7 @@
 #define SLICE_RG_US 10000u
 #define SLICE_OT_US 200u
 #define COMMAND_NS (2000 * MSEC)
+#define BEFORE_EVERY_NS (100 * MSEC) /* so that the twenty newest are of two seconds, not of one spell of noise */
 
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns)
 {
@@ -120,8 +121,10 @@ static void steps_read(struct gpu_arena *gpu, struct client *rg, enum steps_for 
         unruly_step(&gpu->unruly, r->launches, r->wall_us, now);
         if (whom == STEPS_PAIR)
             pair_step(&gpu->loop, r->launches, r->wall_us);
-        else if (whom == STEPS_BEFORE)
+        else if (whom == STEPS_BEFORE && now - gpu->before_ns >= BEFORE_EVERY_NS) {
             (void)baseline_add(&gpu->before, r->launches, r->wall_us);
+            gpu->before_ns = now;
+        }
     }
 }
 
@@ -323,9 +326,7 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
         (void)edge_period(&gpu->edge, &(struct edge_look){ .slowdown = gpu->loop.judged,
                                                            .eps = gpu->loop.share.eps,
                                                            .share = u,
-                                                           .step_us = step_us(rg),
-                                                           .late = gpu->loop.late,
-                                                           .steps = node->tail ? gpu->loop.counted : 0 });
+                                                           .step_us = step_us(rg) });
     }
     return u;
 }
@@ -362,9 +363,6 @@ static void gpu_turn(struct node *node, int index, uint64_t now)
     turns_rotate(node, index, rg ? neighbours : 0, now);
     admit_map(u, &knobs);
     gpu->arena->gap_floor_us = knobs.gap_min_us;
-    /* Below the top share a neighbour's last kernels end just when the guaranteed job would warm up: two hand-overs. */
-    __atomic_store_n(&gpu->arena->lead_us, rg && u >= ADMIT_WIDE_SHARE ? (uint32_t)knobs.guard_us : 0,
-                     __ATOMIC_RELAXED);
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct client *c = &node->client[i];
 

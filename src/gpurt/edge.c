@@ -15,26 +15,9 @@ void edge_init(struct edge *edge, uint32_t aim)
     *edge = (struct edge){ .aim = aim };
 }
 
-/* By the median: towards the aim. */
-static int64_t median_move(const struct edge *edge, const struct edge_look *look)
-{
-    int64_t step = look->step_us < STEP_MOST_US ? look->step_us : STEP_MOST_US;
-    int64_t move = ((int64_t)look->slowdown - edge->aim) * step * 3 / 4000;
-
-    return move > EDGE_STEP_US ? EDGE_STEP_US : move < -EDGE_STEP_US ? -EDGE_STEP_US : move;
-}
-
-/* By the tail: towards one late step in a hundred. */
-static int64_t tail_move(const struct edge_look *look)
-{
-    int64_t late = look->late, others = (int64_t)look->steps - late;
-
-    return late * EDGE_LATE_US - others * EDGE_LATE_US / 99;
-}
-
 int32_t edge_period(struct edge *edge, const struct edge_look *look)
 {
-    int64_t move, tail;
+    int64_t step = look->step_us < STEP_MOST_US ? look->step_us : STEP_MOST_US, move;
 
     if (!edge->aim || look->slowdown < 0)
         return edge->us;
@@ -44,9 +27,9 @@ int32_t edge_period(struct edge *edge, const struct edge_look *look)
     }
     if (look->share < EDGE_SHARE_MIN)
         return edge->us;
-    move = median_move(edge, look);
-    tail = look->steps ? tail_move(look) : move;
-    move += edge->us + (tail > move ? tail - move : 0);
+    move = ((int64_t)look->slowdown - edge->aim) * step * 3 / 4000;
+    move = move > EDGE_STEP_US ? EDGE_STEP_US : move < -EDGE_STEP_US ? -EDGE_STEP_US : move;
+    move += edge->us;
     edge->us = move > 0 ? 0 : move < -EDGE_MOST_US ? -EDGE_MOST_US : (int32_t)move;
     return edge->us;
 }

@@ -4,10 +4,8 @@
  *
  * The gate keeps a guard free before the predicted end of a gap. How much of it is needed depends on how far the
  * estimates of the neighbour's kernels are off, which nobody knows beforehand. So the edge is found, while the share is
- * at its top, by two integrals of which the more careful one moves it. The first is of (slowdown - aim): the guaranteed
- * job's median step settles at the aim instead of far below what it may lose. The second is of late steps, those over
- * twice the tolerance: one of them takes back what ninety-nine others gave, so that one in a hundred is late. Below the
- * top the share's own law is in charge and the edge stays; a cut halves it.
+ * at its top, by the integral of (slowdown - aim): the guaranteed job's median step settles at the aim instead of far
+ * below what it may lose. Below the top the share's own law is in charge and the edge stays; a cut halves it.
  *
  * Pure, integers. The aim lies below the tolerance (eps) by more than a period's noise, or the cuts would be for
  * nothing.
@@ -15,8 +13,7 @@
 #include <stdint.h>
 
 #define EDGE_MOST_US 600    /* beyond the guard's end */
-#define EDGE_STEP_US 60     /* a period moves it by no more */
-#define EDGE_LATE_US 120    /* a late step takes it back by so much */
+#define EDGE_STEP_US 120    /* a period moves it by no more */
 #define EDGE_SHARE_MIN 900u /* the top of the share: where the gate keeps a wide window in flight */
 
 struct edge {
@@ -30,10 +27,9 @@ void edge_init(struct edge *edge, uint32_t aim);
 
 /* What a period of the pair says. */
 struct edge_look {
-    int32_t slowdown;     /* permille, -1 unknown */
-    uint32_t eps, share;  /* the tolerance, what the neighbours have */
-    uint32_t step_us;     /* how long a step takes */
-    uint32_t late, steps; /* how many were late, of how many; 0 of 0: the median alone decides */
+    int32_t slowdown;    /* permille, -1 unknown */
+    uint32_t eps, share; /* the tolerance, what the neighbours have */
+    uint32_t step_us;    /* how long a step takes */
 };
 
 int32_t edge_period(struct edge *edge, const struct edge_look *look);

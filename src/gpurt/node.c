@@ -332,7 +332,6 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->aim = aim ? (uint32_t)strtoul(aim, NULL, 10) : edge_aim(node->eps);
     node->aim = node->aim <= 100 ? node->aim : edge_aim(node->eps);
     node->anchored = !env_off("MUSTER_GPU_BEFORE");
-    node->tail = !env_off("MUSTER_GPU_TAIL");
     node->keep_pinned = pinned ? (uint32_t)strtoul(pinned, NULL, 10) : KEEP_PINNED;
     node->keep_pinned = node->keep_pinned <= PAGE_PERMILLE ? node->keep_pinned : KEEP_PINNED;
     node->unruly = unruly_way(getenv("MUSTER_GPU_UNRULY"));

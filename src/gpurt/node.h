@@ -101,7 +101,8 @@ struct gpu_arena {
     int fd, fd_readonly;
     struct arena *arena;
     pid_t rg, pair;         /* the guaranteed job; the one the baseline is of */
-    struct baseline before; /* its steps while nobody else was there */
+    struct baseline before; /* its steps while nobody else was there, */
+    uint64_t before_ns;     /* one each tenth of a second: then */
     struct pair loop;
     struct edge edge;
     uint32_t edge_at; /* the period it has seen */
@@ -130,7 +131,7 @@ struct node {
     uint64_t idle_since_ns, idle_exit_ns;
     uint32_t eps;         /* permille of a step the guaranteed job may lose */
     uint32_t aim;         /* and what its neighbours try to take of it; 0 = a fixed guard instead */
-    bool anchored, tail;  /* steps before a neighbour came are the measure; late steps move the edge */
+    bool anchored;        /* steps before a neighbour came are the measure */
     uint32_t keep_pinned; /* what a process begins with */
     uint64_t joined;      /* processes so far */
     enum pair_law law;
@@ -143,7 +144,7 @@ struct node {
 };
 
 /* MUSTER_GPU_EPS in the environment (permille, 5..100) overrides the controller's tolerance, MUSTER_GPU_AIM (0..100)
- * what is aimed at below it; MUSTER_GPU_BEFORE=0 and MUSTER_GPU_TAIL=0 leave those parts of the law out. Runs until
+ * what is aimed at below it; MUSTER_GPU_BEFORE=0: the steps before a neighbour came are no measure. Runs until
  * stopped or idle for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err);

@@ -124,7 +124,6 @@ static void page_make(void)
 
 static void role_read(void)
 {
-    const char *warm = getenv("MUSTER_GPU_WARM");
     const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM");
 
     shim.role = ROLE_NONE;
@@ -142,7 +141,6 @@ static void role_read(void)
         shim.mode = MODE_CAP;
     shim.required = flag_env("MUSTER_GPU_REQUIRED");
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
-    shim.warm = !(warm && strcmp(warm, "0") == 0);
     shim.split = flag_env("MUSTER_GPU_SPLIT");
     shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
     shim.window_us = getenv("MUSTER_GPU_WINDOW") ? (uint32_t)bytes_env("MUSTER_GPU_WINDOW") : ADMIT_WINDOW_MAX_US;

@@ -155,7 +155,6 @@ struct arena {
     uint64_t rg_step_seq, rg_bursts;
     uint32_t rg_copy_slow; /* its copies are disturbed: neighbours cut theirs */
     uint32_t ot_count __attribute__((aligned(64)));
-    uint32_t lead_us;      /* how long before a gap ends the neighbours are done; 0 = do not warm up */
     uint32_t gap_floor_us; /* gaps shorter than this are not used */
     uint32_t ot_turn_pid;  /* of several neighbours the one that may harvest now; 0 = any. A futex */
 };

@@ -32,7 +32,6 @@ static _Atomic uint64_t burst_us, active_since;
 static _Atomic uint32_t going_idle;    /* one thread says so at a time */
 static _Atomic uint32_t polled_stream; /* the helper touches a stream just now */
 static _Atomic uint32_t waiters;       /* threads inside a wait: they will tell */
-static uint64_t warmed_since;          /* the gap that was warmed for */
 
 static uint32_t slot_of(CUstream stream)
 {
@@ -201,46 +200,15 @@ void rg_wait_end(void)
     atomic_fetch_sub_explicit(&waiters, 1, memory_order_relaxed);
 }
 
-/* Worth a look every 50 us: somebody shares the GPU, and either work is in flight that nobody waits for or a gap of
- * known length is under way. */
+/* Worth a look every 50 us: somebody shares the GPU, and work is in flight that nobody waits for. */
 bool rg_wants_poll(void)
 {
     struct arena *arena = arena_mine();
-    uint32_t state;
 
     if (shim.role != ROLE_GUARANTEED || !arena || __atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED) == 0)
         return false;
-    state = __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED);
-    if (state == RG_ACTIVE)
-        return atomic_load_explicit(&waiters, memory_order_relaxed) == 0;
-    return state == RG_IDLE && shim.warm && __atomic_load_n(&arena->lead_us, __ATOMIC_RELAXED) != 0 &&
-           __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED) >
-               __atomic_load_n(&arena->gap_floor_us, __ATOMIC_RELAXED) &&
-           warmed_since != __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED);
-}
-
-/* Shortly before the gap ends, a fill of four bytes of our own brings this process' context back onto the GPU, so that
- * the hand-over is over when the job's first kernel comes. On an H200 a step's median falls by a percent of its length
- * and the mean by half a percent, while one in a hundred grows by two: then the neighbour had work left, and there are
- * two hand-overs. MUSTER_GPU_WARM=0 turns it off. */
-static void gap_warm(struct arena *arena)
-{
-    static CUdeviceptr word;
-    static CUstream stream;
-    uint64_t since = __atomic_load_n(&arena->rg_since_ns, __ATOMIC_RELAXED), now = clock_ns();
-    uint64_t lead = __atomic_load_n(&arena->lead_us, __ATOMIC_RELAXED);
-    uint64_t pred = __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED);
-
-    if (lead == 0 || lead >= pred || now < since || (now - since) / NSEC_USEC + lead < pred || warmed_since == since)
-        return;
-    warmed_since = since;
-    if (!shim.warm || atomic_load(&shim.captures) || !HAVE(cuMemsetD8Async))
-        return;
-    if (!word && (REAL(cuMemAlloc_v2)(&word, 256) != CUDA_SUCCESS ||
-                  REAL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS))
-        return;
-    if (stream)
-        (void)REAL(cuMemsetD8Async)(word, 0, 4, stream);
+    return __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) == RG_ACTIVE &&
+           atomic_load_explicit(&waiters, memory_order_relaxed) == 0;
 }
 
 /* One busy stream: record an event once submissions stopped, then ask it. */
@@ -275,12 +243,6 @@ static void slot_poll(uint32_t n)
 
 void rg_poll(void)
 {
-    struct arena *arena = arena_mine();
-
-    if (arena && __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) == RG_IDLE) {
-        gap_warm(arena);
-        return;
-    }
     if (!HAVE(cuEventQuery) || !HAVE(cuEventRecord) || !HAVE(cuEventCreate))
         return;
     for (uint64_t bits = atomic_load(&slots_used); bits; bits &= bits - 1)

@@ -60,7 +60,7 @@ struct shim {
     uint32_t role, mode, window_us, leak_from; /* the last two of the gate, for experiments */
     uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
     _Atomic bool registered;
-    bool required, debug, warm, split;
+    bool required, debug, split;
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */

@@ -21,7 +21,7 @@ static CUresult (*set_current)(CUcontext);
 static CUcontext ctx;
 static CUfunction kernel;
 static struct arena arena = {
-    .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .lead_us = 100, .gap_pred_us = 500
+    .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .gap_pred_us = 500
 };
 static char bulk[2 * MIB];
 static _Atomic int stop, bad;

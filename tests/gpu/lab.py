@@ -25,8 +25,12 @@ def plain(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+BEGAN = time.monotonic()
+
+
 def result(name, **values):
-    """One line for people, and one of JSON in $MUSTER_GPU_RESULTS, from which report.py makes the tables."""
+    """One line for people, and one of JSON in $MUSTER_GPU_RESULTS, from which report.py makes the tables; at_s tells what took long."""
+    values["at_s"] = round(time.monotonic() - BEGAN, 1)
     text = " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={str(v).replace(' ', '_').replace(chr(10), '|')}" for k, v in values.items())
     print(f"RESULT {name} {text}", flush=True)
     path = os.environ.get("MUSTER_GPU_RESULTS")

@@ -26,7 +26,7 @@ def sweep(name, args, cap_gib, low_mib=None, env=None):
         time.sleep(0.5)
     got = job.finish()
     result(name + "-curve", equal=want.get("digest") == got.get("digest"), cold_intact=got.get("cold_intact"),
-           error=str(got.get("error", "")), used_before_gib=used)
+           error=str(got.get("error", "")) + got.get("err", "")[-300:], used_before_gib=used)
 
 
 def main(what="both"):

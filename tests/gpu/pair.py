@@ -11,6 +11,7 @@ import time
 from lab import STANDIN, Job, between, listed, own_node, percentile, result
 
 SETTLE, WINDOW = (1.0, 1.0) if STANDIN else (3.0, 8.0)
+OWN = 1.0 if STANDIN else 5.0
 WINDOWS = int(os.environ.get("MUSTER_GPU_WINDOWS", "3"))
 ALONE = 2 if STANDIN else 6
 
@@ -71,10 +72,13 @@ def pair(setting, gap_ms, modes, base, seconds):
         result("pair-again", setting=setting, gap_ms=gap_ms, slowdown_permille=listed(rg.pid).get("slowdown_permille"))
         ot.kill()
         time.sleep(0.5)
-    begin = time.monotonic() + settle
-    seen = watch(ot, rg, begin + windows * WINDOW) if modes[1] else time.sleep(settle + windows * WINDOW)
-    for i in range(windows):
+    begin, seen, rates = time.monotonic() + settle, [], []
+    for i in range(windows):  # each told when it ends: what is cut off later is still a measurement
+        if modes[1]:
+            seen += watch(ot, rg, begin + (i + 1) * WINDOW)
+        time.sleep(max(0, begin + (i + 1) * WINDOW - time.monotonic()))
         p50, p99, mean, rate, n = window(rg, ot, begin + i * WINDOW, begin + (i + 1) * WINDOW)
+        rates.append(rate)
         result("pair", setting=setting, gap_ms=gap_ms, window=i, p50_percent=(p50 / base["p50_ms"] - 1) * 100,
                p99_percent=(p99 / base["p99_ms"] - 1) * 100, mean_percent=(mean / base["mean_ms"] - 1) * 100,
                before_percent=(p50 / (percentile(alone, 50) * 1e3) - 1) * 100, ot_percent=rate / base["rate"] * 100, steps=n)
@@ -82,12 +86,23 @@ def pair(setting, gap_ms, modes, base, seconds):
         item = listed(ot.pid)
         result("pair-control", setting=setting, gap_ms=gap_ms, slice_ok=item.get("slice_ok"), fail_open=item.get("fail_open"),
                gated_s=item.get("gated_ns", 0) / 1e9, trace=",".join(seen))
+        rg.kill()
+        own(ot, setting, gap_ms, rates)
     ot.kill()
     rg.kill()
 
 
+def own(ot, setting, gap_ms, rates):
+    """The same process alone, right afterwards: starts of one program differ by a fifth in speed, so this is the surer measure."""
+    time.sleep(OWN / 4)
+    begin = time.monotonic()
+    time.sleep(OWN)
+    rate = sum(begin <= float(line[0]) for line in ot.lines()) / (time.monotonic() - begin)
+    result("pair-own", setting=setting, gap_ms=gap_ms, rate=rate, percents=",".join(f"{r / rate * 100:.1f}" for r in rates if rate))
+
+
 def main(gap_ms="8", *settings):
-    seconds = SETTLE + WINDOWS * WINDOW + 8
+    seconds = SETTLE + WINDOWS * WINDOW + 8 + 2 * OWN
     base = Job(["rg", ALONE, gap_ms]).finish()
     other = Job(["ot", ALONE]).finish()
     if "p50_ms" not in base or "rate" not in other:

@@ -7,7 +7,7 @@
 set -eu
 here=$(dirname "$0")
 case ${1:-} in
-gate) exec env MUSTER_GPU_WINDOWS=2 python3 "$here/pair.py" 8 default WARM=0 AIM=12 BEFORE=0 ;;
+gate) exec env MUSTER_GPU_WINDOWS=2 python3 "$here/pair.py" 8 default AIM=12 BEFORE=0 ;;
 release) exec python3 "$here/suspend.py" hold 40 0 0.1 0.25 1 0 0.1 0.25 ;;
 pages) exec "$MUSTER_GPU_BUILD/pages" "${PAGES_GIB:-8}" ;;
 *) echo "sweep.sh gate | release | pages" >&2 && exit 2 ;;

@@ -4,10 +4,8 @@
  * What is modelled is what was seen on an H200 (docs/gpu-results.md): bursts of 2.96 ms and gaps of 8 with the jitter
  * of a host; a neighbour's kernels of three lengths, of which the estimates are off by up to a third either way; a
  * hand-over of the GPU that costs 100 to 180 us whenever the other one had it, at any share; a time slice of 200 us for
- * which the guaranteed job waits where work is left; a fill shortly before the gap ends that brings its context back,
- * and that itself costs two hand-overs where the neighbour has work left; the neighbour's start, which disturbs the
- * first look; clocks that drift by 4 permille either way; and looks whose steps are up to 1.2 % quicker than steps
- * before anybody came.
+ * which the guaranteed job waits where work is left; the neighbour's start, which disturbs the first look; clocks that
+ * drift by 4 permille either way; and looks whose steps are up to 1.2 % quicker than steps before anybody came.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +35,8 @@ struct card {
     struct rng rng;
     int64_t hand_over, wake, start_disturbs, look_quicker; /* the last in permille of a step */
     int64_t estimate;                                      /* percent of what kernels really take */
-    bool warm, anchored, tail;
+    bool anchored, noisy;
+    int64_t spell, spell_by; /* steps left of a spell of host noise, and by how much it lengthens them */
     struct pair pair;
     struct edge edge;
     struct gap_book gaps;
@@ -46,7 +45,6 @@ struct card {
     } queue[QUEUE];
     uint32_t first, last; /* of the queue */
     int64_t busy_until;   /* relative to the gap's begin */
-    int64_t back_at;      /* until then the GPU is on its way back to the neighbour */
     int64_t drift;        /* permille: clocks move with the heat */
     uint32_t cut, walls;
     uint32_t wall[STEPS];
@@ -59,7 +57,7 @@ static int64_t between(struct card *card, int64_t low, int64_t high)
 
 static void card_draw(struct card *card, uint64_t seed)
 {
-    *card = (struct card){ .warm = true, .anchored = true, .tail = true };
+    *card = (struct card){ .anchored = true };
     rng_seed(&card->rng, seed);
     card->hand_over = between(card, 100, 180);
     card->wake = between(card, 30, 70);
@@ -73,10 +71,19 @@ static int64_t burst_draw(struct card *card)
     return BURST + between(card, -12, 12) + between(card, -12, 12);
 }
 
-/* One in two hundred is a host's hiccup. */
+/* One in two hundred is a host's hiccup. On a noisy host one in three hundred begins a spell of half a second. */
 static int64_t gap_draw(struct card *card)
 {
     int64_t late = between(card, 1, 200) == 1 ? between(card, 50, 300) : 0;
+
+    if (card->noisy && !card->spell && between(card, 1, 300) == 1) {
+        card->spell = between(card, 10, 80);
+        card->spell_by = between(card, 200, 900);
+    }
+    if (card->spell) {
+        card->spell--;
+        late += between(card, 0, 2 * card->spell_by);
+    }
 
     return GAP + between(card, -15, 15) + between(card, -15, 15) + late;
 }
@@ -131,50 +138,19 @@ static int64_t launch(struct card *card, const struct admit_knobs *knobs, uint32
     return done;
 }
 
-/* The fill that brings the guaranteed job's context back: when it has the GPU. */
-static int64_t warm_up(struct card *card, int64_t at)
-{
-    int64_t rest = card->busy_until - at;
-
-    if (rest <= 0)
-        return at + card->hand_over;
-    if (rest <= SLICE)
-        return card->busy_until + card->hand_over;
-    card->busy_until += 2 * card->hand_over; /* there and back again */
-    card->back_at = at + SLICE + 2 * card->hand_over;
-    for (uint32_t i = card->first; i != card->last; i++)
-        card->queue[i % QUEUE].end += card->queue[i % QUEUE].end > at ? 2 * card->hand_over : 0;
-    return -1;
-}
-
 /* One gap. Returns what the neighbour got done; *ret_cost is what the burst after it waits. */
 static int64_t gap_play(struct card *card, uint32_t u, int64_t length, int64_t *ret_cost)
 {
     uint32_t pred = gap_predict(&card->gaps);
-    int64_t lead = 400 - (int64_t)(3 * u / 10), warm_at = pred - lead + between(card, 0, 50), ready = -1, done = 0;
-    int64_t next = kernel_draw(card), more;
-    bool warmed = false;
+    int64_t done = 0, next = kernel_draw(card);
     struct admit_knobs knobs;
 
-    card->back_at = 0;
     knobs_make(card, u, pred, &knobs);
-    for (int64_t t = card->wake; t < length; t += 20) {
-        if (card->warm && u >= ADMIT_WIDE_SHARE && !warmed && t >= warm_at) {
-            warmed = true;
-            ready = warm_up(card, t);
-        }
-        more = launch(card, &knobs, pred, t, &next);
-        if (more && ready >= 0) { /* the neighbour took it back */
-            card->busy_until += card->hand_over;
-            ready = -1;
-        }
-        done += more;
-    }
+    for (int64_t t = card->wake; t < length; t += 20)
+        done += launch(card, &knobs, pred, t, &next);
+    *ret_cost = card->hand_over;
     if (card->busy_until > length)
-        *ret_cost = (card->busy_until - length < SLICE ? card->busy_until - length : SLICE) + card->hand_over +
-                    (card->back_at > length ? card->hand_over : 0);
-    else
-        *ret_cost = ready < 0 ? card->hand_over : ready > length ? ready - length : 0;
+        *ret_cost += card->busy_until - length < SLICE ? card->busy_until - length : SLICE;
     return done;
 }
 
@@ -214,7 +190,8 @@ static void alone_play(struct card *card, struct baseline *before, struct outcom
     for (uint32_t i = 0; i < 1000; i++) {
         int64_t length = gap_draw(card), wall = burst_draw(card) + length;
 
-        (void)baseline_add(before, 18, (uint32_t)wall);
+        if (i % 9 == 0) /* as control.c does: spread over seconds, or a spell of noise would be all there is */
+            (void)baseline_add(before, 18, (uint32_t)wall);
         card->wall[card->walls++] = (uint32_t)wall;
         gap_learn(&card->gaps, (uint32_t)length);
         gap_boundary(&card->gaps);
@@ -232,12 +209,8 @@ static uint32_t turn(struct card *card, usec_t now, uint32_t wall, uint32_t befo
     u = pair_turn(&card->pair, now);
     card->cut += u && u < before;
     if (card->pair.periods != periods)
-        (void)edge_period(&card->edge, &(struct edge_look){ .slowdown = card->pair.judged,
-                                                            .eps = EPS,
-                                                            .share = u,
-                                                            .step_us = wall,
-                                                            .late = card->pair.late,
-                                                            .steps = card->tail ? card->pair.counted : 0 });
+        (void)edge_period(
+            &card->edge, &(struct edge_look){ .slowdown = card->pair.judged, .eps = EPS, .share = u, .step_us = wall });
     return u;
 }
 
@@ -289,7 +262,7 @@ struct spread {
     uint32_t missed; /* cards of which any target was missed */
 };
 
-static struct spread cards(const char *name, uint32_t count, bool warm, bool anchored, bool tail)
+static struct spread cards(const char *name, uint32_t count, bool anchored, bool noisy)
 {
     struct spread s = { .rate = 1000 };
     static struct card card;
@@ -298,9 +271,8 @@ static struct spread cards(const char *name, uint32_t count, bool warm, bool anc
         struct outcome o;
 
         card_draw(&card, seed);
-        card.warm = warm;
         card.anchored = anchored;
-        card.tail = tail;
+        card.noisy = noisy;
         o = play(&card);
         s.p50 = o.p50 > s.p50 ? o.p50 : s.p50;
         s.p99 = o.p99 > s.p99 ? o.p99 : s.p99;
@@ -328,7 +300,7 @@ static struct spread cards(const char *name, uint32_t count, bool warm, bool anc
 
 static void test_targets(void **state)
 {
-    struct spread s = cards("default", CARDS, true, true, true);
+    struct spread s = cards("default", CARDS, true, false);
 
     (void)state;
     assert_true(s.p50 <= 20);
@@ -336,26 +308,36 @@ static void test_targets(void **state)
     assert_true(s.rate >= 650);
 }
 
-/* Without the steps before anybody came looks alone are the measure, and cards where those are too quick have their
- * neighbours held down for nothing. The other parts can be turned off, and the targets hold all the same. */
-static void test_parts(void **state)
+/* A host with spells of half a second in which steps are up to a sixth longer, with a neighbour and without: closing it
+ * for a few steps tells that it is not to blame. The tail is as long alone, and is the draw's. */
+static void test_noise(void **state)
 {
-    struct spread looks = cards("looks alone", CARDS / 2, true, false, true);
-    struct spread median = cards("no tail", CARDS / 4, true, true, false),
-                  cold = cards("no warm-up", CARDS / 4, false, true, true);
+    struct spread s = cards("noisy host", CARDS, true, true);
+
+    (void)state;
+    assert_true(s.p50 <= 20);
+    assert_true(s.p99_sum <= 50 * (int64_t)CARDS);
+    assert_true(s.rate >= 600);
+    assert_true(s.rate_sum >= 650 * (int64_t)CARDS);
+}
+
+/* Without the steps before anybody came looks alone are the measure, and cards where those are too quick have their
+ * neighbours held down for nothing. */
+static void test_looks_alone(void **state)
+{
+    struct spread looks = cards("looks alone", CARDS / 2, false, false);
 
     (void)state;
     assert_true(looks.missed >= CARDS / 8);
     assert_true(looks.p50 <= 20);
-    assert_int_equal(median.missed, 0);
-    assert_int_equal(cold.missed, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_looks_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
