@@ -13,7 +13,9 @@
 
 #define TABLE_SLOTS 65536u
 #define TABLE_FILL (TABLE_SLOTS / 8 * 7)
-#define SOFT_NS (100 * NSEC_MSEC)
+/* A framework has this long to give its cache back and ask again; longer while it goes on asking. */
+#define SOFT_NS (500 * NSEC_MSEC)
+#define SOFT_MOST_NS (10000 * NSEC_MSEC)
 #define NEED_TRIES 15u
 
 struct entry {
@@ -112,16 +114,23 @@ void mem_set_class(int gpu, enum page_class class, uint64_t bytes)
     peak_raise(m, __atomic_add_fetch(&m->used, bytes - old, __ATOMIC_SEQ_CST));
 }
 
-/* A framework answers the first refusal by giving its cached memory back and asking again. */
+/* A framework answers the first refusal by giving its cached memory back and asking again. What it asks for may come
+ * in many pieces of one size, made in host memory one after the other; a second refusal among them would be the
+ * program's end, so the first counts for all of them. */
 bool mem_soft_refuse(int gpu, uint64_t bytes)
 {
     uint64_t now = clock_ns();
     struct page_memory *m = memory_of(gpu);
 
-    if (shim_thread.capturing || (shim_thread.refused_bytes == bytes && now - shim_thread.refused_ns < SOFT_NS))
+    if (shim_thread.capturing)
         return false;
+    if (shim_thread.refused_bytes == bytes && now - shim_thread.asked_ns < SOFT_NS &&
+        now - shim_thread.refused_ns < SOFT_MOST_NS) {
+        shim_thread.asked_ns = now;
+        return false;
+    }
     shim_thread.refused_bytes = bytes;
-    shim_thread.refused_ns = now;
+    shim_thread.refused_ns = shim_thread.asked_ns = now;
     if (m)
         __atomic_fetch_add(&m->soft_refusals, 1, __ATOMIC_RELAXED);
     return true;

@@ -119,6 +119,24 @@ static void piece_publish(struct piece *piece, uint32_t peers)
     piece->known = vmm_piece_put(&segment, &chunk);
 }
 
+/* One that was made ahead, if there is: making one takes milliseconds, and a program may ask for hundreds. */
+static CUresult host_make(CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
+{
+    *ret = spill_pool_take(size);
+    return *ret ? CUDA_SUCCESS : REAL(cuMemCreate)(ret, size, prop, 0);
+}
+
+static CUresult device_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
+{
+    uint32_t tries = 0;
+    CUresult r;
+
+    do
+        r = REAL(cuMemCreate)(ret, size, prop, 0);
+    while (r == CUDA_ERROR_OUT_OF_MEMORY && mem_need_wait(gpu, size, &tries));
+    return r;
+}
+
 static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop)
 {
     int gpu = prop->location.id;
@@ -128,7 +146,6 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
     bool host = mem_reserve(gpu, CLASS_VMM, size) < 0;
     CUmemGenericAllocationHandle real = 0;
     struct piece *piece;
-    uint32_t tries = 0;
     CUresult r;
 
     if (host && (mem_soft_refuse(gpu, size) ||
@@ -139,9 +156,7 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
         mine.flags.rdma = 0;
         mine.handle_types = 0;
     }
-    do
-        r = REAL(cuMemCreate)(&real, size, &mine, 0);
-    while (r == CUDA_ERROR_OUT_OF_MEMORY && !host && mem_need_wait(gpu, size, &tries));
+    r = host ? host_make(&real, size, &mine) : device_make(gpu, &real, size, &mine);
     piece = r == CUDA_SUCCESS ? piece_new() : NULL;
     if (!piece) {
         if (r == CUDA_SUCCESS) {

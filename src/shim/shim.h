@@ -77,7 +77,7 @@ extern struct shim shim;
 struct shim_thread {
     uint32_t depth, stripe;
     uint32_t capturing, precise;
-    uint64_t refused_ns, refused_bytes;
+    uint64_t refused_ns, refused_bytes, asked_ns;
     uint64_t copy_ns, copy_bytes, copy_launches, copy_stream; /* the last large copy: bulk.h */
 };
 extern TLS struct shim_thread shim_thread;

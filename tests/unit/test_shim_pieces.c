@@ -180,6 +180,26 @@ static void test_pieces_capped(void **state)
     pieces_unmap();
 }
 
+/* What a framework asks for after a refusal may be many pieces, and slow to make: none of them is refused again. */
+static void test_pieces_many(void **state)
+{
+    CUmemGenericAllocationHandle more[8] = { 0 };
+    struct timespec nap = { 0, 150000000 };
+    uint64_t soft = stat_of("soft_refusals");
+
+    (void)state;
+    page->limit[0].cap_bytes = PIECE;
+    assert_int_equal(cuMemCreate(&more[0], 2 * PIECE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    for (int i = 0; i < 8; i++) {
+        nanosleep(&nap, NULL);
+        assert_int_equal(cuMemCreate(&more[i], 2 * PIECE, &prop, 0), 0);
+    }
+    assert_int_equal(stat_of("soft_refusals"), soft + 1);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(cuMemRelease(more[i]), 0);
+    page->limit[0].cap_bytes = 0;
+}
+
 /* A peer that got access has it on memory that is there, on new memory, and on moved memory. */
 static void test_peers(void **state)
 {
@@ -248,9 +268,9 @@ static void test_cold(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move), cmocka_unit_test(test_pieces_shared),
-                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_peers),
-                                        cmocka_unit_test(test_cold) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_shared),
+                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
+                                        cmocka_unit_test(test_peers),         cmocka_unit_test(test_cold) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
