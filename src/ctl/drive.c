@@ -208,7 +208,17 @@ static struct flight *flight_new(struct drive *drive, usec_t at, bool all)
     return flight;
 }
 
-/* The batch is durable: it happens now. */
+/* What agents report changes nothing that cannot be told again: they keep it until they have heard that it is durable.
+ * So the sync may wait for the next batch, or for the first word that is to go to an agent. */
+static bool flight_lazy(const struct flight *flight)
+{
+    for (size_t i = 0; i < flight->count; i++)
+        if (flight->offers[i].entry.kind != ENTRY_REPORT || flight->offers[i].done)
+            return false;
+    return flight->count > 0 && !flight->write.snapshot;
+}
+
+/* The batch is durable, or as good: it happens now. */
 static void land(struct flight *flight)
 {
     struct drive *drive = flight->drive;
@@ -247,6 +257,12 @@ static void commit_work(void *arg)
 
     flight->result = store_commit(drive->store, &flight->write, &flight->err);
     flight->took = drive->host.now(drive->host.arg) - began;
+}
+
+/* Two that were quick in a row, and the disk is believed to be. */
+static void disk_judge(struct drive *drive, usec_t took)
+{
+    drive->quick = took > QUICK_USEC ? 0 : drive->quick + (drive->quick < QUICK_ENOUGH);
 }
 
 static void room_tell(struct drive *drive, const struct error *err)
@@ -290,10 +306,11 @@ static void flight_end(struct flight *flight)
     struct drive *drive = flight->drive;
     bool parked = flight->result == -ENOSPC && flight_park(flight) == 0;
 
-    /* Two that were quick in a row, and the disk is believed to be. */
-    drive->quick = flight->took > QUICK_USEC ? 0 : drive->quick + (drive->quick < QUICK_ENOUGH);
+    if (!flight->write.lazy)
+        disk_judge(drive, flight->took);
     if (flight->result == 0) {
         room_tell(drive, NULL);
+        drive->behind = flight->write.lazy;
         land(flight);
     } else if (!parked) {
         drive->failed = true;
@@ -344,8 +361,79 @@ static void tidy_done(void *arg)
  * while that is so: the next one that is slow is the last, and readers wait no longer than for that one. */
 static bool flight_quick(const struct drive *drive, const struct flight *flight)
 {
-    return drive->quick >= QUICK_ENOUGH && flight && !flight->write.snapshot && flight->row_count < ROWS_MANY &&
-           drive->host.alone && drive->host.alone(drive->host.arg);
+    return flight && (drive->quick >= QUICK_ENOUGH || flight->write.lazy) && !flight->write.snapshot &&
+           flight->row_count < ROWS_MANY && drive->host.alone && drive->host.alone(drive->host.arg);
+}
+
+/* A sync of what is behind. */
+struct settling {
+    struct drive *drive;
+    struct error err;
+    usec_t took;
+    int result;
+};
+
+static void settle_work(void *arg)
+{
+    struct settling *settling = arg;
+    struct drive *drive = settling->drive;
+    usec_t began = drive->host.now(drive->host.arg);
+
+    settling->result = store_sync(drive->store, &settling->err);
+    settling->took = drive->host.now(drive->host.arg) - began;
+}
+
+static void settle_end(struct settling *settling)
+{
+    struct drive *drive = settling->drive;
+
+    drive->behind = false;
+    disk_judge(drive, settling->took);
+    if (settling->result < 0) {
+        drive->failed = true;
+        drive->host.fatal(drive->host.arg, &settling->err);
+    }
+}
+
+static void settle_done(void *arg)
+{
+    struct settling *settling = arg;
+    struct drive *drive = settling->drive;
+
+    drive->flying = false;
+    settle_end(settling);
+    mem_free(settling);
+    drive_turn(drive);
+}
+
+bool drive_behind(const struct drive *drive)
+{
+    return drive->behind;
+}
+
+void drive_settle(struct drive *drive)
+{
+    struct settling settling = { .drive = drive };
+
+    if (!drive->behind)
+        return;
+    settle_work(&settling);
+    settle_end(&settling);
+}
+
+bool drive_settled(struct drive *drive)
+{
+    struct settling *settling;
+
+    if (drive->behind && drive->quick >= QUICK_ENOUGH)
+        drive_settle(drive);
+    if (!drive->behind || drive->flying)
+        return !drive->behind;
+    settling = mem_zalloc(1, sizeof(*settling));
+    if (settling)
+        settling->drive = drive;
+    work_start(drive, settle_work, settle_done, settling);
+    return false;
 }
 
 /* Whether a batch is due now; else it is said when one will be. */
@@ -396,6 +484,8 @@ void drive_turn(struct drive *drive)
         if (!turn_due(drive, now))
             return;
         flight = flight_new(drive, now, false);
+        if (flight)
+            flight->write.lazy = drive->host.settles && flight_lazy(flight);
         if (!flight_quick(drive, flight)) {
             work_start(drive, commit_work, commit_done, flight);
             return;

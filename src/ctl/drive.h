@@ -26,6 +26,8 @@ struct drive_host {
     bool (*alone)(void *arg);
     /* The same for computations that may take long; NULL: as work(). */
     int (*compute)(void *arg, void (*work)(void *), void (*done)(void *), void *work_arg);
+    /* Orders are kept until it is settled (below): what agents report may be synced later than it is shown. */
+    bool settles;
     void (*wake_at)(void *arg, usec_t at);                     /* call drive_turn() then; USEC_NEVER: not */
     bool (*order)(void *arg, const char *node, json_t *frame); /* false: to nobody */
     void (*event)(void *arg, const struct ctl_event *event);
@@ -63,6 +65,12 @@ void drive_hurry(struct drive *drive);
 
 /* In virtual time: applies what was put aside at exactly this instant. */
 int drive_turn_at(struct drive *drive, usec_t at);
+
+/* What was reported is durable then. A host that says so (`settles`) asks before anything goes to an agent. Where the
+ * disk is slow the last is false, and asked again at the end of the turn in which it has become true. */
+bool drive_behind(const struct drive *drive);
+void drive_settle(struct drive *drive);
+bool drive_settled(struct drive *drive);
 
 /* Agents. Frames are borrowed. hello is answered by welcome, keep and orders when its batch is applied. */
 int drive_agent_hello(struct drive *drive, const char *node, json_t *hello, struct error *err);

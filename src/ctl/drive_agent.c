@@ -120,4 +120,5 @@ void drive_agent_gone(struct drive *drive, const char *name)
         ctl_book_mut(drive->ctl)->nodes[index].connected = false;
         ctl_book_mut(drive->ctl)->nodes[index].gone = drive->host.now(drive->host.arg);
     }
+    drive_settle(drive); /* no acknowledgement will do it */
 }

@@ -21,6 +21,7 @@ struct drive {
     bool urgent;          /* they are to be written in this turn */
     usec_t patient_until; /* else then */
     bool flying, failed, changed;
+    bool behind;    /* the last batch was lazy: it is written, but not synced */
     uint32_t quick; /* commits in a row that the disk took at once, up to QUICK_ENOUGH */
     uint64_t since_snapshot;
     usec_t started, looked;

@@ -168,6 +168,7 @@ void host_fill(struct server *server, struct drive_host *ret_host)
         .work = host_work,
         .alone = host_alone,
         .awaited = host_awaited,
+        .settles = true, /* link_flush() */
         .compute = host_compute,
         .wake_at = host_wake_at,
         .full = host_full,

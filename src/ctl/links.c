@@ -37,9 +37,11 @@ struct link {
     char expected[256]; /* name of its certificate; "": any (emulation) */
     struct ask *asks;
     size_t ask_count;
-    struct buf out; /* frames of this turn of the loop */
+    struct buf out;   /* frames of this turn of the loop */
+    struct buf later; /* frames that can wait for more; they go first */
     struct link *next_speaking, *next_waiting;
     bool speaks, waits, dead;
+    bool firm; /* what is to be said follows from something that has to be durable */
 };
 
 struct links {
@@ -49,7 +51,7 @@ struct links {
     size_t by_node_capacity, count;
     int64_t next_ask;
     struct link *speaking; /* who has something in `out` */
-    struct link *waiting;  /* who has something there that can wait for more */
+    struct link *waiting;  /* who has something in `later` */
     struct loop_timer *sweep, *patience;
 };
 
@@ -73,24 +75,55 @@ size_t links_count(const struct links *links)
 static void link_flush(struct link *link)
 {
     struct net_conn *conn = request_conn(link->request);
+    struct drive *drive = link->links->server->drive;
+    struct buf *out = &link->out;
 
-    if (conn && !link->dead && link->out.size)
-        net_write(conn, link->out.data, link->out.size);
-    if (link->out.capacity > FLUSH_BYTES)
-        buf_done(&link->out);
-    buf_clear(&link->out);
+    if (link->later.size && (!drive || !drive_behind(drive))) {
+        out = &link->later;
+        buf_put(out, link->out.data, link->out.size);
+        buf_clear(&link->out);
+    }
+    if (conn && !link->dead && out->size)
+        net_write(conn, out->data, out->size);
+    if (out->capacity > FLUSH_BYTES)
+        buf_done(out);
+    buf_clear(out);
+    link->firm = false;
+}
+
+/* The same now, whatever it takes. */
+static void link_flush_now(struct link *link)
+{
+    if (link->links->server->drive)
+        drive_settle(link->links->server->drive);
+    link_flush(link);
+}
+
+static void link_speak(struct link *link)
+{
+    struct links *links = link->links;
+
+    if (link->speaks)
+        return;
+    link->next_speaking = links->speaking;
+    links->speaking = link;
+    link->speaks = true;
 }
 
 /* The end of a turn: what was said to a node in it goes out as one piece. */
 static void on_turn(void *arg)
 {
     struct links *links = arg;
-    struct link *link;
+    struct drive *drive = links->server->drive;
+    struct link *link, *list = take(links->speaking);
 
-    while ((link = links->speaking)) {
-        links->speaking = link->next_speaking;
+    while ((link = list)) {
+        list = link->next_speaking;
         link->speaks = false;
-        link_flush(link);
+        if (link->firm && drive && !drive_settled(drive))
+            link_speak(link); /* the turn in which it is will end here too */
+        else
+            link_flush(link);
     }
 }
 
@@ -102,7 +135,8 @@ static void on_patience(void *arg)
     while ((link = links->waiting)) {
         links->waiting = link->next_waiting;
         link->waits = false;
-        link_flush(link);
+        link->firm = true;
+        link_speak(link);
     }
 }
 
@@ -121,6 +155,7 @@ static void link_silence(struct link *link)
     if (*at)
         *at = link->next_waiting;
     buf_done(&link->out);
+    buf_done(&link->later);
 }
 
 /* That a report was taken, and that a task's directory may go: it changes nothing for anybody, and the next job of a
@@ -135,11 +170,19 @@ static bool frame_patient(const json_t *frame)
             (order && strcmp(kind, agent_down_name(DOWN_ORDER)) == 0 && strcmp(order, order_name(ORDER_CLEAN)) == 0));
 }
 
+/* Questions and echoes of beats follow from nothing that was reported. */
+static bool frame_free(const json_t *frame)
+{
+    const char *kind = json_string_value(json_object_get(frame, "t"));
+
+    return kind && (strcmp(kind, agent_down_name(DOWN_ASK)) == 0 || strcmp(kind, agent_down_name(DOWN_BEAT)) == 0);
+}
+
 static void link_wait(struct link *link)
 {
     struct links *links = link->links;
 
-    if (link->speaks || link->waits)
+    if (link->waits)
         return;
     if (!links->waiting)
         loop_timer_after(links->patience, PATIENCE);
@@ -150,23 +193,22 @@ static void link_wait(struct link *link)
 
 static void frame_send(struct link *link, json_t *frame)
 {
-    struct links *links = link->links;
+    bool patient = link->links->patience && frame_patient(frame);
+    struct buf *out = patient ? &link->later : &link->out;
     char *text = json_text(frame, NULL);
     struct error err;
 
     if (text && !link->dead) {
-        if (link->out.size > FLUSH_BYTES)
-            link_flush(link);
-        link->out.max = FLUSH_BYTES + (size_t)FRAME_BYTES_MAX + 64;
-        if (frame_write(&link->out, text, strlen(text), &err) < 0)
+        if (link->out.size + link->later.size > FLUSH_BYTES)
+            link_flush_now(link);
+        out->max = FLUSH_BYTES + (size_t)FRAME_BYTES_MAX + 64;
+        if (frame_write(out, text, strlen(text), &err) < 0)
             log_err("frame too large", "error", err.text);
-        if (links->patience && frame_patient(frame)) {
+        link->firm = link->firm || (!patient && !frame_free(frame));
+        if (patient)
             link_wait(link);
-        } else if (!link->speaks) {
-            link->next_speaking = links->speaking;
-            links->speaking = link;
-            link->speaks = true;
-        }
+        else
+            link_speak(link);
     }
     free(text);
 }
@@ -193,7 +235,7 @@ static void link_kill(struct link *link, const char *why)
              link->node == NAME_NONE ? link->expected : names_get(&link->links->names, link->node), "why", why);
     if (bye) {
         frame_send(link, bye);
-        link_flush(link);
+        link_flush_now(link);
         json_decref(bye);
     }
     link->dead = true;

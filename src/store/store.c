@@ -35,6 +35,11 @@ int store_commit(struct store *store, const struct store_write *write, struct er
     return r;
 }
 
+int store_sync(struct store *store, struct error *err)
+{
+    return store->ops->sync ? store->ops->sync(store, err) : 0;
+}
+
 bool store_due(const struct store *store)
 {
     return store->due;

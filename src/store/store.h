@@ -4,7 +4,8 @@
  *
  * A log of batches, one snapshot that replaces the batches up to it, and finished jobs by id. All calls block; the
  * controller makes them one at a time, most on a worker thread. An implementation is a table of functions (store_mem.c,
- * store_sqlite.c); what it returned 0 for survives the loss of the process, and of power where it keeps a file.
+ * store_sqlite.c); what it returned 0 for survives the loss of the process, and of power where it keeps a file, unless
+ * it was to be lazy.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +37,7 @@ struct store_write {
     const char *snapshot; /* NULL: none. State after batch `snapshot_seq`; batches up to it are dropped */
     size_t snapshot_size;
     uint64_t snapshot_seq;
+    bool lazy; /* it survives this process, but the machine's loss of power only when store_sync() has returned */
 };
 
 struct store_query {
@@ -53,6 +55,10 @@ int store_open(const char *where, struct store **ret_store, struct error *err);
 void store_close(struct store *store);
 
 int store_commit(struct store *store, const struct store_write *write, struct error *err);
+
+/* Makes lazy commits durable, as the next one that is not lazy does too. May be called while another call is at work.
+ */
+int store_sync(struct store *store, struct error *err);
 
 /* Whether the store wants to put its files in order, and time for it between two commits. */
 bool store_due(const struct store *store);

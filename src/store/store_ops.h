@@ -7,7 +7,8 @@ struct store_ops {
     const char *name;
     void (*close)(struct store *store);
     int (*commit)(struct store *store, const struct store_write *write, struct error *err);
-    void (*tidy)(struct store *store); /* may be NULL; asked for by `due` */
+    int (*sync)(struct store *store, struct error *err); /* NULL: no commit is lazy */
+    void (*tidy)(struct store *store);                   /* may be NULL; asked for by `due` */
     int (*load)(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err);
     int (*history)(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
                    struct error *err);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "store/store_ops.h"
+#include "store/wal_file.h"
 
 enum { CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
 
@@ -49,6 +50,7 @@ struct store_sqlite {
     sqlite3_stmt *statements[S_COUNT];
     int lock;
     int wal_pages;
+    struct wal_file *wal; /* NULL: no commit is lazy */
 };
 
 static int fail(struct store_sqlite *s, struct error *err, const char *what)
@@ -130,14 +132,26 @@ static int sqlite_commit(struct store *store, const struct store_write *write, s
         r = put_job(s, &write->jobs[i], err);
     if (r == 0 && write->snapshot)
         r = put_snapshot(s, write, err);
+    if (s->wal)
+        wal_file_lazy(s->wal, write->lazy);
     if (r == 0)
         r = run_statement(s, S_COMMIT, err);
+    if (s->wal)
+        wal_file_lazy(s->wal, false);
     if (r < 0) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         return r;
     }
     s->base.due = s->base.due || write->snapshot || s->wal_pages > CHECKPOINT_PAGES;
     return 0;
+}
+
+static int sqlite_sync(struct store *store, struct error *err)
+{
+    struct store_sqlite *s = (struct store_sqlite *)store;
+    int r = s->wal ? wal_file_sync(s->wal) : 0;
+
+    return r < 0 ? error_set(err, r, "store: sync: %s", strerror(-r)) : 0;
 }
 
 /* Moves what can be moved; readers or a full disk only mean that it is tried again later. */
@@ -320,6 +334,7 @@ static const struct store_ops store_sqlite_ops = {
     .name = "sqlite",
     .close = sqlite_close,
     .commit = sqlite_commit,
+    .sync = sqlite_sync,
     .tidy = sqlite_tidy,
     .load = sqlite_load,
     .history = sqlite_history,
@@ -359,7 +374,7 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
     int version, r;
 
     file_make(path); /* what is wrong with it SQLite says below */
-    if (sqlite3_open(path, &s->db) != SQLITE_OK)
+    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, wal_file_vfs()) != SQLITE_OK)
         return fail(s, err, path);
     sqlite3_wal_hook(s->db, wal_hook, s);
     /* Nobody else opens it while we have the lock: no shared memory, no locks around each commit. */
@@ -421,6 +436,7 @@ int store_sqlite_open(const char *directory, struct store **ret_store, struct er
         return r;
     }
     wal_prepare(s);
+    s->wal = wal_file_of(s->db);
     *ret_store = &s->base;
     return 0;
 }

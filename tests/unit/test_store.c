@@ -10,9 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "store/store.h"
+
+static size_t syncs;
+
+/* In place of libc's, for the store and for SQLite. */
+int fdatasync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fdatasync, fd);
+}
 
 struct ground {
     char directory[64];
@@ -172,6 +182,57 @@ static void test_backup(void **state)
 }
 
 /* Files only: what one in memory cannot show. */
+/* Longer than what the log's file takes at once. */
+static void test_long(void **state)
+{
+    struct ground *g = *state;
+    size_t size = (size_t)700 * 1000;
+    char *text = malloc(size + 1);
+    struct store_write write = { .seq = 1, .batch = text, .batch_size = size };
+    struct error err = { 0 };
+
+    memset(text, 'x', size);
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    put(g->store, 2, "two");
+    reopen(g);
+    write = (struct store_write){ .snapshot = "state", .snapshot_size = 5, .snapshot_seq = 1 };
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    expect_content(g->store, "1=state 2=two ");
+    free(text);
+}
+
+/* One that may be lazy costs no sync, and is there for the next process all the same. */
+static void test_lazy(void **state)
+{
+    struct ground *g = *state;
+    struct error err = { 0 };
+    struct store_write write = { .seq = 2, .batch = "two", .batch_size = 3, .lazy = true };
+    size_t before;
+
+    put(g->store, 1, "one");
+    before = syncs;
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    assert_int_equal(syncs, before);
+    expect_content(g->store, "1=one 2=two ");
+    assert_int_equal(store_sync(g->store, &err), 0);
+    if (strcmp(g->where, "mem:") == 0)
+        return;
+    assert_int_equal(syncs, before + 1);
+    put(g->store, 3, "three");
+    assert_int_equal(syncs, before + 2);
+    /* A new round of the log begins with a sync, lazy or not: the old one must not be taken for its beginning. */
+    store_tidy(g->store);
+    before = syncs;
+    write.seq = 4;
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    assert_int_equal(syncs, before + 1);
+    write.seq = 5;
+    assert_int_equal(store_commit(g->store, &write, &err), 0);
+    assert_int_equal(syncs, before + 1);
+    reopen(g);
+    expect_content(g->store, "1=one 2=two 3=three 4=two 5=two ");
+}
+
 static void test_exclusive(void **state)
 {
     struct ground *g = *state;
@@ -233,7 +294,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_batches), BOTH(test_snapshot), BOTH(test_history), BOTH(test_backup), BOTH(test_exclusive),
+        BOTH(test_batches),   BOTH(test_snapshot), BOTH(test_history), BOTH(test_backup),
+        BOTH(test_exclusive), BOTH(test_lazy),     BOTH(test_long),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
