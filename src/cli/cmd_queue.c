@@ -261,7 +261,7 @@ int cmd_history(struct command_args *args)
         listing_add(&table, fmt_text(job, "state"));
         if (signal)
             listing_addf(&table, "%lld", 128 + (long long)signal);
-        else if (fmt_null(job, "exit_code"))
+        else if (fmt_null(job, "exit_code") || !start) /* one that never ran ended with nothing */
             listing_add(&table, "-");
         else
             listing_addf(&table, "%lld", (long long)fmt_i64(job, "exit_code"));

@@ -245,6 +245,17 @@ static usec_t elapsed_of(const struct scene *scene, const struct book_job *job)
            attempt->started;
 }
 
+/* Up to now, also of the attempt that is not over: its GPUs are counted as they are booked when it is. */
+static int64_t gpu_time(const struct scene *scene, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    int64_t gpus = 0;
+
+    for (uint32_t t = 0; attempt && !attempt->ended && t < attempt->task_count; t++)
+        gpus += attempt->tasks[t].gpu_count;
+    return job->gpu_usec + (gpus ? svc_of(gpus * job->wants.share, elapsed_of(scene, job)) : 0);
+}
+
 static void put_eta(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     struct eta eta;
@@ -413,7 +424,7 @@ static void put_life(const struct scene *scene, struct json_write *json, const s
         json_write_i64(json, "elapsed_seconds", elapsed_of(scene, job) / USEC_SEC);
         break;
     case FIELD_GPU_SECONDS:
-        json_write_i64(json, "gpu_seconds", job->gpu_usec / USEC_SEC);
+        json_write_i64(json, "gpu_seconds", gpu_time(scene, job) / USEC_SEC);
         break;
     case FIELD_REASON:
         put_reason(scene, json, job);

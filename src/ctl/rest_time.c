@@ -15,8 +15,8 @@
 
 enum { HISTORY_MAX = 10000, QUEUE_MAX = 10000, RECENT_MAX = 64 };
 
-/* Pending jobs in the order the scheduler would take them as far as it is known: by expected start, then as they came.
- */
+/* Pending jobs in the order the scheduler would take them as far as it is known: by expected start, then by priority,
+ * then as they came. */
 struct waiting {
     const struct book_job *job;
     struct eta eta;
@@ -30,6 +30,8 @@ static int waiting_order(const void *a, const void *b)
 
     if (at != bt)
         return at < bt ? -1 : 1;
+    if (x->job->wants.priority != y->job->wants.priority)
+        return x->job->wants.priority > y->job->wants.priority ? -1 : 1;
     if (x->job->submit != y->job->submit)
         return x->job->submit < y->job->submit ? -1 : 1;
     return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;

@@ -58,7 +58,8 @@ static const struct job_flag flags[] = {
     { "tmp", 310, "SIZE", "private temporary space of each node", SHAPE, "per_node.tmp", NULL, SET_TEXT, NULL },
     { "time", 't', "TIME", "limit: 2h30m, D-HH:MM:SS, HH:MM:SS, or minutes", WHEN, "time", NULL, SET_TEXT, NULL },
     { "time-min", 311, "TIME", "the least time that is of use", WHEN, "time_min", NULL, SET_TEXT, NULL },
-    { "begin", 'b', "WHEN", "not before: now+1h, 18:30, 2026-01-31T18:30", WHEN, "begin", NULL, SET_INSTANT, NULL },
+    { "begin", 'b', "WHEN", "not before: 1h (from now), 18:30, 2026-01-31T18:30", WHEN, "begin", NULL, SET_INSTANT,
+      NULL },
     { "deadline", 312, "WHEN", "to be done by then", WHEN, "deadline", NULL, SET_INSTANT, NULL },
     { "array", 'a', "LIST[%N]", "one job an index: 0-99, 0-99%8 (eight at a time)", WHEN, "array", NULL, SET_TEXT,
       NULL },
@@ -252,7 +253,7 @@ static int after_put(struct job_request *request, const char *key, const char *v
     return 0;
 }
 
-/* now+1h, +1h, 18:30[:00] (the next one by local clocks), or what instant_parse() reads; local without a zone. */
+/* now+1h, +1h, 1h, 18:30[:00] (the next one by local clocks), or what instant_parse() reads; local without a zone. */
 static int instant_put_key(struct job_request *request, const char *key, const char *value, struct error *err)
 {
     const char *plus = strncmp(value, "now", 3) == 0 ? value + 3 : value;
@@ -262,6 +263,10 @@ static int instant_put_key(struct job_request *request, const char *key, const c
 
     if (*plus == '+' && duration_parse(plus + 1, strlen(plus + 1), &span) == 0) {
         at = request->now + span;
+        r = 0;
+    } else if (value[strspn(value, "0123456789.dhms")] == '\0' && strpbrk(value, "dhms") &&
+               duration_parse(value, strlen(value), &span) == 0) {
+        at = request->now + span; /* without a unit it could as well be a clock's or a day's */
         r = 0;
     } else if (strcmp(value, "now") == 0) {
         at = request->now;
@@ -282,7 +287,7 @@ static int instant_put_key(struct job_request *request, const char *key, const c
             at -= request->zone(request->now);
     }
     if (r < 0)
-        return error_set(err, -EINVAL, "expected now+1h, 18:30 or 2026-01-31T18:30, got '%.60s'", value);
+        return error_set(err, -EINVAL, "expected 1h (from now), 18:30 or 2026-01-31T18:30, got '%.60s'", value);
     instant_put(&text, at);
     return text.error ? no_memory(err) : value_put(request, key, json_string(text.data), err);
 }

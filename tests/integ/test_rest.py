@@ -374,7 +374,7 @@ def words(m):
     ok(a.status == 200 and "comment" not in a.json["spec"] and "tags" not in a.json["spec"], "and by nothing", a)
     for body, word in (({"priority": True}, "priority"), ({"time_seconds": "soon"}, "time_seconds"), ({"time_seconds": -1}, "time_seconds"),
                        ({"vc": 7}, "vc"), ({"comment": 7}, "comment"), ({"tags": []}, "tags"), ({"tags": {"k": [1]}}, ""),
-                       ({"size": 3}, "size")):
+                       ({"size": "wide"}, "size")):
         a = patch(**body)
         ok(a.status == 400 and word in a.json["detail"], "not changed to %s" % body, a)
     ok(m.get(path).json["limit_seconds"] == 300, "and nothing else changed", m.get(path))

@@ -37,6 +37,7 @@ def grow_and_shrink(m):
     code, text = cli(m, "set", str(job), "size=2")
     ok(code == 0 and "Changed" in text, "muster set", (code, text))
     ok(has(m, job, 2), "two of them are left", m.get("/jobs/%d" % job))
+    ok(m.until(lambda: m.get("/jobs/%d" % job).json["gpu_seconds"] > 0), "what it has used is told while it runs", m.get("/jobs/%d" % job))
     ok(any(n["gpus_used"] == 2 for n in m.get("/nodes").json["items"]), "and the others free", m.get("/nodes"))
     code, text = cli(m, "show", str(job))
     ok("1..4 GPUs, set to 2" in text, "show says what was set", text)

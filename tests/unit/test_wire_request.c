@@ -98,6 +98,9 @@ static void scripts(void **state)
     assert_script("x", "--ntasks=4 --gpus-per-task=H100:2 --dependency=afterok:1:2,afterany:3 --hold --no-requeue",
                   "{\"after\":{\"any\":[3],\"ok\":[1,2]},\"gpus\":\"H100:8\",\"hold\":true,\"requeue\":false,"
                   "\"run\":\"x\",\"tasks\":4}");
+    assert_script(
+        "x", "--begin=90m --deadline=2d",
+        "{\"begin\":\"2026-01-31T13:30:00.000000Z\",\"deadline\":\"2026-02-02T12:00:00.000000Z\",\"run\":\"x\"}");
     assert_script("x", "--begin=now+1h --deadline=12:30",
                   "{\"begin\":\"2026-01-31T13:00:00.000000Z\","
                   "\"deadline\":\"2026-02-01T11:30:00.000000Z\",\"run\":\"x\"}");
@@ -124,7 +127,7 @@ static void refusals(void **state)
     assert_refused("x", "--gpus=many",
                    "--gpus: expected GPUs as [TYPE:]COUNT such as 8, H100:8, 4..16 or 0.5, got 'many'");
     assert_refused("x", "--after=soon:3", "--after: expected ok, any or notok, got 'soon'");
-    assert_refused("x", "--begin=soon", "--begin: expected now+1h, 18:30 or 2026-01-31T18:30, got 'soon'");
+    assert_refused("x", "--begin=soon", "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'soon'");
     assert_refused("# nothing\n", "", "train.sh: the script has no command");
     assert_refused("x", "--gpus-per-task=2", "--gpus-per-task: needs the number of tasks, --ntasks");
 }
