@@ -80,7 +80,8 @@ limit_of() {
     hold) echo 60 ;;                 # 40
     small) echo 110 ;;               # 85 to 87
     alternate) echo 85 ;;            # 66
-    memory) echo 120 ;;              # 103
+    memory) echo 150 ;;              # 103 to over 120
+    hot) echo 100 ;;                 # the second half of it
     ranks) echo 75 ;;                # 58
     coverage) echo 45 ;;             # 19 to 25
     death) echo 140 ;;
@@ -104,11 +105,12 @@ run() {
     caps | surge | trial | foreign | split | nvml) python3 tests/gpu/neighbours.py "$1" ;;
     duty) MUSTER_GPU_WINDOWS=1 python3 tests/gpu/pair.py 8 LAW=duty ;;
     coverage) env LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" MUSTER_GPU_COUNT=1 python3 tests/gpu/coverage.py ;;
-    overhead) python3 tests/gpu/overhead.py 500 ;;
+    overhead) python3 tests/gpu/overhead.py "${OVERHEAD_PAIRS:-500}" ;;
     small) python3 tests/gpu/suspend.py small ;;
     hold) python3 tests/gpu/suspend.py hold 40 ;;
     alternate) python3 tests/gpu/suspend.py alternate 40 ;;
     memory) python3 tests/gpu/memory.py ;;
+    hot) python3 tests/gpu/memory.py hot ;;
     expandable) python3 tests/gpu/memory.py expandable ;;
     pair) python3 tests/gpu/pair.py 8 ${MUSTER_GPU_SETTINGS:-driver default} ;;
     nogap) python3 tests/gpu/pair.py 0 ${MUSTER_GPU_SETTINGS:-driver default} ;;
