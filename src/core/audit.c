@@ -3,16 +3,16 @@
  *
  * What the core keeps incrementally (free counts of cells and pools, buckets, trees, sums) is compared with a recount;
  * what must never happen (a GPU given away twice, half a gang, a job in two places) is asserted. Checked builds run
- * this after every step, so it may be slow but not quadratic.
+ * this after every step, so it may be slow but not quadratic; so is whatever a snapshot has brought.
  */
-#include <assert.h>
+#include "core/audit.h"
 
 #include "core/guest.h"
 #include "core/state.h"
 #include "model/splice.h"
 
 /* The shares of one job. Returns how many; *ret_blocked of them are on GPUs that others have not left. */
-static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *ret_blocked)
+static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *ret_blocked, struct audit *audit)
 {
     const struct job *job = &core->jobs[index];
     uint32_t shares = 0, blocked = 0, last = 0;
@@ -21,21 +21,21 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         const struct share *share = &core->ledger.shares[s];
         const struct gpu *gpu = &core->ledger.gpus[share->gpu];
 
-        assert(share->job == index);
-        assert(share->amount == job->spec.share);
-        assert(shares == 0 || share->gpu > last); /* ascending: no GPU twice */
-        assert(core->ledger.topo.nodes[gpu->node].sku == job->sku);
-        assert(core->ledger.topo.nodes[gpu->node].up ||
-               core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
-        assert(!gpu->bad);
-        assert(job->sheds || share->leaving == (job->state == JOB_STOPPING || share->part == PART_OLD));
-        assert(share->part == PART_STAYS || job->runs_on > 0);
-        assert(share->off == (job->state == JOB_SUSPENDED));
-        assert((share->role == ROLE_PACKED) == job->packed);
+        MUST(audit, share->job == index);
+        MUST(audit, share->amount == job->spec.share);
+        MUST(audit, shares == 0 || share->gpu > last); /* ascending: no GPU twice */
+        MUST(audit, core->ledger.topo.nodes[gpu->node].sku == job->sku);
+        MUST(audit, core->ledger.topo.nodes[gpu->node].up ||
+                        core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
+        MUST(audit, !gpu->bad);
+        MUST(audit, job->sheds || share->leaving == (job->state == JOB_STOPPING || share->part == PART_OLD));
+        MUST(audit, share->part == PART_STAYS || job->runs_on > 0);
+        MUST(audit, share->off == (job->state == JOB_SUSPENDED));
+        MUST(audit, (share->role == ROLE_PACKED) == job->packed);
         blocked += share->waits;
-        assert(share->waits || share->role == ROLE_GUEST || gpu->leaving == 0 || job->state != JOB_CLAIMING);
+        MUST(audit, share->waits || share->role == ROLE_GUEST || gpu->leaving == 0 || job->state != JOB_CLAIMING);
         last = share->gpu;
-        assert(share->waits || share->part != PART_NEW || gpu->leaving == 0 || !job_defers(job));
+        MUST(audit, share->waits || share->part != PART_NEW || gpu->leaving == 0 || !job_defers(job));
         shares += !(job->sheds && share->leaving) && share->part != PART_OLD;
     }
     *ret_blocked = blocked;
@@ -43,27 +43,28 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
 }
 
 /* A job without GPUs: all its tasks are somewhere, or none. */
-static void audit_tasks(const struct core *core, uint32_t index)
+static void audit_tasks(const struct core *core, uint32_t index, struct audit *audit)
 {
     const struct job *job = &core->jobs[index];
     uint32_t tasks = 0;
     bool holds = job_holds(job->state) || job->state == JOB_STOPPING;
 
     for (uint32_t h = job->holds; h != HOLD_NONE; h = core->holds[h].next_of_job) {
-        assert(core->holds[h].job == index);
-        assert(core->holds[h].leaving == (job->state == JOB_STOPPING));
-        assert(core->ledger.topo.nodes[core->holds[h].node].up || core->ledger.topo.nodes[core->holds[h].node].closed);
+        MUST(audit, core->holds[h].job == index);
+        MUST(audit, core->holds[h].leaving == (job->state == JOB_STOPPING));
+        MUST(audit,
+             core->ledger.topo.nodes[core->holds[h].node].up || core->ledger.topo.nodes[core->holds[h].node].closed);
         tasks += core->holds[h].tasks;
     }
-    assert(job->shares == SHARE_NONE);
-    assert(job->state != JOB_CLAIMING);
-    assert(tasks == (holds ? (uint32_t)job->spec.tasks : 0));
-    assert(!job_waits(job->state) || job->reason != REASON_NONE);
+    MUST(audit, job->shares == SHARE_NONE);
+    MUST(audit, job->state != JOB_CLAIMING);
+    MUST(audit, tasks == (holds ? (uint32_t)job->spec.tasks : 0));
+    MUST(audit, !job_waits(job->state) || job->reason != REASON_NONE);
 }
 
 /* CPUs and memory: what jobs and holds come to, and what jobs without GPUs may hold. Nodes may have shrunk under them;
  * what they are given never exceeds what there is. */
-static void audit_hosts(const struct core *core, const struct ledger *ledger)
+static void audit_hosts(const struct core *core, const struct ledger *ledger, struct audit *audit)
 {
     for (uint32_t n = 0; ledger->hosts && n < ledger->topo.node_count; n++) {
         const struct host *host = &ledger->hosts[n];
@@ -80,72 +81,72 @@ static void audit_hosts(const struct core *core, const struct ledger *ledger)
             *(core->holds[h].leaving ? &leaving : &used) += here;
             held += core->holds[h].leaving ? 0 : here;
         }
-        assert(used == host->used.mcpus);
-        assert(leaving == host->leaving.mcpus);
-        assert(held == host->held.mcpus);
+        MUST(audit, used == host->used.mcpus);
+        MUST(audit, leaving == host->leaving.mcpus);
+        MUST(audit, held == host->held.mcpus);
     }
 }
 
 /* The parts of one job: its shares, its place in lists and trees, its counters. */
-static void audit_job(const struct core *core, uint32_t index)
+static void audit_job(const struct core *core, uint32_t index, struct audit *audit)
 {
     const struct job *job = &core->jobs[index];
     const struct vc *vc = &core->vcs[job->vc];
-    uint32_t blocked, shares = audit_shares(core, index, &blocked);
+    uint32_t blocked, shares = audit_shares(core, index, &blocked, audit);
 
     if (job_gpuless(job) && job->state != JOB_FREE) {
-        audit_tasks(core, index);
+        audit_tasks(core, index, audit);
         return;
     }
-    assert(shares == (uint32_t)job->gpus); /* gangs are whole or absent */
-    assert(!job->planned);
-    pair_audit(core, index);
+    MUST(audit, shares == (uint32_t)job->gpus); /* gangs are whole or absent */
+    MUST(audit, !job->planned);
+    pair_audit(core, index, audit);
     switch ((enum job_state)job->state) {
     case JOB_PENDING:
     case JOB_RESERVED:
-        assert(shares == 0);
-        assert((job->state == JOB_RESERVED) == (job->reserved_count > 0));
+        MUST(audit, shares == 0);
+        MUST(audit, (job->state == JOB_RESERVED) == (job->reserved_count > 0));
         if (job->shape != UINT32_MAX) {
-            assert(vc->queue.shapes[job->shape].live);
-            assert(job->reason == REASON_NONE);
+            MUST(audit, vc->queue.shapes[job->shape].live);
+            MUST(audit, job->reason == REASON_NONE);
         } else {
-            assert(job->reason != REASON_NONE); /* set aside for a reason of its own */
+            MUST(audit, job->reason != REASON_NONE); /* set aside for a reason of its own */
         }
         break;
     case JOB_CLAIMING:
-        assert(job->blocked == blocked);
-        assert(blocked > 0); /* else it would have been launched */
+        MUST(audit, job->blocked == blocked);
+        MUST(audit, blocked > 0); /* else it would have been launched */
         break;
     case JOB_STARTING:
     case JOB_RUNNING:
-        assert(shares > 0);
-        assert(job->gpus <= job->spec.gpus_max);
-        assert(job->gpus >= job->spec.gpus_min || splice_legal(&job->spec, job->gpus));
-        assert(!job->sheds || job->state == JOB_STARTING);
+        MUST(audit, shares > 0);
+        MUST(audit, job->gpus <= job->spec.gpus_max);
+        MUST(audit, job->gpus >= job->spec.gpus_min || splice_legal(&job->spec, job->gpus));
+        MUST(audit, !job->sheds || job->state == JOB_STARTING);
         /* Whoever leaves a part of its GPU now leaves a part that it does not need. */
-        assert(job->blocked == (job_defers(job) ? blocked : 0));
-        assert(!job_defers(job) || (blocked > 0 && !job->sheds)); /* else it would have gone */
-        assert(job->runs_on == 0 || job->state == JOB_STARTING);
+        MUST(audit, job->blocked == (job_defers(job) ? blocked : 0));
+        MUST(audit, !job_defers(job) || (blocked > 0 && !job->sheds)); /* else it would have gone */
+        MUST(audit, job->runs_on == 0 || job->state == JOB_STARTING);
         break;
     case JOB_STOPPING:
     case JOB_SUSPENDED:
-        assert(shares > 0);
-        assert(job->runs_on == 0 || job->state == JOB_STOPPING);
+        MUST(audit, shares > 0);
+        MUST(audit, job->runs_on == 0 || job->state == JOB_STOPPING);
         break;
     case JOB_HELD:
     case JOB_FREE:
     case JOB_OFFERED:
-        assert(shares == 0);
+        MUST(audit, shares == 0);
         break;
     case JOB_DONE:
     case JOB_FAILED:
     case JOB_KILLED:
     case JOB_STATE_COUNT:
-        assert(false); /* such jobs are forgotten within the step */
+        MUST(audit, false); /* such jobs are forgotten within the step */
     }
 }
 
-static void audit_gpu(const struct core *core, uint32_t index)
+static void audit_gpu(const struct core *core, uint32_t index, struct audit *audit)
 {
     const struct gpu *gpu = &core->ledger.gpus[index];
     mgpu_t used = 0, leaving = 0, here = 0;
@@ -155,7 +156,7 @@ static void audit_gpu(const struct core *core, uint32_t index)
         const struct share *share = &core->ledger.shares[s];
         const struct job *job = &core->jobs[share->job];
 
-        assert(share->gpu == index);
+        MUST(audit, share->gpu == index);
         if (share->off)
             continue;
         if (share->role == ROLE_GUEST) {
@@ -171,15 +172,15 @@ static void audit_gpu(const struct core *core, uint32_t index)
         if (job->state != JOB_CLAIMING && share->part != PART_NEW && share->role == ROLE_OWNER)
             here += share->amount;
     }
-    assert(used == gpu->used);
-    assert(leaving == gpu->leaving);
-    assert(memory == gpu->memory);
-    assert(size == 0 || memory <= size);
-    assert(guests == gpu->guests);
-    assert(guests <= GUESTS_MAX);
-    assert(used <= MGPU_ONE); /* never given away more than there is */
-    assert(here <= MGPU_ONE); /* never more on the device than it can take */
-    assert(gpu->reserved_for == JOB_NONE || core->jobs[gpu->reserved_for].state == JOB_RESERVED);
+    MUST(audit, used == gpu->used);
+    MUST(audit, leaving == gpu->leaving);
+    MUST(audit, memory == gpu->memory);
+    MUST(audit, size == 0 || memory <= size);
+    MUST(audit, guests == gpu->guests);
+    MUST(audit, guests <= GUESTS_MAX);
+    MUST(audit, used <= MGPU_ONE); /* never given away more than there is */
+    MUST(audit, here <= MGPU_ONE); /* never more on the device than it can take */
+    MUST(audit, gpu->reserved_for == JOB_NONE || core->jobs[gpu->reserved_for].state == JOB_RESERVED);
 }
 
 static uint32_t count_free(const struct core *core, uint32_t first, uint32_t gpus)
@@ -192,7 +193,7 @@ static uint32_t count_free(const struct core *core, uint32_t first, uint32_t gpu
     return free;
 }
 
-static void audit_pool(const struct core *core, const struct pool *pool)
+static void audit_pool(const struct core *core, const struct pool *pool, struct audit *audit)
 {
     const struct topo *topo = &core->ledger.topo;
     uint32_t total = 0, free = 0, nodes = 0, listed = 0;
@@ -202,19 +203,19 @@ static void audit_pool(const struct core *core, const struct pool *pool)
 
         if (node->sku != pool->sku || !node->up)
             continue;
-        assert(bits_has(&pool->bucket[node->free], n - pool->first_node));
+        MUST(audit, bits_has(&pool->bucket[node->free], n - pool->first_node));
         total += node->gpus - node->bad;
         free += node->free;
         nodes++;
     }
     for (uint32_t f = 0; f <= pool->gpus_max; f++)
         listed += pool->bucket_count[f];
-    assert(listed == nodes);
-    assert(total == pool->total);
-    assert(free == pool->free);
+    MUST(audit, listed == nodes);
+    MUST(audit, total == pool->total);
+    MUST(audit, free == pool->free);
 }
 
-static void audit_topo(const struct core *core)
+static void audit_topo(const struct core *core, struct audit *audit)
 {
     const struct topo *topo = &core->ledger.topo;
     uint32_t free = 0;
@@ -223,22 +224,22 @@ static void audit_topo(const struct core *core)
         const struct node *node = &topo->nodes[n];
         uint32_t inside = 0;
 
-        assert(node->free == count_free(core, node->first_gpu, node->gpus));
+        MUST(audit, node->free == count_free(core, node->first_gpu, node->gpus));
         for (uint32_t c = topo->cells[node->cell].first_child, i = 0; i < topo->cells[node->cell].child_count; i++) {
             const struct cell *socket = &topo->cells[c + i];
 
-            assert(socket->free == count_free(core, socket->first_gpu, socket->gpu_count));
+            MUST(audit, socket->free == count_free(core, socket->first_gpu, socket->gpu_count));
             inside += socket->free;
         }
-        assert(inside == node->free);
+        MUST(audit, inside == node->free);
         free += node->up ? node->free : 0;
     }
-    assert(topo->cells[0].free == free);
+    MUST(audit, topo->cells[0].free == free);
     for (uint32_t p = 0; p < topo->pool_count; p++)
-        audit_pool(core, &topo->pools[p]);
+        audit_pool(core, &topo->pools[p], audit);
 }
 
-static void audit_queue(const struct core *core, const struct vc *vc)
+static void audit_queue(const struct core *core, const struct vc *vc, struct audit *audit)
 {
     const struct queue *queue = &vc->queue;
     uint32_t waiting = 0;
@@ -246,17 +247,17 @@ static void audit_queue(const struct core *core, const struct vc *vc)
     for (uint32_t i = 0; i < queue->live_count; i++) {
         const struct shape_class *cls = &queue->shapes[queue->live[i]];
 
-        assert(cls->live);
-        assert(cls->count > 0);
-        assert(tree_sum(core->tree, cls->root) == cls->count);
+        MUST(audit, cls->live);
+        MUST(audit, cls->count > 0);
+        MUST(audit, tree_sum(core->tree, cls->root) == cls->count);
         /* After a pass nobody is left without a reason; between two passes a new shape may be. */
-        assert(core->planned_at != core->now || core->round || cls->reason != REASON_NONE);
+        MUST(audit, core->planned_at != core->now || core->round || cls->reason != REASON_NONE);
         waiting += cls->count;
     }
-    assert(waiting == queue->waiting);
+    MUST(audit, waiting == queue->waiting);
 }
 
-static void audit_vc(const struct core *core, const struct vc *vc)
+static void audit_vc(const struct core *core, const struct vc *vc, struct audit *audit)
 {
     int64_t used[SKUS_MAX] = { 0 }, guest[SKUS_MAX] = { 0 }, lent[SKUS_MAX] = { 0 };
     uint32_t running = 0, previous = JOB_NONE;
@@ -265,26 +266,26 @@ static void audit_vc(const struct core *core, const struct vc *vc)
     for (uint32_t i = vc->run_first; i != JOB_NONE; previous = i, i = core->jobs[i].next) {
         const struct job *job = &core->jobs[i];
 
-        assert(job_holds(job->state));
-        assert(job->prev == previous);
-        assert(job->last_start >= start);
+        MUST(audit, job_holds(job->state));
+        MUST(audit, job->prev == previous);
+        MUST(audit, job->last_start >= start);
         start = job->last_start;
         *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) += job_amount(job);
         if (vc->own && !job_bound(job) && job->klass != CLASS_OPPORTUNISTIC)
             lent[job->sku] += job_amount(job);
         running++;
     }
-    assert(previous == vc->run_last);
-    assert(running == vc->running);
+    MUST(audit, previous == vc->run_last);
+    MUST(audit, running == vc->running);
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
-        assert(used[s] == vc->used[s]);
-        assert(guest[s] == vc->guest[s]);
-        assert(lent[s] == vc->lent[s]);
+        MUST(audit, used[s] == vc->used[s]);
+        MUST(audit, guest[s] == vc->guest[s]);
+        MUST(audit, lent[s] == vc->lent[s]);
     }
-    audit_queue(core, vc);
+    audit_queue(core, vc, audit);
 }
 
-void core_audit(const struct core *core)
+void audit_run(const struct core *core, struct audit *audit)
 {
     uint32_t waiting = 0, running = 0, shares = 0, lone = 0;
     int64_t held = 0, guests = 0;
@@ -292,7 +293,7 @@ void core_audit(const struct core *core)
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
 
-        audit_job(core, i);
+        audit_job(core, i, audit);
         waiting += job_waits(job->state);
         running += job_holds(job->state);
         held += job_holds(job->state) ? job_amount(job) : 0;
@@ -302,21 +303,26 @@ void core_audit(const struct core *core)
              s = core->ledger.shares[s].next_of_job)
             shares += job->sheds ? core->ledger.shares[s].leaving : core->ledger.shares[s].part == PART_OLD;
     }
-    assert(waiting == core->waiting);
-    assert(running == core->running);
-    assert(held == core->mgpu_held);
-    assert(guests == core->mgpu_guests);
-    assert(shares == core->ledger.share_count);
+    MUST(audit, waiting == core->waiting);
+    MUST(audit, running == core->running);
+    MUST(audit, held == core->mgpu_held);
+    MUST(audit, guests == core->mgpu_guests);
+    MUST(audit, shares == core->ledger.share_count);
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
-        audit_gpu(core, g);
+        audit_gpu(core, g, audit);
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++)
         lone += core->ledger.gpus[g].used == 0 && core->ledger.gpus[g].guests > 0;
-    assert(lone == core->ledger.lone);
-    audit_topo(core);
+    MUST(audit, lone == core->ledger.lone);
+    audit_topo(core, audit);
     for (uint32_t v = 0; v < core->vc_count; v++)
-        audit_vc(core, &core->vcs[v]);
-    audit_hosts(core, &core->ledger);
+        audit_vc(core, &core->vcs[v], audit);
+    audit_hosts(core, &core->ledger, audit);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
-        audit_hosts(core, core->vcs[v].own);
-    own_audit(core);
+        audit_hosts(core, core->vcs[v].own, audit);
+    own_audit(core, audit);
+}
+
+void core_audit(const struct core *core)
+{
+    audit_run(core, &(struct audit){ .stops = true });
 }

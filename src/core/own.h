@@ -35,7 +35,8 @@ void promote_lent(struct plan *plan);
 /* own_check.c */
 int own_restore(struct core *core);
 void own_carry(struct core *core, const struct core *old, const uint32_t *gpus);
-void own_audit(const struct core *core);
+struct audit;
+void own_audit(const struct core *core, struct audit *audit);
 
 /* users.c */
 void users_build(struct core *core, bool *failed);

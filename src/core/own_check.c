@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/audit.h"
 #include "core/state.h"
 
 /* The GPU, of those a virtual cluster holds, is taken in the cells again, or shown as broken. */
@@ -119,7 +120,7 @@ void own_carry(struct core *core, const struct core *old, const uint32_t *gpus)
 }
 
 /* A GPU of a virtual cluster's own: what stands for it, and whether all three agree. */
-static void audit_own_gpu(const struct core *core, const struct vc *vc, uint32_t index)
+static void audit_own_gpu(const struct core *core, const struct vc *vc, uint32_t index, struct audit *audit)
 {
     const struct gpu *gpu = &vc->own->gpus[index];
     uint32_t peer = cells_peer(core->cells, vc->own_cells[index]);
@@ -128,40 +129,40 @@ static void audit_own_gpu(const struct core *core, const struct vc *vc, uint32_t
     for (uint32_t s = gpu->shares; s != SHARE_NONE; s = vc->own->shares[s].next_of_gpu) {
         const struct share *share = &vc->own->shares[s];
 
-        assert(&core->vcs[core->jobs[share->job].vc] == vc);
-        assert(job_bound(&core->jobs[share->job]));
+        MUST(audit, &core->vcs[core->jobs[share->job].vc] == vc);
+        MUST(audit, job_bound(&core->jobs[share->job]));
         if (share->leaving || share->off)
             continue;
         used += share->role == ROLE_PACKED ? 0 : share->amount;
-        assert(peer == core->leaf_of[share->on]); /* it is where the cells say it is */
+        MUST(audit, peer == core->leaf_of[share->on]); /* it is where the cells say it is */
     }
-    assert(used == gpu->used);
-    assert(gpu->bad == cells_bad(core->cells, vc->own_cells[index]));
+    MUST(audit, used == gpu->used);
+    MUST(audit, gpu->bad == cells_bad(core->cells, vc->own_cells[index]));
     if (used > 0) {
-        assert(cells_taken(core->cells, peer, true));
-        assert(core->ledger.gpus[core->gpu_of[peer]].used == used); /* device by device, to the last part */
-        assert(core->ledger.gpus[core->gpu_of[peer]].bound);
+        MUST(audit, cells_taken(core->cells, peer, true));
+        MUST(audit, core->ledger.gpus[core->gpu_of[peer]].used == used); /* device by device, to the last part */
+        MUST(audit, core->ledger.gpus[core->gpu_of[peer]].bound);
     }
-    assert(gpu->reserved_for == JOB_NONE || core->jobs[gpu->reserved_for].state == JOB_RESERVED);
+    MUST(audit, gpu->reserved_for == JOB_NONE || core->jobs[gpu->reserved_for].state == JOB_RESERVED);
 }
 
 /* Ledger, virtual clusters' own ledgers and cells agree; what everybody is granted can be had. */
-void own_audit(const struct core *core)
+void own_audit(const struct core *core, struct audit *audit)
 {
     if (!core->cells)
         return;
-    assert(cells_audit(core->cells, NULL));
+    MUST(audit, cells_audit(core->cells, NULL));
     for (uint32_t g = 0; g < core->ledger.topo.gpu_count; g++) {
         const struct gpu *gpu = &core->ledger.gpus[g];
 
-        assert(gpu->reserved_for == JOB_NONE);
-        assert(!gpu->bound || gpu->used > 0);
+        MUST(audit, gpu->reserved_for == JOB_NONE);
+        MUST(audit, !gpu->bound || gpu->used > 0);
         if (core->leaf_of[g] == CELL_NONE)
             continue;
-        assert(cells_taken(core->cells, core->leaf_of[g], false) == (gpu->used > 0));
-        assert(cells_taken(core->cells, core->leaf_of[g], true) == gpu->bound);
+        MUST(audit, cells_taken(core->cells, core->leaf_of[g], false) == (gpu->used > 0));
+        MUST(audit, cells_taken(core->cells, core->leaf_of[g], true) == gpu->bound);
     }
     for (uint32_t v = 0; v < core->vc_count; v++)
         for (uint32_t g = 0; g < core->vcs[v].own->topo.gpu_count; g++)
-            audit_own_gpu(core, &core->vcs[v], g);
+            audit_own_gpu(core, &core->vcs[v], g, audit);
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/audit.h"
 #include "core/plan.h"
 #include "core/state.h"
 
@@ -223,36 +224,40 @@ int plan_unpack(struct plan *plan, uint32_t index, enum stop_step step)
     return r;
 }
 
-void pair_audit(const struct core *core, uint32_t index)
+void pair_audit(const struct core *core, uint32_t index, struct audit *audit)
 {
     const struct job *job = &core->jobs[index], *mate;
 
-    assert(!job->packed || job->mate != JOB_NONE);
+    MUST(audit, !job->packed || job->mate != JOB_NONE);
     if (job->mate == JOB_NONE)
         return;
     mate = &core->jobs[job->mate];
-    assert(mate->mate == index);
-    assert(job->packed != mate->packed);
-    assert(mate->vc == job->vc);
-    assert(mate->gpus == job->gpus);
-    assert(job_holds(job->state) || job->state == JOB_STOPPING);
+    MUST(audit, mate->mate == index);
+    MUST(audit, job->packed != mate->packed);
+    MUST(audit, mate->vc == job->vc);
+    MUST(audit, mate->gpus == job->gpus);
+    MUST(audit, job_holds(job->state) || job->state == JOB_STOPPING);
     /* Whoever stays is the owner. */
-    assert(!job_holds(job->state) || job_holds(mate->state) || !job->packed);
+    MUST(audit, !job_holds(job->state) || job_holds(mate->state) || !job->packed);
+    if (audit->broken)
+        return; /* the lists below may differ in length */
     for (uint32_t a = job->shares, b = mate->shares; a != SHARE_NONE;
          a = core->ledger.shares[a].next_of_job, b = core->ledger.shares[b].next_of_job) {
-        assert(b != SHARE_NONE);
-        assert(core->ledger.shares[a].gpu == core->ledger.shares[b].gpu);
+        MUST(audit, b != SHARE_NONE);
+        if (b == SHARE_NONE)
+            return;
+        MUST(audit, core->ledger.shares[a].gpu == core->ledger.shares[b].gpu);
     }
     /* One that is leaving has no place in a guarantee that was made anew. */
     if (job_bound(job) != job_bound(mate)) {
-        assert(!job_holds(job->state) || !job_holds(mate->state));
+        MUST(audit, !job_holds(job->state) || !job_holds(mate->state));
         return;
     }
     for (uint32_t a = job->own_shares, b = mate->own_shares; a != SHARE_NONE;
          a = core->vcs[job->vc].own->shares[a].next_of_job, b = core->vcs[job->vc].own->shares[b].next_of_job) {
         const struct share *x = &core->vcs[job->vc].own->shares[a], *y = &core->vcs[job->vc].own->shares[b];
 
-        assert(x->gpu == y->gpu && x->on == y->on);
-        assert((x->role == ROLE_PACKED) == job->packed && (y->role == ROLE_PACKED) == mate->packed);
+        MUST(audit, x->gpu == y->gpu && x->on == y->on);
+        MUST(audit, (x->role == ROLE_PACKED) == job->packed && (y->role == ROLE_PACKED) == mate->packed);
     }
 }

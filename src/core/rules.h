@@ -24,7 +24,8 @@ void pair_hand_over(struct core *core, uint32_t job);
 void pair_take_back(struct core *core, uint32_t job);
 /* It has left: there is no pair any more. */
 void pair_part(struct core *core, uint32_t job);
-void pair_audit(const struct core *core, uint32_t job);
+struct audit;
+void pair_audit(const struct core *core, uint32_t job, struct audit *audit);
 
 /* rules.c */
 bool rules_leased(const struct job *job);

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/audit.h"
 #include "core/snap_part.h"
 #include "core/wake.h"
 #include "model/solve.h"
@@ -69,7 +70,11 @@ static void gpu_part(struct codec *c, struct core *core, struct ledger *ledger, 
     }
     if (c->write)
         return;
-    if (reserved != JOB_NONE && reserved < core->job_top) {
+    if (reserved != JOB_NONE && (reserved >= core->job_top || gpu->used != 0)) {
+        c->bad = true;
+        return;
+    }
+    if (reserved != JOB_NONE) {
         ledger_reserve(ledger, reserved, &(struct placement){ &index, 1 });
         core->vcs[core->jobs[reserved].vc].kept[ledger->topo.nodes[gpu->node].sku]++;
     }
@@ -318,6 +323,7 @@ int core_load(const struct cluster_spec *spec_, const struct core_config *config
               struct core **ret_core, struct error *err)
 {
     struct codec c = { .data = data, .size = size };
+    struct audit audit = { 0 };
     struct core *core;
     int r;
 
@@ -329,6 +335,12 @@ int core_load(const struct cluster_spec *spec_, const struct core_config *config
     state(&c, core);
     if (!c.bad)
         c.bad = core_requeue(core) < 0;
+    if (!c.bad && c.at + 8 == size)
+        audit_run(core, &audit);
+    if (audit.broken) {
+        core_free(core);
+        return error_set(err, -EBADMSG, "snapshot: contradicts itself: %s", audit.broken);
+    }
     if (c.bad || c.at + 8 != size) {
         core_free(core);
         return error_set(err, -EBADMSG, "snapshot: of another cluster, limit or policy, at byte %zu of %zu", c.at,
