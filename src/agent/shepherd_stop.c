@@ -120,6 +120,8 @@ static json_t *notice_make(const json_t *order, usec_t deadline)
 
     if (!kind || strcmp(kind, "peer") == 0)
         kind = "cancel";
+    else if (strcmp(kind, "migrate") == 0)
+        kind = util_flag(order, "resize") ? "resize" : "preempt";
     else if (strcmp(kind, "requeue") == 0)
         kind = "preempt";
     if (job > 0)
@@ -167,9 +169,9 @@ void shepherd_stop(struct shepherd *s, const json_t *order)
         shepherd_kill(s, s->cause);
         return;
     }
-    (void)shepherd_notice(s, order, clock_real() + grace * USEC_MSEC);
     if (s->state == TASK_SUSPENDED || s->mover)
         shepherd_suspend(s, false); /* it cannot answer asleep */
+    (void)shepherd_notice(s, order, clock_real() + grace * USEC_MSEC);
     s->stop_signal = number > 0 && number < NSIG ? number : (int)util_i64(s->plan, "signal", SIGTERM);
     s->kill_at = until;
     shepherd_set_state(s, TASK_STOPPING);
@@ -261,6 +263,21 @@ static void hold_all(struct shepherd *s, bool frozen)
         signal_all(s, frozen ? SIGSTOP : SIGCONT, false);
 }
 
+/* There as long as it sleeps, for whoever looks after the job from outside, and for its runtime library on the way. */
+static void sleep_notice(struct shepherd *s, bool suspend)
+{
+    json_t *order = json_pack("{ss}", "kind", "suspend");
+    int dir = openat(s->dir, "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (suspend)
+        (void)shepherd_notice(s, order, clock_real());
+    else if (dir >= 0)
+        (void)unlinkat(dir, "notice.json", 0);
+    if (dir >= 0)
+        close(dir);
+    json_decref(order);
+}
+
 /* Off the GPU first, where the runtime library is in the program; then every process sleeps. On the way back the other
  * way round. */
 void shepherd_suspend(struct shepherd *s, bool suspend)
@@ -270,6 +287,7 @@ void shepherd_suspend(struct shepherd *s, bool suspend)
 
     if (s->mover || (suspend ? s->state != TASK_RUNNING : s->state != TASK_SUSPENDED))
         return;
+    sleep_notice(s, suspend);
     if (!suspend) {
         hold_all(s, false);
         shepherd_set_state(s, TASK_RUNNING);

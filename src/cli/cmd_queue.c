@@ -29,6 +29,8 @@ static void where_put(struct listing *table, json_t *job)
 
     if (!json_is_object(reason))
         listing_add(table, fmt_text(job, "nodelist"));
+    else if (strcmp(fmt_text(job, "state"), "STARTING") == 0)
+        listing_addf(table, "%s (%s)", fmt_text(job, "nodelist"), fmt_text(reason, "code"));
     else if (eta)
         listing_addf(table, "(%s ~%s)", fmt_text(reason, "code"), fmt_clock(eta, fmt_now(), when));
     else

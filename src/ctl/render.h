@@ -90,6 +90,8 @@ bool render_shows(const struct scene *scene, const struct book_job *job);
 /* Code and words of why it waits; false: it does not. */
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size);
+/* The same of one that has its GPUs and does not run yet. */
+bool render_starting(const struct book_job *job, const char **ret_code, const char **ret_text, usec_t *ret_since);
 
 /* GPUs of a node by what they are. */
 struct node_use {

@@ -162,19 +162,42 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
     return true;
 }
 
+bool render_starting(const struct book_job *job, const char **ret_code, const char **ret_text, usec_t *ret_since)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    if (job->phase != PHASE_JOB_STARTING || !attempt)
+        return false;
+    *ret_since = attempt->placed;
+    if (job->waits_old) {
+        *ret_code = reason_name(REASON_PREEMPTING);
+        *ret_text = reason_text(REASON_PREEMPTING);
+    } else if (roles_image(job->spec)) {
+        *ret_code = "Starting.Image";
+        *ret_text = "its nodes prepare it and its image";
+    } else {
+        *ret_code = "Starting.Prolog";
+        *ret_text = "its nodes prepare it";
+    }
+    return true;
+}
+
 static void put_reason(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
-    const char *code;
+    const char *code, *words;
     char text[256];
+    usec_t since = job->reason_since ? job->reason_since : job->submit;
 
-    if (!render_reason(scene, job, &code, text, sizeof(text))) {
+    if (render_starting(job, &code, &words, &since)) {
+        (void)snprintf(text, sizeof(text), "%s", words);
+    } else if (!render_reason(scene, job, &code, text, sizeof(text))) {
         json_write_null(json, "reason");
         return;
     }
     json_write_object(json, "reason");
     json_write_text(json, "code", code);
     json_write_text(json, "message", text);
-    put_time(json, "since", job->reason_since ? job->reason_since : job->submit);
+    put_time(json, "since", since);
     json_write_close(json);
 }
 

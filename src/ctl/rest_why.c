@@ -446,6 +446,7 @@ static void receipt_put(const struct scene *scene, struct json_write *json, cons
 static void why_put(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     const char *code = NULL;
+    const char *words;
     char text[256];
     struct eta eta;
     bool waits = render_reason(scene, job, &code, text, sizeof(text));
@@ -455,6 +456,10 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
         json_write_text(json, "code", code);
         json_write_text(json, "message", text);
         json_write_i64(json, "tier", tier_of(job, code));
+    } else if (render_starting(job, &code, &words, &since)) {
+        json_write_text(json, "code", code);
+        json_write_text(json, "message", words);
+        json_write_i64(json, "tier", 5);
     } else {
         json_write_text(json, "code", phase_over(job->phase) ? phase_name(job->phase) : "Running");
         json_write_text(json, "message", phase_over(job->phase) ? job->end_text : "it holds its GPUs");

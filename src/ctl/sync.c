@@ -56,13 +56,29 @@ static void put_guest(const struct ctl *ctl, const struct book_job *job, json_t 
         put_limit(ctl, job, order);
 }
 
+/* Whether it goes on with another number of GPUs than it has. */
+static bool resizes(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt)
+{
+    const struct ledger *ledger = core_ledger(ctl->core);
+    uint32_t has = 0, gets = 0;
+
+    if (!attempt->moves || !job->in_core)
+        return false;
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        has += attempt->tasks[t].gpu_count;
+    for (uint32_t s = core_job(ctl->core, job->slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        gets += !ledger->shares[s].leaving;
+    return has != gets;
+}
+
 json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt, usec_t grace)
 {
     json_t *order = order_simple(job, attempt, ORDER_STOP);
     const char *kind = attempt->stop_kind[0] ? attempt->stop_kind : attempt->ending ? "peer" : "preempt";
 
-    (void)ctl;
     (void)json_object_set_new(order, "kind", json_string(kind));
+    if (resizes(ctl, job, attempt))
+        (void)json_object_set_new(order, "resize", json_true());
     (void)json_object_set_new(order, "grace_ms", json_integer(grace / USEC_MSEC));
     if (attempt->stop_by)
         (void)json_object_set_new(order, "by", json_integer(attempt->stop_by));

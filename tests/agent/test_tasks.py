@@ -96,6 +96,14 @@ def a_stop_gives_notice_and_grace(c, a, d):
     assert (end['exit'], end['cause']) == (85, 'preempt'), end
     notice = json.loads(content(d + '/notice'))
     assert notice['kind'] == 'preempt' and notice['by'] == 'job 9' and notice['grace_seconds'] == 5, notice
+    # One that goes on elsewhere is told whether it will be as large as it was.
+    for job, more, kind in ((5, {}, 'preempt'), (6, {'resize': True}, 'resize')):
+        os.remove(d + '/up')
+        c.launch(job, 'python3 %s/p.py' % d)
+        wait_for(lambda: os.path.exists(d + '/up'), what='the program to be up')
+        c.order('stop', job, kind='migrate', grace_ms=5000, **more)
+        assert c.report(job, 'exited')['cause'] == 'migrate'
+        assert json.loads(content(d + '/notice'))['kind'] == kind
     # One with a trap of its own is told itself.
     c.launch(2, 'trap "echo saved; exit 7" TERM; echo up > %s/up2; while :; do sleep 0.05; done' % d)
     wait_for(lambda: content(d + '/up2'), what='the shell')
@@ -256,6 +264,8 @@ def suspend_and_resume(c, a, d):
     wait_for(lambda: content(d + '/n').strip(), what='the job')
     c.order('suspend', 1)
     c.report(1, 'suspended')
+    notice = os.path.realpath(a.state + '/tasks/1.0.0/job/notice.json')
+    assert json.loads(content(notice))['kind'] == 'suspend'
     time.sleep(0.05)
     before = content(d + '/n')
     time.sleep(0.15)
@@ -266,6 +276,7 @@ def suspend_and_resume(c, a, d):
     c.report(2, 'exited')
     c.wait('running again', lambda: sum(r.get('job') == 1 and r['state'] == 'running' for r in c.reports) == 2)
     wait_for(lambda: content(d + '/n') != before, what='it to go on')
+    assert not os.path.exists(notice)
     order = [(r['job'], r['state']) for r in c.reports]
     assert order.index((2, 'exited')) < len(order) - 1 - order[::-1].index((1, 'running'))
     c.order('suspend', 1)

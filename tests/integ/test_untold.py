@@ -4,9 +4,10 @@
 may have been told waits for the node, however long. The lease is an hour: nothing here waits for it."""
 import os
 import signal
+import subprocess
 import tempfile
 
-from cluster import Musterd, agent, done, ok
+from cluster import BUILD, Musterd, agent, done, ok
 
 WORK = "echo $MUSTER_ATTEMPT >>%s; sleep 600"
 
@@ -33,6 +34,11 @@ def kill(m, agents, name):
     agents[name].kill()
     agents[name].wait()
     ok(m.until(lambda: not node_of(m, name)["connected"]), "the agent of %s is killed" % name)
+
+
+def queue(m):
+    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
+    return subprocess.run([os.path.join(BUILD, "muster"), "queue", "--all"], env=env, capture_output=True, text=True).stdout
 
 
 def lines(path):
@@ -101,18 +107,23 @@ def may_have_heard(m, folder, agents):
     ok(m.wait_state(blocker, "RUNNING"), "n0 is taken")
     agents["n1"].send_signal(signal.SIGSTOP)
     try:
-        job = submit(m, gpus=4, run=WORK % (folder + "/heard"))
+        job = submit(m, gpus=2, run=WORK % (folder + "/heard"))
+        image = submit(m, gpus=2, image="/")
         end(m, blocker)
         ok(m.until(lambda: node_of(m, "n1")["state"] == "down"), "the node is silent", node_of(m, "n1"))
         # Somebody else is placed, started and ended meanwhile: the controller had every occasion.
         other = submit(m, gpus=4, run="true")
         ok(m.wait_state(other, "COMPLETED"), "others run", job_of(m, other))
+        for one, code in ((job, "Starting.Prolog"), (image, "Starting.Image")):
+            why = m.get("/jobs/%d/why" % one).json
+            ok(job_of(m, one)["reason"]["code"] == why["code"] == code and why["tier"] == 5, "both are told as starting", why)
+        ok("n1 (Starting.Prolog)" in queue(m), "in the queue too", queue(m))
         ok(m.state(job) == "STARTING" and job_of(m, job)["nodelist"] == "n1", "it waits: it may run there", job_of(m, job))
     finally:
         agents["n1"].send_signal(signal.SIGCONT)
     ok(m.wait_state(job, "RUNNING") and m.until(lambda: lines(folder + "/heard") == ["0"]), "and so it does, once",
        job_of(m, job))
-    end(m, job)
+    end(m, job, image)
 
 
 def main():
