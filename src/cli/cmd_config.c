@@ -195,7 +195,7 @@ static int vc_send(struct command_args *args, const char *method, const char *pa
     if (!answer.json || !show_object(args, answer.json)) {
         if (args_has(args, "dry-run"))
             preview_show(answer.json);
-        else
+        else if (!cli_json)
             (void)printf("%s virtual cluster %s\n", past, args->words[0]);
     }
     return 0;

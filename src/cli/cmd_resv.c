@@ -175,10 +175,11 @@ static int label_one(void *arg, const char *node)
     if (client_call(to->client, "PATCH", path, to->body, &answer, &problem)) {
         to->last = problem_print(&problem);
         to->failed++;
-    } else if (!cli_json) {
-        char *text = json_dumps(json_object_get(answer.json, "labels"), JSON_COMPACT | JSON_SORT_KEYS);
+    } else {
+        json_t *shown = cli_json ? answer.json : json_object_get(answer.json, "labels");
+        char *text = json_dumps(shown, JSON_COMPACT | (cli_json ? 0 : JSON_SORT_KEYS));
 
-        (void)printf("%s %s\n", node, text ? text : "");
+        (void)printf("%s%s%s\n", cli_json ? "" : node, cli_json ? "" : " ", text ? text : "");
         free(text); /* jansson's */
     }
     return 0;
