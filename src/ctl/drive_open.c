@@ -6,6 +6,7 @@
 #include "ctl/book.h"
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
+#include "io/clock.h"
 #include "wire/json_read.h"
 
 /* Orders to who is not there are not lost: they are derived anew when it comes. */
@@ -115,6 +116,8 @@ int drive_new(const struct drive_config *config, const struct drive_host *host, 
         drive_free(drive);
         return r;
     }
+    if (!config->ctl.virtual_time)
+        clock_least(ctl_now(drive->ctl)); /* set back while we were away: time here goes on from where it was */
     drive->started = host->now(host->arg);
     sink.arg = drive;
     if (config->ctl.virtual_time)

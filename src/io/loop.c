@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <time.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -63,20 +61,6 @@ struct loop_timer {
     loop_fn fn;
     void *arg;
 };
-
-usec_t clock_now(void)
-{
-    static _Atomic usec_t last;
-    struct timespec ts;
-    usec_t now, before = last;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    now = (usec_t)ts.tv_sec * USEC_SEC + ts.tv_nsec / 1000;
-    while (now > before)
-        if (atomic_compare_exchange_weak(&last, &before, now))
-            return now;
-    return before;
-}
 
 static void queue_put(struct worker_queue *queue, struct job_of_worker *job)
 {

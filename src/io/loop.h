@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "io/clock.h" /* most who have a loop ask for the time */
 
 struct loop;
 struct uv_loop_s;
@@ -17,9 +18,6 @@ void loop_free(struct loop *loop); /* everything that was made on it is closed b
 void loop_run(struct loop *loop);  /* until loop_stop() */
 void loop_stop(struct loop *loop);
 struct uv_loop_s *loop_uv(struct loop *loop);
-
-/* Microseconds since 1970, never going back. */
-usec_t clock_now(void);
 
 typedef void (*loop_fn)(void *arg);
 
