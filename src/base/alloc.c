@@ -35,7 +35,8 @@ void *mem_resize(void *block, size_t count, size_t size)
 
     if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
         return NULL;
-    return realloc(block, bytes ? bytes : 1);
+    bytes = bytes ? bytes : 1;
+    return block ? realloc(block, bytes) : malloc(bytes);
 }
 
 void mem_free(void *block)

@@ -22,6 +22,7 @@
 #include "ctl/part.h"
 #include "ctl/record.h"
 #include "wire/json_quick.h"
+#include "wire/json_write.h"
 
 #define SNAPSHOT_BYTES_MAX ((size_t)1 << 31)
 
@@ -159,9 +160,13 @@ static int batch_write(struct flight *flight)
 {
     struct buf *out = &flight->text;
 
-    buf_printf(out, "{\"at\":%lld,\"e\":[", (long long)flight->at);
+    buf_text(out, "{\"at\":");
+    json_put_i64(out, flight->at);
+    buf_text(out, ",\"e\":[");
     for (size_t i = 0; i < flight->count; i++) {
-        buf_printf(out, "%s[\"%s\",", i ? "," : "", entry_name(flight->offers[i].entry.kind));
+        buf_text(out, i ? ",[\"" : "[\"");
+        buf_text(out, entry_name(flight->offers[i].entry.kind));
+        buf_text(out, "\",");
         json_put(out, flight->offers[i].entry.body);
         buf_char(out, ']');
     }

@@ -25,7 +25,10 @@ void reply_header(struct request *request, const char *name, const char *format,
     for (char *p = value; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = ' ';
-    buf_printf(&request->heads, "%s: %s\r\n", name, value);
+    buf_text(&request->heads, name);
+    buf_text(&request->heads, ": ");
+    buf_text(&request->heads, value);
+    buf_text(&request->heads, "\r\n");
 }
 
 /* The time changes once a second; so does its text. */
@@ -46,9 +49,17 @@ static const char *date_text(void)
 
 static void head_put(struct request *request, struct buf *out, int status, const char *type)
 {
-    buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, http_status_text(status), date_text());
-    if (type)
-        buf_printf(out, "Content-Type: %s\r\n", type);
+    buf_text(out, "HTTP/1.1 ");
+    json_put_i64(out, status);
+    buf_char(out, ' ');
+    buf_text(out, http_status_text(status));
+    buf_text(out, "\r\nDate: ");
+    buf_text(out, date_text());
+    if (type) {
+        buf_text(out, "\r\nContent-Type: ");
+        buf_text(out, type);
+    }
+    buf_text(out, "\r\n");
     if (request->heads.size)
         buf_put(out, request->heads.data, request->heads.size);
     buf_text(out, "X-Content-Type-Options: nosniff\r\n");
@@ -66,8 +77,11 @@ void reply(struct request *request, int status, const char *type, const void *bo
     request->answered = true;
     request->status = status;
     head_put(request, &out, status, type);
-    if (status != 304 && status != 204)
-        buf_printf(&out, "Content-Length: %zu\r\n", size);
+    if (status != 304 && status != 204) {
+        buf_text(&out, "Content-Length: ");
+        json_put_i64(&out, (int64_t)size);
+        buf_text(&out, "\r\n");
+    }
     buf_text(&out, "\r\n");
     if (!request->head_only && size)
         buf_put(&out, body, size);

@@ -35,26 +35,27 @@ static bool pattern_match(const char *pattern, char **segments, int count, char 
 {
     int at = 0, found = 0;
 
-    while (*pattern) {
-        size_t length;
+    for (;;) {
+        const char *text;
 
-        pattern += strspn(pattern, "/");
-        if (!*pattern)
-            break;
-        length = strcspn(pattern, "/");
-        if (at == count)
-            return false;
+        while (*pattern == '/')
+            pattern++;
+        if (!*pattern || at == count)
+            return !*pattern && at == count;
+        text = segments[at++];
         if (*pattern == '{') {
             if (found == REQUEST_PARAMS_MAX)
                 return false;
-            params[found++] = segments[at];
-        } else if (strlen(segments[at]) != length || strncmp(segments[at], pattern, length) != 0) {
-            return false;
+            params[found++] = segments[at - 1];
+            pattern += strcspn(pattern, "/");
+            continue;
         }
-        at++;
-        pattern += length;
+        /* Most differ in their first letters: they are looked at where they are, over all routes of every request. */
+        while (*pattern && *pattern != '/' && *pattern == *text)
+            pattern++, text++;
+        if (*text || (*pattern && *pattern != '/'))
+            return false;
     }
-    return at == count;
 }
 
 static void allow_add(char *allow, size_t size, const char *method)

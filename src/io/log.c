@@ -20,16 +20,19 @@ static const char journal_priority[LOGLEVEL_COUNT] = { '3', '4', '6', '7' };
 
 static struct {
     pthread_mutex_t lock;
-    enum log_level level;
+    _Atomic int level;
     time_t second;
     unsigned told, dropped;
 } log_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .level = LOGLEVEL_INFO };
 
 void log_level_set(enum log_level level)
 {
-    pthread_mutex_lock(&log_state.lock);
-    log_state.level = level;
-    pthread_mutex_unlock(&log_state.lock);
+    log_state.level = (int)level;
+}
+
+bool log_wants(enum log_level level)
+{
+    return (int)level <= log_state.level;
 }
 
 int log_level_find(const char *name)
@@ -118,7 +121,7 @@ void log_put(enum log_level level, const char *message, ...)
     va_list args;
 
     pthread_mutex_lock(&log_state.lock);
-    if (level <= log_state.level && rate_allows(level, &line)) {
+    if (log_wants(level) && rate_allows(level, &line)) {
         line_begin(&line, level);
         buf_text(&line, message);
         va_start(args, message);

@@ -14,13 +14,15 @@ enum log_level { LOGLEVEL_ERR, LOGLEVEL_WARN, LOGLEVEL_INFO, LOGLEVEL_DEBUG, LOG
 /* What is told; LOGLEVEL_INFO at first. */
 void log_level_set(enum log_level level);
 int log_level_find(const char *name); /* -ENOENT */
+bool log_wants(enum log_level level);
 
 void log_put(enum log_level level, const char *message, ...) __attribute__((sentinel));
 
 #define log_err(...) log_put(LOGLEVEL_ERR, __VA_ARGS__, (const char *)0)
 #define log_warn(...) log_put(LOGLEVEL_WARN, __VA_ARGS__, (const char *)0)
 #define log_info(...) log_put(LOGLEVEL_INFO, __VA_ARGS__, (const char *)0)
-#define log_debug(...) log_put(LOGLEVEL_DEBUG, __VA_ARGS__, (const char *)0)
+/* Its values are not even made where nobody wants them. */
+#define log_debug(...) (log_wants(LOGLEVEL_DEBUG) ? log_put(LOGLEVEL_DEBUG, __VA_ARGS__, (const char *)0) : (void)0)
 
 /* A number as a value: log_info("listening", "port", LOG_I64(port)). Lives until the end of the block. */
 #define LOG_I64(value) log_i64((value), (char[24]){ 0 })
