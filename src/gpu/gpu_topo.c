@@ -106,15 +106,6 @@ static int topology_read(struct gpus *gpus, hwloc_topology_t topology)
     return 0;
 }
 
-void gpu_link_join(struct gpus *gpus, uint16_t a, uint16_t b)
-{
-    uint16_t low = a < b ? a : b, high = a < b ? b : a;
-
-    for (uint32_t i = 0; i < gpus->count; i++)
-        if (gpus->info[i].link == high)
-            gpus->info[i].link = low;
-}
-
 int gpu_topology(struct gpus *gpus, const char *xml, struct error *err)
 {
     hwloc_topology_t topology;

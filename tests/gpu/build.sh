@@ -14,7 +14,7 @@ $cc $flags -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-stack-prot
     -o "$out/libmuster_gpu.so" "$root"/src/shim/*.c "$root/src/shim/dlsym.S" -lpthread
 # shellcheck disable=SC2086
 $cc $flags -o "$out/muster" "$root/tests/gpu/main.c" "$root"/src/cli/cmd_gpu*.c "$root"/src/gpurt/*.c "$root"/src/coord/*.c \
-    "$root/src/gpu/gpu_nvml.c" "$root/src/gpu/gpu_fake.c" \
+    "$root/src/gpu/gpu_nvml.c" "$root/src/gpu/gpu_link.c" "$root/src/gpu/gpu_fake.c" \
     "$root/src/shim/admit.c" "$root/src/base/error.c" "$root/src/base/alloc.c" -lpthread -ldl
 mkdir -p "$out/src/shim/python"
 cp "$root/src/shim/python/sitecustomize.py" "$out/src/shim/python/"
