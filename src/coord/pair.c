@@ -114,6 +114,7 @@ void pair_hold(struct pair *pair, usec_t now)
     if (!pair->baselining) {
         pair->period_since = now;
         pair->steps = 0;
+        pair->probing = false; /* nor does what was to be probed */
         return;
     }
     pair->settling = SETTLE_STEPS; /* a look waits for its time, and no longer */

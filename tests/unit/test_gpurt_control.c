@@ -280,7 +280,7 @@ static uint32_t pair_play(bool hot)
         now += 2 * ALONE_US;
         if (hot)
             pair_hold(&pair, now);
-        else if (!pair.baselining)
+        else if (!pair.baselining && !pair.probing) /* closed, they do not disturb */
             pair_step(&pair, 100, 2 * ALONE_US);
         else
             pair_step(&pair, 100, ALONE_US);
