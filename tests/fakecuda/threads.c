@@ -20,9 +20,7 @@ uint64_t muster_gpu_stat(const char *name);
 static CUresult (*set_current)(CUcontext);
 static CUcontext ctx;
 static CUfunction kernel;
-static struct arena arena = {
-    .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .gap_pred_us = 500
-};
+static struct arena arena = { .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .gap_pred_us = 500 };
 static char bulk[2 * MIB];
 static _Atomic int stop, bad;
 
