@@ -122,6 +122,13 @@ static void page_make(void)
     shim.page_fd = fd;
 }
 
+static bool one_of_many(void)
+{
+    const char *ranks = getenv("WORLD_SIZE");
+
+    return ranks && strtoul(ranks, NULL, 10) > 1;
+}
+
 static void role_read(void)
 {
     const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM");
@@ -134,7 +141,8 @@ static void role_read(void)
     shim.memory_bytes = bytes_env("MUSTER_GPU_MEMORY");
     shim.host_bytes = bytes_env("MUSTER_GPU_HOST_MEMORY");
     shim.pool_bytes = bytes_env("MUSTER_GPU_HOST_POOL");
-    shim.mode = shim.role == ROLE_OPPORTUNISTIC ? MODE_SPILL : MODE_CAP;
+    /* Ranks pass their buffers to one another, by handles that movable memory does not have. */
+    shim.mode = shim.role == ROLE_OPPORTUNISTIC && !one_of_many() ? MODE_SPILL : MODE_CAP;
     if (mode && strcmp(mode, "spill") == 0)
         shim.mode = MODE_SPILL;
     else if (mode && strcmp(mode, "cap") == 0)

@@ -154,6 +154,10 @@ check "a killed job is gone from the list" '[ -z "$(field steps)" ]'
 check "a job that ends by itself saw no wrong byte and left nothing" 'grep -q "^bad 0 used 0" "$dir/out"'
 "$muster" gpu run --memory 32M --movable -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
 check "a movable job larger than its limit runs from host memory" 'grep -q "^bad 0 used 0" "$dir/out"'
+WORLD_SIZE=2 "$muster" gpu run --role opportunistic --memory 32M --movable -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
+check "so does one rank of several, if it is asked for" 'grep -q "^bad 0 used 0" "$dir/out"'
+WORLD_SIZE=2 "$muster" gpu run --role opportunistic --memory 32M -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
+check "by itself its memory is the driver's own" '! grep -q "^bad 0 used 0" "$dir/out"'
 "$muster" gpu run --memory 32M --native -- "$job" 128 5 16 >"$dir/out" 2>"$dir/err"
 check "a native one is out of memory" 'grep -q "out of memory" "$dir/err"'
 echo "1..$n"

@@ -19,7 +19,7 @@ def start(mode, name):
 def main():
     own_node("ranks")
     want = [job.finish(60) for job in start(None, "alone")]
-    jobs = start(["--role", "opportunistic"], "run")
+    jobs = start(["--role", "opportunistic", "--movable"], "run")
     for job in jobs:
         job.wait_steps(30)
     end = time.monotonic() + 10
