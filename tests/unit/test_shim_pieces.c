@@ -36,6 +36,9 @@ CUresult cuMemExportToShareableHandle(void *share, CUmemGenericAllocationHandle 
                                       unsigned long long flags);
 CUresult cuMemGetAllocationPropertiesFromHandle(struct cuda_mem_prop *prop, CUmemGenericAllocationHandle handle);
 CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
                         unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
                         void **extra);
@@ -200,6 +203,36 @@ static void test_pieces_many(void **state)
     page->limit[0].cap_bytes = 0;
 }
 
+/* What a graph is recorded with stays where it is: no host memory, and no invitation to drop a cache. Host memory has
+ * an end as well. */
+static void test_pieces_bounds(void **state)
+{
+    CUmemGenericAllocationHandle more = 0, another = 0;
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    uint64_t soft = stat_of("soft_refusals");
+
+    (void)state;
+    page->limit[0].cap_bytes = PIECE;
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 0), 0);
+    assert_int_equal(cuMemCreate(&more, 3 * PIECE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(stat_of("soft_refusals"), soft);
+    assert_int_equal(cuMemCreate(&more, 3 * PIECE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stat_of("soft_refusals"), soft + 1);
+    assert_int_equal(cuMemCreate(&more, 3 * PIECE, &prop, 0), 0);
+    assert_int_equal(stat_of("host_backed"), 3 * PIECE);
+    page->limit[0].host_cap_bytes = 5 * PIECE;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cuMemCreate(&another, 3 * PIECE, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stat_of("host_backed"), 3 * PIECE);
+    page->limit[0].host_cap_bytes = 0;
+    assert_int_equal(cuMemRelease(more), 0);
+    assert_int_equal(stat_of("host_backed"), 0);
+    page->limit[0].cap_bytes = 0;
+}
+
 /* A peer that got access has it on memory that is there, on new memory, and on moved memory. */
 static void test_peers(void **state)
 {
@@ -270,7 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_shared),
                                         cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
-                                        cmocka_unit_test(test_peers),         cmocka_unit_test(test_cold) };
+                                        cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
+                                        cmocka_unit_test(test_cold) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
