@@ -3,23 +3,15 @@
 # test_edges.sh MUSTER LIBRARY JOB SPEAK SECOND - what happens at the edges: nothing asked, nobody there, other
 # preloads, neighbours and node sides that die, many processes at once. TAP on standard output.
 set -u
-muster=$1 library=$2 job=$3 speak=$4 second=$5
-LD_LIBRARY_PATH=$(dirname "$job")
-dir=$(mktemp -d)
-export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH
-export MUSTER_GPU_CONTEXT=0 FAKE_CUDA_MEMORY=256 MUSTER_GPU_SLICE=1
-unset MUSTER_GPU_SOCKET
-n=0 failed=0 agent= rg= ot=
-ok() { n=$((n + 1)); echo "ok $n - $1"; }
-bad() { n=$((n + 1)); failed=1; echo "not ok $n - $1"; }
-check() { if eval "$2"; then ok "$1"; else bad "$1"; fi; }
+muster=$1 library=$2 job=$3 speak=$4 second=$5 fake=$(dirname "$3")
+. "$(dirname "$0")/lib.sh"
+export FAKE_CUDA_MEMORY=256
+agent='' rg='' ot=''
 with() { env LD_PRELOAD="$library" "$@"; }
-field() { "$muster" gpu ls --json | sed -n "s/.*\"pid\":$1,[^}]*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 cleanup() {
     for p in $rg $ot $agent; do kill -9 "$p" 2>/dev/null; done
     rm -rf "$dir"
 }
-trap cleanup EXIT
 
 check "with nothing asked the library is inert" '[ "$(with "$speak" on)" = 0 ]'
 check "and memory is what the driver says" '[ "$(with "$speak" total)" = 256 ]'
@@ -77,6 +69,7 @@ echo "# $(grep -c 1 "$dir/many") of 60 in $((($(date +%s%N) - start) / 1000000))
 sleep 1
 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null & ot=$!
 sleep 2.5
+until_true 5 '[ "$(field $ot slice_us)" = 200 ] && [ "$(field $rg slice_us)" = 10000 ] && [ "$(field $rg steps)" -gt 50 ]'
 check "the neighbour is held back" '[ "$(field $ot gate)" = harvest ] || [ "$(field $ot gate)" = closed ]'
 check "its time slice is short, the other one long" '[ "$(field $ot slice_us)" = 200 ] && [ "$(field $rg slice_us)" = 10000 ]'
 check "steps of the guaranteed job are seen" '[ "$(field $rg steps)" -gt 50 ] && [ "$(field $rg tier)" = 0 ]'
@@ -149,13 +142,13 @@ END
     check "three hundred messages of nonsense leave the node side standing" '"$muster" gpu ls >/dev/null && kill -0 $agent'
 fi
 "$muster" gpu run --memory 64M --native -- "$job" 32 1000000 4 >/dev/null & ot=$!
-sleep 1
+until_true 5 '[ "$(field $ot used_bytes)" -ge 33554432 ]'
 check "a limit below what a native job holds is told, and holds" \
     '"$muster" gpu set $ot memory=16M | grep -q "16777216 bytes above its limit" && [ "$(field $ot cap_bytes)" = 16777216 ]'
 check "it cannot be evicted, and is told why" '"$muster" gpu evict $ot 2>&1 | grep -q -- --movable'
 kill -9 $ot; wait $ot 2>/dev/null
 FAKE_CUDA_GONE="$dir/gone" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>"$dir/err" & ot=$!
-sleep 1
+until_true 5 '[ "$(field $ot steps)" -gt 3 ]'
 "$muster" gpu pause $ot >/dev/null
 : >"$dir/gone"
 check "a GPU that is gone: the order says so" '"$muster" gpu evict $ot 2>&1 | grep -q "GPU does not answer"'
@@ -166,14 +159,14 @@ check "the program gets the driver's own error and ends" '! kill -0 $ot 2>/dev/n
 if command -v python3 >/dev/null; then
     rm -f "$dir/gone"
     "$muster" gpu run -- python3 "$(dirname "$0")/saver.py" "$dir/saved" & ot=$!
-    sleep 1.5
+    until_true 5 '[ "$(field $ot steps)" -gt 3 ]'
     check "a program saves itself at the end of a step" \
         '"$muster" gpu checkpoint $ot | grep -q "muster_on_checkpoint() in" && grep -q "between steps" "$dir/saved"'
     check "one whose checkpoint fails is sent the signal" \
         '"$muster" gpu checkpoint $ot USR2 | grep -q "raised an exception" && sleep 0.3 && grep -q signal "$dir/saved"'
     kill -9 $ot; wait $ot 2>/dev/null
     "$muster" gpu run -- python3 "$(dirname "$0")/saver.py" "$dir/saved" none & ot=$!
-    sleep 1.5
+    until_true 5 '[ "$(field $ot steps)" -gt 3 ]'
     check "one that defines none as well" '"$muster" gpu checkpoint $ot USR2 | grep -q "defines no muster_on_checkpoint"'
     kill -9 $ot; wait $ot 2>/dev/null
 fi

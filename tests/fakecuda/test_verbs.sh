@@ -91,7 +91,7 @@ if command -v python3 >/dev/null; then
     check "as JSON" 'gpu ls --json | python3 -c "
 import json, sys
 x = json.load(sys.stdin)
-keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note\".split())
+keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note driver can\".split())
 assert x[\"kind\"] == \"GpuProcessList\" and x[\"next\"] is None and len(x[\"items\"]) == 2, x
 assert all(set(i) == keys for i in x[\"items\"]), set(x[\"items\"][0]) ^ keys
 assert {i[\"pid\"] for i in x[\"items\"]} == {$pid, $native}
