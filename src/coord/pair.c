@@ -18,6 +18,7 @@
 #define OVER_CUT 2u        /* periods over the tolerance in a row before a cut, */
 #define PLAIN 10           /* times the tolerance: no noise */
 #define OVER_PAUSE 4u      /* before one that pauses */
+#define ACQUIT_MOST 4u     /* times in a row that it was not them */
 #define PERIOD_PATIENCE 20 /* periods to wait for steps that do not come */
 
 struct law {
@@ -210,6 +211,7 @@ static int32_t judge(struct pair *pair)
     int32_t eps = (int32_t)pair->share.eps;
 
     pair->over = pair->slowdown > eps ? pair->over + 1 : 0;
+    pair->acquitted = pair->over ? pair->acquitted : 0;
     return pair->over && pair->over < over_enough(pair) ? eps : pair->slowdown;
 }
 
@@ -266,8 +268,11 @@ static uint32_t probe_turn(struct pair *pair, usec_t now)
         return 0;
     pair->probing = false;
     pair->period_since = now;
-    if (!probe_acquits(pair))
+    /* Noise ends. What does not may be a neighbour's doing that a gate cannot stop, and who closes it for good finds
+     * out. */
+    if (!probe_acquits(pair) || pair->acquitted >= ACQUIT_MOST)
         return judged(pair, now);
+    pair->acquitted++;
     pair->over = 0;
     return share_now(pair);
 }

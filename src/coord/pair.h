@@ -20,7 +20,8 @@
  * One noisy period does not decide either. Steps up to twice the tolerance count only when the period before was over
  * it too; where the cut would be a pause, steps up to ten times the tolerance only when three were. And before any cut
  * the neighbours are closed for a few steps: if those are over the tolerance as well, it is the host or somebody else
- * who disturbs, and the period says nothing of them. And where the law only holds (between half the tolerance
+ * who disturbs, and the period says nothing of them. Four times in a row; what lasts longer counts, and gpurt/unruly.h
+ * looks at who suffers behind a gate that stays closed. And where the law only holds (between half the tolerance
  * and all of it) with a tenth of it to spare for two periods, more is tried: as much as would stay inside if the
  * slowdown were all the share's doing; and when the steps then show that it is not, half as much again. A hand-over of
  * the GPU costs the same at any share, on a real card more than half of the tolerance: the share would otherwise fall
@@ -53,16 +54,17 @@ struct pair {
     usec_t probe_at;
     uint32_t probes; /* steps of the probe so far */
     uint32_t probe_launches[PAIR_PROBE_STEPS], probe_us[PAIR_PROBE_STEPS];
-    uint32_t over;     /* periods in a row that were over the tolerance */
-    uint32_t settling; /* steps still to be passed over: work of the neighbours' may be under way in them */
-    uint32_t looks;    /* at being alone, so far; stops counting when they no longer measure anew */
-    uint32_t repeats;  /* of a look that was disturbed */
-    uint32_t taken;    /* steps of this look that count */
-    usec_t next_look;  /* when the next is due */
-    int32_t anchor;    /* permille by which steps before are longer than steps of a look */
-    uint32_t periods;  /* that ended so far */
-    uint32_t held;     /* periods in a row in which the law held and had room, */
-    int64_t held_sum;  /* and their slowdowns; at which share and slowdown more was last tried */
+    uint32_t over;      /* periods in a row that were over the tolerance */
+    uint32_t acquitted; /* probes in a row that found it was not them */
+    uint32_t settling;  /* steps still to be passed over: work of the neighbours' may be under way in them */
+    uint32_t looks;     /* at being alone, so far; stops counting when they no longer measure anew */
+    uint32_t repeats;   /* of a look that was disturbed */
+    uint32_t taken;     /* steps of this look that count */
+    usec_t next_look;   /* when the next is due */
+    int32_t anchor;     /* permille by which steps before are longer than steps of a look */
+    uint32_t periods;   /* that ended so far */
+    uint32_t held;      /* periods in a row in which the law held and had room, */
+    int64_t held_sum;   /* and their slowdowns; at which share and slowdown more was last tried */
     int64_t held_u, held_slow;
     uint32_t cut_at;  /* the share that was cut last, until it is reached again; 0 none */
     int32_t slowdown; /* permille, of the last period; -1 unknown */
