@@ -6,13 +6,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 
-enum { ERR_MAX = 4096, HANDLES = 4 };
+enum { ERR_MAX = 4096, HANDLES = 4, GONE_TRIES = 1000, GONE_NAP_NS = 1000000 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -240,10 +242,26 @@ void child_kill(struct child *child)
     child_end_by(child, "was ended");
 }
 
+/* A killed program may be in the middle of a write, and who ends removes its files: not before it is gone. A second at
+ * most; the loop collects it. */
+static void gone_wait(const struct child *child)
+{
+    struct timespec nap = { 0, GONE_NAP_NS };
+    siginfo_t info;
+
+    for (int i = 0; child->running && i < GONE_TRIES; i++) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)child->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
+            return;
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 void child_abandon(struct child *child)
 {
     child->done = NULL;
     group_kill(child);
+    gone_wait(child);
     if (child->wants) {
         child->wants = 1;
         ended(child);
