@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "gpurt/node.h"
 #include "gpurt/turns.h"
+#include "gpurt_process.h"
 #include "shim/admit.h"
 
 #define MSEC 1000000ULL
@@ -23,17 +24,10 @@ static struct arena *arena;
 
 static struct client *process_new(int slot, uint32_t role, const char *job)
 {
-    struct client *c = &node->client[slot];
+    struct client *c = process_make(node, slot, role);
 
-    *c = (struct client){ .fd = 1 << 20, .pid = 1000 + slot, .role = role, .guardian = -1, .util = -1 };
-    c->page = mem_zalloc(1, sizeof(struct page));
-    assert_non_null(c->page);
-    for (int i = 0; i < PAGE_GPUS; i++)
-        c->arena[i] = -1;
-    c->arena[0] = 0;
-    c->joined = ++node->joined;
+    c->util = -1;
     (void)snprintf(c->job, sizeof(c->job), "%s", job);
-    c->page->memory[0].present = 1;
     return c;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "gpurt/node.h"
+#include "gpurt_process.h"
 #include "shim/channel.h"
 
 #define SEC 1000000000ULL
@@ -29,16 +30,9 @@ static uint64_t now;
 
 static struct client *process_new(int slot, uint32_t role, uint32_t mode)
 {
-    struct client *c = &node->client[slot];
+    struct client *c = process_make(node, slot, role);
 
-    *c = (struct client){ .fd = 1 << 20, .pid = 1000 + slot, .role = role, .mode = mode, .guardian = -1 };
-    c->page = mem_zalloc(1, sizeof(struct page));
-    assert_non_null(c->page);
-    for (int i = 0; i < PAGE_GPUS; i++)
-        c->arena[i] = -1;
-    c->arena[0] = 0;
-    c->joined = ++node->joined;
-    c->page->memory[0].present = 1;
+    c->mode = mode;
     return c;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* gpurt_process.h - a process on the first GPU of a node side that is played: registered, with a page, nobody behind
+ * it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "gpurt/node.h"
+
+static inline struct client *process_make(struct node *node, int slot, uint32_t role)
+{
+    struct client *c = &node->client[slot];
+
+    *c = (struct client){ .fd = 1 << 20, .pid = 1000 + slot, .role = role, .guardian = -1 };
+    c->page = mem_zalloc(1, sizeof(struct page));
+    assert_non_null(c->page);
+    for (int i = 0; i < PAGE_GPUS; i++)
+        c->arena[i] = -1;
+    c->arena[0] = 0;
+    c->joined = ++node->joined;
+    c->page->memory[0].present = 1;
+    return c;
+}
