@@ -121,6 +121,11 @@ void agent_frame(struct agent *agent, json_t *frame);   /* orders.c: borrowed */
 void agent_dial(struct agent *agent);
 void agent_lease(struct agent *agent, usec_t sent);
 
+/* agent_open.c */
+int agent_configure(struct agent *agent, const struct agent_config *config); /* copies it */
+int agent_open(struct agent *agent, struct error *err);
+void agent_groups(struct agent *agent);
+
 /* reboot.c */
 void agent_reboot(struct agent *agent, const json_t *order);
 

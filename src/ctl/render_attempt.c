@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* render_attempt.c - a run of a job and its tasks as JSON. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "ctl/render.h"
+#include "wire/roles.h"
+
+static void put_exit(struct json_write *json, bool over, int code, int signal)
+{
+    if (over)
+        json_write_i64(json, "exit_code", code);
+    else
+        json_write_null(json, "exit_code");
+    if (over && signal)
+        json_write_i64(json, "signal", signal);
+    else
+        json_write_null(json, "signal");
+}
+
+/* The tasks of roles on the node of this rank: [{"role","index","gpus","exit_code","signal"}]. */
+static void put_roles(struct json_write *json, const struct submission *s, const struct role_task *tasks,
+                      const struct book_attempt *attempt, uint32_t rank)
+{
+    uint32_t count = tasks ? roles_tasks(s) : 0;
+
+    json_write_array(json, "roles");
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = s->roles[tasks[i].role].name;
+        const json_t *end;
+        char key[24];
+
+        if (tasks[i].node != rank)
+            continue;
+        (void)snprintf(key, sizeof(key), "%u", tasks[i].index);
+        end = json_object_get(json_object_get(attempt->roles, name), key);
+        json_write_object(json, NULL);
+        json_write_text(json, "role", name);
+        json_write_i64(json, "index", tasks[i].index);
+        json_write_i64(json, "gpus", tasks[i].gpu_count);
+        put_exit(json, end != NULL, (int)json_integer_value(json_array_get(end, 0)),
+                 (int)json_integer_value(json_array_get(end, 1)));
+        json_write_close(json);
+    }
+    json_write_close(json);
+}
+
+void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
+                  const struct book_attempt *attempt)
+{
+    struct role_task *roles = NULL;
+
+    if (attempt && job->spec->role_count)
+        (void)roles_pack(job->spec, attempt->task_count, &roles);
+    json_write_array(json, key);
+    for (uint32_t i = 0; attempt && i < attempt->task_count; i++) {
+        const struct book_task *task = &attempt->tasks[i];
+
+        json_write_object(json, NULL);
+        json_write_i64(json, "rank", i);
+        json_write_text(json, "node", node_name(scene, task->node));
+        json_write_array(json, "gpus");
+        for (uint16_t g = 0; g < task->gpu_count; g++)
+            json_write_i64(json, NULL, task->gpus[g]);
+        json_write_close(json);
+        json_write_text(json, "state", task_state_name((enum task_state)task->state));
+        put_exit(json, task->state == TASK_EXITED, task->exit, task->signal);
+        json_write_bool(json, "oom", task->oom);
+        json_write_text(json, "cause", task->cause);
+        put_time(json, "start_time", task->started);
+        put_time(json, "end_time", task->ended);
+        put_roles(json, job->spec, roles, attempt, i);
+        json_write_close(json);
+    }
+    json_write_close(json);
+    mem_free(roles);
+}
+
+void render_attempt(const struct scene *scene, struct json_write *json, const struct book_job *job,
+                    const struct book_attempt *attempt, bool tasks)
+{
+    json_write_object(json, NULL);
+    json_write_i64(json, "number", attempt->number);
+    json_write_text(json, "state", phase_name(attempt->phase));
+    put_time(json, "placed_time", attempt->placed);
+    put_time(json, "start_time", attempt->started);
+    put_time(json, "end_time", attempt->ended);
+    json_write_i64(json, "ran_seconds", attempt->ran / USEC_SEC);
+    put_exit(json, attempt->ended != 0, attempt->exit, attempt->signal);
+    json_write_text(json, "stop_kind", attempt->stop_kind);
+    if (attempt->stop_by)
+        json_write_i64(json, "stop_by", attempt->stop_by);
+    else
+        json_write_null(json, "stop_by");
+    if (tasks)
+        render_tasks(scene, json, "tasks", job, attempt);
+    json_write_close(json);
+}

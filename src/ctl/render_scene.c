@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* render_scene.c - who looks at what: the fields that were asked for, names behind numbers, times as text. */
+#include <errno.h>
+#include <string.h>
+
+#include "ctl/render.h"
+#include "wire/duration.h"
+
+static const char *const field_names[JOB_FIELD_COUNT] = {
+#define X(code, name) [FIELD_##code] = name,
+    JOB_FIELDS(X)
+#undef X
+};
+
+void scene_of(struct scene *scene, struct server *server)
+{
+    static const struct principal everybody = { .role = ROLE_ADMIN, .via = "self" };
+    struct ctl *ctl = drive_ctl(server->drive);
+
+    *scene = (struct scene){
+        .server = server,
+        .book = ctl_book(ctl),
+        .cluster = ctl_cluster(ctl),
+        .core = ctl_core(ctl),
+        .who = &everybody,
+        .now = server->conf->virtual_time ? ctl_now(ctl) : clock_now(),
+        .fields = JOB_FIELDS_ALL,
+    };
+}
+
+void scene_fill(struct scene *scene, const struct request *request)
+{
+    scene_of(scene, request_server(request));
+    scene->who = &request->who;
+}
+
+int scene_fields(struct scene *scene, struct request *request, uint64_t standard)
+{
+    char text[1024];
+    uint64_t bits = 0;
+
+    scene->fields = standard;
+    scene->eta = query_flag(request, "eta");
+    if (!query_text(request, "fields", text, sizeof(text)))
+        return 0;
+    for (char *save = NULL, *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        int field = -1;
+
+        for (int i = 0; i < JOB_FIELD_COUNT && field < 0; i++)
+            if (field_names[i][0] == word[0] && strcmp(field_names[i], word) == 0)
+                field = i;
+        if (field < 0) {
+            reply_problem(request, 400, "BadRequest", NULL, "fields: there is no '%.40s'", word);
+            return -EINVAL;
+        }
+        bits |= FIELD_BIT(field);
+    }
+    scene->fields = bits ? bits : standard;
+    return 0;
+}
+
+/* Times of one list are near each other: the part down to the second is kept from one to the next. */
+void put_time(struct json_write *json, const char *key, usec_t at)
+{
+    static char text[64];
+    static usec_t last = -1;
+    static size_t length;
+    usec_t micro = at % USEC_SEC;
+
+    if (at <= 0) {
+        json_write_null(json, key);
+        return;
+    }
+    if (at / USEC_SEC != last) {
+        struct buf out = BUF_INIT(64);
+
+        instant_put(&out, at);
+        if (out.error || out.size < 27 || out.size > 60) {
+            buf_done(&out);
+            json_write_null(json, key);
+            return;
+        }
+        text[0] = '"';
+        memcpy(text + 1, out.data, out.size);
+        text[out.size + 1] = '"';
+        length = out.size + 2;
+        buf_done(&out);
+        last = at / USEC_SEC;
+    }
+    for (size_t i = 0; i < 6; i++, micro /= 10)
+        text[length - 3 - i] = (char)('0' + micro % 10);
+    json_write_raw(json, key, text, length);
+}
+
+const char *vc_name(const struct scene *scene, uint32_t vc)
+{
+    return vc < scene->cluster->vc_count ? names_get(&scene->cluster->names, scene->cluster->vcs[vc].name) : "";
+}
+
+const char *user_name(const struct scene *scene, uint32_t user)
+{
+    return names_get(&scene->book->users, user);
+}
+
+const char *node_name(const struct scene *scene, uint32_t node)
+{
+    return node < scene->book->node_count ? names_get(&scene->book->node_names, scene->book->nodes[node].name) : "";
+}
+
+bool render_shows(const struct scene *scene, const struct book_job *job)
+{
+    return scene->server->conf->privacy != PRIVACY_NONE || auth_sees(scene->who, scene->book, job, scene->cluster);
+}
