@@ -91,22 +91,62 @@ void gpu_program(char *path)
     path[n > 0 ? n : 0] = '\0';
 }
 
-/* One line to the node side, its answer on standard output; an error of its on standard error. */
-static int ask(const char *line, unsigned int wait_s)
+/* One line to the node side, its answer into text[TEXT_MAX]; an error of its goes to standard error. */
+static int answer_get(const char *line, unsigned int wait_s, char *text)
 {
-    static char text[TEXT_MAX];
     char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
     struct error err = { 0 };
 
-    if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, sizeof(text), &err) < 0)
+    if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, TEXT_MAX, &err) < 0)
         return gpu_fail(&err);
     if (strncmp(text, "error", 5) == 0) {
         (void)fprintf(stderr, "muster gpu: %s\n", text + 5 + strspn(text + 5, ": "));
         return EXIT_FAILED;
     }
+    return EXIT_OK;
+}
+
+/* The same, with the answer on standard output. */
+static int ask(const char *line, unsigned int wait_s)
+{
+    static char text[TEXT_MAX];
+    int r = answer_get(line, wait_s, text);
+
+    if (r != EXIT_OK)
+        return r;
     (void)fputs(text, stdout);
     if (*text && text[strlen(text) - 1] != '\n')
         (void)putchar('\n');
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+/* One document, in as many answers as it takes: the rows that did not fit are asked for and put where they belong. */
+static int ls_json(void)
+{
+    static char text[TEXT_MAX], more[TEXT_MAX];
+    char line[32], *tail, *next, *end;
+    int r = answer_get("json", 5, text), from;
+
+    if (r != EXIT_OK)
+        return r;
+    tail = strstr(text, "],\"gpus\":[");
+    next = tail ? strstr(tail, "],\"next\":") : NULL;
+    if (!next || sscanf(next, "],\"next\":%d", &from) != 1) {
+        (void)fputs(text, stdout);
+        return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+    }
+    *next = '\0';
+    (void)printf("%.*s", (int)(tail - text), text);
+    do {
+        (void)snprintf(line, sizeof(line), "rows %d", from);
+        r = answer_get(line, 5, more);
+        if (r != EXIT_OK)
+            return r;
+        end = strchr(more, '\n');
+        if (end && end > more)
+            (void)printf(",%.*s", (int)(end - more), more);
+    } while (end && sscanf(end + 1, "%d", &from) == 1);
+    (void)printf("%s],\"next\":null}\n", tail);
     return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -115,7 +155,7 @@ static int gpu_ls(int argc, char **argv)
     if (argc == 1)
         return ask("ls", 5);
     if (argc == 2 && (strcmp(argv[1], "--json") == 0 || strcmp(argv[1], "-ojson") == 0))
-        return ask("json", 5);
+        return ls_json();
     return gpu_misuse("ls: unknown argument '%s'", argv[1]);
 }
 

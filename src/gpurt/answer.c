@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - one line from a tool, one text back.
  *
- * Lines: `ls`, `top`, `json`, `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
+ * Lines: those of listing.c; `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
  * NUMBER SECONDS`; `baseline PID STEPS`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES
  * pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
@@ -14,161 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gpurt/listing.h"
 #include "gpurt/node.h"
 
-#define GIB (1024.0 * 1024 * 1024)
 #define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
-#define CLOCKS_ROOM 10000u        /* of the answer, for what is said of GPUs */
 #define DETACH_MOST_S 600u
-#define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
-
-static const char *role_name(uint32_t role)
-{
-    return role == ROLE_GUARANTEED ? "guaranteed" : (role == ROLE_OPPORTUNISTIC ? "opportunistic" : "-");
-}
-
-static const char *gate_name(uint32_t gate)
-{
-    static const char *const names[GATE_COUNT] = { "open", "harvest", "duty", "closed", "closing" };
-
-    return gate < GATE_COUNT ? names[gate] : "?";
-}
-
-uint64_t page_sum(const struct page *page, size_t offset)
-{
-    uint64_t total = 0;
-
-    for (int i = 0; i < PAGE_STRIPES; i++) {
-        uint64_t value;
-
-        memcpy(&value, (const char *)&page->counters[i] + offset, sizeof(value));
-        total += value;
-    }
-    return total;
-}
-#define SUM(page, field) ((unsigned long long)page_sum(page, offsetof(struct page_counters, field)))
-
-static int32_t slowdown_of(const struct node *node, const struct client *c)
-{
-    for (int i = 0; i < PAGE_GPUS; i++)
-        if (c->arena[i] >= 0 && node->gpu[c->arena[i]].rg == c->pid)
-            return node->gpu[c->arena[i]].loop.slowdown;
-    return -1;
-}
-
-/* What a process wrote, fit for a terminal and a string of JSON. */
-static void plain_text(const char *from, char *to, size_t size)
-{
-    size_t i;
-
-    for (i = 0; i + 1 < size && from[i]; i++)
-        to[i] = from[i] < ' ' || from[i] == '"' || from[i] == '\\' ? ' ' : from[i];
-    to[i] = '\0';
-}
-
-static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
-{
-    const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    int32_t slow = slowdown_of(node, c);
-    char over[16] = "-", exe[MESSAGE_NAME_MAX];
-
-    plain_text(c->exe, exe, sizeof(exe));
-    if (slow >= 0)
-        (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
-    return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
-                    (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
-                    c->page->control.share, (double)m->used / GIB, (double)c->page->limit[0].cap_bytes / GIB,
-                    (double)(m->host_backed + m->saved) / GIB, SUM(c->page, launches),
-                    (unsigned long long)c->page->step.seq, over, exe);
-}
-
-/* By more than its gate. */
-static const char *held_name(const struct client *c)
-{
-    return c->hold.kind == HOLD_FROZEN ? "frozen" : c->hold.kind == HOLD_STOPPED ? "stopped" : "";
-}
-
-/* A helper that is gone carries out no orders; gates work without it. */
-static const char *helper_name(const struct client *c)
-{
-    uint64_t beat = __atomic_load_n(&c->page->health.beat_ns, __ATOMIC_RELAXED);
-    bool busy = c->step != STEP_NONE || c->state == CLIENT_RELEASED || c->hold.kind != HOLD_NONE;
-
-    return !beat ? "none" : busy || node_now() - beat < HELPER_NS ? "alive" : "degraded";
-}
-
-static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
-{
-    const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX];
-    static const char *const can[8] = { "",
-                                        "\"move\"",
-                                        "\"checkpoint\"",
-                                        "\"move\",\"checkpoint\"",
-                                        "\"lookup\"",
-                                        "\"move\",\"lookup\"",
-                                        "\"checkpoint\",\"lookup\"",
-                                        "\"move\",\"checkpoint\",\"lookup\"" };
-
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
-    plain_text(c->page->health.error, note, sizeof(note));
-    plain_text(c->job, job, sizeof(job));
-    return snprintf(
-        text, size,
-        "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
-        "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
-        "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
-        "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
-        "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
-        "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
-        "\"driver\":%u,\"can\":[%s],"
-        "\"gpu\":\"%s\",\"note\":\"%s\"}",
-        (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
-        c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
-        (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
-        (unsigned long long)c->page->health.area_bytes, (unsigned long long)c->page->health.pool_bytes,
-        SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
-        SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
-        c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
-        (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
-        (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, c->util,
-        held_name(c), helper_name(c), job, c->driver_version, can[c->capabilities % 8], uuid, note);
-}
-
-static size_t list_text(const struct node *node, char *text)
-{
-    size_t n = (size_t)snprintf(text, NODE_TEXT, "%-8s  %-13s  %-8s  %-7s  %5s  %8s  %8s  %8s  %10s  %8s  %6s  %s\n",
-                                "PID", "ROLE", "STATE", "GATE", "SHARE", "USED-GIB", "CAP-GIB", "HOST-GIB", "LAUNCHES",
-                                "STEPS", "SLOWER", "PROGRAM");
-
-    for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 256; i++)
-        if (node->client[i].fd >= 0)
-            n += (size_t)row_text(node, &node->client[i], text + n, NODE_TEXT - n);
-    return n + foreign_text(node, text + n, NODE_TEXT - n);
-}
-
-static void list_json(const struct node *node, char *text)
-{
-    size_t n = (size_t)snprintf(text, NODE_TEXT, "{\"apiVersion\":\"v1\",\"kind\":\"GpuProcessList\",\"items\":[");
-    bool any = false;
-    int i;
-
-    for (i = 0; i < NODE_CLIENTS && n < NODE_TEXT - 1600 - CLOCKS_ROOM; i++)
-        if (node->client[i].fd >= 0) {
-            if (any)
-                text[n++] = ',';
-            n += (size_t)row_json(node, &node->client[i], text + n, NODE_TEXT - n);
-            any = true;
-        }
-    n += foreign_json(node, any, text + n, NODE_TEXT - n - CLOCKS_ROOM);
-    n += (size_t)snprintf(text + n, NODE_TEXT - n, "],\"gpus\":[");
-    n += clocks_json(node, node_now(), text + n, NODE_TEXT - n - 32);
-    if (i < NODE_CLIENTS) /* never cut off in silence */
-        (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":%d}\n", i);
-    else
-        (void)snprintf(text + n, NODE_TEXT - n, "],\"next\":null}\n");
-}
 
 static int assign(struct node *node, struct client *client, const char *word, bool *ret_later, struct error *err)
 {
@@ -371,17 +221,8 @@ bool answer_line(struct node *node, int fd, const char *line, char *text)
     bool later = false;
     int slot = -1, r;
 
-    if (strcmp(line, "ls") == 0 || strcmp(line, "top") == 0) {
-        size_t n = list_text(node, text);
-
-        if (*line == 't')
-            (void)clocks_text(node, text + n, NODE_TEXT - n);
+    if (listing_answer(node, line, text))
         return false;
-    }
-    if (strcmp(line, "json") == 0) {
-        list_json(node, text);
-        return false;
-    }
     if (answer_estimate(node, line, text))
         return false;
     if (strcmp(line, "stop") == 0) {

@@ -204,6 +204,7 @@ static void command_done(struct node *node, struct client *client, int r)
         return;
     }
     client->step = STEP_NONE;
+    client->rung_ns[step] = node_now() - client->step_since_ns;
     rungs_learn(node, client, step);
     if (step == STEP_SYNC) {
         client->state = CLIENT_PAUSED;
@@ -299,6 +300,7 @@ static void guardian_done(struct node *node, struct client *client)
         failed(node, client, text);
         return;
     }
+    client->rung_ns[client->step] = node_now() - client->step_since_ns;
     client->step = STEP_NONE;
     client->moving = false;
     client->state = release ? CLIENT_RELEASED : CLIENT_EVICTED;

@@ -387,6 +387,7 @@ void memory_seen(struct node *node, int index, uint64_t used_mib)
     struct memory *m = &node->gpu[index].memory;
     uint64_t ours = 0, others, grains, grain = mib(node->gpu[index].total_bytes) / MEMORY_GRAIN_PART;
 
+    m->seen_mib = (uint32_t)used_mib;
     grain = grain < 1 ? 1 : grain < MEMORY_GRAIN_MIB ? grain : MEMORY_GRAIN_MIB;
     for (int i = 0; i < NODE_CLIENTS; i++) {
         struct look look;

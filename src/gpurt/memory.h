@@ -31,6 +31,7 @@ struct memory {
     uint64_t first_rate[CAPS_JOBS]; /* of the first split, a second: what later ones are compared with */
     uint64_t turned_ns, tried_ns;
     uint32_t reserve_mib; /* others' and the driver's, rounded up */
+    uint32_t seen_mib;    /* in use at the last look, by whomever; 0 = nobody told */
 };
 
 struct node;

@@ -59,6 +59,7 @@ struct client {
     enum ladder_step step;
     uint64_t step_seq, step_since_ns, step_bytes;
     struct page_reply moved;                /* the last reply, for its times */
+    uint64_t rung_ns[LADDER_STEP_COUNT];    /* how long the last of each took */
     uint64_t order_since_ns;                /* when the tool asked */
     int guardian;                           /* socket to it, -1 none */
     uint64_t guardian_since_ns, claimed_ns; /* when it was started, when it was last told that we are here */

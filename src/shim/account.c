@@ -55,12 +55,37 @@ uint64_t mem_cap(int gpu)
     return gpu >= 0 && gpu < PAGE_GPUS ? __atomic_load_n(&shim.page->limit[gpu].cap_bytes, __ATOMIC_RELAXED) : 0;
 }
 
-static void peak_raise(struct page_memory *m, uint64_t used)
+static void word_raise(uint64_t *word, uint64_t to)
 {
-    uint64_t seen = __atomic_load_n(&m->peak, __ATOMIC_RELAXED);
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
 
-    while (seen < used && !__atomic_compare_exchange_n(&m->peak, &seen, used, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (seen < to && !__atomic_compare_exchange_n(word, &seen, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
+}
+
+static void peak_raise(int gpu, uint64_t used)
+{
+    word_raise(&shim.page->memory[gpu].peak, used);
+    word_raise(&shim.page->moves[gpu].step_peak, used);
+}
+
+uint64_t mem_step_peak(int gpu)
+{
+    uint64_t used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_RELAXED);
+    uint64_t peak = __atomic_exchange_n(&shim.page->moves[gpu].step_peak, used, __ATOMIC_RELAXED);
+
+    return peak > used ? peak : used; /* a step that frees at its end had it all the same */
+}
+
+void mem_hole_tell(int gpu)
+{
+    const struct page_memory *m = &shim.page->memory[gpu];
+    uint64_t cap = mem_cap(gpu), used = __atomic_load_n(&m->used, __ATOMIC_RELAXED), room = m->total_bytes;
+
+    if (cap && cap < room)
+        room = cap;
+    room = room > used ? room - used : 0;
+    __atomic_store_n(&shim.page->moves[gpu].largest_hole, room / VMM_GRAIN * VMM_GRAIN, __ATOMIC_RELAXED);
 }
 
 void mem_force(int gpu, enum page_class class, uint64_t bytes)
@@ -69,7 +94,7 @@ void mem_force(int gpu, enum page_class class, uint64_t bytes)
 
     if (!m)
         return;
-    peak_raise(m, __atomic_add_fetch(&m->used, bytes, __ATOMIC_SEQ_CST));
+    peak_raise(gpu, __atomic_add_fetch(&m->used, bytes, __ATOMIC_SEQ_CST));
     __atomic_fetch_add(&m->class_bytes[class], bytes, __ATOMIC_RELAXED);
 }
 
@@ -88,7 +113,7 @@ int mem_reserve(int gpu, enum page_class class, uint64_t bytes)
         __atomic_fetch_add(&m->cap_hits, 1, __ATOMIC_RELAXED);
         return -ENOMEM;
     }
-    peak_raise(m, used);
+    peak_raise(gpu, used);
     __atomic_fetch_add(&m->class_bytes[class], bytes, __ATOMIC_RELAXED);
     return 0;
 }
@@ -111,7 +136,7 @@ void mem_set_class(int gpu, enum page_class class, uint64_t bytes)
     if (!m)
         return;
     old = __atomic_exchange_n(&m->class_bytes[class], bytes, __ATOMIC_SEQ_CST);
-    peak_raise(m, __atomic_add_fetch(&m->used, bytes - old, __ATOMIC_SEQ_CST));
+    peak_raise(gpu, __atomic_add_fetch(&m->used, bytes - old, __ATOMIC_SEQ_CST));
 }
 
 /* A framework answers the first refusal by giving its cached memory back and asking again. What it asks for may come

@@ -15,6 +15,8 @@ void mem_set_class(int gpu, enum page_class class, uint64_t bytes); /* the class
 bool mem_soft_refuse(int gpu, uint64_t bytes);
 uint64_t mem_round(uint64_t bytes);
 uint64_t mem_cap(int gpu);
+uint64_t mem_step_peak(int gpu); /* the most that was held in the step that ends now */
+void mem_hole_tell(int gpu);     /* helper: what is left of the limit, into the page */
 bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries);
 /* What an address or handle was given for. `class` CLASS_COUNT is host memory. */
 #define TABLE_HANDLE ((uint64_t)1 << 63)

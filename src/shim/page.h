@@ -7,6 +7,7 @@
  * garbage slows a program down at worst. Fields are only ever appended; the smaller size of both sides is valid.
  * Times are CLOCK_MONOTONIC nanoseconds unless the name says otherwise; sizes are bytes.
  */
+#include <stddef.h>
 #include <stdint.h>
 
 #include "shim/message.h"
@@ -109,6 +110,14 @@ struct page_memory { /* writer: job, with atomic adds */
     uint64_t movable, total_bytes, present;
 } __attribute__((aligned(64)));
 
+/* What moved since the start, and what is free. Appended after the first version of the page: see page_has_moves(). */
+struct page_moves {        /* writer: job */
+    uint64_t largest_hole; /* the largest request its limit leaves room for, in one piece: memory is mapped by 2 MiB */
+    uint64_t step_peak;    /* the most it held since the last boundary */
+    uint64_t spilled_bytes, spill_ns, spill_last_ns;
+    uint64_t promoted_bytes, promote_ns, promote_last_ns;
+} __attribute__((aligned(64)));
+
 struct page_reply { /* writer: job */
     uint64_t seq;
     int64_t result; /* 0 or -errno */
@@ -142,7 +151,15 @@ struct page {
     struct page_reply reply[PAGE_RING];
     struct page_health health;
     struct page_step step;
+    struct page_moves moves[PAGE_GPUS];
+    uint64_t step_peak[PAGE_STEPS]; /* of the same number in step.ring: the most it held in that step */
 };
+
+/* A process that was started with an older library leaves what came later at 0, and says so by its size. */
+static inline int page_has_moves(const struct page *page)
+{
+    return page->size >= offsetof(struct page, step_peak) + sizeof(page->step_peak);
+}
 
 /* One a GPU. The guaranteed job writes, the opportunistic ones read; `ot_*` and `node_*` are the node side's. */
 struct arena {

@@ -79,6 +79,20 @@ void move_end(void)
     gate_release();
 }
 
+/* A move is over, whatever came of it: how much, and how long from the order to the end of it. */
+static int64_t move_count(int gpu, bool out, int64_t bytes, uint64_t start)
+{
+    struct page_moves *m = &shim.page->moves[gpu];
+    uint64_t ns = clock_ns() - start;
+
+    if (bytes <= 0)
+        return bytes;
+    __atomic_fetch_add(out ? &m->spilled_bytes : &m->promoted_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(out ? &m->spill_ns : &m->promote_ns, ns, __ATOMIC_RELAXED);
+    __atomic_store_n(out ? &m->spill_last_ns : &m->promote_last_ns, ns, __ATOMIC_RELAXED);
+    return bytes;
+}
+
 CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
 {
     CUmemGenericAllocationHandle handle = 0;
@@ -312,8 +326,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     struct page_memory *m = &shim.page->memory[gpu];
     struct pick picks[BATCH];
     int64_t moved = 0, r;
-
-    uint64_t start = clock_ns();
+    uint64_t start = clock_ns(), asked = start;
 
     times = (struct move_times){ 0 };
     if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
@@ -342,14 +355,14 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     times.copy_ns = clock_ns() - start;
     brief_set(false);
     move_end();
-    return moved;
+    return move_count(gpu, true, moved, asked);
 }
 
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
 {
     struct pick picks[BATCH];
     int64_t moved = 0, r;
-    uint64_t start;
+    uint64_t start, asked = clock_ns();
 
     times = (struct move_times){ 0 };
     if (__atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED) == 0)
@@ -370,5 +383,5 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
     times.copy_ns = clock_ns() - start;
     brief_set(false);
     move_end();
-    return moved;
+    return move_count(gpu, false, moved, asked);
 }

@@ -57,6 +57,7 @@ static void record_write(enum page_tier tier, uint64_t now)
     uint64_t total = launches_total(), last = atomic_exchange(&last_ns, now);
     uint64_t before = atomic_exchange(&last_launches, total);
     struct page_step_record *r = &step->ring[step->seq % PAGE_STEPS];
+    uint64_t peak = mem_step_peak(gpu_first());
 
     if (last == 0)
         return;
@@ -66,6 +67,7 @@ static void record_write(enum page_tier tier, uint64_t now)
     r->busy_us = rg_burst_us_take();
     r->tier = tier;
     r->used_bytes = __atomic_load_n(&shim.page->memory[gpu_first()].used, __ATOMIC_RELAXED);
+    __atomic_store_n(&shim.page->step_peak[step->seq % PAGE_STEPS], peak, __ATOMIC_RELAXED);
     __atomic_store_n(&step->tier, tier, __ATOMIC_RELAXED);
     step->confidence = tier <= TIER_OPTIMIZER ? 1000 : (tier == TIER_KERNEL ? 900 : (tier == TIER_PERIOD ? 600 : 100));
     __atomic_store_n(&step->seq, step->seq + 1, __ATOMIC_RELEASE);
@@ -233,6 +235,7 @@ uint64_t muster_gpu_stat(const char *name)
 {
     struct page_counters sum = { 0 };
     struct page_memory *m = &shim.page->memory[gpu_first()];
+    struct page_moves *moves = &shim.page->moves[gpu_first()];
     uint64_t seq = __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE);
 
     for (int i = 0; i < PAGE_STRIPES; i++) {
@@ -273,6 +276,12 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("soft_refusals", __atomic_load_n(&m->soft_refusals, __ATOMIC_RELAXED));
     STAT("spills", __atomic_load_n(&m->spills, __ATOMIC_RELAXED));
     STAT("promotions", __atomic_load_n(&m->promotions, __ATOMIC_RELAXED));
+    STAT("largest_hole", __atomic_load_n(&moves->largest_hole, __ATOMIC_RELAXED));
+    STAT("spilled_bytes", __atomic_load_n(&moves->spilled_bytes, __ATOMIC_RELAXED));
+    STAT("spill_ns", __atomic_load_n(&moves->spill_ns, __ATOMIC_RELAXED));
+    STAT("promoted_bytes", __atomic_load_n(&moves->promoted_bytes, __ATOMIC_RELAXED));
+    STAT("promote_ns", __atomic_load_n(&moves->promote_ns, __ATOMIC_RELAXED));
+    STAT("step_peak", seq ? __atomic_load_n(&shim.page->step_peak[(seq - 1) % PAGE_STEPS], __ATOMIC_RELAXED) : 0);
     STAT("steps", seq);
     STAT("tier", __atomic_load_n(&shim.page->step.tier, __ATOMIC_RELAXED));
     STAT("step_wall_us",

@@ -91,13 +91,17 @@ if command -v python3 >/dev/null; then
     check "as JSON" 'gpu ls --json | python3 -c "
 import json, sys
 x = json.load(sys.stdin)
-keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note driver can\".split())
+keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note driver can peak_bytes step_peak_bytes largest_hole_bytes spilled_bytes spill_ns spill_last_ns promoted_bytes promote_ns promote_last_ns pause_ns evict_ns release_ns restore_ns reload_ns\".split())
 assert x[\"kind\"] == \"GpuProcessList\" and x[\"next\"] is None and len(x[\"items\"]) == 2, x
 assert all(set(i) == keys for i in x[\"items\"]), set(x[\"items\"][0]) ^ keys
 assert {i[\"pid\"] for i in x[\"items\"]} == {$pid, $native}
 "'
 fi
 says 0 "PID" gpu top -n 2 -w 1
+says 0 "PID       PEAK-GIB  STEP-PEAK  HOLE-GIB   OUT-GIB     OUT-S  BACK-GIB    BACK-S" gpu top -n 1
+check "the most it held, and what its limit leaves in one piece" \
+    '[ "$(field $pid peak_bytes)" = 33554432 ] && [ "$(field $pid step_peak_bytes)" = 33554432 ] &&
+    [ "$(field $pid largest_hole_bytes)" -ge 100663296 ] && [ "$(field $pid spilled_bytes)" = 0 ]'
 says 0 "ok $pid: paused 0." gpu pause $pid
 check "the state is listed" '[ "$(field $pid state)" = paused ] && [ "$(field $pid gate)" = closed ]'
 says 1 "process $pid is paused; resume it first" gpu set $pid memory=64M
@@ -106,6 +110,9 @@ says 0 "ok $pid: evicted" gpu evict $pid
 check "what moved is told" 'gpu resume $pid | grep -q "33554432 bytes moved"'
 says 0 "ok $pid: released" gpu release $pid
 says 0 "ok $pid: running" gpu restore $pid
+rungs=0
+for rung in pause evict release restore reload; do [ "$(field $pid ${rung}_ns)" -gt 0 ] && rungs=$((rungs + 1)); done
+check "how long each rung took is listed" '[ $rungs = 5 ]'
 says 0 "ok: all processes of job one" gpu pause --job one
 says 0 "ok: all processes of job one" gpu resume --job one
 says 1 "process $native holds its memory natively; start it with --movable to evict it" gpu evict $native
@@ -113,6 +120,8 @@ says 0 "ok $native: released" gpu release $native
 says 0 "ok $native: running" gpu resume $native
 says 0 "ok $pid: running 0." gpu set $pid memory=16M
 check "the limit holds" '[ "$(field $pid used_bytes)" -le 16777216 ] && [ "$(field $pid cap_bytes)" = 16777216 ]'
+check "what it moved, and how long that took" \
+    '[ "$(field $pid spilled_bytes)" -ge 16777216 ] && [ "$(field $pid spill_last_ns)" -gt 0 ] && [ "$(field $pid spill_ns)" -ge "$(field $pid spill_last_ns)" ]'
 says 0 "bytes above its limit, it gets no more until it frees them" gpu set $native memory=16M
 says 0 "ok" gpu set $pid share=0.25
 check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]"'

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -148,6 +149,45 @@ static void test_kinds(void **state)
     assert_int_equal(stat_of("pinned"), 0);
 }
 
+static bool hole_becomes(uint64_t bytes)
+{
+    struct timespec nap = { 0, 1000000 };
+
+    for (int i = 0; i < 20000 && stat_of("largest_hole") != bytes; i++)
+        (void)nanosleep(&nap, NULL);
+    return stat_of("largest_hole") == bytes;
+}
+
+/* Whatever a step held at its most is kept with it, though it was given back before the step ended; what the limit
+ * leaves in one piece is told by the helper, every few milliseconds. */
+static void test_step_peak(void **state)
+{
+    void (*step)(void);
+    CUdeviceptr kept, gone, none;
+    uint64_t held = stat_of("used"); /* by the tests before */
+
+    (void)state;
+    *(void **)&step = dlsym(RTLD_DEFAULT, "muster_step");
+    assert_non_null(step);
+    step();
+    assert_int_equal(cuMemAlloc_v2(&kept, 10 * MIB), 0);
+    assert_int_equal(cuMemAlloc_v2(&gone, 20 * MIB), 0);
+    assert_int_equal(cuMemFree_v2(gone), 0);
+    step();
+    assert_int_equal(stat_of("step_peak"), held + 30 * MIB);
+    step();
+    assert_int_equal(stat_of("step_peak"), held + 10 * MIB); /* of this step alone */
+    assert_true(hole_becomes(54 * MIB - held));
+    assert_int_equal(cuMemAlloc_v2(&gone, 5 * MIB), 0); /* counts as 6 */
+    assert_true(hole_becomes(48 * MIB - held));
+    assert_int_equal(cuMemAlloc_v2(&none, 50 * MIB), CUDA_ERROR_OUT_OF_MEMORY); /* more than the hole */
+    assert_int_equal(cuMemFree_v2(gone), 0);
+    assert_int_equal(cuMemFree_v2(kept), 0);
+    assert_true(hole_becomes(64 * MIB - held));
+    assert_int_equal(cuMemAlloc_v2(&kept, 64 * MIB - held), 0); /* and it is one piece */
+    assert_int_equal(cuMemFree_v2(kept), 0);
+}
+
 /* Eight threads at the cap: never above it, and at the end nothing is left. */
 static void *hammer(void *arg)
 {
@@ -197,8 +237,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_view),  cmocka_unit_test(test_cap),     cmocka_unit_test(test_driver_refuses),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_view),  cmocka_unit_test(test_cap),       cmocka_unit_test(test_driver_refuses),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_step_peak), cmocka_unit_test(test_threads),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -79,7 +79,7 @@ static void test_range(void **state)
 
 static void test_spill_and_back(void **state)
 {
-    uint64_t all = SEGMENTS * SEGMENT;
+    uint64_t all = SEGMENTS * SEGMENT, start = now_ns(), spill_ns;
 
     (void)state;
     assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
@@ -89,10 +89,24 @@ static void test_spill_and_back(void **state)
     verify("after a spill");
     fill();
     verify("written in host memory");
+    assert_int_equal(stat_of("spilled_bytes"), all / 2);
+    assert_int_equal(stat_of("promoted_bytes"), 0);
+    spill_ns = stat_of("spill_ns");
+    assert_in_range(spill_ns, 1, now_ns() - start);
+    assert_int_equal(page->moves[0].spill_last_ns, spill_ns);
     assert_int_equal(command(OP_PROMOTE, 0), all / 2);
     assert_int_equal(stat_of("used"), all);
     assert_int_equal(fake_device_used(0), all);
     verify("at home again");
+    assert_int_equal(stat_of("promoted_bytes"), all / 2);
+    assert_in_range(stat_of("promote_ns"), 1, now_ns() - start - spill_ns);
+    assert_int_equal(page->moves[0].promote_last_ns, stat_of("promote_ns"));
+    assert_int_equal(command(OP_PROMOTE, 0), 0); /* nothing to move: no move, and no time of one */
+    assert_int_equal(page->moves[0].promote_last_ns, stat_of("promote_ns"));
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    assert_int_equal(stat_of("spilled_bytes"), all);
+    assert_int_equal(stat_of("spill_ns"), spill_ns + page->moves[0].spill_last_ns);
+    assert_int_equal(command(OP_PROMOTE, 0), all / 2);
 }
 
 /* The end of a step that took so long, written as the library would. */
