@@ -51,6 +51,9 @@ struct planner_ops {
     void (*timer)(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
     /* What it asked for with plan_solve has come. The numbers are from outside: to be checked like any. May be NULL. */
     void (*solved)(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution);
+    /* What jobs of that shape that would fit wait for: those ahead of them (REASON_PRIORITY; NULL: always), or its own
+     * clock or an answer (REASON_SCHEDULING; then it has asked to be woken), or something that it alone counts. */
+    enum reason (*awaits)(const struct planner_ctx *ctx, const struct shape_class *cls);
     bool sizes;   /* plans its jobs together, with their sizes: nobody sets these by hand */
     bool splices; /* starts jobs on fewer GPUs than they have workers, their worlds as they are (see splice.h) */
     /* Whoever else planned, at the end of a pass: jobs of it are guests, and others have come to their GPUs or gone.

@@ -114,6 +114,8 @@ void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
         if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] - vc->lent[s] + demand <= vc->quota[s])
             over = false;
     }
+    if (best == REASON_PRIORITY && vc->policy.planner->awaits)
+        best = vc->policy.planner->awaits(&vc->planner, cls);
     if (best != (enum reason)cls->reason || over != cls->over_quota)
         queue_reason(cls, best, over, core->now);
 }

@@ -21,6 +21,13 @@ static inline enum chronus_status chronus_status(const struct job *job)
     return (enum chronus_status)job->word[WORD_STATUS];
 }
 
+/* Whether a deadline of it can be promised at all: not before it is known how long it runs, and not to one that is owed
+ * nothing, whose GPUs anybody may take back. */
+static inline bool chronus_promisable(const struct job *job)
+{
+    return job->spec.estimate && job->spec.share == MGPU_ONE && job->klass != CLASS_OPPORTUNISTIC;
+}
+
 /* Sets the status; a job that waits or runs takes its new place in the order. */
 void chronus_become(struct plan *plan, const struct planner_ctx *ctx, uint32_t job, enum chronus_status status);
 

@@ -287,8 +287,7 @@ void admit_job(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
         chronus_become(plan, ctx, job, STATUS_BEST_EFFORT);
         return;
     }
-    if (j->spec.estimate && j->spec.share == MGPU_ONE && j->klass != CLASS_OPPORTUNISTIC &&
-        try_promise(ctx, plan, job, &offer))
+    if (chronus_promisable(j) && try_promise(ctx, plan, job, &offer))
         return;
     c->refused++;
     plan_decline(plan, job, offer);
@@ -308,8 +307,8 @@ void admit_again(struct planner_ctx *ctx, struct plan *plan)
 
         if (j->gen != ref.gen || chronus_status(j) != STATUS_UNSURE)
             continue;
-        if ((job_waits(j->state) || job_holds(j->state)) && !j->planned && j->spec.estimate &&
-            j->spec.share == MGPU_ONE && try_promise(ctx, plan, ref.index, NULL))
+        if ((job_waits(j->state) || job_holds(j->state)) && !j->planned && chronus_promisable(j) &&
+            try_promise(ctx, plan, ref.index, NULL))
             continue;
         if (!in_time(ctx, j)) {
             chronus_become(plan, ctx, ref.index, STATUS_HOPELESS);

@@ -364,7 +364,7 @@ static usec_t earliest(struct planner_ctx *ctx, const struct curve *curve)
 void mss_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     const struct job *j = view_job(ctx->view, job);
-    struct curve *curve = j->spec.estimate && j->spec.share == MGPU_ONE ? mss_curve(ctx, plan, job) : NULL;
+    struct curve *curve = chronus_promisable(j) ? mss_curve(ctx, plan, job) : NULL;
     uint32_t mask = j->shape != UINT32_MAX ? ctx->vc->queue.shapes[j->shape].shape.sku_mask : 1u << j->sku;
 
     if (!j->spec.deadline_count) {

@@ -3,7 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "policy/optimus.h"
+
+struct seeker {
+    uint32_t index;
+    const struct job *job;
+};
 
 /* Whether the job could have that GPU: it is free, or its own, and no worker was found slow there. */
 static bool mine_or_free(const struct optimus *o, const struct ledger *ledger, uint32_t gpu, uint32_t job)
@@ -18,14 +24,30 @@ static bool mine_or_free(const struct optimus *o, const struct ledger *ledger, u
     return false;
 }
 
-static uint32_t node_room(const struct optimus *o, const struct ledger *ledger, uint32_t node, uint32_t job)
+/* GPUs of the node that the job could have, as far as there are CPUs and memory for them: those it has bring their
+ * own. */
+static uint32_t node_room(const struct optimus *o, const struct ledger *ledger, uint32_t node,
+                          const struct seeker *for_whom)
 {
     const struct node *n = &ledger->topo.nodes[node];
-    uint32_t count = 0;
+    const struct jobspec *spec = &for_whom->job->spec;
+    uint32_t count = n->free, mine = 0, most;
 
-    for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus; g++)
-        count += mine_or_free(o, ledger, g, job);
-    return count;
+    if (!node_allows(n, ledger->imagined ? 0 : spec->mark, spec->kept))
+        return 0;
+    if (for_whom->job->gpus > 0 || o->slow_next) {
+        count = 0;
+        for (uint32_t g = n->first_gpu; g < n->first_gpu + n->gpus; g++) {
+            bool has = mine_or_free(o, ledger, g, for_whom->index);
+
+            count += has;
+            mine += has && !ledger_whole(ledger, g);
+        }
+    }
+    if (!ledger->hosts || !host_asks(spec))
+        return count;
+    most = host_times(ledger, node, &(struct host_room){ spec->mcpus, spec->host_mib });
+    return most < count - mine ? most + mine : count;
 }
 
 /* What one job uses, once or taken away again. Its servers are dealt in turn to the nodes it has GPUs on. */
@@ -72,7 +94,7 @@ static uint32_t gather(struct planner_ctx *ctx, uint32_t job, uint32_t sku)
 {
     struct optimus *o = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
-    bool holds = view_job(ctx->view, job)->gpus > 0;
+    struct seeker for_whom = { job, view_job(ctx->view, job) };
     uint32_t count = 0;
 
     for (uint32_t n = 0; n < ledger->topo.node_count && count < OPTIMUS_NODES; n++) {
@@ -80,7 +102,7 @@ static uint32_t gather(struct planner_ctx *ctx, uint32_t job, uint32_t sku)
 
         if (ledger->topo.nodes[n].sku != sku || !ledger->topo.nodes[n].up)
             continue;
-        room = holds || o->slow_next ? node_room(o, ledger, n, job) : ledger->topo.nodes[n].free;
+        room = node_room(o, ledger, n, &for_whom);
         if (!room)
             continue;
         o->nodes[count] = (struct task_node){ .free = { [GAIN_GPU] = room } };

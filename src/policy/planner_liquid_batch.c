@@ -5,8 +5,8 @@
  * hold, are sent out to be placed together by a grouping genetic search (SOLVE_PLACE, work/place_batch.h), and started
  * where the answer says, as far as it is still true. Where the search finds no plan that holds all of them, the job
  * with most GPUs, the latest of equals, is left out and stays queued. Batches of up to three tasks, shares of a GPU,
- * gangs that say how many GPUs they want on each node and opportunistic jobs are not worth or not fit for a search:
- * they are placed at once by the placement.
+ * jobs that want something of their nodes or of how their GPUs lie, of which the search knows nothing, and
+ * opportunistic jobs are not worth or not fit for a search: they are placed at once by the placement.
  *
  * The search is limited by rounds, never by a clock, so a replay finds the same plan.
  */
@@ -47,8 +47,10 @@ struct batch {
 
 static bool fit_for_search(const struct shape *shape)
 {
-    return shape->share == MGPU_ONE && !shape->per_node && shape->klass != CLASS_OPPORTUNISTIC &&
-           shape->gpus <= TASKS_MAX_ASKED;
+    bool wants = shape->per_node || shape->unit || (shape->within && shape->must) || shape->mcpus || shape->host_mib ||
+                 shape->mark || shape->kept;
+
+    return shape->share == MGPU_ONE && !wants && shape->klass != CLASS_OPPORTUNISTIC && shape->gpus <= TASKS_MAX_ASKED;
 }
 
 static void waiting_begin(const struct planner_ctx *ctx)
@@ -176,7 +178,7 @@ static uint32_t put_nodes(struct planner_ctx *ctx, uint32_t at, uint32_t *ret_ra
     for (uint32_t n = 0; n < topo->node_count && b->node_count < NODES_MAX_ASKED; n++) {
         const struct node *node = &topo->nodes[n];
 
-        if (!node->up || node->sku != b->sku || node->free == 0)
+        if (!node->up || node->sku != b->sku || node->free == 0 || node->kept)
             continue;
         if (topo_above(topo, n, LEVEL_RACK) != rack) {
             rack = topo_above(topo, n, LEVEL_RACK);
@@ -404,6 +406,13 @@ static void batch_plan(struct planner_ctx *ctx, struct plan *plan)
         plan_wake(plan, b->phase == BATCH_GATHERING ? b->due : now + ctx->params[P_INTERVAL]);
 }
 
+static enum reason batch_awaits(const struct planner_ctx *ctx, const struct shape_class *cls)
+{
+    const struct batch *b = ctx->state;
+
+    return b->phase != BATCH_IDLE && fit_for_search(&cls->shape) ? REASON_SCHEDULING : REASON_PRIORITY;
+}
+
 static const char *const cost_choices[] = { "hops", "nodes", NULL };
 
 static const struct param batch_params[] = {
@@ -426,5 +435,6 @@ const struct planner_ops planner_liquid_batch = {
     .kept_size = offsetof(struct batch, hopeless),
     .plan = batch_plan,
     .solved = batch_solved,
+    .awaits = batch_awaits,
     .solve_words = SOLVE_WORDS,
 };

@@ -143,6 +143,11 @@ static int start_least(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     for (uint32_t sku = 0; r < 0 && job->spec.share == MGPU_ONE && sku < view_sku_count(ctx->view); sku++)
         if (may_use(ctx, job, sku) && room_now(ctx, plan, sku, job->klass) >= job->spec.gpus_min)
             r = start(ctx, plan, index, sku, (const int32_t[2]){ job->spec.gpus_min, job->spec.servers });
+    /* What it wants of how its GPUs lie the placement knows; and a GPU that was found slow is better than none. Of the
+     * CPUs of servers it knows nothing. */
+    if (r < 0 && job->spec.share == MGPU_ONE && !((struct optimus *)ctx->state)->served &&
+        plan_find(plan, plan_shape(plan, index), &to) == 0)
+        r = plan_start(plan, index, &to);
     if (r < 0 && !plan_borrows(plan) && plan_reclaim(plan, index, &to) == 0)
         r = plan_start(plan, index, &to);
     return r;
@@ -501,6 +506,16 @@ static void optimus_ended(struct planner_ctx *ctx, struct plan *plan, uint32_t j
     learn_ended(ctx, job);
 }
 
+/* Whoever would fit is started, unless CPUs count: those the placement knows nothing of. */
+static enum reason optimus_awaits(const struct planner_ctx *ctx, const struct shape_class *cls)
+{
+    bool served = view_job(ctx->view, tree_first(view_tree(ctx->view), cls->root))->spec.servers > 0;
+
+    for (uint32_t i = ctx->vc->run_first; i != JOB_NONE && !served; i = view_job(ctx->view, i)->next)
+        served = view_job(ctx->view, i)->spec.servers > 0;
+    return served ? REASON_CPU_MEM : REASON_PRIORITY;
+}
+
 static int32_t optimus_servers(const struct planner_ctx *ctx, uint32_t job)
 {
     return view_job(ctx->view, job)->spec.servers > 0 ? learn_servers(view_job(ctx->view, job)) : 0;
@@ -549,5 +564,6 @@ const struct planner_ops planner_optimus = {
     .report = learn_report,
     .ended = optimus_ended,
     .servers = optimus_servers,
+    .awaits = optimus_awaits,
     .predicted = optimus_predicted,
 };

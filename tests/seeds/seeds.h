@@ -75,4 +75,5 @@ const char *watch_untrue_guest(const struct core *core, uint32_t job, enum reaso
 /* watch_reason.c: whether the job may run on GPUs of the type, and there is memory enough; whether why the job waits is
  * so. */
 bool watch_type(const struct core *core, const struct job *job, uint32_t sku);
+const char *watch_unseen(const struct core *core, uint32_t job); /* NULL: somebody will look at it soon */
 void watch_reason(struct watch *watch, const struct core *core, uint32_t job);

@@ -104,6 +104,6 @@ const char *watch_untrue_cells(const struct core *core, uint32_t index, enum rea
     case REASON_TOPOLOGY:
         return core->jobs[index].spec.within_must ? NULL : "may lie anywhere";
     default: /* not looked at yet: somebody will */
-        return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
+        return watch_unseen(core, index);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_reason.c - is it true what a waiting job is told? Counted anew from GPUs and jobs. */
 #include "core/state.h"
+#include "core/wake.h"
 #include "seeds.h"
 
 /* What there is of one GPU type. */
@@ -119,6 +120,20 @@ static bool over_user_limit(const struct core *core, uint32_t index)
     return held + job_demand(job) > core->vcs[job->vc].user_max;
 }
 
+/* Somebody will look at it: at once, at the next round, or when a policy that gathers jobs has said. */
+const char *watch_unseen(const struct core *core, uint32_t index)
+{
+    const struct vc *vc = &core->vcs[core->jobs[index].vc];
+    const struct shape_class *cls = &vc->queue.shapes[core->jobs[index].shape];
+    const struct planner_ops *planner = vc->policy.planner;
+    bool asked = vc->solving || heap_at(&core->timers, timer_vc(core, vc->index, false)) != USEC_NEVER ||
+                 (core->cells && heap_at(&core->timers, timer_vc(core, vc->index, true)) != USEC_NEVER);
+
+    if (asked && planner->awaits && planner->awaits(&vc->planner, cls) == REASON_SCHEDULING)
+        return NULL;
+    return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
+}
+
 static const char *untrue(const struct core *core, uint32_t index, enum reason reason)
 {
     const struct job *job = &core->jobs[index];
@@ -157,7 +172,7 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
     case REASON_ACQUIRING:
         return job->state == JOB_RESERVED && job->reserved_count ? NULL : "keeps nothing";
     case REASON_SCHEDULING:
-        return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
+        return watch_unseen(core, index);
     case REASON_CPU_MEM:
         return t.enough ? NULL : "too few GPUs are free anyhow";
     case REASON_TOPOLOGY:
