@@ -11,7 +11,8 @@ enum { CHILD_GROUPS_MAX = 256 };
 size_t child_groups(const json_t *plan, gid_t groups[CHILD_GROUPS_MAX]);
 /* "binds": [SOURCE, PLACE] each, for a container that root starts; *ret_which is the source that could not be had. */
 int child_binds(const json_t *plan, const char **ret_which);
-int child_become(const json_t *plan); /* uid, gid and groups of the plan, where it says "switch" */
+/* uid, gid and groups of the plan, where it says "switch"; no longer spared when memory runs out, if the agent is */
+int child_become(const json_t *plan);
 char **child_strings(const json_t *first, const json_t *second); /* for exec; NULL = no memory */
 void child_strings_free(char **list);
 void child_signals(void); /* none ignored, none blocked */

@@ -51,6 +51,18 @@ size_t child_groups(const json_t *plan, gid_t groups[CHILD_GROUPS_MAX])
     return count;
 }
 
+/* An agent that its unit keeps from the kernel when memory runs out does not hand that on: a job would be the last to
+ * be killed for what it took itself. Before the change of user, who may no longer open this. */
+static void kernel_may_kill(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)!write(fd, "0", 1);
+    close(fd);
+}
+
 /* By the bare system calls: the C library's would change all threads of the process, and after a bare clone it still
  * believes in those of the parent and waits for them. */
 int child_become(const json_t *plan)
@@ -58,6 +70,7 @@ int child_become(const json_t *plan)
     uid_t uid = (uid_t)util_i64(plan, "uid", 0);
     gid_t gid = (gid_t)util_i64(plan, "gid", 0), groups[CHILD_GROUPS_MAX];
 
+    kernel_may_kill();
     if (!util_flag(plan, "switch"))
         return 0;
     if (syscall(SYS_setgroups, child_groups(plan, groups), groups) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||

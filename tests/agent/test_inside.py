@@ -264,6 +264,31 @@ def swapped_links(c, d, root):
     assert c.report(117, 'exited')['exit'] == 0 and c.log(2002, 117) == 'mine\n', c.log(2003, 117)
 
 
+SPARED = '''#!/bin/sh
+echo -900 2>/dev/null >/proc/self/oom_score_adj || echo 300 >/proc/self/oom_score_adj
+exec "$MUSTER_AGENT_REAL" "$@"
+'''
+
+
+def jobs_are_not_spared_when_memory_runs_out(c, a, d):
+    """The unit keeps the agent from the kernel's choice (where this test may not do that, it does the opposite); what
+    it starts for users is like any other program."""
+    c.connected()
+    own = content('/proc/%d/oom_score_adj' % a.process.pid).strip()
+    assert own in ('-900', '300'), own
+    os.chmod(d, 0o777)
+    os.chmod(os.path.dirname(d), 0o755)
+    for job, who in ((1, {}), (2, {'uid': 65534, 'gid': 65534, 'user': 'nobody'})):
+        c.launch(job, 'cat /proc/self/oom_score_adj > %s/%d.part; mv %s/%d.part %s/%d; sleep 1000' % (d, job, d, job, d, job),
+                 spec={'dir': d}, place=[{'node': 'n1', 'address': '127.0.0.1', 'gpus': [job]}], **who)
+        c.report(job, 'running')
+        assert wait_for(lambda: content('%s/%d' % (d, job)), what='the job') == '0\n', content('%s/%d' % (d, job))
+        c.ask(job, 'exec', job=job, attempt=0, rank=0, argv=['cat', '/proc/self/oom_score_adj'])
+        assert c.text(job, 'out') == b'0\n', c.answers[job]
+    keepers = {content('/proc/%d/oom_score_adj' % pid).strip() for pid in shepherds(a)}
+    assert keepers == {own}, keepers
+
+
 PURE = '''#!/bin/sh
 exec unshare -m sh -c 'mount --make-rprivate / && umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$0" "$@"' "$MUSTER_AGENT_REAL" "$@"
 '''
@@ -283,6 +308,7 @@ def containers_where_cgroups_are_v2_alone(c, a, d):
 if os.getuid() == 0:
     tests.append((containers, (), {}))
     tests.append((as_user, (), {}))
+    tests.append((jobs_are_not_spared_when_memory_runs_out, (), {'wrap': SPARED}))
     tests.append((private_tmp, ('--private-tmp', 'on'), {}))
     if subprocess.run(['unshare', '-m', 'sh', '-c', 'umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup'],
                       capture_output=True).returncode == 0:
