@@ -173,11 +173,31 @@ void cgroup_find(const char *parent, const char *name, struct cgroup_tree *ret_t
     *ret_tree = tree;
 }
 
+/* The agent's own group, and the one of all agents, as cgroup_find() made them: somebody who took them for left over
+ * has removed them while they were empty. */
+static void parents_make(const char *path)
+{
+    char parent[CGROUP_PATH_MAX], above[CGROUP_PATH_MAX];
+    const char *last = strrchr(path, '/');
+
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(last ? last - path : 0), path);
+    last = strrchr(parent, '/');
+    (void)snprintf(above, sizeof(above), "%.*s", (int)(last ? last - parent : 0), parent);
+    if (mkdir(above, 0755) == 0)
+        controllers_enable(above);
+    if (mkdir(parent, 0755) == 0)
+        controllers_enable(parent);
+}
+
 int cgroup_make(const char *path, unsigned int fences, const struct cgroup_limits *limits, struct error *err)
 {
     char value[64];
     int r = mkdir(path, 0755) < 0 ? -errno : 0;
 
+    if (r == -ENOENT) {
+        parents_make(path);
+        r = mkdir(path, 0755) < 0 ? -errno : 0;
+    }
     if (r == -EEXIST) {
         /* One of an attempt that never was may be left. */
         (void)cgroup_kill(path);

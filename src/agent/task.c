@@ -129,6 +129,9 @@ void task_set_state(struct task *task, enum task_state state, json_t *more)
     (void)json_object_set_new(report, "attempt", json_integer(task->id.attempt));
     (void)json_object_set_new(report, "rank", json_integer(task->id.rank));
     (void)json_object_set_new(report, "state", json_string(task_state_name(state)));
+    if (state == TASK_REFUSED)
+        log_warn("task refused", "node", task->agent->config.node, "task", task->name, "why",
+                 util_text(report, "cause"));
     used = state == TASK_EXITED ? task_used(task) : NULL;
     if (used)
         (void)json_object_set_new(report, "used", used);
@@ -157,7 +160,6 @@ void task_repeat(struct task *task)
 
 static void task_refuse(struct task *task, const char *blame, const char *words)
 {
-    log_warn("task refused", "node", task->agent->config.node, "task", task->name, "why", words);
     task->waiting = false;
     task_set_state(task, TASK_REFUSED, json_pack("{ss,ss}", "cause", words, "blame", blame));
 }

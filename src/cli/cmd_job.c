@@ -73,6 +73,8 @@ static void attempts_show(json_t *attempts)
                      fmt_stamp(fmt_time(attempt, "end_time"), to), fmt_seconds(fmt_i64(attempt, "ran_seconds"), ran));
         if (*fmt_text(attempt, "stop_kind"))
             (void)printf("  (%s)", fmt_text(attempt, "stop_kind"));
+        if (*fmt_text(attempt, "refusal"))
+            (void)printf("  (not started on %s)", fmt_text(attempt, "refusal"));
         (void)putchar('\n');
     }
 }

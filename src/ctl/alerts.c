@@ -178,9 +178,11 @@ static void find_nodes(struct finding *finding)
                            node->lost ? "is lost: its lease ran out" : "is silent");
             found(finding, &alert);
         } else if (node->drained) {
-            alert.severity = SEVERITY_INFO;
+            alert.severity = node->rest_until ? SEVERITY_WARNING : SEVERITY_INFO;
             alert.kind = "NodeDrained";
-            alert.hint = "muster node resume NODE";
+            alert.hint = node->rest_until
+                             ? "look at its muster-agent; it is tried again by itself, or by muster node resume NODE"
+                             : "muster node resume NODE";
             (void)snprintf(alert.text, sizeof(alert.text), "node %s is drained: %s", alert.node, node->drain_reason);
             found(finding, &alert);
         }

@@ -361,6 +361,15 @@ static void task_gone_note(struct ctl *ctl, struct book_task *task, const json_t
     used_note(task, json_object_get(report, "used"));
 }
 
+/* Before its job may be placed again. */
+static void refusal_note(struct ctl *ctl, struct book_attempt *attempt, struct book_task *task, const char *words)
+{
+    words = words ? words : "it did not say why";
+    sick_note(ctl, attempt, task, words);
+    if (task->blame == FAIL_SYSTEM)
+        sick_refused(ctl, task->node, words);
+}
+
 /* A task of an attempt that is closed already: when the last of them is gone, the next attempt may start. */
 static void late_exit(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, uint32_t rank)
 {
@@ -420,6 +429,10 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     job->said_rate = number_or(report, "rate", PPM_ONE);
     if (state == TASK_EXITED || state == TASK_REFUSED)
         task_gone_note(ctl, task, report);
+    if (state == TASK_REFUSED)
+        refusal_note(ctl, attempt, task, json_string_value(json_object_get(report, "cause")));
+    else if (state == TASK_READY || state == TASK_RUNNING)
+        sick_well(ctl, node);
     if (attempt != attempt_now(job) || attempt->ended) {
         if (task_gone(task)) {
             late_exit(ctl, job, attempt, rank);

@@ -147,10 +147,17 @@ static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job pha
                                   .progress = stopped ? job->said_progress : kept });
 }
 
+static void refusal_text(const struct book_attempt *attempt, char *text, size_t size)
+{
+    int begun = snprintf(text, size, "it could not be started on ");
+
+    book_words(text + begun, size - (size_t)begun, attempt->refusal);
+}
+
 static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class blame, bool oom)
 {
     struct book_attempt *attempt = attempt_now(job);
-    char text[96];
+    char text[sizeof(job->end_text)];
 
     if (blame == FAIL_NONE) {
         finish(ctl, job, PHASE_JOB_COMPLETED, "");
@@ -167,8 +174,10 @@ static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class
     }
     if (oom)
         (void)snprintf(text, sizeof(text), "out of memory");
+    else if (attempt->refusal)
+        refusal_text(attempt, text, sizeof(text));
     else if (blame == FAIL_SYSTEM)
-        (void)snprintf(text, sizeof(text), "its node was lost or could not start it");
+        (void)snprintf(text, sizeof(text), "its node was lost");
     else if (attempt->signal)
         (void)snprintf(text, sizeof(text), "killed by signal %d", attempt->signal);
     else

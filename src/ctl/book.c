@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "ctl/part.h"
+#include "wire/json_write.h"
 
 static size_t live_position(const struct book *book, int64_t id)
 {
@@ -153,6 +154,22 @@ void book_spec_drop(struct book_spec *spec)
     mem_free(spec);
 }
 
+void book_words(char *to, size_t size, const char *text)
+{
+    size_t at = 0, left = strlen(text), step;
+
+    while (left > 0) {
+        step = json_utf8_length(text + at, left);
+        step = step ? step : 1;
+        if (at + step >= size)
+            break;
+        at += step;
+        left -= step;
+    }
+    memmove(to, text, at);
+    to[at] = '\0';
+}
+
 void book_job_free(struct book_job *job)
 {
     if (!job)
@@ -162,6 +179,7 @@ void book_job_free(struct book_job *job)
             mem_free(job->attempts[a].tasks[t].gpus);
         mem_free(job->attempts[a].tasks);
         json_decref(job->attempts[a].roles);
+        mem_free(job->attempts[a].refusal);
     }
     mem_free(job->attempts);
     book_spec_drop(job->source);

@@ -64,6 +64,7 @@ struct book_attempt {
     json_t *roles;         /* {role: {index: [exit, signal]}} of those that have ended; NULL */
     uint32_t role_verdict; /* enum roles_verdict */
     int role_exit, role_signal;
+    char *refusal; /* owned; the node that could not start it, and why; NULL */
     uint32_t task_count;
     struct book_task *tasks; /* owned; by rank */
 };

@@ -36,8 +36,10 @@ struct book_node {
     bool untold;        /* a launch for it was told to nobody. Not in the log */
     usec_t ahead;       /* its clock, of ours, by the last beat; not in the log */
     usec_t drain_deadline;
-    uint32_t reboot; /* enum reboot_state */
-    usec_t barred;   /* certificates made until then are worth nothing; 0 */
+    uint32_t reboot;   /* enum reboot_state */
+    uint32_t refusals; /* starts in a row it could not carry out (sick.c) */
+    usec_t rest_until; /* drained by itself until then; 0 */
+    usec_t barred;     /* certificates made until then are worth nothing; 0 */
     char drain_reason[128];
     uint16_t gpu_count;
     struct book_gpu *gpus;

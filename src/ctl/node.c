@@ -179,7 +179,7 @@ static void report_gpu(struct ctl *ctl, struct book_node *node, const json_t *gp
         reason = words;
     }
     if (!at->drained || !at->ok) /* why somebody drained it is not to be forgotten */
-        (void)snprintf(at->reason, sizeof(at->reason), "%s", reason);
+        book_words(at->reason, sizeof(at->reason), reason);
     ctl_event(ctl, kind, NULL, names_get(&ctl->book.node_names, node->name),
               json_pack("{s:I, s:s}", "gpu", (json_int_t)index, "reason", reason));
     node_tell(ctl, node);
@@ -248,15 +248,15 @@ static void apply_drain(struct ctl *ctl, struct book_node *node, const struct en
         struct book_gpu *g = &node->gpus[json_integer_value(gpu)];
 
         g->drained = drain;
-        (void)snprintf(g->reason, sizeof(g->reason), "%s", drain ? text_of(entry->body, "reason") : "");
+        book_words(g->reason, sizeof(g->reason), drain ? text_of(entry->body, "reason") : "");
     } else {
         node->drained = drain;
+        sick_forget(ctl, node);
         reboot_set(ctl, node, json_is_true(json_object_get(entry->body, "reboot")) ? REBOOT_WANTED : REBOOT_NONE);
         ctl->deadlines -= node->drain_deadline != 0;
         node->drain_deadline = drain ? json_integer_value(json_object_get(entry->body, "deadline")) : 0;
         ctl->deadlines += node->drain_deadline != 0;
-        (void)snprintf(node->drain_reason, sizeof(node->drain_reason), "%s",
-                       drain ? text_of(entry->body, "reason") : "");
+        book_words(node->drain_reason, sizeof(node->drain_reason), drain ? text_of(entry->body, "reason") : "");
     }
     ctl_event(ctl, drain ? "node.drained" : "node.resumed", NULL, text_of(entry->body, "node"),
               json_pack("{s:s}", "reason", text_of(entry->body, "reason")));
@@ -267,9 +267,14 @@ usec_t node_timer(const struct ctl *ctl)
 {
     usec_t at = USEC_NEVER;
 
-    for (size_t n = 0; n < ctl->book.node_count && ctl->deadlines; n++)
-        if (ctl->book.nodes[n].drain_deadline && ctl->book.nodes[n].drain_deadline < at)
-            at = ctl->book.nodes[n].drain_deadline;
+    for (size_t n = 0; n < ctl->book.node_count && ctl->deadlines; n++) {
+        const struct book_node *node = &ctl->book.nodes[n];
+
+        if (node->drain_deadline && node->drain_deadline < at)
+            at = node->drain_deadline;
+        if (node->rest_until && node->rest_until < at)
+            at = node->rest_until;
+    }
     return at;
 }
 
@@ -279,6 +284,7 @@ void node_tick(struct ctl *ctl)
     for (uint32_t n = 0; n < ctl->book.node_count; n++) {
         struct book_node *node = &ctl->book.nodes[n];
 
+        sick_tick(ctl, node);
         if (!node->drain_deadline || node->drain_deadline > ctl->now)
             continue;
         node->drain_deadline = 0;

@@ -128,6 +128,13 @@ void node_tick(struct ctl *ctl);
 void node_keep_out(struct ctl *ctl, const struct book_job *job);
 struct book_node *node_get(struct ctl *ctl, const char *name);
 
+/* sick.c */
+void sick_refused(struct ctl *ctl, uint32_t node, const char *words); /* it could not start a task */
+void sick_well(struct ctl *ctl, uint32_t node);                       /* it could */
+void sick_forget(struct ctl *ctl, struct book_node *node);            /* somebody has taken it in hand */
+void sick_tick(struct ctl *ctl, struct book_node *node);
+void sick_note(const struct ctl *ctl, struct book_attempt *attempt, struct book_task *task, const char *words);
+
 /* reboot.c */
 void reboot_set(struct ctl *ctl, struct book_node *node, uint32_t state);
 void reboot_look(struct ctl *ctl); /* tells those that are idle by now */
@@ -149,6 +156,7 @@ struct book_job *book_get(struct book *book, int64_t id);
 struct book_job *book_after(struct book *book, int64_t id); /* the next that is not over; NULL */
 int book_add(struct ctl *ctl, struct book_job *job);
 void book_retire(struct ctl *ctl, struct book_job *job);
+void book_words(char *to, size_t size, const char *text); /* as much as fits, whole characters */
 void book_job_free(struct book_job *job);
 struct book_spec *book_spec_new(json_t *json, struct error *err); /* keeps the tree, which nobody may change then */
 void book_spec_drop(struct book_spec *spec);

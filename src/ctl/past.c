@@ -101,6 +101,8 @@ static int attempt_read(const struct ctl *ctl, const json_t *from, struct book_j
     attempt->signal = (int)number_of(from, "signal");
     attempt->stop_by = number_of(from, "stop_by");
     text_take(attempt->stop_kind, sizeof(attempt->stop_kind), from, "stop_kind");
+    if (json_is_string(json_object_get(from, "refusal")))
+        attempt->refusal = mem_strdup(json_string_value(json_object_get(from, "refusal")));
     attempt->tasks = mem_zalloc(json_array_size(tasks) + 1, sizeof(*attempt->tasks));
     r = attempt->tasks ? 0 : -ENOMEM;
     for (size_t t = 0; r == 0 && t < json_array_size(tasks); t++)

@@ -62,6 +62,7 @@ bool reboot_back(struct ctl *ctl, struct book_node *node, const char *boot)
     node->drain_reason[0] = '\0';
     ctl->deadlines -= node->drain_deadline != 0;
     node->drain_deadline = 0;
+    sick_forget(ctl, node);
     ctl_event(ctl, "node.rebooted", NULL, names_get(&ctl->book.node_names, node->name), NULL);
     return true;
 }

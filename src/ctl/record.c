@@ -99,6 +99,7 @@ static void write_attempt(const struct ctl *ctl, struct json_write *json, const 
     write_number(json, "signal", attempt->ended && attempt->signal, attempt->signal);
     write_text(json, "stop_kind", attempt->stop_kind);
     write_number(json, "stop_by", attempt->stop_by, attempt->stop_by);
+    write_text(json, "refusal", attempt->refusal ? attempt->refusal : "");
     json_write_array(json, "tasks");
     for (uint32_t t = 0; t < attempt->task_count; t++)
         write_task(ctl, json, &attempt->tasks[t], t);

@@ -92,6 +92,10 @@ void render_attempt(const struct scene *scene, struct json_write *json, const st
         json_write_i64(json, "stop_by", attempt->stop_by);
     else
         json_write_null(json, "stop_by");
+    if (attempt->refusal)
+        json_write_text(json, "refusal", attempt->refusal);
+    else
+        json_write_null(json, "refusal");
     if (tasks)
         render_tasks(scene, json, "tasks", job, attempt);
     json_write_close(json);

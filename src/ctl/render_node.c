@@ -243,6 +243,7 @@ void render_node(const struct scene *scene, struct json_write *json, const struc
     put_reservation(scene, json, node);
     json_write_text(json, "drain_reason", node->drain_reason);
     put_time(json, "drain_deadline", node->drain_deadline);
+    put_time(json, "resume_time", node->rest_until);
     json_write_text(json, "reason",
                     node->reboot == REBOOT_ORDERED ? "it is being started anew"
                     : node->lost                   ? "its lease ran out"

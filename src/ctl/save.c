@@ -141,6 +141,8 @@ static const struct field node_fields[] = {
     F(book_node, barred, I64),
     F(book_node, reboot, U32),
     F(book_node, joins, U32),
+    F(book_node, refusals, U32),
+    F(book_node, rest_until, I64),
     END,
 };
 static const struct field gpu_fields[] = {
@@ -255,6 +257,8 @@ static json_t *save_attempt(const struct book_attempt *attempt)
     (void)json_object_set_new(out, "tasks", tasks);
     if (attempt->roles)
         (void)json_object_set_new(out, "roles", json_deep_copy(attempt->roles));
+    if (attempt->refusal)
+        (void)json_object_set_new(out, "refusal", json_string(attempt->refusal));
     return out;
 }
 
@@ -361,6 +365,8 @@ static int load_attempts(struct book_job *job, const json_t *attempts)
         attempt = attempt_now(job);
         load_fields(attempt_fields, from, attempt);
         attempt->roles = json_deep_copy(json_object_get(from, "roles"));
+        if (json_object_get(from, "refusal"))
+            attempt->refusal = mem_strdup(json_string_value(json_object_get(from, "refusal")));
         attempt->tasks = mem_zalloc(count + 1, sizeof(*attempt->tasks));
         if (!attempt->tasks)
             return -ENOMEM;
@@ -462,6 +468,7 @@ static int load_nodes(struct ctl *ctl, const json_t *list)
         for (size_t g = 0; g < json_array_size(gpus); g++)
             load_fields(gpu_fields, json_array_get(gpus, g), &node->gpus[node->gpu_count++]);
         ctl->deadlines += node->drain_deadline != 0;
+        ctl->deadlines += node->rest_until != 0;
         ctl->reboots += node->reboot == REBOOT_WANTED;
     }
     return 0;

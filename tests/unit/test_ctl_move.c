@@ -130,7 +130,8 @@ static void test_target_lost(void **state)
     end(play);
 }
 
-/* It cannot be started where it went: the node refuses it. It is tried again, from what it had saved. */
+/* It cannot be started where it went: the node refuses it, and is given a second of rest, also by a controller that is
+ * started anew meanwhile. It is tried again, from what it had saved. */
 static void test_restore_fails(void **state)
 {
     struct stage stage;
@@ -140,6 +141,12 @@ static void test_restore_fails(void **state)
     play->refuses = true;
     play_leave(play, stage.mover, 85);
     assert_int_equal(job_of(play, stage.mover)->failures, 1);
+    STATE(stage.mover, "PENDING NodesUnhealthy");
+    play_restart(play);
+    assert_string_equal(job_of(play, stage.mover)->attempts[1].refusal, "n1: restore");
+    play_until(play, play->now + USEC_SEC / 2);
+    STATE(stage.mover, "PENDING NodesUnhealthy");
+    play_until(play, play->now + USEC_SEC);
     STATE(stage.mover, "RUNNING");
     assert_int_equal(job_of(play, stage.mover)->attempt_count, 3);
     assert_int_equal(job_of(play, stage.mover)->lost_usec, 0);
