@@ -19,6 +19,15 @@ enum { N_AFFINITY, N_LOAD, N_ROOM, N_MINE, N_SUSPENDED, N_WORDS };
  * packed when it was last suspended, plus 1; of its GPU time what others beside it have had. */
 enum { J_RING, J_UNTIL, J_PAIR, J_SHARED };
 
+/* Kinds of servers that are told apart in one pass; places to look for one. */
+enum { KINDS_MAX = 1024, KIND_SLOTS = 4096 };
+
+/* Servers that are alike in all that matters to who looks for one. */
+struct server_kind {
+    uint32_t sku, root;         /* a tree of gandiva.servers, by number */
+    int64_t words[N_SUSPENDED]; /* as of the node, up to those */
+};
+
 enum { SERVER_JOBS_MAX = 512, POOL_JOBS_MAX = 1 << 15, POOL_NODES_MAX = 1 << 14, GROUP_NODES_MAX = 256 };
 
 struct gandiva {
@@ -36,6 +45,13 @@ struct gandiva {
         bool chosen;
     } pool[POOL_JOBS_MAX], spare[POOL_JOBS_MAX];
     int32_t room[POOL_NODES_MAX], clear[POOL_NODES_MAX];
+    bool filed;     /* servers are, by kind */
+    uint32_t looks; /* before that */
+    uint32_t kind_count;
+    struct server_kind kinds[KINDS_MAX];
+    uint16_t kind_at[KIND_SLOTS]; /* by hash: one more than its number; 0 = none */
+    uint16_t kind_of[POOL_NODES_MAX];
+    struct tree_node servers[POOL_NODES_MAX];
 };
 
 static inline int64_t *gandiva_node(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node)
@@ -83,6 +99,13 @@ static inline usec_t gandiva_turn(const struct planner_ctx *ctx, const struct jo
  * where jobs take turns (4, and 5 if any will do). UINT32_MAX: none. */
 uint32_t gandiva_server(const struct planner_ctx *ctx, const struct plan *plan, int32_t width, uint32_t sku,
                         bool crowded);
+
+/* Where a suspended job would be less crowded than on its server, even with it; UINT32_MAX. */
+uint32_t gandiva_calmer(const struct planner_ctx *ctx, const struct plan *plan, uint32_t index, uint32_t from);
+
+/* What is known of all servers was counted anew; of one it has changed. */
+void servers_forget(const struct planner_ctx *ctx);
+void servers_changed(const struct planner_ctx *ctx, const struct plan *plan, uint32_t node);
 
 /* Whole free GPUs of a node into out[], ascending, behind `count` that are there; returns how many there are then. */
 uint32_t gandiva_free(const struct ledger *ledger, uint32_t node, uint32_t want, uint32_t *out, uint32_t count);

@@ -87,44 +87,6 @@ static void sweep_node(const struct planner_ctx *ctx, struct plan *plan, uint32_
         words[N_AFFINITY] = width;
 }
 
-/* 1 to 4; 0: not for this job. */
-static int class_of(const struct planner_ctx *ctx, const int64_t *words, int32_t width, bool crowded)
-{
-    bool room = words[N_ROOM] - words[N_LOAD] >= width;
-
-    if (words[N_ROOM] < width)
-        return 0;
-    if (room)
-        return words[N_AFFINITY] == width ? 1 : words[N_AFFINITY] == 0 ? 2 : 3;
-    if (!crowded || words[N_MINE] < width)
-        return 0;
-    return words[N_AFFINITY] == width || gandiva_any(ctx) ? 4 : 0;
-}
-
-uint32_t gandiva_server(const struct planner_ctx *ctx, const struct plan *plan, int32_t width, uint32_t sku,
-                        bool crowded)
-{
-    const struct topo *topo = &view_ledger(ctx->view)->topo;
-    uint32_t best = UINT32_MAX;
-    int best_class = 6;
-    int64_t load = 0, room = 1;
-
-    for (uint32_t n = 0; n < topo->node_count; n++) {
-        const int64_t *words = gandiva_node(ctx, plan, n);
-        int class = topo->nodes[n].sku == sku ? class_of(ctx, words, width, crowded) : 0;
-
-        if (class == 0 || class > best_class)
-            continue;
-        if (class < best_class || words[N_LOAD] * room < load * words[N_ROOM]) {
-            best = n;
-            best_class = class;
-            load = words[N_LOAD];
-            room = words[N_ROOM];
-        }
-    }
-    return best;
-}
-
 uint32_t gandiva_free(const struct ledger *ledger, uint32_t node, uint32_t want, uint32_t *out, uint32_t count)
 {
     const struct node *n = &ledger->topo.nodes[node];
@@ -143,6 +105,17 @@ static void came(const struct planner_ctx *ctx, struct plan *plan, uint32_t node
         words[N_AFFINITY] = width;
     words[N_LOAD] += gpus;
     words[N_MINE] += gpus;
+    servers_changed(ctx, plan, node);
+}
+
+/* One that was suspended there has its place elsewhere. */
+static void went(const struct planner_ctx *ctx, struct plan *plan, uint32_t node, int32_t gpus)
+{
+    int64_t *words = gandiva_node(ctx, plan, node);
+
+    words[N_LOAD] -= gpus;
+    words[N_SUSPENDED]--;
+    servers_changed(ctx, plan, node);
 }
 
 /* The job runs from now on, for a turn at least. */
@@ -374,22 +347,11 @@ static bool lower(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
     struct gandiva *g = ctx->state;
     const struct ledger *ledger = view_ledger(ctx->view);
     const struct job *job = view_job(ctx->view, index);
-    const int64_t *here = gandiva_node(ctx, plan, from);
-    uint32_t best = UINT32_MAX, count;
+    uint32_t best, count;
 
     if (job->word[J_PAIR])
         return false; /* the two stay together */
-    for (uint32_t n = 0; n < ledger->topo.node_count; n++) {
-        const int64_t *words = gandiva_node(ctx, plan, n);
-
-        if (n == from || !gandiva_roams(ctx, index, ledger->topo.nodes[n].sku) ||
-            (words[N_AFFINITY] != here[N_AFFINITY] && !gandiva_any(ctx)) || words[N_ROOM] < job->gpus ||
-            words[N_MINE] < job->gpus || (words[N_LOAD] + job->gpus) * here[N_ROOM] >= here[N_LOAD] * words[N_ROOM])
-            continue;
-        if (best == UINT32_MAX || words[N_LOAD] * gandiva_node(ctx, plan, best)[N_ROOM] <
-                                      gandiva_node(ctx, plan, best)[N_LOAD] * words[N_ROOM])
-            best = n;
-    }
+    best = gandiva_calmer(ctx, plan, index, from);
     if (best == UINT32_MAX)
         return false;
     count = least_crowded(ledger, best, (uint32_t)job->gpus, g->gpus);
@@ -397,8 +359,7 @@ static bool lower(struct planner_ctx *ctx, struct plan *plan, uint32_t index, ui
         return false;
     came(ctx, plan, best, job->gpus, job->gpus);
     gandiva_node(ctx, plan, best)[N_SUSPENDED]++;
-    gandiva_node(ctx, plan, from)[N_LOAD] -= job->gpus;
-    gandiva_node(ctx, plan, from)[N_SUSPENDED]--;
+    went(ctx, plan, from, job->gpus);
     g->balanced++;
     return true;
 }
@@ -414,8 +375,7 @@ bool gandiva_resume_on(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     if ((int32_t)count < job->gpus || plan_resume_at(plan, index, &(struct placement){ g->gpus, count }) < 0)
         return false;
     came(ctx, plan, to, job->gpus, job->gpus);
-    gandiva_node(ctx, plan, from)[N_LOAD] -= job->gpus;
-    gandiva_node(ctx, plan, from)[N_SUSPENDED]--;
+    went(ctx, plan, from, job->gpus);
     plan_word(plan, index, J_RING, ++g->ring);
     plan_word(plan, index, J_UNTIL, view_now(ctx->view) + gandiva_turn(ctx, job));
     (void)gandiva_resume_mate(ctx, plan, index);
@@ -494,6 +454,7 @@ static void gandiva_plan(struct planner_ctx *ctx, struct plan *plan)
 
     for (uint32_t n = 0; n < view_ledger(ctx->view)->topo.node_count; n++)
         sweep_node(ctx, plan, n);
+    servers_forget(ctx);
     g->last[beyond(ctx)] = view_now(ctx->view);
     for (uint32_t i = 0; i < queue->live_count; i++)
         g->hopeless[queue->live[i]] = !plan_considers(plan, &queue->shapes[queue->live[i]]);

@@ -3,8 +3,8 @@
 # test_cost.sh - how the number of instructions grows, which other programs on the machine cannot change.
 #
 # Ten times the jobs on a full cluster may cost 1.1 times what n log n allows; a hundred times the cluster, with the same
-# jobs arriving a hundred times as fast, at most 4 times (what is linear in the cluster would be near 100). Counted by
-# valgrind; what an empty run costs is taken off.
+# jobs arriving a hundred times as fast, at most 4 times (what is linear in the cluster would be near 100); eight times
+# the jobs and servers, where all jobs come at once, what n log n allows. Counted by valgrind; what an empty run costs is taken off.
 set -u
 muster=${MUSTER_BUILD:?}/muster-full # what it counts is in one process
 [ -x "$muster" ] || muster=$MUSTER_BUILD/muster
@@ -87,4 +87,22 @@ for case in antman/consolidate singularity/topology; do
     many=$(cost "$work/large.csv" 8x8 "$policy" "$place")
     judge "$policy, $place: 10,000 jobs instead of 2,000" "$few" "$many" "$one" "$one" 6.67
 done
+# Under gandiva everybody has a place at once: twice as many jobs as there is room for come to eight times the servers. What
+# looks at every server for each of them costs 20 times as much then; n log n allows 10.5.
+burst() {
+    awk -v nodes="$1" 'BEGIN {
+        print "id,submit,duration,gpus"
+        for (left = nodes * 16; left > 0; left -= w) {
+            w = i % 4 == 1 ? 2 : i % 4 == 2 ? 4 : 1
+            printf "%d,0,50,%d\n", i++, w
+        }
+    }'
+}
+burst 100 >"$work/small.csv"
+burst 800 >"$work/large.csv"
+one=$(cost "$work/one.csv" "racks:5 nodes:20 gpus:8" gandiva count)
+few=$(cost "$work/small.csv" "racks:5 nodes:20 gpus:8" gandiva count)
+wide_one=$(cost "$work/one.csv" "racks:40 nodes:20 gpus:8" gandiva count)
+many=$(cost "$work/large.csv" "racks:40 nodes:20 gpus:8" gandiva count)
+judge "gandiva: 6,400 jobs at once on 6,400 GPUs instead of 800 on 800" "$few" "$many" "$one" "$wide_one" 10.5
 echo "1..$tests"
