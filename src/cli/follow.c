@@ -286,12 +286,13 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
     int64_t attempt = fmt_i64(*job, "attempt");
     bool fixed = reader->attempt >= 0;
     char path[UNTIL_MAX];
+    int ms = PAUSE_FIRST_MS, r = 0;
     int64_t got;
-    int r = 0;
 
     until_path(reader->id, JOB_ENDED, LIMIT_FIRST, path);
     while (!interrupts) {
         json_t *next = NULL;
+        bool broken;
 
         reader->attempt = fixed ? reader->attempt : (int)attempt;
         client_ahead(client, path); /* the next question is known: job_wait()'s */
@@ -299,7 +300,12 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
         if (r && r != CODE_UNREACHABLE && r != CODE_NOT_FOUND && r != CODE_CONFLICT)
             return r;
         /* Broken off: its node or the controller is away for a moment; then on from where it was. */
-        r = job_wait(client, reader->id, r == CODE_UNREACHABLE ? JOB_STARTED : JOB_ENDED, false, &next, problem);
+        broken = r == CODE_UNREACHABLE;
+        if (broken && got == 0)
+            pause_ms(&ms);
+        else
+            ms = PAUSE_FIRST_MS;
+        r = job_wait(client, reader->id, broken ? JOB_STARTED : JOB_ENDED, false, &next, problem);
         if (r == 0 && strcmp(fmt_text(next, "state"), "PENDING") == 0) {
             json_decref(next);
             next = NULL;
@@ -310,7 +316,7 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
         json_decref(*job);
         *job = next;
         if (fixed || fmt_i64(next, "attempt") == attempt) {
-            if (job_over(next))
+            if (job_over(next) && (!broken || got == 0))
                 return 0;
             continue;
         }

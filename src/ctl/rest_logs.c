@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rest_logs.c - the output of a task, asked of the agent that has it and passed on as it comes.
  *
- * `tail` needs the size first: a question without data, then one from where the last lines may begin.
+ * `tail` needs the size first: a question without data, then one from where the last lines may begin. What is followed
+ * is asked for in pieces, the next when this one is on its way to the reader, so that a slow reader waits and nothing
+ * is lost; an answer that cannot go on is broken off, so that nobody takes it for all there is.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +15,7 @@
 #include "ctl/links.h"
 #include "ctl/rest.h"
 
-enum { LOG_LIMIT = 1 << 20, TAIL_BYTES = 256 << 10, LOG_QUEUE_MAX = 4 << 20 };
+enum { LOG_LIMIT = 1 << 20, TAIL_BYTES = 256 << 10, TAIL_LINE = 512, TAIL_MAX = 3 << 20, LOG_QUEUE_MAX = 4 << 20 };
 
 struct log_read {
     struct request *request; /* held */
@@ -23,7 +25,8 @@ struct log_read {
     int64_t cut; /* bytes before the last lines */
     usec_t since, until;
     uint32_t attempt, rank;
-    bool follow, sizing, begun, over, gone;
+    int64_t piece; /* bytes of this question that have come */
+    bool follow, bounded, sizing, tailing, begun, more, over, broken;
     struct buf data; /* came, not handed over yet */
 };
 
@@ -36,13 +39,22 @@ static void log_free(struct log_read *log)
     mem_free(log);
 }
 
+static int log_ask(struct log_read *log);
+
 static int log_next(void *arg, struct buf *out)
 {
     struct log_read *log = arg;
 
     buf_put(out, log->data.data, log->data.size);
     buf_clear(&log->data);
-    return log->over ? 0 : -EAGAIN;
+    if (log->more) {
+        log->more = false;
+        log->offset += log->piece;
+        log->piece = 0;
+        log->limit = LOG_LIMIT;
+        log->broken = log_ask(log) < 0;
+    }
+    return log->broken ? -EPIPE : log->over ? 0 : -EAGAIN;
 }
 
 static void log_gone(void *arg)
@@ -77,22 +89,26 @@ static void tail_cut(struct log_read *log)
         at--;
     while (at && (log->data.data[at - 1] != '\n' || ++lines < log->tail))
         at--;
+    if (!at && log->offset > 0 && log->data.size) { /* it begins inside of a line, which is not one of them */
+        const char *end = memchr(log->data.data, '\n', log->data.size);
+
+        at = end ? (size_t)(end - log->data.data) + 1 : 0;
+    }
     if (at) {
         memmove(log->data.data, log->data.data + at, log->data.size - at);
         log->data.size -= at;
         log->cut = (int64_t)at;
     }
-    log->tail = 0;
 }
 
 static void on_log(void *arg, json_t *answer, bool last);
 
 static int log_ask(struct log_read *log)
 {
-    json_t *body = json_pack("{s:s, s:b, s:I, s:i, s:i, s:s, s:I, s:I, s:b}", "do", "log", "ran", 1, "job",
-                             (json_int_t)log->job, "attempt", (int)log->attempt, "rank", (int)log->rank, "stream",
-                             log->stream, "offset", (json_int_t)log->offset, "limit",
-                             (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing);
+    json_t *body = json_pack(
+        "{s:s, s:b, s:I, s:i, s:i, s:s, s:I, s:I, s:b}", "do", "log", "ran", 1, "job", (json_int_t)log->job, "attempt",
+        (int)log->attempt, "rank", (int)log->rank, "stream", log->stream, "offset", (json_int_t)log->offset, "limit",
+        (json_int_t)(log->sizing ? 0 : log->limit), "follow", log->follow && !log->sizing && !log->tailing);
     int64_t r;
 
     if (log->since)
@@ -112,7 +128,7 @@ static void log_refuse(struct log_read *log, json_t *answer)
 
     log->ask = 0;
     if (log->begun) {
-        log->over = true;
+        log->broken = true;
         request_poke(log->request);
         return;
     }
@@ -126,8 +142,7 @@ static void log_refuse(struct log_read *log, json_t *answer)
 
 static void log_begin(struct log_read *log, json_t *answer)
 {
-    reply_header(log->request, "X-Log-Offset", "%" PRId64,
-                 (int64_t)json_integer_value(json_object_get(answer, "offset")) + log->cut);
+    reply_header(log->request, "X-Log-Offset", "%" PRId64, log->offset + log->cut);
     reply_header(log->request, "X-Log-Size", "%" PRId64, (int64_t)json_integer_value(json_object_get(answer, "size")));
     reply_header(log->request, "Cache-Control", "no-store");
     log->begun = true;
@@ -138,6 +153,7 @@ static void on_log(void *arg, json_t *answer, bool last)
 {
     struct log_read *log = arg;
     const char *data;
+    size_t had;
 
     if (!answer || json_is_false(json_object_get(answer, "ok"))) {
         log_refuse(log, answer);
@@ -149,20 +165,31 @@ static void on_log(void *arg, json_t *answer, bool last)
         int64_t size = json_integer_value(json_object_get(answer, "size"));
 
         log->sizing = false;
-        log->offset = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
-        log->limit = log->follow ? LOG_LIMIT : TAIL_BYTES;
+        log->tailing = true;
+        log->limit = log->tail * TAIL_LINE < TAIL_BYTES ? TAIL_BYTES
+                     : log->tail * TAIL_LINE < TAIL_MAX ? log->tail * TAIL_LINE
+                                                        : TAIL_MAX;
+        log->offset = size > log->limit ? size - log->limit : 0;
         if (log_ask(log) < 0)
             log_refuse(log, NULL);
         return;
     }
     data = json_string_value(json_object_get(answer, "data"));
+    had = log->data.size;
     if (data && (!base64_add(&log->data, data) || log->data.error)) {
-        log_refuse(log, NULL); /* nonsense, or a reader much slower than the job writes */
+        log_refuse(log, NULL); /* nonsense */
         return;
     }
-    if (log->tail)
+    if (log->piece == 0) /* where it began, where the agent was to find that by the time */
+        log->offset = json_integer_value(json_object_get(answer, "offset"));
+    log->piece += (int64_t)(log->data.size - had);
+    if (log->tailing && !last)
+        return; /* which are the last lines is known when all is there */
+    if (log->tailing)
         tail_cut(log);
-    log->over = last;
+    log->more = last && log->follow && (log->tailing || (!log->bounded && log->piece >= LOG_LIMIT));
+    log->tailing = false;
+    log->over = last && !log->more;
     if (log->begun)
         request_poke(log->request);
     else
@@ -177,7 +204,6 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
     struct scene scene;
     char stream[8];
 
-    log->limit = LOG_LIMIT;
     if (query_i64(request, "attempt", 0, UINT32_MAX, &number) < 0 ||
         query_i64(request, "task", 0, UINT32_MAX, &rank) < 0 ||
         query_i64(request, "offset", 0, INT64_MAX, &log->offset) < 0 ||
@@ -185,6 +211,8 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
         query_i64(request, "tail", 1, 100000, &log->tail) < 0 || query_time(request, "since", &log->since) < 0 ||
         query_time(request, "until", &log->until) < 0)
         return -EINVAL;
+    log->bounded = log->limit > 0;
+    log->limit = log->bounded ? log->limit : LOG_LIMIT;
     (void)snprintf(log->stream, sizeof(log->stream), "out");
     if (query_text(request, "stream", stream, sizeof(stream))) {
         if (strcmp(stream, "out") != 0 && strcmp(stream, "err") != 0) {

@@ -120,6 +120,23 @@ def starting(m):
             agent.wait(20)
 
 
+def much(m):
+    """More output than is asked of a node at once: whoever waits for the job sees all of it, read slowly too."""
+    want = "".join("%d\n" % i for i in range(1, 400001))
+    r = muster(m, "run", "--", "seq", "1", "400000")
+    ok(r.returncode == 0 and r.stdout == want, "run shows all of it", (r.returncode, len(r.stdout), r.stderr))
+    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
+    last = lambda: m.get("/history?limit=1").json["items"][0]["id"]
+    before = last()
+    slow = subprocess.Popen([MUSTER, "run", "--", "seq", "1", "400000"], env=env, stdout=subprocess.PIPE, text=True)
+    ok(m.until(lambda: last() != before), "it ends while nobody reads", last())
+    text = slow.stdout.read()
+    ok(slow.wait(30) == 0 and text == want, "nothing of it is lost", len(text))
+    slow.stdout.close()
+    r = muster(m, "logs", "-n", "2", str(last()))
+    ok(r.stdout == "399999\n400000\n", "the last lines of it", r.stdout[:100])
+
+
 def output(m):
     with tempfile.TemporaryDirectory() as folder:
         # A line is written when the one before was seen, and a while after it: times are kept to the second.
@@ -181,6 +198,7 @@ def main():
         emulated(m)
         deadline(m)
         output(m)
+        much(m)
         harmless(m)
         commands(m)
         starting(m)

@@ -320,6 +320,25 @@ def follow(m):
     ok(m.get("/jobs/%d/logs?tail=2" % job).body == b"line 4\nline 5\n", "tail", m.get("/jobs/%d/logs?tail=2" % job))
     ok(m.get("/jobs/%d/logs?offset=7&limit=7" % job).body == b"line 2\n", "a piece of it")
     ok(m.get("/jobs/%d/logs?task=9" % job).status == 404, "a task that is none")
+    # More than is asked of its node at once (1 MiB), all of it at its end.
+    want = b"".join(b"%d\n" % i for i in range(1, 400001))
+    job = m.post("/jobs", {"run": "seq 1 400000", "gpus": 1}).json["id"]
+    m.until(lambda: m.state(job) not in ("PENDING", "STARTING"))
+    body = m.get("/jobs/%d/logs?follow=1" % job).body
+    ok(body == want, "much output, followed to the end", len(body))
+    m.wait_state(job, "COMPLETED")
+    a = m.get("/jobs/%d/logs?tail=3" % job)
+    ok(a.body == b"399998\n399999\n400000\n" and int(a.headers["x-log-offset"]) == len(want) - len(a.body), "its last lines", a)
+    a = m.get("/jobs/%d/logs?tail=3&follow=1" % job)
+    ok(a.body == b"399998\n399999\n400000\n", "and followed", a.body[-40:])
+    a = m.get("/jobs/%d/logs?tail=100000" % job)
+    ok(a.body == b"".join(b"%d\n" % i for i in range(300001, 400001)), "many of them", len(a.body))
+    a = m.get("/jobs/%d/logs?follow=1&limit=10" % job)
+    ok(a.body == want[:10], "not more than was asked for", a.body[:40])
+    job = m.post("/jobs", {"run": "for i in 1 2 3; do seq 1 400000; sleep 0.3; done", "gpus": 1}).json["id"]
+    m.until(lambda: m.state(job) not in ("PENDING", "STARTING"))
+    body = m.get("/jobs/%d/logs?follow=1" % job).body
+    ok(body == want * 3, "also while it goes on", len(body))
 
 
 def enter(m):
