@@ -129,6 +129,7 @@ int cli_exit_of(int code)
     switch (code) {
     case -EINVAL:
     case -EBADMSG:
+    case -E2BIG:
         return CODE_USAGE;
     case -ENOENT:
         return CODE_NOT_FOUND;

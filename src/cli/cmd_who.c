@@ -316,7 +316,9 @@ int cmd_token_new(struct command_args *args)
         return r;
     (void)puts(fmt_text(answer.json, "token"));
     if (args_has(args, "join"))
-        (void)fprintf(stderr, "on the node: muster-agent join %s TOKEN\n", client_url(client));
+        /* A socket of this machine is no address for others. */
+        (void)fprintf(stderr, "on the node: muster-agent join %s TOKEN\n",
+                      strncmp(client_url(client), "unix:", 5) == 0 ? "https://CONTROLLER:7717" : client_url(client));
     else
         (void)fprintf(stderr, "it is shown this once; muster login URL keeps it\n");
     return CODE_DONE;

@@ -370,6 +370,19 @@ static bool is_yaml(const struct http_message *m)
             strncasecmp(type, "text/yaml", 9) == 0 || strncasecmp(type, "text/x-yaml", 11) == 0);
 }
 
+/* Agents know these. Here and not where submissions are read, so that a state with older ones can be. */
+static int pattern_check(const char *key, const char *pattern, struct error *err)
+{
+    for (const char *c = pattern ? strchr(pattern, '%') : NULL; c && c[1]; c = strchr(c + 2, '%'))
+        if (!strchr("jxaANtn%", c[1]))
+            return error_set(
+                err, -EINVAL,
+                "%s: %%%.1s is not known; %%j is the id, %%x the name, %%a and %%A index and number of the "
+                "array, %%N the node, %%t the task, %%n the attempt, %%%% a percent sign",
+                key, c + 1);
+    return 0;
+}
+
 /* The body as canonical JSON; NULL and answered when it is none. Also for plans. */
 json_t *request_submission(struct request *request, struct submission *ret_spec)
 {
@@ -387,6 +400,10 @@ json_t *request_submission(struct request *request, struct submission *ret_spec)
     submission_init(ret_spec);
     r = is_yaml(m) ? submission_from_yaml("body", m->body, m->body_size, ret_spec, &err)
                    : submission_from_json(m->body, m->body_size, ret_spec, &err);
+    if (r == 0)
+        r = pattern_check("output", ret_spec->output, &err);
+    if (r == 0)
+        r = pattern_check("error", ret_spec->error, &err);
     if (r == 0)
         r = submission_to_json(ret_spec, &text, &err);
     if (r == 0)

@@ -55,6 +55,8 @@ prints 'submit says the number' 'Submitted job 6' "$muster" submit one.sh word
 exits 'wait' 0 "$muster" wait 6
 prints 'logs' 'word one' "$muster" logs 6
 prints 'logs by name' 'word one' "$muster" logs one
+{ printf '#!/bin/sh\n' && head -c 1100000 /dev/zero | tr '\0' '#'; } >large.sh
+exits 'a script that is too large is a wrong one' 2 "$muster" submit large.sh
 exits 'submit -W exits as the job did' 3 "$muster" submit -W --wrap 'exit 3'
 exits 'a time limit' 124 "$muster" submit -W -t 1s --grace 1s --wrap 'sleep 60'
 prints 'an array' 'Submitted job 9 (array of 4)' "$muster" submit -a 0-3%2 --wrap 'echo $MUSTER_ARRAY_ID/$MUSTER_ARRAY_INDEX'

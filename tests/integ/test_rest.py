@@ -63,6 +63,13 @@ def life(m):
 
 
 def refusals(m):
+    for key, pattern, bad in (("output", "%u-%j.out", "%u"), ("error", "a%%b%j%Z", "%Z")):
+        for path in ("/jobs", "/jobs:plan"):
+            a = m.post(path, {"run": "true", "gpus": 1, key: pattern})
+            ok(a.status == 400 and a.json["detail"].startswith("%s: %s is not known; %%j is the id" % (key, bad)),
+               "a pattern that nobody knows, " + path, a)
+    a = m.post("/jobs:plan", {"run": "true", "gpus": 1, "output": "%%%j%x%a%A%N%t%n100%"})
+    ok(a.status == 200, "those that are known", a)
     a = m.post("/jobs", {"run": "true", "gpus": "H100:1", "colour": "red"})
     ok(a.status == 400 and "colour" in a.json["detail"], "unknown key by name", a)
     a = m.post("/jobs", {"run": "true", "nodes": 1, "per_node": {"gpu": "H100:64"}})

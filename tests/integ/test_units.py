@@ -141,6 +141,9 @@ def main():
         job = jobs(m)
         strangers(m, job)
         private(m)
+        told = m.cli("root", "token", "new", "--join")
+        ok(told.returncode == 0 and "muster-agent join https://CONTROLLER:7717 TOKEN" in told.stderr,
+           "how another node joins is told with an address, not with a socket", told)
         process.terminate()
         ok(process.wait(30) == 0, "the controller stops")
         m.controller_start()
