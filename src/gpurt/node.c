@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,6 +24,8 @@
 #define TURN_MS 10
 #define STEP_MS 2 /* while an order is on its way */
 #define IDLE_MS 500
+#define NODE_BACKLOG 1024
+#define NODE_FILES 4096 /* a process may have a guardian as well */
 #define FREEZE_NS (10 * 1000000000ULL)
 /* Taking registrations back costs 20 ms a GiB. Leaving any to the driver's checkpoint was no quicker on the whole: with
  * half of 40 GiB it took 0.4 s more to leave and 0.6 s more to come back. */
@@ -269,6 +272,29 @@ static void turn(struct node *node)
         node->stop = true;
 }
 
+/* Of several that start at once, one: the lock is this process' as long as it lives, and no child's. */
+static bool path_own(const char *path)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char name[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
+    int fd;
+
+    (void)snprintf(name, sizeof(name), "%s.lock", path);
+    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* stays open: closing it would give the lock back */
+    return fd < 0 || fcntl(fd, F_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+/* Every process has a connection of its own, and hundreds may come at once. */
+static void files_raise(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= NODE_FILES)
+        return;
+    files.rlim_cur = files.rlim_max < NODE_FILES ? files.rlim_max : NODE_FILES;
+    (void)setrlimit(RLIMIT_NOFILE, &files); /* a limit that stays is told by whoever is refused */
+}
+
 static int listen_open(const char *path, struct error *err)
 {
     struct sockaddr_un addr;
@@ -277,6 +303,8 @@ static int listen_open(const char *path, struct error *err)
     if (channel_address(path, &addr) < 0)
         return error_set(err, -ENAMETOOLONG, "%s: a socket's path has at most %zu characters", path,
                          sizeof(addr.sun_path) - 1);
+    if (!path_own(path))
+        return error_set(err, -EADDRINUSE, "%s: a node side is running there already", path);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_set(err, -errno, "socket: %s", strerror(errno));
@@ -285,7 +313,7 @@ static int listen_open(const char *path, struct error *err)
         return error_set(err, -EADDRINUSE, "%s: a node side is running there already", path);
     }
     (void)unlink(path);
-    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, 0600) < 0 || listen(fd, 256) < 0) {
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, 0600) < 0 || listen(fd, NODE_BACKLOG) < 0) {
         r = -errno;
         close(fd);
         return error_set(err, r, "%s: %s", path, strerror(-r));
@@ -319,6 +347,7 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
     (void)signal(SIGPIPE, SIG_IGN);
+    files_raise();
     node->listener = listen_open(socket_path, err);
     if (node->listener < 0) {
         int r = node->listener;

@@ -7,7 +7,9 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <time.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "shim/shim.h"
 
@@ -29,8 +31,21 @@ static struct entry table[TABLE_SLOTS];
 static uint32_t table_used;
 static _Atomic uint32_t table_lock;
 
+/* By system call: the C library's own is newer than what we may need. The kernel's set is the first 8 bytes. */
+void signals_set(const uint64_t *set, uint64_t *old)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, old, sizeof(*set));
+}
+
+/* A handler of the program that runs while its thread is in here, and calls us, would wait for itself: none runs. */
 void spin_lock(_Atomic uint32_t *lock)
 {
+    const uint64_t all = UINT64_MAX;
+    uint64_t before;
+
+    signals_set(&all, &before);
+    if (shim_thread.locks++ == 0)
+        shim_thread.signals = before;
     while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
         sched_yield();
 }
@@ -38,6 +53,26 @@ void spin_lock(_Atomic uint32_t *lock)
 void spin_unlock(_Atomic uint32_t *lock)
 {
     atomic_store_explicit(lock, 0, memory_order_release);
+    if (--shim_thread.locks == 0)
+        signals_set(&shim_thread.signals, NULL);
+}
+
+bool spin_light(_Atomic uint32_t *lock)
+{
+    if (shim_thread.light)
+        return false;
+    shim_thread.light = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
+        sched_yield();
+    return true;
+}
+
+void spin_light_end(_Atomic uint32_t *lock)
+{
+    atomic_store_explicit(lock, 0, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    shim_thread.light = 0;
 }
 
 static struct page_memory *memory_of(int gpu)
@@ -105,7 +140,7 @@ int mem_reserve(int gpu, enum page_class class, uint64_t bytes)
 
     if (!m)
         return 0;
-    if (shim.required && !shim.registered)
+    if (unlikely(shim.required && !shim.registered) && !helper_welcome())
         return -ENOMEM;
     used = __atomic_add_fetch(&m->used, bytes, __ATOMIC_SEQ_CST);
     if (cap && (used > cap || used < bytes)) {
@@ -164,13 +199,11 @@ bool mem_soft_refuse(int gpu, uint64_t bytes)
 /* The card itself is full. A guaranteed job waits a little while its neighbours make room. */
 bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries)
 {
-    struct timespec nap = { 0, 20 * (long)NSEC_MSEC };
-
     if (shim.role != ROLE_GUARANTEED || !shim.registered || shim_thread.capturing || *tries >= NEED_TRIES)
         return false;
     if ((*tries)++ == 0)
         helper_need(gpu, bytes);
-    nanosleep(&nap, NULL);
+    nap_ns(20 * NSEC_MSEC);
     return true;
 }
 

@@ -47,6 +47,16 @@ long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns
     return r;
 }
 
+/* By system call: the C library's own is a point where a thread may be cancelled, with our counts as they are then. */
+void nap_ns(uint64_t ns)
+{
+    struct timespec t = { (time_t)(ns / NSEC_SEC), (long)(ns % NSEC_SEC) };
+    int saved = errno;
+
+    (void)syscall(SYS_nanosleep, &t, NULL);
+    errno = saved;
+}
+
 void futex_wake(_Atomic uint32_t *word)
 {
     int saved = errno;
@@ -198,7 +208,7 @@ static void start_once(void)
         shim.page->health.flags |= HEALTH_LOOKUP_DIFFERS;
     (void)pthread_atfork(NULL, NULL, child_inert);
     if (socket && *socket && helper_register() < 0)
-        shim_note("no node side at %s; limits from the environment hold", socket);
+        shim_note(NOTE_ALONE "at %s; limits from the environment hold", socket);
     atomic_store(&shim.on, 1);
 }
 

@@ -10,19 +10,21 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "shim/admit.h"
 #include "shim/bulk.h"
 #include "shim/shim.h"
 
 #define SPIN_NS (20 * NSEC_USEC)
+#define HOLD_YIELD_NS (100 * NSEC_MSEC)
 
 static struct admit_bucket duty_bucket, leak_bucket;
 static _Atomic uint32_t bucket_lock;
+static _Atomic uint32_t settled; /* the helper found nobody inside: what is held stays out now */
 
 void gate_hold(void)
 {
+    atomic_store(&settled, 0);
     atomic_fetch_or(&shim.hold, HOLD_ALL);
 }
 
@@ -34,18 +36,18 @@ void gate_release(void)
 
 bool gate_quiet(uint64_t deadline_ns)
 {
-    struct timespec nap = { 0, 50 * 1000 };
-
     for (;;) {
         uint64_t inside = 0;
 
+        atomic_store(&settled, 1);
         for (int i = 0; i < PAGE_STRIPES; i++)
             inside += __atomic_load_n(&shim.page->counters[i].inside, __ATOMIC_SEQ_CST);
         if (inside == 0 && atomic_load(&shim.captures) == 0)
             return true;
+        atomic_store(&settled, 0);
         if (clock_ns() > deadline_ns)
             return false;
-        nanosleep(&nap, NULL);
+        nap_ns(50 * NSEC_USEC);
     }
 }
 
@@ -59,24 +61,19 @@ static bool bucket_ready(struct admit_bucket *bucket, uint64_t now, uint32_t per
 {
     bool ready;
 
-    spin_lock(&bucket_lock);
+    if (!spin_light(&bucket_lock))
+        return true;
     ready = admit_bucket_ready(bucket, now, permille, ADMIT_DUTY_BURST_US);
-    spin_unlock(&bucket_lock);
+    spin_light_end(&bucket_lock);
     return ready;
 }
 
 static void bucket_spend(struct admit_bucket *bucket, uint64_t us)
 {
-    spin_lock(&bucket_lock);
+    if (!spin_light(&bucket_lock))
+        return;
     admit_bucket_spend(bucket, us);
-    spin_unlock(&bucket_lock);
-}
-
-static void nap_us(uint32_t us)
-{
-    struct timespec nap = { 0, (long)us * 1000 };
-
-    nanosleep(&nap, NULL);
+    spin_light_end(&bucket_lock);
 }
 
 static void fence_nap(CUstream stream)
@@ -91,7 +88,7 @@ static void fence_nap(CUstream stream)
         if (fence_inflight_us() != before)
             return;
     }
-    nap_us(30);
+    nap_ns(30 * NSEC_USEC);
 }
 
 static void knobs_read(const struct admit_rule *rule, const struct arena *arena, struct admit_knobs *ret)
@@ -211,7 +208,7 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
             bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
             return true;
         }
-        nap_us(200);
+        nap_ns(200 * NSEC_USEC);
         return false;
     case GATE_HARVEST:
         break;
@@ -244,6 +241,42 @@ static __attribute__((noinline)) void gate_wait(struct submit *submit, enum subm
     COUNT_ADD(gated_ns, clock_ns() - start);
 }
 
+/* Somebody inside keeps the helper from moving anything. It may be this very thread, interrupted by a handler of the
+ * program that submits too: it would wait for itself. While the helper still waits, one more inside does no harm.
+ * Counted as inside before this looks, and the helper says so before it counts: whichever is second sees the other.
+ */
+static bool hold_yields(uint64_t *since)
+{
+    uint64_t now = clock_ns();
+
+    if (!*since)
+        *since = now;
+    return now - *since > HOLD_YIELD_NS && !atomic_load(&settled);
+}
+
+/* Inside, and the helper wants it quiet, or little in flight. Returns inside. */
+static __attribute__((noinline)) void hold_wait(struct submit *submit, enum submit_kind kind)
+{
+    struct page_counters *mine = submit->stripe;
+    uint64_t since = 0;
+    uint32_t hold;
+
+    while ((hold = atomic_load(&shim.hold)) != 0) {
+        if (!(hold & HOLD_ALL) && (submit->brief || kind == SUBMIT_COPY))
+            return;
+        if ((hold & HOLD_ALL) && hold_yields(&since))
+            return;
+        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        if (hold & HOLD_ALL) {
+            futex_wait(&shim.hold, hold, 50 * NSEC_MSEC);
+        } else {
+            submit->brief = true;
+            brief_wait();
+        }
+        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream)
 {
     struct page_counters *mine = counters_mine();
@@ -256,23 +289,9 @@ void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CU
     submit->gated = submit->brief = false;
     if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
         gate_wait(submit, kind);
-    for (;;) {
-        uint32_t hold;
-
-        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
-        hold = atomic_load(&shim.hold);
-        if (likely(!hold) || shim_thread.capturing)
-            break;
-        if (!(hold & HOLD_ALL) && (submit->brief || kind == SUBMIT_COPY))
-            break;
-        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
-        if (hold & HOLD_ALL) {
-            futex_wait(&shim.hold, hold, 50 * NSEC_MSEC);
-        } else {
-            submit->brief = true;
-            brief_wait();
-        }
-    }
+    __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+    if (unlikely(atomic_load(&shim.hold)) && !shim_thread.capturing)
+        hold_wait(submit, kind);
     if (unlikely(submit->gated) && kind != SUBMIT_COPY && !shim_thread.capturing)
         submit->probe = fence_probe_begin(key, stream);
     if (shim.role == ROLE_GUARANTEED && !shim_thread.capturing)

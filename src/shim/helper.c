@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/admit.h"
@@ -25,6 +24,8 @@
 
 #define HELLO_MS 50
 #define RETRY_NS (5 * NSEC_SEC)
+#define CROWD_NS (100 * NSEC_MSEC) /* too many at the door: again soon */
+#define WELCOME_NS (2 * NSEC_SEC)
 #define STACK_BYTES ((size_t)256 * 1024)
 
 /* The oldest versions there are: the library must load beside any C library since 2.17. */
@@ -73,36 +74,41 @@ static void hello_fill(struct message_hello *hello)
     copy_text(hello->job, getenv("MUSTER_JOB_ID"));
 }
 
+static void socket_look(int fd);
+
+/* Of hundreds that start at once most wait longer for their welcome than a first call may take: the connection stays,
+ * and the welcome is taken when it comes. */
 int helper_register(void)
 {
     const char *path = getenv("MUSTER_GPU_SOCKET");
     struct message_hello hello;
-    union {
-        struct message_head head;
-        char bytes[MESSAGE_MAX];
-    } answer;
     struct pollfd p = { .events = POLLIN };
-    int fd, passed;
 
     if (!path || shim.page_fd < 0)
         return -EINVAL;
-    fd = channel_connect(path, SOCK_NONBLOCK);
-    if (fd < 0)
-        return fd;
+    p.fd = channel_connect(path, SOCK_NONBLOCK);
+    if (p.fd < 0)
+        return p.fd;
     hello_fill(&hello);
-    p.fd = fd;
-    if (!channel_send(fd, &hello, sizeof(hello), shim.page_fd) || poll(&p, 1, HELLO_MS) != 1 ||
-        channel_receive(fd, &answer, sizeof(answer), &passed) < (ssize_t)sizeof(struct message_welcome) ||
-        answer.head.type != MSG_WELCOME) {
-        close(fd);
+    command_done = __atomic_load_n(&shim.page->control.command_seq, __ATOMIC_RELAXED);
+    if (!channel_send(p.fd, &hello, sizeof(hello), shim.page_fd)) {
+        close(p.fd);
         return -ECONNREFUSED;
     }
-    if (passed >= 0)
-        close(passed);
-    shim.registered = true;
-    command_done = __atomic_load_n(&shim.page->control.command_seq, __ATOMIC_RELAXED);
-    atomic_store(&sock, fd);
-    return 0;
+    atomic_store(&sock, p.fd);
+    if (poll(&p, 1, HELLO_MS) == 1)
+        socket_look(p.fd);
+    return shim.registered ? 0 : atomic_load(&sock) >= 0 ? -EINPROGRESS : -ECONNREFUSED;
+}
+
+/* A node side is required, and has not answered yet. */
+bool helper_welcome(void)
+{
+    uint64_t until = clock_ns() + WELCOME_NS;
+
+    while (!shim.registered && atomic_load(&sock) >= 0 && atomic_load(&running) && clock_ns() < until)
+        nap_ns(NSEC_MSEC);
+    return shim.registered;
 }
 
 static void device_send(uint32_t type, int gpu, uint64_t bytes)
@@ -151,11 +157,9 @@ static void arena_take(const struct message_device *d, int fd)
 /* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
 static int64_t quiet_wait(uint64_t deadline_ns)
 {
-    struct timespec nap = { 0, 200 * 1000 };
-
     while (__atomic_load_n(&shim.page->control.gate, __ATOMIC_ACQUIRE) == GATE_CLOSING &&
            gate_rule().gate != GATE_CLOSED && clock_ns() < deadline_ns)
-        nanosleep(&nap, NULL);
+        nap_ns(200 * NSEC_USEC);
     if (!gate_quiet(deadline_ns))
         return -ETIMEDOUT;
     return device_wait() ? 0 : -EIO;
@@ -294,6 +298,15 @@ static void commands_look(void)
     }
 }
 
+static void welcome_take(void)
+{
+    char *note = shim.page->health.error;
+
+    if (strncmp(note, NOTE_ALONE, strlen(NOTE_ALONE)) == 0)
+        note[0] = '\0'; /* no longer true */
+    shim.registered = true;
+}
+
 static void socket_look(int fd)
 {
     union {
@@ -305,6 +318,8 @@ static void socket_look(int fd)
     int passed;
 
     while ((n = channel_receive(fd, &m, sizeof(m), &passed)) > 0) {
+        if (m.head.type == MSG_WELCOME && (size_t)n >= sizeof(struct message_welcome))
+            welcome_take();
         if (m.head.type == MSG_ARENA && (size_t)n >= sizeof(m.device))
             arena_take(&m.device, passed);
         if (passed >= 0)
@@ -318,6 +333,7 @@ static void reconnect(void)
 {
     static uint64_t tried;
     uint64_t now = clock_ns();
+    int r;
 
     if (dump_away()) {
         tried = now - RETRY_NS; /* afterwards at once */
@@ -326,7 +342,10 @@ static void reconnect(void)
     if (!getenv("MUSTER_GPU_SOCKET") || now - tried < RETRY_NS)
         return;
     tried = now;
-    if (helper_register() < 0)
+    r = helper_register();
+    if (r == -EAGAIN)
+        tried = now - RETRY_NS + CROWD_NS;
+    if (r < 0 && r != -EINPROGRESS)
         return;
     for (int i = 0; i < PAGE_GPUS; i++)
         if (enter_context_of(i))
@@ -355,13 +374,12 @@ static void turn(void)
 {
     static uint64_t slow;
     struct pollfd p = { .fd = atomic_load(&sock), .events = POLLIN };
-    struct timespec nap = { 0, 50 * 1000 };
     uint64_t now = clock_ns();
     bool busy = false;
 
     if (rg_wants_poll()) {
         rg_poll();
-        nanosleep(&nap, NULL);
+        nap_ns(50 * NSEC_USEC);
         if (now - slow < 5 * NSEC_MSEC)
             return;
     } else {
@@ -378,8 +396,7 @@ static void turn(void)
         if (poll(&p, 1, busy || rg_wants_poll() ? 0 : 5) > 0)
             socket_look(p.fd);
     } else {
-        nap.tv_nsec = 5 * (long)NSEC_MSEC;
-        nanosleep(&nap, NULL);
+        nap_ns(5 * NSEC_MSEC);
         reconnect();
     }
     commands_look();
@@ -417,25 +434,19 @@ static void helper_exit(void)
     atomic_store(&shim.stopping, 1);
     for (int i = 0; i < 20 && !atomic_load(&stopped); i++)
         futex_wait(&stopped, 0, 50 * NSEC_MSEC);
-    atomic_store(&shim.on, 0);
-}
-
-/* By system call: the C library's own is newer than what we may need. The kernel's set is the first 8 bytes. */
-static void signals_set(const sigset_t *set, sigset_t *old)
-{
-    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, old, 8);
+    atomic_store(&shim.on, SHIM_LEAVING);
 }
 
 void helper_start(void)
 {
     uint32_t no = 0;
-    sigset_t all, old;
+    const uint64_t all = UINT64_MAX;
+    uint64_t old;
     pthread_attr_t attr;
     pthread_t thread;
 
     if (!HAVE(cuCtxSetCurrent) || !atomic_compare_exchange_strong(&running, &no, 1))
         return;
-    sigfillset(&all);
     signals_set(&all, &old);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -24,8 +24,13 @@ bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries);
 bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class);
 bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class);
 bool table_ref(uint64_t key, int32_t change, int32_t *ret_refs); /* references of a handle */
+void signals_set(const uint64_t *set, uint64_t *old);            /* of this thread, as the kernel has them */
 void spin_lock(_Atomic uint32_t *lock);
 void spin_unlock(_Atomic uint32_t *lock);
+/* On the way of a launch, where a system call is too much. False: a handler has interrupted this thread in such a lock;
+ * it goes without. */
+bool spin_light(_Atomic uint32_t *lock);
+void spin_light_end(_Atomic uint32_t *lock);
 /* pool.c, graph memory */
 void mem_pool_refresh(int gpu);
 void mem_graph_refresh(int gpu);
@@ -34,6 +39,7 @@ void mem_graph_refresh(int gpu);
 #define VMM_CHUNK (64 * MIB)
 #define VMM_GRAIN (2 * MIB)
 #define VMM_NONE UINT32_MAX
+#define VMM_FULL CUDA_ERROR_NOT_SUPPORTED /* of vmm_alloc(): the tables are, not the card */
 enum chunk_where { CHUNK_NONE, CHUNK_DEVICE, CHUNK_HOST, CHUNK_SAVED };
 struct chunk {
     CUmemGenericAllocationHandle handle;

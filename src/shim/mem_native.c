@@ -19,6 +19,8 @@ static CUresult refuse(int gpu, uint64_t bytes)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr);
+
 static CUresult alloc_segment(int gpu, size_t bytes, CUdeviceptr *dptr)
 {
     uint64_t size = (bytes + VMM_GRAIN - 1) / VMM_GRAIN * VMM_GRAIN;
@@ -34,9 +36,16 @@ static CUresult alloc_segment(int gpu, size_t bytes, CUdeviceptr *dptr)
         r = vmm_alloc(gpu, size, host, dptr);
     while (r == CUDA_ERROR_OUT_OF_MEMORY && !host && mem_need_wait(gpu, size, &tries));
     submit_leave(&submit, r);
-    if (r != CUDA_SUCCESS && !host)
-        mem_give_back(gpu, CLASS_VMM, size);
-    return r;
+    if (r == CUDA_SUCCESS)
+        return r;
+    if (host) /* above the limit, and nowhere else to put it */
+        return r == VMM_FULL ? CUDA_ERROR_OUT_OF_MEMORY : r;
+    mem_give_back(gpu, CLASS_VMM, size);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        return r;
+    /* Not for want of memory: our tables are full, or the driver does not map. Then it is native, and stays put. */
+    COUNT_ADD(unknown, 1);
+    return alloc_plain(gpu, bytes, dptr);
 }
 
 static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr)
@@ -140,14 +149,16 @@ static void charge_settle(const struct charge *charge, CUresult r)
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-    bool on = shim_ready();
+    uint32_t on = shim_state();
     struct submit submit;
     struct charge charge;
     CUresult r;
 
     NO_DRIVER(cuMemFree_v2);
-    if (likely(!on) || shim_thread.depth || !dptr)
+    if (likely(!on) || !dptr)
         return REAL(cuMemFree_v2)(dptr);
+    if (unlikely(on == SHIM_LEAVING)) /* by what runs at the exit: nothing is moved any more, nobody is waited for */
+        return vmm_free(dptr, &r) ? r : REAL(cuMemFree_v2)(dptr);
     if (vmm_range(dptr, NULL, NULL)) {
         bool ours;
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "shim/shim.h"
 
@@ -205,7 +204,6 @@ static int pending_trim(void *arg)
 
 bool python_trim(uint64_t deadline_ns)
 {
-    struct timespec nap = { 0, 200 * 1000 };
     uint32_t idle = 0;
 
     if (!(atomic_load(&hooked) || atomic_load(&by_site)) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
@@ -217,7 +215,7 @@ bool python_trim(uint64_t deadline_ns)
         return false;
     }
     while (!atomic_load(&trim_done) && clock_ns() < deadline_ns)
-        nanosleep(&nap, NULL);
+        nap_ns(200 * NSEC_USEC);
     return atomic_load(&trim_done) != 0;
 }
 

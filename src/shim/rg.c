@@ -59,10 +59,11 @@ static void go_active(struct arena *arena)
     atomic_store(&active_since, now);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
     __atomic_fetch_add(&arena->rg_bursts, 1, __ATOMIC_RELAXED);
-    spin_lock(&book_lock);
+    if (!spin_light(&book_lock))
+        return;
     gap_learn(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
     predicted = gap_predict(&bursts);
-    spin_unlock(&book_lock);
+    spin_light_end(&book_lock);
     __atomic_store_n(&arena->burst_pred_us, predicted, __ATOMIC_RELAXED);
 }
 
@@ -90,10 +91,12 @@ static void go_idle(void)
     since = atomic_load(&active_since);
     span = now > since ? (now - since) / NSEC_USEC : 0;
     atomic_fetch_add(&burst_us, span);
-    spin_lock(&book_lock);
-    gap_learn(&bursts, (uint32_t)span);
-    predicted = gap_predict(&book);
-    spin_unlock(&book_lock);
+    predicted = 0;
+    if (spin_light(&book_lock)) {
+        gap_learn(&bursts, (uint32_t)span);
+        predicted = gap_predict(&book);
+        spin_light_end(&book_lock);
+    }
     __atomic_store_n(&arena->gap_pred_us, predicted, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
@@ -252,9 +255,10 @@ void rg_poll(void)
 
 uint32_t rg_burst_us_take(void)
 {
-    spin_lock(&book_lock);
-    gap_boundary(&book);
-    gap_boundary(&bursts);
-    spin_unlock(&book_lock);
+    if (spin_light(&book_lock)) {
+        gap_boundary(&book);
+        gap_boundary(&bursts);
+        spin_light_end(&book_lock);
+    }
     return (uint32_t)atomic_exchange(&burst_us, 0);
 }

@@ -53,7 +53,7 @@ enum hook_index {
 enum shim_mode { MODE_COUNT_ONLY, MODE_CAP, MODE_SPILL };
 
 struct shim {
-    _Atomic uint32_t on;       /* 0: inert, every wrapper is a jump; SHIM_NOT_STARTED before the first call */
+    _Atomic uint32_t on;       /* 0: inert, every wrapper is a jump; 1: active; else SHIM_NOT_STARTED, SHIM_LEAVING */
     _Atomic uint32_t hold;     /* HOLD_ALL: submissions wait; HOLD_SHORT: little is kept in flight. A futex */
     _Atomic uint32_t captures; /* stream captures under way */
     _Atomic uint32_t stopping;
@@ -77,6 +77,8 @@ extern struct shim shim;
 struct shim_thread {
     uint32_t depth, stripe;
     uint32_t capturing, precise;
+    uint32_t locks, light; /* of ours that it holds; of those, whether it is in one of the other kind */
+    uint64_t signals;      /* that were blocked before the first */
     uint64_t refused_ns, refused_bytes, asked_ns;
     uint64_t copy_ns, copy_bytes, copy_launches, copy_stream; /* the last large copy: bulk.h */
 };
@@ -107,6 +109,7 @@ int enter_page_fd(void); /* memory for a process page, to be handed on; -1 */
 uint64_t clock_ns(void);
 long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 void futex_wake(_Atomic uint32_t *word);
+void nap_ns(uint64_t ns);
 void shim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static inline struct page_counters *counters_mine(void)
@@ -120,11 +123,12 @@ static inline struct page_counters *counters_mine(void)
 
 #define COUNT_ADD(field, n) __atomic_fetch_add(&counters_mine()->field, (uint64_t)(n), __ATOMIC_RELAXED)
 
-#define SHIM_NOT_STARTED 2u
+#define SHIM_NOT_STARTED 2u /* before the first call */
+#define SHIM_LEAVING 3u     /* the process exits: inert, but what is ours is still given back as ours */
 #define HOLD_ALL 1u
 #define HOLD_SHORT 2u
-/* False: inert, pass the call on. The first call of all resolves the driver and registers. */
-static inline bool shim_ready(void)
+/* The first call of all resolves the driver and registers. */
+static inline uint32_t shim_state(void)
 {
     uint32_t on = atomic_load_explicit(&shim.on, memory_order_acquire);
 
@@ -132,7 +136,13 @@ static inline bool shim_ready(void)
         enter_start();
         on = atomic_load_explicit(&shim.on, memory_order_acquire);
     }
-    return on == 1;
+    return on;
+}
+
+/* False: inert, pass the call on. */
+static inline bool shim_ready(void)
+{
+    return shim_state() == 1;
 }
 
 /* --- gate.c */
@@ -184,7 +194,9 @@ uint32_t slice_groups(void);
 
 /* --- helper.c */
 void helper_start(void);
-int helper_register(void); /* 0, or -errno within 50 ms */
+int helper_register(void); /* 0, or -errno within 50 ms; -EINPROGRESS: the helper sees to the rest */
+bool helper_welcome(void); /* is it registered? Waits for the answer if one is to come, 2 s at most */
+#define NOTE_ALONE "no node side has answered "
 void helper_device(int gpu);
 void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);

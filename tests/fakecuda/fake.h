@@ -22,6 +22,7 @@ bool fake_is_host(CUdeviceptr ptr); /* what is mapped there lies in host memory 
 uint64_t fake_mapped_host(void);    /* bytes of host memory that are mapped for the GPU or registered with it */
 uint64_t fake_grants(int dev);      /* how often this GPU was given access to a mapping */
 uint64_t fake_slice_us(void);       /* of the newest channel group; 0 = none set */
+bool fake_busy(void); /* this thread is in a call of the driver: a handler that interrupted it there must not call */
 void fake_fail(const char *name, unsigned int nth, int code); /* the nth call from now on; nth 0 = every call */
 
 /* Inside the fake. */
@@ -53,7 +54,13 @@ void fake_wait(uint64_t seq);
 bool fake_done(uint64_t seq);
 void fake_wait_all(void);
 uint64_t fake_newest(void);
+extern __thread int fake_inside; /* calls this thread is in */
+static inline void fake_leave(const int *before)
+{
+    fake_inside = *before;
+}
 #define FAKE_ENTER(name)                                                                                               \
+    __attribute__((cleanup(fake_leave))) int before_ = fake_inside++;                                                  \
     do {                                                                                                               \
         int code_ = fake_enter(#name);                                                                                 \
         if (code_)                                                                                                     \

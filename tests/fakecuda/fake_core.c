@@ -28,6 +28,7 @@ static unsigned int fail_nth;
 static int fail_code;
 static bool fail_read;
 static __thread CUcontext current;
+__thread int fake_inside;
 static struct CUctx_st {
     int dev;
 } contexts[16];
@@ -79,6 +80,11 @@ int fake_enter(const char *name)
     }
     pthread_mutex_unlock(&lock);
     return code;
+}
+
+FAKE_API bool fake_busy(void)
+{
+    return fake_inside > 0;
 }
 
 FAKE_API uint64_t fake_calls(const char *name)
