@@ -186,6 +186,13 @@ static void python_path(const char *library)
     }
 }
 
+/* Frameworks that take the whole card at their start leave nothing to share. What the user has set stays. */
+static void growth_env(void)
+{
+    (void)setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true", 0);
+    (void)setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false", 0);
+}
+
 int gpu_run(int argc, char **argv)
 {
     char program[PATH_MAX], library[PATH_MAX], preload[2 * PATH_MAX];
@@ -208,6 +215,8 @@ int gpu_run(int argc, char **argv)
     (void)setenv("LD_PRELOAD", preload, 1);
     (void)setenv("MUSTER_GPU_SOCKET", socket_path, 1);
     python_path(library);
+    if (o.role || o.memory)
+        growth_env();
     if (o.role)
         (void)setenv("MUSTER_GPU_ROLE", o.role, 1);
     if (o.mode)

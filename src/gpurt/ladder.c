@@ -374,6 +374,10 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (goal == CLIENT_EVICTED && client->mode != 2)
         return error_set(err, -EOPNOTSUPP, "process %d holds its memory natively; start it with --movable to evict it",
                          (int)client->pid);
+    if (goal == CLIENT_RELEASED && (client->page->health.flags & HEALTH_MPS))
+        return error_set(err, -EOPNOTSUPP,
+                         "process %d runs under MPS, whose clients the driver cannot release; evict it instead",
+                         (int)client->pid);
     if (goal == CLIENT_RELEASED && (client->page->health.flags & (HEALTH_NO_CHECKPOINT | HEALTH_SHARED)))
         return error_set(err, -EOPNOTSUPP,
                          "process %d uses managed or shared memory, which the driver cannot release; evict it instead",

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "shim/admit.h"
+#include "shim/kernel.h"
 #include "shim/shim.h"
 
 #define CONTEXT_BYTES (512 * MIB)
@@ -206,6 +207,10 @@ static void start_once(void)
     }
     if (resolve_differs())
         shim.page->health.flags |= HEALTH_LOOKUP_DIFFERS;
+    if (kernel_mps()) {
+        shim.page->health.flags |= HEALTH_MPS | HEALTH_NO_CHECKPOINT;
+        shim_note("under MPS: the gate and limits work, time slices and releases do not; stop MPS to have them");
+    }
     (void)pthread_atfork(NULL, NULL, child_inert);
     if (socket && *socket && helper_register() < 0)
         shim_note(NOTE_ALONE "at %s; limits from the environment hold", socket);

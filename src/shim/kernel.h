@@ -6,6 +6,8 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +42,24 @@ static inline bool kernel_branch_known(void)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         is |= strstr(text, known[i]) != NULL;
     return is;
+}
+
+/* Does a control daemon of MPS serve this process? Then its work is another process' on the GPU. */
+static inline bool kernel_mps(void)
+{
+    const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char path[KERNEL_PATH_MAX];
+    int pid = 0;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%.400s/nvidia-cuda-mps-control.pid", dir && *dir ? dir : "/tmp/nvidia-mps");
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    if (fscanf(f, "%d", &pid) != 1)
+        pid = 0;
+    (void)fclose(f);
+    return pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH); /* one that was killed leaves its file */
 }
 
 static inline bool kernel_is_gpu(const char *path, const char *uuid)

@@ -160,8 +160,12 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
     piece = r == CUDA_SUCCESS ? piece_new() : NULL;
     if (!piece) {
         if (r == CUDA_SUCCESS) {
-            (void)REAL(cuMemRelease)(real);
             COUNT_ADD(unknown, 1);
+            if (!host && table_put(real ^ TABLE_HANDLE, size, gpu, CLASS_VMM)) {
+                *handle = real; /* no more of ours: the driver's own, which stays put */
+                return CUDA_SUCCESS;
+            }
+            (void)REAL(cuMemRelease)(real);
         }
         if (!host)
             mem_give_back(gpu, CLASS_VMM, size);

@@ -205,6 +205,10 @@ int slice_set(uint32_t us)
 
     if (atomic_load(&off))
         return -EOPNOTSUPP;
+    if (shim.page->health.flags & HEALTH_MPS) { /* the groups are its server's, and every client's at once */
+        atomic_store(&off, 1);
+        return -EOPNOTSUPP;
+    }
     if (!branch_allowed()) {
         atomic_store(&off, 1);
         shim_note("time slices are off: this driver's branch was never tried; MUSTER_GPU_SLICE=1 tries it");

@@ -162,7 +162,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
         CUmemGenericAllocationHandle handle = 0;
 
         if (i == VMM_NONE) {
-            r = CUDA_ERROR_OUT_OF_MEMORY;
+            r = VMM_FULL;
             break;
         }
         if (host)
@@ -237,8 +237,7 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
     if (!segment_publish(&segment)) {
         chunks_tear(base, first);
         (void)REAL(cuMemAddressFree)(base, size);
-        COUNT_ADD(unknown, 1);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return VMM_FULL;
     }
     __atomic_fetch_add(&m->movable, size, __ATOMIC_RELAXED);
     if (host) {

@@ -225,12 +225,13 @@ static const struct {
     { "cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010 },
     { "cuStreamBeginCapture", "cuStreamBeginCapture", 10000 },
     { "cuLaunchKernelEx", "cuLaunchKernelEx", 11060 },
+    { "cuEventQuery", "cuLaunchKernel_v99", 99000 }, /* of a driver that is to come */
+    { "cuEventQuery", "cuEventQuery", 2000 },
     { "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", 13000 },
     { "cuMemcpyBatchAsync", "cuMemcpyBatchAsync", 12080 },
 };
 
 FAKE_API void *fake_symbol(const char *name);
-
 static void *lookup(const char *base, int asked, int flags)
 {
     static const char *const suffixes[] = { "_v4", "_v3", "_v2", "" };

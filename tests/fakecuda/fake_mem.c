@@ -15,13 +15,14 @@ CUresult cuCtxGetDevice(CUdevice *dev);
 
 #define GRAIN 4096ull
 #define DEVICES 4
-#define MAPS 8192
+#define MAPS 20480
 #define POOL_STEP (32ull << 20)
 
 struct device {
     int fd;
     uint64_t pages, used;
     uint8_t *taken;
+    uint64_t low; /* all below are taken */
 };
 struct extent { /* physical memory: a piece of a device, or a memfd of its own in host memory */
     int fd, dev;
@@ -39,6 +40,7 @@ static struct {
     struct extent *extent;
     bool plain, pooled;
 } maps[MAPS];
+static int maps_high;
 static struct CUmemPoolHandle_st default_pool;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -75,7 +77,9 @@ static struct extent *extent_new(int dev, uint64_t size)
     uint64_t need = (size + GRAIN - 1) / GRAIN, run = 0;
     struct extent *e;
 
-    for (uint64_t i = 0; i < d->pages; i++) {
+    while (d->low < d->pages && d->taken[d->low])
+        d->low++;
+    for (uint64_t i = d->low; i < d->pages; i++) {
         run = d->taken[i] ? 0 : run + 1;
         if (run < need)
             continue;
@@ -107,6 +111,8 @@ static void extent_drop(struct extent *e)
         (void)fallocate(e->fd, 0x01 | 0x02, (off_t)e->at, (off_t)e->size);
         memset(devices[e->dev].taken + e->at / GRAIN, 0, e->size / GRAIN);
         devices[e->dev].used -= e->size / GRAIN;
+        if (e->at / GRAIN < devices[e->dev].low)
+            devices[e->dev].low = e->at / GRAIN;
     } else {
         close(e->fd);
     }
@@ -117,6 +123,7 @@ static bool map_add(void *at, struct extent *e, bool plain, bool pooled)
 {
     for (int i = 0; i < MAPS; i++)
         if (!maps[i].extent) {
+            maps_high = i >= maps_high ? i + 1 : maps_high;
             maps[i].at = at;
             maps[i].size = e->size;
             maps[i].extent = e;
@@ -151,7 +158,7 @@ static CUresult plain_free(CUdeviceptr dptr, bool pooled)
     CUresult r = CUDA_ERROR_INVALID_VALUE;
 
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && maps[i].plain && maps[i].pooled == pooled && maps[i].at == (void *)(uintptr_t)dptr) {
             munmap(maps[i].at, maps[i].size);
             if (pooled)
@@ -222,7 +229,7 @@ FAKE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdev
 
     FAKE_ENTER(cuMemGetAddressRange_v2);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && dptr - (uintptr_t)maps[i].at < maps[i].size) {
             *base = (uintptr_t)maps[i].at;
             *size = maps[i].size;
@@ -344,7 +351,7 @@ FAKE_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 static struct extent *extent_at(CUdeviceptr ptr)
 {
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && ptr >= (uintptr_t)maps[i].at && ptr < (uintptr_t)maps[i].at + maps[i].size)
             return maps[i].extent;
     return NULL;
@@ -393,7 +400,7 @@ FAKE_API uint64_t fake_mapped_host(void)
     uint64_t sum = registered;
 
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && maps[i].extent->dev < 0)
             sum += maps[i].size;
     pthread_mutex_unlock(&lock);
@@ -426,7 +433,7 @@ FAKE_API CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGen
     (void)flags;
     FAKE_ENTER(cuMemMap);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && (uintptr_t)maps[i].at < ptr + size && ptr < (uintptr_t)maps[i].at + maps[i].size)
             r = CUDA_ERROR_INVALID_VALUE; /* something is mapped there */
     if (r == 0 && mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED, e->fd,
@@ -446,7 +453,7 @@ FAKE_API CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 
     FAKE_ENTER(cuMemUnmap);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < MAPS; i++)
+    for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && !maps[i].plain && (uintptr_t)maps[i].at >= ptr && (uintptr_t)maps[i].at < ptr + size) {
             (void)mmap(maps[i].at, maps[i].size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
             extent_drop(maps[i].extent);

@@ -129,6 +129,26 @@ says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
 says 0 "ok $pid: signal 12 sent; it defines no muster_on_checkpoint()" gpu checkpoint $pid USR2
 check "and was" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
 says 1 "no process $pid is registered" gpu resume $pid
+# Under MPS, whose daemon serves: what is not there is said, and not tried.
+mkdir "$dir/mps"
+echo $$ >"$dir/mps/nvidia-cuda-mps-control.pid"
+CUDA_MPS_PIPE_DIRECTORY="$dir/mps" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & mps=$!
+own $mps
+until_true 8 '[ "$(field $mps steps)" -gt 3 ]'
+says 1 "process $mps runs under MPS, whose clients the driver cannot release; evict it instead" gpu release $mps
+check "and why, with what to do" '[ "$(field $mps slice_ok)" = 0 ] && gpu ls --json | grep -q "stop MPS to have them"'
+says 0 "ok $mps: evicted" gpu evict $mps
+kill -9 $mps
+sh -c 'echo $$' >"$dir/mps/nvidia-cuda-mps-control.pid" # one that has ended
+CUDA_MPS_PIPE_DIRECTORY="$dir/mps" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & mps=$!
+own $mps
+until_true 8 '[ "$(field $mps steps)" -gt 3 ]'
+says 0 "ok $mps: released" gpu release $mps
+kill -9 $mps
+check "frameworks that take the whole card are told not to" \
+    '[ "$(gpu run --role opportunistic -- sh -c "echo \$TF_FORCE_GPU_ALLOW_GROWTH \$XLA_PYTHON_CLIENT_PREALLOCATE")" = "true false" ]'
+check "unless told otherwise" '[ "$(XLA_PYTHON_CLIENT_PREALLOCATE=true gpu run --memory 64M -- printenv XLA_PYTHON_CLIENT_PREALLOCATE)" = true ]'
+check "or sharing nothing" '! env -u TF_FORCE_GPU_ALLOW_GROWTH "$muster" gpu run -- printenv TF_FORCE_GPU_ALLOW_GROWTH'
 # One order at a time to a process.
 MUSTER_JOB_ID=two "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & pid=$!
 own $pid

@@ -53,7 +53,7 @@ static uint64_t command_post(enum page_op op, uint64_t arg)
     return seq;
 }
 
-static int64_t command(enum page_op op, uint64_t arg)
+static inline int64_t command(enum page_op op, uint64_t arg)
 {
     uint64_t seq = command_post(op, arg);
     struct page_reply *reply = &page->reply[seq % PAGE_RING];

@@ -109,6 +109,27 @@ static void test_spill_and_back(void **state)
     assert_int_equal(command(OP_PROMOTE, 0), all / 2);
 }
 
+/* A driver that does not map: a plain allocation is what the program asked for, and what it gets. Where there is no
+ * memory the driver's own answer is the program's. */
+static void test_native_instead(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT, before = stat_of("unknown");
+    CUdeviceptr p = 0;
+
+    (void)state;
+    fake_fail("cuMemAddressReserve", 1, CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(cuMemAlloc_v2(&p, SEGMENT), 0);
+    assert_int_equal(stat_of("used"), all + SEGMENT);
+    assert_int_equal(stat_of("movable"), all);
+    assert_int_equal(stat_of("unknown"), before + 1);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    assert_int_equal(stat_of("used"), all);
+    fake_fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemAlloc_v2(&p, SEGMENT), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stat_of("used"), all);
+    assert_int_equal(fake_device_used(0), all);
+}
+
 /* The end of a step that took so long, written as the library would. */
 static void step_play(uint32_t wall_us)
 {
@@ -375,19 +396,13 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_home),
-        cmocka_unit_test(test_short_queue),
-        cmocka_unit_test(test_spill_failures),
-        cmocka_unit_test(test_evict_and_back),
-        cmocka_unit_test(test_evict_failures),
-        cmocka_unit_test(test_evict_unpinned),
-        cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),
-        cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_native_instead), cmocka_unit_test(test_home),
+        cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_and_back), cmocka_unit_test(test_evict_failures),
+        cmocka_unit_test(test_evict_unpinned), cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -117,6 +117,32 @@ static void test_lookup_by_address(void **state)
     }
 }
 
+/* A version of a function of ours that nobody knows yet: the driver's own answer, counted, and said with what to do. */
+static void test_lookup_future(void **state)
+{
+    uint64_t (*stat)(const char *), before;
+    void *p = NULL;
+    int status = 7;
+
+    (void)state;
+    *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    assert_non_null(stat);
+    before = stat("unknown");
+    assert_int_equal(cuGetProcAddress_v2("cuEventQuery", &p, 99000, 0, &status), 0);
+    assert_true(in_shim(p)); /* this driver has none */
+    assert_int_equal(stat("unknown"), before);
+    assert_int_equal(setenv("FAKE_CUDA_VERSION", "99000", 1), 0);
+    assert_int_equal(cuGetProcAddress_v2("cuEventQuery", &p, 99000, 0, &status), 0);
+    assert_int_equal(status, 0);
+    assert_true(in_driver(p));
+    assert_ptr_equal(p, fake_symbol("cuLaunchKernel_v99"));
+    assert_int_equal(stat("unknown"), before + 1);
+    assert_int_equal(cuGetProcAddress_v2("cuModuleLoadData", &p, 99000, 0, &status),
+                     0); /* none of ours: nothing to say */
+    assert_int_equal(stat("unknown"), before + 1);
+    assert_int_equal(unsetenv("FAKE_CUDA_VERSION"), 0);
+}
+
 /* What the table does not hold goes to the driver, whatever it is called. */
 static void test_unhooked(void **state)
 {
@@ -241,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_lookup_first),
         cmocka_unit_test(test_dlsym_handle),
         cmocka_unit_test(test_lookup_by_address),
+        cmocka_unit_test(test_lookup_future),
         cmocka_unit_test(test_unhooked),
         cmocka_unit_test(test_empty_name),
         cmocka_unit_test(test_caller_is_driver),
