@@ -353,10 +353,34 @@ static CUresult checkpoint_move(int pid, uint32_t from, uint32_t to)
     return r;
 }
 
+/* FAKE_CUDA_CKPT_FAIL=N: of all calls of all processes every Nth fails, and changes nothing. */
+static bool checkpoint_fails(void)
+{
+    const char *dir = getenv("FAKE_CUDA_DIR"), *text = getenv("FAKE_CUDA_CKPT_FAIL");
+    uint64_t every = text ? strtoull(text, NULL, 10) : 0;
+    char path[256], one = 1;
+    off_t size = 0;
+    int fd;
+
+    if (!dir || every == 0)
+        return false;
+    (void)snprintf(path, sizeof(path), "%s/ckpt.calls", dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, &one, 1) == 1)
+        size = lseek(fd, 0, SEEK_CUR); /* where its own byte went: no two calls have the same number */
+    if (fd >= 0)
+        (void)close(fd);
+    return size > 0 && (uint64_t)size % every == 0;
+}
+#define CKPT_ENTER(name)                                                                                               \
+    FAKE_ENTER(name);                                                                                                  \
+    if (checkpoint_fails())                                                                                            \
+    return 999
+
 FAKE_API CUresult cuCheckpointProcessLock(int pid, struct cuda_ckpt_lock *args)
 {
     (void)args;
-    FAKE_ENTER(cuCheckpointProcessLock);
+    CKPT_ENTER(cuCheckpointProcessLock);
     return checkpoint_move(pid, 0, 1);
 }
 
@@ -365,7 +389,7 @@ FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
     const char *ms = getenv("FAKE_CUDA_CKPT_MS");
 
     (void)args;
-    FAKE_ENTER(cuCheckpointProcessCheckpoint);
+    CKPT_ENTER(cuCheckpointProcessCheckpoint);
     if (ms)
         usleep((useconds_t)atoi(ms) * 1000);
     return checkpoint_move(pid, 1, 2);
@@ -373,10 +397,11 @@ FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
 
 FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *args)
 {
-    _Atomic uint32_t *page = checkpoint_page(pid, false);
+    _Atomic uint32_t *page = NULL;
     CUresult r = CUDA_SUCCESS;
 
-    FAKE_ENTER(cuCheckpointProcessRestore);
+    CKPT_ENTER(cuCheckpointProcessRestore);
+    page = checkpoint_page(pid, false);
     if (page && args && args->pair_count) {
         /* The process' one GPU must be named, and the other one must be of this machine (0x40, 0x41, ...). */
         unsigned char to = (unsigned char)args->pairs[0].to.bytes[0];
@@ -396,7 +421,7 @@ FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *
 FAKE_API CUresult cuCheckpointProcessUnlock(int pid, void *args)
 {
     (void)args;
-    FAKE_ENTER(cuCheckpointProcessUnlock);
+    CKPT_ENTER(cuCheckpointProcessUnlock);
     return checkpoint_move(pid, 1, 0);
 }
 

@@ -64,6 +64,29 @@ check "killed before it was told: an answer, and the process can be had back" \
     'grep -q "^ok\|^muster gpu:" "$dir/said" && "$muster" gpu restore $pid >/dev/null && moves $pid'
 check "no byte was wrong" 'kill -0 $pid && [ ! -s "$dir/err" ]'
 
+# A driver of which one call in seven fails: every order is answered, what failed can be asked for again, and the job is
+# always had back.
+kill -9 $agent; wait $agent 2>/dev/null
+FAKE_CUDA_CKPT_FAIL=7 "$muster" gpu agent & agent=$!
+own $agent
+until_true 12 '[ -n "$(field $pid steps)" ]'
+refused=0 lost=0
+# asked ORDER - until it is carried out; five times at most.
+asked() {
+    for try in 1 2 3 4 5; do
+        "$muster" gpu "$1" $pid >"$dir/said" 2>&1 && return 0
+        refused=$((refused + 1))
+        grep -q "gave error 999" "$dir/said" || { lost=$((lost + 1)); sed 's/^/# /' "$dir/said"; }
+    done
+    return 1
+}
+carried=0
+for round in 1 2 3 4 5 6 7 8 9 10; do asked release && asked restore && carried=$((carried + 1)); done
+check "with every seventh call of the driver's failing, ten releases and restores are carried out" '[ $carried = 10 ]'
+check "every refusal names the driver's error" '[ $refused -gt 3 ] && [ $lost = 0 ]'
+check "and the job goes on, with every byte" 'moves $pid && kill -0 $pid && [ ! -s "$dir/err" ]'
+echo "# $refused refused"
+
 # A journal of a process that is gone, and one that is no journal, are nobody's business.
 kill -9 $agent; wait $agent 2>/dev/null
 echo "999999 1 checkpointed" >"$dir/guard-999999.journal"
