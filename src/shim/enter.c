@@ -264,6 +264,7 @@ void enter_context(CUcontext ctx, CUdevice dev)
     struct page_memory *m;
     uintptr_t none = 0;
     size_t total = 0;
+    int saved = errno;
 
     if (!ctx || dev < 0 || dev >= PAGE_GPUS || !atomic_compare_exchange_strong(&contexts[dev], &none, (uintptr_t)ctx))
         return;
@@ -277,6 +278,7 @@ void enter_context(CUcontext ctx, CUdevice dev)
     helper_start();
     helper_device(dev);
     python_try();
+    errno = saved;
 }
 
 void enter_uuids(void)

@@ -129,7 +129,10 @@ void helper_device(int gpu)
 
 void helper_need(int gpu, uint64_t bytes)
 {
+    int saved = errno;
+
     device_send(MSG_NEED, gpu, bytes);
+    errno = saved;
 }
 
 static void arena_take(const struct message_device *d, int fd)
@@ -307,9 +310,11 @@ static void welcome_take(void)
     shim.registered = true;
 }
 
+/* The helper's, and before there is one the first caller's: never both at once, and no program's stack has room for it.
+ */
 static void socket_look(int fd)
 {
-    union {
+    static union {
         struct message_head head;
         struct message_device device;
         char bytes[MESSAGE_MAX];

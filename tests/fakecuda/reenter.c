@@ -8,6 +8,7 @@
  * what was registered with atexit() before the first call does, when the library has already let go. Exits 0 when all
  * was as it should be.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static _Atomic int stop, began, ended;
 
 static void launch(CUfunction f)
 {
-    wrong += cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0;
+    errno = 1234; /* whatever interrupted a wait, no program sees it */
+    wrong += cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 || errno != 1234;
     launches++;
 }
 
@@ -70,12 +72,15 @@ static void calls(void)
 
 static void storm_handler(int number)
 {
+    int saved = errno;
+
     (void)number;
     if (!fake_busy()) { /* the driver's own locks are its own matter */
         calls();
         handled++;
     }
     answered++;
+    errno = saved;
 }
 
 static void launch_handler(int number)
@@ -292,7 +297,10 @@ int main(int argc, char **argv)
     first = pthread_self();
     if (strcmp(what, "exit") == 0)
         (void)atexit(late);
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || play_begin() || !muster_step)
+    errno = 1234;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || errno != 1234)
+        return 2;
+    if (play_begin() || !muster_step)
         return 2;
     small = fake_kernel_register("small", nothing, 0, 1);
     large = fake_kernel_register("large", nothing, 0, 400000);
