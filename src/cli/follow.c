@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 
-enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240, UNTIL_MAX = 192 };
+enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240, UNTIL_MAX = 192, REST_TRIES = 60 };
 
 static volatile sig_atomic_t interrupts;
 
@@ -279,6 +279,18 @@ static int tasks_follow(struct client *client, int64_t id, struct reader *reader
     return r;
 }
 
+/* The job is over: whether there is no more of its output to be had. Its node may come back with the controller. */
+static bool rest_given_up(json_t *job, bool broken, int *tries)
+{
+    if (!broken)
+        return true;
+    if (++*tries < REST_TRIES && strcmp(fmt_text(job, "state"), "NODE_FAIL") != 0)
+        return false;
+    (void)fprintf(stderr, "muster: the node that has the rest of the output does not answer; later: muster logs %lld\n",
+                  (long long)fmt_i64(job, "id"));
+    return true;
+}
+
 /* One task: its output as it comes, from one attempt to the next, until the job is over. *job: as it was last heard of;
  * the last word about it afterwards. */
 static int task_follow(struct client *client, struct reader *reader, json_t **job, struct problem *problem)
@@ -286,7 +298,7 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
     int64_t attempt = fmt_i64(*job, "attempt");
     bool fixed = reader->attempt >= 0;
     char path[UNTIL_MAX];
-    int ms = PAUSE_FIRST_MS, r = 0;
+    int ms = PAUSE_FIRST_MS, tries = 0, r = 0;
     int64_t got;
 
     until_path(reader->id, JOB_ENDED, LIMIT_FIRST, path);
@@ -316,7 +328,7 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
         json_decref(*job);
         *job = next;
         if (fixed || fmt_i64(next, "attempt") == attempt) {
-            if (job_over(next) && (!broken || got == 0))
+            if (job_over(next) && rest_given_up(next, broken, &tries))
                 return 0;
             continue;
         }

@@ -224,6 +224,22 @@ def others(lab, user):
     return job
 
 
+def following(lab, user):
+    """Somebody waits for a job and its output; the controller dies, the job ends meanwhile, the controller comes back."""
+    env = dict(os.environ, MUSTER_URL="https://localhost:%d" % lab.port, MUSTER_TOKEN=user, MUSTER_CACERT=lab.etc + "/ca.crt")
+    waiting = subprocess.Popen([os.path.join(BUILD, "muster"), "run", "-D", "/", "-J", "followed", "--", "sh", "-c",
+                                "echo first; sleep 2; seq 1 300000; exit 3"], env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    first = waiting.stdout.readline()
+    ok(first == "first\n", "output comes", (first, lab.log()))
+    lab.stop(signal.SIGKILL)
+    time.sleep(2.5)
+    lab.start()
+    out, err = waiting.communicate(timeout=90)
+    ok(waiting.returncode == 3 and out == "".join("%d\n" % i for i in range(1, 300001)), "all of it, in spite of that",
+       (waiting.returncode, len(out), err))
+
+
 def revoking(lab, folder):
     """A node whose key is in wrong hands."""
     ok(lab.ask("DELETE", "/nodes/n1", token=lab.admin).status == 409, "a node that is there is not forgotten")
@@ -276,6 +292,7 @@ def main():
             lab.ask("DELETE", "/jobs/%d?now=1" % job, token=lab.admin)
             ok(until(lambda: lab.json("GET", "/jobs/%d" % job, token=lab.admin)["state"] == "CANCELLED"),
                "and is cancelled", lab.ask("GET", "/jobs/%d" % job, token=lab.admin).body)
+            following(lab, user)
             revoking(lab, folder + "/node")
         finally:
             if agent:
