@@ -66,6 +66,7 @@ struct entry_result {
     char reason[32];   /* code for people, e.g. "Infeasible.NodeSize" */
     struct error text; /* words */
     char hint[256];
+    bool of_core; /* what it asks for could never start; a plan has more to say of that */
 };
 
 struct ctl;
@@ -108,6 +109,9 @@ void ctl_listen(struct ctl *ctl, const struct ctl_sink *sink); /* from now on; N
 
 /* What can be refused before it is written: shape of the body, unknown jobs and nodes, limits. Changes nothing. */
 int ctl_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret);
+/* What the core says of a job that has no number yet, without one; its code in brackets goes to `code`, where there is
+ * one. */
+void submit_words(char *text, char *code, size_t size);
 /* Gives back what an entry holds. */
 void entry_done(struct entry *entry);
 

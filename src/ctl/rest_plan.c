@@ -37,6 +37,7 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     const struct foreseen *start = NULL;
     struct future future = { 0 };
     struct error err = { 0 };
+    char code[32] = "Infeasible";
     struct json_write json;
     struct eta eta = { 0 };
     int r = why_start(scene, spec, vc, NULL, &future, &err);
@@ -48,12 +49,13 @@ static void plan_reply(struct request *request, const struct scene *scene, const
         eta = (struct eta){ .at = start->start, .low = start->start, .high = start->start };
         (void)snprintf(eta.basis, sizeof(eta.basis), "estimates and time limits");
     }
+    submit_words(err.text, code, sizeof(code));
     json_write_init(&json, &out, false);
     json_write_object(&json, NULL);
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Plan");
     json_write_bool(&json, "feasible", r == 0);
-    json_write_text(&json, "code", r < 0 ? "Infeasible" : start && start->start <= clock_now() ? "Now" : "Later");
+    json_write_text(&json, "code", r < 0 ? code : start && start->start <= clock_now() ? "Now" : "Later");
     json_write_text(&json, "message", r < 0 ? err.text : start ? "" : "nobody can tell when");
     put_time(&json, "startsAt", start ? start->start : 0);
     why_eta(&json, "eta", start ? &eta : NULL);
@@ -81,9 +83,9 @@ static bool accepted(struct request *request, const json_t *tree)
     int r = ctl_check(drive_ctl(request_server(request)->drive), &entry, &result);
 
     entry_done(&entry);
-    if (r < 0)
+    if (r < 0 && !result.of_core)
         reply_refused(request, &result);
-    return r == 0;
+    return r == 0 || result.of_core;
 }
 
 void forecast_plan(struct request *request)

@@ -377,9 +377,12 @@ static void shape_put(const struct scene *scene, struct json_write *json, const 
     now = start && start->start <= clock_now();
     if (start)
         why_place(scene, &future, start, &nodes);
-    if (r < 0)
+    if (r < 0) {
+        char code[32];
+
+        submit_words(err.text, code, sizeof(code));
         (void)snprintf(text, sizeof(text), "no: %.300s", err.text);
-    else
+    } else
         (void)snprintf(text, sizeof(text), "%s%.300s",
                        now     ? "starts now on "
                        : start ? "later, on "

@@ -193,12 +193,62 @@ static int check_all(const struct ctl *ctl, const struct entry *entry, struct bo
     return r;
 }
 
+void submit_words(char *text, char *code, size_t size)
+{
+    char *open = strrchr(text, '['), *at = text;
+    int skip = 0;
+
+    if (open && open > text && open[strlen(open) - 1] == ']') {
+        (void)snprintf(code, size, "%.*s", (int)(strlen(open) - 2), open + 1);
+        open[-1] = '\0';
+    }
+    if (sscanf(text, "job %*[0-9]%n", &skip) >= 0 && skip > 0) {
+        at += skip;
+        at += *at == ':' ? 2 : 0;
+        if (*at == ' ') { /* "job 7 asks for": it has no number yet */
+            memmove(text + 2, at, strlen(at) + 1);
+            memcpy(text, "it", 2);
+        } else {
+            memmove(text, at, strlen(at) + 1);
+        }
+    }
+}
+
+/* What the core would refuse, told to whoever submits it and not to who asks later what became of it. Only before it is
+ * written down: what is written has been accepted. */
+static int check_core(const struct ctl *ctl, struct jobspec *wants, struct entry_result *ret)
+{
+    int r = 0;
+
+    if (ctl->config.virtual_time)
+        return 0; /* jobs as a trace describes them */
+    if (wants->deadline_count && wants->deadlines[wants->deadline_count - 1].at <= ctl->now) {
+        (void)error_set(&ret->text, -ERANGE, "its deadline is past");
+        return refuse(ret, -ERANGE, "DeadlineImpossible");
+    }
+    wants->user = 0; /* like any */
+    if (wants->gpus)
+        r = core_feasible(ctl->core, wants, wants->vc, &ret->text);
+    if (r != -ERANGE)
+        return 0;
+    ret->of_core = true;
+    submit_words(ret->text.text, ret->reason, sizeof(ret->reason));
+    (void)snprintf(ret->hint, sizeof(ret->hint), "muster plan with the same words shows what could start");
+    return ret->code = r;
+}
+
 int submit_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret)
 {
     struct jobspec wants = { 0 };
     struct book_spec *spec;
     int r = check_all(ctl, entry, &spec, &wants, ret);
 
+    if (r == 0 && spec)
+        r = check_core(ctl, &wants, ret);
+    if (r < 0 && spec) {
+        book_spec_drop(spec);
+        spec = NULL;
+    }
     book_spec_drop(entry->spec);
     entry->spec = spec;
     return r;

@@ -63,6 +63,17 @@ def life(m):
 
 
 def refusals(m):
+    for spec, code, words in (({"gpus": 2, "nodes": 2, "topology": {"level": "group", "policy": "must"}}, "Infeasible.Topology",
+                               "it asks for its GPUs nearer to each other than they ever lie"),
+                              ({"gpus": 1, "cpus_per_task": 4000}, "Infeasible.NodeSize",
+                               "it asks for more CPUs or memory with its GPUs than nodes have"),
+                              ({"gpus": 1, "deadline": "2020-01-01"}, "DeadlineImpossible", "its deadline is past")):
+        a = m.post("/jobs", dict(spec, run="true"))
+        ok(a.status == 422 and a.json["code"] == code and a.json["detail"] == words, "what can never start is refused: " + code, a)
+        a = m.post("/jobs:plan", dict(spec, run="true"))
+        ok((a.json["code"], a.json.get("message", a.json.get("detail"))) == (code, words) and a.json.get("feasible") is not True,
+           "planned, it is told the same", a)
+        ok("9223372036854775807" not in a.body.decode(), "and has no number")
     for key, pattern, bad in (("output", "%u-%j.out", "%u"), ("error", "a%%b%j%Z", "%Z")):
         for path in ("/jobs", "/jobs:plan"):
             a = m.post(path, {"run": "true", "gpus": 1, key: pattern})
