@@ -34,6 +34,7 @@
 #include "ctl/watch.h"
 #include "ctl/whatif.h"
 #include "io/log.h"
+#include "wire/json_pool.h"
 
 enum { QUEUE_BYTES_MAX = 32 << 20 };
 
@@ -471,6 +472,7 @@ int daemon_run(const struct daemon_options *options)
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     /* And each is a mapping of its own, also the second time: what comes from the heap would be written with zeros. */
     (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    json_pool_keep();
     files_raise();
     self_fill(&daemon.server);
     r = daemon_start(&daemon, &err);
@@ -487,5 +489,6 @@ int daemon_run(const struct daemon_options *options)
         daemon_end(&daemon);
     else
         conf_done(&daemon.conf);
+    json_pool_drop();
     return r == 0 ? 0 : r == -EINVAL ? 2 : 1;
 }

@@ -6,13 +6,8 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/alloc.h"
+#include "wire/json_pool.h"
 #include "wire/json_quick.h"
-
-static void *json_memory(size_t size)
-{
-    return mem_resize(NULL, size, 1);
-}
 
 int json_read(const char *file, const char *data, size_t size, json_t **ret_json, struct error *err)
 {
@@ -20,7 +15,7 @@ int json_read(const char *file, const char *data, size_t size, json_t **ret_json
     json_t *json;
     int r;
 
-    json_set_alloc_funcs(json_memory, mem_free);
+    json_pool_use();
     r = json_quick_read(data, size, ret_json);
     if (r != -EBADMSG)
         return r < 0 ? error_set(err, r, "%s: out of memory", file) : 0;

@@ -3,11 +3,14 @@
 #include "wire/json_write.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { EIGHT = sizeof(uint64_t) };
 
 void json_write_init(struct json_write *json, struct buf *out, bool pretty)
 {
@@ -51,34 +54,71 @@ static void escape_put(struct buf *out, unsigned char c)
     }
 }
 
-/* Eight bytes at a time: the high bit of each that is below a blank, a quote, a backslash or not ASCII. A byte behind
- * such a one may be marked too, which does no harm: the search goes on byte by byte. */
-static uint64_t special_bytes(uint64_t word)
+/* Eight bytes at once: the high bit of each that is below a blank, a quote, a backslash or not ASCII. A byte behind
+ * such a one may be marked too, which does no harm: the first is what is looked for. */
+static uint64_t special_bytes(const char *at)
 {
     const uint64_t each = 0x0101010101010101, high = 0x8080808080808080;
-    uint64_t quote = word ^ (each * '"'), slash = word ^ (each * '\\');
+    uint64_t word, quote, slash;
 
+    memcpy(&word, at, sizeof(word));
+    word = le64toh(word);
+    quote = word ^ (each * '"');
+    slash = word ^ (each * '\\');
     return (((word - each * 0x20) & ~word) | ((quote - each) & ~quote) | ((slash - each) & ~slash) | word) & high;
 }
 
 const char *json_plain_end(const char *at, const char *end)
 {
-    for (uint64_t word; end - at >= (ptrdiff_t)sizeof(word); at += sizeof(word)) {
-        memcpy(&word, at, sizeof(word));
-        if (special_bytes(word))
-            break;
+    uint64_t marks;
+
+    if (end - at >= EIGHT) {
+        for (;;) {
+            marks = special_bytes(at);
+            if (marks)
+                return at + __builtin_ctzll(marks) / 8;
+            at += EIGHT;
+            if (at == end)
+                return end;
+            if (end - at < EIGHT)
+                at = end - EIGHT; /* some of them once more */
+        }
     }
     while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
         at++;
     return at;
 }
 
+/* Where `size` bytes may be written at once; NULL: go through the buffer's own ways. */
+static char *space(struct buf *out, size_t size)
+{
+    bool fits = !out->error && size < out->capacity - out->size && size <= out->max - out->size;
+
+    return fits ? out->data + out->size : NULL;
+}
+
+static void space_used(struct buf *out, size_t size)
+{
+    out->size += size;
+    out->data[out->size] = '\0';
+}
+
 void json_put_string(struct buf *out, const char *text, size_t length)
 {
     const char *end = text + length, *start = text;
+    char *at = space(out, length + 2);
 
+    text = json_plain_end(text, end);
+    if (at && text == end) {
+        at[0] = '"';
+        if (length)
+            memcpy(at + 1, start, length);
+        at[length + 1] = '"';
+        space_used(out, length + 2);
+        return;
+    }
     buf_char(out, '"');
-    while ((text = json_plain_end(text, end)) < end) {
+    for (; text < end; text = json_plain_end(text, end)) {
         size_t step = json_utf8_length(text, (size_t)(end - text));
 
         if (step > 1) {
@@ -134,7 +174,9 @@ static void begin(struct json_write *json, const char *key)
         line_break(json);
     if (key) {
         json_put_string(json->out, key, strlen(key));
-        buf_text(json->out, json->pretty ? ": " : ":");
+        buf_char(json->out, ':');
+        if (json->pretty)
+            buf_char(json->out, ' ');
     }
 }
 
