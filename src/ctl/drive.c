@@ -220,7 +220,7 @@ static bool flight_lazy(const struct flight *flight)
     for (size_t i = 0; i < flight->count; i++)
         if (flight->offers[i].entry.kind != ENTRY_REPORT || flight->offers[i].done)
             return false;
-    return flight->count > 0 && !flight->write.snapshot;
+    return flight->count > 0 && !flight->write.snapshot && !flight->row_count;
 }
 
 /* The batch is durable, or as good: it happens now. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_sqlite.c - the store of one controller: DIRECTORY/muster.db.
  *
- * Write-ahead log with a real sync at every commit. Checkpoints are ours, between commits, so that none falls into one.
- * A lock file keeps a second controller out: two would each believe in their own next number.
+ * Batches are synced to the tail of the log (tail.h) and go into the database several at once: with the finished jobs a
+ * few times a second, with a snapshot, or when the tail is full. The database has a write-ahead log and a real sync at
+ * every commit. Checkpoints are ours, between commits, so that none falls into one. A lock file keeps a second
+ * controller out: two would each believe in their own next number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "store/store_ops.h"
+#include "store/tail.h"
 #include "store/wal_file.h"
 
 enum { CHECKPOINT_PAGES = 1000, PATH_SIZE = 4096, WAL_BYTES = 5 << 20 };
@@ -51,6 +54,7 @@ struct store_sqlite {
     int lock;
     int wal_pages;
     struct wal_file *wal; /* NULL: no commit is lazy */
+    struct tail *tail;    /* batches that the database does not have yet */
 };
 
 static int fail(struct store_sqlite *s, struct error *err, const char *what)
@@ -80,12 +84,13 @@ static int run_statement(struct store_sqlite *s, enum statement which, struct er
     return failed;
 }
 
-static int put_batch(struct store_sqlite *s, const struct store_write *write, struct error *err)
+static int put_batch(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
 {
+    struct store_sqlite *s = arg;
     sqlite3_stmt *st = s->statements[S_BATCH];
 
-    sqlite3_bind_int64(st, 1, (sqlite3_int64)write->seq);
-    sqlite3_bind_blob64(st, 2, write->batch, write->batch_size, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 1, (sqlite3_int64)seq);
+    sqlite3_bind_blob64(st, 2, data, size, SQLITE_STATIC);
     return run_statement(s, S_BATCH, err);
 }
 
@@ -122,26 +127,28 @@ static int put_job(struct store_sqlite *s, const struct store_job *job, struct e
 static int sqlite_commit(struct store *store, const struct store_write *write, struct error *err)
 {
     struct store_sqlite *s = (struct store_sqlite *)store;
-    int r = run_statement(s, S_BEGIN, err);
+    int r;
 
+    if (write->batch && !write->job_count && !write->snapshot &&
+        tail_add(s->tail, write->seq, write->batch, write->batch_size, write->lazy) == 0)
+        return 0;
+    r = run_statement(s, S_BEGIN, err);
     if (r < 0)
         return r;
-    if (write->batch)
-        r = put_batch(s, write, err);
+    r = tail_each(s->tail, put_batch, s, err);
+    if (r == 0 && write->batch)
+        r = put_batch(s, write->seq, write->batch, write->batch_size, err);
     for (size_t i = 0; r == 0 && i < write->job_count; i++)
         r = put_job(s, &write->jobs[i], err);
     if (r == 0 && write->snapshot)
         r = put_snapshot(s, write, err);
-    if (s->wal)
-        wal_file_lazy(s->wal, write->lazy);
     if (r == 0)
         r = run_statement(s, S_COMMIT, err);
-    if (s->wal)
-        wal_file_lazy(s->wal, false);
     if (r < 0) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         return r;
     }
+    tail_clear(s->tail);
     s->base.due = s->base.due || write->snapshot || s->wal_pages > CHECKPOINT_PAGES;
     return 0;
 }
@@ -149,7 +156,7 @@ static int sqlite_commit(struct store *store, const struct store_write *write, s
 static int sqlite_sync(struct store *store, struct error *err)
 {
     struct store_sqlite *s = (struct store_sqlite *)store;
-    int r = s->wal ? wal_file_sync(s->wal) : 0;
+    int r = tail_sync(s->tail);
 
     return r < 0 ? error_set(err, r, "store: sync: %s", strerror(-r)) : 0;
 }
@@ -188,14 +195,34 @@ static int each_block(struct store_sqlite *s, const char *sql, store_batch_fn fn
     return r;
 }
 
+static int seq_take(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    struct store_sqlite *s = arg;
+
+    (void)data;
+    (void)size;
+    (void)err;
+    s->base.seq = seq;
+    return 0;
+}
+
 static int sqlite_load(struct store *store, store_batch_fn snapshot, store_batch_fn batch, void *arg, struct error *err)
 {
     struct store_sqlite *s = (struct store_sqlite *)store;
-    int r = each_block(s, "SELECT seq, data FROM snapshot", snapshot, arg, err);
+    int r;
+
+    s->base.seq = 0;
+    r = each_block(s, "SELECT seq, data FROM snapshot", snapshot, arg, err);
 
     if (r == 0)
         r = each_block(s, "SELECT seq, data FROM log WHERE seq > coalesce((SELECT seq FROM snapshot), 0) ORDER BY seq",
                        batch, arg, err);
+    if (r == 0)
+        r = tail_load(s->tail, s->base.seq, err);
+    if (r == 0)
+        r = tail_each(s->tail, batch, arg, err);
+    if (r == 0)
+        r = tail_each(s->tail, seq_take, s, err);
     return r;
 }
 
@@ -277,6 +304,12 @@ static void file_make(const char *path)
         (void)close(fd);
 }
 
+/* A commit of nothing: what is in the tail goes into the database. */
+static int tail_move(struct store_sqlite *s, struct error *err)
+{
+    return sqlite_commit(&s->base, &(struct store_write){ 0 }, err);
+}
+
 /* To a file of its own beside the target, then renamed: a broken copy never has the target's name. */
 static int sqlite_backup(struct store *store, const char *to, struct error *err)
 {
@@ -284,8 +317,10 @@ static int sqlite_backup(struct store *store, const char *to, struct error *err)
     char part[PATH_SIZE];
     sqlite3 *copy = NULL;
     sqlite3_backup *backup = NULL;
-    int r = 0;
+    int r = tail_move(s, err);
 
+    if (r < 0)
+        return r;
     if ((size_t)snprintf(part, sizeof(part), "%s.part", to) >= sizeof(part))
         return error_set(err, -ENAMETOOLONG, "store: backup: the name is too long");
     (void)unlink(part);
@@ -322,9 +357,12 @@ static void sqlite_close(struct store *store)
 {
     struct store_sqlite *s = (struct store_sqlite *)store;
 
+    if (s->tail)
+        (void)tail_move(s, NULL); /* if it cannot, the next process finds it where it is */
     for (int i = 0; i < S_COUNT; i++)
         sqlite3_finalize(s->statements[i]);
     (void)sqlite3_close(s->db);
+    tail_close(s->tail);
     if (s->lock >= 0)
         (void)close(s->lock);
     mem_free(s);
@@ -431,12 +469,13 @@ int store_sqlite_open(const char *directory, struct store **ret_store, struct er
         (void)snprintf(path, sizeof(path), "%s/muster.db", directory);
         r = prepare(s, path, err);
     }
+    if (r == 0)
+        r = tail_open(directory, &s->tail, err);
     if (r < 0) {
         sqlite_close(&s->base);
         return r;
     }
     wal_prepare(s);
-    s->wal = wal_file_of(s->db);
     *ret_store = &s->base;
     return 0;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/wal_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -17,8 +15,6 @@ struct wal_file {
     char *piece; /* not written yet: what belongs at `at` */
     size_t size, capacity;
     sqlite3_int64 at;
-    int fd; /* the same file once more, for wal_file_sync() */
-    bool lazy, begins;
     sqlite3_int64 real[]; /* SQLite's own file, aligned as SQLite aligns */
 };
 
@@ -52,8 +48,6 @@ static int wal_close(sqlite3_file *base)
     int r = piece_write(file), closed = real->pMethods->xClose(real);
 
     mem_free(file->piece);
-    if (file->fd >= 0)
-        (void)close(file->fd);
     return r == SQLITE_OK ? closed : r;
 }
 
@@ -72,7 +66,6 @@ static int wal_write(sqlite3_file *base, const void *from, int size, sqlite3_int
     void *block = file->piece;
     int r = SQLITE_OK;
 
-    file->begins = file->begins || at == 0;
     if (file->size && (at != file->at + (sqlite3_int64)file->size || file->size + (size_t)size > PIECE_BYTES_MAX))
         r = piece_write(file);
     if (r != SQLITE_OK)
@@ -107,10 +100,7 @@ static int wal_sync(sqlite3_file *base, int flags)
     sqlite3_file *real = real_of(file);
     int r = piece_write(file);
 
-    if (r != SQLITE_OK || (file->lazy && !file->begins))
-        return r;
-    file->begins = false;
-    return real->pMethods->xSync(real, flags);
+    return r == SQLITE_OK ? real->pMethods->xSync(real, flags) : r;
 }
 
 static int wal_size(sqlite3_file *base, sqlite3_int64 *ret_size)
@@ -188,12 +178,11 @@ static int wal_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
     (void)vfs;
     if (!(flags & SQLITE_OPEN_WAL))
         return wal.real->xOpen(wal.real, name, base, flags, ret_flags);
-    *file = (struct wal_file){ .fd = -1 };
+    *file = (struct wal_file){ 0 };
     r = wal.real->xOpen(wal.real, name, real_of(file), flags, ret_flags);
     if (r != SQLITE_OK)
         return r;
     file->base.pMethods = &wal_methods;
-    file->fd = open(name, O_RDWR | O_CLOEXEC);
     return SQLITE_OK;
 }
 
@@ -217,24 +206,4 @@ const char *wal_file_vfs(void)
 
     (void)pthread_once(&once, wal_register);
     return wal.real ? wal.vfs.zName : NULL;
-}
-
-struct wal_file *wal_file_of(sqlite3 *db)
-{
-    sqlite3_file *file = NULL;
-
-    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK || !file ||
-        file->pMethods != &wal_methods)
-        return NULL;
-    return file_of(file);
-}
-
-void wal_file_lazy(struct wal_file *file, bool lazy)
-{
-    file->lazy = lazy && file->fd >= 0;
-}
-
-int wal_file_sync(struct wal_file *file)
-{
-    return fdatasync(file->fd) < 0 ? -errno : 0;
 }

@@ -7,10 +7,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "store/store.h"
@@ -69,6 +72,25 @@ static void reopen(struct ground *g)
         return;
     store_close(g->store);
     assert_int_equal(store_open(g->where, &g->store, &err), 0);
+}
+
+static void open_again(struct ground *g)
+{
+    assert_int_equal(store_open(g->where, &g->store, NULL), 0);
+}
+
+static int skip_block(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    (void)arg, (void)seq, (void)data, (void)size, (void)err;
+    return 0;
+}
+
+static int count_block(void *arg, uint64_t seq, const char *data, size_t size, struct error *err)
+{
+    size_t *count = arg;
+
+    *count += 1;
+    return skip_block(arg, seq, data, size, err);
 }
 
 static void test_batches(void **state)
@@ -218,19 +240,98 @@ static void test_lazy(void **state)
     if (strcmp(g->where, "mem:") == 0)
         return;
     assert_int_equal(syncs, before + 1);
+    assert_int_equal(store_sync(g->store, &err), 0);
+    assert_int_equal(syncs, before + 1); /* nothing is behind */
     put(g->store, 3, "three");
     assert_int_equal(syncs, before + 2);
-    /* A new round of the log begins with a sync, lazy or not: the old one must not be taken for its beginning. */
-    store_tidy(g->store);
-    before = syncs;
+    /* One with finished jobs goes into the database, which syncs in any case. */
     write.seq = 4;
+    write.jobs = &(struct store_job){ .id = 7, .user = "u", .vc = "v", .state = "s", .name = "n", .json = "{}" };
+    write.job_count = 1;
     assert_int_equal(store_commit(g->store, &write, &err), 0);
-    assert_int_equal(syncs, before + 1);
-    write.seq = 5;
-    assert_int_equal(store_commit(g->store, &write, &err), 0);
-    assert_int_equal(syncs, before + 1);
+    assert_true(syncs > before + 2); /* two where it begins a round of its log */
+    before = syncs;
+    assert_int_equal(store_sync(g->store, &err), 0);
+    assert_int_equal(syncs, before);
     reopen(g);
-    expect_content(g->store, "1=one 2=two 3=three 4=two 5=two ");
+    expect_content(g->store, "1=one 2=two 3=three 4=two ");
+}
+
+/* Commits lazily in a process that ends without a word; `after`: and one more that is not lazy. */
+static void lazy_child(const char *where, uint64_t seq, size_t count, size_t size, const char *after)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct store *store = NULL;
+        char *text = malloc(size + 1);
+        bool well =
+            text && store_open(where, &store, NULL) == 0 && store_load(store, skip_block, skip_block, NULL, NULL) == 0;
+
+        for (size_t i = 0; well && i < count; i++) {
+            memset(text, 'a' + (int)(i % 26), size);
+            well = store_commit(
+                       store, &(struct store_write){ .seq = seq + i, .batch = text, .batch_size = size, .lazy = true },
+                       NULL) == 0;
+        }
+        if (well && after)
+            well = store_commit(
+                       store, &(struct store_write){ .seq = seq + count, .batch = after, .batch_size = strlen(after) },
+                       NULL) == 0;
+        _exit(well ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Batches that wait beside the database are there for the next process, and only those that follow what it has. */
+static void test_tail(void **state)
+{
+    struct ground *g = *state;
+    char path[300];
+    int fd;
+
+    if (strcmp(g->where, "mem:") == 0)
+        skip();
+    put(g->store, 1, "one");
+    store_close(g->store);
+    lazy_child(g->where, 2, 3, 2, NULL);
+    open_again(g);
+    expect_content(g->store, "1=one 2=aa 3=bb 4=cc ");
+    put(g->store, 5, "five"); /* takes them along */
+    reopen(g);
+    expect_content(g->store, "1=one 2=aa 3=bb 4=cc 5=five ");
+    store_close(g->store);
+    /* A shorter round over a longer one: what is left of that one is no news. Then one that was cut off. */
+    lazy_child(g->where, 6, 1, 2, NULL);
+    open_again(g);
+    expect_content(g->store, "1=one 2=aa 3=bb 4=cc 5=five 6=aa ");
+    store_close(g->store);
+    lazy_child(g->where, 7, 2, 2, NULL);
+    (void)snprintf(path, sizeof(path), "%s/tail", g->where);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pwrite(fd, "x", 1, 26 + 25) == 1); /* in the second */
+    (void)close(fd);
+    open_again(g);
+    expect_content(g->store, "1=one 2=aa 3=bb 4=cc 5=five 6=aa 7=aa ");
+}
+
+/* More than fits beside the database goes into it. */
+static void test_tail_long(void **state)
+{
+    struct ground *g = *state;
+    size_t count = 0;
+
+    if (strcmp(g->where, "mem:") == 0)
+        skip();
+    store_close(g->store);
+    lazy_child(g->where, 1, 40, 50000, NULL);
+    lazy_child(g->where, 41, 2, 700000, "end");
+    open_again(g);
+    assert_int_equal(store_load(g->store, skip_block, count_block, &count, NULL), 0);
+    assert_int_equal(count, 43);
 }
 
 static void test_exclusive(void **state)
@@ -294,8 +395,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_batches),   BOTH(test_snapshot), BOTH(test_history), BOTH(test_backup),
-        BOTH(test_exclusive), BOTH(test_lazy),     BOTH(test_long),
+        BOTH(test_batches), BOTH(test_snapshot), BOTH(test_history),   BOTH(test_backup), BOTH(test_exclusive),
+        BOTH(test_lazy),    BOTH(test_tail),     BOTH(test_tail_long), BOTH(test_long),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
