@@ -22,7 +22,8 @@
 
 /* An answer must be whole within ANSWER_MS. In a stream something comes every 15 seconds, if only a comment: silence
  * for longer means that nobody is there. */
-enum { BODY_MAX = 256 << 20, READ_BYTES = 65536, ANSWER_MS = 120000, SILENCE_MS = 120000, AHEAD_MAX = 256 };
+enum { BODY_MAX = 256 << 20, READ_BYTES = 65536, ANSWER_MS = 120000, SILENCE_MS = 120000 };
+enum { AHEAD_MAX = 2, AHEAD_BYTES = 256 };
 
 struct client {
     struct context context;
@@ -35,8 +36,9 @@ struct client {
     bool met;
     bool once; /* answers are kept until the end: arena.h */
     bool last; /* no request follows the next one */
-    /* A GET that goes with the next request: not sent yet, or sent and its answer to come. */
-    char ahead[AHEAD_MAX];
+    /* GETs that go with the next request: not sent yet, or sent and their answers to come. */
+    char ahead[AHEAD_MAX][AHEAD_BYTES];
+    int ahead_count;
     bool ahead_sent;
     size_t rest_at, rest; /* of `in`: came behind an answer */
     char *in;             /* READ_BYTES, never cleared: most answers fill little of it */
@@ -72,8 +74,8 @@ void client_last(struct client *client)
 
 void client_ahead(struct client *client, const char *path)
 {
-    if (!client->ahead[0] && strlen(path) < sizeof(client->ahead))
-        (void)snprintf(client->ahead, sizeof(client->ahead), "%s", path);
+    if (!client->ahead_sent && client->ahead_count < AHEAD_MAX && strlen(path) < AHEAD_BYTES)
+        (void)snprintf(client->ahead[client->ahead_count++], AHEAD_BYTES, "%s", path);
 }
 
 const char *client_header(const struct client *client, const char *name)
@@ -219,7 +221,7 @@ static int64_t now_ms(void)
 static void disconnect(struct client *client)
 {
     if (client->ahead_sent)
-        client->ahead[0] = '\0';
+        client->ahead_count = 0;
     client->ahead_sent = false;
     client->rest = 0;
     channel_close(client->channel);
@@ -346,21 +348,35 @@ static int answer_read(struct client *client, int64_t until, struct error *err)
     }
 }
 
+/* /jobs/new and what follows is the same as /jobs/NUMBER and that: one job was submitted here. */
+static bool path_same(const char *ahead, const char *path)
+{
+    static const char job[] = "/jobs/", made[] = "/jobs/new";
+
+    if (strncmp(ahead, made, strlen(made)) != 0 || strncmp(path, job, strlen(job)) != 0)
+        return strcmp(ahead, path) == 0;
+    path += strlen(job);
+    return strcmp(ahead + strlen(made), path + strspn(path, "0123456789")) == 0;
+}
+
 /* What is to be sent; nothing where it went with the request before. A connection on which the answer to something else
  * comes next is of no use. */
 static int request_text(struct client *client, const struct client_request *request, struct buf *out)
 {
-    if (client->ahead_sent && strcmp(client->ahead, request->path) == 0 && !request->body) {
-        client->ahead[0] = '\0';
-        client->ahead_sent = false;
+    static const char *const close[] = { "Connection: close", NULL }; /* it is nearly always the last */
+
+    if (client->ahead_sent && !request->body && path_same(client->ahead[0], request->path)) {
+        client->ahead_count--;
+        memmove(client->ahead[0], client->ahead[1], sizeof(client->ahead) - AHEAD_BYTES);
+        client->ahead_sent = client->ahead_count > 0;
         return 0;
     }
     if (client->ahead_sent)
         disconnect(client);
     head_put(client, request, out);
-    if (client->ahead[0]) {
-        static const char *const close[] = { "Connection: close", NULL }; /* it is nearly always the last */
-        const struct client_request next = { "GET", client->ahead, NULL, NULL, close };
+    for (int i = 0; i < client->ahead_count; i++) {
+        const bool last = i == client->ahead_count - 1;
+        const struct client_request next = { "GET", client->ahead[i], NULL, NULL, last ? close : NULL };
 
         head_put(client, &next, out);
         client->ahead_sent = true;

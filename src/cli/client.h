@@ -30,7 +30,8 @@ void client_free(struct client *client);
 const char *client_url(const struct client *client);
 /* The command prints what it is answered and ends: JSON is never freed from here on. */
 void client_once(struct client *client);
-/* A GET that will follow the next request, and be the last: sent together with it, answered when it is asked for. */
+/* A GET that will follow the next request, the last of them the last of all: sent together with it, answered when it is
+ * asked for. /jobs/new is the job that the next request submits; it is asked for by its number. */
 void client_ahead(struct client *client, const char *path);
 /* No request follows the next one, so that the controller need not keep the connection. */
 void client_last(struct client *client);

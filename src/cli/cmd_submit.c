@@ -18,7 +18,7 @@
 
 /* What is asked for of the answer: a person, or a script that wants its number, needs little of it. */
 #define SUBMIT_FIELDS "/jobs?fields=id,array,state,reason,eta"
-#define RUN_FIELDS "/jobs?fields=id,array,state,reason,attempt,placement,spec"
+#define RUN_FIELDS "/jobs?fields=id,array,state,reason,attempt,placement"
 
 const struct opt submit_opts[] = {
     { "file", 'f', "JOB.yaml", "a job file (muster-job(5)), or one of OpenPAI, version 2", "Mechanics" },
@@ -199,12 +199,21 @@ int cmd_run(struct command_args *args)
     if (r)
         return r;
     r = client_new(args, &client, &problem);
+    if (r == 0 && !args_has(args, "array") && !args_has(args, "nodes"))
+        job_ahead(client);
     if (r == 0)
         r = request_post(client, RUN_FIELDS, json, &answer, &problem);
     if (r)
         return problem_print(&problem);
     if (json_object_get(answer.json, "jobs"))
         return wait_all(client, answer.json, &problem);
+    if (json_array_size(json_object_get(answer.json, "placement")) > 1) {
+        struct error err;
+        json_t *spec = NULL;
+
+        if (json_read("spec", json, strlen(json), &spec, &err) == 0)
+            (void)json_object_set_new(answer.json, "spec", spec);
+    }
     return job_follow_to_end(client, answer.json, &problem);
 }
 

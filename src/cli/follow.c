@@ -92,24 +92,25 @@ static void status_say(json_t *job, char *last, size_t size)
 /* How long the controller may keep the answer: at first a moment, then somebody is told what is waited for. */
 enum { LIMIT_FIRST = 1, LIMIT_MOST = 10 };
 
-static void until_path(int64_t id, enum job_until until, int limit, char path[UNTIL_MAX])
+static void until_path(const char *id, enum job_until until, int limit, char path[UNTIL_MAX])
 {
     static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
 
     /* What is looked at here; where its output is, only when it has begun. */
     (void)snprintf(path, UNTIL_MAX,
-                   "/jobs/%lld?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s",
-                   (long long)id, words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
+                   "/jobs/%s?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s", id,
+                   words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
 }
 
 static int ask_until(struct client *client, int64_t id, enum job_until until, int limit, json_t **ret_job,
                      struct problem *problem)
 {
     CLEANUP_ANSWER struct answer answer = { 0 };
-    char path[UNTIL_MAX];
+    char path[UNTIL_MAX], number[24];
     int r;
 
-    until_path(id, until, limit, path);
+    (void)snprintf(number, sizeof(number), "%lld", (long long)id);
+    until_path(number, until, limit, path);
     r = client_call(client, "GET", path, NULL, &answer, problem);
     if (r == 0)
         *ret_job = json_incref(answer.json);
@@ -167,7 +168,7 @@ int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet
 
 /* What is read of one task. */
 struct reader {
-    int64_t id;
+    int64_t id; /* 0: the job that is being submitted */
     int task, attempt;
     bool err, many; /* many: lines say whose they are */
     long lines;
@@ -197,8 +198,10 @@ static int on_text(void *arg, const char *data, size_t size)
 
 static void path_of(const struct reader *reader, bool follow, char *path, size_t size)
 {
-    char attempt[32] = "", lines[32] = "", when[96] = "";
+    char id[24] = "new", attempt[32] = "", lines[32] = "", when[96] = "";
 
+    if (reader->id)
+        (void)snprintf(id, sizeof(id), "%lld", (long long)reader->id);
     if (reader->attempt >= 0)
         (void)snprintf(attempt, sizeof(attempt), "&attempt=%d", reader->attempt);
     if (reader->lines >= 0)
@@ -207,8 +210,8 @@ static void path_of(const struct reader *reader, bool follow, char *path, size_t
         (void)snprintf(lines, sizeof(lines), "&offset=%lld", (long long)reader->offset);
     fmt_query(when, sizeof(when), "since", reader->since);
     fmt_query(when, sizeof(when), "until", reader->until);
-    (void)snprintf(path, size, "/jobs/%lld/logs?task=%d&stream=%s%s%s%s%s", (long long)reader->id, reader->task,
-                   reader->err ? "err" : "out", attempt, lines, when, follow ? "&follow=1" : "");
+    (void)snprintf(path, size, "/jobs/%s/logs?task=%d&stream=%s%s%s%s%s", id, reader->task, reader->err ? "err" : "out",
+                   attempt, lines, when, follow ? "&follow=1" : "");
 }
 
 /* Reads once, and knows where to go on: the answer says where it began. */
@@ -297,11 +300,12 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
 {
     int64_t attempt = fmt_i64(*job, "attempt");
     bool fixed = reader->attempt >= 0;
-    char path[UNTIL_MAX];
+    char path[UNTIL_MAX], number[24];
     int ms = PAUSE_FIRST_MS, tries = 0, r = 0;
     int64_t got;
 
-    until_path(reader->id, JOB_ENDED, LIMIT_FIRST, path);
+    (void)snprintf(number, sizeof(number), "%lld", (long long)reader->id);
+    until_path(number, JOB_ENDED, LIMIT_FIRST, path);
     while (!interrupts) {
         json_t *next = NULL;
         bool broken;
@@ -384,6 +388,17 @@ int job_output(struct client *client, int64_t id, const struct follow *how, stru
 static bool job_placed(json_t *job)
 {
     return strcmp(fmt_text(job, "state"), "PENDING") != 0 && json_array_size(json_object_get(job, "placement")) > 0;
+}
+
+void job_ahead(struct client *client)
+{
+    const struct reader first = { .lines = -1 };
+    char path[400];
+
+    path_of(&first, true, path, sizeof(path));
+    client_ahead(client, path);
+    until_path("new", JOB_ENDED, LIMIT_FIRST, path);
+    client_ahead(client, path);
 }
 
 int job_follow_to_end(struct client *client, json_t *submitted, struct problem *problem)

@@ -33,6 +33,8 @@ struct follow {
 /* Output to standard output; with follow until the job is over. */
 int job_output(struct client *client, int64_t id, const struct follow *how, struct problem *problem);
 
+/* What will be asked about the job that the next request submits is sent with it: see client_ahead(). */
+void job_ahead(struct client *client);
 /* Follows all of a job, as it was answered to its submission, and returns its exit code, or an error of ours. An
  * interrupt cancels the job. */
 int job_follow_to_end(struct client *client, json_t *submitted, struct problem *problem);

@@ -196,7 +196,10 @@ const struct book_job *request_job(struct request *request)
     int64_t id = 0, index = -1;
     size_t length = mark ? (size_t)(mark - text) : strlen(text), count;
 
-    if (decimal_parse_i64(text, length, &id) == 0 && id > 0) {
+    if (strcmp(text, "new") == 0) {
+        id = request_new_job(request);
+        job = id ? book_find(book, id) : NULL;
+    } else if (decimal_parse_i64(text, length, &id) == 0 && id > 0) {
         if (!mark) {
             job = book_find(book, id);
             if (!job)
@@ -212,6 +215,8 @@ const struct book_job *request_job(struct request *request)
         }
     }
     if (!job)
-        reply_problem(request, 404, "NotFound", NULL, "no job %.40s", text);
+        reply_problem(request, 404, "NotFound", NULL,
+                      id || strcmp(text, "new") != 0 ? "no job %.40s" : "no job was submitted on this connection",
+                      text);
     return job;
 }

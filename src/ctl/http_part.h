@@ -15,7 +15,11 @@ struct client {
     const struct upgrade_ops *upgraded;
     void *upgraded_arg;
     struct buf lead; /* the head of an answer that is streamed, until its first piece */
-    bool feeding, closing, half_closed, chunked, streaming_now;
+    struct buf held; /* whole answers that wait for those to what was asked behind them */
+    struct client *next_held;
+    size_t behind; /* bytes in hand behind the request that is being answered */
+    int64_t made;  /* the job submitted last; 0 */
+    bool feeding, closing, half_closed, chunked, streaming_now, holds;
     uint64_t taken_in;       /* turn of the loop in which its last request was taken */
     bool again;              /* wants to go on in the next */
     bool handling, finished; /* the handler is at work; it has answered */
@@ -25,7 +29,8 @@ struct http_server {
     struct loop *loop;
     struct http_server_config config;
     struct client *clients;
-    struct loop_timer *again;
+    struct loop_timer *again, *release;
+    struct client *holding; /* who has something in `held` */
     size_t count;
     uint64_t turn;
     usec_t turn_began; /* 0: nothing was asked in it yet */
@@ -33,5 +38,10 @@ struct http_server {
 };
 
 void client_finished(struct client *client);
+/* Bytes to the client; `whole`: they end an answer. */
+void client_write(struct client *client, const void *data, size_t size, bool whole);
+void client_flush(struct client *client);
+void client_unhold(struct client *client); /* it is about to go */
+void clients_release(void *server);        /* all that is held */
 void client_more(struct client *client);
 void client_stream(struct client *client);

@@ -10,7 +10,8 @@
 #include "wire/json_quick.h"
 #include "wire/json_write.h"
 
-enum { STREAM_QUEUE_LOW = 65536 };
+enum { STREAM_QUEUE_LOW = 65536, HOLD_BYTES = 32768 };
+#define HOLD_SPAN (10 * USEC_MSEC) /* nobody who reads with their eyes notices */
 #define REPLY_BYTES_MAX ((size_t)64 << 20)
 
 void reply_header(struct request *request, const char *name, const char *format, ...)
@@ -45,6 +46,73 @@ static const char *date_text(void)
         last = now;
     }
     return text;
+}
+
+void client_unhold(struct client *client)
+{
+    struct http_server *server = client->server;
+    struct client **at = &server->holding;
+
+    buf_done(&client->held);
+    if (!client->holds)
+        return;
+    while (*at != client)
+        at = &(*at)->next_held;
+    *at = client->next_held;
+    client->holds = false;
+    if (!server->holding && server->release)
+        loop_timer_stop(server->release);
+}
+
+void client_flush(struct client *client)
+{
+    if (!client->held.size)
+        return;
+    net_write(client->conn, client->held.data, client->held.size);
+    client_unhold(client);
+}
+
+static void client_keep(struct client *client)
+{
+    struct http_server *server = client->server;
+
+    if (client->holds)
+        return;
+    if (!server->holding)
+        loop_timer_after(server->release, HOLD_SPAN);
+    client->holds = true;
+    client->next_held = server->holding;
+    server->holding = client;
+}
+
+void clients_release(void *arg)
+{
+    struct http_server *server = arg;
+
+    while (server->holding) {
+        struct client *client = server->holding;
+
+        client_flush(client);
+        client_unhold(client);
+    }
+}
+
+void client_write(struct client *client, const void *data, size_t size, bool whole)
+{
+    bool more = client->in.size || client->behind;
+
+    if (client->held.size == 0 && !(whole && more && client->server->release)) {
+        net_write(client->conn, data, size);
+        return;
+    }
+    client->held.max = REPLY_BYTES_MAX + 65536 + HOLD_BYTES;
+    buf_put(&client->held, data, size);
+    if (client->held.error)
+        net_close(client->conn);
+    else if (whole && more && client->held.size < HOLD_BYTES)
+        client_keep(client);
+    else
+        client_flush(client);
 }
 
 static void head_put(struct request *request, struct buf *out, int status, const char *type)
@@ -90,7 +158,7 @@ void reply(struct request *request, int status, const char *type, const void *bo
         return;
     }
     request_hold(request);
-    net_write(client->conn, out.data, out.size);
+    client_write(client, out.data, out.size, !request->close);
     if (request->client)
         client_finished(client);
     request_drop(request);
@@ -165,7 +233,7 @@ static void piece_write(struct client *client, const struct buf *piece, bool las
     if (out.error)
         net_close(client->conn);
     else
-        net_write(client->conn, out.data, out.size);
+        client_write(client, out.data, out.size, last && !client->request->close);
 }
 
 /* Asks for pieces while the client keeps up. */
@@ -231,7 +299,7 @@ void reply_stream(struct request *request, int status, const char *type, const s
         client_stream(client);
         return;
     }
-    net_write(client->conn, out.data, out.size);
+    client_write(client, out.data, out.size, false);
     if (request->client)
         client_finished(client);
 }
@@ -260,7 +328,7 @@ void reply_upgrade(struct request *request, const char *protocol, const char *he
                heads);
     net_deadline(client->conn, 0);
     net_read_resume(client->conn);
-    net_write(client->conn, out.data, out.size);
+    client_write(client, out.data, out.size, false);
     if (client->in.size && !client->closing) {
         struct buf in = client->in;
 

@@ -5,8 +5,9 @@
  *                                              │
  *                                              └──► streaming ──► idle or closed;  upgraded ──► closed
  *
- * Each arrow into a state sets its deadline. Bytes that arrive while a request is being answered wait in `in`; beyond
- * IN_BYTES_MAX reading stops.
+ * Answers with further requests behind them wait a moment for the answers to those: what was asked in one piece is,
+ * where it is quick, answered in one. Each arrow into a state sets its deadline. Bytes that arrive while a request is
+ * being answered wait in `in`; beyond IN_BYTES_MAX reading stops.
  */
 #include "ctl/http_server.h"
 
@@ -41,7 +42,9 @@ int http_server_new(struct loop *loop, const struct http_server_config *config, 
         return -ENOMEM;
     server->loop = loop;
     server->config = *config;
-    if (loop_timer_new(loop, on_again, server, &server->again) < 0) {
+    if (loop_timer_new(loop, on_again, server, &server->again) < 0 ||
+        loop_timer_new(loop, clients_release, server, &server->release) < 0) {
+        loop_timer_free(server->again);
         mem_free(server);
         return -ENOMEM;
     }
@@ -62,6 +65,7 @@ void http_server_stop(struct http_server *server)
         return;
     server->stopping = true;
     loop_timer_free(take(server->again));
+    loop_timer_free(take(server->release));
     for (struct client *client = server->clients, *next; client; client = next) {
         next = client->next;
         net_close(client->conn);
@@ -136,6 +140,17 @@ struct net_conn *request_conn(const struct request *request)
     return request->client ? request->client->conn : NULL;
 }
 
+void request_made(struct request *request, int64_t job)
+{
+    if (request->client)
+        request->client->made = job;
+}
+
+int64_t request_new_job(const struct request *request)
+{
+    return request->client ? request->client->made : 0;
+}
+
 static struct request *request_new(struct client *client)
 {
     const struct http_message *m = http_reader_message(client->reader);
@@ -199,6 +214,7 @@ void client_finished(struct client *client)
     client_release(client);
     if (close) {
         client->closing = true;
+        client_flush(client);
         net_finish(client->conn, server->config.send_time);
         return;
     }
@@ -288,11 +304,13 @@ static size_t client_feed(struct client *client, const char *data, size_t size)
             return size;
         }
         if (r == 1) {
+            client->behind = size - at;
             client_request(client);
+            client->behind = 0;
             continue;
         }
         if (http_reader_expects(client->reader))
-            net_write(client->conn, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+            client_write(client, "HTTP/1.1 100 Continue\r\n\r\n", 25, false);
         /* One deadline for the whole head, one for the whole body: dripping bytes does not move it. */
         if (heading && http_reader_in_body(client->reader))
             net_deadline(client->conn, client->server->config.body_time);
@@ -321,6 +339,7 @@ void client_more(struct client *client)
         return;
     if (client->half_closed && client->in.size == 0 && !client->request && !client->upgraded) {
         client->closing = true; /* all is answered; what is begun will not be ended */
+        client_flush(client);
         net_finish(client->conn, client->server->config.send_time);
     } else if (client->in.size < IN_PAUSE) {
         net_read_resume(client->conn);
@@ -440,6 +459,7 @@ static void on_closed(void *arg)
     http_reader_free(client->reader);
     buf_done(&client->in);
     buf_done(&client->lead);
+    client_unhold(client);
     mem_free(client);
     server_maybe_free(server);
 }

@@ -89,6 +89,9 @@ size_t http_server_clients(const struct http_server *server);
 struct request *request_hold(struct request *request);
 void request_drop(struct request *request);
 struct net_conn *request_conn(const struct request *request); /* NULL: it has left */
+/* The job that was submitted last on the same connection, which requests sent along with the submission call `new`. */
+void request_made(struct request *request, int64_t job);
+int64_t request_new_job(const struct request *request); /* 0: none */
 
 /* Answers. A header is added before; the body is copied. */
 void reply_header(struct request *request, const char *name, const char *format, ...)

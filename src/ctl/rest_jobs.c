@@ -440,6 +440,7 @@ static void on_submitted(struct request *request, const struct entry_result *res
         array_reply(request, 201, result->id);
         return;
     }
+    request_made(request, result->id);
     scene_fill(&scene, request);
     if (request->message && scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
         return;

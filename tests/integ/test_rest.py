@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The interface as a client meets it: jobs from submission to output, lists, refusals, events, figures."""
+import json
 import os
 import re
 import shutil
@@ -311,6 +312,36 @@ def pages(m):
     ok(m.get("/", headers={"Accept": "text/html"}).headers["content-type"].startswith("text/html"), "as HTML")
 
 
+def together(m):
+    """A submission and what will be asked about its job, in one piece: the job is called new."""
+    def send(run):
+        body = json.dumps({"run": run, "gpus": 1, "time": "1m"}).encode()
+        s = m.connect()
+        s.sendall(b"POST /api/v1/jobs?fields=id HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: %d\r\n\r\n%s" % (len(body), body) +
+                  b"GET /api/v1/jobs/new/logs?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                  b"GET /api/v1/jobs/new?until=over&fields=id,state,exit_code HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Connection: close\r\n\r\n")
+        return s
+
+    s = send("echo said; exit 4")
+    text = drain(s)
+    s.close()
+    parts = [text.find(b"HTTP/1.1 201"), text.find(b"said"), text.find(b'"exit_code":4')]
+    ok(0 == parts[0] < parts[1] < parts[2], "a submission, its output and its end, asked for together", text)
+    with tempfile.TemporaryDirectory() as folder:
+        s = send("while [ ! -e %s/go ]; do sleep 0.05; done; echo after" % folder)
+        s.settimeout(20)
+        text = s.recv(100000)
+        ok(text.startswith(b"HTTP/1.1 201") and b"after" not in text, "one that runs on is told of meanwhile", text)
+        open(folder + "/go", "w").close()
+        text = drain(s)
+        s.close()
+        ok(b"after" in text and b"COMPLETED" in text, "and goes on from there", text)
+    a = m.get("/jobs/new")
+    ok(a.status == 404 and b"no job was submitted on this connection" in a.body, "new without a submission", a)
+
+
 def pipelines(m):
     s = m.connect()
     s.sendall(b"".join(b"GET /api/v1/jobs/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % i for i in (900001, 900002, 900003)) +
@@ -319,6 +350,7 @@ def pipelines(m):
     s.close()
     order = re.findall(rb"no job (\d+)", text)
     ok(order == [b"900001", b"900002", b"900003"] and text.endswith(b"ok\n"), "pipelined requests in order", text[-300:])
+    together(m)
     s = m.connect()
     s.sendall(b"POST /api/v1/jobs:plan HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     s.settimeout(5)
