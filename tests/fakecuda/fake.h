@@ -60,7 +60,7 @@ static inline void fake_leave(const int *before)
     fake_inside = *before;
 }
 #define FAKE_ENTER(name)                                                                                               \
-    __attribute__((cleanup(fake_leave))) int before_ = fake_inside++;                                                  \
+    __attribute__((cleanup(fake_leave), unused)) int before_ = fake_inside++;                                          \
     do {                                                                                                               \
         int code_ = fake_enter(#name);                                                                                 \
         if (code_)                                                                                                     \
