@@ -24,15 +24,12 @@ json_t *record_time(usec_t at)
 
 static void write_time(struct json_write *json, const char *key, usec_t at)
 {
-    struct buf text = BUF_INIT(64);
+    char text[INSTANT_CHARS + 1];
 
     if (at > 0)
-        instant_put(&text, at);
-    if (text.size)
-        json_write_bytes(json, key, text.data, text.size);
+        json_write_bytes(json, key, instant_text(text, at), INSTANT_CHARS);
     else
         json_write_null(json, key);
-    buf_done(&text);
 }
 
 /* null where there is nothing to say. */
@@ -54,13 +51,12 @@ static void write_number(struct json_write *json, const char *key, bool known, i
 
 static void write_tree(struct json_write *json, const char *key, const json_t *tree)
 {
-    CLEANUP_BUF struct buf text = BUF_INIT(SUBMISSION_BYTES_MAX * 4);
-
-    json_put(&text, tree);
-    if (text.error || text.size == 0)
+    if (!tree) {
         json_write_null(json, key);
-    else
-        json_write_raw(json, key, text.data, text.size);
+        return;
+    }
+    json_write_raw(json, key, "", 0);
+    json_put(json->out, tree);
 }
 
 static void write_task(const struct ctl *ctl, struct json_write *json, const struct book_task *task, uint32_t rank)

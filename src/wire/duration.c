@@ -225,15 +225,15 @@ static void digits_put(char *text, int count, int64_t value)
         text[count] = (char)('0' + value % 10);
 }
 
-void instant_put(struct buf *out, usec_t at)
+const char *instant_text(char text[INSTANT_CHARS + 1], usec_t at)
 {
-    char text[] = "0000-00-00T00:00:00.000000Z";
     int64_t days = at / USEC_DAY, rest = at % USEC_DAY, era, of_era, of_year, year, month;
 
     if (rest < 0) {
         rest += USEC_DAY;
         days--;
     }
+    memcpy(text, "0000-00-00T00:00:00.000000Z", INSTANT_CHARS + 1);
     days += 719468;
     era = days / 146097;
     days -= era * 146097;
@@ -248,7 +248,14 @@ void instant_put(struct buf *out, usec_t at)
     digits_put(text + 14, 2, rest / USEC_MIN % 60);
     digits_put(text + 17, 2, rest / USEC_SEC % 60);
     digits_put(text + 20, 6, rest % USEC_SEC);
-    buf_put(out, text, sizeof(text) - 1);
+    return text;
+}
+
+void instant_put(struct buf *out, usec_t at)
+{
+    char text[INSTANT_CHARS + 1];
+
+    buf_put(out, instant_text(text, at), INSTANT_CHARS);
 }
 
 int size_parse_bytes(const char *text, size_t length, uint64_t *ret_bytes)

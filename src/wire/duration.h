@@ -21,7 +21,9 @@ void duration_put_clock(struct buf *out, usec_t span);
 /* "2026-01-31", with "T12:00[:00[.000001]]" and "Z" or "+01:00" (without either it is UTC), or seconds since 1970. */
 int instant_parse(const char *text, size_t length, usec_t *ret_at);
 
-/* "2026-01-31T12:00:00.000000Z". */
+/* "2026-01-31T12:00:00.000000Z"; instant_text() returns its text. */
+enum { INSTANT_CHARS = 27 };
+const char *instant_text(char text[INSTANT_CHARS + 1], usec_t at);
 void instant_put(struct buf *out, usec_t at);
 
 /* A bare number is MiB; K, M, G, T, P (also KiB, MB, ...) are binary; B alone is bytes. */
