@@ -77,6 +77,7 @@ struct ctl_config {
     uint32_t jobs_max;          /* that are not over */
     uint32_t finished_keep;     /* finished jobs kept in memory for quick answers */
     usec_t lease, node_timeout; /* ADR 21 */
+    usec_t beat;                /* how often agents are to be heard; 0 = six times a node_timeout */
     usec_t grace;               /* of jobs that name none */
     bool virtual_time;          /* time is told by the client: emulation */
 };

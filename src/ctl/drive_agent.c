@@ -17,6 +17,9 @@ static bool to_agent(struct drive *drive, const char *node, json_t *frame)
 
 void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t count, uint64_t seq)
 {
+    const struct ctl_config *config = &drive->config.ctl;
+    usec_t beat = config->beat ? config->beat : config->node_timeout / 6;
+
     for (size_t i = 0; i < count; i++) {
         const struct entry *entry = &offers[i].entry;
         const char *name = drive_text(entry->body, "node");
@@ -45,7 +48,7 @@ void drive_answer_agents(struct drive *drive, const struct offer *offers, size_t
                                              drive->config.ctl.cluster ? drive->config.ctl.cluster : "muster", "acked",
                                              (json_int_t)node->report_seq, "lease_ms",
                                              (json_int_t)(drive->config.ctl.lease / USEC_MSEC), "beat_ms",
-                                             (json_int_t)(drive->config.ctl.node_timeout / 6 / USEC_MSEC)));
+                                             (json_int_t)(beat / USEC_MSEC)));
         node->gone = node->connected ? 0 : drive->host.now(drive->host.arg);
         node->seen = drive->host.now(drive->host.arg);
         ctl_sync(drive->ctl, name);

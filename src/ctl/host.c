@@ -204,6 +204,7 @@ int drive_open(struct server *server, struct error *err)
                  .finished_keep = (uint32_t)conf->finished_keep,
                  .lease = conf->lease,
                  .node_timeout = conf->node_timeout,
+                 .beat = conf->beat,
                  .grace = conf->grace,
                  .virtual_time = conf->virtual_time },
         .pending_max = (uint32_t)conf->pending_max,

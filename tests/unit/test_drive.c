@@ -98,6 +98,8 @@ static bool order_fn(void *arg, const char *node, json_t *frame)
     (void)arg;
     (void)node;
     scene.acks += strcmp(kind, "ack") == 0;
+    if (strcmp(kind, "welcome") == 0)
+        assert_int_equal(json_integer_value(json_object_get(frame, "beat_ms")), 7000);
     if (order && strcmp(order, "launch") == 0) {
         scene.launches++;
         scene.early += drive_behind(scene.drive);
@@ -134,6 +136,7 @@ static int setup(void **state)
                                             .finished_keep = 10,
                                             .lease = 60 * USEC_SEC,
                                             .node_timeout = 30 * USEC_SEC,
+                                            .beat = 7 * USEC_SEC,
                                             .grace = USEC_SEC },
                                    .pending_max = 100 };
     struct error err = { 0 };
