@@ -59,8 +59,10 @@ struct task {
         uint64_t util, util_square;   /* sums of percent over samples and GPUs */
         uint64_t since;               /* number of the first beat it ran in, which is not counted: it began within */
     } used;
-    struct ring use;  /* of its GPUs while nobody else was on them */
-    int32_t use_told; /* hundredths of a percent, last reported; -1 = never */
+    struct ring use;          /* of its GPUs while nobody else was on them */
+    int32_t use_told;         /* hundredths of a percent, last reported; -1 = never */
+    uint8_t idle_beats;       /* in a row, without use of its GPUs; no more than IDLE_BEATS */
+    bool was_busy, idle_told; /* it has used them at all; and no longer, as last reported */
 };
 
 struct agent {

@@ -194,6 +194,27 @@ static void use_tell(struct agent *agent, struct task *task, usec_t now)
                                   MEASURE_USE, "values", mean, (json_int_t)ring_peak(&task->use, now, 60), 0));
 }
 
+/* Below a tenth, twice in a row, is idle: MEASURE_IDLE. */
+enum { IDLE_BELOW = 10, IDLE_BEATS = 2 };
+
+/* Whether it still uses its GPUs, and how much memory it has there: told by its first rank, when that changes. One that
+ * has not begun to use them is not idle. */
+static void idle_tell(struct agent *agent, struct task *task, uint32_t util, uint32_t memory)
+{
+    bool idle = util < IDLE_BELOW;
+
+    task->was_busy = task->was_busy || !idle;
+    if (!idle)
+        task->idle_beats = 0;
+    else if (task->idle_beats < IDLE_BEATS)
+        task->idle_beats++;
+    if (!task->was_busy || idle == task->idle_told || (idle && task->idle_beats < IDLE_BEATS))
+        return;
+    task->idle_told = idle;
+    agent_report(agent, json_pack("{sI,s{si,s[i,I,i]}}", "job", (json_int_t)task->id.job, "measure", "kind",
+                                  MEASURE_IDLE, "values", !idle, (json_int_t)(memory ? memory : 1), 0));
+}
+
 static void uses_tell(struct agent *agent, const struct gpu_sample *samples, uint32_t count)
 {
     usec_t now = clock_real();
@@ -203,12 +224,17 @@ static void uses_tell(struct agent *agent, const struct gpu_sample *samples, uin
             task->holding && task->state == TASK_RUNNING && task->launch.order ? launch_here(&task->launch) : NULL;
         uint32_t util = 0, memory = 0;
 
-        if (!here || !task->launch.tell_use || task->id.rank != 0 || here->gpu_count == 0 || !alone(agent, task))
+        if (!here || !(task->launch.tell_use || task->launch.tell_idle) || task->id.rank != 0 || here->gpu_count == 0 ||
+            !alone(agent, task))
             continue;
         for (uint32_t i = 0; i < here->gpu_count && here->gpus[i] < count; i++) {
             util += samples[here->gpus[i]].util;
             memory = samples[here->gpus[i]].memory_mib > memory ? samples[here->gpus[i]].memory_mib : memory;
         }
+        if (task->launch.tell_idle)
+            idle_tell(agent, task, util / here->gpu_count, memory);
+        if (!task->launch.tell_use)
+            continue;
         if (task->use.count == 0)
             task->use_told = -1;
         ring_add(&task->use, now, util / here->gpu_count, memory);

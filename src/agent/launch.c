@@ -80,6 +80,16 @@ static int roles_read(struct launch *launch, struct error *err)
     return r < 0 ? error_set(err, r, "its roles do not fit %u nodes", launch->node_count) : 0;
 }
 
+void launch_beside(struct launch *launch, const json_t *order)
+{
+    const json_t *list = json_object_get(order, "beside");
+
+    launch->beside_count = 0;
+    for (size_t i = 0; i < json_array_size(list) && launch->beside_count < LAUNCH_BESIDE_MAX; i++)
+        if (json_is_integer(json_array_get(list, i)))
+            launch->beside[launch->beside_count++] = json_integer_value(json_array_get(list, i));
+}
+
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
 {
     struct launch launch = {
@@ -101,11 +111,13 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .guest = util_flag(order, "guest"),
         .opportunistic = util_text(order, "class") && strcmp(util_text(order, "class"), "opportunistic") == 0,
         .tell_use = util_flag(order, "use"),
+        .tell_idle = util_flag(order, "idle"),
         .limit_mib = util_i64(order, "memory_mib", 0),
         .own = util_flag(order, "own"),
     };
     int r;
 
+    launch_beside(&launch, order);
     submission_init(&launch.spec);
     r = nodes_read(&launch, err);
     if (r == 0)

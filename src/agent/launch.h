@@ -8,6 +8,9 @@
 #include "wire/roles.h"
 #include "wire/submission.h"
 
+/* More would never be on one GPU; those beyond are waited for. */
+enum { LAUNCH_BESIDE_MAX = 8 };
+
 struct launch_node {
     const char *name, *address; /* borrowed from the order */
     uint32_t gpu_count;
@@ -27,10 +30,13 @@ struct launch {
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;
-    bool gate;               /* to be held at its gate while another has its GPUs */
-    bool guest;              /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
-    bool opportunistic;      /* gets what others leave idle */
-    bool tell_use;           /* somebody plans by how much of its GPUs it uses */
+    bool gate;                         /* to be held at its gate while another has its GPUs */
+    bool guest;                        /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
+    bool opportunistic;                /* gets what others leave idle */
+    bool tell_use;                     /* somebody plans by how much of its GPUs it uses */
+    bool tell_idle;                    /* somebody plans by whether it still uses them */
+    int64_t beside[LAUNCH_BESIDE_MAX]; /* jobs on its GPUs that only save their results: it waits for none of them */
+    uint32_t beside_count;
     int64_t limit_mib;       /* of each GPU; 0 = none */
     bool own;                /* only its own place is known: nodes[0] */
     struct role_task *roles; /* owned; all tasks of all roles; NULL: a job without roles */
@@ -38,6 +44,8 @@ struct launch {
 
 int launch_read(json_t *order, struct launch *ret_launch, struct error *err); /* borrows, keeps a reference */
 void launch_done(struct launch *launch);
+/* Whom it need not wait for, as the order has it that is repeated, or that lets it go. */
+void launch_beside(struct launch *launch, const json_t *order);
 static inline const struct launch_node *launch_here(const struct launch *launch)
 {
     return &launch->nodes[launch->own ? 0 : launch->id.rank];

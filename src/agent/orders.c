@@ -102,6 +102,7 @@ static void order_one(struct task *task, enum order_kind kind, const json_t *ord
 {
     switch (kind) {
     case ORDER_GO:
+        launch_beside(&task->launch, order);
         task_go(task);
         break;
     case ORDER_STOP:

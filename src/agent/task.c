@@ -84,12 +84,34 @@ static const struct launch_node *here(const struct task *task)
     return task->launch.order ? launch_here(&task->launch) : NULL;
 }
 
+static bool goes_beside(const struct task *task, const struct task *other)
+{
+    for (uint32_t i = 0; other->holding && i < task->launch.beside_count; i++)
+        if (task->launch.beside[i] == other->id.job)
+            return true;
+    return false;
+}
+
+/* What others have of the GPU whom the task has to wait for. */
+static mgpu_t gpu_held(const struct task *task, uint16_t gpu)
+{
+    mgpu_t held = task->agent->gpu_used[gpu];
+
+    for (const struct task *other = task->launch.beside_count ? task->agent->tasks : NULL; other; other = other->next) {
+        const struct launch_node *node = goes_beside(task, other) ? here(other) : NULL;
+
+        for (uint32_t i = 0; node && i < node->gpu_count; i++)
+            held -= node->gpus[i] == gpu ? share_of(other) : 0;
+    }
+    return held;
+}
+
 static bool gpus_free(const struct task *task)
 {
     const struct launch_node *node = here(task);
 
     for (uint32_t i = 0; node && !task->launch.guest && i < node->gpu_count; i++)
-        if (task->agent->gpu_used[node->gpus[i]] + share_of(task) > MGPU_ONE)
+        if (gpu_held(task, node->gpus[i]) + share_of(task) > MGPU_ONE)
             return false;
     return true;
 }
@@ -272,6 +294,7 @@ void task_launch(struct agent *agent, json_t *order)
             task->launch.end = end;
             shep_tell(task, json_pack("{ss,sI}", "do", "end", "end", (json_int_t)end));
         }
+        launch_beside(&task->launch, order);
         task_repeat(task);
         if (util_flag(order, "go") && (task->state == TASK_READY || task->gated))
             task_go(task);
@@ -322,7 +345,8 @@ void task_go(struct task *task)
         task->launch.go = true;
     if (task->waiting)
         return;
-    /* The second lock: who was prepared behind another goes when that one has left, whatever the controller says. */
+    /* The second lock: who was prepared behind another goes when that one has left, or is said to save its result only.
+     */
     task->want_go = task->gated && !gpus_free(task);
     if (task->want_go)
         return;

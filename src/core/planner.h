@@ -61,6 +61,7 @@ struct planner_ops {
     void (*limit)(struct planner_ctx *ctx, struct plan *plan);
     bool batches;  /* wants MEASURE_BATCH reports of jobs that run */
     bool profiles; /* wants MEASURE_PROFILE reports of a job when it comes */
+    bool idles;    /* wants MEASURE_IDLE reports of jobs that run */
     /* Names of the numbers (int64_t) its state begins with, for reports; NULL-terminated. May be NULL. */
     const char *const *counters;
     uint32_t words;       /* of each job, beyond job->word, for itself: plan_words */

@@ -285,7 +285,7 @@ static void rank_ready(struct ctl *ctl, struct book_job *job)
             return;
     attempt->told_go = true;
     for (uint32_t t = 0; t < attempt->task_count; t++)
-        ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_GO));
+        ctl_order(ctl, attempt->tasks[t].node, order_go(ctl, job, attempt));
 }
 
 static void rank_running(struct ctl *ctl, struct book_job *job)

@@ -96,6 +96,14 @@ static void attempt_verdict(const struct book_job *job, struct book_attempt *att
         *blame = FAIL_USER;
 }
 
+/* Suspended by the core, which expects no end of it. One that has yielded its GPUs ends from there. */
+static bool parked(const struct ctl *ctl, const struct book_job *job)
+{
+    const struct job *core = core_job(ctl->core, job->slot);
+
+    return core->state == JOB_SUSPENDED && !core->yields;
+}
+
 /* It will not run again: the core is told, and when it has let the job go the job is over. */
 static void finish(struct ctl *ctl, struct book_job *job, enum phase_of_job phase, const char *text)
 {
@@ -109,7 +117,7 @@ static void finish(struct ctl *ctl, struct book_job *job, enum phase_of_job phas
     job->signal = attempt_now(job)->signal;
     attempt_now(job)->phase = phase;
     (void)snprintf(job->end_text, sizeof(job->end_text), "%s", text);
-    if (phase == PHASE_JOB_CANCELLED || core_job(ctl->core, job->slot)->state == JOB_SUSPENDED)
+    if (phase == PHASE_JOB_CANCELLED || parked(ctl, job))
         event.kind = EVENT_CANCEL;
     node_keep_out(ctl, job);
     ctl_tell_core(ctl, job, event);
@@ -135,7 +143,7 @@ static void go_back(struct ctl *ctl, struct book_job *job, enum phase_of_job pha
 
     attempt_now(job)->phase = phase;
     job_phase(ctl, job, PHASE_JOB_PENDING);
-    if (core_job(ctl->core, job->slot)->state == JOB_SUSPENDED) {
+    if (parked(ctl, job)) {
         job->reenters = true; /* its place on GPUs that others use now is lost */
         ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
         return;

@@ -186,13 +186,16 @@ static void begin(struct seer *seer, usec_t now)
         case JOB_STOPPING:
             due_set(seer, slot, DUE_STOPPED, now);
             break;
+        case JOB_SUSPENDED:
+            if (job->yields)
+                due_set(seer, slot, DUE_END, now + seer->left(seer->arg, job, now));
+            break;
         case JOB_FREE:
         case JOB_OFFERED:
         case JOB_HELD:
         case JOB_PENDING:
         case JOB_RESERVED:
         case JOB_CLAIMING:
-        case JOB_SUSPENDED:
         case JOB_DONE:
         case JOB_FAILED:
         case JOB_KILLED:

@@ -144,6 +144,7 @@ void reboot_failed(struct ctl *ctl, struct book_node *node, const json_t *report
 
 /* sync.c */
 json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt); /* of all its ranks */
+json_t *order_go(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt);
 json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t rank, json_t *place);
 json_t *order_limit(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt);
 json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind);

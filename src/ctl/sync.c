@@ -48,12 +48,45 @@ static void put_guest(const struct ctl *ctl, const struct book_job *job, json_t 
         return;
     if (core_vc(ctl->core, core->vc)->policy.planner->limit)
         (void)json_object_set_new(order, "use", json_true());
+    if (core_vc(ctl->core, core->vc)->policy.planner->idles)
+        (void)json_object_set_new(order, "idle", json_true());
     if (core->klass == CLASS_OPPORTUNISTIC)
         (void)json_object_set_new(order, "class", json_string("opportunistic"));
     if (core->shares != SHARE_NONE && ledger->shares[core->shares].role == ROLE_GUEST)
         (void)json_object_set_new(order, "guest", json_true());
     if (limited(ctl, job))
         put_limit(ctl, job, order);
+}
+
+enum { BESIDE_MAX = 8 };
+
+/* Jobs that have yielded its GPUs to it and only save their results there: it does not wait for them. */
+static void put_beside(const struct ctl *ctl, const struct book_job *job, json_t *order)
+{
+    const struct ledger *ledger = core_ledger(ctl->core);
+    uint32_t s = job->in_core ? core_job(ctl->core, job->slot)->shares : SHARE_NONE;
+    json_t *list = NULL;
+
+    for (; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        for (uint32_t o = ledger->gpus[ledger->shares[s].gpu].shares; o != SHARE_NONE;
+             o = ledger->shares[o].next_of_gpu) {
+            const struct job *other = core_job(ctl->core, ledger->shares[o].job);
+
+            if (!other->yields || json_array_size(list) == BESIDE_MAX)
+                continue;
+            list = list ? list : json_array();
+            (void)json_array_append_new(list, json_integer(other->spec.id));
+        }
+    if (list)
+        (void)json_object_set_new(order, "beside", list);
+}
+
+json_t *order_go(const struct ctl *ctl, const struct book_job *job, const struct book_attempt *attempt)
+{
+    json_t *order = order_simple(job, attempt, ORDER_GO);
+
+    put_beside(ctl, job, order);
+    return order;
 }
 
 /* Whether it goes on with another number of GPUs than it has. */
@@ -136,6 +169,8 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     (void)json_object_set_new(order, "resume", json_boolean(ran_before(job)));
     if (attempt->prepared)
         (void)json_object_set_new(order, "gate", json_true());
+    else
+        put_beside(ctl, job, order);
     put_guest(ctl, job, order);
     if (job->array_id)
         (void)json_object_set_new(order, "array",
@@ -155,7 +190,7 @@ static void resend(struct ctl *ctl, struct book_job *job, const struct book_atte
         json_decref(place);
     }
     if (!attempt->ended && task->state == TASK_READY && attempt->told_go)
-        ctl_order(ctl, task->node, order_simple(job, attempt, ORDER_GO));
+        ctl_order(ctl, task->node, order_go(ctl, job, attempt));
     if (attempt->ended || attempt->stopping || attempt->ending)
         ctl_order(ctl, task->node, order_stop(ctl, job, attempt, attempt->ended ? 0 : attempt->grace));
     else if (strcmp(attempt->stop_kind, "suspend") == 0 && task->state == TASK_RUNNING)

@@ -18,7 +18,8 @@ enum measure {
     MEASURE_LEFT, /* value: steps left, in millionths */
     MEASURE_USE, /* value: utilisation of its GPUs over the last seconds, in hundredths of a percent; their memory, MiB;
                     what it keeps in host memory because there was no room, MiB */
-    MEASURE_IDLE,  /* it no longer uses its GPUs: its utilisation was below a tenth, twice in a row */
+    MEASURE_IDLE,  /* value: 0: it no longer uses its GPUs, whose utilisation was below a tenth, twice in a row; 1: it
+                    * does so again; MiB it has of the fullest of them, 0 = not told */
     MEASURE_BATCH, /* value: mini-batches a second, in millionths, over a window; utilisation of its GPUs in percent, 0
                     * = not known; its GPU memory in MiB, 0 = not known */
 };

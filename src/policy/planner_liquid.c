@@ -23,8 +23,9 @@ enum { P_MODE, P_PRESTART, P_LOAD, P_EXTRA, P_TIMEOUT };
 enum { MODE_STRICT, MODE_SKIP };
 enum { GATES_MAX = 1024 };
 
-/* Words of a job: when it last gave up at a gate; whether its GPUs were seen idle. */
-enum { WORD_GAVE_UP, WORD_IDLE };
+/* Words of a job: when it last gave up at a gate; whether its GPUs were seen idle, and what it had of their memory then
+ * (MiB; 0 = not told). */
+enum { WORD_GAVE_UP, WORD_IDLE, WORD_HAD };
 
 /* A job at its gate, and whom it waits for. */
 struct gate {
@@ -109,13 +110,15 @@ static struct demand_stages stages(const struct job *job)
     return demand_stages(job->spec.launch, job->spec.save, job->spec.launch + job->spec.estimate + job->spec.save);
 }
 
-/* Whether both fit in the memory of a GPU, where it is told: the predecessor may hold its own until it has ended. */
+/* Whether both fit in the memory of a GPU, where it is told: the predecessor may hold its own until it has ended. Where
+ * that was measured, who does not tell what it wants is taken to want nearly all. */
 static bool memory_fits(const struct planner_ctx *ctx, const struct job *before, const struct job *job)
 {
-    uint32_t size = view_ledger(ctx->view)->topo.sku_memory[before->sku];
+    int64_t size = view_ledger(ctx->view)->topo.sku_memory[before->sku], had = before->word[WORD_HAD];
+    int64_t wants = job->spec.memory_mib ? job->spec.memory_mib : had ? size - size / 8 : 0;
 
-    return size == 0 || before->spec.memory_mib == 0 || job->spec.memory_mib == 0 ||
-           before->spec.memory_mib + job->spec.memory_mib <= size;
+    had = had ? had : before->spec.memory_mib;
+    return size == 0 || had == 0 || wants == 0 || had + wants <= size;
 }
 
 /* Opens the gate if it can be; else says whether the job goes on waiting at it. */
@@ -260,13 +263,22 @@ static void liquid_plan(struct planner_ctx *ctx, struct plan *plan)
         prestart(ctx, plan);
 }
 
+/* Whoever comes back to the queue uses its GPUs anew when it has some. */
+static void liquid_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
+{
+    (void)ctx;
+    plan_word(plan, job, WORD_IDLE, 0);
+    plan_word(plan, job, WORD_HAD, 0);
+}
+
 static void liquid_report(struct planner_ctx *ctx, struct plan *plan, uint32_t job, const struct report *report)
 {
     const struct liquid *l = ctx->state;
 
     if (report->kind != MEASURE_IDLE || view_job(ctx->view, job)->state != JOB_RUNNING)
         return;
-    plan_word(plan, job, WORD_IDLE, 1);
+    plan_word(plan, job, WORD_IDLE, report->value[0] == 0);
+    plan_word(plan, job, WORD_HAD, report->value[1] > 0 ? report->value[1] : 0);
     if (guarded(l, job))
         plan_wake(plan, view_now(ctx->view) + 1);
 }
@@ -293,5 +305,7 @@ const struct planner_ops planner_liquid = {
     .state_size = sizeof(struct liquid),
     .kept_size = offsetof(struct liquid, hopeless),
     .plan = liquid_plan,
+    .queued = liquid_queued,
     .report = liquid_report,
+    .idles = true,
 };

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A successor that is launched up to its gate while its predecessor has the GPU (liquid, prestart=on), with real processes:
 it waits there without running, goes when the GPU is free and never before, and leaves nothing when it is not wanted. A
-controller that is killed meanwhile still opens the gate."""
+controller that is killed meanwhile still opens the gate. One whose predecessor has used the GPU and only saves its result
+goes beside it, before it has left, and nobody else does."""
 import os
 import signal
 import tempfile
@@ -81,9 +82,73 @@ def killed(m, folder):
     ok(float(m.get("/jobs/%d/logs" % b).body) >= float(m.get("/jobs/%d/logs" % a).body), "after the other has left")
 
 
+def util(m):
+    return m.get("/nodes/gpu01").json["gpu_list"][0]["util"]
+
+
+def saver(m, folder, end):
+    """A job that uses its GPU until `used` is there, saves its result for as long as it takes, and ends so."""
+    for name in ("used", "saved"):
+        if os.path.exists(os.path.join(folder, name)):
+            os.unlink(os.path.join(folder, name))
+    a = m.post("/jobs", {"run": "while [ ! -e %s/used ]; do :; done; while [ ! -e %s/saved ]; do sleep 0.05; done; %s; %s" %
+                         (folder, folder, STAMP, end), "gpus": 1, "time": "60s"}).json["id"]
+    ok(m.until(lambda: m.state(a) == "RUNNING" and util(m) >= 10), "the predecessor uses the GPU", m.get("/nodes/gpu01"))
+    return a, lambda name: open(os.path.join(folder, name), "w").close()
+
+
+def yields(m, folder, state):
+    a, touch = saver(m, folder, "true")
+    b = m.post("/jobs", {"run": STAMP + "; while [ ! -e %s/over ]; do sleep 0.05; done; %s" % (folder, STAMP), "gpus": 1,
+                         "time": "60s"}).json["id"]
+    ok(m.until(lambda: [t["state"] for t in tasks(m, b)] == ["ready"]), "its successor is at its gate", tasks(m, b))
+    c = m.post("/jobs", {"run": STAMP, "gpus": 1, "time": "60s"}).json["id"]
+    touch("used")
+    ok(m.wait_state(b, "RUNNING"), "when the GPU is seen idle the gate opens", (tasks(m, b), util(m)))
+    ok(m.state(a) == "RUNNING", "while the predecessor still saves its result", m.get("/jobs/%d" % a))
+    ok(m.state(c) == "PENDING", "nobody else goes beside it", m.get("/jobs/%d" % c))
+    m.stop(signal.SIGKILL)
+    m.start()
+    m.wait_nodes(1)
+    ok((m.state(a), m.state(b), m.state(c)) == ("RUNNING", "RUNNING", "PENDING"), "a killed controller finds them so",
+       [m.get("/jobs/%d" % j).json["state"] for j in (a, b, c)])
+    touch("saved")
+    ok(m.wait_state(a, "COMPLETED"), "the predecessor ends by itself", m.get("/jobs/%d" % a))
+    ok(m.state(b) == "RUNNING" and m.state(c) == "PENDING", "its GPU is the successor's", m.get("/jobs/%d" % b))
+    touch("over")
+    ok(m.wait_state(b, "COMPLETED") and m.wait_state(c, "COMPLETED"), "and then the next one's", m.get("/jobs/%d" % c))
+    saved = float(m.get("/jobs/%d/logs" % a).body)
+    began, over = [float(line) for line in m.get("/jobs/%d/logs" % b).body.split()]
+    third = float(m.get("/jobs/%d/logs" % c).body)
+    ok(began < saved and third >= over, "in this order", (began, saved, over, third))
+    ok(m.until(lambda: folders(state) == []), "nothing is left", folders(state))
+    for name in ("used", "saved", "over"):
+        os.unlink(os.path.join(folder, name))
+
+
+def fails_saving(m, folder):
+    """One that fails when it has yielded has failed; one that is cancelled then is gone. The other is not disturbed."""
+    for end, want in (("exit 3", "FAILED"), (None, "CANCELLED")):
+        a, touch = saver(m, folder, end or "true")
+        b = m.post("/jobs", {"run": "while [ ! -e %s/over ]; do sleep 0.05; done" % folder, "gpus": 1, "time": "60s"}).json["id"]
+        touch("used")
+        ok(m.wait_state(b, "RUNNING") and m.state(a) == "RUNNING", "both are on the GPU", m.get("/jobs/%d" % b))
+        if end:
+            touch("saved")
+        else:
+            m.ask("DELETE", "/jobs/%d" % a)
+        ok(m.wait_state(a, want) and m.state(b) == "RUNNING", "the one is %s, the other runs" % want, m.get("/jobs/%d" % a))
+        touch("over")
+        ok(m.wait_state(b, "COMPLETED"), "to its end", m.get("/jobs/%d" % b))
+        os.unlink(os.path.join(folder, "over"))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as state:
-        m = Musterd("1x1:H100", state=state)
+        config = os.path.join(folder, "muster.yaml")
+        with open(config, "w") as f:
+            f.write("lease: {time: 60s, node_timeout: 10s, beat: 200ms}\n")  # that GPUs idle is seen with beats
+        m = Musterd("1x1:H100", state=state, args=["--config", config])
         m.start()
         m.wait_nodes(1)
         ok(m.ask("PUT", "/vcs/default", SETTINGS).status == 200, "liquid with prestart")
@@ -91,6 +156,8 @@ def main():
         taken_back(m, folder, state)
         elsewhere(m, folder, state)
         killed(m, folder)
+        yields(m, folder, state)
+        fails_saving(m, folder)
         ok(m.alive(), "musterd is there")
         m.stop()
     done()
