@@ -281,7 +281,7 @@ static int streams_make(const json_t *frame, bool tty, int *ours, int *child)
 }
 
 /* The command as it was asked for; inside a container through the runtime that started it, never beside it. */
-static json_t *exec_argv(const json_t *plan, const json_t *frame, const json_t *more)
+static json_t *exec_argv(const json_t *plan, const char *container, const json_t *frame, const json_t *more)
 {
     const json_t *inside = json_object_get(plan, "inside"), *value;
     json_t *argv;
@@ -297,7 +297,7 @@ static json_t *exec_argv(const json_t *plan, const json_t *frame, const json_t *
         (void)json_array_append_new(argv, json_string("--env"));
         (void)json_array_append(argv, (json_t *)(uintptr_t)value);
     }
-    (void)json_array_append(argv, json_object_get(plan, "container"));
+    (void)json_array_append(argv, json_object_get(plan, container));
     (void)json_array_extend(argv, json_object_get(frame, "argv"));
     return argv;
 }
@@ -321,7 +321,8 @@ static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
             (void)json_object_set(exec, kept[i], json_object_get(plan, kept[i]));
     json_object_foreach(json_object_get(frame, "env"), key, value) if (json_is_string(value))(void)
         json_array_append_new(more, json_sprintf("%s=%s", key, json_string_value(value)));
-    (void)json_object_set_new(exec, "argv", exec_argv(plan, frame, more));
+    (void)json_object_set_new(exec, "argv",
+                              exec_argv(plan, task->state == TASK_KEPT ? "container_kept" : "container", frame, more));
     (void)json_object_set_new(exec, "more", more);
     (void)json_object_set_new(exec, "tty", json_boolean(util_flag(frame, "tty")));
     (void)json_object_set_new(exec, "pid", json_integer(task->pid));
@@ -385,7 +386,7 @@ const char *ask_enterable(const struct task *task)
         return "no such task on this node";
     if (task->emulated)
         return "an emulated task has no processes";
-    if (task->state != TASK_RUNNING && task->state != TASK_STOPPING)
+    if (task->state != TASK_RUNNING && task->state != TASK_STOPPING && task->state != TASK_KEPT)
         return "the task is not running";
     return NULL;
 }

@@ -90,7 +90,7 @@ static void log_turn(struct ask *ask)
     struct log_ask *log = (struct log_ask *)ask;
     const struct task *task = task_find(ask->agent, &log->task);
     /* Asked before reading: what was written until then is there. */
-    bool over = !task || task_over(task);
+    bool over = !task || task_over(task) || task->state == TASK_KEPT;
     struct stat st;
 
     if (log->fd < 0)

@@ -298,6 +298,8 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
                           json_sprintf("%lld:%lld", (long long)task->launch.uid, (long long)task->launch.gid)));
         if (i == 0)
             (void)json_object_set_new(plan, "container", json_string(id));
+        (void)json_object_set_new(plan, "container_kept",
+                                  json_string(id)); /* the last is the keeper, where it has one */
     }
     env_leave(plan);
     /* The runtime becomes the user itself. */
@@ -326,6 +328,7 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
             (void)json_object_set_new(plan, "inside", json_pack("[s,s,s]", podman, "exec", "--interactive"));
             (void)json_object_set_new(plan, "container", json_string(id));
         }
+        (void)json_object_set_new(plan, "container_kept", json_string(id));
         (void)json_array_append_new(argv, json_string("--volume"));
         (void)json_array_append_new(argv, json_sprintf("%s:%s", dir, dir));
         (void)json_array_append_new(argv, json_string("--volume"));

@@ -20,6 +20,8 @@
 #define GRACE_DEFAULT (30 * USEC_SEC)
 
 #define ACCOUNT_KEPT USEC_SEC
+/* What sleeps in the place of a task that failed, and says when it is there. */
+#define KEEPER "PATH=$PATH:/bin:/usr/bin; echo; exec sleep 2147483647"
 
 struct account {
     char name[64], home[512], shell[256];
@@ -137,6 +139,14 @@ static void role_add(const struct task *task, const struct role_task *at, json_t
     (void)json_object_set_new(scripts, role->name, json_string(role->run));
 }
 
+/* Not where the others of its gang go on. */
+static bool keeps_place(const struct task *task)
+{
+    const struct submission *s = &task->launch.spec;
+
+    return s->keep_on_fail > 0 && !(s->no_kill && task->launch.node_count > 1);
+}
+
 static int procs_add(const struct task *task, const char *dir, json_t *plan, struct error *err)
 {
     const struct launch *l = &task->launch;
@@ -171,9 +181,26 @@ static int procs_add(const struct task *task, const char *dir, json_t *plan, str
     }
     json_decref(scripts);
     (void)json_object_set_new(plan, "hold", json_boolean(count == 0));
+    /* Put among the others until they are in their containers. */
+    if (keeps_place(task))
+        (void)json_array_append_new(
+            procs, json_pack("{s[sss],so}", "argv", "/bin/sh", "-c", KEEPER, "env", environ_proc(l, 0)));
     if (l->spec.run)
         (void)json_object_set_new(plan, "script", json_string(l->spec.run));
     return 0;
+}
+
+/* What sleeps in the place of a task that failed (shepherd_keep.c). */
+static void keeper_take(const struct task *task, json_t *plan)
+{
+    json_t *procs = json_object_get(plan, "procs");
+    size_t last = json_array_size(procs) - 1;
+
+    if (!keeps_place(task))
+        return;
+    (void)json_object_set(plan, "keeper", json_array_get(procs, last));
+    (void)json_array_remove(procs, last);
+    (void)json_object_set_new(plan, "keep_ms", json_integer(task->launch.spec.keep_on_fail / USEC_MSEC));
 }
 
 void task_cpus_keep(struct task *task, const json_t *plan)
@@ -398,6 +425,8 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     environ_add(task, account, dir, plan);
     if (r == 0 && roles_image(&l->spec))
         r = container_wrap(task, dir, plan, err);
+    if (r == 0)
+        keeper_take(task, plan);
     /* One that begins at once has its order here and nowhere else. */
     (void)json_object_set(plan, "order", l->order);
     if (r == 0) {

@@ -259,8 +259,10 @@ static void on_lost_timer(void *arg)
     if (dir >= 0) {
         (void)util_tree_remove(dir, "job");
         if (!end) {
-            end = json_pack("{ss,si,si,sb,ss}", "state", task_state_name(TASK_EXITED), "exit", 0, "signal", 0, "oom", 0,
-                            "cause", "lost");
+            end = util_json_get(dir, "kept.json"); /* it had ended; only its place was kept */
+            end = end ? end
+                      : json_pack("{ss,si,si,sb,ss}", "state", task_state_name(TASK_EXITED), "exit", 0, "signal", 0,
+                                  "oom", 0, "cause", "lost");
             (void)util_json_put(dir, "exit.json", end, task->agent->config.durable);
         }
         close(dir);

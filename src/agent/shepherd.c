@@ -80,6 +80,7 @@ static void reap(struct shepherd *s)
             shepherd_moved(s, status);
         if (pid == s->saver)
             shepherd_saved(s);
+        s->keeper.gone |= s->keeper.pid == pid;
         for (uint32_t i = 0; i < s->proc_count; i++)
             if (s->procs[i].pid == pid && !s->procs[i].gone) {
                 s->procs[i].gone = true;
@@ -101,7 +102,7 @@ static void progress(struct shepherd *s)
 {
     pid_t pid;
 
-    if (s->over || s->hold)
+    if (s->over || s->hold || s->state == TASK_KEPT)
         return;
     if (s->gone_count == s->proc_count) {
         if (s->state != TASK_STOPPING || shepherd_pids(s, &pid, 1) == 0)
@@ -130,6 +131,12 @@ static int timers(struct shepherd *s)
     usec_t boot = clock_boot(), real = clock_real(), next = WAIT_MS_MAX * USEC_MSEC;
     usec_t before = util_i64(s->plan, "early_ms", 0) * USEC_MSEC;
 
+    if (s->state == TASK_KEPT) {
+        shepherd_keep_look(s);
+        if (s->over)
+            return 0;
+        next = earlier(next, s->kept_until - boot);
+    }
     if (s->lease && *s->lease > 0) {
         if (boot >= *s->lease) {
             shepherd_kill(s, "fence");
@@ -155,7 +162,7 @@ static int timers(struct shepherd *s)
             next = earlier(next, s->end - before - real);
         }
     }
-    if (s->end && (s->state == TASK_RUNNING || s->state == TASK_SUSPENDED)) {
+    if (s->end && (s->state == TASK_RUNNING || s->state == TASK_SUSPENDED || s->state == TASK_KEPT)) {
         if (real >= s->end) {
             json_t *order =
                 json_pack("{ss,sI}", "kind", "timeout", "grace_ms", (json_int_t)util_i64(s->plan, "grace_ms", 30000));
@@ -294,7 +301,7 @@ static void loop(struct shepherd *s)
     }
 }
 
-static void drain(struct shepherd *s)
+void shepherd_drain(struct shepherd *s)
 {
     for (uint32_t i = 0; i < s->proc_count; i++) {
         while (s->procs[i].out.fd >= 0 && shepherd_copy(s, &s->procs[i].out))
@@ -316,9 +323,11 @@ int shepherd_run(int dir, int listener)
     if (!s.lease && util_text(s.plan, "lease"))
         (void)shepherd_fail(&s, -ENOENT, "system", "no lease at %s", util_text(s.plan, "lease"));
     else if (shepherd_prepare(&s) == 0)
-        loop(&s);
+        do
+            loop(&s);
+        while (shepherd_keep(&s));
     shepherd_sweep(&s);
-    drain(&s);
+    shepherd_drain(&s);
     r = shepherd_record(&s);
     if (s.peer < 0)
         shepherd_listen(&s);

@@ -9,7 +9,7 @@
  *   preparing --> ready --> running <--> suspended
  *       |           |          |            |
  *       v           +----------+--> stopping --> exited
- *    refused
+ *    refused                   +-----> kept ------^
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -88,7 +88,12 @@ struct shepherd {
     pid_t mover;                   /* takes the task off its GPUs, or back; 0 = none */
     bool moving_back;
     bool hold, over, nudged;
-    bool failed; /* one of the processes did, before anybody was told to stop */
+    /* shepherd_keep.c */
+    struct proc keeper; /* what holds the place of a task that failed */
+    usec_t peer_keep;   /* span, as told with the order to leave; 0 = not to be kept */
+    usec_t kept_until;  /* since boot */
+    json_t *kept;       /* how it ended; NULL = it is not kept and was not */
+    bool failed;        /* one of the processes did, before anybody was told to stop */
     int failed_status;
     char cause[16], blame[16], words[CAUSE_MAX];
 };
@@ -103,6 +108,10 @@ void shepherd_status(struct shepherd *s, struct proc *proc); /* what it said bef
 void shepherd_tmp_leave(struct shepherd *s);                 /* the temporary directory goes */
 int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* A process of the plan up to its gate; gate < 0: it starts. */
+int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int gate);
+int shepherd_fork_alone(struct shepherd *s, struct proc *proc, const json_t *plan); /* and it has started */
 
 /* shepherd_child.c: the forked process; never returns. */
 struct child_ends {
@@ -133,6 +142,11 @@ void shepherd_saved(struct shepherd *s);
 pid_t shepherd_save(struct shepherd *s, const char *command); /* shepherd_child.c */
 void shepherd_sweep(struct shepherd *s);                      /* until nothing of the task is left */
 int shepherd_notice(struct shepherd *s, const json_t *order, usec_t deadline);
+
+/* shepherd_keep.c */
+bool shepherd_keep(struct shepherd *s);      /* it has ended: is its place kept? Then the loop goes on */
+void shepherd_keep_look(struct shepherd *s); /* is that over? */
+void shepherd_drain(struct shepherd *s);     /* shepherd.c: the rest of its output */
 
 /* shepherd_tell.c */
 void shepherd_set_state(struct shepherd *s, enum task_state state);

@@ -220,7 +220,7 @@ static pid_t proc_fork(struct shepherd *s, struct child_ends *ends)
     return pid;
 }
 
-static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan, int gate)
+int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int gate)
 {
     bool apart = proc->err.log != UINT32_MAX || proc->err.file != UINT32_MAX;
     struct child_ends ends = { .gate = gate, .status = -1, .out = -1, .err = -1, .shepherd = s };
@@ -250,23 +250,34 @@ static int proc_start(struct shepherd *s, struct proc *proc, const json_t *plan,
 
 /* Nobody is waited for: it starts. Meanwhile no order is heard, so there is an end to that: where its directory or its
  * program cannot be reached for so long, this process dies of the alarm, and the node has lost the task. */
-static int proc_alone(struct shepherd *s, const json_t *plan)
+int shepherd_fork_alone(struct shepherd *s, struct proc *proc, const json_t *plan)
 {
     struct pollfd said = { .events = POLLIN };
-    usec_t at = clock_real();
     int r;
 
     (void)alarm(START_SECONDS);
-    r = proc_start(s, &s->procs[0], plan, -1);
+    r = shepherd_fork(s, proc, plan, -1);
+    if (r < 0) {
+        (void)alarm(0);
+        return r;
+    }
+    proc->at_gate = true;
+    said.fd = proc->status_fd;
+    while (poll(&said, 1, -1) < 0 && errno == EINTR)
+        ;
+    shepherd_status(s, proc);
+    (void)alarm(0);
+    return 0;
+}
+
+static int proc_alone(struct shepherd *s, const json_t *plan)
+{
+    usec_t at = clock_real();
+    int r = shepherd_fork_alone(s, &s->procs[0], plan);
+
     if (r < 0)
         return r;
     s->proc_count = 1;
-    s->procs[0].at_gate = true;
-    said.fd = s->procs[0].status_fd;
-    while (poll(&said, 1, -1) < 0 && errno == EINTR)
-        ;
-    shepherd_status(s, &s->procs[0]);
-    (void)alarm(0);
     if (s->blame[0])
         return -EINVAL;
     s->started = at;
@@ -287,7 +298,7 @@ static int procs_start(struct shepherd *s)
         return shepherd_fail(s, r, "system", "pipe: %s", strerror(-r));
     json_array_foreach(procs, i, plan)
     {
-        r = proc_start(s, &s->procs[i], plan, gate);
+        r = shepherd_fork(s, &s->procs[i], plan, gate);
         if (r < 0)
             break;
         s->proc_count++;

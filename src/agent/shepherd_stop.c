@@ -57,6 +57,8 @@ static void signal_all(struct shepherd *s, int number, bool spare)
     if (count > TASK_PIDS_MAX)
         count = TASK_PIDS_MAX;
     for (int i = 0; i < count; i++) {
+        if (pids[i] == s->keeper.pid)
+            continue;
         if (shell && is_leader(s, pids[i]) && !procs_catches(pids[i], number) && has_child(pids[i], pids, count))
             continue;
         (void)kill(pids[i], number);
@@ -158,6 +160,11 @@ void shepherd_stop(struct shepherd *s, const json_t *order)
     usec_t until = clock_boot() + grace * USEC_MSEC;
     int number = (int)util_i64(order, "signal", 0);
 
+    s->peer_keep = util_i64(order, "keep_ms", 0) * USEC_MSEC;
+    if (s->state == TASK_KEPT) { /* there is nothing that would want a grace */
+        s->over = s->peer_keep == 0;
+        return;
+    }
     /* A second order can only shorten the grace. */
     if (s->state == TASK_STOPPING) {
         if (!s->kill_at || until < s->kill_at)
@@ -285,6 +292,10 @@ void shepherd_suspend(struct shepherd *s, bool suspend)
     static pid_t pids[TASK_PIDS_MAX];
     int count;
 
+    if (s->state == TASK_KEPT && suspend) {
+        s->over = true; /* others are to have its GPUs */
+        return;
+    }
     if (s->mover || (suspend ? s->state != TASK_RUNNING : s->state != TASK_SUSPENDED))
         return;
     sleep_notice(s, suspend);

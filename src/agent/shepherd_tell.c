@@ -105,10 +105,26 @@ static void news_of_end(const struct shepherd *s, json_t *news)
         (void)json_object_set_new(news, "words", json_string(s->words));
 }
 
+/* How it ended is known since it was kept, whatever was run in its place since. */
+static json_t *news_of_kept(const struct shepherd *s)
+{
+    json_t *news = json_copy(s->kept);
+
+    (void)json_object_set_new(news, "state", json_string(task_state_name(s->state)));
+    (void)json_object_set_new(news, "at", json_integer(clock_real()));
+    if (s->state != TASK_KEPT)
+        return news;
+    (void)json_object_set_new(news, "pid", json_integer(s->keeper.pid));
+    (void)json_object_set_new(news, "keep_ms", json_integer((s->kept_until - clock_boot()) / USEC_MSEC));
+    return news;
+}
+
 json_t *shepherd_news(const struct shepherd *s)
 {
-    json_t *news = json_object();
+    json_t *news = s->kept ? NULL : json_object();
 
+    if (s->kept)
+        return news_of_kept(s);
     (void)json_object_set_new(news, "state", json_string(task_state_name(s->state)));
     (void)json_object_set_new(news, "at", json_integer(clock_real()));
     (void)json_object_set_new(news, "started", json_integer(s->started));

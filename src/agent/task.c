@@ -482,7 +482,8 @@ void task_news(struct task *task, json_t *news)
     task->pid = util_i64(news, "pid", 0);
     task->started = util_i64(news, "started", 0);
     /* So short that its shepherd had nobody to tell that it ran. */
-    if (state == TASK_EXITED && task->started && (task->state == TASK_PREPARING || task->state == TASK_READY))
+    if ((state == TASK_EXITED || state == TASK_KEPT) && task->started &&
+        (task->state == TASK_PREPARING || task->state == TASK_READY))
         task_set_state(task, TASK_RUNNING,
                        json_pack("{sI,sI}", "at", (json_int_t)task->started, "started", (json_int_t)task->started));
     (void)json_object_del(news, "pid");

@@ -119,6 +119,14 @@ static void job_show(json_t *job)
         (void)snprintf(text, sizeof(text), "%s: %s", fmt_text(reason, "code"), fmt_text(reason, "message"));
         line("reason", text);
     }
+    if (fmt_time(job, "kept_until")) {
+        char when[FMT_MAX];
+
+        (void)snprintf(text, sizeof(text),
+                       "until %.40s; go in: muster exec %.40s -- bash; let go: muster release %.40s",
+                       fmt_clock(fmt_time(job, "kept_until"), fmt_now(), when), id, id);
+        line("kept", text);
+    }
     line("gpus", fmt_gpus(job, text));
     show_size(json_object_get(job, "size"));
     line("nodes", fmt_text(job, "nodelist"));

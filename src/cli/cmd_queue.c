@@ -29,6 +29,9 @@ static void where_put(struct listing *table, json_t *job)
 
     if (!json_is_object(reason))
         listing_add(table, fmt_text(job, "nodelist"));
+    else if (fmt_time(job, "kept_until"))
+        listing_addf(table, "%s (%s until %s)", fmt_text(job, "nodelist"), fmt_text(reason, "code"),
+                     fmt_clock(fmt_time(job, "kept_until"), fmt_now(), when));
     else if (strcmp(fmt_text(job, "state"), "STARTING") == 0)
         listing_addf(table, "%s (%s)", fmt_text(job, "nodelist"), fmt_text(reason, "code"));
     else if (eta)
@@ -172,7 +175,7 @@ static int queue_once(const struct command_args *args, struct client *client)
     if (!whole) /* what the columns show, and no more: ten thousand jobs are megabytes otherwise */
         buf_printf(&path,
                    "&merge=1&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
-                   "limit_seconds,reason,nodelist,start_time%s%s",
+                   "limit_seconds,reason,nodelist,kept_until,start_time%s%s",
                    args_has(args, "eta") ? ",eta" : "",
                    form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");
     r = scope_put(args, client, &path, &problem);

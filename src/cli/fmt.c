@@ -147,7 +147,7 @@ const char *fmt_id(json_t *job, char text[FMT_MAX])
     if (json_is_object(array))
         (void)snprintf(text, FMT_MAX, "%lld_%lld", (long long)fmt_i64(array, "id"), (long long)fmt_i64(array, "index"));
     else
-        (void)snprintf(text, FMT_MAX, "%lld", (long long)fmt_i64(job, "id"));
+        (void)snprintf(text, FMT_MAX, "%lld", (long long)fmt_i64(job, json_object_get(job, "id") ? "id" : "job"));
     return text;
 }
 

@@ -14,7 +14,15 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 
-enum { PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 500, TASKS_MAX = 4096, AWAY_MOST = 240, UNTIL_MAX = 192, REST_TRIES = 60 };
+enum {
+    PAUSE_FIRST_MS = 20,
+    PAUSE_MOST_MS = 500,
+    TASKS_MAX = 4096,
+    AWAY_MOST = 240,
+    UNTIL_MAX = 192,
+    REST_TRIES = 60,
+    STATUS_MAX = 512
+};
 
 static volatile sig_atomic_t interrupts;
 
@@ -78,11 +86,18 @@ int job_exit_code(json_t *job)
 static void status_say(json_t *job, char *last, size_t size)
 {
     json_t *reason = json_object_get(job, "reason");
-    char text[FMT_MAX], id[FMT_MAX];
+    char text[STATUS_MAX], id[FMT_MAX], when[FMT_MAX];
 
-    (void)snprintf(text, sizeof(text), "job %s %s%s%s%s", fmt_id(job, id), fmt_text(job, "state"),
-                   json_is_object(reason) ? " (" : "", json_is_object(reason) ? fmt_text(reason, "code") : "",
-                   json_is_object(reason) ? ")" : "");
+    if (fmt_time(job, "kept_until"))
+        (void)snprintf(
+            text, sizeof(text),
+            "job %.60s: %.200s until %.40s; muster exec %.60s -- bash goes in, muster release %.60s lets it go",
+            fmt_id(job, id), fmt_text(reason, "message"), fmt_clock(fmt_time(job, "kept_until"), fmt_now(), when), id,
+            id);
+    else
+        (void)snprintf(text, sizeof(text), "job %s %s%s%s%s", fmt_id(job, id), fmt_text(job, "state"),
+                       json_is_object(reason) ? " (" : "", json_is_object(reason) ? fmt_text(reason, "code") : "",
+                       json_is_object(reason) ? ")" : "");
     if (strcmp(text, last) == 0)
         return;
     (void)snprintf(last, size, "%s", text);
@@ -97,9 +112,10 @@ static void until_path(const char *id, enum job_until until, int limit, char pat
     static const char *const words[] = { [JOB_STARTED] = "started", [JOB_ENDED] = "ended", [JOB_OVER] = "over" };
 
     /* What is looked at here; where its output is, only when it has begun. */
-    (void)snprintf(path, UNTIL_MAX,
-                   "/jobs/%s?until=%s&limit=%d&fields=id,array,state,reason,attempt,exit_code,signal,end_text%s", id,
-                   words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
+    (void)snprintf(
+        path, UNTIL_MAX,
+        "/jobs/%s?until=%s&limit=%d&fields=id,array,state,reason,kept_until,attempt,exit_code,signal,end_text%s", id,
+        words[until], limit, until == JOB_STARTED ? ",placement,nodelist,spec" : "");
 }
 
 static int ask_until(struct client *client, int64_t id, enum job_until until, int limit, json_t **ret_job,
@@ -131,7 +147,7 @@ static bool job_reached(json_t *job, enum job_until until)
 int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
              struct problem *problem)
 {
-    char last[FMT_MAX] = "";
+    char last[STATUS_MAX] = "";
     int ms = PAUSE_FIRST_MS, away = 0, limit = LIMIT_FIRST, r;
 
     for (;;) {

@@ -142,22 +142,36 @@ static void receipt_show(json_t *receipt)
                      (long long)fmt_i64(receipt, "lost_gpu_seconds"));
 }
 
+/* Of one that failed and whose place is kept: until when, and what can be done about it. */
+static void kept_show(json_t *e, const char *id)
+{
+    char when[FMT_MAX];
+
+    if (!fmt_time(e, "kept_until"))
+        return;
+    (void)printf("  %-8s %s\n", "until", fmt_clock(fmt_time(e, "kept_until"), fmt_now(), when));
+    (void)printf("  %-8s muster exec %s -- bash\n", "go in", id);
+    (void)printf("  %-8s muster release %s (it ends as it failed); muster cancel %s (and is not tried again)\n",
+                 "let go", id, id);
+}
+
 void why_show(json_t *e)
 {
     json_t *asks = json_object_get(e, "asks"), *entitlement = json_object_get(e, "entitlement");
     const char *code, *message;
-    char span[FMT_MAX];
+    char span[FMT_MAX], id[FMT_MAX];
 
     json_harmless(e);
     code = fmt_text(e, "code");
     message = fmt_text(e, "message");
-    (void)printf("Job %lld %s (%s, vc %s, %s)  %s", (long long)fmt_i64(e, "job"), fmt_text(e, "name"),
-                 fmt_text(e, "user"), fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
+    (void)printf("Job %s %s (%s, vc %s, %s)  %s", fmt_id(e, id), fmt_text(e, "name"), fmt_text(e, "user"),
+                 fmt_text(e, "vc"), fmt_text(e, "priority_class"), fmt_text(e, "state"));
     if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
         (void)printf(" for %s", fmt_seconds(fmt_i64(e, "pending_seconds"), span));
     (void)putchar('\n');
     if (*code || *message)
         (void)printf("Reason   %s%s%s\n", code, *code && *message ? ": " : "", message);
+    kept_show(e, id);
     if (*fmt_text(asks, "text"))
         (void)printf("  %-8s %s\n", "asks", fmt_text(asks, "text"));
     if (*fmt_text(entitlement, "text")) {

@@ -111,10 +111,14 @@ static int check_job(const struct ctl *ctl, const struct entry *entry, const str
 {
     switch ((int)entry->kind) {
     case ENTRY_HOLD:
+        if (attempt_kept(job))
+            return refuse(ret, -EALREADY, job, "has failed and its place is kept; release, requeue or cancel it");
         return on_gpus(job) ? refuse(ret, -EALREADY, job, "has started; cancel or requeue it instead") : 0;
     case ENTRY_REQUEUE:
         return on_gpus(job) ? 0 : refuse(ret, -EALREADY, job, "waits already");
     case ENTRY_SUSPEND:
+        if (attempt_kept(job))
+            return refuse(ret, -EALREADY, job, "has failed and its place is kept; nothing of it runs");
         return job->phase == PHASE_JOB_RUNNING || job->phase == PHASE_JOB_SUSPENDED
                    ? 0
                    : refuse(ret, -EALREADY, job, "does not run");
@@ -267,6 +271,10 @@ static void act_on(struct ctl *ctl, struct book_job *job, const struct entry *en
         take_out(ctl, job);
         break;
     case ENTRY_RELEASE:
+        if (attempt_kept(job)) { /* its place is let go, and its end is what it was */
+            attempt_stop(ctl, job, "release", 0, 0);
+            break;
+        }
         job->held = false;
         job->version++;
         gate_look(ctl, job);

@@ -235,7 +235,8 @@ static void peers_end(struct ctl *ctl, struct book_job *job, usec_t grace)
     struct book_attempt *attempt = attempt_now(job);
 
     attempt->ending = true;
-    job_phase(ctl, job, PHASE_JOB_COMPLETING);
+    if (!attempt->kept_until)
+        job_phase(ctl, job, PHASE_JOB_COMPLETING);
     for (uint32_t t = 0; t < attempt->task_count; t++)
         if (!task_gone(&attempt->tasks[t])) {
             json_t *order = order_stop(ctl, job, attempt, grace);
@@ -245,10 +246,56 @@ static void peers_end(struct ctl *ctl, struct book_job *job, usec_t grace)
         }
 }
 
+bool attempt_kept(const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+
+    return attempt && attempt->kept_until && !attempt->ended && !attempt->stopping;
+}
+
+/* All of its gang is: what is left of its processes ends as always, and who has it to look into finds every node. */
+static void keep_begin(struct ctl *ctl, struct book_job *job, int code, int number)
+{
+    struct book_attempt *attempt = attempt_now(job);
+
+    if (attempt->kept_until || attempt->stopping || attempt->ending)
+        return;
+    attempt->kept_until = ctl->now + job->spec->keep_on_fail;
+    job->reason_since = ctl->now;
+    job->version++;
+    ctl_event(ctl, "job.kept", job, NULL,
+              json_pack("{s:i, s:i, s:I}", "exit", code, "signal", number, "until",
+                        (json_int_t)(attempt->kept_until / USEC_SEC)));
+}
+
 void attempt_end_peers(struct ctl *ctl, struct book_job *job)
 {
-    if (!attempt_now(job)->ending)
-        peers_end(ctl, job, PEER_GRACE);
+    const struct book_attempt *attempt = attempt_now(job);
+
+    if (attempt->ending)
+        return;
+    if (attempt->role_verdict == ROLES_FAILED && job->spec->keep_on_fail > 0)
+        keep_begin(ctl, job, attempt->role_exit, attempt->role_signal);
+    peers_end(ctl, job, PEER_GRACE);
+}
+
+/* It runs, or has run. */
+static void attempt_began(struct ctl *ctl, struct book_job *job)
+{
+    if (attempt_now(job)->started)
+        return;
+    attempt_now(job)->started = ctl->now;
+    job->first_start = job->first_start ? job->first_start : ctl->now;
+    job->last_start = ctl->now;
+}
+
+/* Whether the end of the rank is that of its gang. */
+static bool gang_ends(const struct book_job *job, const struct book_attempt *attempt, uint32_t rank, bool failed)
+{
+    const struct book_task *task = &attempt->tasks[rank];
+    bool lost = task->state == TASK_REFUSED || task->cause[0] == 'l', roles = job->spec->role_count > 0;
+
+    return (job->spec->launch == LAUNCH_ONCE && rank == 0) || (roles ? lost : failed && !job->spec->no_kill);
 }
 
 static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
@@ -256,15 +303,11 @@ static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
     struct book_attempt *attempt = attempt_now(job);
     const struct book_task *task = &attempt->tasks[rank];
     bool failed = task->exit != 0 || task->signal != 0 || task->state == TASK_REFUSED || task->cause[0] == 'l';
-    bool lost = task->state == TASK_REFUSED || task->cause[0] == 'l', roles = job->spec->role_count > 0;
-    bool ends = (job->spec->launch == LAUNCH_ONCE && rank == 0) || (roles ? lost : failed && !job->spec->no_kill);
+    bool ends = gang_ends(job, attempt, rank, failed);
 
     /* One that ended before it could be said to run has run all the same. */
-    if (!attempt->started && task->state == TASK_EXITED && task->cause[0] != 'l' && attempt->told_go) {
-        attempt->started = ctl->now;
-        job->first_start = job->first_start ? job->first_start : ctl->now;
-        job->last_start = ctl->now;
-    }
+    if (task->state == TASK_EXITED && task->cause[0] != 'l' && attempt->told_go)
+        attempt_began(ctl, job);
     if (attempt_gone(attempt)) {
         attempt_over(ctl, job);
         return;
@@ -294,18 +337,13 @@ static void rank_running(struct ctl *ctl, struct book_job *job)
     bool resumed = job->phase == PHASE_JOB_SUSPENDED;
 
     for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (attempt->tasks[t].state != TASK_RUNNING)
+        if (attempt->tasks[t].state != TASK_RUNNING && attempt->tasks[t].state != TASK_KEPT)
             return;
-    if (attempt->started && !resumed)
+    if (attempt->phase == PHASE_JOB_RUNNING && !resumed)
         return;
-    if (!attempt->started) {
-        attempt->started = ctl->now;
-        if (!job->first_start)
-            job->first_start = ctl->now;
-        job->last_start = ctl->now;
-    }
+    attempt_began(ctl, job);
     job->suspended_by_user = false;
-    if (attempt->stopping || attempt->ending)
+    if (attempt->stopping || (attempt->ending && !attempt->kept_until))
         return;
     attempt->phase = PHASE_JOB_RUNNING;
     job_phase(ctl, job, PHASE_JOB_RUNNING);
@@ -313,6 +351,25 @@ static void rank_running(struct ctl *ctl, struct book_job *job)
         ctl_tell_core(ctl, job,
                       (struct event){ .kind = EVENT_STARTED, .rate = job->said_rate, .progress = PROGRESS_OWN });
     job_timer_set(ctl, job);
+}
+
+/* It has failed, and its place is kept (--keep-on-fail): the core has it as running, and how it ended counts when that
+ * is over. A node that keeps what is not to be kept is told. */
+static void rank_kept(struct ctl *ctl, struct book_job *job, uint32_t rank)
+{
+    struct book_attempt *attempt = attempt_now(job);
+    const struct book_task *task = &attempt->tasks[rank];
+
+    attempt_began(ctl, job);
+    if (job->spec->role_count == 0) /* with roles, the ends of their tasks have decided */
+        keep_begin(ctl, job, task->exit, task->signal);
+    if (!attempt_kept(job)) {
+        ctl_order(ctl, task->node, order_stop(ctl, job, attempt, 0));
+        return;
+    }
+    rank_running(ctl, job);
+    if (!attempt->ending && gang_ends(job, attempt, rank, true))
+        peers_end(ctl, job, PEER_GRACE);
 }
 
 static void rank_suspended(struct ctl *ctl, struct book_job *job)
@@ -410,6 +467,7 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     int state = name ? task_state_find(name) : -ENOENT;
     struct book_attempt *attempt;
     struct book_task *task;
+    bool was_kept;
 
     if (!job || number >= job->attempt_count || rank >= job->attempts[number].task_count) {
         attempt_left(ctl, node); /* of a job that is over: it was told to clean up */
@@ -423,11 +481,14 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         roles_ended(ctl, job, attempt, json_object_get(report, "ended"));
     if (state < 0)
         return;
+    was_kept = task->state == TASK_KEPT;
     task->state = (uint32_t)state;
     job->version++;
     job->said_progress = number_or(report, "progress", PROGRESS_OWN);
     job->said_rate = number_or(report, "rate", PPM_ONE);
-    if (state == TASK_EXITED || state == TASK_REFUSED)
+    if (was_kept) /* how it ended is known */
+        used_note(task, json_object_get(report, "used"));
+    else if (state == TASK_EXITED || state == TASK_REFUSED || state == TASK_KEPT)
         task_gone_note(ctl, task, report);
     if (state == TASK_REFUSED)
         refusal_note(ctl, attempt, task, json_string_value(json_object_get(report, "cause")));
@@ -447,7 +508,11 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         rank_running(ctl, job);
     } else if (state == TASK_SUSPENDED)
         rank_suspended(ctl, job);
+    else if (state == TASK_KEPT)
+        rank_kept(ctl, job, rank);
     else if (task_gone(task)) {
+        if (was_kept && attempt->ending && attempt_kept(job) && !attempt_gone(attempt))
+            attempt_stop(ctl, job, "release", 0, 0); /* it is over on one of its nodes: so on all */
         rank_exited(ctl, job, rank);
         attempt_left(ctl, node);
     }
@@ -490,9 +555,11 @@ void attempt_node_lost(struct ctl *ctl, uint32_t node)
 
                 if (task->node != node || task_gone(task))
                     continue;
+                if (task->state != TASK_KEPT) { /* then how it ended is known */
+                    task->ended = ctl->now;
+                    memcpy(task->cause, "lost", sizeof("lost"));
+                }
                 task->state = TASK_EXITED;
-                task->ended = ctl->now;
-                memcpy(task->cause, "lost", sizeof("lost"));
                 job->version++;
             }
         if (attempt_of(job) && attempt_of(job)->moves && !attempt_of(job)->ended && attempt_gone(attempt_of(job)))

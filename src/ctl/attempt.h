@@ -17,6 +17,9 @@ void attempt_node_lost(struct ctl *ctl, uint32_t node);
 void attempt_untold(struct ctl *ctl, struct book_job *job, uint32_t rank); /* its launch is taken back */
 /* Launches one of its tasks, and notes whether anybody was told. */
 void attempt_tell(struct ctl *ctl, struct book_job *job, uint32_t rank, json_t *place);
+bool attempt_kept(const struct book_job *job); /* it failed, and its place is kept */
+/* Its node was lost while it was kept. True: it is over as it had ended, and not run again. */
+bool attempt_kept_lost(struct ctl *ctl, struct book_job *job);
 void attempt_end_peers(struct ctl *ctl, struct book_job *job); /* the gang is over: all that is left of it is ended */
 void attempt_launch_ready(struct ctl *ctl, struct book_job *job); /* now, or when its GPUs have been left */
 void job_phase(struct ctl *ctl, struct book_job *job, enum phase_of_job phase);

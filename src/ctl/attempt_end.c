@@ -9,9 +9,12 @@
 
 #include "ctl/part.h"
 
-/* Whether another attempt is worth it: who is to blame, and what the job allows. */
+/* Whether another attempt is worth it: who is to blame, and what the job allows. A person who cancels one whose place
+ * is kept does not want it. */
 static bool again(const struct book_job *job, const struct book_attempt *attempt, enum fail_class blame)
 {
+    if (attempt->kept_until && strcmp(attempt->stop_kind, "cancel") == 0)
+        return false;
     for (size_t i = 0; i < job->spec->retry_on_count; i++)
         if (attempt->exit == job->spec->retry_on[i] && job->failures <= job->spec->retries)
             return true;
@@ -162,10 +165,46 @@ static void refusal_text(const struct book_attempt *attempt, char *text, size_t 
     book_words(text + begun, size - (size_t)begun, attempt->refusal);
 }
 
+/* What a job that failed ends as, and why in words. */
+static enum phase_of_job failed_as(const struct book_attempt *attempt, enum fail_class blame, bool oom, char *text,
+                                   size_t size)
+{
+    if (oom)
+        (void)snprintf(text, size, "out of memory");
+    else if (attempt->refusal)
+        refusal_text(attempt, text, size);
+    else if (blame == FAIL_SYSTEM)
+        (void)snprintf(text, size, "its node was lost");
+    else if (attempt->signal)
+        (void)snprintf(text, size, "killed by signal %d", attempt->signal);
+    else
+        (void)snprintf(text, size, "exit code %d", attempt->exit);
+    return oom ? PHASE_JOB_OUT_OF_MEMORY : blame == FAIL_SYSTEM ? PHASE_JOB_NODE_FAIL : PHASE_JOB_FAILED;
+}
+
+bool attempt_kept_lost(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_now(job);
+    enum fail_class blame;
+    bool oom;
+
+    attempt_verdict(job, attempt, &blame, &oom);
+    job->failures++;
+    if (blame == FAIL_NONE || again(job, attempt, blame))
+        return false;
+    job->ends = true;
+    job->ends_as = attempt->phase = failed_as(attempt, blame, oom, job->end_text, sizeof(job->end_text));
+    job->exit = attempt->exit;
+    job->signal = attempt->signal;
+    ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_CANCEL });
+    return true;
+}
+
 static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class blame, bool oom)
 {
     struct book_attempt *attempt = attempt_now(job);
     char text[sizeof(job->end_text)];
+    enum phase_of_job phase;
 
     if (blame == FAIL_NONE) {
         finish(ctl, job, PHASE_JOB_COMPLETED, "");
@@ -180,21 +219,8 @@ static void end_by_itself(struct ctl *ctl, struct book_job *job, enum fail_class
         go_back(ctl, job, blame == FAIL_SYSTEM ? PHASE_JOB_NODE_FAIL : PHASE_JOB_FAILED);
         return;
     }
-    if (oom)
-        (void)snprintf(text, sizeof(text), "out of memory");
-    else if (attempt->refusal)
-        refusal_text(attempt, text, sizeof(text));
-    else if (blame == FAIL_SYSTEM)
-        (void)snprintf(text, sizeof(text), "its node was lost");
-    else if (attempt->signal)
-        (void)snprintf(text, sizeof(text), "killed by signal %d", attempt->signal);
-    else
-        (void)snprintf(text, sizeof(text), "exit code %d", attempt->exit);
-    finish(ctl, job,
-           oom                    ? PHASE_JOB_OUT_OF_MEMORY
-           : blame == FAIL_SYSTEM ? PHASE_JOB_NODE_FAIL
-                                  : PHASE_JOB_FAILED,
-           text);
+    phase = failed_as(attempt, blame, oom, text, sizeof(text));
+    finish(ctl, job, phase, text);
 }
 
 /* It is over; the time it had its GPUs is booked. */
@@ -288,6 +314,8 @@ void attempt_over(struct ctl *ctl, struct book_job *job)
     for (uint32_t t = 0; t < attempt->task_count; t++)
         ctl_order(ctl, attempt->tasks[t].node, order_simple(job, attempt, ORDER_CLEAN));
     job->suspended_by_user = false;
+    if (attempt->kept_until && strcmp(attempt->stop_kind, "requeue") == 0)
+        kind = attempt->stop_kind;
     if ((lost || untold) && strcmp(attempt->stop_kind, "cancel") == 0)
         kind = attempt->stop_kind;
     else if (untold)

@@ -60,6 +60,7 @@ struct book_attempt {
     char stop_kind[16]; /* preempt timeout cancel drain; "" */
     int64_t stop_by;    /* job it made room for; 0 */
     usec_t stop_at, grace;
+    usec_t kept_until; /* it failed, and its place is kept until then; 0 = not so */
     uint16_t port;
     json_t *roles;         /* {role: {index: [exit, signal]}} of those that have ended; NULL */
     uint32_t role_verdict; /* enum roles_verdict */

@@ -123,6 +123,7 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
 {
     struct book_attempt *attempt = attempt_of(job);
     bool moves = attempt && !attempt->ended && attempt->moves;
+    bool kept = attempt && !attempt->ended && attempt->kept_until;
     bool cancelled = attempt && !attempt->ended && attempt->stopping && strcmp(attempt->stop_kind, "cancel") == 0;
     bool back = core_job(ctl->core, job->slot)->gen == job->gen; /* the core has it in its queue again */
 
@@ -135,7 +136,8 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
         attempt_close(ctl, job);
         attempt_leaves(ctl, attempt);
         attempt->phase = PHASE_JOB_NODE_FAIL;
-        attempt_note_loss(ctl, job, "node");
+        if (!kept)
+            attempt_note_loss(ctl, job, "node");
         for (uint32_t t = 0; t < attempt->task_count; t++) {
             struct book_task *task = &attempt->tasks[t];
 
@@ -144,6 +146,8 @@ static void effect_kill(struct ctl *ctl, struct book_job *job)
         }
     }
     if (!back || phase_over(job->phase))
+        return;
+    if (kept && attempt_kept_lost(ctl, job))
         return;
     if (cancelled) { /* by a person, and it was on its way */
         job->ends = true;

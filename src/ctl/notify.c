@@ -143,6 +143,8 @@ static const char *word_of(const struct ctl_event *event)
         return "start";
     if (strcmp(event->kind, "job.preempted") == 0)
         return "preempt";
+    if (strcmp(event->kind, "job.kept") == 0)
+        return "fail";
     if (strcmp(event->kind, "job.ended") == 0)
         return state && strcmp(state, "COMPLETED") == 0 ? "end" : "fail";
     return NULL;

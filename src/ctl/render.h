@@ -29,6 +29,7 @@
     X(ETA, "eta")                                                                                                      \
     X(PLACEMENT, "placement")                                                                                          \
     X(NODELIST, "nodelist")                                                                                            \
+    X(KEPT, "kept_until")                                                                                              \
     X(ATTEMPT, "attempt")                                                                                              \
     X(PREEMPTIONS, "preemptions")                                                                                      \
     X(FAILURES, "failures")                                                                                            \
@@ -92,6 +93,10 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
                    size_t size);
 /* The same of one that has its GPUs and does not run yet. */
 bool render_starting(const struct book_job *job, const char **ret_code, const char **ret_text, usec_t *ret_since);
+
+/* The same of one that failed and whose place is kept; until when, 0: it is none. */
+usec_t render_kept(const struct book_job *job, const char **ret_code, char *text, size_t size);
+void put_array(const struct scene *scene, struct json_write *json, const struct book_job *job);
 
 /* GPUs of a node by what they are. */
 struct node_use {

@@ -64,7 +64,7 @@ void render_tasks(const struct scene *scene, struct json_write *json, const char
             json_write_i64(json, NULL, task->gpus[g]);
         json_write_close(json);
         json_write_text(json, "state", task_state_name((enum task_state)task->state));
-        put_exit(json, task->state == TASK_EXITED, task->exit, task->signal);
+        put_exit(json, task->state == TASK_EXITED || task->state == TASK_KEPT, task->exit, task->signal);
         json_write_bool(json, "oom", task->oom);
         json_write_text(json, "cause", task->cause);
         put_time(json, "start_time", task->started);

@@ -73,6 +73,35 @@ bool render_starting(const struct book_job *job, const char **ret_code, const ch
     return true;
 }
 
+usec_t render_kept(const struct book_job *job, const char **ret_code, char *text, size_t size)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    int code, number;
+    bool oom = false;
+
+    if (!attempt || !attempt->kept_until || attempt->ended || attempt->stopping)
+        return 0;
+    code = attempt->role_exit;
+    number = attempt->role_signal;
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+
+        oom |= task->oom;
+        if (!code && !number && strcmp(task->cause, "peer") != 0) {
+            code = task->exit;
+            number = task->signal;
+        }
+    }
+    *ret_code = "KeptOnFail";
+    if (oom)
+        (void)snprintf(text, size, "it ran out of memory, and its place is kept");
+    else if (number)
+        (void)snprintf(text, size, "it was killed by signal %d, and its place is kept", number);
+    else
+        (void)snprintf(text, size, "it failed with exit code %d, and its place is kept", code);
+    return attempt->kept_until;
+}
+
 static void put_reason(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     const char *code, *words;
@@ -81,7 +110,7 @@ static void put_reason(const struct scene *scene, struct json_write *json, const
 
     if (render_starting(job, &code, &words, &since)) {
         (void)snprintf(text, sizeof(text), "%s", words);
-    } else if (!render_reason(scene, job, &code, text, sizeof(text))) {
+    } else if (!render_kept(job, &code, text, sizeof(text)) && !render_reason(scene, job, &code, text, sizeof(text))) {
         json_write_null(json, "reason");
         return;
     }
@@ -244,6 +273,22 @@ static void put_size(const struct scene *scene, struct json_write *json, const s
     json_write_close(json);
 }
 
+void put_array(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    if (job->array_id == 0) {
+        json_write_null(json, "array");
+        return;
+    }
+    json_write_object(json, "array");
+    json_write_i64(json, "id", job->array_id);
+    json_write_i64(json, "index", job->array_index);
+    if (scene->indices) {
+        json_write_text(json, "indices", scene->indices);
+        json_write_i64(json, "count", (int64_t)scene->alike);
+    }
+    json_write_close(json);
+}
+
 /* Who, what, how much. */
 static void put_request(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
 {
@@ -274,18 +319,7 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         json_write_text(json, "priority_class", priority_class(job->wants.priority));
         break;
     case FIELD_ARRAY:
-        if (job->array_id == 0) {
-            json_write_null(json, "array");
-            break;
-        }
-        json_write_object(json, "array");
-        json_write_i64(json, "id", job->array_id);
-        json_write_i64(json, "index", job->array_index);
-        if (scene->indices) {
-            json_write_text(json, "indices", scene->indices);
-            json_write_i64(json, "count", (int64_t)scene->alike);
-        }
-        json_write_close(json);
+        put_array(scene, json, job);
         break;
     case FIELD_GPUS:
         json_write_i64(json, "gpus", gpus_now(job));
@@ -314,6 +348,8 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
 static void put_life(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
 {
     const struct book_attempt *attempt = book_attempt(job);
+    const char *code;
+    char text[128];
 
     switch (field) {
     case FIELD_STATE:
@@ -351,6 +387,9 @@ static void put_life(const struct scene *scene, struct json_write *json, const s
         break;
     case FIELD_NODELIST:
         put_nodelist(scene, json, job);
+        break;
+    case FIELD_KEPT:
+        put_time(json, "kept_until", render_kept(job, &code, text, sizeof(text)));
         break;
     case FIELD_CHECKPOINT:
         put_time(json, "last_checkpoint_time", job->last_ckpt);

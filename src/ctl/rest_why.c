@@ -452,7 +452,8 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
     const char *words;
     char text[256];
     struct eta eta;
-    bool waits = render_reason(scene, job, &code, text, sizeof(text));
+    usec_t kept = render_kept(job, &code, text, sizeof(text));
+    bool waits = !kept && render_reason(scene, job, &code, text, sizeof(text));
     usec_t since = job->reason_since ? job->reason_since : job->submit;
 
     if (waits) {
@@ -463,12 +464,17 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
         json_write_text(json, "code", code);
         json_write_text(json, "message", words);
         json_write_i64(json, "tier", 5);
+    } else if (kept) {
+        json_write_text(json, "code", code);
+        json_write_text(json, "message", text);
+        json_write_null(json, "tier");
     } else {
         json_write_text(json, "code", phase_over(job->phase) ? phase_name(job->phase) : "Running");
         json_write_text(json, "message", phase_over(job->phase) ? job->end_text : "it holds its GPUs");
         json_write_null(json, "tier");
     }
     put_time(json, "since", since);
+    put_time(json, "kept_until", kept);
     json_write_i64(json, "pending_seconds", waits ? (scene->now - job->submit) / USEC_SEC : 0);
     why_asks(scene, json, &job->wants);
     entitlement_put(scene, json, job->vc);
@@ -510,6 +516,7 @@ void forecast_why(struct request *request)
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Explanation");
     json_write_i64(&json, "job", job->id);
+    put_array(&scene, &json, job);
     if (job->spec->name &&
         (scene.server->conf->privacy == PRIVACY_NAMES || auth_sees(scene.who, scene.book, job, scene.cluster)))
         json_write_text(&json, "name", job->spec->name);

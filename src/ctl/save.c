@@ -71,6 +71,7 @@ static const struct field attempt_fields[] = {
     F(book_attempt, stop_by, I64),
     F(book_attempt, stop_at, I64),
     F(book_attempt, grace, I64),
+    F(book_attempt, kept_until, I64),
     F(book_attempt, port, U16),
     END,
 };

@@ -112,6 +112,8 @@ json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const stru
     (void)json_object_set_new(order, "kind", json_string(kind));
     if (resizes(ctl, job, attempt))
         (void)json_object_set_new(order, "resize", json_true());
+    if (attempt->kept_until && !attempt->stopping && !attempt->ended && attempt->kept_until > ctl->now)
+        (void)json_object_set_new(order, "keep_ms", json_integer((attempt->kept_until - ctl->now) / USEC_MSEC));
     (void)json_object_set_new(order, "grace_ms", json_integer(grace / USEC_MSEC));
     if (attempt->stop_by)
         (void)json_object_set_new(order, "by", json_integer(attempt->stop_by));

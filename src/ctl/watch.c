@@ -382,7 +382,8 @@ static void idle_end(const struct watch *watch, const struct scene *scene)
         const struct book_job *job = scene->book->live[i];
         const struct book_attempt *attempt = book_attempt(job);
         usec_t since = attempt ? attempt->started : 0;
-        bool idle = job->spec->idle_timeout > 0 && job->phase == PHASE_JOB_RUNNING && attempt && !attempt->stopping;
+        bool idle = job->spec->idle_timeout > 0 && job->phase == PHASE_JOB_RUNNING && attempt && !attempt->stopping &&
+                    !attempt->kept_until;
         struct entry_result refused;
         char why[96];
 

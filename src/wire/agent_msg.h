@@ -21,7 +21,8 @@ enum { FRAME_BYTES_MAX = 8 << 20, AGENT_GPUS_MAX = 256, AGENT_TASKS_MAX = 65536,
     X(SUSPENDED, "suspended")                                                                                          \
     X(STOPPING, "stopping") /* was told to leave, grace is running */                                                  \
     X(EXITED, "exited")     /* gone, with exit code or signal; GPUs, cgroup and children too */                        \
-    X(REFUSED, "refused")   /* could not be started: cause says why, blame who */
+    X(REFUSED, "refused")   /* could not be started: cause says why, blame who */                                      \
+    X(KEPT, "kept")         /* its processes have ended and it failed; its place is kept to be looked at */
 
 enum task_state {
 #define X(code, name) TASK_##code,

@@ -83,6 +83,8 @@ int submission_check(struct submission_reader *rd)
         return reader_fail(rd, "nothing to run: expected 'run' or 'args'");
     if (s->time && s->time_min > s->time)
         return reader_fail(rd, "time_min is longer than time");
+    if (s->keep_on_fail > KEEP_ON_FAIL_MAX)
+        return reader_fail(rd, "keep_on_fail is longer than 7 days");
     if (s->begin && s->deadline && s->deadline <= s->begin)
         return reader_fail(rd, "deadline is not after begin");
     if (s->gpu_share < MGPU_ONE && s->nodes > 1)

@@ -60,6 +60,8 @@ struct job_role {
 };
 
 /* What a job asks of each node, or of all together where nodes == 0. Owned strings; NULL = not told. */
+#define KEEP_ON_FAIL_MAX (7 * USEC_DAY)
+
 struct submission {
     char *name, *vc, *account, *comment, *image, *runtime, *dir, *output, *error, *reservation, *compat;
     char *nodelist, *exclude, *constraint;
@@ -93,6 +95,7 @@ struct submission {
     usec_t begin, deadline; /* absolute; 0 = none */
     usec_t grace, min_runtime, signal_before;
     usec_t idle_timeout; /* GPUs below 5 % for so long: it is ended; 0 = never */
+    usec_t keep_on_fail; /* its place is kept for so long when it has failed; 0 = not at all */
     int signal;          /* early warning; 0 = none */
     enum preempt_mode preempt;
     int ckpt_signal;

@@ -495,6 +495,7 @@ static const struct submission_key keys[] = {
     { "launch", read_word, write_word, AT(launch), 0, 0, launch_words },
     { "memory_per_gpu", read_size, write_size, AT(memory_per_gpu), 0, 0, NULL },
     { "idle_timeout", read_span, write_span, AT(idle_timeout), 0, 0, NULL },
+    { "keep_on_fail", read_span, write_span, AT(keep_on_fail), 0, 0, NULL },
     { "min_runtime", read_span, write_span, AT(min_runtime), 0, 0, NULL },
     { "mounts", read_mounts, write_mounts, 0, 0, 0, NULL },
     { "name", read_text, write_text, AT(name), 0, 255, NULL },

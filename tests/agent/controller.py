@@ -126,7 +126,7 @@ class Controller:
                 if got:
                     return got
                 if time.time() > end:
-                    raise AssertionError('timed out: %s; reports %r' % (what, self.reports[-6:]))
+                    raise AssertionError('timed out: %s; %d hellos, faults %r, reports %r' % (what, len(self.hellos), self.faults, self.reports[-6:]))
                 self.lock.wait(0.05)
 
     def connected(self, count=1):

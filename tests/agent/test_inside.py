@@ -110,6 +110,14 @@ def without_groups_it_is_done_by_hand(c, a, d):
     c.order('stop', 3, kind='cancel', grace_ms=0)
     c.report(3, 'exited')
     assert gone(int(c.text(2)), 1)
+    # So does one in the place of a task that failed.
+    c.launch(4, 'exit 9', spec={'keep_on_fail': '1h'})
+    c.report(4, 'kept', exit=9, cause='exit')
+    c.ask(3, 'exec', job=4, attempt=0, rank=0, argv=['sh', '-c', 'echo $$; exec sleep 1000'], done=False)
+    c.wait('its pid', lambda: b'\n' in c.text(3))
+    c.order('stop', 4, kind='cancel', grace_ms=60000)
+    c.report(4, 'exited', exit=9, cause='exit')
+    assert gone(int(c.text(3)), 1)
 
 
 def as_user(c, a, d):
@@ -132,6 +140,13 @@ def as_user(c, a, d):
     c.report(3, 'running')
     c.ask(2, 'exec', job=3, attempt=0, rank=0, argv=['id', '-u'])
     assert c.text(2, 'out') == b'65534\n', c.answers[2]
+    c.launch(4, 'exit 9', uid=65534, gid=65534, user='nobody', gpus=[1], spec={'dir': '/', 'keep_on_fail': '1h'})
+    c.report(4, 'kept')
+    c.ask(3, 'exec', job=4, attempt=0, rank=0, argv=['id', '-u'])
+    assert c.text(3, 'out') == b'65534\n', c.answers[3]
+    shepherd = shepherds(a, 4)[0]
+    held = content('/proc/%d/task/%d/children' % (shepherd, shepherd)).split()
+    assert held and all(os.stat('/proc/' + pid).st_uid == 65534 for pid in held), held
 
 
 def private_tmp(c, a, d):
@@ -146,6 +161,16 @@ def private_tmp(c, a, d):
     open(d + '/go', 'w').close()
     c.report(1, 'exited')
     assert content(d + '/pwd').strip() == d
+    c.launch(2, 'echo kept > /tmp/muster-test-private; exit 9', spec={'dir': d, 'keep_on_fail': '1h'})
+    c.report(2, 'kept')
+    a.kill()
+    a.start()
+    c.connected(2)
+    c.wait('told again', lambda: sum(r.get('job') == 2 and r.get('state') == 'kept' for r in c.reports) >= 1)
+    c.ask(2, 'exec', job=2, attempt=0, rank=0, argv=['sh', '-c', 'cat /tmp/muster-test-private; pwd'])
+    assert c.text(2, 'out') == b'kept\n%s\n' % d.encode(), c.answers[2]
+    c.order('suspend', 2)  # others are to have its GPUs
+    c.report(2, 'exited', exit=9, cause='exit')
 
 
 def containers(c, a, d):
@@ -186,6 +211,13 @@ def containers(c, a, d):
     c.order('stop', 4, kind='cancel', grace_ms=0)
     c.report(4, 'exited')
     assert not subprocess.run(['pgrep', '-f', 'sleep 4321'], capture_output=True).stdout
+    # The place of one that failed is in its container too: what it left in its image and directory is there.
+    c.launch(6, 'echo here > $MUSTER_TMPDIR/left; echo here > /made; exit 9', spec=dict(spec, keep_on_fail='1h'))
+    c.report(6, 'kept', exit=9)
+    c.ask(6, 'exec', job=6, attempt=0, rank=0, argv=['sh', '-c', 'ls /; cat $MUSTER_TMPDIR/left /made'])
+    assert b'bin\n' in c.text(6, 'out') and b'home' not in c.text(6) and b'here\nhere\n' in c.text(6), c.answers[6]
+    c.order('stop', 6, kind='release', grace_ms=0)
+    c.report(6, 'exited', exit=9, cause='exit')
     swapped_links(c, d, root)
 
 
