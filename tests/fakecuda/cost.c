@@ -7,17 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "fake.h"
+#include "calls.h"
 
 #define BATCH 20000
 #define ROUNDS 60
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                   unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-                                   void **params);
 
 static double batch_ns(CUfunction f)
 {

@@ -12,13 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fake.h"
+#include "calls.h"
 
 #define MOST 512
 #define PATIENCE_MS 60000
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
 
 struct report {
     int32_t at_once, later;

@@ -8,6 +8,7 @@ import time
 
 import torch
 import torch.optim
+from driver import context, cuda, stat
 
 
 def note(text):
@@ -19,14 +20,7 @@ def muster_on_checkpoint():
     note("saved")
 
 
-cuda = ctypes.CDLL("libcuda.so.1")
-stat = ctypes.CDLL(None).muster_gpu_stat
-stat.restype = ctypes.c_uint64
-stat.argtypes = [ctypes.c_char_p]
-ctx = ctypes.c_void_p()
-cuda.cuInit(0)
-cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0)
-cuda.cuCtxSetCurrent(ctx)
+context()
 segments = [ctypes.c_uint64() for _ in range(8)]
 for segment in segments:
     cuda.cuMemAlloc_v2(ctypes.byref(segment), ctypes.c_size_t(16 << 20))

@@ -18,23 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fake.h"
+#include "calls.h"
 
 #define SEGMENTS 512
 #define MIB (1ull << 20)
 #define LAUNCHES 10
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev);
-CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
 void muster_step(void) __attribute__((weak));
 
 static uint64_t bad;

@@ -14,23 +14,12 @@
 #include <stdlib.h>
 
 #define PLAY_FAIL(...) abort()
-#include "fake.h"
+#include "calls.h"
 #include "unit/shim_play.h"
 
 #define MIB (1ull << 20)
 #define SEC 1000000000ULL
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr);
-CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
 void muster_step(void) __attribute__((weak));
 
 static CUcontext ctx;

@@ -18,7 +18,7 @@
 #define PLAY_FAIL give_up
 static void __attribute__((format(printf, 1, 2), noreturn)) give_up(const char *format, ...);
 
-#include "fake.h"
+#include "calls.h"
 #include "unit/shim_play.h"
 
 #define IDS 65536
@@ -34,8 +34,6 @@ static void __attribute__((format(printf, 1, 2), noreturn)) give_up(const char *
 #define HOOK_TRACK HOOK_SPECIAL
 #define HOOK_COPY(name, group, act, params, args, stream, n) CUresult name params;
 #include "shim/hooks.def"
-CUresult cuEventCreate(CUevent *event, unsigned int flags);
-CUresult cuCtxSetCurrent(CUcontext ctx);
 
 static struct {
     CUdeviceptr at;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """saver.py FILE [none] - a training job on a stand-in for torch that saves itself when asked: the first time it writes FILE, the
 second time it raises. With `none` it defines no such function. SIGUSR2 is noted in FILE."""
-import ctypes
 import signal
 import sys
 import time
 import types
+
+from driver import context
 
 hooks = []
 torch = types.ModuleType("torch")
@@ -34,10 +35,7 @@ def save():
 if len(sys.argv) < 3:
     muster_on_checkpoint = save
 signal.signal(signal.SIGUSR2, lambda *_: note("signal"))
-cuda = ctypes.CDLL("libcuda.so.1")
-ctx = ctypes.c_void_p()
-cuda.cuInit(0)
-cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0)
+context()
 end = time.monotonic() + 30
 while time.monotonic() < end:
     inside = True

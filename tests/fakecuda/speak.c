@@ -6,18 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fake.h"
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
-
-CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
+#include "calls.h"
 
 static void nothing(const uint64_t *args)
 {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tier 1 on a stand-in for torch: the library hooks the optimizer of an unmodified program. Runs with it preloaded, TAP."""
-import ctypes
 import sys
 import time
 import types
+
+from driver import context, stat
 
 hooks = []
 torch = types.ModuleType("torch")
@@ -13,13 +14,7 @@ optim = types.ModuleType("torch.optim.optimizer")
 optim.register_optimizer_step_post_hook = hooks.append
 sys.modules["torch"] = torch
 
-cuda = ctypes.CDLL("libcuda.so.1")
-stat = ctypes.CDLL(None).muster_gpu_stat
-stat.restype = ctypes.c_uint64
-stat.argtypes = [ctypes.c_char_p]
-ctx = ctypes.c_void_p()
-cuda.cuInit(0)
-cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0)
+context()
 
 # torch.optim is not imported yet: nothing may happen, and the library asks again later.
 for _ in range(1000):

@@ -43,14 +43,11 @@ static void step_add(struct client *c, uint64_t end_ns, uint32_t wall_us)
 static int setup(void **state)
 {
     (void)state;
-    node = mem_zalloc(1, sizeof(*node));
+    node = node_make((uint64_t)16 << 30);
     arena = mem_zalloc(1, sizeof(*arena));
     if (!node || !arena)
         return -1;
-    node_empty(node);
     node->eps = 20;
-    node->gpu[0].used = true;
-    node->gpu[0].total_bytes = (uint64_t)16 << 30;
     node->gpu[0].arena = arena;
     node->gpu[0].loop.slowdown = -1;
     return 0;
@@ -59,10 +56,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    for (int i = 0; i < NODE_CLIENTS; i++)
-        mem_free(node->client[i].page);
     mem_free(arena);
-    mem_free(node);
+    node_drop(node);
     return 0;
 }
 

@@ -21,19 +21,14 @@ static char text[NODE_TEXT + 1];
 static int setup(void **state)
 {
     (void)state;
-    node = mem_zalloc(1, sizeof(*node));
-    if (!node)
-        return -1;
-    node_empty(node);
-    return 0;
+    node = node_make(256 * MIB);
+    return node ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    for (int i = 0; i < NODE_CLIENTS; i++)
-        mem_free(node->client[i].page);
-    mem_free(node);
+    node_drop(node);
     return 0;
 }
 
@@ -75,8 +70,6 @@ static void test_memory(void **state)
 
     (void)state;
     old->page->size = offsetof(struct page, moves); /* as a library that knew nothing of it left it */
-    node->gpu[0].used = true;
-    node->gpu[0].total_bytes = 256 * MIB;
     assert_true(listing_answer(node, "json", text));
     assert_int_equal(value(1003, "peak_bytes"), 30 * MIB);
     assert_int_equal(value(1003, "step_peak_bytes"), 20 * MIB);

@@ -93,22 +93,15 @@ static void turns(int seconds)
 static int setup(void **state)
 {
     (void)state;
-    node = mem_zalloc(1, sizeof(*node));
-    if (!node)
-        return -1;
-    node_empty(node);
-    node->gpu[0].used = true;
-    node->gpu[0].total_bytes = GPU_MIB * MIB;
+    node = node_make(GPU_MIB * MIB);
     now = 1000 * SEC;
-    return 0;
+    return node ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    for (int i = 0; i < NODE_CLIENTS; i++)
-        mem_free(node->client[i].page);
-    mem_free(node);
+    node_drop(node);
     return 0;
 }
 

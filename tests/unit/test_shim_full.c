@@ -8,21 +8,12 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 #include "unit/shim_play.h"
 
 #define MIB (1ull << 20)
 #define FULL 16384u
 #define MORE 40u
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
-                     unsigned long long flags);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
 
 static CUdeviceptr at[FULL + MORE];
 

@@ -11,34 +11,9 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 
 #define MIB (1ull << 20)
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int element);
-CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags);
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
-CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
-                     unsigned long long flags);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags);
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
-CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f);
-CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
-CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags);
-CUresult cuMemFreeHost(void *ptr);
-CUresult cuArrayCreate_v2(CUarray *array, const struct cuda_array_desc *desc);
 
 static uint64_t (*stat_of)(const char *);
 static CUcontext ctx;

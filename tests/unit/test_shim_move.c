@@ -9,23 +9,12 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 #include "unit/shim_play.h"
 
 #define MIB (1ull << 20)
 #define SEGMENTS 6
 #define SEGMENT (4 * MIB)
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr dptr);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
 
 static CUdeviceptr at[SEGMENTS];
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 #include "unit/shim_play.h"
 
 #define MIB (1ull << 20)
@@ -15,33 +15,6 @@
 #define PIECE (4 * MIB)
 #define ALL (PIECES * PIECE)
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
-CUresult cuCtxDisablePeerAccess(CUcontext peer);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
-                     unsigned long long flags);
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags);
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
-CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at, unsigned long long f);
-CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
-CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda_access *desc, size_t count);
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
-CUresult cuMemExportToShareableHandle(void *share, CUmemGenericAllocationHandle handle, int type,
-                                      unsigned long long flags);
-CUresult cuMemGetAllocationPropertiesFromHandle(struct cuda_mem_prop *prop, CUmemGenericAllocationHandle handle);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
 void muster_step(void) __attribute__((weak)); /* the library's */
 
 static const struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,

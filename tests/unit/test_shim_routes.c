@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 
 static const char *const names[] = {
 #define HOOK_SPECIAL(name, group, act, params, args) #name,
@@ -23,16 +23,6 @@ static const char *const names[] = {
 };
 #define NAME_COUNT (sizeof(names) / sizeof(names[0]))
 
-CUresult cuInit(unsigned int flags);
-CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr dptr);
-CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n);
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream);
-CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t n);
 void *fake_symbol(const char *name);
 
 static bool in_shim(void *p)

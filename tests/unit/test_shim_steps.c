@@ -11,17 +11,9 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "calls.h"
 
 #define KERNELS 23
-
-CUresult cuInit(unsigned int flags);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                        void **extra);
 
 static uint64_t (*stat_of)(const char *);
 static void (*step_now)(void);
