@@ -155,7 +155,7 @@ int cli_fail(int code, const struct error *err)
     return cli_fail_hint(code, err, NULL);
 }
 
-/* argp ends the program where a flag is wrong. Under --json what it said meanwhile becomes one object. */
+/* argp ends the program where a flag is wrong, in its own style. What it said meanwhile is told as other errors are. */
 static struct {
     FILE *real, *held;
     char *text;
@@ -177,7 +177,7 @@ static void talk_flush(void)
         line[strcspn(line, "\n")] = '\0';
         colon = strstr(line, ": ");
         (void)problem_set(&problem, CODE_USAGE, "", "%s", colon ? colon + 2 : line);
-        problem_hint(&problem, "%.*s --help lists the flags", colon ? (int)(colon - line) : 6, colon ? line : "muster");
+        problem_hint(&problem, "%.*s --help tells more", colon ? (int)(colon - line) : 6, colon ? line : "muster");
         (void)problem_print(&problem);
     }
     free(talk.text);
@@ -189,13 +189,11 @@ int cli_parse(const struct argp *argp, int argc, char **argv, void *input)
     int r;
 
     argp_err_exit_status = CODE_USAGE;
-    if (cli_json) {
-        talk.real = stderr;
-        talk.held = open_memstream(&talk.text, &talk.size);
-        if (talk.held) {
-            stderr = talk.held;
-            (void)atexit(talk_flush);
-        }
+    talk.real = stderr;
+    talk.held = open_memstream(&talk.text, &talk.size);
+    if (talk.held) {
+        stderr = talk.held;
+        (void)atexit(talk_flush);
     }
     r = argp_parse(argp, argc, argv, 0, NULL, input);
     talk_flush();

@@ -34,8 +34,10 @@ static void args_end(struct cell_args *a, struct argp_state *state)
         a->cluster = a->list[0];
         memmove(a->list, a->list + 1, (size_t)--a->count * sizeof(a->list[0]));
     }
-    if (a->count < a->min || (a->with_cluster && !a->cluster))
-        argp_error(state, "an argument is missing");
+    if (a->with_cluster && !a->cluster)
+        argp_error(state, "CLUSTER is missing: a file, HiveD's or ours, or a string such as 4x8:H100");
+    if (a->count < a->min)
+        argp_error(state, a->with_cluster ? "ADDRESS of a cell is missing" : "SCRIPT is missing");
     if (a->count > a->max)
         argp_error(state, "too many arguments");
 }

@@ -298,6 +298,32 @@ static bool gang_ends(const struct book_job *job, const struct book_attempt *att
     return (job->spec->launch == LAUNCH_ONCE && rank == 0) || (roles ? lost : failed && !job->spec->no_kill);
 }
 
+static int64_t number_or(const json_t *object, const char *key, int64_t standard)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_integer(value) ? json_integer_value(value) : standard;
+}
+
+#define TOLD_LATE (100 * USEC_MSEC)
+
+/* Where its start was told late, perhaps together with its end (the node was cut off, or had no time), it ran as long
+ * as its node says. */
+static void ran_longer(struct ctl *ctl, struct book_job *job, const json_t *report)
+{
+    struct book_attempt *attempt = attempt_now(job);
+    usec_t started = number_or(report, "started", 0), at = number_or(report, "at", 0), began;
+
+    if (ctl->config.virtual_time || !attempt->started || started <= 0 || at <= started)
+        return;
+    began = at - started < ctl->now - attempt->placed ? ctl->now - (at - started) : attempt->placed;
+    if (began + TOLD_LATE > attempt->started)
+        return;
+    job->first_start = job->first_start == attempt->started ? began : job->first_start;
+    job->last_start = job->last_start == attempt->started ? began : job->last_start;
+    attempt->started = began;
+}
+
 static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
 {
     struct book_attempt *attempt = attempt_now(job);
@@ -435,13 +461,6 @@ static void late_exit(struct ctl *ctl, struct book_job *job, struct book_attempt
         attempt_launch(ctl, job);
 }
 
-static int64_t number_or(const json_t *object, const char *key, int64_t standard)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_integer(value) ? json_integer_value(value) : standard;
-}
-
 /* What a running job measures of itself: its speed and progress, or something that its policy learns from. */
 void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measure)
 {
@@ -513,6 +532,7 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     else if (task_gone(task)) {
         if (was_kept && attempt->ending && attempt_kept(job) && !attempt_gone(attempt))
             attempt_stop(ctl, job, "release", 0, 0); /* it is over on one of its nodes: so on all */
+        ran_longer(ctl, job, report);
         rank_exited(ctl, job, rank);
         attempt_left(ctl, node);
     }

@@ -88,6 +88,15 @@ static void push_silent(struct drive *drive, struct book_node *node, const char 
                      NULL, NULL);
 }
 
+/* A controller that was stopped or had no time itself has heard nobody: nobody is to blame for that, and what was said
+ * meanwhile is still to be read. It counts anew. */
+static void note_absence(struct drive *drive, usec_t now)
+{
+    if (drive->looked && now - drive->looked > drive->config.ctl.node_timeout / 3 + DRIVE_LOOK_EVERY)
+        drive->started = now;
+    drive->looked = now;
+}
+
 /* Who has not been heard of. Not part of the state: what follows from it is offered like anything else. */
 void drive_look_at_nodes(struct drive *drive, usec_t now)
 {
@@ -96,7 +105,7 @@ void drive_look_at_nodes(struct drive *drive, usec_t now)
 
     if (now - drive->looked < DRIVE_LOOK_EVERY || config->virtual_time)
         return;
-    drive->looked = now;
+    note_absence(drive, now);
     for (size_t n = 0; n < book->node_count; n++) {
         struct book_node *node = &book->nodes[n];
         const char *name = names_get(&book->node_names, node->name);

@@ -78,6 +78,10 @@ completion tcsh
 nodess
 sim run --no-such-flag --json
 trace stat missing.csv --json
+cell ls
+cell show 4x8:H100
+cell replay
+trace stat
 END
 exec 9>&-
 wait

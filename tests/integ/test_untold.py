@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 from cluster import BUILD, Musterd, agent, done, ok
 
@@ -126,6 +127,25 @@ def may_have_heard(m, folder, agents):
     end(m, job, image)
 
 
+def told_late(m, agents):
+    """A job holds its agent up: start and end are told together, and it ran as long as it did."""
+    job = submit(m, gpus=1, nodelist="n1", run="kill -STOP %d; sleep 2.2; kill -CONT %d" % (agents["n1"].pid, agents["n1"].pid))
+    ok(m.wait_state(job, "COMPLETED") and job_of(m, job)["elapsed_seconds"] >= 2, "a job that its agent told of late", job_of(m, job))
+
+
+def sleeps(m):
+    """For longer than nodes may be silent. They were not: it has not listened."""
+    job = submit(m, gpus=4, nodelist="n1")
+    ok(m.wait_state(job, "RUNNING"), "n1 is taken")
+    m.process.send_signal(signal.SIGSTOP)
+    time.sleep(4.5)
+    m.process.send_signal(signal.SIGCONT)
+    seen = {node_of(m, "n1")["state"] for _ in range(100)}
+    ok(seen == {"alloc"}, "a controller that was stopped takes nobody for silent", seen)
+    ok("node.silent" not in [e["kind"] for e in m.get("/events").json["items"][-3:]], "nor says so", m.get("/events"))
+    end(m, job)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "muster.yaml")
@@ -139,6 +159,8 @@ def main():
                 comes_back(m, folder, agents)
                 gang(m, folder, agents)
                 may_have_heard(m, folder, agents)
+                told_late(m, agents)
+                sleeps(m)
             finally:
                 for process in agents.values():
                     process.terminate()
