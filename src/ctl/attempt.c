@@ -411,6 +411,8 @@ static void rank_suspended(struct ctl *ctl, struct book_job *job)
         ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = job->said_progress });
     else
         job->suspended_by_user = true;
+    if (job->orphan)
+        turns_leave(ctl, job);
 }
 
 /* A node may say anything: what cannot be is not noted. */

@@ -99,6 +99,7 @@ struct book_job {
     enum phase_of_job phase;
     enum gate gate;
     bool held, in_core, suspended_by_user;
+    bool orphan;   /* is being suspended by a policy that is there no longer (turns.c) */
     bool ends;     /* it is over for us; when the core lets it go it ends as ends_as */
     bool reenters; /* when the core lets it go, it is to come again */
     bool gave_up;  /* its node was lost and it is not to be run again */

@@ -377,9 +377,11 @@ int cluster_rebuild(struct ctl *ctl, struct error *err)
     if (r == 0)
         r = (map = map_gpus(ctl, nodes, count)) ? build_core(ctl, &cluster, policies, map, &core, err) : -ENOMEM;
     if (r == 0) {
+        struct policy_setup *before = ctl->policies;
+        uint32_t vcs = ctl->cluster.vc_count;
+
         core_free(ctl->core);
         cluster_spec_done(&ctl->cluster);
-        mem_free(ctl->policies);
         ctl->core = core;
         ctl->offered++; /* it is to be planned anew, whether or not somebody says something */
         ctl->cluster = cluster;
@@ -390,6 +392,8 @@ int cluster_rebuild(struct ctl *ctl, struct error *err)
             ctl->book.nodes[nodes[i].node].core_node = (uint32_t)i;
         for (size_t i = 0; i < count; i++)
             node_tell(ctl, &ctl->book.nodes[nodes[i].node]);
+        turns_end(ctl, before, vcs);
+        mem_free(before);
     } else {
         cluster_spec_done(&cluster);
         mem_free(policies);

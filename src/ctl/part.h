@@ -135,6 +135,10 @@ void sick_forget(struct ctl *ctl, struct book_node *node);            /* somebod
 void sick_tick(struct ctl *ctl, struct book_node *node);
 void sick_note(const struct ctl *ctl, struct book_attempt *attempt, struct book_task *task, const char *words);
 
+/* turns.c */
+void turns_end(struct ctl *ctl, const struct policy_setup *before, uint32_t count); /* after a change of policies */
+void turns_leave(struct ctl *ctl, struct book_job *job); /* it sleeps, and nobody would wake it */
+
 /* reboot.c */
 void reboot_set(struct ctl *ctl, struct book_node *node, uint32_t state);
 void reboot_look(struct ctl *ctl); /* tells those that are idle by now */

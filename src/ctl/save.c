@@ -74,6 +74,7 @@ static const struct field job_fields[] = {
     F(book_job, suspended_by_user, FLAG),
     F(book_job, ends, FLAG),
     F(book_job, reenters, FLAG),
+    F(book_job, orphan, FLAG),
     F(book_job, gave_up, FLAG),
     F(book_job, ends_as, INT),
     F(book_job, stop_by, I64),

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Policies are changed while jobs run: whatever the last one did to them, all of them end well. Real processes."""
+import time
+
+from cluster import Musterd, done, ok
+
+WORK = "i=0; while [ $i -lt %d ]; do sleep 0.1; i=$((i+1)); done"
+
+
+def turns_are_over(m, to):
+    """Jobs have a place among others, to take turns with them; the next policy knows nothing of turns."""
+    a = m.ask("PUT", "/vcs/default", {"policy": "gandiva"})
+    ok(a.status == 200, "jobs take turns", a)
+    jobs = [m.post("/jobs", {"run": WORK % 20, "gpus": 1}).json["id"] for _ in range(8)]
+    state = lambda: [m.state(j) for j in jobs]
+    waits = lambda: [(m.get("/jobs/%d" % j).json["reason"] or {}).get("code") for j in jobs]
+    ok(m.until(lambda: "Suspended" in waits() and "RUNNING" in state()), "some have a place behind others", (state(), waits()))
+    a = m.ask("PUT", "/vcs/default", {"policy": to, "set": None})
+    ok(a.status == 200 and m.get("/vcs/default").json["policy"] == to, "the policy changes to " + to, a)
+    ok(m.until(lambda: all(s == "COMPLETED" for s in state())), "all of them end well", [m.get("/jobs/%d" % j).json for j in jobs])
+    gpus = m.get("/gpus").json["items"][0]
+    ok(gpus["used"] == 0 and gpus["free"] == gpus["total"], "no GPU stays taken", gpus)
+
+
+def all_of_them(m):
+    names = m.get("/scheduler").json["policies"]
+    names = [n if isinstance(n, str) else n["name"] for n in names]
+    ok(len(names) > 15, "there are many", names)
+    jobs = [m.post("/jobs", {"run": WORK % 3, "gpus": 1 + n % 2, "time": "1h"}).json["id"] for n in range(60)]
+    for name in names:
+        a = m.ask("PUT", "/vcs/default", {"policy": name, "set": None})
+        ok(a.status == 200, "a change to " + name, a)
+        jobs.append(m.post("/jobs", {"run": WORK % 3, "gpus": 2, "time": "1h"}).json["id"])
+        time.sleep(0.2)
+    m.ask("PUT", "/vcs/default", {"policy": "fifo-skip"})
+    left = lambda: [j for j in jobs if m.state(j) != "COMPLETED"]
+    ok(m.until(lambda: not left(), 90), "no job is lost on the way", [m.get("/jobs/%d" % j).json for j in left()][:2])
+    ok(len(set(jobs)) == len(jobs) and all(m.get("/jobs/%d" % j).json["failures"] == 0 for j in jobs), "and none has failed")
+
+
+def main():
+    with Musterd("1x4:H100") as m:
+        m.wait_nodes(1)
+        m.ask("PUT", "/config", {"vcs": {"default": {"quota": {"H100": 4}}}})
+        turns_are_over(m, "fifo-skip")
+        turns_are_over(m, "srsf")
+        all_of_them(m)
+        ok(m.alive(), "musterd is there")
+    done()
+
+
+main()
