@@ -164,7 +164,8 @@ uint32_t gandiva_resume_mate(struct planner_ctx *ctx, struct plan *plan, uint32_
     plan_word(plan, index, J_PAIR, 0);
     if (mate == JOB_NONE)
         return JOB_NONE;
-    if (plan_pack(plan, mate, index) == 0)
+    /* On another type than it had it may be where its mate cannot follow: that one has turns of its own from now on. */
+    if (view_allows(ctx->view, mate, view_job(ctx->view, index)->sku) && plan_pack(plan, mate, index) == 0)
         plan_word(plan, mate, J_UNTIL, view_job(ctx->view, index)->word[J_UNTIL]);
     plan_word(plan, mate, J_PAIR, 0);
     return mate;
