@@ -320,6 +320,7 @@ void audit_run(const struct core *core, struct audit *audit)
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         audit_hosts(core, core->vcs[v].own, audit);
     own_audit(core, audit);
+    licenses_audit(core, audit);
 }
 
 void core_audit(const struct core *core)

@@ -38,6 +38,8 @@ static int map_check(struct carry *c, struct error *err)
 
     if (c->core->vc_count < c->old->vc_count || c->core->job_capacity < c->old->job_top)
         return error_set(err, -EINVAL, "a virtual cluster or job slots would be lost");
+    if (c->core->license_count < c->old->license_count)
+        return error_set(err, -EINVAL, "a kind of licence would be lost; it may be left with none to be had");
     c->same_gpus = from->topo.gpu_count == to->topo.gpu_count;
     for (uint32_t g = 0, last = UINT32_MAX; g < from->topo.gpu_count; g++) {
         uint32_t new = c->gpus[g];
@@ -229,6 +231,7 @@ static void carry_waiting(struct carry *c, uint32_t index)
     bool aside = job->shape == UINT32_MAX;
 
     core->waiting++;
+    licenses_wait(core, index, true);
     if (job_gpuless(job)) {
         tasks_add(core, index);
         return;
@@ -287,6 +290,8 @@ int core_carry(const struct core *old, const struct cluster_spec *spec, const st
         core_free(core);
         return error_set(err, r, "jobs do not fit into the cluster as it would be");
     }
+    r = licenses_restore(core);
+    assert(r == 0);
     carry_movers(&c);
     own_carry(core, old, gpus);
     carry_policies(&c);

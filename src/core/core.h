@@ -93,6 +93,9 @@ struct core_task {
 };
 uint32_t core_tasks(const struct core *core, uint32_t index, struct core_task *ret_tasks, uint32_t max);
 
+/* Licences of that number there are; *ret_held: that jobs hold, which may be more after the number was lowered. */
+uint32_t core_license(const struct core *core, uint32_t license, uint64_t *ret_held);
+
 /* Parameter servers the job runs with: as its policy says, else as it asks. */
 int32_t core_servers(const struct core *core, uint32_t index);
 

@@ -54,6 +54,7 @@ int plan_reclass(struct plan *plan, uint32_t index, enum job_class klass)
     job->klass = (uint8_t)klass;
     queue_add(core, index);
     users_look(core, index); /* of whatever class, its user may not have it */
+    licenses_look(core, index);
     core->borrowing |= klass == CLASS_OPPORTUNISTIC;
     core->vcs[job->vc].dirty = true;
     core_decide(core, DECISION_CLASS, index, REASON_NONE)->needs = klass;

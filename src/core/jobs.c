@@ -23,6 +23,7 @@ void core_move(struct core *core, uint32_t index, enum job_state to)
     job_settle(job, core->now);
     if (job->state == JOB_CLAIMING)
         job->waited[REASON_PREEMPTING] += core->now - job->state_since;
+    licenses_move(core, job, job->state, (uint8_t)to);
     job->state = (uint8_t)to;
     job->state_since = core->now;
 }
@@ -83,6 +84,7 @@ void core_enqueue(struct core *core, uint32_t index)
     job->limit_percent = 100;
     job->measured = false;
     core->waiting++;
+    licenses_wait(core, index, true);
     if (job_gpuless(job)) {
         job->reason = REASON_SCHEDULING;
         tasks_add(core, index);
@@ -110,6 +112,7 @@ void core_dequeue(struct core *core, uint32_t index)
     assert(job_waits(job->state));
     core->waiting--;
     users_wait(core, index, false);
+    licenses_wait(core, index, false);
     if (job_gpuless(job))
         tasks_remove(core, index);
     if (job->shape != UINT32_MAX)

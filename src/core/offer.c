@@ -206,6 +206,9 @@ static int offer_submit(struct core *core, struct event *event, uint32_t vc, str
     r = spec_check(spec, spec->submit > core->now ? spec->submit : core->now, err);
     if (r < 0)
         return r;
+    r = licenses_check(core, spec, err);
+    if (r < 0)
+        return r;
     shape = queue_shape(core, spec, 0, spec->klass);
     if (spec->gpus == 0 && !tasks_possible(core, spec))
         return error_set(err, -ERANGE,

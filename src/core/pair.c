@@ -186,7 +186,7 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
         r = ledger_check(&core->ledger, &to, &job->spec, ROLE_PACKED);
     if (r == 0 && !host_lands(&core->ledger, job, &to))
         r = -EBUSY; /* not the CPUs or the memory for two */
-    if (r == 0 && job->state != JOB_RUNNING && !users_allow(core, index, to.count))
+    if (r == 0 && job->state != JOB_RUNNING && (!users_allow(core, index, to.count) || !licenses_allow(core, job)))
         r = -EDQUOT;
     if (r == 0)
         r = rules_disturb(plan, other);

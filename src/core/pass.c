@@ -167,7 +167,8 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     own_look(core, vc, true);
     /* Somebody's turn was spent on a job that its user may not have: the others are looked at soon. */
     if (core->user_limits && users_settle(core, false))
-        pass_again(core, vc);
+        vc->shorted = true;
+    licenses_settle(core, false);
     own_settle(core);
 }
 
@@ -310,6 +311,22 @@ static void look_after(struct core *core, uint64_t releases)
     }
 }
 
+/* Whoever was set aside in this pass, because another has what it lacks now, holds up nobody any more: those behind it
+ * are looked at soon. */
+static void look_behind(struct core *core, struct vc *vc)
+{
+    if (!vc->shorted)
+        return;
+    vc->shorted = false;
+    for (uint32_t i = 0; i < vc->queue.live_count; i++) {
+        struct shape_class *cls = &vc->queue.shapes[vc->queue.live[i]];
+
+        if (cls->reason == REASON_PRIORITY)
+            queue_reason(cls, REASON_SCHEDULING, cls->over_quota, core->now);
+    }
+    pass_again(core, vc);
+}
+
 /* Whether it would have a pass, had this instant not had its own. */
 static bool late_work(const struct core *core, const struct vc *vc)
 {
@@ -433,7 +450,10 @@ void pass_run(struct core *core)
     for (uint32_t i = 0; i < core->vc_count; i++)
         limit_vc(core, i);
     tasks_pass(core);
+    licenses_settle(core, false);
     withdrawn = commit_withdrawn(core);
+    if (licenses_unsettled(core)) /* what was just given up may be what others wait for */
+        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
     reasons_all(core);
     for (uint32_t v = 0; v < core->vc_count; v++) {
         struct vc *vc = &core->vcs[v];
@@ -447,6 +467,8 @@ void pass_run(struct core *core)
     }
     for (uint32_t v = 0; v < core->vc_count && later; v++)
         stir_again(core, &core->vcs[v]);
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        look_behind(core, &core->vcs[v]);
     if (anything_done(core, core->victims, withdrawn) || kept_less(core, kept))
         look_after(core, releases);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)

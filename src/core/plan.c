@@ -293,7 +293,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         return -EBUSY;
     if (plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)to->count * job->spec.share)
         return -EDQUOT;
-    if (!users_allow(core, index, to->count))
+    if (!users_allow(core, index, to->count) || !licenses_allow(core, job))
         return -EDQUOT;
     if (plan_own(plan) && own_prepare(plan, to, index) < 0)
         return -EBUSY;
@@ -441,10 +441,13 @@ int plan_put_back(struct plan *plan, uint32_t index)
     /* Put back and set aside by turns it would ask for a pass after every pass. */
     if (job->reason == REASON_USER_LIMIT && !users_allow(core, index, (uint32_t)job->spec.gpus))
         return -EPERM;
+    if (job->reason == REASON_LICENSE_LIMIT && !licenses_allow(core, job))
+        return -EPERM;
     job->waited[job->reason] += core->now - job->state_since;
     job->reason = REASON_NONE;
     queue_add(core, index);
     users_look(core, index);
+    licenses_look(core, index);
     core_stir(core, job);
     return 0;
 }

@@ -140,6 +140,8 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         return plan_bad(plan, index, -EINVAL);
     if (job->state == JOB_SUSPENDED)
         return enlist_again(plan, index, to);
+    if (!licenses_allow(core, job))
+        return -ENOSPC; /* it keeps its licences between its turns, so it has them from the first on */
     r = hold_enlist(core, index, to, plan_own(plan));
     if (r < 0)
         /* What cells put in the place of a GPU, or fail to, no planner sees. */

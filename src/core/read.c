@@ -36,6 +36,12 @@ uint32_t core_vc_count(const struct core *core)
     return core->vc_count;
 }
 
+uint32_t core_license(const struct core *core, uint32_t license, uint64_t *ret_held)
+{
+    *ret_held = license < core->license_count ? core->licensed[license] : 0;
+    return license < core->license_count ? core->licenses[license] : 0;
+}
+
 uint32_t core_tasks(const struct core *core, uint32_t index, struct core_task *ret_tasks, uint32_t max)
 {
     uint32_t count = 0;

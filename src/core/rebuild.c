@@ -164,6 +164,8 @@ void core_relink(struct core *core, uint32_t index)
 /* Waiting jobs into the trees of their shapes. -EBADMSG if one names a shape that is not there. */
 int core_requeue(struct core *core)
 {
+    if (licenses_restore(core) < 0)
+        return -EBADMSG;
     for (uint32_t i = 0; i < core->job_top; i++) {
         struct job *job = &core->jobs[i];
         struct queue *queue = &core->vcs[job->vc].queue;
@@ -175,6 +177,7 @@ int core_requeue(struct core *core)
         if (!job_waits(job->state))
             continue;
         core->waiting++;
+        licenses_wait(core, i, true);
         if (job_gpuless(job)) {
             bool dirty = core->tasks_dirty;
 

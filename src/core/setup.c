@@ -513,6 +513,8 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
         users_build(core, &failed);
     if (!failed)
         tasks_build(core, &failed);
+    if (!failed)
+        licenses_build(core, spec, &failed);
     if (r < 0) {
         core_free(core);
         return r;

@@ -55,6 +55,11 @@ static void spec(struct codec *c, struct jobspec *s)
         codec_i64(c, &s->deadlines[i].at);
         codec_i32(c, &s->deadlines[i].value);
     }
+    codec_u8(c, &s->license_count, LICENSE_NEEDS_MAX);
+    for (uint32_t i = 0; i < s->license_count; i++) {
+        codec_u8(c, &s->licenses[i].license, LICENSES_MAX - 1);
+        codec_u32(c, &s->licenses[i].count, LICENSE_COUNT_MAX);
+    }
 }
 
 /* Everything of a job but what lists and trees are built from again. Waiting is written as if it were booked now. */

@@ -154,6 +154,7 @@ const struct outbox *core_step(struct core *core, usec_t at)
     defer_settle(core);
     own_settle(core);
     (void)users_settle(core, true);
+    licenses_settle(core, true);
     rekey_stale(core);
     /* Keys that change because of what the pass of this instant did wait until all answers to it are in. */
     if ((core->planned_at != at || quiet) && fire_timers(core) && core->passes < PASSES_MAX)

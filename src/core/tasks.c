@@ -381,7 +381,7 @@ static bool reclaim(struct core *core, uint32_t index, bool owed)
 static bool claimed(const struct core *core)
 {
     for (uint32_t v = 0; v < core->vc_count; v++)
-        if (core->vcs[v].task_claims)
+        if (core->vcs[v].task_claims != JOB_NONE)
             return true;
     return false;
 }
@@ -398,13 +398,26 @@ static void pass_owed(struct core *core, struct vc *vc)
         const struct job *job = &core->jobs[i];
 
         next = job->user_next;
+        if (!licenses_allow(core, job))
+            continue;
         if (job->klass == CLASS_OPPORTUNISTIC || vc->task_used + demand(job) > vc->task_quota)
             return;
         if (!start(core, i)) {
-            vc->task_claims = reclaim(core, i, true);
+            vc->task_claims = reclaim(core, i, true) ? i : JOB_NONE;
             return;
         }
     }
+}
+
+/* The first that could be next: whoever lacks licences holds up nobody. */
+static uint32_t first_of(const struct core *core, const struct vc *vc, bool guests)
+{
+    uint32_t i = vc->task_first;
+
+    while (i != JOB_NONE &&
+           ((guests && core->jobs[i].klass != CLASS_OPPORTUNISTIC) || !licenses_allow(core, &core->jobs[i])))
+        i = core->jobs[i].user_next;
+    return i;
 }
 
 /* The first job of each virtual cluster in turn, the one with the fewest CPUs first. */
@@ -419,17 +432,16 @@ static void pass_rest(struct core *core, bool guests)
         for (uint32_t v = 0; v < core->vc_count; v++) {
             struct vc *vc = &core->vcs[v];
 
-            if (!vc->task_done && !vc->task_claims && (!best || vc->task_used < best->task_used))
+            if (!vc->task_done && vc->task_claims == JOB_NONE && (!best || vc->task_used < best->task_used))
                 best = vc;
         }
         if (!best)
             return;
-        for (first = best->task_first; guests && first != JOB_NONE && core->jobs[first].klass != CLASS_OPPORTUNISTIC;)
-            first = core->jobs[first].user_next;
+        first = first_of(core, best, guests);
         if (first == JOB_NONE || (core->jobs[first].klass == CLASS_OPPORTUNISTIC) != guests) {
             best->task_done = true;
         } else if (!start(core, first)) {
-            best->task_claims = !guests && reclaim(core, first, false);
+            best->task_claims = !guests && reclaim(core, first, false) ? first : JOB_NONE;
             best->task_done = true;
         } else {
             best->task_done = best->task_first == JOB_NONE;
@@ -437,7 +449,7 @@ static void pass_rest(struct core *core, bool guests)
     }
 }
 
-static void set_reason(struct core *core, struct job *job, enum reason reason)
+void tasks_reason(struct core *core, struct job *job, enum reason reason)
 {
     if (job->reason == reason)
         return;
@@ -461,12 +473,14 @@ static void explain(struct core *core, const struct vc *vc)
             last->sku_mask != spec->sku_mask)
             fit_last = fits(core, spec, false);
         last = spec;
-        if (i == vc->task_first && vc->task_claims)
-            set_reason(core, job, REASON_PREEMPTING);
+        if (!licenses_allow(core, job))
+            tasks_reason(core, job, REASON_LICENSE_LIMIT);
+        else if (i == vc->task_claims)
+            tasks_reason(core, job, REASON_PREEMPTING);
         else if (!guest && !beyond(vc) && vc->task_used + demand(job) > vc->task_quota)
-            set_reason(core, job, REASON_VC_LIMIT);
+            tasks_reason(core, job, REASON_VC_LIMIT);
         else
-            set_reason(core, job, fit_last ? REASON_PRIORITY : REASON_CPU_MEM);
+            tasks_reason(core, job, fit_last ? REASON_PRIORITY : REASON_CPU_MEM);
     }
 }
 
@@ -476,7 +490,7 @@ void tasks_pass(struct core *core)
         return;
     core->tasks_dirty = false;
     for (uint32_t i = 0; i < core->vc_count; i++) {
-        core->vcs[core->vc_order[i]].task_claims = false;
+        core->vcs[core->vc_order[i]].task_claims = JOB_NONE;
         pass_owed(core, &core->vcs[core->vc_order[i]]);
     }
     if (!claimed(core))

@@ -2,6 +2,7 @@
 #pragma once
 /* tasks.h - jobs without GPUs; see tasks.c. */
 #include "core/host.h"
+#include "core/job.h"
 
 void tasks_build(struct core *core, bool *failed);
 bool tasks_possible(const struct core *core, const struct jobspec *spec);
@@ -16,3 +17,4 @@ void tasks_pass(struct core *core);
 void tasks_turn(struct core *core, uint32_t job);
 uint32_t tasks_first(const struct core *core, uint32_t node);
 void tasks_recount(struct core *core);
+void tasks_reason(struct core *core, struct job *job, enum reason reason);

@@ -56,11 +56,12 @@ struct vc {
     uint32_t resizing;              /* jobs that a person wants at another size than they have; see resize.c */
     uint32_t task_first, task_last; /* jobs without GPUs that wait, in order; those that run, by start */
     uint32_t task_run_first, task_run_last;
-    bool task_claims, task_done; /* in a pass: the first of them waits for others to leave; had its turn */
-    struct ledger *own;          /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
-    uint32_t *own_cells;         /* by GPU of that: the allocator's virtual device */
-    struct view view;            /* what its policy sees */
-    struct rng rng;              /* draws inside its guarantee are its own: the same whatever others draw */
+    uint32_t task_claims; /* in a pass: the one of them that waits for others to leave, JOB_NONE */
+    bool task_done;       /* had its turn */
+    struct ledger *own;   /* what it is guaranteed, as a cluster of its own; NULL: its quota is a count */
+    uint32_t *own_cells;  /* by GPU of that: the allocator's virtual device */
+    struct view view;     /* what its policy sees */
+    struct rng rng;       /* draws inside its guarantee are its own: the same whatever others draw */
     bool dirty;
     bool stirred;        /* the same beyond its guarantee: inside it what opportunistic jobs do is nobody's business */
     bool stale;          /* all keys changed */
@@ -72,6 +73,7 @@ struct vc {
     uint64_t start_own;     /* of its own, when the pass under way began */
     bool unmapped;          /* hardware stood in the way of what it placed in its own: others' leaving may help */
     bool did;               /* a job of it was changed by the pass under way */
+    bool shorted;           /* one of its jobs was set aside by the pass under way: others have what it lacks */
     /* Inside a guarantee it is planned just when it would be in a cluster of its own, not whenever somebody else is. */
     bool had_turn;
     bool in_turn,

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "model/cell.h"
+#include "model/jobspec.h"
 
 enum {
     SKUS_MAX = 16,
@@ -60,6 +61,12 @@ struct vc_spec {
     struct param_text params[PARAMS_MAX];
 };
 
+/* Licences of one kind: counted for the whole cluster, of no node. */
+struct license_spec {
+    uint32_t name;
+    uint32_t count; /* 0: none may be had any more; jobs that hold some keep them */
+};
+
 /* What a virtual cluster is guaranteed of one GPU type, in words: "4 nodes", "16 gpus in 4s". */
 enum guarantee_unit {
     GUARANTEE_GPUS,
@@ -86,6 +93,8 @@ struct cluster_spec {
     struct vc_spec *vcs;          /* owned; at least one. None in the file: one, "default", owed everything */
     struct guarantee *guarantees; /* owned; in the order of the file. Their GPUs are in the quotas as well */
     uint32_t guarantee_count;
+    uint32_t license_count;
+    struct license_spec licenses[LICENSES_MAX];
     struct cell_spec *cells; /* owned; the same as cells, when the file gives guarantees or is HiveD's; else NULL */
 };
 

@@ -28,7 +28,16 @@ enum {
     PRIORITY_MIN = -1,
     PRIORITY_MAX = 1000,
     MARKS_MAX = 64,
-    KEPT_MAX = 63
+    KEPT_MAX = 63,
+    LICENSES_MAX = 64,     /* kinds that a cluster counts */
+    LICENSE_NEEDS_MAX = 8, /* kinds that one job asks for */
+    LICENSE_COUNT_MAX = 1000000
+};
+
+/* So many of one kind of licence, while it runs. */
+struct license_need {
+    uint32_t count;  /* 1..LICENSE_COUNT_MAX */
+    uint8_t license; /* its number in the cluster */
 };
 
 struct deadline {
@@ -72,6 +81,8 @@ struct jobspec {
     uint8_t deadline_count;
     uint8_t retries;                          /* further attempts after a failure that is not the user's */
     struct deadline deadlines[DEADLINES_MAX]; /* ascending */
+    uint8_t license_count;
+    struct license_need licenses[LICENSE_NEEDS_MAX]; /* by number, ascending */
 };
 
 /* Whether it can run on fewer or more GPUs, as it came. */

@@ -23,7 +23,8 @@
     X(SCHEDULING, "Scheduling", "not looked at yet")                                                                   \
     X(USER_LIMIT, "UserLimit", "its user holds as many GPUs as one may have in this virtual cluster")                  \
     X(CPU_MEM, "InsufficientCpuMem", "enough GPUs are free, but not with the CPUs or the memory it asks for")          \
-    X(TOPOLOGY, "TopologyUnsatisfied", "enough GPUs are free, but not near each other as it asks")
+    X(TOPOLOGY, "TopologyUnsatisfied", "enough GPUs are free, but not near each other as it asks")                     \
+    X(LICENSE_LIMIT, "LicenseLimit", "others hold the licences it asks for")
 
 enum reason {
 #define X(code, name, text) REASON_##code,

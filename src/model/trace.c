@@ -31,6 +31,7 @@ void trace_done(struct trace *trace)
     names_done(&trace->vcs);
     names_done(&trace->models);
     names_done(&trace->skus);
+    names_done(&trace->licenses);
     names_done(&trace->ids);
     *trace = (struct trace){ 0 };
 }

@@ -30,8 +30,9 @@ struct trace {
     struct trace_job *jobs; /* owned; sorted by (submit, id) */
     size_t count, capacity;
     struct names users, vcs, models;
-    struct names skus; /* bit i of a job's sku_mask means skus[i], until the mask is bound to a cluster */
-    struct names ids;  /* the original text, where ids are not numbers: ids[spec.id]; else empty */
+    struct names skus;     /* bit i of a job's sku_mask means skus[i], until the mask is bound to a cluster */
+    struct names licenses; /* number i of a job's licences means licenses[i], likewise; at most LICENSES_MAX */
+    struct names ids;      /* the original text, where ids are not numbers: ids[spec.id]; else empty */
 };
 
 void trace_done(struct trace *trace);

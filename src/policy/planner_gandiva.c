@@ -239,6 +239,7 @@ static int enlist_wide(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     int32_t width = view_job(ctx->view, index)->spec.gpus;
     uint32_t best = JOB_NONE, count = 0;
     int64_t load = INT64_MAX;
+    int r;
 
     for (uint32_t i = ctx->vc->run_first; i != JOB_NONE; i = view_job(ctx->view, i)->next) {
         const struct job *job = view_job(ctx->view, i);
@@ -254,17 +255,21 @@ static int enlist_wide(struct planner_ctx *ctx, struct plan *plan, uint32_t inde
     }
     if (best == JOB_NONE)
         return -1;
-    for (uint32_t s = view_shares(ctx->view, best); s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
-        uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
-
+    for (uint32_t s = view_shares(ctx->view, best); s != SHARE_NONE; s = ledger->shares[s].next_of_job)
         g->gpus[count++] = ledger->shares[s].gpu;
+    r = plan_enlist(plan, index, &(struct placement){ g->gpus, count });
+    if (r < 0)
+        return r; /* another has its licences by now */
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = ledger->gpus[g->gpus[i]].node;
+
         came(ctx, plan, node, width, 1);
-        gandiva_node(ctx, plan, node)[N_SUSPENDED] += count == 1;
+        gandiva_node(ctx, plan, node)[N_SUSPENDED] += i == 0;
     }
     g->oversubscribed++;
     plan_word(plan, index, J_RING, ++g->ring);
     plan_word(plan, index, J_UNTIL, 0);
-    return plan_enlist(plan, index, &(struct placement){ g->gpus, count });
+    return 0;
 }
 
 /* ---- whoever waits ---- */

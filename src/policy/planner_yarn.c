@@ -59,6 +59,8 @@ static bool settled(const struct planner_ctx *ctx, const struct job *job)
 {
     bool last = job->level + 1 >= ctx->vc->policy.place->levels, skips = ctx->params[P_MODE] == MODE_SKIP;
 
+    if (job->spec.license_count)
+        return false; /* it may lack more than GPUs */
     if (job->klass == CLASS_OPPORTUNISTIC)
         return last && skips && (ctx->vc->own || core_vc_count(ctx->view->core) == 1);
     return last && skips && ctx->vc->user_max == 0 && unlimited(ctx);
@@ -111,7 +113,7 @@ static bool entitled(const struct planner_ctx *ctx, const struct job *job)
     const struct vc *vc = ctx->vc;
     uint32_t mask = job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX;
 
-    if (job->reason == REASON_USER_LIMIT)
+    if (job->reason == REASON_USER_LIMIT || job->reason == REASON_LICENSE_LIMIT)
         return false;
     if (vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC || unlimited(ctx))
         return true;

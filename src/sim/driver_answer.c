@@ -25,6 +25,20 @@ void answer_settled(struct driver *d, uint32_t index, const struct job_ref *ref)
         d->actor_of_slot[ref->index] = index;
 }
 
+/* Licences as the cluster numbers them, ascending. */
+static void licenses_bind(const struct driver *d, struct jobspec *spec)
+{
+    for (uint32_t i = 0; d->config->licenses && i < spec->license_count; i++) {
+        struct license_need need = spec->licenses[i];
+        uint32_t at = i;
+
+        need.license = d->config->licenses[need.license];
+        for (; at > 0 && spec->licenses[at - 1].license > need.license; at--)
+            spec->licenses[at] = spec->licenses[at - 1];
+        spec->licenses[at] = need;
+    }
+}
+
 int answer_arrival(struct driver *d, uint32_t index)
 {
     const struct trace_job *from = &d->trace->jobs[index];
@@ -42,6 +56,7 @@ int answer_arrival(struct driver *d, uint32_t index)
         stage_share(d, &spec);
     }
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
+    licenses_bind(d, &spec);
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {
         d->result->jobs[index].outcome = OUTCOME_REFUSED;

@@ -240,6 +240,26 @@ static int map_skus(struct scenario *s, const struct trace *trace, struct error 
     return 0;
 }
 
+/* Licences the jobs name, as numbers of this cluster's. */
+static int map_licenses(struct scenario *s, const struct trace *trace, struct error *err)
+{
+    for (uint32_t t = 0; t < trace->licenses.count && t < LICENSES_MAX; t++) {
+        const char *name = names_get(&trace->licenses, t);
+        uint32_t c = 0;
+
+        while (c < s->cluster.license_count &&
+               strcmp(names_get(&s->cluster.names, s->cluster.licenses[c].name), name) != 0)
+            c++;
+        if (c == s->cluster.license_count && !s->driver.skip_infeasible)
+            return error_set(err, -ERANGE,
+                             "jobs ask for licence '%s'; the cluster file counts none of that name "
+                             "[Infeasible.License]",
+                             name);
+        s->licenses[t] = (uint8_t)(c < s->cluster.license_count ? c : LICENSES_MAX);
+    }
+    return 0;
+}
+
 static int allocate(struct scenario *s, const struct cluster_spec *cluster, const struct trace *trace,
                     struct error *err)
 {
@@ -282,6 +302,8 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
         r = map_vcs(s, trace, err);
     if (r == 0)
         r = map_skus(s, trace, err);
+    if (r == 0)
+        r = map_licenses(s, trace, err);
     if (r < 0) {
         scenario_done(s);
         return r;
@@ -291,6 +313,7 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
     s->driver.policies = s->policies;
     s->driver.job_vcs = s->job_vcs;
     s->driver.job_skus = s->job_skus;
+    s->driver.licenses = s->licenses;
     return 0;
 }
 

@@ -7,11 +7,12 @@
 #include "wire/cluster.h"
 #include "wire/cluster_hived.h"
 #include "wire/cluster_yaml.h"
+#include "wire/license.h"
 #include "wire/suggest.h"
 
 #define SKU_DEFAULT "gpu"
 
-enum { TOP_SKUS, TOP_RACKS, TOP_NODES, TOP_VCS, TOP_COUNT };
+enum { TOP_SKUS, TOP_RACKS, TOP_NODES, TOP_VCS, TOP_LICENSES, TOP_COUNT };
 enum { RACK_NAME, RACK_DOMAIN, RACK_COUNT_KEY, RACK_NODES, RACK_KEYS };
 enum { N_COUNT, N_PREFIX, N_NAME, N_GPUS, N_SKU, N_SOCKETS, N_GROUPS, N_CPUS, N_CPU_JOBS, N_MEMORY, N_APART, N_KEYS };
 
@@ -238,13 +239,37 @@ static int racks_read(struct file_cluster *file, yaml_node_t *list, struct error
     return r;
 }
 
+/* Names and how many there are; yaml_map_check has seen that no name comes twice. */
+static int licenses_read(struct file_cluster *file, yaml_node_t *map, struct error *err)
+{
+    struct cluster_spec *spec = &file->build.spec;
+    yaml_node_t *key, *value;
+    int r = yaml_map_check(&file->doc, map, "licenses", err);
+
+    for (size_t i = 0; r == 0 && yaml_pair(&file->doc, map, i, &key, &value); i++) {
+        const char *name = (const char *)key->data.scalar.value;
+        struct license_spec *license = &spec->licenses[spec->license_count];
+        int64_t count = 0;
+
+        if (!license_name_good(name, strlen(name)))
+            return yaml_fail(&file->doc, key, err, "licenses: expected names of letters, digits and -_.@, at most %d",
+                             LICENSE_NAME_MAX);
+        if (spec->license_count == LICENSES_MAX)
+            return yaml_fail(&file->doc, key, err, "licenses: more than %d kinds", LICENSES_MAX);
+        r = yaml_i64(&file->doc, value, 0, LICENSE_COUNT_MAX, &count, err);
+        if (r == 0 && names_put(&spec->names, name, strlen(name), &license->name) < 0)
+            r = error_set(err, -ENOMEM, "%s: out of memory", file->doc.file);
+        license->count = (uint32_t)count;
+        spec->license_count++;
+    }
+    return r;
+}
+
 static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec, struct error *err)
 {
     struct yaml_key keys[TOP_COUNT] = {
-        [TOP_SKUS] = { .name = "skus" },
-        [TOP_RACKS] = { .name = "racks" },
-        [TOP_NODES] = { .name = "nodes" },
-        [TOP_VCS] = { .name = "vcs" },
+        [TOP_SKUS] = { .name = "skus" }, [TOP_RACKS] = { .name = "racks" },       [TOP_NODES] = { .name = "nodes" },
+        [TOP_VCS] = { .name = "vcs" },   [TOP_LICENSES] = { .name = "licenses" },
     };
     yaml_node_t *top = yaml_top(&file->doc);
     int r = yaml_keys(&file->doc, top, keys, TOP_COUNT, err);
@@ -260,6 +285,8 @@ static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec
         r = nodes_read(file, keys[TOP_NODES].value, file->rack++, 0, err);
     if (r == 0 && keys[TOP_VCS].value)
         r = cluster_yaml_vcs(file, keys[TOP_VCS].value, err);
+    if (r == 0 && keys[TOP_LICENSES].value)
+        r = licenses_read(file, keys[TOP_LICENSES].value, err);
     if (r == 0)
         r = cluster_yaml_built(file, keys[TOP_VCS].node ? keys[TOP_VCS].node : top,
                                cluster_build_take(&file->build, ret_spec, err), err);

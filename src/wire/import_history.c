@@ -16,6 +16,7 @@
 #include "wire/csv.h"
 #include "wire/import_formats.h"
 #include "wire/json_read.h"
+#include "wire/license.h"
 #include "wire/submission.h"
 
 enum { EXIT_SAVED = 85, TYPES_MAX = 32 };
@@ -151,6 +152,11 @@ static int request_of(const struct reading *in, const json_t *item, struct jobsp
     }
     if (s.gpu_selector)
         r = types_of(in, s.gpu_selector, spec);
+    for (size_t i = 0; r == 0 && i < s.license_count; i++) {
+        r = license_add(spec, &in->trace->licenses, s.licenses[i].key, strlen(s.licenses[i].key), license_count(&s, i));
+        if (r < 0)
+            r = error_set(in->err, r, "%s: items.%u.spec: licences: too many, or no memory", in->file, in->item - 1);
+    }
     submission_done(&s);
     return r;
 }

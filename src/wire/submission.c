@@ -64,6 +64,7 @@ void submission_done(struct submission *s)
     texts_done(s->array_keys, s->array_key_count);
     pairs_done(s->env, s->env_count);
     pairs_done(s->tags, s->tag_count);
+    pairs_done(s->licenses, s->license_count);
     roles_done(s);
     mem_free(s->array);
     mem_free(s->after);

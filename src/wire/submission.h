@@ -72,6 +72,8 @@ struct submission {
     size_t env_count;
     struct env_pair *tags;
     size_t tag_count;
+    struct env_pair *licenses; /* names and counts */
+    size_t license_count;
     char **mounts;
     size_t mount_count;
     char **secrets; /* names of the user's, put into the environment */

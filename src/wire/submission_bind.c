@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "wire/gpu_spec.h"
+#include "wire/license.h"
 #include "wire/roles.h"
 #include "wire/submission.h"
 #include "wire/topology.h"
@@ -351,6 +352,37 @@ static int quota_check(const struct fit *fit, const struct jobspec *spec)
                  type_name(fit), spec->gpus_min);
 }
 
+/* Licences by number, ascending: what is not counted cannot be had, nor more than there are. */
+static int licenses_bind(const struct fit *fit, struct jobspec *spec)
+{
+    CLEANUP_BUF struct buf known = BUF_INIT(200);
+    const struct submission *s = fit->s;
+    uint64_t wanted[LICENSES_MAX] = { 0 };
+    char hint[256];
+
+    license_list(fit->cluster, &known);
+    if (known.size)
+        (void)snprintf(hint, sizeof(hint), "there are: %.*s%s", (int)known.size, known.data,
+                       known.error ? ", ..." : "");
+    else
+        (void)snprintf(hint, sizeof(hint), "the configuration counts none: licenses: {NAME: COUNT}");
+    for (size_t i = 0; i < s->license_count; i++) {
+        uint32_t number = license_find(fit->cluster, s->licenses[i].key), count = license_count(s, i);
+
+        if (number == LICENSES_MAX || fit->cluster->licenses[number].count == 0)
+            return never(fit, "Infeasible.License", hint, "no licence '%s' is counted in this cluster",
+                         s->licenses[i].key);
+        if (count > fit->cluster->licenses[number].count)
+            return never(fit, "Infeasible.License", hint, "there are %u licences '%s'; %u were asked for",
+                         fit->cluster->licenses[number].count, s->licenses[i].key, count);
+        wanted[number] = count;
+    }
+    for (uint32_t i = 0; i < LICENSES_MAX; i++)
+        if (wanted[i])
+            spec->licenses[spec->license_count++] = (struct license_need){ (uint32_t)wanted[i], (uint8_t)i };
+    return 0;
+}
+
 /* Nodes with so many GPUs of the types it may have. */
 static int64_t nodes_with(void *arg, int32_t gpus)
 {
@@ -412,6 +444,9 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
         spec.deadlines[0] = (struct deadline){ s->deadline, 10 };
         spec.deadline_count = 1;
     }
+    r = licenses_bind(&fit, &spec);
+    if (r < 0)
+        return r;
     if (s->no_gpus) {
         r = tasks_bind(&fit, &spec);
         if (r == 0)

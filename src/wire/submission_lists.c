@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "wire/decimal.h"
 #include "wire/json_write.h"
+#include "wire/license.h"
 #include "wire/submission_part.h"
 #include "wire/suggest.h"
 
@@ -276,6 +277,87 @@ static int after_list(struct submission_reader *rd, enum after_kind kind, json_t
             return reader_fail(rd, "a job waits for at most %d others", SUBMISSION_AFTER_MAX);
     }
     return 0;
+}
+
+static int license_put(struct submission_reader *rd, const char *name, size_t length, uint32_t count)
+{
+    char key[LICENSE_NAME_MAX + 1], number[16];
+
+    (void)snprintf(key, sizeof(key), "%.*s", (int)length, name);
+    (void)snprintf(number, sizeof(number), "%u", count);
+    for (size_t i = 0; i < rd->s->license_count; i++)
+        if (strcmp(rd->s->licenses[i].key, key) == 0)
+            return reader_fail(rd, "'%s' is named twice", key);
+    if (rd->s->license_count == LICENSE_NEEDS_MAX)
+        return reader_fail(rd, "more than %d kinds of licences", LICENSE_NEEDS_MAX);
+    return submission_put_pair(&rd->s->licenses, &rd->s->license_count, key, number) < 0 ? reader_memory(rd) : 0;
+}
+
+/* "matlab:2,foo". */
+static int licenses_text(struct submission_reader *rd, json_t *value)
+{
+    const char *text = "";
+    char number[64], shown[SHOWN_MAX];
+    int r = reader_text(rd, value, SUBMISSION_TEXT_MAX, number, &text);
+
+    for (; r == 0 && text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {
+        size_t length = strcspn(text, ","), name;
+        uint32_t count;
+
+        if (license_parse(text, length, &name, &count) < 0)
+            return reader_fail(rd, "expected " LICENSE_WORDS ", got '%s'", suggest_shown(text, length, shown));
+        r = license_put(rd, text, name, count);
+    }
+    return r;
+}
+
+static int licenses_map(struct submission_reader *rd, json_t *map)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(map, name, value)
+    {
+        int64_t count = 0;
+        size_t mark;
+        int r;
+
+        reader_enter(rd, name, &mark);
+        if (!license_name_good(name, strlen(name)))
+            return reader_fail(rd, "expected a name of letters, digits and -_.@, at most %d", LICENSE_NAME_MAX);
+        r = reader_i64(rd, value, 1, LICENSE_COUNT_MAX, &count);
+        if (r == 0)
+            r = license_put(rd, name, strlen(name), (uint32_t)count);
+        if (r < 0)
+            return r;
+        reader_leave(rd, mark);
+    }
+    return 0;
+}
+
+/* A mapping of names to counts, one text, or a list of texts. */
+int read_licenses(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    int r = 0;
+
+    (void)key;
+    if (json_is_object(value))
+        return licenses_map(rd, value);
+    if (!json_is_array(value))
+        return licenses_text(rd, value);
+    for (size_t i = 0; r == 0 && i < json_array_size(value); i++)
+        r = licenses_text(rd, json_array_get(value, i));
+    return r;
+}
+
+void write_licenses(struct json_write *out, const struct submission_key *key, const struct submission *s)
+{
+    if (s->license_count == 0)
+        return;
+    json_write_object(out, key->name);
+    for (size_t i = 0; i < s->license_count; i++)
+        json_write_i64(out, s->licenses[i].key, license_count(s, i));
+    json_write_close(out);
 }
 
 int read_after(struct submission_reader *rd, const struct submission_key *key, json_t *value)

@@ -95,6 +95,8 @@ int read_env(struct submission_reader *rd, const struct submission_key *key, jso
 void write_env(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_tags(struct submission_reader *rd, const struct submission_key *key, json_t *value);
 void write_tags(struct json_write *out, const struct submission_key *key, const struct submission *s);
+int read_licenses(struct submission_reader *rd, const struct submission_key *key, json_t *value);
+void write_licenses(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_after(struct submission_reader *rd, const struct submission_key *key, json_t *value);
 void write_after(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_one_of(struct submission_reader *rd, const struct submission_key *key, json_t *value); /* kept as text */

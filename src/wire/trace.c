@@ -7,6 +7,7 @@
 
 #include "model/cluster.h"
 #include "wire/decimal.h"
+#include "wire/license.h"
 #include "wire/rows.h"
 #include "wire/topology.h"
 #include "wire/trace_columns.h"
@@ -280,6 +281,33 @@ static int words_read(struct rows *rows, struct jobspec *spec, struct error *err
     return r;
 }
 
+static int licenses_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int index = rows_at(rows, COLUMN_LICENSES);
+    const struct csv_field *field = csv_get(&rows->csv, index);
+    const char *at = field->text, *end = at + field->length, *stop;
+
+    for (;; at = stop + 1) {
+        size_t name;
+        uint32_t count;
+        int r;
+
+        stop = rows_until(at, end, '|');
+        if (license_parse(at, (size_t)(stop - at), &name, &count) < 0)
+            return csv_expected(&rows->csv, index, err, LICENSE_WORDS ", several divided by '|'");
+        r = license_add(spec, &rows->trace->licenses, at, name, count);
+        if (r == -EEXIST)
+            return csv_expected(&rows->csv, index, err, "each licence once");
+        if (r == -E2BIG)
+            return csv_expected(&rows->csv, index, err, "at most %d licences of a job and %d of all", LICENSE_NEEDS_MAX,
+                                LICENSES_MAX);
+        if (r < 0)
+            return csv_fail(&rows->csv, index, r, err, "out of memory");
+        if (stop == end)
+            return 0;
+    }
+}
+
 static int names_read(struct rows *rows, struct jobspec *spec, struct error *err)
 {
     int r = rows_name(rows, COLUMN_USER, &rows->trace->users, &spec->user, err);
@@ -290,6 +318,8 @@ static int names_read(struct rows *rows, struct jobspec *spec, struct error *err
         r = rows_name(rows, COLUMN_MODEL, &rows->trace->models, &spec->model, err);
     if (r == 0 && rows_has(rows, COLUMN_SKU))
         r = rows_skus(rows, COLUMN_SKU, spec, err);
+    if (r == 0 && rows_has(rows, COLUMN_LICENSES))
+        r = licenses_read(rows, spec, err);
     return r;
 }
 

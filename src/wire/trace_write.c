@@ -64,6 +64,7 @@ static bool tells(enum trace_column column, const struct jobspec *spec)
         { COLUMN_SPLICE_MAX, spec->splice_max },
         { COLUMN_RETRIES, spec->retries },
         { COLUMN_SKU, spec->sku_mask },
+        { COLUMN_LICENSES, spec->license_count },
     };
 
     for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
@@ -127,6 +128,7 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
     case COLUMN_TP:
     case COLUMN_PP:
     case COLUMN_SPLICE_MAX:
+    case COLUMN_LICENSES:
     case COLUMN_RETRIES:
     case COLUMN_SKU:
         return tells(column, spec);
@@ -179,6 +181,27 @@ static void skus_put(struct buf *out, const struct trace *trace, uint32_t mask)
     buf_done(&list);
 }
 
+/* By name too. */
+static void licenses_put(struct buf *out, const struct trace *trace, const struct jobspec *spec)
+{
+    const char *last = "";
+
+    for (uint32_t i = 0; i < spec->license_count; i++) {
+        const struct license_need *next = NULL;
+
+        for (uint32_t k = 0; k < spec->license_count; k++) {
+            const char *name = names_get(&trace->licenses, spec->licenses[k].license);
+
+            if (strcmp(name, last) > 0 && (!next || strcmp(name, names_get(&trace->licenses, next->license)) < 0))
+                next = &spec->licenses[k];
+        }
+        if (!next)
+            return; /* a name comes once */
+        last = names_get(&trace->licenses, next->license);
+        buf_printf(out, "%s%s:%u", i ? "|" : "", last, next->count);
+    }
+}
+
 static void id_put(struct buf *out, const struct trace *trace, int64_t id)
 {
     if (trace->ids.count)
@@ -214,6 +237,8 @@ static bool text_put(struct buf *out, const struct trace *trace, const struct tr
         buf_printf(out, "%s:%u", topology_level(spec->unit), spec->per_unit);
     else if (column == COLUMN_SKU)
         skus_put(out, trace, spec->sku_mask);
+    else if (column == COLUMN_LICENSES)
+        licenses_put(out, trace, spec);
     else if (column == COLUMN_FAIL)
         buf_text(out, trace_fails[job->truth.fail]);
     else

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "story_line.h"
+#include "wire/license.h"
 #include "wire/topology.h"
 
 static int job_who(const struct line *line, struct trace_job *job, const char *word)
@@ -58,6 +59,20 @@ static int job_fate(const struct line *line, struct trace_job *job, const char *
     return -ENOENT;
 }
 
+/* "matlab:2,foo" */
+static int job_licenses(const struct line *line, struct trace_job *job, const char *value)
+{
+    for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t length;
+        uint32_t count;
+
+        if (license_parse(at, strcspn(at, ","), &length, &count) < 0 ||
+            license_add(&job->spec, &line->story->trace.licenses, at, length, count) < 0)
+            return line_wrong(line, "expected NAME:COUNT,...", value);
+    }
+    return 0;
+}
+
 /* CPUs and memory of the node, and how near the GPUs must lie. */
 static int job_room(const struct line *line, struct trace_job *job, const char *word)
 {
@@ -78,6 +93,8 @@ static int job_room(const struct line *line, struct trace_job *job, const char *
         job->spec.gpus = 0;
         return line_number(line, value, &job->spec.tasks);
     }
+    if ((value = word_value(word, "licenses")))
+        return job_licenses(line, job, value);
     if ((value = word_value(word, "topology")))
         return topology_parse(value, strlen(value), &job->spec.within, &job->spec.within_must) < 0
                    ? line_wrong(line, "expected a level", value)

@@ -11,6 +11,7 @@
 #include "wire/cluster.h"
 #include "wire/cluster_cells.h"
 #include "wire/guarantee.h"
+#include "wire/license.h"
 
 /* ---- cluster, vc, policy ---- */
 
@@ -124,6 +125,25 @@ static int read_vc(const struct line *line)
     cluster->vcs = vcs;
     cluster->vcs[cluster->vc_count++] = vc;
     return 0;
+}
+
+static int read_licenses(const struct line *line)
+{
+    struct cluster_spec *cluster = &line->story->cluster;
+    int r = 0;
+
+    if (!cluster->node_count || line->count < 2)
+        return line_wrong(line, "expected NAME:COUNT, after the cluster", NULL);
+    for (size_t i = 1; i < line->count && r == 0; i++) {
+        struct license_spec *license = &cluster->licenses[cluster->license_count++];
+        size_t length;
+
+        if (cluster->license_count == LICENSES_MAX ||
+            license_parse(line->words[i], strlen(line->words[i]), &length, &license->count) < 0)
+            return line_wrong(line, "expected NAME:COUNT", line->words[i]);
+        r = names_put(&cluster->names, line->words[i], length, &license->name);
+    }
+    return r;
 }
 
 static int read_policy(const struct line *line)
@@ -306,11 +326,13 @@ static int read_line(struct line *line)
         return read_cluster(line);
     if (strcmp(word, "vc") == 0)
         return read_vc(line);
+    if (strcmp(word, "licenses") == 0)
+        return read_licenses(line);
     if (strcmp(word, "policy") == 0)
         return read_policy(line);
     if (strcmp(word, "show") == 0)
         return read_show(line);
-    return line_wrong(line, "expected cluster, vc, policy, show, @TIME or expect", word);
+    return line_wrong(line, "expected cluster, vc, licenses, policy, show, @TIME or expect", word);
 }
 
 /* ---- the file ---- */

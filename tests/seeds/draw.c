@@ -503,6 +503,48 @@ static int draw_tiers(const struct draw *draw, struct life *life)
     return r;
 }
 
+/* ---- licences ---- */
+
+static int draw_kinds(struct rng *rng, struct life *life)
+{
+    uint32_t kinds = 1 + below(rng, 3), index;
+    int r = 0;
+
+    for (uint32_t i = 0; i < kinds && r == 0; i++) {
+        const char name[3] = { 'l', (char)('A' + i), '\0' };
+
+        r = names_put(&life->cluster.names, name, 2, &life->cluster.licenses[i].name);
+        if (r == 0)
+            r = names_put(&life->trace.licenses, name, 2, &index);
+        life->cluster.licenses[i].count = 1 + below(rng, 6);
+    }
+    life->cluster.license_count = kinds;
+    return r;
+}
+
+/* From a stream of its own too. Some ask for more than there are, and are refused. */
+static int draw_licenses(uint64_t seed, struct life *life)
+{
+    struct rng rng;
+    int r;
+
+    rng_seed(&rng, rng_mix(seed + 613));
+    if (!chance(&rng, 40))
+        return 0;
+    r = draw_kinds(&rng, life);
+    for (size_t i = 0; i < life->trace.count && r == 0; i++) {
+        struct jobspec *spec = &life->trace.jobs[i].spec;
+
+        for (uint32_t k = 0; k < life->cluster.license_count; k++) {
+            uint32_t most = life->cluster.licenses[k].count + chance(&rng, 5);
+
+            if (chance(&rng, 35))
+                spec->licenses[spec->license_count++] = (struct license_need){ 1 + below(&rng, most), (uint8_t)k };
+        }
+    }
+    return r;
+}
+
 int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
 {
     uint64_t seed = draw->seed;
@@ -527,6 +569,8 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     draw_script(&rng, ret_life);
     draw_sizes(seed, ret_life);
     r = draw_tiers(draw, ret_life);
+    if (r == 0)
+        r = draw_licenses(seed, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);
 }
 

@@ -331,6 +331,25 @@ static void check_users(struct watch *watch, const struct core *core)
     }
 }
 
+/* Nobody has a licence that another has, whatever state the two are in. */
+static void check_licenses(struct watch *watch, const struct core *core)
+{
+    for (uint32_t k = 0; k < watch->life->cluster.license_count; k++) {
+        uint64_t held = 0;
+
+        for (uint32_t i = 0; i < core->job_top; i++) {
+            const struct job *job = &core->jobs[i];
+
+            for (uint32_t n = 0;
+                 job->state >= JOB_CLAIMING && job->state <= JOB_STOPPING && n < job->spec.license_count; n++)
+                held += job->spec.licenses[n].license == k ? job->spec.licenses[n].count : 0;
+        }
+        if (held > watch->life->cluster.licenses[k].count)
+            watch_wrong(watch, core, -1, "%llu licences of kind %u are held, of %u", (unsigned long long)held, k,
+                        watch->life->cluster.licenses[k].count);
+    }
+}
+
 void watch_instant(void *arg, const struct core *core)
 {
     struct watch *watch = arg;
@@ -341,6 +360,7 @@ void watch_instant(void *arg, const struct core *core)
     check_hosts(watch, core);
     check_quotas(watch, core);
     check_users(watch, core);
+    check_licenses(watch, core);
     if (core->chain == CHAIN_MAX)
         watch_wrong(watch, core, -1, "one pass leads to the next without end");
     for (uint32_t i = 0; i < core->job_top; i++)

@@ -134,6 +134,25 @@ const char *watch_unseen(const struct core *core, uint32_t index)
     return core_next_wake(core) <= core->now + (core->round ? core->round : 1) ? NULL : "nobody will look at it";
 }
 
+/* Of some kind that it asks for too few are left. */
+static bool lacks_license(const struct core *core, const struct job *job)
+{
+    for (uint32_t n = 0; n < job->spec.license_count; n++) {
+        uint64_t held = 0;
+
+        for (uint32_t i = 0; i < core->job_top; i++)
+            for (uint32_t k = 0; core->jobs[i].state >= JOB_CLAIMING && core->jobs[i].state <= JOB_STOPPING &&
+                                 k < core->jobs[i].spec.license_count;
+                 k++)
+                held += core->jobs[i].spec.licenses[k].license == job->spec.licenses[n].license
+                            ? core->jobs[i].spec.licenses[k].count
+                            : 0;
+        if (held + job->spec.licenses[n].count > core->licenses[job->spec.licenses[n].license])
+            return true;
+    }
+    return false;
+}
+
 static const char *untrue(const struct core *core, uint32_t index, enum reason reason)
 {
     const struct job *job = &core->jobs[index];
@@ -142,6 +161,8 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
     switch (reason) {
     case REASON_USER_LIMIT:
         return over_user_limit(core, index) ? NULL : "its user may have what it asks for";
+    case REASON_LICENSE_LIMIT:
+        return lacks_license(core, job) ? NULL : "its licences are there";
     case REASON_HELD:
         return job->state == JOB_HELD ? NULL : "is not held";
     case REASON_BACKOFF:
@@ -197,6 +218,8 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
     if (job_gpuless(job) && job->state != JOB_HELD) {
         if (core_reason(core, index) == REASON_NONE)
             watch_wrong(watch, core, job->spec.id, "waits for CPUs for no reason");
+        if (core_reason(core, index) == REASON_LICENSE_LIMIT && !lacks_license(core, job))
+            watch_wrong(watch, core, job->spec.id, "told that it lacks licences, and does not");
         return;
     }
     /* Between two rounds what was said at the last one stands. */

@@ -189,17 +189,19 @@ static void csv_has_every_job(void **state)
 
     (void)state;
     fixture(&run, &trace);
-    WRITES("job_id,gpus,submit_seconds,start_seconds,end_seconds,preemptions,migrations,attempts,outcome,vc,user,"
-           "model,run_seconds,overhead_seconds,lost_seconds,queue_seconds,fair_share_seconds,fragmentation_seconds,"
-           "nodes,locality,wait_Held_seconds,wait_Backoff_seconds,wait_Profiling_seconds,wait_VcLimit_seconds,"
-           "wait_BorrowLimit_seconds,wait_InsufficientGpus_seconds,wait_Fragmented_seconds,"
-           "wait_NodesUnhealthy_seconds,wait_ReservedForJob_seconds,wait_Priority_seconds,wait_Suspended_seconds,"
-           "wait_Preempting_seconds,wait_Acquiring_seconds,wait_Scheduling_seconds,wait_UserLimit_seconds,"
-           "wait_InsufficientCpuMem_seconds,wait_TopologyUnsatisfied_seconds,promise_seconds,offer_seconds,breach\n"
-           "0,3,1.5,2,12,2,1,3,done,nlp,alice,,10,0.000001,0.25,0.5,0,0.5,1,0,0,0,0,0,0,0,0,0,0,0.5,0,0,0,0,0,0,0,,,\n"
-           "1,0.5,3,3,,0,0,1,running,\"c,v\",alice,bert,0,0,0,,0,0,1,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,\n"
-           "2,64,4,,,0,0,0,refused,,,,0,0,0,,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,\n",
-           output_jobs_csv(sink.out, &run, &trace));
+    WRITES(
+        "job_id,gpus,submit_seconds,start_seconds,end_seconds,preemptions,migrations,attempts,outcome,vc,user,"
+        "model,run_seconds,overhead_seconds,lost_seconds,queue_seconds,fair_share_seconds,fragmentation_seconds,"
+        "nodes,locality,wait_Held_seconds,wait_Backoff_seconds,wait_Profiling_seconds,wait_VcLimit_seconds,"
+        "wait_BorrowLimit_seconds,wait_InsufficientGpus_seconds,wait_Fragmented_seconds,"
+        "wait_NodesUnhealthy_seconds,wait_ReservedForJob_seconds,wait_Priority_seconds,wait_Suspended_seconds,"
+        "wait_Preempting_seconds,wait_Acquiring_seconds,wait_Scheduling_seconds,wait_UserLimit_seconds,"
+        "wait_InsufficientCpuMem_seconds,wait_TopologyUnsatisfied_seconds,wait_LicenseLimit_seconds,promise_seconds,"
+        "offer_seconds,breach\n"
+        "0,3,1.5,2,12,2,1,3,done,nlp,alice,,10,0.000001,0.25,0.5,0,0.5,1,0,0,0,0,0,0,0,0,0,0,0.5,0,0,0,0,0,0,0,0,,,\n"
+        "1,0.5,3,3,,0,0,1,running,\"c,v\",alice,bert,0,0,0,,0,0,1,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,\n"
+        "2,64,4,,,0,0,0,refused,,,,0,0,0,,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,\n",
+        output_jobs_csv(sink.out, &run, &trace));
     trace_done(&trace);
     run_result_done(&run);
 }
