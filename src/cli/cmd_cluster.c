@@ -50,6 +50,49 @@ int cmd_gpus(struct command_args *args)
     return r;
 }
 
+/* "3 bob 2, 5 ann 1" */
+static void holders_add(struct listing *table, json_t *holders)
+{
+    struct buf out = BUF_INIT(4096);
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(holders, i, item)
+        buf_printf(&out, "%s%lld %s %lld", i ? ", " : "", (long long)fmt_i64(item, "job"), fmt_text(item, "user"),
+                   (long long)fmt_i64(item, "count"));
+    listing_add(table, out.data && !out.error ? out.data : "-");
+    buf_done(&out);
+}
+
+int cmd_licenses(struct command_args *args)
+{
+    static const struct column columns[] = {
+        { "NAME", false, false, false, false },   { "TOTAL", true, false, false, false },
+        { "USED", true, false, false, false },    { "FREE", true, false, false, false },
+        { "PENDING", true, false, false, false }, { "HELD-BY", false, false, false, true },
+    };
+    static const char *const keys[] = { "total", "used", "free", "pending_jobs" };
+    struct listing table;
+    json_t *items = NULL, *item;
+    size_t i;
+    int r = live_list(args, "/licenses", &items);
+
+    if (r)
+        return r;
+    listing_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    json_array_foreach(items, i, item)
+    {
+        listing_add(&table, fmt_text(item, "name"));
+        for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
+            listing_addf(&table, "%lld", (long long)fmt_i64(item, keys[k]));
+        holders_add(&table, json_object_get(item, "heldBy"));
+    }
+    r = listing_show(&table, args, "LicenseList", items);
+    listing_done(&table);
+    json_decref(items);
+    return r;
+}
+
 static const struct column node_columns[] = {
     { "NODE", false, false, false, true },    { "STATE", false, false, true, false },
     { "GPUS", false, false, false, false },   { "USED", true, false, false, false },

@@ -19,6 +19,7 @@ static const struct column queue_columns[] = {
     { "GPUS", false, false, false, false },     { "ELAPSED", false, false, false, false },
     { "LIMIT", false, false, false, false },    { "NODES/REASON", false, false, false, true },
     { "SUBMITTED", false, true, false, false }, { "ATTEMPT", true, true, false, false },
+    { "LICENSES", false, true, false, false },
 };
 
 static void where_put(struct listing *table, json_t *job)
@@ -107,6 +108,7 @@ static void queue_row(struct listing *table, json_t *items, size_t first, size_t
     where_put(table, job);
     listing_add(table, fmt_stamp(fmt_time(job, "submit_time"), stamp));
     listing_addf(table, "%lld", (long long)fmt_i64(job, "attempt"));
+    listing_add(table, fmt_licenses(job, text));
 }
 
 /* Filters of a listing as a query. */
@@ -177,7 +179,7 @@ static int queue_once(const struct command_args *args, struct client *client)
                    "&merge=1&fields=id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,elapsed_seconds,"
                    "limit_seconds,reason,nodelist,kept_until,start_time%s%s",
                    args_has(args, "eta") ? ",eta" : "",
-                   form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt" : "");
+                   form || args_has(args, "columns") || args_has(args, "sort") ? ",submit_time,attempt,licenses" : "");
     r = scope_put(args, client, &path, &problem);
     once = !whole && !args_has(args, "watch"); /* what is printed as JSON is made with it too, and freed */
     if (once)

@@ -140,6 +140,25 @@ const char *fmt_gpus(json_t *job, char text[FMT_MAX])
     return text;
 }
 
+const char *fmt_licenses(json_t *job, char text[FMT_MAX])
+{
+    const char *name;
+    json_t *count;
+    size_t used = 0;
+
+    (void)snprintf(text, FMT_MAX, "-");
+    json_object_foreach(json_object_get(job, "licenses"), name, count)
+    {
+        int more = snprintf(text + used, FMT_MAX - used, "%s%s:%lld", used ? "," : "", name,
+                            (long long)json_integer_value(count));
+
+        if (more < 0 || (size_t)more >= FMT_MAX - used)
+            break;
+        used += (size_t)more;
+    }
+    return text;
+}
+
 const char *fmt_id(json_t *job, char text[FMT_MAX])
 {
     json_t *array = json_object_get(job, "array");

@@ -28,6 +28,8 @@ const char *fmt_clock(usec_t at, usec_t now, char text[FMT_MAX]);
 const char *fmt_stamp(usec_t at, char text[FMT_MAX]); /* "2026-01-31 14:20:05", "-" for 0 */
 /* "16 H100", "0.5 A100", "8". */
 const char *fmt_gpus(json_t *job, char text[FMT_MAX]);
+/* "matlab:2,foo:1"; "-" of a job that asks for none. */
+const char *fmt_licenses(json_t *job, char text[FMT_MAX]);
 /* "4130_3" or "4127". */
 const char *fmt_id(json_t *job, char text[FMT_MAX]);
 const char *fmt_bytes(uint64_t bytes, char text[FMT_MAX]); /* "900G" */

@@ -35,6 +35,7 @@ int cmd_cancel(struct command_args *args);
 int cmd_act(struct command_args *args); /* hold release suspend resume requeue: by the name of the command */
 int cmd_set(struct command_args *args);
 int cmd_gpus(struct command_args *args);
+int cmd_licenses(struct command_args *args);
 int cmd_nodes(struct command_args *args);
 int cmd_vc(struct command_args *args);
 int cmd_vc_put(struct command_args *args); /* create set rm: by the name of the command */

@@ -244,6 +244,8 @@ static int scontrol(int argc, char **argv)
         return command_run(command_find(node->sub, "show"), "scontrol show node", 2, argv + 2);
     if (strcasecmp(argv[2], "nodes") == 0 || strcasecmp(argv[2], "node") == 0)
         return run_as("nodes", "scontrol show nodes", 1, argv + 2);
+    if (strncasecmp(argv[2], "lic", 3) == 0 && argc == 3)
+        return run_as("licenses", "scontrol show licenses", 1, argv + 2);
     return not_here(argv[2]);
 }
 

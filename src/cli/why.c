@@ -123,6 +123,28 @@ static void shapes_show(json_t *list)
     }
 }
 
+/* What it asks for of each, and who has it where that is not there. */
+static void licenses_show(json_t *list)
+{
+    json_t *item, *holder;
+    size_t i, k;
+
+    json_array_foreach(list, i, item)
+    {
+        (void)printf("  %-8s %s: asks for %lld, %lld of %lld free", "licence", fmt_text(item, "name"),
+                     (long long)fmt_i64(item, "asks"), (long long)fmt_i64(item, "free"),
+                     (long long)fmt_i64(item, "total"));
+        json_array_foreach(json_object_get(item, "heldBy"), k, holder)
+        {
+            if (!json_is_true(json_object_get(item, "short")))
+                break;
+            (void)printf("%s%lld %s %lld", k ? ", " : "; held by ", (long long)fmt_i64(holder, "job"),
+                         fmt_text(holder, "user"), (long long)fmt_i64(holder, "count"));
+        }
+        (void)putchar('\n');
+    }
+}
+
 static void receipt_show(json_t *receipt)
 {
     const char *text = fmt_text(receipt, "text"), *step = fmt_text(receipt, "step"), *by = fmt_text(receipt, "by");
@@ -180,6 +202,7 @@ void why_show(json_t *e)
         (void)snprintf(label, sizeof(label), "vc %.40s", fmt_text(entitlement, "vc"));
         (void)printf("  %-8s %s\n", label, fmt_text(entitlement, "text"));
     }
+    licenses_show(json_object_get(e, "licenses"));
     free_show(json_object_get(e, "free"));
     held_show(json_object_get(e, "heldBy"));
     if (strcmp(fmt_text(e, "state"), "PENDING") == 0)
@@ -217,6 +240,7 @@ void plan_show(json_t *plan)
                    i + 1 < json_array_size(list) ? " " : "");
         (void)putchar('\n');
     }
+    licenses_show(json_object_get(plan, "licenses"));
     list = json_object_get(plan, "preempts");
     if (json_array_size(list)) {
         (void)printf("  %-8s", "preempts");

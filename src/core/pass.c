@@ -406,6 +406,21 @@ static bool somebody_soon(const struct core *core)
     return false;
 }
 
+/* Whoever was planned has seen all that there is. */
+static void mark_seen(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count; v++) {
+        struct vc *vc = &core->vcs[v];
+
+        vc->seen_releases = core->ledger.releases;
+        vc->stirred = false;
+        if (!vc->own || own_turn(core, vc)) {
+            vc->dirty = false;
+            vc->had_turn = vc->own != NULL;
+        }
+    }
+}
+
 void pass_run(struct core *core)
 {
     uint64_t releases = core->ledger.releases;
@@ -455,16 +470,7 @@ void pass_run(struct core *core)
     if (licenses_unsettled(core)) /* what was just given up may be what others wait for */
         heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
     reasons_all(core);
-    for (uint32_t v = 0; v < core->vc_count; v++) {
-        struct vc *vc = &core->vcs[v];
-
-        vc->seen_releases = core->ledger.releases;
-        vc->stirred = false;
-        if (!vc->own || own_turn(core, vc)) {
-            vc->dirty = false;
-            vc->had_turn = vc->own != NULL;
-        }
-    }
+    mark_seen(core);
     for (uint32_t v = 0; v < core->vc_count && later; v++)
         stir_again(core, &core->vcs[v]);
     for (uint32_t v = 0; v < core->vc_count; v++)

@@ -96,8 +96,9 @@ int book_init(struct book *book, const struct ctl_config *config)
     book->hooks = json_array();
     book->choices = json_array();
     book->resvs = json_array();
+    book->licenses = json_array();
     return book->live && book->finished && book->outcomes && book->keys && book->limits && book->secrets &&
-                   book->hooks && book->choices && book->resvs
+                   book->hooks && book->choices && book->resvs && book->licenses
                ? 0
                : -ENOMEM;
 }
@@ -124,6 +125,7 @@ void book_done(struct book *book)
     json_decref(book->hooks);
     json_decref(book->choices);
     json_decref(book->resvs);
+    json_decref(book->licenses);
     names_done(&book->users);
     names_done(&book->node_names);
 }

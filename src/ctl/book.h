@@ -162,11 +162,12 @@ struct book {
     size_t outcome_count, outcome_next;
     struct book_key *keys; /* ring */
     size_t key_count, key_next;
-    json_t *limits;  /* {user or "*": {"max_gpus","max_jobs"}} */
-    json_t *secrets; /* {user: {name: value}} */
-    json_t *hooks;   /* [{"id","to","kinds"}] */
-    json_t *choices; /* [{"nodelist","exclude","constraint"}]: nodes that jobs choose; mark i + 1 */
-    json_t *resvs;   /* reservations */
+    json_t *limits;   /* {user or "*": {"max_gpus","max_jobs"}} */
+    json_t *secrets;  /* {user: {name: value}} */
+    json_t *hooks;    /* [{"id","to","kinds"}] */
+    json_t *choices;  /* [{"nodelist","exclude","constraint"}]: nodes that jobs choose; mark i + 1 */
+    json_t *resvs;    /* reservations */
+    json_t *licenses; /* names by the numbers that jobs speak of them by */
     int64_t next_id;
     bool paused;
     uint64_t submitted, ended[PHASE_JOB_COUNT];

@@ -148,7 +148,7 @@ static json_t *describe(const struct ctl *ctl, const struct picture *picture)
 {
     const struct sorted *nodes = picture->nodes;
     size_t count = picture->count;
-    json_t *racks = json_array(), *rack = NULL, *out, *vcs = json_object_get(picture->settings, "vcs");
+    json_t *racks = json_array(), *rack = NULL, *out, *licenses, *vcs = json_object_get(picture->settings, "vcs");
     const char *last_rack = NULL, *last_domain = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -167,6 +167,10 @@ static json_t *describe(const struct ctl *ctl, const struct picture *picture)
     out = json_pack("{s:o, s:o}", "skus", skus_json(ctl, nodes, count), "racks", racks);
     if (json_object_size(vcs) > 0)
         (void)json_object_set_new(out, "vcs", vcs_json(vcs));
+    licenses = license_describe(ctl, picture->settings);
+    if (json_object_size(licenses) > 0)
+        (void)json_object_set(out, "licenses", licenses);
+    json_decref(licenses);
     return out;
 }
 
@@ -279,7 +283,7 @@ int cluster_try(const struct ctl *ctl, json_t *settings, struct error *err)
     struct policy_setup *policies = NULL;
     size_t count;
     struct sorted *nodes = sort_nodes(ctl, &count);
-    int r = nodes ? 0 : error_set(err, -ENOMEM, "no memory for the cluster");
+    int r = nodes ? license_check(settings, err) : error_set(err, -ENOMEM, "no memory for the cluster");
 
     if (r == 0 && count > 0) {
         r = read_described(ctl, &(struct picture){ settings, nodes, count, true }, &cluster, err);
@@ -383,6 +387,7 @@ int cluster_rebuild(struct ctl *ctl, struct error *err)
         core_free(ctl->core);
         cluster_spec_done(&ctl->cluster);
         ctl->core = core;
+        license_keep(ctl);
         ctl->offered++; /* it is to be planned anew, whether or not somebody says something */
         ctl->cluster = cluster;
         ctl->policies = policies;

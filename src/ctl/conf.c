@@ -14,6 +14,7 @@
 #include "io/log.h"
 #include "policy/registry.h"
 #include "wire/duration.h"
+#include "wire/license.h"
 #include "wire/yaml_doc.h"
 
 enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_SPAN, VALUE_SIZE, VALUE_TREE };
@@ -80,6 +81,7 @@ void conf_done(struct conf *conf)
     for (size_t i = 0; i < conf->admin_count; i++)
         mem_free(conf->admins[i]);
     json_decref(conf->vcs);
+    json_decref(conf->licenses);
     json_decref(conf->oidc.roles);
     *conf = (struct conf){ 0 };
 }
@@ -320,6 +322,18 @@ static int vcs_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, s
     return r < 0 ? r : tree_read(doc, map, &(struct scalar){ "vcs", VALUE_TREE, &conf->vcs, 0, 0 }, err);
 }
 
+static int license_put(void *arg, const char *name, uint32_t count)
+{
+    return json_object_set_new(arg, name, json_integer(count));
+}
+
+static int licenses_read(struct yaml_doc *doc, yaml_node_t *map, struct conf *conf, struct error *err)
+{
+    json_decref(conf->licenses);
+    conf->licenses = json_object();
+    return licenses_read_yaml(doc, map, license_put, conf->licenses, err);
+}
+
 static int policy_read(struct yaml_doc *doc, yaml_node_t *node, struct conf *conf, struct error *err)
 {
     const char *text;
@@ -341,6 +355,7 @@ enum {
     K_AUTH,
     K_POLICY,
     K_VCS,
+    K_LICENSES,
     K_LEASE,
     K_LIMITS,
     K_METRICS,
@@ -404,6 +419,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
         r = policy_read(doc, keys[K_POLICY].value, conf, err);
     if (r == 0 && keys[K_VCS].value)
         r = vcs_read(doc, keys[K_VCS].value, conf, err);
+    if (r == 0 && keys[K_LICENSES].value)
+        r = licenses_read(doc, keys[K_LICENSES].value, conf, err);
     if (r == 0 && keys[K_NOTIFY].value)
         r = scalar_read(doc, keys[K_NOTIFY].value, &(struct scalar){ "notify", VALUE_TEXT, &conf->notify, 0, 0 }, err);
     if (r == 0 && keys[K_NOTIFY].value && conf->notify[0] != '/')
@@ -419,8 +436,8 @@ static int sections_read(struct yaml_doc *doc, struct yaml_key *keys, struct con
 
 int conf_parse(const char *file, const char *text, size_t size, struct conf *conf, struct error *err)
 {
-    static const char *const names[K_COUNT] = { "cluster", "state", "log",   "listen", "tls",     "auth",
-                                                "policy",  "vcs",   "lease", "limits", "metrics", "notify" };
+    static const char *const names[K_COUNT] = { "cluster", "state",    "log",   "listen", "tls",     "auth",  "policy",
+                                                "vcs",     "licenses", "lease", "limits", "metrics", "notify" };
     const struct scalar top[] = { { "cluster", VALUE_TEXT, &conf->cluster, 0, 0 },
                                   { "state", VALUE_TEXT, &conf->state, 0, 0 },
                                   { "log", VALUE_TEXT, &conf->log, 0, 0 } };

@@ -35,8 +35,9 @@ struct conf {
     size_t admin_count;
     bool anonymous_read, virtual_time, metrics_jobs, metrics_users;
     enum privacy privacy;
-    char *policy; /* default */
-    json_t *vcs;  /* as in the file; NULL: not told */
+    char *policy;     /* default */
+    json_t *vcs;      /* as in the file; NULL: not told */
+    json_t *licenses; /* likewise */
     usec_t lease, node_timeout, beat, grace;
     int64_t jobs_max, finished_keep, pending_max, snapshot_every;
     int64_t conns_max, conns_address_max, body_max, sse_max;

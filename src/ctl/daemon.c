@@ -235,22 +235,28 @@ static int listen_all(struct daemon *daemon, struct error *err)
     return r;
 }
 
-/* The virtual clusters of the file, as a change like any other; only when the file says some. */
+/* The virtual clusters and licences of the file, as a change like any other; what the file does not speak of stays. */
 static void on_configured(void *arg, const struct entry_result *result)
 {
     (void)arg;
     if (result->code < 0)
-        log_err("the virtual clusters of the configuration were refused", "error", result->text.text);
+        log_err("the virtual clusters or licences of the configuration were refused", "error", result->text.text);
 }
 
 static void vcs_offer(struct daemon *daemon)
 {
     struct entry_result refused = { 0 };
-    json_t *body;
+    const json_t *now = ctl_settings(drive_ctl(daemon->server.drive));
+    json_t *body, *licenses = daemon->conf.licenses ? daemon->conf.licenses : json_object_get(now, "licenses");
 
-    if (!daemon->conf.vcs)
+    if (!daemon->conf.vcs && !daemon->conf.licenses)
         return;
-    body = json_pack("{s:O, s:s}", "vcs", daemon->conf.vcs, "policy", daemon->conf.policy);
+    if (daemon->conf.vcs)
+        body = json_pack("{s:O, s:s}", "vcs", daemon->conf.vcs, "policy", daemon->conf.policy);
+    else
+        body = json_is_object(now) ? json_deep_copy(now) : json_object();
+    if (licenses)
+        (void)json_object_set(body, "licenses", licenses);
     if (drive_offer(daemon->server.drive, ENTRY_CONFIG, body, on_configured, NULL, &refused) < 0)
         on_configured(NULL, &refused);
 }
@@ -317,10 +323,12 @@ static int reload(void *arg, struct error *ret_err)
         log_err("not reloaded", "error", err.text);
         *ret_err = err;
     } else {
-        json_t *vcs = daemon->conf.vcs;
+        json_t *vcs = daemon->conf.vcs, *licenses = daemon->conf.licenses;
 
         daemon->conf.vcs = take(fresh.vcs);
+        daemon->conf.licenses = take(fresh.licenses);
         json_decref(vcs);
+        json_decref(licenses);
         for (size_t i = 0; i < CONF_ADMINS_MAX; i++) {
             char *admin = daemon->conf.admins[i];
 

@@ -32,6 +32,8 @@ bool eta_range(const struct server *server, int64_t job, struct eta *ret_eta);
 
 /* Parts of explanations that plans share: rest_why.c. */
 void why_asks(const struct scene *scene, struct json_write *json, const struct jobspec *spec);
+/* Licences it asks for: how many there are, who holds them. */
+void why_licenses(const struct scene *scene, struct json_write *json, const struct jobspec *spec);
 void why_eta(struct json_write *json, const char *key, const struct eta *eta);
 /* "gpu[01-02]", ended by '\0'. */
 void why_place(const struct scene *scene, const struct future *future, const struct foreseen *start, struct buf *out);

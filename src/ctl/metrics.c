@@ -307,6 +307,7 @@ void rest_metrics(struct request *request)
     put_nodes(&scene, &out);
     put_types(&scene, &out);
     metrics_vcs(&scene, &out);
+    metrics_licenses(&scene, &out);
     metrics_jobs(&scene, &out);
     metrics_finished(&scene, &out);
     metrics_lost(&scene, &out);

@@ -16,6 +16,8 @@ uint64_t histogram_all(const struct histogram *histogram);
 
 /* metrics_vc.c: virtual clusters, jobs, what was used and lost. */
 void metrics_vcs(const struct scene *scene, struct buf *out);
+/* rest_licenses.c */
+void metrics_licenses(const struct scene *scene, struct buf *out);
 void metrics_jobs(const struct scene *scene, struct buf *out);
 void metrics_finished(const struct scene *scene, struct buf *out);
 void metrics_lost(const struct scene *scene, struct buf *out);

@@ -96,6 +96,12 @@ int where_check(const struct ctl *ctl, const struct submission *s, const struct 
 int label_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
 void label_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);
 
+/* license.c */
+int license_check(const json_t *settings, struct error *err);
+/* {NAME: COUNT} in the order of their numbers, as they would be under these settings. The caller's. */
+json_t *license_describe(const struct ctl *ctl, const json_t *settings);
+void license_keep(struct ctl *ctl); /* the numbers that the present settings gave them */
+
 /* resv.c */
 int resv_check(const struct ctl *ctl, const json_t *body, struct entry_result *ret);
 void resv_apply(struct ctl *ctl, const json_t *body, struct entry_result *ret);

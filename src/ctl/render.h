@@ -37,6 +37,7 @@
     X(SIGNAL, "signal")                                                                                                \
     X(END_TEXT, "end_text")                                                                                            \
     X(CHECKPOINT, "last_checkpoint_time")                                                                              \
+    X(LICENSES, "licenses")                                                                                            \
     X(VERSION, "version")                                                                                              \
     X(SPEC, "spec")                                                                                                    \
     X(UID, "uid")                                                                                                      \
@@ -86,6 +87,7 @@ void render_attempt(const struct scene *scene, struct json_write *json, const st
                     const struct book_attempt *attempt, bool tasks);
 void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
                   const struct book_attempt *attempt);
+const char *license_name(const struct scene *scene, uint32_t number);
 /* Whether this person is shown the job at all. */
 bool render_shows(const struct scene *scene, const struct book_job *job);
 /* Code and words of why it waits; false: it does not. */

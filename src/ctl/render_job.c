@@ -11,6 +11,35 @@
 #include "wire/hostlist.h"
 #include "wire/roles.h"
 
+/* Why it waits: as it was told; of one that asks for licences as it is by now, since those come and go without a word
+ * to all that wait for them. */
+static enum reason reason_now(const struct scene *scene, const struct book_job *job)
+{
+    enum reason reason = job->reason;
+
+    if (job->wants.license_count && job->in_core && scene->core &&
+        job_waits((enum job_state)core_job(scene->core, job->slot)->state))
+        reason = core_reason(scene->core, job->slot);
+    return reason == REASON_NONE ? REASON_SCHEDULING : reason;
+}
+
+/* " (matlab: asks for 2, 1 of 4 free)" of the first that is short. */
+static void short_put(const struct scene *scene, const struct book_job *job, char *text, size_t size)
+{
+    for (uint32_t i = 0; i < job->wants.license_count; i++) {
+        const struct license_need *need = &job->wants.licenses[i];
+        uint64_t held;
+        uint32_t total = core_license(scene->core, need->license, &held);
+
+        if (held + need->count <= total)
+            continue;
+        (void)snprintf(text + strlen(text), size - strlen(text), " (%s: asks for %u, %u of %u free)",
+                       license_name(scene, need->license), need->count, held < total ? (uint32_t)(total - held) : 0,
+                       total);
+        return;
+    }
+}
+
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size)
 {
@@ -25,6 +54,7 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
                                                    "an administrator has paused the scheduler",
                                                    "its user has as many GPUs as one may have",
                                                    "its reservation has not begun" };
+    enum reason now;
 
     text[0] = '\0';
     if (job->phase != PHASE_JOB_PENDING && job->phase != PHASE_JOB_SUSPENDED)
@@ -44,12 +74,15 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
         (void)snprintf(text, size, "an administrator has paused the scheduler");
         return true;
     }
-    *ret_code = reason_name(job->reason == REASON_NONE ? REASON_SCHEDULING : job->reason);
-    if (job->reason_needs > 0)
+    now = reason_now(scene, job);
+    *ret_code = reason_name(now);
+    if (now == job->reason && now != REASON_LICENSE_LIMIT && job->reason_needs > 0)
         (void)snprintf(text, size, "%s (needs %g, free %g)", reason_text(job->reason),
                        (double)job->reason_needs / MGPU_ONE, (double)job->reason_free / MGPU_ONE);
     else
-        (void)snprintf(text, size, "%s", reason_text(job->reason == REASON_NONE ? REASON_SCHEDULING : job->reason));
+        (void)snprintf(text, size, "%s", reason_text(now));
+    if (now == REASON_LICENSE_LIMIT && scene->core)
+        short_put(scene, job, text, size);
     return true;
 }
 
@@ -252,6 +285,17 @@ static int64_t gpus_now(const struct book_job *job)
     return sum ? sum : job->wants.gpus;
 }
 
+/* {name: count}; nothing of a job that asks for none. */
+static void put_licenses(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    if (job->wants.license_count == 0)
+        return;
+    json_write_object(json, "licenses");
+    for (uint32_t i = 0; i < job->wants.license_count; i++)
+        json_write_i64(json, license_name(scene, job->wants.licenses[i].license), job->wants.licenses[i].count);
+    json_write_close(json);
+}
+
 /* What an elastic job may have, and what a person has set. */
 static void put_size(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
@@ -430,6 +474,9 @@ static void put_rest(const struct scene *scene, struct json_write *json, const s
             json_write_text(json, "end_text", job->end_text);
         else
             json_write_null(json, "end_text");
+        break;
+    case FIELD_LICENSES:
+        put_licenses(scene, json, job);
         break;
     case FIELD_VERSION:
         json_write_u64(json, "version", job->version);

@@ -78,6 +78,7 @@ void rest_schedule(struct request *request);
 void rest_history(struct request *request);
 void rest_reports(struct request *request);
 void rest_users(struct request *request);
+void rest_licenses(struct request *request);
 void rest_version(struct request *request);
 void rest_health(struct request *request);
 void rest_ready(struct request *request);

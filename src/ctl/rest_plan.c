@@ -60,6 +60,7 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     put_time(&json, "startsAt", start ? start->start : 0);
     why_eta(&json, "eta", start ? &eta : NULL);
     why_asks(scene, &json, spec);
+    why_licenses(scene, &json, spec);
     json_write_text(&json, "nodelist", start ? nodes.data : "");
     preempts_put(scene, &json, &future);
     why_shapes(scene, &json, "alternatives", spec, vc, NULL);

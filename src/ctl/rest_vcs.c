@@ -152,6 +152,8 @@ void rest_config_get(struct request *request)
     struct buf out = BUF_INIT((size_t)16 << 20);
     struct json_write json;
     struct scene scene;
+    const char *license;
+    json_t *count;
 
     scene_fill(&scene, request);
     json_write_init(&json, &out, false);
@@ -167,6 +169,10 @@ void rest_config_get(struct request *request)
         if (vc_open(&scene, i))
             render_vc(&scene, &json, i, NULL);
     json_write_close(&json);
+    json_write_object(&json, "licenses");
+    json_object_foreach(json_object_get(ctl_settings(drive_ctl(server->drive)), "licenses"), license, count)
+        json_write_i64(&json, license, json_integer_value(count));
+    json_write_close(&json);
     json_write_close(&json);
     reply_buf(request, 200, &out);
 }
@@ -181,7 +187,7 @@ static void offered_config(struct request *request, const struct entry_result *r
 
 void rest_config_put(struct request *request)
 {
-    static const char *const keys[] = { "vcs", "policy", "set", NULL };
+    static const char *const keys[] = { "vcs", "policy", "set", "licenses", NULL };
     struct server *server = request_server(request);
     json_t *body = request_object(request, keys);
     struct entry entry = { .kind = ENTRY_CONFIG, .body = body };

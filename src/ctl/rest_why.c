@@ -478,6 +478,7 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
     json_write_i64(json, "pending_seconds", waits ? (scene->now - job->submit) / USEC_SEC : 0);
     why_asks(scene, json, &job->wants);
     entitlement_put(scene, json, job->vc);
+    why_licenses(scene, json, &job->wants);
     if (!waits || job->gate != GATE_NONE || !job->in_core) {
         json_write_array(json, "free");
         json_write_close(json);

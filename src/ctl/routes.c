@@ -64,6 +64,7 @@ const struct route routes[] = {
     { "GET", "/history", rest_history, ACCESS_READ, false },
     { "GET", "/reports/{kind}", rest_reports, ACCESS_READ, false },
     { "GET", "/users", rest_users, ACCESS_READ, false },
+    { "GET", "/licenses", rest_licenses, ACCESS_READ, false },
     { "GET", "/users/{name}/limits", rest_limits_get, ACCESS_READ, false },
     { "PUT", "/users/{name}/limits", rest_limits_put, ACCESS_ADMIN, false },
     { "GET", "/reservations", rest_resvs_list, ACCESS_READ, false },

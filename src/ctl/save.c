@@ -328,15 +328,15 @@ json_t *save_book(const struct ctl *ctl)
         (void)json_array_append_new(tokens, save_fields(token_fields, &book->tokens[i]));
     for (int i = 0; i < PHASE_JOB_COUNT; i++)
         (void)json_array_append_new(ended, json_integer((json_int_t)book->ended[i]));
-    return json_pack("{s:O, s:O, s:O, s:O, s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:o, s:o, s:o}",
-                     "limits", book->limits, "secrets", book->secrets, "hooks", book->hooks, "choices", book->choices,
-                     "reservations", book->resvs, "version", SAVE_VERSION, "seq", (json_int_t)ctl->seq, "now",
-                     (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id", (json_int_t)book->next_id,
-                     "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings", ctl->settings,
-                     "users", save_names(&book->users), "node_names", save_names(&book->node_names), "nodes",
-                     save_nodes(book), "specs", specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes",
-                     outcomes, "keys", keys);
+    return json_pack(
+        "{s:O, s:O, s:O, s:O, s:O, s:O, s:i, s:I, s:I, s:I, s:I, s:I, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:o, s:o}",
+        "limits", book->limits, "secrets", book->secrets, "hooks", book->hooks, "choices", book->choices,
+        "reservations", book->resvs, "licenses", book->licenses, "version", SAVE_VERSION, "seq", (json_int_t)ctl->seq,
+        "now", (json_int_t)ctl->now, "event", (json_int_t)ctl->event_id, "next_id", (json_int_t)book->next_id,
+        "submitted", (json_int_t)book->submitted, "paused", book->paused, "settings", ctl->settings, "users",
+        save_names(&book->users), "node_names", save_names(&book->node_names), "nodes", save_nodes(book), "specs",
+        specs, "jobs", jobs, "tokens", tokens, "ended", ended, "outcomes", outcomes, "keys", keys);
 }
 
 static int load_attempts(struct book_job *job, const json_t *attempts)
@@ -511,6 +511,7 @@ int load_book(struct ctl *ctl, const json_t *json, struct error *err)
     load_tree(&book->hooks, json_object_get(json, "hooks"));
     load_tree(&book->choices, json_object_get(json, "choices"));
     load_tree(&book->resvs, json_object_get(json, "reservations"));
+    load_tree(&book->licenses, json_object_get(json, "licenses"));
     json_decref(ctl->settings);
     ctl->settings = json_deep_copy(json_object_get(json, "settings"));
     r = load_names(&book->users, json_object_get(json, "users"));

@@ -45,7 +45,7 @@
 
 json_t *wants_json(const struct jobspec *spec)
 {
-    json_t *out = json_object(), *deadlines = json_array();
+    json_t *out = json_object(), *deadlines = json_array(), *licenses = json_array();
 
 #define X(field)                                                                                                       \
     if (spec->field)                                                                                                   \
@@ -56,12 +56,18 @@ json_t *wants_json(const struct jobspec *spec)
         (void)json_array_append_new(deadlines,
                                     json_pack("[I, i]", (json_int_t)spec->deadlines[i].at, spec->deadlines[i].value));
     (void)json_object_set_new(out, "deadlines", deadlines);
+    for (uint32_t i = 0; i < spec->license_count; i++)
+        (void)json_array_append_new(
+            licenses, json_pack("[i, I]", spec->licenses[i].license, (json_int_t)spec->licenses[i].count));
+    if (spec->license_count)
+        (void)json_object_set(out, "licenses", licenses);
+    json_decref(licenses);
     return out;
 }
 
 void wants_read(const json_t *json, struct jobspec *spec)
 {
-    const json_t *deadlines = json_object_get(json, "deadlines");
+    const json_t *deadlines = json_object_get(json, "deadlines"), *licenses = json_object_get(json, "licenses");
 
 #define X(field) spec->field = (__typeof__(spec->field))json_integer_value(json_object_get(json, #field));
     FIELDS(X)
@@ -73,5 +79,13 @@ void wants_read(const json_t *json, struct jobspec *spec)
 
         spec->deadlines[i] = (struct deadline){ json_integer_value(json_array_get(from, 0)),
                                                 (int32_t)json_integer_value(json_array_get(from, 1)) };
+    }
+    spec->license_count = 0;
+    for (size_t i = 0; i < json_array_size(licenses) && i < LICENSE_NEEDS_MAX; i++) {
+        const json_t *from = json_array_get(licenses, i);
+
+        spec->licenses[spec->license_count++] =
+            (struct license_need){ .license = (uint8_t)json_integer_value(json_array_get(from, 0)),
+                                   .count = (uint32_t)json_integer_value(json_array_get(from, 1)) };
     }
 }

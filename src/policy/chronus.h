@@ -21,11 +21,20 @@ static inline enum chronus_status chronus_status(const struct job *job)
     return (enum chronus_status)job->word[WORD_STATUS];
 }
 
+/* Types it may have, also while it is set aside; one that runs stays on its own. */
+static inline uint32_t chronus_types(const struct planner_ctx *ctx, const struct job *job)
+{
+    return job_waits((enum job_state)job->state)
+               ? queue_shape(ctx->view->core, &job->spec, job->level, job->klass).sku_mask
+               : 1u << job->sku;
+}
+
 /* Whether a deadline of it can be promised at all: not before it is known how long it runs, and not to one that is owed
  * nothing, whose GPUs anybody may take back. */
 static inline bool chronus_promisable(const struct job *job)
 {
-    return job->spec.estimate && job->spec.share == MGPU_ONE && job->klass != CLASS_OPPORTUNISTIC;
+    return job->spec.estimate && job->spec.share == MGPU_ONE && job->klass != CLASS_OPPORTUNISTIC &&
+           job->spec.license_count == 0; /* nobody can promise when those are there */
 }
 
 /* Sets the status; a job that waits or runs takes its new place in the order. */

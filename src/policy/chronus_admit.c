@@ -39,9 +39,7 @@ static struct wish wish_of(const struct planner_ctx *ctx, const struct job *job,
 
 static bool allowed(const struct planner_ctx *ctx, const struct job *job, uint32_t sku)
 {
-    uint32_t mask = job->shape != UINT32_MAX ? ctx->vc->queue.shapes[job->shape].shape.sku_mask : 0;
-
-    return mask ? mask >> sku & 1 : job->sku == sku; /* one that runs stays on its type */
+    return chronus_types(ctx, job) >> sku & 1;
 }
 
 /* ---- overload ---- */

@@ -365,7 +365,7 @@ void mss_admit(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
 {
     const struct job *j = view_job(ctx->view, job);
     struct curve *curve = chronus_promisable(j) ? mss_curve(ctx, plan, job) : NULL;
-    uint32_t mask = j->shape != UINT32_MAX ? ctx->vc->queue.shapes[j->shape].shape.sku_mask : 1u << j->sku;
+    uint32_t mask = chronus_types(ctx, j);
 
     if (!j->spec.deadline_count) {
         chronus_become(plan, ctx, job, STATUS_BEST_EFFORT);

@@ -239,30 +239,12 @@ static int racks_read(struct file_cluster *file, yaml_node_t *list, struct error
     return r;
 }
 
-/* Names and how many there are; yaml_map_check has seen that no name comes twice. */
-static int licenses_read(struct file_cluster *file, yaml_node_t *map, struct error *err)
+static int license_put(void *arg, const char *name, uint32_t count)
 {
-    struct cluster_spec *spec = &file->build.spec;
-    yaml_node_t *key, *value;
-    int r = yaml_map_check(&file->doc, map, "licenses", err);
+    struct cluster_spec *spec = arg;
 
-    for (size_t i = 0; r == 0 && yaml_pair(&file->doc, map, i, &key, &value); i++) {
-        const char *name = (const char *)key->data.scalar.value;
-        struct license_spec *license = &spec->licenses[spec->license_count];
-        int64_t count = 0;
-
-        if (!license_name_good(name, strlen(name)))
-            return yaml_fail(&file->doc, key, err, "licenses: expected names of letters, digits and -_.@, at most %d",
-                             LICENSE_NAME_MAX);
-        if (spec->license_count == LICENSES_MAX)
-            return yaml_fail(&file->doc, key, err, "licenses: more than %d kinds", LICENSES_MAX);
-        r = yaml_i64(&file->doc, value, 0, LICENSE_COUNT_MAX, &count, err);
-        if (r == 0 && names_put(&spec->names, name, strlen(name), &license->name) < 0)
-            r = error_set(err, -ENOMEM, "%s: out of memory", file->doc.file);
-        license->count = (uint32_t)count;
-        spec->license_count++;
-    }
-    return r;
+    spec->licenses[spec->license_count].count = count;
+    return names_put(&spec->names, name, strlen(name), &spec->licenses[spec->license_count++].name);
 }
 
 static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec, struct error *err)
@@ -286,7 +268,7 @@ static int cluster_read(struct file_cluster *file, struct cluster_spec *ret_spec
     if (r == 0 && keys[TOP_VCS].value)
         r = cluster_yaml_vcs(file, keys[TOP_VCS].value, err);
     if (r == 0 && keys[TOP_LICENSES].value)
-        r = licenses_read(file, keys[TOP_LICENSES].value, err);
+        r = licenses_read_yaml(&file->doc, keys[TOP_LICENSES].value, license_put, &file->build.spec, err);
     if (r == 0)
         r = cluster_yaml_built(file, keys[TOP_VCS].node ? keys[TOP_VCS].node : top,
                                cluster_build_take(&file->build, ret_spec, err), err);

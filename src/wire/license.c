@@ -35,6 +35,28 @@ int license_parse(const char *text, size_t length, size_t *ret_name_length, uint
     return 0;
 }
 
+int licenses_read_yaml(struct yaml_doc *doc, yaml_node_t *map, int (*put)(void *arg, const char *name, uint32_t count),
+                       void *arg, struct error *err)
+{
+    yaml_node_t *key, *value;
+    int r = yaml_map_check(doc, map, "licenses", err);
+
+    for (size_t i = 0; r == 0 && yaml_pair(doc, map, i, &key, &value); i++) {
+        const char *name = (const char *)key->data.scalar.value;
+        int64_t count = 0;
+
+        if (!license_name_good(name, strlen(name)))
+            return yaml_fail(doc, key, err, "licenses: expected names of letters, digits and -_.@, at most %d",
+                             LICENSE_NAME_MAX);
+        if (i == LICENSES_MAX)
+            return yaml_fail(doc, key, err, "licenses: more than %d kinds", LICENSES_MAX);
+        r = yaml_i64(doc, value, 0, LICENSE_COUNT_MAX, &count, err);
+        if (r == 0 && put(arg, name, (uint32_t)count) < 0)
+            r = error_set(err, -ENOMEM, "%s: out of memory", doc->file);
+    }
+    return r;
+}
+
 int license_add(struct jobspec *spec, struct names *names, const char *name, size_t length, uint32_t count)
 {
     uint32_t number, at;

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "model/cluster.h"
+#include "wire/yaml_doc.h"
 
 struct submission;
 
@@ -18,6 +19,10 @@ int license_parse(const char *text, size_t length, size_t *ret_name_length, uint
 
 /* Letters, digits and - _ . @, beginning with a letter or a digit. */
 bool license_name_good(const char *name, size_t length);
+
+/* {NAME: COUNT}: calls `put` for each, at most LICENSES_MAX times; it fails for want of memory only. -EINVAL. */
+int licenses_read_yaml(struct yaml_doc *doc, yaml_node_t *map, int (*put)(void *arg, const char *name, uint32_t count),
+                       void *arg, struct error *err);
 
 /* One more of a trace's, whose names are in `names`. -EEXIST: it has that already; -E2BIG, -ENOMEM. */
 int license_add(struct jobspec *spec, struct names *names, const char *name, size_t length, uint32_t count);

@@ -48,7 +48,8 @@ submit -N1 -G H100:16 --wrap true
 submit -N1 -G H100:16 --wrap true --json
 submit -G many --wrap true
 submit --no-such-flag x
-submit --licenses a:1 --wrap x
+submit --licenses a:0 --wrap x
+licenses
 submit
 submit -f missing.yaml
 submit --time bananas missing.sh

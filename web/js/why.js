@@ -17,6 +17,7 @@ const WORDS = {
   Backoff: ['Backing off', 'It failed and is tried again a little later.', 'they failed and are tried again later', ''],
   VcLimit: ['VC at its limit', 'Its virtual cluster uses all it may.', 'their virtual clusters use all they may', 'Wait for jobs of your virtual cluster, or submit to another.'],
   UserLimit: ['User at the limit', 'Its user has as many GPUs as one may.', 'their users have as many GPUs as they may', 'It starts when another job of this user ends.'],
+  LicenseLimit: ['No licence free', 'Others hold the licences it asks for.', 'licences are in use', 'It starts when they are given back; see who holds them.'],
   AccountBudget: ['Budget spent', 'Its account has no GPU-hours left.', 'their accounts have no GPU-hours left', ''],
   BorrowLimit: ['Borrow limit', 'Its virtual cluster may borrow no more.', 'their virtual clusters may borrow no more', 'It starts when GPUs of its own guarantee are free.'],
   InsufficientGpus: ['Too few free GPUs', 'Fewer GPUs are free than it asks for.', 'too few GPUs are free', 'A smaller job would start sooner.'],
