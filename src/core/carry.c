@@ -38,7 +38,7 @@ static int map_check(struct carry *c, struct error *err)
 
     if (c->core->vc_count < c->old->vc_count || c->core->job_capacity < c->old->job_top)
         return error_set(err, -EINVAL, "a virtual cluster or job slots would be lost");
-    if (c->core->license_count < c->old->license_count)
+    if (c->core->licenses.count < c->old->licenses.count)
         return error_set(err, -EINVAL, "a kind of licence would be lost; it may be left with none to be had");
     c->same_gpus = from->topo.gpu_count == to->topo.gpu_count;
     for (uint32_t g = 0, last = UINT32_MAX; g < from->topo.gpu_count; g++) {

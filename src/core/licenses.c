@@ -24,11 +24,11 @@ void licenses_build(struct core *core, const struct cluster_spec *spec, bool *fa
     looks = core_block(core, failed, bits_size(core->job_capacity), 1);
     if (*failed)
         return;
-    core->license_count = spec->license_count;
+    core->licenses.count = spec->license_count;
     for (uint32_t i = 0; i < spec->license_count; i++)
-        core->licenses[i] = spec->licenses[i].count;
-    bits_init(&core->license_waits, waits, core->job_capacity);
-    bits_init(&core->license_looks, looks, core->job_capacity);
+        core->licenses.total[i] = spec->licenses[i].count;
+    bits_init(&core->licenses.waits, waits, core->job_capacity);
+    bits_init(&core->licenses.looks, looks, core->job_capacity);
 }
 
 static bool holds(uint8_t state)
@@ -41,8 +41,8 @@ static void count(struct core *core, const struct job *job, bool more)
     for (uint32_t i = 0; i < job->spec.license_count; i++) {
         const struct license_need *need = &job->spec.licenses[i];
 
-        core->licensed[need->license] += more ? need->count : -(uint64_t)need->count;
-        core->license_dirty |= 1ULL << need->license;
+        core->licenses.held[need->license] += more ? need->count : -(uint64_t)need->count;
+        core->licenses.dirty |= 1ULL << need->license;
     }
 }
 
@@ -57,7 +57,7 @@ void licenses_move(struct core *core, const struct job *job, uint8_t from, uint8
 void licenses_look(struct core *core, uint32_t index)
 {
     if (core->jobs[index].spec.license_count)
-        bits_set(&core->license_looks, index);
+        bits_set(&core->licenses.looks, index);
 }
 
 void licenses_wait(struct core *core, uint32_t index, bool waits)
@@ -65,11 +65,11 @@ void licenses_wait(struct core *core, uint32_t index, bool waits)
     if (core->jobs[index].spec.license_count == 0)
         return;
     if (waits) {
-        bits_set(&core->license_waits, index);
-        bits_set(&core->license_looks, index);
+        bits_set(&core->licenses.waits, index);
+        bits_set(&core->licenses.looks, index);
     } else {
-        bits_clear(&core->license_waits, index);
-        bits_clear(&core->license_looks, index);
+        bits_clear(&core->licenses.waits, index);
+        bits_clear(&core->licenses.looks, index);
     }
 }
 
@@ -78,7 +78,7 @@ bool licenses_allow(const struct core *core, const struct job *job)
     for (uint32_t i = 0; i < job->spec.license_count; i++) {
         const struct license_need *need = &job->spec.licenses[i];
 
-        if (core->licensed[need->license] + need->count > core->licenses[need->license])
+        if (core->licenses.held[need->license] + need->count > core->licenses.total[need->license])
             return false;
     }
     return true;
@@ -86,7 +86,7 @@ bool licenses_allow(const struct core *core, const struct job *job)
 
 bool licenses_unsettled(const struct core *core)
 {
-    return core->license_count && (core->license_dirty || bits_next(&core->license_looks, 0) != BITS_NONE);
+    return core->licenses.count && (core->licenses.dirty || bits_next(&core->licenses.looks, 0) != BITS_NONE);
 }
 
 static bool asks(const struct job *job, uint64_t any)
@@ -135,16 +135,16 @@ static void look(struct core *core, uint32_t index, bool wakes)
 /* In the order of their slots, which is the same after a restart. */
 void licenses_settle(struct core *core, bool wakes)
 {
-    uint64_t dirty = core->license_dirty;
+    uint64_t dirty = core->licenses.dirty;
 
     if (!licenses_unsettled(core))
         return;
-    core->license_dirty = 0;
-    for (uint32_t i = bits_next(&core->license_waits, 0); i != BITS_NONE; i = bits_next(&core->license_waits, i + 1))
-        if (bits_has(&core->license_looks, i) || asks(&core->jobs[i], dirty))
+    core->licenses.dirty = 0;
+    for (uint32_t i = bits_next(&core->licenses.waits, 0); i != BITS_NONE; i = bits_next(&core->licenses.waits, i + 1))
+        if (bits_has(&core->licenses.looks, i) || asks(&core->jobs[i], dirty))
             look(core, i, wakes);
-    for (uint32_t i = bits_next(&core->license_looks, 0); i != BITS_NONE; i = bits_next(&core->license_looks, i + 1))
-        bits_clear(&core->license_looks, i);
+    for (uint32_t i = bits_next(&core->licenses.looks, 0); i != BITS_NONE; i = bits_next(&core->licenses.looks, i + 1))
+        bits_clear(&core->licenses.looks, i);
     if (core->user_limits)
         (void)users_settle(core, wakes); /* what was put back may be more than its user may have */
 }
@@ -157,16 +157,16 @@ int licenses_check(const struct core *core, const struct jobspec *spec, struct e
     for (uint32_t i = 0; i < spec->license_count; i++) {
         const struct license_need *need = &spec->licenses[i];
 
-        if (need->license >= core->license_count)
+        if (need->license >= core->licenses.count)
             return error_set(err, -ERANGE, "job %lld asks for licences that nobody counts [Infeasible.License]",
                              (long long)spec->id);
         if (need->count < 1 || need->count > LICENSE_COUNT_MAX ||
             (i > 0 && need->license <= spec->licenses[i - 1].license))
             return error_set(err, -EINVAL, "job %lld: licences: expected 1 to %d of each kind, each kind once",
                              (long long)spec->id, LICENSE_COUNT_MAX);
-        if (need->count > core->licenses[need->license])
+        if (need->count > core->licenses.total[need->license])
             return error_set(err, -ERANGE, "job %lld asks for %u licences of a kind; there are %u [Infeasible.License]",
-                             (long long)spec->id, need->count, core->licenses[need->license]);
+                             (long long)spec->id, need->count, core->licenses.total[need->license]);
     }
     return 0;
 }
@@ -180,7 +180,7 @@ int licenses_restore(struct core *core)
         if (job->state == JOB_FREE)
             continue;
         for (uint32_t k = 0; k < job->spec.license_count; k++)
-            if (job->spec.licenses[k].license >= core->license_count)
+            if (job->spec.licenses[k].license >= core->licenses.count)
                 return -EBADMSG;
         if (holds(job->state))
             count(core, job, true);
@@ -199,13 +199,13 @@ void licenses_audit(const struct core *core, struct audit *audit)
             continue;
         for (uint32_t k = 0; k < job->spec.license_count && holds(job->state); k++)
             held[job->spec.licenses[k].license] += job->spec.licenses[k].count;
-        MUST(audit, bits_has(&core->license_waits, i) == job_waits(job->state));
+        MUST(audit, bits_has(&core->licenses.waits, i) == job_waits(job->state));
         if (!job_waits(job->state) || job_gpuless(job) || licenses_unsettled(core))
             continue;
         /* Whoever lacks licences is not in the queue, and nobody else is kept out of it for that. */
         MUST(audit, job->shape == UINT32_MAX || licenses_allow(core, job));
         MUST(audit, job->reason != REASON_LICENSE_LIMIT || !licenses_allow(core, job));
     }
-    for (uint32_t i = 0; i < core->license_count; i++)
-        MUST(audit, held[i] == core->licensed[i]);
+    for (uint32_t i = 0; i < core->licenses.count; i++)
+        MUST(audit, held[i] == core->licenses.held[i]);
 }

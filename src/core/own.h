@@ -46,18 +46,6 @@ bool users_allow(struct core *core, uint32_t job, uint32_t gpus);
 bool users_settle(struct core *core, bool wakes); /* wakes: outside of a pass, which sees for itself */
 void users_look(struct core *core, uint32_t job);
 
-/* licenses.c */
-void licenses_build(struct core *core, const struct cluster_spec *spec, bool *failed);
-void licenses_move(struct core *core, const struct job *job, uint8_t from, uint8_t to);
-void licenses_wait(struct core *core, uint32_t job, bool waits);
-bool licenses_allow(const struct core *core, const struct job *job);
-void licenses_settle(struct core *core, bool wakes); /* as users_settle; vc->shorted: whose jobs were set aside */
-bool licenses_unsettled(const struct core *core);
-void licenses_look(struct core *core, uint32_t job);
-int licenses_check(const struct core *core, const struct jobspec *spec, struct error *err);
-int licenses_restore(struct core *core);
-void licenses_audit(const struct core *core, struct audit *audit);
-
 /* promise.c */
 /* Deadlines in the future, ascending, worth no more the later they are. -EINVAL in words. */
 int deadlines_check(const struct jobspec *spec, usec_t now, struct error *err);

@@ -38,8 +38,8 @@ uint32_t core_vc_count(const struct core *core)
 
 uint32_t core_license(const struct core *core, uint32_t license, uint64_t *ret_held)
 {
-    *ret_held = license < core->license_count ? core->licensed[license] : 0;
-    return license < core->license_count ? core->licenses[license] : 0;
+    *ret_held = license < core->licenses.count ? core->licenses.held[license] : 0;
+    return license < core->licenses.count ? core->licenses.total[license] : 0;
 }
 
 uint32_t core_tasks(const struct core *core, uint32_t index, struct core_task *ret_tasks, uint32_t max)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* state.h - the inside of struct core, shared by the files of this folder and by nobody else. */
-#include "base/bits.h"
 #include "base/heap.h"
 #include "base/rng.h"
 #include "cell/lend.h"
 #include "core/core.h"
 #include "core/hold.h"
+#include "core/licenses.h"
 #include "core/own.h"
 #include "core/rules.h"
 #include "core/tasks.h"
@@ -88,12 +88,8 @@ struct core {
     bool tasks_dirty;   /* something happened to jobs without GPUs, or to what they may have */
     struct user *users; /* see users.c */
     uint32_t *user_buckets, *users_dirty, user_mask, user_free, users_dirty_count;
-    bool user_limits;                /* some virtual cluster has one */
-    uint32_t license_count;          /* see licenses.c */
-    uint32_t licenses[LICENSES_MAX]; /* there are */
-    uint64_t licensed[LICENSES_MAX]; /* are held */
-    uint64_t license_dirty;          /* bit i: of number i another number is free than jobs were last looked at with */
-    struct bits license_waits, license_looks; /* jobs that ask for some: those that wait, those to be looked at */
+    bool user_limits; /* some virtual cluster has one */
+    struct licenses licenses;
     bool deferring; /* a policy plans inside its guarantee: jobs it stops keep their cells until it is done */
     struct mover {
         uint32_t job, gen;

@@ -147,7 +147,7 @@ static bool lacks_license(const struct core *core, const struct job *job)
                 held += core->jobs[i].spec.licenses[k].license == job->spec.licenses[n].license
                             ? core->jobs[i].spec.licenses[k].count
                             : 0;
-        if (held + job->spec.licenses[n].count > core->licenses[job->spec.licenses[n].license])
+        if (held + job->spec.licenses[n].count > core->licenses.total[job->spec.licenses[n].license])
             return true;
     }
     return false;
