@@ -71,6 +71,14 @@ def waits(m):
     return second
 
 
+def kept(m):
+    job = submit(m, "foo", run="exit 3", keep_on_fail="5m").json["id"]
+    ok(m.until(lambda: (m.get("/jobs/%d" % job).json["reason"] or {}).get("code") == "KeptOnFail") and
+       used(m)["foo"] == (1, 1, 0), "who keeps its place after it has failed keeps its licences", m.get("/jobs/%d" % job))
+    m.ask("POST", "/jobs/%d/release" % job)
+    ok(m.wait_state(job, "FAILED") and m.until(lambda: used(m)["foo"] == (1, 0, 0)), "until it is let go", used(m))
+
+
 def changes(m, job):
     waiting = submit(m, "matlab:3").json["id"]
     a = m.ask("PUT", "/config", {"licenses": {"bar": 2, "matlab": 1}})
@@ -133,6 +141,7 @@ with tempfile.TemporaryDirectory() as folder:
     with Musterd("2x4:H100", args=["--config", config], state=os.path.join(folder, "state")) as m:
         m.wait_nodes(2)
         refused(m)
+        kept(m)
         job = waits(m)
         waiting, other = changes(m, job)
         m.stop(signal.SIGKILL)
