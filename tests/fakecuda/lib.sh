@@ -33,4 +33,12 @@ until_true() {
 }
 # moves PID - it makes steps; a machine under load may take a while to let it.
 moves() { before=$(field "$1" steps); [ -n "$before" ] && until_true 30 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
+# gets_on PID NAME N - so many more of what is counted.
+gets_on() { from=$(field "$1" "$2"); until_true 30 '[ "$(field '"$1 $2"')" -gt '"$((from + $3))"' ]'; }
+# stands PID - it makes no step for half a second.
+stands() { before=$(field "$1" steps); sleep 0.5; [ -n "$before" ] && [ "$(field "$1" steps)" = "$before" ]; }
+# gone PID - the node side lists it no more.
+gone() { until_true 10 '[ -z "$(field '"$1"' state)" ]'; }
+# answers - a node side does.
+answers() { until_true 10 '"$muster" gpu ls >/dev/null 2>&1'; }
 guardian_of() { pgrep -f "gpu guard --run-dir $dir $1 " | head -1; }

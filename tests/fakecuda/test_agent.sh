@@ -25,7 +25,7 @@ check "all of it again" '"$use" limit 0 100 $pid && [ "$(field $pid state)" = ru
 # Refused: the agent must not believe it. An order is on its way to a program that does not answer.
 kill -STOP $pid
 "$muster" gpu pause $pid >/dev/null 2>&1 & waiting=$!
-sleep 0.3
+until_true 5 '"$muster" gpu resume $pid 2>&1 | grep -q "is not finished"' # the order has arrived
 check "an order that is refused is not taken for one that was carried out" '! "$use" off $pid'
 kill -CONT $pid
 wait $waiting

@@ -11,7 +11,7 @@ gpus() { "$muster" gpu ls --json | sed -n 's/.*"gpus":\[\(.*\)\],"next".*/\1/p';
 clocks 1980 1
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 check "of a GPU nobody is on nothing is said" '[ -z "$(gpus)" ]'
 JOB_GAP_US=10000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 own $rg
@@ -45,7 +45,7 @@ export FAKE_NVML_OLD=1
 clocks 1300 80
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 "$muster" gpu run -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 own $rg
 check "an older driver tells it too" 'until_true 20 "gpus | grep -q \"clock_mhz.:1300.*throttle.:..brake\""'

@@ -9,7 +9,7 @@ export FAKE_CUDA_MEMORY=256 MUSTER_GPU_CLAIM_SECONDS=2
 
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>"$dir/err" & pid=$!
 own $pid
 until_true 8 '[ "$(field $pid steps)" -gt 3 ]'

@@ -21,7 +21,7 @@ if [ -n "$where" ]; then
     echo 0 >"$where/cgroup.freeze"
     printf '%s\n%s\n' $one $$ >"$where/cgroup.procs"
     "$muster" gpu pause $one >/dev/null
-    sleep 2.5
+    sleep 2.5 # what may not happen has had its time
     check "a cgroup that others are in is not frozen" '[ "$(cat "$where/cgroup.freeze")" = 0 ] && [ -z "$(field $one held)" ]'
     echo $one >"$where/cgroup.procs"
     check "one that is the job's own is, after the while" 'until_true 30 "[ \"\$(cat \"$where/cgroup.freeze\")\" = 1 ] && [ \"\$(field $one held)\" = frozen ]"'
@@ -45,7 +45,7 @@ until_true 60 'moves $rg'
 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
 own $ot
 until_true 60 '[ "$(field $ot gate)" = harvest ]'
-sleep 6 # what alone is has been measured twice by then
+gets_on $rg steps 400 # by then what alone is has been measured
 echo 60000 >"$dir/slow"
 check "a host that suffers behind a closed gate: its neighbour is stopped" 'until_true 90 "[ \"\$(field $ot held)\" = stopped ]" && [ "$(state_of $ot)" = T ] && [ "$(field $ot gate)" = closed ]'
 check "and the host goes on" 'moves $rg'

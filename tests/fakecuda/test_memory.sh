@@ -11,7 +11,7 @@ mib() { echo $(($(field "$1" "$2") / 1048576)); }
 
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 "$muster" gpu run --role opportunistic -- "$job" 160 1000000 8 >"$dir/ot.out" 2>&1 & ot=$!
 own $ot
 check "alone, an opportunistic job has no limit" 'until_true 8 "moves $ot" && sleep 1.2 && [ "$(field $ot cap_bytes)" = 0 ]'
@@ -67,7 +67,7 @@ kill -9 $rg $native $ot $agent; wait $rg $native $ot $agent 2>/dev/null
 # AntMan's own law, where gaps cannot be seen (here: asked for).
 MUSTER_GPU_LAW=duty "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
 own $rg

@@ -7,7 +7,7 @@ muster=$1 library=$2 job=$3 fake=$4
 export FAKE_CUDA_MEMORY=256 MUSTER_GPU_EPS=100
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 
 # Steps of at least 20 ms.
 JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
@@ -49,10 +49,10 @@ check "and goes on when told to" '"$muster" gpu resume $ot >/dev/null && moves $
 # An image is written while the process is stopped: one that was comes back at once, however long it was given.
 "$muster" gpu pause $ot >/dev/null
 "$muster" gpu detach --seconds 500 $ot >/dev/null
-sleep 0.5
+until_true 5 '[ "$(held)" = 0 ]'
 a=$(held)
 kill -STOP $ot
-sleep 3
+sleep 3 # longer than any load explains
 kill -CONT $ot
 check "one that was stopped comes back at once" '[ "$a" = 0 ] && until_true 10 "[ -n \"\$(field $ot state)\" ]" && moves $ot'
 

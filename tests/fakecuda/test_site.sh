@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || { echo "1..0 # SKIP no python3"; exit 0; }
 "$muster" gpu agent & agent=$!
 own $agent
-sleep 0.3
+answers
 for how in inside site; do
     rm -f "$dir/said"
     env MUSTER_GPU_PYTHON=$how PYTHONPATH="$here/stub" "$muster" gpu run --role opportunistic -- \

@@ -155,7 +155,7 @@ own $pid
 until_true 8 '[ "$(field $pid steps)" -gt 3 ]'
 kill -STOP $pid
 "$muster" gpu pause $pid >/dev/null 2>&1 & waiting=$!
-sleep 0.3
+until_true 5 'gpu resume $pid 2>&1 | grep -q "is not finished"' # the order has arrived
 says 1 "process $pid: paused is not finished; wait for it" gpu resume $pid
 kill -9 $pid
 wait $waiting
