@@ -172,22 +172,6 @@ uint64_t fence_inflight_us(void);
 void fence_poll(void);
 void fence_cover(CUstream stream);
 
-/* --- rg.c: idle and active (guaranteed side) */
-void rg_submit(CUstream stream);
-uint64_t rg_mark(CUstream stream);
-void rg_synced(CUstream stream, uint64_t mark);
-void rg_mark_all(uint64_t *marks);
-void rg_synced_all(const uint64_t *marks);
-void rg_event_record(CUevent event, CUstream stream);
-void rg_event_synced(CUevent event);
-void rg_stream_gone(CUstream stream);
-void rg_poll(void); /* helper */
-bool rg_wants_poll(void);
-void rg_wait_begin(void);
-void rg_wait_end(void);
-uint32_t rg_burst_us_take(void);
-#define RG_SLOTS 64
-
 /* --- slice.c */
 int slice_set(uint32_t us); /* 0, or -errno: time slices are off */
 uint32_t slice_groups(void);
@@ -202,4 +186,5 @@ void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);
 
 #include "shim/mem.h"
+#include "shim/rg.h"
 #include "shim/step.h"

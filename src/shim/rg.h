@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* rg.h - the guaranteed half of shim.h, which includes it: when is it idle, when active? */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/cuda_abi.h"
+
+void rg_submit(CUstream stream);
+uint64_t rg_mark(CUstream stream);
+void rg_synced(CUstream stream, uint64_t mark);
+void rg_mark_all(uint64_t *marks);
+void rg_synced_all(const uint64_t *marks);
+void rg_event_record(CUevent event, CUstream stream);
+void rg_event_synced(CUevent event);
+void rg_stream_gone(CUstream stream);
+void rg_poll(void); /* helper */
+bool rg_wants_poll(void);
+void rg_wait_begin(void);
+void rg_wait_end(void);
+uint32_t rg_burst_us_take(void);
+#define RG_SLOTS 64
