@@ -453,7 +453,7 @@ void rest_scheduler_patch(struct request *request)
     } else if (policy && policy_known(policy)) {
         policy_offer(request, policy, vc);
     } else {
-        reply_problem(request, 400, "BadRequest", "GET /api/v1/scheduler lists the policies",
+        reply_problem(request, 400, "BadRequest", "muster sim policies lists them",
                       policy ? "policy: there is no '%.40s'" : "expected paused or policy", policy ? policy : "");
     }
     json_decref(body);
