@@ -227,7 +227,8 @@ int read_bool(struct submission_reader *rd, const struct submission_key *key, js
     return reader_fail(rd, "expected true or false");
 }
 
-int read_span(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+static int read_time(struct submission_reader *rd, json_t *value, usec_t *field,
+                     int (*parse)(const char *text, size_t size, usec_t *ret), const char *wanted)
 {
     const char *text;
     char number[64], shown[SHOWN_MAX];
@@ -235,24 +236,19 @@ int read_span(struct submission_reader *rd, const struct submission_key *key, js
 
     if (r < 0)
         return r;
-    if (duration_parse(text, strlen(text), FIELD(usec_t, rd, key)) < 0)
-        return reader_fail(rd, "expected a time such as 24h, 2h30m, 90s or 1-12:00:00, got '%s'",
-                           suggest_shown(text, strlen(text), shown));
+    if (parse(text, strlen(text), field) < 0)
+        return reader_fail(rd, "expected %s, got '%s'", wanted, suggest_shown(text, strlen(text), shown));
     return 0;
+}
+
+int read_span(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    return read_time(rd, value, FIELD(usec_t, rd, key), duration_parse, "a time such as 24h, 2h30m, 90s or 1-12:00:00");
 }
 
 int read_instant(struct submission_reader *rd, const struct submission_key *key, json_t *value)
 {
-    const char *text;
-    char number[64], shown[SHOWN_MAX];
-    int r = reader_text(rd, value, 64, number, &text);
-
-    if (r < 0)
-        return r;
-    if (instant_parse(text, strlen(text), FIELD(usec_t, rd, key)) < 0)
-        return reader_fail(rd, "expected an instant such as 2026-01-31T18:00:00Z, got '%s'",
-                           suggest_shown(text, strlen(text), shown));
-    return 0;
+    return read_time(rd, value, FIELD(usec_t, rd, key), instant_parse, "an instant such as 2026-01-31T18:00:00Z");
 }
 
 int read_size(struct submission_reader *rd, const struct submission_key *key, json_t *value)

@@ -180,6 +180,22 @@ def agent(m, folder, name, gpus):
                              "--state", os.path.join(folder, name), "--log-level", "err", "--no-sync", "--allow-root"])
 
 
+class Agents(dict):
+    """Several of them by name, for a with statement: all end with it."""
+
+    def __init__(self, m, folder, names, gpus):
+        super().__init__((name, agent(m, folder, name, gpus)) for name in names)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for process in self.values():
+            process.terminate()
+        for process in self.values():
+            process.wait(30)
+
+
 def drain(s, limit=1 << 24):
     """All bytes until the end; a reset is an end too."""
     out = b""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BUILD, Musterd, agent, done, free_port, ok
+from cluster import BUILD, Agents, Musterd, agent, done, free_port, ok
 
 MUSTER = os.path.join(BUILD, "muster")
 FAILS = 'echo words; echo here >"$TMPDIR/left"; exit 3'
@@ -282,8 +282,7 @@ def main():
         configure(config, "1h", "1m")  # nothing here is lost because the machine is slow
         args = ["--config", config, "--listen", "127.0.0.1:%d" % port]
         with Musterd(args=args, state=os.path.join(folder, "state")) as m:
-            agents = {name: agent(m, folder, name, 2) for name in ("n0", "n1")}
-            try:
+            with Agents(m, folder, ("n0", "n1"), 2) as agents:
                 ok(m.wait_nodes(2), "two agents")
                 told(m)
                 followed(m, folder)
@@ -296,11 +295,6 @@ def main():
                 agent_dies(m, folder, agents)
                 killed(m)
                 controller_dies(m)
-            finally:
-                for process in agents.values():
-                    process.terminate()
-                for process in agents.values():
-                    process.wait(30)
         node_lost(folder)
     done()
 

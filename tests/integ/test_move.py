@@ -5,7 +5,7 @@ import os
 import re
 import tempfile
 
-from cluster import Musterd, agent, done, ok
+from cluster import Agents, Musterd, agent, done, ok
 
 # Saves itself when it is told to leave, which lasts until the test says so.
 MOVER = """
@@ -95,18 +95,12 @@ def lost(m, folder, agents, again):
 
 def main():
     with tempfile.TemporaryDirectory() as folder, Musterd() as m:
-        agents = {name: agent(m, folder, name, 4) for name in ("n0", "n1")}
-        try:
+        with Agents(m, folder, ("n0", "n1"), 4) as agents:
             ok(m.wait_nodes(2), "two agents")
             m.ask("PATCH", "/scheduler", {"policy": "fifo-skip+migrate"})
             moves(m, folder + "/moves")
             cancelled(m, folder + "/cancelled")
             lost(m, folder + "/lost", agents, lambda name: agent(m, folder, name, 3))
-        finally:
-            for process in agents.values():
-                process.terminate()
-            for process in agents.values():
-                process.wait(30)
     done()
 
 

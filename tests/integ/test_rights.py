@@ -219,11 +219,7 @@ def main():
             lab.start()
             unseen(lab, user)
         finally:
-            if agent:
-                agent.terminate()
-                agent.wait()
-            if lab.process.poll() is None:
-                ok(lab.stop() == 0, "stops cleanly", lab.log())
+            lab.end(agent)
     done()
 
 

@@ -58,6 +58,15 @@ class Lab:
         self.process.send_signal(number)
         return self.process.wait(30)
 
+    def end(self, agent):
+        """All of it; the agent is None where there was none yet."""
+        if agent:
+            agent.terminate()
+            agent.wait()
+        if self.process.poll() is None:
+            status = self.stop()
+            ok(status == 0, "stops cleanly", (status, self.log()))
+
     def log(self):
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace")[-3000:]
@@ -295,12 +304,7 @@ def main():
             following(lab, user)
             revoking(lab, folder + "/node")
         finally:
-            if agent:
-                agent.terminate()
-                agent.wait()
-            if lab.process.poll() is None:
-                status = lab.stop()
-                ok(status == 0, "stops cleanly", (status, lab.log()))
+            lab.end(agent)
     done()
 
 

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, Musterd, agent, done, ok
+from cluster import BUILD, Agents, Musterd, agent, done, ok
 
 WORK = "echo $MUSTER_ATTEMPT >>%s; sleep 600"
 
@@ -152,8 +152,7 @@ def main():
         with open(config, "w") as f:
             f.write("lease: {time: 1h, node_timeout: 3s, beat: 300ms}\n")
         with Musterd(args=["--config", config]) as m:
-            agents = {name: agent(m, folder, name, 4) for name in ("n0", "n1")}
-            try:
+            with Agents(m, folder, ("n0", "n1"), 4) as agents:
                 ok(m.wait_nodes(2), "two agents")
                 goes_elsewhere(m, folder, agents)
                 comes_back(m, folder, agents)
@@ -161,11 +160,6 @@ def main():
                 may_have_heard(m, folder, agents)
                 told_late(m, agents)
                 sleeps(m)
-            finally:
-                for process in agents.values():
-                    process.terminate()
-                for process in agents.values():
-                    process.wait(30)
     done()
 
 
