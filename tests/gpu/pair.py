@@ -2,16 +2,17 @@
 """E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime.
 
 pair.py GAP_MS [SETTING...]: each setting is what the runtime is tried with, `default` or NAME=VALUE,NAME=VALUE with names without their
-MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after six of settling; a pair that noise has paused at once is begun again. Without gaps (0) the
+MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after three of settling; a pair that noise has paused at once is begun again. The guaranteed job is compared with itself alone in two other starts, the first and the last, and with itself in the same process before and after. Without gaps (0) the
 neighbour's first step may take minutes, as it should: it is measured from when it is known to the node side."""
 import os
 import sys
 import time
 
-from lab import STANDIN, Job, between, listed, own_node, percentile, result
+from lab import STANDIN, Job, between, listed, order, own_node, percentile, result
 
 SETTLE, WINDOW = (1.0, 1.0) if STANDIN else (3.0, 8.0)
 OWN = 1.0 if STANDIN else 5.0
+BACK = 1.0 if STANDIN else 3.0
 WINDOWS = int(os.environ.get("MUSTER_GPU_WINDOWS", "3"))
 ALONE = 2 if STANDIN else 6
 
@@ -72,13 +73,14 @@ def pair(setting, gap_ms, modes, base, seconds):
         result("pair-again", setting=setting, gap_ms=gap_ms, slowdown_permille=listed(rg.pid).get("slowdown_permille"))
         ot.kill()
         time.sleep(0.5)
-    begin, seen, rates = time.monotonic() + settle, [], []
+    begin, seen, rates, halves = time.monotonic() + settle, [], [], []
     for i in range(windows):  # each told when it ends: what is cut off later is still a measurement
         if modes[1]:
             seen += watch(ot, rg, begin + (i + 1) * WINDOW)
         time.sleep(max(0, begin + (i + 1) * WINDOW - time.monotonic()))
         p50, p99, mean, rate, n = window(rg, ot, begin + i * WINDOW, begin + (i + 1) * WINDOW)
         rates.append(rate)
+        halves.append(p50)
         result("pair", setting=setting, gap_ms=gap_ms, window=i, p50_percent=(p50 / base["p50_ms"] - 1) * 100,
                p99_percent=(p99 / base["p99_ms"] - 1) * 100, mean_percent=(mean / base["mean_ms"] - 1) * 100,
                before_percent=(p50 / (percentile(alone, 50) * 1e3) - 1) * 100, ot_percent=rate / base["rate"] * 100, steps=n)
@@ -86,10 +88,23 @@ def pair(setting, gap_ms, modes, base, seconds):
         item = listed(ot.pid)
         result("pair-control", setting=setting, gap_ms=gap_ms, slice_ok=item.get("slice_ok"), fail_open=item.get("fail_open"),
                gated_s=item.get("gated_ns", 0) / 1e9, trace=",".join(seen))
+        back(rg, ot, setting, gap_ms, percentile(alone, 50) * 1e3, halves)
         rg.kill()
         own(ot, setting, gap_ms, rates)
     ot.kill()
     rg.kill()
+
+
+def back(rg, ot, setting, gap_ms, before, halves):
+    """The guaranteed job's own speed once more, the other paused: its start may have been up to 1 % off another's."""
+    order("pause", ot.pid)
+    time.sleep(0.5)
+    begin = time.monotonic()
+    time.sleep(BACK)
+    after = percentile(between(rg.lines(), begin, begin + BACK), 50) * 1e3
+    order("resume", ot.pid)
+    result("pair-back", setting=setting, gap_ms=gap_ms, before_ms=before, after_ms=after,
+           percents=",".join(f"{(p50 / ((before + after) / 2) - 1) * 100:.2f}" for p50 in halves))
 
 
 def own(ot, setting, gap_ms, rates):
@@ -111,7 +126,12 @@ def main(gap_ms="8", *settings):
     # Alone twice: the rate of the first may be of a card that has not warmed up. Without gaps it gets next to nothing anyway.
     again = Job(["ot", ALONE]).finish().get("rate", other["rate"]) if gap_ms != "0" else other["rate"]
     base["rate"] = max(other["rate"], again)
-    result("pair-alone", gap_ms=gap_ms, p50_ms=base["p50_ms"], p99_ms=base["p99_ms"], rate=base["rate"], rates=f"{other['rate']:.2f},{again:.2f}")
+    first = base["p50_ms"]
+    if gap_ms != "0":  # and the guaranteed job on a warm card
+        warm = Job(["rg", ALONE, gap_ms]).finish()
+        for key in ("p50_ms", "p99_ms", "mean_ms"):
+            base[key] = (base[key] + warm.get(key, base[key])) / 2
+    result("pair-alone", gap_ms=gap_ms, p50_ms=base["p50_ms"], first_p50_ms=first, p99_ms=base["p99_ms"], rate=base["rate"], rates=f"{other['rate']:.2f},{again:.2f}")
     for setting in settings or ("driver", "default"):
         env = dict(word.split("=") for word in setting.split(",")) if "=" in setting else {}
         env = {"MUSTER_GPU_" + k: v for k, v in env.items()}

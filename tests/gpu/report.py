@@ -78,6 +78,8 @@ def targets(r):
 
     setting, pair = pair_best(r), {"experiment": "pair", "gap_ms": "8"}
     add("guaranteed job (8 ms host gap) beside a dense one: p50", "+2 %", r.values("pair", "p50_percent", setting=setting, **pair), PERCENT, 2)
+    own = [float(v) for x in r.all("pair-back") if x.get("setting") == setting and x.get("gap_ms") == "8" for v in x.get("percents", "").split(",") if v]
+    add("the same, against its own speed before and after", "+2 %", own, PERCENT, 2)
     add("the same, p99", "+5 %", r.values("pair", "p99_percent", setting=setting, **pair), PERCENT, 5)
     add("the same, opportunistic speed, of alone", "65 %", r.values("pair", "ot_percent", setting=setting, **pair), "{:.1f} %", 65, True)
     add("guaranteed job without gaps: p50", "+2 %", r.values("pair", "p50_percent", setting="default", gap_ms="0"), PERCENT, 2)
