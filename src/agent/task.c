@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -213,6 +214,19 @@ static int gpus_check(const struct task *task, struct error *err)
     return 0;
 }
 
+enum { ROOM_LEAST = 1 << 20, FILES_LEAST = 16 };
+
+/* Output that has no room is lost without a word, and the job may be all in vain: it had better run elsewhere. */
+static int room_check(const struct task *task, struct error *err)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(task->agent->dir, &fs) < 0 ||
+        ((uint64_t)fs.f_bavail * fs.f_frsize >= ROOM_LEAST && (fs.f_files == 0 || fs.f_favail >= FILES_LEAST)))
+        return 0;
+    return error_set(err, -ENOSPC, "no room for output: the disk of %s is full", task->agent->state_path);
+}
+
 /* GPUs are free: begin. */
 static void task_begin(struct task *task)
 {
@@ -262,6 +276,8 @@ void task_accept(struct task *task, json_t *order)
         r = user_check(task, &err);
     if (r == 0)
         r = gpus_check(task, &err);
+    if (r == 0)
+        r = room_check(task, &err);
     if (r < 0) {
         /* Who may not run here may not run here the next time either. */
         task_refuse(task, r == -EINVAL || r == -EPERM ? "user" : "system", err.text);

@@ -47,6 +47,27 @@ def swallows_nothing(m, folder):
     ok(n["state"] == "idle" and n["drain_reason"] == "" and n["resume_time"] is None, "and is well", n)
 
 
+def full(m, folder):
+    """A disk without room for output is told before a job runs in vain."""
+    if os.getuid() != 0 or subprocess.run(["mountpoint", "-q", os.path.join(folder, "sick")]).returncode:
+        print("# SKIP full: no small disk here")
+        return
+    filler = os.path.join(folder, "sick", "filler")
+    with open(filler, "wb") as f:
+        try:
+            while f.write(bytes(65536)):
+                f.flush()
+        except OSError:
+            pass
+    only = m.post("/jobs", {"run": "echo hello", "gpus": 1, "nodelist": "sick"}).json["id"]
+    n = {}
+    ok(m.until(lambda: n.update(node(m, "sick")) or n["state"] == "drain"), "a full disk drains the node", n)
+    ok("no room for output" in n["drain_reason"], "and is named", n)
+    os.unlink(filler)
+    ok(m.wait_state(only, "COMPLETED") and m.get("/jobs/%d/logs" % only).body == b"hello\n", "with room it is used again",
+       m.get("/jobs/%d" % only))
+
+
 def by_hand(m, folder):
     """Whoever drains or resumes it decides."""
     tmp = os.path.join(folder, "sick", "tmp")
@@ -101,11 +122,14 @@ def main():
     folder = tempfile.mkdtemp(prefix="muster-sick")
     agents = []
     try:
+        os.mkdir(folder + "/sick")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs", folder + "/sick"], capture_output=True)
         with Musterd(args=("--state", folder + "/state")) as m:
             agents = [agent(m, folder, "sick", 2), agent(m, folder, "well", 2)]
             ok(m.wait_nodes(2), "two agents")
             swallows_nothing(m, folder)
             by_hand(m, folder)
+            full(m, folder)
             the_users_fault(m, folder)
             groups(m, folder)
             for process in agents:
@@ -116,6 +140,7 @@ def main():
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        subprocess.run(["umount", folder + "/sick"], capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
     return done()
 
