@@ -341,6 +341,10 @@ int core_load(const struct cluster_spec *spec_, const struct core_config *config
         core_free(core);
         return error_set(err, -EBADMSG, "snapshot: contradicts itself: %s", audit.broken);
     }
+    if (c.bad && c.at == 2 * sizeof(uint64_t)) { /* behind its first two words */
+        core_free(core);
+        return error_set(err, -EBADMSG, "snapshot: written by another version of muster; only that one reads it");
+    }
     if (c.bad || c.at + 8 != size) {
         core_free(core);
         return error_set(err, -EBADMSG, "snapshot: of another cluster, limit or policy, at byte %zu of %zu", c.at,

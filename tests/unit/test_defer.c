@@ -2,6 +2,7 @@
 /* A job that goes elsewhere inside its guarantee while others are there who are owed nothing: in its virtual cluster it
  * is there at once, in the cluster when they have left; whatever befalls it in between. And gangs that choose nodes
  * which can be bound one by one, but not any of them together. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -236,6 +237,25 @@ static void save_piece(void *arg, const void *data, size_t size)
     buf_put(arg, data, size);
 }
 
+/* A whole snapshot, but for the number of its form: refused, and why. */
+static void other_version(const struct buf *saved)
+{
+    uint64_t *words = mem_zalloc(saved->size, 1), sum = 0;
+    size_t count = saved->size / sizeof(*words);
+    struct error err = { 0 };
+    struct core *none;
+
+    assert_non_null(words);
+    memcpy(words, saved->data, saved->size);
+    words[1]++;
+    for (size_t i = 0; i + 1 < count; i++)
+        sum = rng_mix(sum ^ words[i]);
+    words[count - 1] = sum;
+    assert_int_equal(core_load(&bench.cluster, &bench.config, words, saved->size, &none, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "written by another version of muster"));
+    mem_free(words);
+}
+
 static void test_survives_a_restart(void **state)
 {
     CLEANUP_BUF struct buf first = BUF_INIT(1 << 24), second = BUF_INIT(1 << 24);
@@ -245,6 +265,7 @@ static void test_survives_a_restart(void **state)
     (void)state;
     grown();
     core_save(bench.core, save_piece, &first);
+    other_version(&first);
     if (core_load(&bench.cluster, &bench.config, first.data, first.size, &again, &err) < 0)
         fail_msg("%s", err.text);
     core_save(again, save_piece, &second);
