@@ -20,6 +20,7 @@ export function actions(job) {
   if (OVER.has(job.state)) return ['requeue'];
   if (job.state === 'PENDING') return [held ? 'release' : 'hold', 'cancel'];
   if (job.state === 'SUSPENDED') return ['resume', 'requeue', 'cancel'];
+  if (job.kept_until) return ['release', 'requeue', 'cancel'];
   if (job.state === 'RUNNING') return ['suspend', 'requeue', 'cancel'];
   return ['cancel'];
 }

@@ -30,6 +30,7 @@ const WORDS = {
   Priority: ['Others first', 'Others are ahead of it in the queue.', 'others are ahead', ''],
   Preempting: ['Making room', 'Others are being stopped for it.', 'others are being stopped for them', ''],
   Defragmenting: ['Moving others', 'Others are being moved for it.', 'others are being moved for them', ''],
+  KeptOnFail: ['Failed, kept', 'It failed, and its place is kept to be looked into.', 'they failed and are kept', 'Release it when you are done.'],
   Scheduling: ['Being considered', 'The scheduler has not looked at it yet.', 'they have just arrived', ''],
 };
 

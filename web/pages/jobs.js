@@ -44,5 +44,5 @@ const rows = (ctx, items) => table([
   { label: 'Submitted', class: 'num wide-only', cell: j => time(j.submit_time, ctx.now) },
   { label: 'Ran', class: 'num', cell: j => (j.start_time ? span(j.elapsed_seconds) : '\u2013') },
   { label: 'GPU-hours', class: 'num wide-only', cell: j => count(j.gpu_seconds / 3600) },
-  { label: 'Where or why', cell: j => h('div', { class: 'clip muted' }, j.state === 'PENDING' ? [j.reason ? reason_words(j.reason.code).short : '', j.eta && j.eta.at ? [', ~', time(j.eta.at, ctx.now)] : ''] : j.nodelist ? plain(j.nodelist, 60) : '', j.end_text ? ' ' + plain(j.end_text, 80) : '') },
+  { label: 'Where or why', cell: j => h('div', { class: 'clip muted' }, j.state === 'PENDING' ? [j.reason ? reason_words(j.reason.code).short : '', j.eta && j.eta.at ? [', ~', time(j.eta.at, ctx.now)] : ''] : [j.kept_until ? [reason_words('KeptOnFail').short, ' until ', time(j.kept_until, ctx.now), ' '] : '', j.nodelist ? plain(j.nodelist, 60) : ''], j.end_text ? ' ' + plain(j.end_text, 80) : '') },
 ], items, { key: j => j.id, label: 'Jobs' });
