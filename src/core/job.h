@@ -184,7 +184,7 @@ static inline bool job_shapeless(const struct job *job)
  * know what they want of them. */
 static inline bool job_plain(const struct job *job)
 {
-    return job_shapeless(job) && !(job->spec.mcpus | job->spec.host_mib);
+    return job_shapeless(job) && !(job->spec.mcpus | job->spec.host_mib | job->spec.mark | job->spec.kept);
 }
 
 /* GPUs of the request, in thousandths. */

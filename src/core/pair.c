@@ -183,6 +183,8 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
     to = host_gpus(core, host);
     r = exact_check(&core->ledger, &to, job->spec.per_node);
     if (r == 0)
+        r = host_allows(&core->ledger, &to, &job->spec);
+    if (r == 0)
         r = ledger_check(&core->ledger, &to, &job->spec, ROLE_PACKED);
     if (r == 0 && !host_lands(&core->ledger, job, &to))
         r = -EBUSY; /* not the CPUs or the memory for two */

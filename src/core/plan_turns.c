@@ -88,6 +88,8 @@ int plan_resume_at(struct plan *plan, uint32_t index, const struct placement *to
         plan_budget(plan, plan_sku(ledger, to), job->klass) < (int64_t)job->gpus * job->spec.share ||
         !users_allow(core, index, to->count))
         return -EDQUOT;
+    if (host_allows(ledger, to, &job->spec) < 0)
+        return -EBUSY;
     if (plan_own(plan) && own_prepare(plan, to, index) < 0)
         return -EBUSY;
     job->waited[job->reason] += core->now - job->state_since;
@@ -138,6 +140,8 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
         to->gpus[0] >= ledger->topo.gpu_count || !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         return plan_bad(plan, index, -EINVAL);
+    if (host_allows(ledger, to, &job->spec) < 0)
+        return -EBUSY;
     if (job->state == JOB_SUSPENDED)
         return enlist_again(plan, index, to);
     if (!licenses_allow(core, job))

@@ -60,7 +60,8 @@ static void sweep_node(const struct planner_ctx *ctx, struct plan *plan, uint32_
     int64_t *words = gandiva_node(ctx, plan, index);
     int32_t width = 0;
 
-    words[N_ROOM] = node->up ? node->gpus - node->bad : 0;
+    /* Those it places itself are none for whom nodes are kept. */
+    words[N_ROOM] = node->up && !node->kept ? node->gpus - node->bad : 0;
     words[N_LOAD] = words[N_MINE] = words[N_SUSPENDED] = 0;
     for (uint32_t g = node->first_gpu; g < node->first_gpu + node->gpus; g++)
         for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {

@@ -545,6 +545,22 @@ static int draw_licenses(uint64_t seed, struct life *life)
     return r;
 }
 
+static void draw_marks(uint64_t seed, struct life *life)
+{
+    struct rng rng;
+
+    rng_seed(&rng, rng_mix(seed + 277));
+    life->marks = true;
+    for (uint32_t n = 0; n < life->cluster.node_count; n++) {
+        life->cluster.nodes[n].marks = below(&rng, 4);
+        life->cluster.nodes[n].kept = chance(&rng, 20);
+    }
+    for (size_t i = 0; i < life->trace.count; i++) {
+        life->trace.jobs[i].spec.mark = chance(&rng, 30) ? (uint8_t)(1 + below(&rng, 2)) : 0;
+        life->trace.jobs[i].spec.kept = chance(&rng, 15);
+    }
+}
+
 int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
 {
     uint64_t seed = draw->seed;
@@ -568,6 +584,8 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     draw_settings(&rng, ret_life);
     draw_script(&rng, ret_life);
     draw_sizes(seed, ret_life);
+    if (draw->marks)
+        draw_marks(seed, ret_life);
     r = draw_tiers(draw, ret_life);
     if (r == 0)
         r = draw_licenses(seed, ret_life);

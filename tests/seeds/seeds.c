@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME] [--set KEY=VALUE]...
+ *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--marks] [--policy NAME] [--set KEY=VALUE]...
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
- * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts.
+ * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts;
+ * with --marks some nodes are for some jobs only, and why somebody waits is not looked at.
  * With --policy it is that of the cluster and of half of its parts, and not drawn; with --set it has that option
  * everywhere.
  */
@@ -17,7 +18,7 @@
 #include "core/state.h"
 #include "seeds.h"
 
-static bool verbose, logging, cells;
+static bool verbose, logging, cells, marks;
 static const char *policy;
 static struct setting given[GIVEN_MAX]; /* by --set, after what was drawn */
 static size_t given_count;
@@ -189,7 +190,7 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(&(struct draw){ seed, cells, policy, given, given_count }, &life, &err);
+    int r = life_draw(&(struct draw){ seed, cells, marks, policy, given, given_count }, &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -248,10 +249,12 @@ int main(int argc, char **argv)
             verbose = true;
         else if (strcmp(argv[i], "--cells") == 0)
             cells = true;
+        else if (strcmp(argv[i], "--marks") == 0)
+            marks = true;
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
-            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--policy NAME] "
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--marks] [--policy NAME] "
                             "[--set KEY=VALUE]...\n");
             return 2;
         }

@@ -19,6 +19,7 @@ struct life {
     struct driver_event script[SCRIPT_MAX];
     size_t script_count;
     usec_t stop_cost, until;
+    bool marks;            /* see struct draw */
     uint32_t reload_every; /* of the third run */
 };
 
@@ -26,6 +27,7 @@ struct life {
 struct draw {
     uint64_t seed;
     bool cells;                  /* virtual clusters are guaranteed shapes */
+    bool marks;                  /* nodes have marks, or are kept for some jobs; jobs ask for them */
     const char *policy;          /* of the cluster and of some of its parts; NULL: drawn */
     const struct setting *given; /* its options, wherever it is; at most GIVEN_MAX */
     size_t given_count;

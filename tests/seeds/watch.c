@@ -115,6 +115,8 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
             watch_wrong(watch, core, d->id, "started on a GPU type it does not allow");
         if (!node->up || core_ledger(core)->gpus[gpus[i]].bad)
             watch_wrong(watch, core, d->id, "started on GPU %u, which is down", gpus[i]);
+        if (!node_allows(node, spec->mark, spec->kept))
+            watch_wrong(watch, core, d->id, "started on GPU %u, of a node that is not for it", gpus[i]);
         if (i && gpus[i] <= gpus[i - 1])
             watch_wrong(watch, core, d->id, "GPUs out of order");
     }

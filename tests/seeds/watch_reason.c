@@ -223,7 +223,7 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
         return;
     }
     /* Between two rounds what was said at the last one stands. */
-    if (core->round && core->planned_at != core->now)
+    if ((core->round && core->planned_at != core->now) || watch->life->marks)
         return;
     reason = core_reason(core, index);
     if (queue_lane(reason) >= 0 && job->klass == CLASS_OPPORTUNISTIC && core->vcs[job->vc].policy.planner->limit)
