@@ -5,7 +5,6 @@
  * shape that still waits is given its reason (reasons.c), and what holds is told (commit.c).
  */
 #include <assert.h>
-#include <string.h>
 
 #include "core/pass.h"
 #include "core/plan.h"
@@ -279,15 +278,6 @@ static bool anything_done(struct core *core, const uint32_t *withdrawn, uint32_t
     return any;
 }
 
-/* Whether less is kept for jobs that wait than before the pass. */
-static bool kept_less(const struct core *core, const uint32_t *before)
-{
-    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
-        if (core->ledger.reserved[s] < before[s])
-            return true;
-    return false;
-}
-
 /* What somebody gave up in this pass may be just what others wait for who had had their turn. Inside a guarantee it is
  * nobody's but its own. */
 static void look_after(struct core *core, uint64_t releases)
@@ -424,7 +414,7 @@ static void mark_seen(struct core *core)
 void pass_run(struct core *core)
 {
     uint64_t releases = core->ledger.releases;
-    uint32_t withdrawn, kept[SKUS_MAX];
+    uint32_t withdrawn;
     bool later;
 
     if (!any_work(core))
@@ -437,7 +427,6 @@ void pass_run(struct core *core)
         pass_wait(core, core->pass_at + CHAIN_PAUSE);
         return;
     }
-    memcpy(kept, core->ledger.reserved, sizeof(kept));
     core->pass_at = core->now;
     core->planned_at = core->now;
     core->passes++;
@@ -475,7 +464,7 @@ void pass_run(struct core *core)
         stir_again(core, &core->vcs[v]);
     for (uint32_t v = 0; v < core->vc_count; v++)
         look_behind(core, &core->vcs[v]);
-    if (anything_done(core, core->victims, withdrawn) || kept_less(core, kept))
+    if (anything_done(core, core->victims, withdrawn))
         look_after(core, releases);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         if (core->vcs[v].had_turn) {
