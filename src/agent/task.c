@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -142,6 +143,20 @@ void task_hold(struct task *task)
     gpus_hold(task, true);
 }
 
+/* It never wrote anything: a file is made with the first byte. */
+static bool task_silent(const struct task *task)
+{
+    char path[TASK_NAME_MAX + 16];
+    struct stat st;
+
+    for (int err = 0; err < 2; err++) {
+        (void)snprintf(path, sizeof(path), "logs/%s.%s", task->name, err ? "err" : "out");
+        if (fstatat(task->agent->dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+            return false;
+    }
+    return true;
+}
+
 void task_set_state(struct task *task, enum task_state state, json_t *more)
 {
     json_t *report = more ? more : json_object(), *used;
@@ -158,6 +173,8 @@ void task_set_state(struct task *task, enum task_state state, json_t *more)
     used = state == TASK_EXITED ? task_used(task) : NULL;
     if (used)
         (void)json_object_set_new(report, "used", used);
+    if (state == TASK_EXITED && task_silent(task))
+        (void)json_object_set_new(report, "silent", json_true());
     json_decref(task->report);
     task->report = json_deep_copy(report);
     if (task->clean)

@@ -443,6 +443,7 @@ static void task_gone_note(struct ctl *ctl, struct book_task *task, const json_t
     task->blame = blame && strcmp(blame, "user") == 0 ? FAIL_USER : FAIL_SYSTEM;
     (void)snprintf(task->cause, sizeof(task->cause), "%s", cause ? cause : "exit");
     task->ended = ctl->now;
+    task->silent = json_is_true(json_object_get(report, "silent"));
     used_note(task, json_object_get(report, "used"));
 }
 

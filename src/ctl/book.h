@@ -33,6 +33,7 @@ struct book_task {
     uint32_t state; /* enum task_state */
     int exit, signal;
     bool oom;
+    bool silent;   /* it ended and never wrote anything, as its node has told */
     bool untold;   /* its launch was not handed to any connection (untold.c); not in the log */
     uint8_t blame; /* enum fail_class of a refusal */
     uint16_t gpu_count;

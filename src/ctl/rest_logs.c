@@ -3,7 +3,8 @@
  *
  * `tail` needs the size first: a question without data, then one from where the last lines may begin. What is followed
  * is asked for in pieces, the next when this one is on its way to the reader, so that a slow reader waits and nothing
- * is lost; an answer that cannot go on is broken off, so that nobody takes it for all there is.
+ * is lost; an answer that cannot go on is broken off, so that nobody takes it for all there is. Who follows a job that
+ * is being started waits until it runs: there is nothing before, and a task that ended without a word has said so.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,6 +15,10 @@
 #include "base/alloc.h"
 #include "ctl/links.h"
 #include "ctl/rest.h"
+#include "ctl/waits.h"
+#include "wire/decimal.h"
+
+#define START_TIME USEC_SEC /* then its node is asked all the same */
 
 enum { LOG_LIMIT = 1 << 20, TAIL_BYTES = 256 << 10, TAIL_LINE = 512, TAIL_MAX = 3 << 20, LOG_QUEUE_MAX = 4 << 20 };
 
@@ -27,6 +32,7 @@ struct log_read {
     uint32_t attempt, rank;
     int64_t piece; /* bytes of this question that have come */
     bool follow, bounded, sizing, tailing, begun, more, over, broken;
+    bool silent;     /* nothing was ever written */
     struct buf data; /* came, not handed over yet */
 };
 
@@ -235,25 +241,22 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
     log->rank = (uint32_t)rank;
     log->follow = query_flag(request, "follow");
     log->sizing = log->tail > 0;
+    log->silent = attempt->tasks[rank].silent;
     return 0;
 }
 
-void rest_job_logs(struct request *request)
+static void nothing_reply(struct request *request)
 {
-    static const char *const known[] = { "task", "attempt", "stream", "offset", "limit",
-                                         "tail", "follow",  "since",  "until",  NULL };
-    const struct book_job *job = request_job(request);
-    struct log_read *log;
-    struct scene scene;
+    reply_header(request, "X-Log-Offset", "0");
+    reply_header(request, "X-Log-Size", "0");
+    reply_header(request, "Cache-Control", "no-store");
+    reply(request, 200, "text/plain; charset=utf-8", "", 0);
+}
 
-    if (!job || !query_known(request, known))
-        return;
-    scene_fill(&scene, request);
-    if (!auth_sees(&request->who, scene.book, job, scene.cluster)) {
-        reply_problem(request, 403, "NotAllowed", NULL, "job %" PRId64 " is not yours", job->id);
-        return;
-    }
-    log = mem_zalloc(1, sizeof(*log));
+static void logs_go(struct request *request, const struct book_job *job)
+{
+    struct log_read *log = mem_zalloc(1, sizeof(*log));
+
     if (!log) {
         reply_problem(request, 503, "Busy", NULL, "out of memory");
         return;
@@ -265,6 +268,40 @@ void rest_job_logs(struct request *request)
         log_free(log);
         return;
     }
-    if (log_ask(log) < 0)
+    if (log->silent) {
+        nothing_reply(request);
+        log_free(log);
+    } else if (log_ask(log) < 0) {
         log_refuse(log, NULL);
+    }
+}
+
+/* Of the attempt that is being started, or of the present one, which is the same then. */
+static bool before_start(struct request *request, const struct book_job *job)
+{
+    int64_t number = -1;
+    char text[24];
+
+    if (job->phase != PHASE_JOB_STARTING || !query_flag(request, "follow"))
+        return false;
+    return !query_text(request, "attempt", text, sizeof(text)) ||
+           (decimal_parse_i64(text, strlen(text), &number) == 0 && number + 1 == job->attempt_count);
+}
+
+void rest_job_logs(struct request *request)
+{
+    static const char *const known[] = { "task", "attempt", "stream", "offset", "limit",
+                                         "tail", "follow",  "since",  "until",  NULL };
+    const struct book_job *job = request_job(request);
+    struct scene scene;
+
+    if (!job || !query_known(request, known))
+        return;
+    scene_fill(&scene, request);
+    if (!auth_sees(&request->who, scene.book, job, scene.cluster))
+        reply_problem(request, 403, "NotAllowed", NULL, "job %" PRId64 " is not yours", job->id);
+    else if (before_start(request, job))
+        waits_hold(request_server(request)->waits, request, job, WAIT_STARTED, START_TIME, logs_go);
+    else
+        logs_go(request, job);
 }

@@ -183,21 +183,23 @@ PartitionName=batch Nodes=gn[1-8] Default=YES MaxTime=INFINITE State=UP OverSubs
 
 
 class Slurm:
-    """As its documentation tunes it for throughput; one slurmctld, eight slurmd, munge with a key of its own."""
+    """As its documentation tunes it for throughput, or with the scheduler's own defaults; one slurmctld, eight slurmd, munge
+    with a key of its own."""
     name = "slurm"
 
     @staticmethod
     def present():
         return os.geteuid() == 0 and all(shutil.which(p) for p in ("slurmctld", "slurmd", "sbatch", "munged"))
 
-    def __init__(self):
+    def __init__(self, tuned=True):
         self.folder = tempfile.mkdtemp(prefix="muster-slurm-")
         os.chmod(self.folder, 0o755)
         for name in ["state", "dev"] + ["spool/gn%d" % (i + 1) for i in range(NODES)]:
             os.makedirs(self.folder + "/" + name)
         for i in range(8):
             os.mknod("%s/dev/gpu%d" % (self.folder, i), 0o20666, os.makedev(1, 3))
-        self.conf("slurm.conf", SLURM_CONF)
+        self.conf("slurm.conf", "".join(line for line in SLURM_CONF.splitlines(True)
+                                        if tuned or not line.startswith("SchedulerParameters")))
         self.conf("gres.conf", "NodeName=gn[1-8] Name=gpu Type=a100 File=RUN/dev/gpu[0-7]\n")
         self.conf("cgroup.conf", "CgroupAutomount=no\n")
         with open(self.folder + "/munge.key", "wb") as key:
@@ -374,8 +376,8 @@ def deep(system, jobs):
     parallel([system.submit(gpus=k % 8 + 1, minutes=k % 60 + 1) for k in range(jobs)], 8, system.env)
 
 
-def compare(systems, scale, limit):
-    """W1 to W5 by turns, half of the shorter ones first and half last: {workload: {system: Turn}}."""
+def compare(systems, scale, limit, short=False):
+    """W1 to W5 by turns, half of the shorter ones first and half last; `short`: W1 and W2. {workload: {system: Turn}}."""
     def count(n):
         return max(int(n * scale), 10)
     total = {}
@@ -393,7 +395,10 @@ def compare(systems, scale, limit):
     for _ in range(2):
         one("W1 latency", count(50), lambda s: in_a_row(s, count(50)))
         one("W2 burst, 16 at once", count(100), lambda s: at_once(s, count(100)))
-        one("W3 singles", count(500), lambda s: singles(s, count(500), limit / 8))
+        if not short:
+            one("W3 singles", count(500), lambda s: singles(s, count(500), limit / 8))
+    if short:
+        return total
     one("W4 array of %d" % count(1000), count(1000), lambda s: array(s, count(1000), limit / 10))
     one("W4 array of %d" % count(5000), count(5000), lambda s: array(s, count(5000), limit / 5))
     for system in systems:
@@ -547,11 +552,15 @@ def main():
             else:
                 systems.append(Slurm())
             total = compare(systems, args.scale, args.limit)
+            if len(systems) == 2:
+                ratios(total, floor)
+                systems.pop([system.name for system in systems].index("slurm")).close()
+                systems.append(Slurm(tuned=False))
+                print("  the same beside Slurm with its scheduler's defaults, which answer at once and cost more")
+                ratios(compare(systems, args.scale, args.limit, short=True), floor)
         finally:
             for system in systems:
                 system.close()
-        if len(systems) == 2:
-            ratios(total, floor)
     if args.only in (None, "latency"):
         muster = Muster()
         half, most = start_latency(muster, 100, max(10 * args.scale, 2))

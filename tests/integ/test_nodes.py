@@ -94,9 +94,13 @@ def starting(m):
                                   folder, "--log-level", "err", "--no-sync", "--allow-root"])
         try:
             ok(m.until(lambda: m.get("/nodes/slow").status == 200 and node(m, "slow")["connected"]), "a node that is slow")
+            silent = m.post("/jobs", {"run": "true", "gpus": "V100:1"}).json["id"]
+            ok(m.wait_state(silent, "COMPLETED"), "a job that says nothing", m.get("/jobs/%d" % silent))
             agent.send_signal(signal.SIGSTOP)
             job = m.post("/jobs", {"run": "sleep 60", "gpus": "V100:1"}).json["id"]
             ok(m.state(job) == "STARTING", "a job starts", m.get("/jobs/%d" % job))
+            a = m.get("/jobs/%d/logs?follow=1" % silent)
+            ok(a.status == 200 and a.body == b"" and a.headers["x-log-size"] == "0", "that it said nothing is known without its node", a)
             env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
             inside = subprocess.Popen([MUSTER, "exec", str(job), "--", "sh", "-c", "echo in $MUSTER_JOB_ID"], env=env, stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
