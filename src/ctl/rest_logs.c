@@ -85,7 +85,8 @@ static bool base64_add(struct buf *out, const char *text)
     return n >= 0;
 }
 
-/* Only the last lines of what was read. */
+/* Only the last lines of what was read. Where they are longer than what is read for them, the first is the end of one.
+ */
 static void tail_cut(struct log_read *log)
 {
     size_t at = log->data.size;
@@ -95,11 +96,6 @@ static void tail_cut(struct log_read *log)
         at--;
     while (at && (log->data.data[at - 1] != '\n' || ++lines < log->tail))
         at--;
-    if (!at && log->offset > 0 && log->data.size) { /* it begins inside of a line, which is not one of them */
-        const char *end = memchr(log->data.data, '\n', log->data.size);
-
-        at = end ? (size_t)(end - log->data.data) + 1 : 0;
-    }
     if (at) {
         memmove(log->data.data, log->data.data + at, log->data.size - at);
         log->data.size -= at;

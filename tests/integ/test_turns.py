@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Policies are changed while jobs run: whatever the last one did to them, all of them end well. Real processes."""
+import os
+import tempfile
 import time
 
 from cluster import Musterd, done, ok
 
 WORK = "i=0; while [ $i -lt %d ]; do sleep 0.1; i=$((i+1)); done"
+UNTIL = "while [ ! -e %s ]; do sleep 0.1; done"
 
 
-def turns_are_over(m, to):
+def turns_are_over(m, to, folder):
     """Jobs have a place among others, to take turns with them; the next policy knows nothing of turns."""
     a = m.ask("PUT", "/vcs/default", {"policy": "gandiva"})
     ok(a.status == 200, "jobs take turns", a)
-    jobs = [m.post("/jobs", {"run": WORK % 20, "gpus": 1}).json["id"] for _ in range(8)]
+    gate = os.path.join(folder, to)
+    jobs = [m.post("/jobs", {"run": UNTIL % gate, "gpus": 1}).json["id"] for _ in range(8)]
     state = lambda: [m.state(j) for j in jobs]
     waits = lambda: [(m.get("/jobs/%d" % j).json["reason"] or {}).get("code") for j in jobs]
     ok(m.until(lambda: "Suspended" in waits() and "RUNNING" in state()), "some have a place behind others", (state(), waits()))
     a = m.ask("PUT", "/vcs/default", {"policy": to, "set": None})
     ok(a.status == 200 and m.get("/vcs/default").json["policy"] == to, "the policy changes to " + to, a)
+    open(gate, "w").close()
     ok(m.until(lambda: all(s == "COMPLETED" for s in state())), "all of them end well", [m.get("/jobs/%d" % j).json for j in jobs])
     gpus = m.get("/gpus").json["items"][0]
     ok(gpus["used"] == 0 and gpus["free"] == gpus["total"], "no GPU stays taken", gpus)
@@ -41,11 +46,11 @@ def all_of_them(m):
 
 
 def main():
-    with Musterd("1x4:H100") as m:
+    with Musterd("1x4:H100") as m, tempfile.TemporaryDirectory() as folder:
         m.wait_nodes(1)
         m.ask("PUT", "/config", {"vcs": {"default": {"quota": {"H100": 4}}}})
-        turns_are_over(m, "fifo-skip")
-        turns_are_over(m, "srsf")
+        turns_are_over(m, "fifo-skip", folder)
+        turns_are_over(m, "srsf", folder)
         all_of_them(m)
         ok(m.alive(), "musterd is there")
     done()
