@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* store_ops.h - what one kind of store fills in; see store.h for what each call promises. */
+#include <stdatomic.h>
+
 #include "store/store.h"
 
 struct store_ops {
@@ -18,8 +20,8 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    uint64_t seq; /* of the last batch */
-    bool due;
+    uint64_t seq;    /* of the last batch */
+    atomic_bool due; /* a backup at work may set it */
 };
 
 int store_mem_open(struct store **ret_store, struct error *err);

@@ -149,7 +149,8 @@ static int sqlite_commit(struct store *store, const struct store_write *write, s
         return r;
     }
     tail_clear(s->tail);
-    s->base.due = s->base.due || write->snapshot || s->wal_pages > CHECKPOINT_PAGES;
+    if (write->snapshot || s->wal_pages > CHECKPOINT_PAGES)
+        atomic_store(&s->base.due, true);
     return 0;
 }
 
