@@ -556,7 +556,7 @@ def main():
                 ratios(total, floor)
                 systems.pop([system.name for system in systems].index("slurm")).close()
                 systems.append(Slurm(tuned=False))
-                print("  the same beside Slurm with its scheduler's defaults, which answer at once and cost more")
+                print("  the same beside Slurm with its scheduler's defaults")
                 ratios(compare(systems, args.scale, args.limit, short=True), floor)
         finally:
             for system in systems:
