@@ -53,8 +53,7 @@ struct store_sqlite {
     sqlite3_stmt *statements[S_COUNT];
     int lock;
     int wal_pages;
-    struct wal_file *wal; /* NULL: no commit is lazy */
-    struct tail *tail;    /* batches that the database does not have yet */
+    struct tail *tail; /* batches that the database does not have yet */
 };
 
 static int fail(struct store_sqlite *s, struct error *err, const char *what)
@@ -214,7 +213,6 @@ static int sqlite_load(struct store *store, store_batch_fn snapshot, store_batch
 
     s->base.seq = 0;
     r = each_block(s, "SELECT seq, data FROM snapshot", snapshot, arg, err);
-
     if (r == 0)
         r = each_block(s, "SELECT seq, data FROM log WHERE seq > coalesce((SELECT seq FROM snapshot), 0) ORDER BY seq",
                        batch, arg, err);

@@ -18,6 +18,7 @@ from port import free_port  # noqa: E402 (for the tests as well)
 import left  # noqa: E402
 
 BUILD = os.environ.get("MUSTER_BUILD", "build")
+MUSTER = os.path.join(BUILD, "muster")
 MUSTERD = os.path.join(BUILD, "musterd")
 AGENT = os.path.join(BUILD, "muster-agent")
 
@@ -36,6 +37,12 @@ def ok(condition, what, detail=None):
             print("# %s" % str(detail)[:2000].replace("\n", "\n# "))
     sys.stdout.flush()
     return bool(condition)
+
+
+def muster(m, *words, data=None):
+    """The client, told where this controller is: what it said and how it ended."""
+    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
+    return subprocess.run([MUSTER] + [str(w) for w in words], env=env, capture_output=True, text=True, input=data, timeout=60)
 
 
 def done():

@@ -8,9 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BUILD, Agents, Musterd, agent, done, free_port, ok
+from cluster import Agents, MUSTER, Musterd, agent, done, free_port, muster, ok
 
-MUSTER = os.path.join(BUILD, "muster")
 FAILS = 'echo words; echo here >"$TMPDIR/left"; exit 3'
 
 
@@ -30,11 +29,6 @@ def kept(m, job):
 
 def free(m):
     return m.until(lambda: all(n["gpus_used"] == 0 for n in m.get("/nodes").json["items"]))
-
-
-def muster(m, *words, data=None):
-    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
-    return subprocess.run([MUSTER] + [str(w) for w in words], env=env, capture_output=True, text=True, input=data, timeout=60)
 
 
 def inside(m, job, command):

@@ -8,15 +8,9 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, Musterd, done, ok
+from cluster import BUILD, MUSTER, Musterd, done, muster, ok
 
-MUSTER = os.path.join(BUILD, "muster")
 AGENT = os.path.join(BUILD, "muster-agent")
-
-
-def muster(m, *words):
-    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
-    return subprocess.run([MUSTER, *words], env=env, capture_output=True, text=True, timeout=60)
 
 
 def node(m, name):

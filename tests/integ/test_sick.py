@@ -7,14 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from cluster import BUILD, Musterd, agent, done, ok
-
-MUSTER = os.path.join(BUILD, "muster")
-
-
-def muster(m, *words):
-    env = dict(os.environ, MUSTER_URL="http://%s:%d" % (m.host, m.port))
-    return subprocess.run([MUSTER, *words], env=env, capture_output=True, text=True, timeout=60)
+from cluster import Musterd, agent, done, muster, ok
 
 
 def node(m, name):
