@@ -58,6 +58,7 @@ static void gpu_look(struct node *node, const struct gpu_sample *sample, const u
 
         if (client) {
             client->util = sample->pid_util[i];
+            context_seen(client, uuid, sample->pid_mib[i]);
             *ret_known = true;
         } else if (f->count < FOREIGN_MAX) {
             f->one[f->count] =
@@ -116,6 +117,7 @@ void foreign_turn(struct node *node, uint64_t now)
         return;
     f->seen_ns = now;
     f->count = 0;
+    contexts_before(node);
     for (uint32_t i = 0; i < f->gpus->count; i++) {
         struct gpu_sample sample;
         uint8_t uuid[16];

@@ -12,7 +12,7 @@
 #define MIB_BYTES ((uint64_t)1 << 20)
 #define CLOCKS_ROOM 10000u /* of the answer, for what is said of GPUs */
 #define ROW_TEXT 256u      /* the longest row of each kind */
-#define ROW_JSON 2800u
+#define ROW_JSON 2900u
 #define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
 
 static const char *role_name(uint32_t role)
@@ -125,22 +125,23 @@ static void memory_read(const struct node *node, const struct client *c, struct 
 /* The rest of a row: what was held, what moved, and how long the last of each rung took. */
 static int moves_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
+    uint32_t gpu = client_gpu(c);
     struct memory_row row;
 
     memory_read(node, c, &row);
-    return snprintf(
-        text, size,
-        "\"peak_bytes\":%llu,\"step_peak_bytes\":%llu,\"largest_hole_bytes\":%llu,\"spilled_bytes\":%llu,"
-        "\"spill_ns\":%llu,\"spill_last_ns\":%llu,\"promoted_bytes\":%llu,\"promote_ns\":%llu,"
-        "\"promote_last_ns\":%llu,\"pause_ns\":%llu,\"evict_ns\":%llu,\"release_ns\":%llu,\"restore_ns\":%llu,"
-        "\"reload_ns\":%llu}",
-        (unsigned long long)row.peak, (unsigned long long)row.step_peak, (unsigned long long)row.hole,
-        (unsigned long long)row.moves.spilled_bytes, (unsigned long long)row.moves.spill_ns,
-        (unsigned long long)row.moves.spill_last_ns, (unsigned long long)row.moves.promoted_bytes,
-        (unsigned long long)row.moves.promote_ns, (unsigned long long)row.moves.promote_last_ns,
-        (unsigned long long)c->rung_ns[STEP_SYNC], (unsigned long long)c->rung_ns[STEP_EVICT],
-        (unsigned long long)c->rung_ns[STEP_RELEASE], (unsigned long long)c->rung_ns[STEP_RESTORE],
-        (unsigned long long)c->rung_ns[STEP_RELOAD]);
+    return snprintf(text, size,
+                    "\"peak_bytes\":%llu,\"step_peak_bytes\":%llu,\"largest_hole_bytes\":%llu,\"spilled_bytes\":%llu,"
+                    "\"spill_ns\":%llu,\"spill_last_ns\":%llu,\"promoted_bytes\":%llu,\"promote_ns\":%llu,"
+                    "\"promote_last_ns\":%llu,\"context_bytes\":%llu,\"context_known\":%s,\"pause_ns\":%llu,"
+                    "\"evict_ns\":%llu,\"release_ns\":%llu,\"restore_ns\":%llu,\"reload_ns\":%llu}",
+                    (unsigned long long)row.peak, (unsigned long long)row.step_peak, (unsigned long long)row.hole,
+                    (unsigned long long)row.moves.spilled_bytes, (unsigned long long)row.moves.spill_ns,
+                    (unsigned long long)row.moves.spill_last_ns, (unsigned long long)row.moves.promoted_bytes,
+                    (unsigned long long)row.moves.promote_ns, (unsigned long long)row.moves.promote_last_ns,
+                    (unsigned long long)c->page->memory[gpu].class_bytes[CLASS_CONTEXT],
+                    c->page->limit[gpu].context_bytes ? "true" : "false", (unsigned long long)c->rung_ns[STEP_SYNC],
+                    (unsigned long long)c->rung_ns[STEP_EVICT], (unsigned long long)c->rung_ns[STEP_RELEASE],
+                    (unsigned long long)c->rung_ns[STEP_RESTORE], (unsigned long long)c->rung_ns[STEP_RELOAD]);
 }
 
 /* `top` says of every process what became of its memory. */

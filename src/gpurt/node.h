@@ -13,6 +13,7 @@
 #include "coord/duty.h"
 #include "coord/pair.h"
 #include "gpurt/clocks.h"
+#include "gpurt/context.h"
 #include "gpurt/edge.h"
 #include "gpurt/estimate.h"
 #include "gpurt/foreign.h"
@@ -74,6 +75,7 @@ struct client {
     bool slice_told;
     uint32_t slice_gain; /* of a share, permille: what its slice is corrected by */
     int util;            /* percent it kept the GPU busy, as NVML says; -1 not known */
+    struct context context[PAGE_GPUS];
     struct hold hold;
     uint64_t still_ns;   /* since when it is paused or further down; 0 = it runs */
     int signal;          /* sent once it runs, 0 none */

@@ -123,6 +123,22 @@ void mem_hole_tell(int gpu)
     __atomic_store_n(&shim.page->moves[gpu].largest_hole, room / VMM_GRAIN * VMM_GRAIN, __ATOMIC_RELAXED);
 }
 
+/* Until the node side has seen it a fixed figure holds. What it says is only believed of a card that has as much. */
+void mem_context_learn(int gpu)
+{
+    struct page_memory *m = &shim.page->memory[gpu];
+    uint64_t seen = __atomic_load_n(&shim.page->limit[gpu].context_bytes, __ATOMIC_RELAXED);
+    uint64_t old = __atomic_load_n(&m->class_bytes[CLASS_CONTEXT], __ATOMIC_RELAXED);
+
+    if (shim.context_told || seen == 0 || seen == old || seen > m->total_bytes)
+        return;
+    mem_set_class(gpu, CLASS_CONTEXT, seen);
+    if (seen < old) /* it never held that much */
+        __atomic_fetch_sub(&m->peak, old - seen, __ATOMIC_RELAXED);
+    if (!enter_context_of(gpu)) /* destroyed meanwhile */
+        mem_set_class(gpu, CLASS_CONTEXT, 0);
+}
+
 void mem_force(int gpu, enum page_class class, uint64_t bytes)
 {
     struct page_memory *m = memory_of(gpu);

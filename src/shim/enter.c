@@ -22,7 +22,7 @@
 #include "shim/kernel.h"
 #include "shim/shim.h"
 
-#define CONTEXT_BYTES (512 * MIB)
+#define CONTEXT_BYTES (512 * MIB) /* until the node side has seen how large it is */
 
 static struct page private_page;
 struct shim shim = { .on = SHIM_NOT_STARTED, .page = &private_page, .page_fd = -1 };
@@ -274,7 +274,8 @@ void enter_context(CUcontext ctx, CUdevice dev)
     if (HAVE(cuDeviceTotalMem_v2) && REAL(cuDeviceTotalMem_v2)(&total, dev) == CUDA_SUCCESS)
         m->total_bytes = total;
     m->present = 1;
-    mem_force(dev, CLASS_CONTEXT, getenv("MUSTER_GPU_CONTEXT") ? bytes_env("MUSTER_GPU_CONTEXT") : CONTEXT_BYTES);
+    shim.context_told = getenv("MUSTER_GPU_CONTEXT") != NULL;
+    mem_force(dev, CLASS_CONTEXT, shim.context_told ? bytes_env("MUSTER_GPU_CONTEXT") : CONTEXT_BYTES);
     helper_start();
     helper_device(dev);
     python_try();

@@ -395,8 +395,10 @@ static void turn(void)
     shim.page->health.slice_groups = slice_groups();
     shim.page->health.substitutions = resolve_substitutions();
     for (int i = 0; i < PAGE_GPUS; i++)
-        if (enter_context_of(i))
+        if (enter_context_of(i)) {
+            mem_context_learn(i);
             mem_hole_tell(i);
+        }
     if (p.fd >= 0) {
         if (poll(&p, 1, busy || rg_wants_poll() ? 0 : 5) > 0)
             socket_look(p.fd);

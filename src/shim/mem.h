@@ -17,6 +17,7 @@ uint64_t mem_round(uint64_t bytes);
 uint64_t mem_cap(int gpu);
 uint64_t mem_step_peak(int gpu); /* the most that was held in the step that ends now */
 void mem_hole_tell(int gpu);     /* helper: what is left of the limit, into the page */
+void mem_context_learn(int gpu); /* helper: the context is as large as the node side has seen */
 bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries);
 /* What an address or handle was given for. `class` CLASS_COUNT is host memory. */
 #define TABLE_HANDLE ((uint64_t)1 << 63)

@@ -73,6 +73,7 @@ struct page_limit { /* writer: node side */
     uint64_t view_total_bytes; /* 0 = the driver's answer */
     uint64_t host_cap_bytes;   /* 0 = none */
     uint64_t host_pool_bytes;  /* HOST chunks held ready */
+    uint64_t context_bytes;    /* what the card shows for the process and nobody counts; 0 = not known yet */
 } __attribute__((aligned(64)));
 
 struct page_command { /* writer: node side */

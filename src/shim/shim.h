@@ -61,6 +61,7 @@ struct shim {
     uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
     _Atomic bool registered;
     bool required, debug, split;
+    bool context_told; /* the environment says how large a context is */
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */

@@ -276,6 +276,7 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("soft_refusals", __atomic_load_n(&m->soft_refusals, __ATOMIC_RELAXED));
     STAT("spills", __atomic_load_n(&m->spills, __ATOMIC_RELAXED));
     STAT("promotions", __atomic_load_n(&m->promotions, __ATOMIC_RELAXED));
+    STAT("context", __atomic_load_n(&m->class_bytes[CLASS_CONTEXT], __ATOMIC_RELAXED));
     STAT("largest_hole", __atomic_load_n(&moves->largest_hole, __ATOMIC_RELAXED));
     STAT("spilled_bytes", __atomic_load_n(&moves->spilled_bytes, __ATOMIC_RELAXED));
     STAT("spill_ns", __atomic_load_n(&moves->spill_ns, __ATOMIC_RELAXED));

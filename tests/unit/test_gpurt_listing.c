@@ -60,6 +60,7 @@ static struct client *process(int slot)
                                              .promoted_bytes = 4 * MIB,
                                              .promote_ns = 2500,
                                              .promote_last_ns = 1500 };
+    c->page->memory[0].class_bytes[CLASS_CONTEXT] = 5 * MIB;
     c->rung_ns[STEP_EVICT] = 77;
     return c;
 }
@@ -81,14 +82,19 @@ static void test_memory(void **state)
     assert_int_equal(value(1003, "promote_ns"), 2500);
     assert_int_equal(value(1003, "promote_last_ns"), 1500);
     assert_int_equal(value(1003, "evict_ns"), 77);
+    assert_int_equal(value(1003, "context_bytes"), 5 * MIB);
+    assert_non_null(strstr(text, "\"context_known\":false"));
+    assert_null(strstr(text, "\"context_known\":true"));
     assert_int_equal(value(1004, "peak_bytes"), 30 * MIB);
     assert_int_equal(value(1004, "step_peak_bytes"), 0);
     assert_int_equal(value(1004, "largest_hole_bytes"), 0);
     assert_int_equal(value(1004, "spilled_bytes"), 0);
     /* Its limit leaves 48 MiB, the card itself 6. */
     node->gpu[0].memory.seen_mib = 250;
+    c->page->limit[0].context_bytes = 5 * MIB;
     assert_true(listing_answer(node, "json", text));
     assert_int_equal(value(1003, "largest_hole_bytes"), 6 * MIB);
+    assert_non_null(strstr(text, "\"context_known\":true"));
     node->gpu[0].memory.seen_mib = 300;
     assert_true(listing_answer(node, "json", text));
     assert_int_equal(value(1003, "largest_hole_bytes"), 0);

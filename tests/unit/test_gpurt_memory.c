@@ -207,6 +207,55 @@ static void test_host(void **state)
     assert_int_equal(memory_host(ot, &err), 0);
 }
 
+/* ---- the context */
+
+/* What the card shows less what is counted, once two looks agree and nothing moved while they were taken. */
+static void test_context(void **state)
+{
+    struct client *c = process_new(0, ROLE_OPPORTUNISTIC, 2);
+    const struct page_limit *told = &c->page->limit[0];
+    struct page_memory *m = &c->page->memory[0];
+    uint8_t uuid[16] = { 0 }, other[16] = { 1 };
+
+    (void)state;
+    holds(c, 1000 + 512, 0);
+    m->class_bytes[CLASS_CONTEXT] = 512 * MIB;
+    contexts_before(node);
+    context_seen(c, uuid, 1300);
+    assert_int_equal(told->context_bytes, 0); /* one look is none */
+    context_seen(c, other, 1300);
+    assert_int_equal(told->context_bytes, 0);
+    context_seen(c, uuid, 1304);
+    assert_int_equal(told->context_bytes, 304 * MIB);
+    m->class_bytes[CLASS_CONTEXT] = 304 * MIB; /* its library takes it over: nothing changes by that */
+    m->used = 1304 * MIB;
+    contexts_before(node);
+    context_seen(c, uuid, 1310);
+    context_seen(c, uuid, 1312);
+    assert_int_equal(told->context_bytes, 304 * MIB);
+    context_seen(c, uuid, 1400); /* it loaded kernels */
+    assert_int_equal(told->context_bytes, 304 * MIB);
+    context_seen(c, uuid, 1400);
+    assert_int_equal(told->context_bytes, 400 * MIB);
+    m->used += 64 * MIB; /* allocated while the card was asked: before or after? */
+    context_seen(c, uuid, 2000);
+    context_seen(c, uuid, 2000);
+    assert_int_equal(told->context_bytes, 400 * MIB);
+    contexts_before(node);
+    context_seen(c, uuid, 0); /* a driver that does not tell */
+    context_seen(c, uuid, 0);
+    context_seen(c, uuid, 500); /* and one that shows less than there is */
+    context_seen(c, uuid, 500);
+    c->state = CLIENT_EVICTED;
+    context_seen(c, uuid, 1900);
+    context_seen(c, uuid, 1900);
+    c->state = CLIENT_RUNNING;
+    c->step = STEP_SPILL;
+    context_seen(c, uuid, 1900);
+    context_seen(c, uuid, 1900);
+    assert_int_equal(told->context_bytes, 400 * MIB);
+}
+
 /* ---- registration */
 
 /* Three hundred processes at once: each has its page known and its welcome. */
@@ -294,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_surge, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
         cmocka_unit_test_setup_teardown(test_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_context, setup, teardown),
         cmocka_unit_test(test_registrations),
         cmocka_unit_test_setup_teardown(test_trial, setup, teardown),
     };
