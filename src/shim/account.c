@@ -19,6 +19,8 @@
 #define SOFT_NS (500 * NSEC_MSEC)
 #define SOFT_MOST_NS (10000 * NSEC_MSEC)
 #define NEED_TRIES 15u
+#define LIGHT_NS (10 * NSEC_MSEC)
+#define FLAG_OLD_NS NSEC_SEC
 
 struct entry {
     uint64_t key, bytes;
@@ -37,6 +39,38 @@ void signals_set(const uint64_t *set, uint64_t *old)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, old, sizeof(*set));
 }
 
+#define FAULTS                                                                                                         \
+    (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1) |                      \
+     1ull << (SIGTRAP - 1) | 1ull << (SIGSYS - 1) | 1ull << (SIGABRT - 1))
+
+void signals_hold(void)
+{
+    const uint64_t most = ~FAULTS;
+    uint64_t before;
+
+    signals_set(&most, &before);
+    if (shim_thread.locks++ == 0)
+        shim_thread.signals = before;
+}
+
+void signals_release(void)
+{
+    if (--shim_thread.locks == 0)
+        signals_set(&shim_thread.signals, NULL);
+}
+
+bool flag_try(_Atomic uint64_t *flag)
+{
+    uint64_t now = clock_ns(), was = atomic_load(flag);
+
+    return (was == 0 || now - was > FLAG_OLD_NS) && atomic_compare_exchange_strong(flag, &was, now);
+}
+
+void flag_end(_Atomic uint64_t *flag)
+{
+    atomic_store(flag, 0);
+}
+
 /* A handler of the program that runs while its thread is in here, and calls us, would wait for itself: none runs. */
 void spin_lock(_Atomic uint32_t *lock)
 {
@@ -53,24 +87,65 @@ void spin_lock(_Atomic uint32_t *lock)
 void spin_unlock(_Atomic uint32_t *lock)
 {
     atomic_store_explicit(lock, 0, memory_order_release);
-    if (--shim_thread.locks == 0)
-        signals_set(&shim_thread.signals, NULL);
+    signals_release();
+}
+
+/* Whose lock it is: never 0, and of this thread alone. */
+static uint32_t light_word(void)
+{
+    return (uint32_t)(thread_own() >> 4) | 1;
+}
+
+/* It was jumped out of while it held the lock, or on the way. Others may have taken it over since. */
+static void light_drop(void)
+{
+    uint32_t mine = light_word();
+
+    (void)atomic_compare_exchange_strong(shim_thread.light_lock, &mine, 0);
+    shim_thread.light = 0;
+}
+
+/* Whoever has had it for so long sleeps or has jumped out. What such locks guard are estimates and shares: better two
+ * at once than nobody for good. */
+static void light_wait(_Atomic uint32_t *lock, uint32_t word)
+{
+    uint64_t until = clock_ns() + LIGHT_NS;
+    uint32_t none = 0;
+
+    while (!atomic_compare_exchange_strong(lock, &none, word)) {
+        none = 0;
+        if (clock_ns() > until) {
+            atomic_store(lock, word);
+            return;
+        }
+        sched_yield();
+    }
 }
 
 bool spin_light(_Atomic uint32_t *lock)
 {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uint32_t none = 0, word = light_word();
+
+    if (unlikely(shim_thread.light) && frame_left(shim_thread.light_at, here, thread_own()))
+        light_drop();
     if (shim_thread.light)
         return false;
+    shim_thread.light_at = here;
+    shim_thread.light_lock = lock;
     shim_thread.light = 1;
     atomic_signal_fence(memory_order_seq_cst);
-    while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
-        sched_yield();
+    if (unlikely(
+            !atomic_compare_exchange_strong_explicit(lock, &none, word, memory_order_acquire, memory_order_relaxed)))
+        light_wait(lock, word);
     return true;
 }
 
 void spin_light_end(_Atomic uint32_t *lock)
 {
-    atomic_store_explicit(lock, 0, memory_order_release);
+    uint32_t mine = light_word();
+
+    (void)atomic_compare_exchange_strong_explicit(lock, &mine, 0, memory_order_release, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     shim_thread.light = 0;
 }

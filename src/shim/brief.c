@@ -34,11 +34,19 @@ void brief_set(bool on)
 
 void brief_wait(void)
 {
-    uint32_t at = atomic_load(&turn) / 2 % SLOTS, recorded = 2;
+    uint32_t at = atomic_load(&turn) / 2 % SLOTS, recorded = 2, left = shim_thread.brief_slot;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
+    if (left && frame_left(shim_thread.brief_at, here, thread_own())) { /* it jumped out of that wait */
+        shim_thread.brief_slot = 0;
+        atomic_store(&slots[left - 1].state, 0);
+    }
     if (!HAVE(cuEventSynchronize) || !atomic_compare_exchange_strong(&slots[at].state, &recorded, 1))
         return;
+    shim_thread.brief_at = here;
+    shim_thread.brief_slot = at + 1;
     (void)REAL(cuEventSynchronize)(slots[at].event); /* ends when the GPU does, as the program's own waits */
+    shim_thread.brief_slot = 0;
     atomic_store(&slots[at].state, 0);
 }
 

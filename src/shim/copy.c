@@ -42,16 +42,15 @@ static size_t bulk_piece(size_t bytes)
 static void bulk_took(uint64_t bytes, uint64_t ns)
 {
     static struct bulk_book book;
-    static _Atomic uint32_t busy;
+    static _Atomic uint64_t busy;
     struct arena *arena = arena_mine();
-    uint32_t none = 0;
 
-    if (!arena || !atomic_compare_exchange_strong(&busy, &none, 1)) /* another thread's copy tells as much */
+    if (!arena || !flag_try(&busy)) /* another thread's copy tells as much */
         return;
     __atomic_store_n(&arena->rg_copy_slow,
                      bulk_learn(&book, bytes, ns, __atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED) != 0),
                      __ATOMIC_RELAXED);
-    atomic_store(&busy, 0);
+    flag_end(&busy);
 }
 
 static uint64_t launches_mine(void)

@@ -223,11 +223,13 @@ void enter_start(void)
     int saved = errno;
 
     if (atomic_compare_exchange_strong(&start_state, &none, 1)) {
-        shim_thread.depth++;
+        signals_hold(); /* nobody jumps out of this */
+        thread_enter();
         start_once();
-        shim_thread.depth--;
+        shim_thread.depth = 0;
         atomic_store(&start_state, 2);
-    } else if (!shim_thread.depth) {
+        signals_release();
+    } else if (!thread_deeper()) {
         /* Another thread is at it, for 50 ms at most beyond the driver's own loading. */
         for (int i = 0; i < 100000 && atomic_load(&start_state) != 2; i++)
             sched_yield();

@@ -37,7 +37,8 @@ static struct estimate estimates[ESTIMATES];
 static struct fence fences[FENCES];
 static struct probe probes[PROBES];
 static _Atomic uint64_t submitted_us, completed_us, fenced_us;
-static _Atomic uint32_t since_fence, polling, probe_turn;
+static _Atomic uint32_t since_fence, probe_turn;
+static _Atomic uint64_t polling;
 
 static struct estimate *estimate_at(uint64_t key)
 {
@@ -168,9 +169,7 @@ static void probes_poll(void)
 
 void fence_poll(void)
 {
-    uint32_t idle = 0;
-
-    if (!HAVE(cuEventQuery) || !atomic_compare_exchange_strong(&polling, &idle, 1))
+    if (!HAVE(cuEventQuery) || !flag_try(&polling))
         return;
     for (uint32_t i = 0; i < FENCES; i++) {
         if (atomic_load(&fences[i].state) != 2)
@@ -181,7 +180,7 @@ void fence_poll(void)
         atomic_store(&fences[i].state, 0);
     }
     probes_poll();
-    atomic_store(&polling, 0);
+    flag_end(&polling);
 }
 
 uint64_t fence_inflight_us(void)

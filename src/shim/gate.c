@@ -17,6 +17,7 @@
 
 #define SPIN_NS (20 * NSEC_USEC)
 #define HOLD_YIELD_NS (100 * NSEC_MSEC)
+#define TIDY_NAPS 200u /* somebody has been inside for 10 ms or more: perhaps it jumped out */
 
 static struct admit_bucket duty_bucket, leak_bucket;
 static _Atomic uint32_t bucket_lock;
@@ -36,17 +37,17 @@ void gate_release(void)
 
 bool gate_quiet(uint64_t deadline_ns)
 {
-    for (;;) {
-        uint64_t inside = 0;
+    uint32_t naps = 0;
 
+    for (;;) {
         atomic_store(&settled, 1);
-        for (int i = 0; i < PAGE_STRIPES; i++)
-            inside += __atomic_load_n(&shim.page->counters[i].inside, __ATOMIC_SEQ_CST);
-        if (inside == 0 && atomic_load(&shim.captures) == 0)
+        if (inside_count() == 0 && atomic_load(&shim.captures) == 0)
             return true;
         atomic_store(&settled, 0);
         if (clock_ns() > deadline_ns)
             return false;
+        if (++naps % TIDY_NAPS == 0)
+            inside_tidy();
         nap_ns(50 * NSEC_USEC);
     }
 }
@@ -257,7 +258,6 @@ static bool hold_yields(uint64_t *since)
 /* Inside, and the helper wants it quiet, or little in flight. Returns inside. */
 static __attribute__((noinline)) void hold_wait(struct submit *submit, enum submit_kind kind)
 {
-    struct page_counters *mine = submit->stripe;
     uint64_t since = 0;
     uint32_t hold;
 
@@ -266,22 +266,20 @@ static __attribute__((noinline)) void hold_wait(struct submit *submit, enum subm
             return;
         if ((hold & HOLD_ALL) && hold_yields(&since))
             return;
-        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        inside_leave(submit);
         if (hold & HOLD_ALL) {
             futex_wait(&shim.hold, hold, 50 * NSEC_MSEC);
         } else {
             submit->brief = true;
             brief_wait();
         }
-        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        inside_enter(submit);
     }
 }
 
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream)
 {
-    struct page_counters *mine = counters_mine();
-
-    submit->stripe = mine;
+    submit->stripe = counters_mine();
     submit->key = key;
     submit->stream = stream;
     submit->probe = -1;
@@ -289,7 +287,7 @@ void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CU
     submit->gated = submit->brief = false;
     if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
         gate_wait(submit, kind);
-    __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+    inside_enter(submit);
     if (unlikely(atomic_load(&shim.hold)) && !shim_thread.capturing)
         hold_wait(submit, kind);
     if (unlikely(submit->gated) && kind != SUBMIT_COPY && !shim_thread.capturing)
@@ -307,5 +305,5 @@ void submit_leave(struct submit *submit, CUresult result)
     }
     if (unlikely(submit->brief) && result == CUDA_SUCCESS)
         brief_mark(submit->stream);
-    __atomic_fetch_sub(&submit->stripe->inside, 1, __ATOMIC_RELEASE);
+    inside_leave(submit);
 }

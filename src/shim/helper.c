@@ -412,6 +412,7 @@ static void turn(void)
     step_poll();
     if (now - arenas_asked > NSEC_SEC) {
         arenas_asked = now;
+        inside_tidy();
         python_try();
     }
 }
@@ -421,6 +422,7 @@ static void *helper_main(void *arg)
     (void)arg;
     (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* 50 us naps are to be 50 us */
     shim_thread.depth = 1;                                 /* whatever the helper calls is the driver's own */
+    shim_thread.depth_at = UINTPTR_MAX;
     for (int i = 0; i < PAGE_GPUS; i++)
         if (enter_context_of(i)) {
             (void)REAL(cuCtxSetCurrent)(enter_context_of(i));

@@ -32,6 +32,14 @@ void spin_unlock(_Atomic uint32_t *lock);
  * it goes without. */
 bool spin_light(_Atomic uint32_t *lock);
 void spin_light_end(_Atomic uint32_t *lock);
+/* No handler of the program's runs in between, but for those of its own faults: one that jumped out would leave a count
+ * without its memory, or memory that nobody counts. Never around a wait. */
+void signals_hold(void);
+void signals_release(void);
+/* One thread at a time, and nobody waits: false, somebody is at it. What a thread has held for a second it left behind,
+ * by a jump: it is taken over. */
+bool flag_try(_Atomic uint64_t *flag);
+void flag_end(_Atomic uint64_t *flag);
 /* pool.c, graph memory */
 void mem_pool_refresh(int gpu);
 void mem_graph_refresh(int gpu);

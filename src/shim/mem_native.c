@@ -24,18 +24,15 @@ static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr);
 static CUresult alloc_segment(int gpu, size_t bytes, CUdeviceptr *dptr)
 {
     uint64_t size = (bytes + VMM_GRAIN - 1) / VMM_GRAIN * VMM_GRAIN;
-    struct submit submit;
     uint32_t tries = 0;
     CUresult r;
     bool host = mem_reserve(gpu, CLASS_VMM, size) < 0;
 
     if (host && mem_soft_refuse(gpu, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
     do
         r = vmm_alloc(gpu, size, host, dptr);
     while (r == CUDA_ERROR_OUT_OF_MEMORY && !host && mem_need_wait(gpu, size, &tries));
-    submit_leave(&submit, r);
     if (r == CUDA_SUCCESS)
         return r;
     if (host) /* above the limit, and nowhere else to put it */
@@ -64,18 +61,27 @@ static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr)
     return r;
 }
 
+/* Waits first, while handlers may run, and counts then, while none does. */
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
-    bool on = shim_ready();
+    bool on = shim_ready(), segment;
+    struct submit submit;
     CUresult r;
     int gpu;
 
     NO_DRIVER(cuMemAlloc_v2);
-    if (likely(!on) || shim_thread.depth || !dptr || !bytes || (gpu = enter_device()) < 0)
+    if (likely(!on) || thread_deeper() || !dptr || !bytes || (gpu = enter_device()) < 0)
         return REAL(cuMemAlloc_v2)(dptr, bytes);
-    shim_thread.depth++;
-    r = vmm_eligible(gpu, bytes) ? alloc_segment(gpu, bytes, dptr) : alloc_plain(gpu, bytes, dptr);
-    shim_thread.depth--;
+    segment = vmm_eligible(gpu, bytes);
+    if (segment)
+        submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    signals_hold();
+    thread_enter();
+    r = segment ? alloc_segment(gpu, bytes, dptr) : alloc_plain(gpu, bytes, dptr);
+    shim_thread.depth = 0;
+    signals_release();
+    if (segment)
+        submit_leave(&submit, r);
     return r;
 }
 
@@ -168,9 +174,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
         if (ours)
             return r;
     }
+    signals_hold();
     charge = charge_lift(dptr);
     r = REAL(cuMemFree_v2)(dptr);
     charge_settle(&charge, r);
+    signals_release();
     return r;
 }
 

@@ -184,6 +184,22 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
     return CUDA_SUCCESS;
 }
 
+static CUresult plain_create(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
+                             unsigned long long flags)
+{
+    int gpu = prop->location.id;
+    CUresult r;
+
+    if (mem_reserve(gpu, CLASS_VMM, size) < 0) {
+        (void)mem_soft_refuse(gpu, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    r = REAL(cuMemCreate)(handle, size, prop, flags);
+    if (r != CUDA_SUCCESS || !table_put(*handle ^ TABLE_HANDLE, size, gpu, CLASS_VMM))
+        mem_give_back(gpu, CLASS_VMM, size);
+    return r;
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
                      unsigned long long flags)
 {
@@ -196,15 +212,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const st
         prop->location.id >= PAGE_GPUS)
         return REAL(cuMemCreate)(handle, size, prop, flags);
     gpu = prop->location.id;
-    if (piece_eligible(gpu, size, prop, flags))
-        return piece_create(handle, size, prop);
-    if (mem_reserve(gpu, CLASS_VMM, size) < 0) {
-        (void)mem_soft_refuse(gpu, size);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    r = REAL(cuMemCreate)(handle, size, prop, flags);
-    if (r != CUDA_SUCCESS || !table_put(*handle ^ TABLE_HANDLE, size, gpu, CLASS_VMM))
-        mem_give_back(gpu, CLASS_VMM, size);
+    signals_hold();
+    r = piece_eligible(gpu, size, prop, flags) ? piece_create(handle, size, prop)
+                                               : plain_create(handle, size, prop, flags);
+    signals_release();
     return r;
 }
 

@@ -85,7 +85,7 @@ struct page_command { /* writer: node side */
 
 struct page_counters { /* writer: the threads of one stripe */
     uint64_t launches, graph_launches, copies, syncs, bytes_copied, gate_waits, gated_ns, unknown;
-    uint64_t fail_open, tracked, inside, spare[5];
+    uint64_t fail_open, tracked, spare[6];
 } __attribute__((aligned(64)));
 
 struct page_step_record {

@@ -29,9 +29,8 @@ static struct {
 static struct gap_book book, bursts;
 static _Atomic uint32_t book_lock; /* of both: whoever goes active, goes idle or ends a step is another thread */
 static _Atomic uint64_t burst_us, active_since;
-static _Atomic uint32_t going_idle;    /* one thread says so at a time */
+static _Atomic uint64_t going_idle;    /* one thread says so at a time */
 static _Atomic uint32_t polled_stream; /* the helper touches a stream just now */
-static _Atomic uint32_t waiters;       /* threads inside a wait: they will tell */
 
 static uint32_t slot_of(CUstream stream)
 {
@@ -82,10 +81,10 @@ static void go_idle(void)
 {
     struct arena *arena = arena_mine();
     uint64_t now, span, since;
-    uint32_t none = 0, predicted;
+    uint32_t predicted;
 
     if (!arena || __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) != RG_ACTIVE || !all_synced() ||
-        !atomic_compare_exchange_strong(&going_idle, &none, 1))
+        !flag_try(&going_idle))
         return;
     now = clock_ns();
     since = atomic_load(&active_since);
@@ -103,7 +102,7 @@ static void go_idle(void)
     __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
     if (!all_synced()) /* a submission slipped in: it saw ACTIVE and did not store */
         __atomic_store_n(&arena->rg_state, RG_ACTIVE, __ATOMIC_SEQ_CST);
-    atomic_store(&going_idle, 0);
+    flag_end(&going_idle);
     if (__atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED))
         futex_wake((_Atomic uint32_t *)&arena->rg_state);
 }
@@ -193,16 +192,6 @@ void rg_stream_gone(CUstream stream)
         futex_wait(&polled_stream, n + 1, NSEC_USEC * 100);
 }
 
-void rg_wait_begin(void)
-{
-    atomic_fetch_add_explicit(&waiters, 1, memory_order_relaxed);
-}
-
-void rg_wait_end(void)
-{
-    atomic_fetch_sub_explicit(&waiters, 1, memory_order_relaxed);
-}
-
 /* Worth a look every 50 us: somebody shares the GPU, and work is in flight that nobody waits for. */
 bool rg_wants_poll(void)
 {
@@ -211,7 +200,7 @@ bool rg_wants_poll(void)
     if (shim.role != ROLE_GUARANTEED || !arena || __atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED) == 0)
         return false;
     return __atomic_load_n(&arena->rg_state, __ATOMIC_RELAXED) == RG_ACTIVE &&
-           atomic_load_explicit(&waiters, memory_order_relaxed) == 0;
+           inside_waiters() == 0; /* they will tell */
 }
 
 /* One busy stream: record an event once submissions stopped, then ask it. */

@@ -16,7 +16,5 @@ void rg_event_synced(CUevent event);
 void rg_stream_gone(CUstream stream);
 void rg_poll(void); /* helper */
 bool rg_wants_poll(void);
-void rg_wait_begin(void);
-void rg_wait_end(void);
 uint32_t rg_burst_us_take(void);
 #define RG_SLOTS 64

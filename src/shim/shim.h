@@ -22,6 +22,9 @@
 #define NSEC_MSEC (1000 * NSEC_USEC)
 #define NSEC_SEC (1000 * NSEC_MSEC)
 
+#include "shim/inside.h"
+#include "shim/thread.h"
+
 /* Number and type of every hooked function. */
 #define HOOK_SPECIAL(name, group, act, params, args)                                                                   \
     typedef CUresult(*fn_##name) params;                                                                               \
@@ -73,17 +76,6 @@ extern struct shim shim;
 /* The driver's own function; NULL when this driver has none. */
 #define REAL(name) ((fn_##name)shim.real[HOOK_##name])
 #define HAVE(name) (shim.real[HOOK_##name] != NULL)
-
-/* Per-thread state; `depth` notices a wrapper re-entered on the same thread. */
-struct shim_thread {
-    uint32_t depth, stripe;
-    uint32_t capturing, precise;
-    uint32_t locks, light; /* of ours that it holds; of those, whether it is in one of the other kind */
-    uint64_t signals;      /* that were blocked before the first */
-    uint64_t refused_ns, refused_bytes, asked_ns;
-    uint64_t copy_ns, copy_bytes, copy_launches, copy_stream; /* the last large copy: bulk.h */
-};
-extern TLS struct shim_thread shim_thread;
 
 /* --- resolve.c */
 /* Finds the driver if it is loaded (or loads it when `load`) and fills shim.real. True when it is there. */
@@ -152,9 +144,10 @@ struct submit {
     struct page_counters *stripe;
     uint64_t key;
     CUstream stream;
-    uint32_t cost_us;
-    int32_t probe; /* slot of a timing probe, -1 none */
+    uint32_t cost_us, depth; /* of its thread's record, before it entered */
+    int32_t probe;           /* slot of a timing probe, -1 none */
     bool gated, brief;
+    struct inside_mark mark;
 };
 enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);

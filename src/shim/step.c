@@ -26,7 +26,7 @@ static struct {
 } names[NAMES];
 static _Atomic uint32_t in_optimizer, best = TIER_TIME;
 static _Atomic uint64_t best_at, last_ns, last_launches;
-static _Atomic uint32_t step_lock;
+static _Atomic uint64_t step_lock;
 
 EXPORT void muster_step(void);
 EXPORT uint64_t muster_gpu_stat(const char *name);
@@ -77,32 +77,30 @@ static void record_write(enum page_tier tier, uint64_t now)
 void step_boundary(enum page_tier tier)
 {
     uint64_t now = clock_ns();
-    uint32_t free_lock = 0;
 
     if ((uint32_t)tier < shim.tier_min)
         return;
     if ((uint32_t)tier > atomic_load(&best) && now - atomic_load(&best_at) < TIER_SILENCE)
         return;
-    if (!atomic_compare_exchange_strong(&step_lock, &free_lock, 1))
+    if (!flag_try(&step_lock))
         return; /* another thread writes a boundary this instant: one is enough */
     atomic_store(&best, tier);
     atomic_store(&best_at, now);
     record_write(tier, now);
-    atomic_store(&step_lock, 0);
+    flag_end(&step_lock);
 }
 
 /* `which` is an optimizer: an object, or the kernels of one run. */
 void step_optimizer(enum page_tier tier, uint64_t which)
 {
     static struct rounds rounds[TIER_COUNT];
-    static _Atomic uint32_t lock;
-    uint32_t free_lock = 0;
+    static _Atomic uint64_t lock;
     bool end;
 
-    if (tier >= TIER_COUNT || !atomic_compare_exchange_strong(&lock, &free_lock, 1))
+    if (tier >= TIER_COUNT || !flag_try(&lock))
         return; /* two at the same instant: one is enough */
     end = rounds_step(&rounds[tier], (uint16_t)(which * 0x9e3779b97f4a7c15ULL >> 48));
-    atomic_store(&lock, 0);
+    flag_end(&lock);
     if (end)
         step_boundary(tier);
 }
@@ -292,6 +290,8 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("flags", shim.page->health.flags);
     STAT("area_bytes", shim.page->health.area_bytes);
     STAT("pool_bytes", shim.page->health.pool_bytes);
+    STAT("inside", inside_count());
+    STAT("waiters", inside_waiters());
     STAT("substitutions", resolve_substitutions());
     STAT("pinned", shim.page->health.pinned_bytes);
 #undef STAT

@@ -10,6 +10,7 @@
 #define WAIT_STREAM(name)                                                                                              \
     CUresult name(CUstream stream)                                                                                     \
     {                                                                                                                  \
+        struct inside_mark waits;                                                                                      \
         uint64_t mark = 0;                                                                                             \
         bool on = shim_ready(), rg = on && shim.role == ROLE_GUARANTEED;                                               \
         CUresult r;                                                                                                    \
@@ -17,11 +18,11 @@
         NO_DRIVER(name);                                                                                               \
         if (rg) {                                                                                                      \
             mark = rg_mark(stream);                                                                                    \
-            rg_wait_begin();                                                                                           \
+            inside_wait(&waits);                                                                                       \
         }                                                                                                              \
         r = REAL(name)(stream);                                                                                        \
         if (rg)                                                                                                        \
-            rg_wait_end();                                                                                             \
+            inside_wait_end();                                                                                         \
         if (on)                                                                                                        \
             COUNT_ADD(syncs, 1);                                                                                       \
         if (rg && r == CUDA_SUCCESS && unlikely(shim_thread.copy_bytes))                                               \
@@ -38,6 +39,7 @@ WAIT_STREAM(cuStreamQuery_ptsz)
 #define WAIT_CONTEXT(name, params, args)                                                                               \
     CUresult name params                                                                                               \
     {                                                                                                                  \
+        struct inside_mark waits;                                                                                      \
         uint64_t marks[RG_SLOTS];                                                                                      \
         bool on = shim_ready(), rg = on && shim.role == ROLE_GUARANTEED;                                               \
         CUresult r;                                                                                                    \
@@ -45,11 +47,11 @@ WAIT_STREAM(cuStreamQuery_ptsz)
         NO_DRIVER(name);                                                                                               \
         if (rg) {                                                                                                      \
             rg_mark_all(marks);                                                                                        \
-            rg_wait_begin();                                                                                           \
+            inside_wait(&waits);                                                                                       \
         }                                                                                                              \
         r = REAL(name) args;                                                                                           \
         if (rg)                                                                                                        \
-            rg_wait_end();                                                                                             \
+            inside_wait_end();                                                                                         \
         if (on)                                                                                                        \
             COUNT_ADD(syncs, 1);                                                                                       \
         if (rg && r == CUDA_SUCCESS)                                                                                   \

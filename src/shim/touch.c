@@ -19,7 +19,8 @@ static struct {
     uint32_t segment;
 } sorted[TOUCH_SEGMENTS];
 static uint32_t sorted_count;
-static _Atomic uint32_t scanners, preparing;     /* threads that read the sorted list; the one that writes it */
+static _Atomic uint32_t scanners;                /* threads that read the sorted list */
+static _Atomic uint64_t preparing;               /* the one that writes it */
 static _Atomic uint32_t touches[TOUCH_SEGMENTS]; /* launches that had its address, in the step that was looked at */
 static _Atomic uint64_t looked_at;               /* births up to here have been looked at */
 static _Atomic uint32_t looked;
@@ -49,20 +50,20 @@ static void sorted_build(void)
 
 void touch_step(uint64_t seq)
 {
-    uint32_t none = 0;
-
     if (atomic_load_explicit(&touch_on, memory_order_relaxed)) {
         atomic_store(&touch_on, 0);
         atomic_store(&looked, 1);
         return;
     }
-    if (shim.mode != MODE_SPILL || seq % EVERY != FIRST || !atomic_compare_exchange_strong(&preparing, &none, 1))
+    if (shim.mode != MODE_SPILL || seq % EVERY != FIRST || !flag_try(&preparing))
         return;
+    if (atomic_load(&scanners) && inside_count() == 0) /* they scan inside: whoever did has jumped out */
+        atomic_store(&scanners, 0);
     if (atomic_load(&scanners) == 0) {
         sorted_build();
         atomic_store(&touch_on, 1);
     }
-    atomic_store(&preparing, 0);
+    flag_end(&preparing);
 }
 
 static void value_touch(uint64_t value)

@@ -299,11 +299,16 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     struct page_memory *m;
     struct segment s;
 
-    if (!segment_find(ptr, SEGMENT_OURS, true, true, &s))
+    if (!segment_find(ptr, SEGMENT_OURS, true, false, &s))
         return false;
-    m = &shim.page->memory[s.gpu];
     if (HAVE(cuCtxSynchronize) && atomic_load(&shim.captures) == 0)
         (void)REAL(cuCtxSynchronize)();
+    signals_hold();
+    if (!segment_find(ptr, SEGMENT_OURS, true, true, &s)) {
+        signals_release();
+        return false; /* freed twice at once */
+    }
+    m = &shim.page->memory[s.gpu];
     for (uint32_t i = s.first; i != VMM_NONE; i = chunks[i].next) {
         if (chunks[i].where == CHUNK_DEVICE)
             mem_give_back(s.gpu, CLASS_VMM, chunks[i].size);
@@ -315,6 +320,7 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     chunks_tear(s.base, s.first);
     *ret = REAL(cuMemAddressFree)(s.base, s.size);
     __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
+    signals_release();
     if (atomic_load(&shim.hold) & HOLD_SHORT)
         brief_set(false);
     return true;

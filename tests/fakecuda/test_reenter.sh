@@ -21,6 +21,21 @@ told "a process that exits gives its memory back, after the library has let go" 
 alone storm 2
 told "a storm of signals while memory moves: no wait for itself, every launch seen, every byte given back" $?
 
+# A handler that jumps out, so that a call never returns.
+jumps() { role=$1; shift; env LD_PRELOAD="$library" MUSTER_GPU_ROLE=$role timeout 60 "$fake/fake_jump" "$@" >"$dir/out" 2>&1; }
+jumps opportunistic stacks
+told "frames that have left the stack are told from those of an interrupted call" $?
+jumps opportunistic held
+told "a jump out of calls that wait until memory has moved leaves nothing behind" $?
+jumps opportunistic fault
+told "a thread that jumped out of a launch and sleeps does not count as inside" $?
+jumps opportunistic gone
+told "nor one that ended" $?
+jumps guaranteed wait
+told "nor does one that jumped out of a wait count as waiting" $?
+jumps opportunistic storm 2
+told "a storm of jumps: orders are carried out, another thread goes on, counts are the driver's" $?
+
 # The same beside others: the guaranteed job's gaps are learned under a lock, its neighbour's share spent under one.
 "$muster" gpu agent >/dev/null 2>&1 & own $!
 until_true 5 '"$muster" gpu ls >/dev/null'
