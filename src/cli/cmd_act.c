@@ -37,6 +37,18 @@ static int act_send(struct client *client, int64_t id, const struct act *act, st
     return r;
 }
 
+/* Of an array that only the store knows: its elements have the numbers that follow its own. */
+static bool array_past(struct client *client, int64_t id)
+{
+    CLEANUP_ANSWER struct answer answer = { 0 };
+    struct problem other;
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/jobs/%lld", (long long)id + 1);
+    return client_call(client, "GET", path, NULL, &answer, &other) == 0 &&
+           fmt_i64(json_object_get(answer.json, "array"), "id") == id;
+}
+
 /* Each element of an array, where the number is that of one. */
 static int act_array(struct client *client, int64_t id, const struct act *act, struct problem *problem)
 {
@@ -52,6 +64,8 @@ static int act_array(struct client *client, int64_t id, const struct act *act, s
         r = act_send(client, fmt_i64(job, "id"), act, problem);
         done += r == 0;
     }
+    if (json_array_size(jobs) == 0 && array_past(client, id))
+        r = problem_set(problem, CODE_CONFLICT, "Conflict", "array %lld is over", (long long)id);
     json_decref(jobs);
     return done ? 0 : r;
 }

@@ -159,18 +159,18 @@ int client_job(struct client *client, const char *text, struct job_ref_text *ret
     if (!isdigit((unsigned char)*text))
         return name_find(client, text, &ret->id, problem);
     ret->id = strtoll(text, &end, 10);
-    if (*end == '_') {
+    if (*end == '_' && isdigit((unsigned char)end[1])) {
         int64_t index = strtoll(end + 1, &end, 10);
         int r = element_find(client, ret->id, index, &ret->id, problem);
 
         if (r)
             return r;
     }
-    if (*end == '.')
+    if (*end == '.' && isdigit((unsigned char)end[1]))
         ret->rank = (int)strtol(end + 1, &end, 10);
-    if (*end == '@')
+    if (*end == '@' && isdigit((unsigned char)end[1]))
         ret->attempt = (int)strtol(end + 1, &end, 10);
-    if (*end && ret->rank < 0 && ret->attempt < 0 && isalnum((unsigned char)*end))
+    if (*end && ret->rank < 0 && ret->attempt < 0 && (isalnum((unsigned char)*end) || *end == '_'))
         return name_find(client, text, &ret->id, problem); /* a name that begins with a digit */
     if (*end)
         return problem_set(problem, CODE_USAGE, "",

@@ -168,7 +168,29 @@ static int base_take(const struct command_args *args, enum request_form form, st
     return script_take(args, request, err);
 }
 
-/* "afterok:12_3": elements of arrays become the numbers of their jobs, which the controller knows. */
+/* Whether the word is a job that only the controller can find: an element of an array, or a name. What stands before a
+ * colon is a kind; whether there is such a kind is not judged here. */
+static bool after_named(const char *word, size_t length)
+{
+    static const char *const kinds[] = { "ok", "any", "notok", "afterok", "afterany", "afternotok" };
+
+    if (memchr(word, '_', length))
+        return true;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        if (strlen(kinds[k]) == length && strncmp(kinds[k], word, length) == 0)
+            return false;
+    return length && word[length] != ':' && strspn(word, "0123456789") < length;
+}
+
+static bool after_names(const char *value)
+{
+    for (const char *at = value; at && *at; at += strcspn(at, ":,"), at += *at != '\0')
+        if (after_named(at, strcspn(at, ":,")))
+            return true;
+    return false;
+}
+
+/* "afterok:12_3,prepare": elements of arrays and names become the numbers of jobs, which the controller knows. */
 static int after_resolve(const struct command_args *args, const char *value, struct buf *out, struct error *err)
 {
     CLEANUP(client_free) struct client *client = NULL;
@@ -176,10 +198,10 @@ static int after_resolve(const struct command_args *args, const char *value, str
 
     for (const char *at = value; *at;) {
         size_t length = strcspn(at, ":,");
-        char word[64];
+        char word[256];
         struct job_ref_text ref;
 
-        if (memchr(at, '_', length) && length < sizeof(word)) {
+        if (after_named(at, length) && length < sizeof(word)) {
             (void)snprintf(word, sizeof(word), "%.*s", (int)length, at);
             if ((!client && client_new(args, &client, &problem)) || client_job(client, word, &ref, &problem))
                 return error_set(err, -EINVAL, "--after: %s", problem.text);
@@ -206,10 +228,11 @@ static int flags_take(const struct command_args *args, struct job_request *reque
         /* A verb's own flag goes before one of the same name. */
         if (!flag || args->given[i].opt < request_opts() || args->given[i].opt >= request_opts() + OPTS_MAX)
             continue;
-        if (asks && (strncmp(name, "after", 5) == 0 || strcmp(name, "dependency") == 0) && args->given[i].value &&
-            strchr(args->given[i].value, '_')) {
+        if ((strncmp(name, "after", 5) == 0 || strcmp(name, "dependency") == 0) && after_names(args->given[i].value)) {
             CLEANUP_BUF struct buf value = BUF_INIT(65536);
 
+            if (!asks)
+                continue;
             r = after_resolve(args, args->given[i].value, &value, err);
             if (r == 0)
                 r = job_request_flag(request, flag, value.data, "", err);

@@ -55,6 +55,17 @@ const struct book_job *request_governed(struct request *request)
     return match_check(request, job) ? job : NULL;
 }
 
+/* One that can still be changed. That it is over is said alike whether the book or only the store has it. */
+static const struct book_job *request_changed(struct request *request)
+{
+    const struct book_job *job = request_governed(request);
+
+    if (!job || !phase_over(job->phase))
+        return job;
+    reply_problem(request, 409, "Conflict", NULL, "job %" PRId64 " is over", job->id);
+    return NULL;
+}
+
 static void job_reply(struct request *request, const struct book_job *job)
 {
     struct buf out = BUF_INIT((size_t)8 << 20);
@@ -145,7 +156,7 @@ static bool patch_good(struct request *request, const json_t *body)
 void rest_job_patch(struct request *request)
 {
     static const char *const keys[] = { "priority", "time_seconds", "size", "vc", "comment", "tags", NULL };
-    const struct book_job *job = request_governed(request);
+    const struct book_job *job = request_changed(request);
     json_t *body, *entry, *value;
     int priority = 0;
 
@@ -188,7 +199,7 @@ void rest_job_patch(struct request *request)
 
 void rest_job_delete(struct request *request)
 {
-    const struct book_job *job = request_governed(request);
+    const struct book_job *job = request_changed(request);
 
     if (job)
         request_offer(request, ENTRY_CANCEL,
@@ -215,7 +226,7 @@ void rest_job_action(struct request *request)
         reply_problem(request, 404, "NotFound", NULL, "no action '%.40s'", request->params[1]);
         return;
     }
-    job = request_governed(request);
+    job = request_changed(request);
     body = job ? request_object(request, keys) : NULL;
     if (!body)
         return;

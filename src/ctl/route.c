@@ -149,10 +149,10 @@ static void id_echo(struct request *request)
         reply_header(request, "X-Request-Id", "%s", id);
 }
 
-/* Only what is read: a job that is over is not changed any more. */
+/* Also what would change it: that a job is over is another answer than that there is none. */
 static bool asks_of_job(const struct route *route)
 {
-    return strcmp(route->method, "GET") == 0 && strncmp(route->path, "/jobs/{id}", 10) == 0;
+    return strncmp(route->path, "/jobs/{id}", 10) == 0;
 }
 
 static void handle_again(struct request *request)

@@ -238,11 +238,13 @@ static int after_put(struct job_request *request, const char *key, const char *v
 
             while (k < 3 && !(strlen(kinds[k]) == length && strncmp(kinds[k], word, length) == 0))
                 k++;
-            if (k == 3)
+            if (k == 3 && word[length] == ':')
                 return error_set(err, -EINVAL, "expected ok, any or notok, got '%.*s'",
                                  (int)(length < 40 ? length : 40), word);
-            kind = kinds[k];
-            continue;
+            if (k < 3) {
+                kind = kinds[k];
+                continue;
+            }
         }
         if (decimal_parse_i64(word, length, &job) < 0 || job < 1)
             return error_set(err, -EINVAL, "expected numbers of jobs such as 4127 or ok:4127,4128, got '%.60s'", value);

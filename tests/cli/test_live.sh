@@ -77,7 +77,11 @@ exits 'with its code' 6 "$muster" submit -N1 -G 8 --wrap true
 prints 'one more waits' '20' "$muster" submit --parsable -G 1 -J waiter --wrap true
 accepts 'why says for what' sh -c "'$muster' why waiter | grep -q '^Reason   InsufficientGpus'"
 accepts 'and who holds it' sh -c "'$muster' why waiter | grep -q 'held by  19'"
-prints 'after it' '21' "$muster" submit --parsable --after=20 -J after --wrap true
+prints 'after it, by its name' '21' "$muster" submit --parsable --after=ok:waiter -J after --wrap true
+accepts 'that is its number' sh -c "'$muster' show 21 --json | grep -A1 '\"ok\"' | grep -q 20"
+refuses 'after a name that is no job' "after: you have no job 'nobody'" "$muster" submit --after=any:nobody --wrap true
+refuses 'after a kind that is none' "after: expected ok, any or notok, got 'okay'" "$muster" submit --after=okay:20 --wrap true
+refuses 'half a name of an element is no name' "you have no job '9_'" "$muster" show 9_
 accepts 'the queue' sh -c "'$muster' queue --no-header --columns jobid,name,state,nodes/reason >q && diff - q <<'X'
 19  holder  RUNNING  gpu[01-02]
 20  waiter  PENDING  (InsufficientGpus)

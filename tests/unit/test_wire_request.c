@@ -127,6 +127,8 @@ static void refusals(void **state)
     assert_refused("x", "--gpus=many",
                    "--gpus: expected GPUs as [TYPE:]COUNT such as 8, H100:8, 4..16 or 0.5, got 'many'");
     assert_refused("x", "--after=soon:3", "--after: expected ok, any or notok, got 'soon'");
+    assert_refused("x", "--after=ok:prepare",
+                   "--after: expected numbers of jobs such as 4127 or ok:4127,4128, got 'ok:prepare'");
     assert_refused("x", "--begin=soon", "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'soon'");
     assert_refused("# nothing\n", "", "train.sh: the script has no command");
     assert_refused("x", "--gpus-per-task=2", "--gpus-per-task: needs the number of tasks, --ntasks");
