@@ -246,6 +246,12 @@ static void put_devices(json_t *env, const struct launch *l, const struct launch
     }
 }
 
+/* HOST:PORT; an address with colons of its own stands in brackets. */
+static void put_endpoint(json_t *env, const char *name, const char *host, unsigned port)
+{
+    put(env, strchr(host, ':') ? "%s=[%s]:%u" : "%s=%s:%u", name, host, port);
+}
+
 static void put_torch(json_t *env, const struct launch *l)
 {
     const struct launch_node *first = &l->nodes[0], *here = &l->nodes[l->id.rank];
@@ -253,7 +259,7 @@ static void put_torch(json_t *env, const struct launch *l)
     put(env, "MASTER_ADDR=%s", reach(first));
     put(env, "MASTER_PORT=%u", l->port);
     put(env, "NODE_RANK=%u", l->id.rank);
-    put(env, "JAX_COORDINATOR_ADDRESS=%s:%u", reach(first), l->port);
+    put_endpoint(env, "JAX_COORDINATOR_ADDRESS", reach(first), l->port);
     put(env, "JAX_NUM_PROCESSES=%u", l->spec.launch == LAUNCH_TASK ? launch_world(l) : l->node_count);
     if (l->spec.launch == LAUNCH_TASK)
         return;
@@ -267,7 +273,7 @@ static void put_torch(json_t *env, const struct launch *l)
     put(env, "PET_MASTER_ADDR=%s", reach(first));
     put(env, "PET_MASTER_PORT=%u", l->port);
     put(env, "PET_RDZV_ID=%lld.%u", (long long)l->id.job, l->id.attempt);
-    put(env, "PET_RDZV_ENDPOINT=%s:%u", reach(first), l->port);
+    put_endpoint(env, "PET_RDZV_ENDPOINT", reach(first), l->port);
     put(env, "PET_RDZV_BACKEND=%s", elastic(&l->spec) ? "c10d" : "static");
 }
 
@@ -448,14 +454,14 @@ static void put_member(json_t *env, const struct launch *l, const struct role_ta
     put(env, "MUSTER_ROLE_COUNT=%d", role->count);
     put(env, "MASTER_ADDR=%s", master);
     put(env, "NODE_RANK=%u", at->index);
-    put(env, "JAX_COORDINATOR_ADDRESS=%s:%u", master, l->port);
+    put_endpoint(env, "JAX_COORDINATOR_ADDRESS", master, l->port);
     put(env, "JAX_NUM_PROCESSES=%d", role->count);
     put(env, "JAX_PROCESS_ID=%u", at->index);
     put(env, "PET_NNODES=%d", role->count);
     put(env, "PET_NPROC_PER_NODE=%d", role->gpus ? role->gpus : 1);
     put(env, "PET_NODE_RANK=%u", at->index);
     put(env, "PET_MASTER_ADDR=%s", master);
-    put(env, "PET_RDZV_ENDPOINT=%s:%u", master, l->port);
+    put_endpoint(env, "PET_RDZV_ENDPOINT", master, l->port);
     if (l->spec.compat && strstr(l->spec.compat, "pai")) {
         put(env, "PAI_CURRENT_TASK_ROLE_NAME=%s", role->name);
         put(env, "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=%u", at->index);

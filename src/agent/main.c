@@ -161,10 +161,18 @@ static int flag_take(struct flags *flags, int option, const char *value)
     case O_VERSION:
         (void)puts("muster-agent " MUSTER_VERSION "\nLicence: Apache-2.0");
         return 0;
+    case ':':
+        return usage_error("this flag needs a value", value);
     default:
-        return usage_error("a flag that is not known, or one without its value", NULL);
+        return usage_error("no such flag", value);
     }
     return -1;
+}
+
+/* What joining does not look at is not for it: it would be forgotten silently. */
+static bool join_takes(int option)
+{
+    return option == O_NODE || option == O_STATE || option == O_CONFIG || option == O_LEVEL;
 }
 
 /* systemd is told when we are up; without it nobody is. */
@@ -257,14 +265,17 @@ int main(int argc, char **argv)
     struct flags flags = { .config = { .state = "/var/lib/muster-agent", .durable = true, .private_tmp = -1 } };
     struct error err = { 0 };
     int option, status = agent_child(argc, argv);
+    const char *not_joining = NULL;
     bool joining;
 
     if (status >= 0)
         return status;
     (void)signal(SIGPIPE, SIG_IGN);
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        status = flag_take(&flags, option, optarg);
+    for (int at = 0; (option = getopt_long(argc, argv, ":h", options, &at)) != -1;) {
+        if (!not_joining && !join_takes(option))
+            not_joining = options[at].name;
+        status = flag_take(&flags, option, option == '?' || option == ':' ? argv[optind - 1] : optarg);
         if (status >= 0)
             return status;
     }
@@ -276,6 +287,9 @@ int main(int argc, char **argv)
             (void)gethostname(flags.host, sizeof(flags.host) - 1);
         flags.config.node = flags.host;
     }
+    if (joining && not_joining)
+        return usage_error("join only takes --node and --state; this is for the start of the agent, or for its file",
+                           not_joining);
     if (joining)
         return join_run(&flags, argc - optind - 1, argv + optind + 1);
     if (optind < argc)

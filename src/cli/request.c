@@ -252,7 +252,8 @@ static int defaults_take(const struct command_args *args, enum request_form form
     char here[4096];
     int r = 0;
 
-    if (json_object_get(request->tree, "tasks") && form == REQUEST_COMMAND)
+    if (form == REQUEST_COMMAND &&
+        (json_object_get(request->tree, "tasks") || json_object_get(request->tree, "tasks_per_node")))
         (void)json_object_set_new(request->tree, "launch", json_string("task"));
     if (!json_object_get(request->tree, "image") && getcwd(here, sizeof(here)))
         r = job_request_default(request, "dir", here, err);

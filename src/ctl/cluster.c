@@ -199,6 +199,46 @@ json_t *ctl_describe(const struct ctl *ctl)
     return out;
 }
 
+enum { DEPTH_MAX = 12 };
+
+/* The keys that lead to a line of text which json_dumps() wrote: it indents by one, and has a line a member. */
+static void keys_to(const char *text, size_t line, char *ret_path, size_t size)
+{
+    const char *keys[DEPTH_MAX] = { NULL }, *at = text;
+    size_t depth = 0, used = 0;
+
+    for (size_t n = 1; at && *at && n <= line; n++) {
+        const char *end = strchr(at, '\n');
+
+        depth = strspn(at, " ");
+        if (depth < DEPTH_MAX)
+            keys[depth] = at[depth] == '"' ? at + depth + 1 : NULL;
+        at = end ? end + 1 : NULL;
+    }
+    ret_path[0] = '\0';
+    for (size_t d = 1; d <= depth && d < DEPTH_MAX && used < size; d++)
+        if (keys[d])
+            used += (size_t)snprintf(ret_path + used, size - used, "%s%.*s", used ? "." : "",
+                                     (int)strcspn(keys[d], "\""), keys[d]);
+}
+
+/* Nobody wrote the text that was read: what is wrong is told by the keys that lead there, not by its line. */
+static int tell_by_keys(const char *text, int code, struct error *err)
+{
+    char path[256], words[sizeof(err->text)];
+    size_t line, column, name;
+    int begin = 0;
+
+    if (!err || sscanf(err->text, "cluster:%zu:%zu: %n", &line, &column, &begin) != 2 || begin == 0)
+        return code;
+    keys_to(text, line, path, sizeof(path));
+    (void)snprintf(words, sizeof(words), "%.*s", (int)strcspn(err->text + begin, "\n"), err->text + begin);
+    name = strcspn(words, ":");
+    if (words[name] == ':' && strlen(path) > name && strncmp(path + strlen(path) - name, words, name) == 0)
+        return error_set(err, code, "%s%s", path, words + name); /* it names the last key itself */
+    return error_set(err, code, "%s%s%s", path, path[0] ? ": " : "", words);
+}
+
 static int read_described(const struct ctl *ctl, const struct picture *picture, struct cluster_spec *ret,
                           struct error *err)
 {
@@ -211,6 +251,8 @@ static int read_described(const struct ctl *ctl, const struct picture *picture, 
         return error_set(err, -ENOMEM, "no memory for the cluster");
     bytes.size = strlen(bytes.data);
     r = cluster_read_yaml("cluster", &bytes, ret, err);
+    if (r < 0)
+        r = tell_by_keys(bytes.data, r, err);
     free(bytes.data); /* jansson's */
     for (size_t i = 0; r == 0 && i < picture->count && i < ret->node_count; i++) {
         ret->nodes[i].marks = where_marks(ctl, &ctl->book.nodes[picture->nodes[i].node]);

@@ -92,7 +92,7 @@ static void alt_fill(struct making *making, char *out, size_t size)
     size_t n = 0;
 
     (void)gethostname(own, sizeof(own) - 1);
-    (void)snprintf(hosts, sizeof(hosts), "%s,localhost,127.0.0.1",
+    (void)snprintf(hosts, sizeof(hosts), "%s,localhost,127.0.0.1,::1",
                    making->options->hosts ? making->options->hosts : own);
     (void)snprintf(making->host, sizeof(making->host), "%.*s", (int)strcspn(hosts, ","), hosts);
     for (char *save = NULL, *word = strtok_r(hosts, ",", &save); word; word = strtok_r(NULL, ",", &save)) {

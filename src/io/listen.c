@@ -71,6 +71,17 @@ void peer_leave(struct net_listener *listener, const char *address)
     mem_free(peer);
 }
 
+/* No host means every address of the machine, of both kinds: what comes by IPv4 is answered by the socket of IPv6 too.
+ */
+static bool host_any(const char *text)
+{
+    int fd = text[0] == ':' ? socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 /* "HOST:PORT" to an address, by name if it must be. */
 static int address_find(const char *text, struct sockaddr_storage *ret, struct error *err)
 {
@@ -87,6 +98,8 @@ static int address_find(const char *text, struct sockaddr_storage *ret, struct e
         text++;
         length -= 2;
     }
+    if (host_any(text))
+        hints.ai_family = AF_INET6;
     if (length >= sizeof(host))
         return error_set(err, -EINVAL, "listen: the address is too long");
     memcpy(host, text, length);

@@ -376,6 +376,9 @@ static void peer_fill(struct net_conn *conn)
     if (uv_tcp_getpeername(&conn->handle.tcp, (struct sockaddr *)&address, &size) < 0 ||
         uv_ip_name((struct sockaddr *)&address, conn->peer, sizeof(conn->peer)) < 0)
         (void)snprintf(conn->peer, sizeof(conn->peer), "unknown");
+    /* On a socket for both kinds: one machine has one name, by which it is counted. */
+    if (strncmp(conn->peer, "::ffff:", 7) == 0 && strchr(conn->peer, '.'))
+        memmove(conn->peer, conn->peer + 7, strlen(conn->peer + 7) + 1);
 }
 
 /* Whether a limit forbids one more. */
@@ -440,8 +443,7 @@ const char *net_peer(const struct net_conn *conn)
 
 bool net_peer_loopback(const struct net_conn *conn)
 {
-    return !conn->listener->is_unix && (strncmp(conn->peer, "127.", 4) == 0 || strcmp(conn->peer, "::1") == 0 ||
-                                        strncmp(conn->peer, "::ffff:127.", 11) == 0);
+    return !conn->listener->is_unix && (strncmp(conn->peer, "127.", 4) == 0 || strcmp(conn->peer, "::1") == 0);
 }
 
 bool net_peer_user(const struct net_conn *conn, uid_t *ret_uid, gid_t *ret_gid)

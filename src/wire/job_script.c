@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "wire/decimal.h"
 #include "wire/gpu_spec.h"
 #include "wire/job_request.h"
 #include "wire/json_read.h"
@@ -231,20 +232,35 @@ int job_request_script(struct job_request *request, const char *file, const char
                : 0;
 }
 
-/* --gpus-per-task times --ntasks. */
+/* A number that a flag or a file gave; 0: none. */
+static int64_t tree_count(const struct job_request *request, const char *key)
+{
+    json_t *value = json_object_get(request->tree, key);
+    const char *text = json_string_value(value);
+    int64_t count = json_integer_value(value);
+
+    if (text && decimal_parse_i64(text, strlen(text), &count) < 0)
+        return 0;
+    return count > 0 && count <= GANG_GPUS_MAX ? count : 0;
+}
+
+/* --gpus-per-task times --ntasks, or --ntasks-per-node on so many --nodes. */
 static int tasks_multiply(struct job_request *request, struct error *err)
 {
-    json_t *each = json_object_get(request->tree, "gpus_per_task"), *tasks = json_object_get(request->tree, "tasks");
-    const char *text = json_string_value(each), *count = json_string_value(tasks);
+    json_t *each = json_object_get(request->tree, "gpus_per_task");
+    const char *text = json_string_value(each);
     struct gpu_spec spec;
     CLEANUP_BUF struct buf out = BUF_INIT(256);
-    int64_t all = count ? strtoll(count, NULL, 10) : json_integer_value(tasks);
+    int64_t all = tree_count(request, "tasks");
     int r;
 
     if (!each)
         return 0;
+    if (all == 0)
+        all = tree_count(request, "tasks_per_node") * tree_count(request, "nodes");
     if (all < 1 || all > GANG_GPUS_MAX)
-        return error_set(err, -EINVAL, "--gpus-per-task: needs the number of tasks, --ntasks");
+        return error_set(err, -EINVAL,
+                         "--gpus-per-task: needs the number of tasks: --ntasks, or --nodes and --ntasks-per-node");
     r = gpu_spec_parse(text, strlen(text), &spec, err);
     if (r < 0)
         return error_prefix(err, r, "--gpus-per-task");

@@ -69,6 +69,11 @@ def the_environment_is_whole(c, a, d):
     assert content(d + '/hosts') == '127.0.0.1 slots=2\n10.0.0.2 slots=2\n'
     assert content(d + '/tmp').strip() == env['MUSTER_TMPDIR']
     wait_for(lambda: not os.path.lexists(env['MUSTER_TMPDIR']), what='its temporary directory to go')
+    # An address of IPv6 has colons of its own.
+    c.launch(43, 'echo $MASTER_ADDR $PET_RDZV_ENDPOINT $JAX_COORDINATOR_ADDRESS > %s/six' % d,
+             place=[{'node': 'n1', 'address': 'fd00::7', 'gpus': [0]}])
+    c.report(43, 'exited', exit=0)
+    assert content(d + '/six') == 'fd00::7 [fd00::7]:29500 [fd00::7]:29500\n', content(d + '/six')
     # One process a task: everything is set.
     c.launch(42, 'echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE ${PET_NNODES-none} > %s/t.$RANK' % d, place=place,
              spec={'launch': 'task', 'nodes': 2})

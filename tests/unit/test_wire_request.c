@@ -131,7 +131,8 @@ static void refusals(void **state)
                    "--after: expected numbers of jobs such as 4127 or ok:4127,4128, got 'ok:prepare'");
     assert_refused("x", "--begin=soon", "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'soon'");
     assert_refused("# nothing\n", "", "train.sh: the script has no command");
-    assert_refused("x", "--gpus-per-task=2", "--gpus-per-task: needs the number of tasks, --ntasks");
+    assert_refused("x", "--gpus-per-task=2",
+                   "--gpus-per-task: needs the number of tasks: --ntasks, or --nodes and --ntasks-per-node");
 }
 
 /* Flags have one name and one letter each. */

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster as a lab installs it: init, TLS, two agents; what its administrator and its researchers do in the first week."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+from cluster import AGENT, MUSTER, MUSTERD, done, free_port, ok
+
+# What torchrun does with these variables, less the arithmetic: rank 0 listens, all meet there, and the sum goes round.
+MEET = r"""
+import os, socket, sys, time
+env = os.environ
+rank, world = int(env["RANK"]), int(env["WORLD_SIZE"])
+host, port = env["MASTER_ADDR"], int(env["MASTER_PORT"])
+total = rank
+if rank == 0:
+    listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    peers = [listener.accept()[0] for _ in range(world - 1)]
+    seen = {0}
+    for peer in peers:
+        other = int(peer.recv(16))
+        seen.add(other)
+        total += other
+    assert seen == set(range(world)), seen
+    for peer in peers:
+        peer.sendall(b"%d" % total)
+else:
+    for _ in range(200):
+        try:
+            peer = socket.create_connection((host, port), 20)
+            break
+        except OSError:
+            time.sleep(0.05)
+    peer.sendall(b"%d" % rank)
+    total = int(peer.recv(16))
+print("rank %d of %d local %s of %s node %s: %d" %
+      (rank, world, env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"], env["NODE_RANK"], total))
+"""
+
+
+class Lab:
+    """One controller and its agents in a folder; `clients` is where people keep what they log in with."""
+
+    def __init__(self, folder, name="lab", clients=None, nodes=("n1", "n2")):
+        self.folder, self.name, self.nodes = folder, name, nodes
+        self.port = free_port()
+        self.url = "https://localhost:%d" % self.port
+        self.env = dict(os.environ, MUSTER_CONFIG=(clients or folder) + "/muster.yaml", HOME=folder)
+        for key in ("MUSTER_URL", "MUSTER_TOKEN", "MUSTER_CONTEXT"):
+            self.env.pop(key, None)
+        self.daemon, self.agents = None, {}
+        os.makedirs(folder, exist_ok=True)
+        made = subprocess.run([MUSTERD, "init", "--dir", folder + "/etc", "--state", folder + "/var", "--hosts", "localhost",
+                               "--cluster", name, "--nodes", "8"], capture_output=True, text=True)
+        ok(made.returncode == 0, "%s: musterd init" % name, made)
+        self.token = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
+        os.makedirs(folder + "/etc/conf.d")
+        with open(folder + "/etc/conf.d/lab.yaml", "w") as f:
+            f.write('listen: [":%d"]\nlease: {time: 30s, node_timeout: 5s, beat: 500ms}\n' % self.port)
+
+    def start(self, state=None):
+        command = [MUSTERD, "--config", self.folder + "/etc/muster.yaml"] + (["--state", state] if state else [])
+        with open(self.folder + "/musterd.log", "ab") as log:
+            self.daemon = subprocess.Popen(command, stdout=log, stderr=log)
+        for _ in range(400):
+            try:
+                socket.create_connection(("localhost", self.port), 5).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(self.log())
+
+    def stop(self, number=signal.SIGTERM):
+        self.daemon.send_signal(number)
+        return self.daemon.wait(30)
+
+    def log(self):
+        with open(self.folder + "/musterd.log", errors="replace") as f:
+            return f.read()[-3000:]
+
+    def login(self):
+        with open(self.folder + "/etc/admin.token") as f:
+            return self.muster("login", self.url, "--name", self.name, "--ca", self.folder + "/etc/ca.crt", "--token", "-",
+                               data=f.read())
+
+    def join(self):
+        for node in self.nodes:
+            r = subprocess.run([AGENT, "join", self.url, self.token, "--node", node, "--state", self.folder + "/" + node],
+                               capture_output=True, text=True)
+            ok(r.returncode == 0, "%s: %s joins" % (self.name, node), r)
+            self.agent(node)
+
+        for more in (["--fake", "4:H100"], ["--label", "rack=r1"]):
+            r = subprocess.run([AGENT, "join", self.url, self.token, *more], capture_output=True, text=True)
+            ok(r.returncode == 2 and more[0][2:] in r.stderr, "%s is not for join, and it says so" % more[0], r)
+        for wrong, told in (("--fkae", "no such flag: --fkae"), ("--node", "needs a value: --node")):
+            r = subprocess.run([AGENT, wrong], capture_output=True, text=True)
+            ok(r.returncode == 2 and told in r.stderr, "muster-agent %s: %s" % (wrong, told), r)
+
+    def agent(self, node):
+        with open("%s/%s.log" % (self.folder, node), "ab") as log:
+            self.agents[node] = subprocess.Popen([AGENT, "--state", self.folder + "/" + node, "--fake", "4:H100", "--allow-root",
+                                                  "--no-sync"], stdout=log, stderr=log)
+
+    def muster(self, *words, data=None):
+        return subprocess.run([MUSTER] + [str(w) for w in words], env=self.env, capture_output=True, text=True, input=data,
+                              timeout=60)
+
+    def json(self, *words):
+        r = self.muster(*words, "--json")
+        return json.loads(r.stdout) if r.returncode == 0 else {"error": r.stderr}
+
+    def until(self, condition, seconds=40):
+        end = time.time() + seconds
+        while time.time() < end:
+            if condition():
+                return True
+            time.sleep(0.05)
+        return False
+
+    def state(self, job):
+        return self.json("show", job).get("state")
+
+    def connected(self):
+        return sum(n["connected"] for n in self.json("nodes").get("items", []))
+
+    def end(self):
+        for agent in self.agents.values():
+            agent.terminate()
+        for agent in self.agents.values():
+            agent.wait(30)
+        if self.daemon and self.daemon.poll() is None:
+            ok(self.stop() == 0, "%s: stops cleanly" % self.name, self.log())
+
+
+def both_kinds(lab):
+    """":PORT" is every address of the machine, of IPv6 too where there is one."""
+    kinds = [(socket.AF_INET, "127.0.0.1")]
+    if os.path.exists("/proc/net/if_inet6") and "00000000000000000000000000000001" in open("/proc/net/if_inet6").read():
+        kinds.append((socket.AF_INET6, "::1"))
+    for kind, address in kinds:
+        with socket.socket(kind) as s:
+            ok(s.connect_ex((address, lab.port)) == 0, "it listens on %s" % address, lab.log())
+    if len(kinds) == 2:
+        context = ssl.create_default_context(cafile=lab.folder + "/etc/ca.crt")
+        with socket.create_connection(("::1", lab.port), 10) as plain, context.wrap_socket(plain, server_hostname="::1") as s:
+            ok(s.version() is not None, "and its certificate knows that address")
+
+
+def words_of_vcs(lab):
+    """What is wrong with a virtual cluster is told by its keys, not by a place in a text that nobody wrote."""
+    for words, told in ((["quota.H100=99"], "vcs: virtual clusters are owed 99 GPUs of type H100, the cluster has 8"),
+                        (["quota.H100=-1"], "vcs.nlp.quota.H100: expected a whole number from 0 to 4194304, got '-1'"),
+                        (["quota.A100=4"], "vcs.nlp.quota.A100: 'A100' is not among the skus; did you mean 'H100'?"),
+                        (["quota.H100=4", "borrow=zz"],
+                         "vcs.nlp.borrow: expected none, all, a number of GPUs, or a share such as 50%"),
+                        (["quota.H100=4", "max_user_gpus=-2"],
+                         "vcs.nlp.max_user_gpus: expected a whole number from 1 to 4194304, got '-2'")):
+        r = lab.muster("vc", "create", "nlp", *words)
+        ok(r.returncode == 2 and r.stderr == "muster: error: %s [InvalidSpec]\n" % told, "vc create %s" % " ".join(words), r)
+
+
+def gang(lab):
+    """One process a GPU on two nodes; each finds the others by the variables alone, and they add up."""
+    script = lab.folder + "/meet.py"
+    with open(script, "w") as f:
+        f.write(MEET)
+    r = lab.muster("run", "-N", "2", "--ntasks-per-node=4", "--gpus-per-task=1", "--", sys.executable, script)
+    lines = sorted(re.findall(r"rank .*", r.stdout))
+    wanted = ["rank %d of 8 local %d of 4 node %d: 28" % (n, n % 4, n // 4) for n in range(8)]
+    ok(r.returncode == 0 and lines == wanted, "eight ranks on two nodes meet at MASTER_ADDR:MASTER_PORT", r)
+    r = lab.muster("run", "-N", "2", "--gpus-per-node=4", "--", "sh", "-c",
+                   'echo "$PET_NNODES $PET_NODE_RANK $PET_NPROC_PER_NODE $PET_RDZV_BACKEND ${RANK-torchrun} '
+                   '$([ "$PET_MASTER_ADDR" = "$MASTER_ADDR" ] && echo same) $(cat $MUSTER_HOSTFILE | wc -l)"')
+    lines = sorted(re.findall(r"2 .*", r.stdout))
+    ok(lines == ["2 0 4 static torchrun same 2", "2 1 4 static torchrun same 2"], "torchrun needs no flags", r)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(folder + "/lab")
+        try:
+            lab.start()
+            r = lab.login()
+            ok(r.returncode == 0, "its administrator logs in", r)
+            lab.join()
+            ok(lab.until(lambda: lab.connected() == 2), "two nodes", lab.log())
+            both_kinds(lab)
+            words_of_vcs(lab)
+            gang(lab)
+        finally:
+            lab.end()
+    done()
+
+
+main()
