@@ -39,10 +39,11 @@ static void timer_run(struct task *task)
     timer_set(task, limit ? task->launch.end : task->emulated_end, limit);
 }
 
-static void state_save(const struct task *task)
+/* Before it is told: an agent that dies in between goes on from what it has told. */
+static void state_save(const struct task *task, enum task_state now)
 {
-    json_t *state = json_pack("{ss,sI,sI}", "state", task_state_name(task->state), "started", (json_int_t)task->started,
-                              "end", (json_int_t)task->emulated_end);
+    json_t *state = json_pack("{ss,sI,sI}", "state", task_state_name(now), "started", (json_int_t)task->started, "end",
+                              (json_int_t)task->emulated_end);
     int dir = task_dir(task);
 
     if (dir >= 0) {
@@ -65,8 +66,8 @@ void emulate_go(struct task *task)
 {
     task->started = clock_real();
     task->emulated_end = task->started + task->launch.spec.emulate_run;
+    state_save(task, TASK_RUNNING);
     task_set_state(task, TASK_RUNNING, json_pack("{sI}", "started", (json_int_t)task->started));
-    state_save(task);
     timer_run(task);
 }
 
@@ -108,8 +109,8 @@ void emulate_suspend(struct task *task, bool suspend)
         task->emulated_end += now - task->suspended_at;
         timer_run(task);
     }
+    state_save(task, suspend ? TASK_SUSPENDED : TASK_RUNNING);
     task_set_state(task, suspend ? TASK_SUSPENDED : TASK_RUNNING, NULL);
-    state_save(task);
 }
 
 void emulate_recover(struct task *task, int dir)

@@ -32,7 +32,7 @@ END
 have=all who=1000
 accepts 'says and does nothing when all is there' silent
 have=$("$MUSTER_SOURCE/tools/setup" --list build | grep -vx libjansson-dev | tr '\n' ' ') who=0
-accepts 'root: installs only what is missing' logged 'apt-get install .*--no-install-recommends libjansson-dev$'
+accepts 'root: installs only what is missing, and waits for others who install' logged 'apt-get -o DPkg::Lock::Timeout=600 install .*--no-install-recommends libjansson-dev$'
 who=1000
 refuses 'neither root nor sudo: says what to run' 'apt-get install --no-install-recommends libjansson-dev' setup build
 stand_in sudo <<'END'
