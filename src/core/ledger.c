@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/rng.h"
 #include "core/ledger_part.h"
 
 static bool is_free(const struct gpu *gpu)
@@ -289,6 +290,12 @@ void ledger_hide(struct ledger *ledger, uint32_t index, uint32_t job)
     ledger->releases = releases;
 }
 
+/* Put in twice a GPU is out again: equal sets have equal numbers, and others do not in practice. */
+static void count_kept(struct ledger *ledger, uint32_t gpu)
+{
+    ledger->kept ^= rng_mix((uint64_t)gpu + 1);
+}
+
 void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement *what)
 {
     for (uint32_t i = 0; i < what->count; i++) {
@@ -297,6 +304,7 @@ void ledger_reserve(struct ledger *ledger, uint32_t job, const struct placement 
         assert(is_free(gpu));
         gpu->reserved_for = job;
         ledger->reserved[ledger->topo.nodes[gpu->node].sku]++;
+        count_kept(ledger, what->gpus[i]);
         count_free(ledger, gpu, false);
     }
 }
@@ -309,6 +317,8 @@ void ledger_unreserve(struct ledger *ledger, uint32_t job, const struct placemen
         assert(gpu->reserved_for == job);
         gpu->reserved_for = JOB_NONE;
         ledger->reserved[ledger->topo.nodes[gpu->node].sku]--;
+        count_kept(ledger, what->gpus[i]);
+        ledger->unkept++;
         if (is_free(gpu))
             count_free(ledger, gpu, true);
     }

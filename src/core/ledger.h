@@ -63,6 +63,7 @@ struct ledger {
     struct tree_node *open_nodes; /* GPUs with part of them given away, by what is left */
     uint32_t open_trees[SKUS_MAX];
     uint32_t reserved[SKUS_MAX];   /* GPUs kept for somebody */
+    uint64_t kept, unkept;         /* the set of them as a number; goes up whenever one is given back */
     uint32_t lone;                 /* GPUs that only guests are on */
     bool imagined;                 /* a virtual cluster's own: nobody waits here for another to leave */
     bool loose_rack, loose_domain; /* of such: its first rack, its first domain are nodes granted one by one */

@@ -145,6 +145,19 @@ static bool has_work(const struct core *core, const struct vc *vc)
             turn(core, vc, PHASE_BORROW));
 }
 
+/* What it has seen of what is kept for waiting jobs. */
+static struct kept_then turn_now(const struct core *core)
+{
+    return (struct kept_then){ core->ledger.kept, core->ledger.unkept };
+}
+
+/* Whether something that was kept then has been given back since. A gang that gives all back and keeps the same again
+ * has not. */
+static bool unkept_since(const struct core *core, const struct kept_then *then)
+{
+    return core->ledger.unkept != then->unkept && core->ledger.kept != then->kept;
+}
+
 static void plan_vc(struct core *core, uint32_t index, enum phase phase)
 {
     struct vc *vc = &core->vcs[index];
@@ -161,6 +174,7 @@ static void plan_vc(struct core *core, uint32_t index, enum phase phase)
     core->deferring = plan_own(&plan);
     vc->policy.planner->plan(&vc->planner, &plan);
     core->deferring = false;
+    vc->turns[phase] = turn_now(core);
     if (plan_own(&plan))
         hold_flush(core, 0);
     own_look(core, vc, true);
@@ -301,6 +315,41 @@ static void look_after(struct core *core, uint64_t releases)
     }
 }
 
+/* Whether what was given back after their turn may be what jobs of this shape wait for: they would fit, or they are
+ * owed it and could get the rest back. */
+static bool gone_by(const struct core *core, const struct vc *vc, const struct shape_class *cls)
+{
+    const struct kept_then *owed = &vc->turns[PHASE_OWED], *borrow = &vc->turns[PHASE_BORROW];
+
+    if (cls->shape.klass == CLASS_OPPORTUNISTIC)
+        return cls->reason == REASON_PRIORITY && unkept_since(core, &vc->turns[PHASE_GUEST]);
+    if (cls->reason == REASON_PRIORITY)
+        return unkept_since(core, borrow->unkept > owed->unkept ? borrow : owed);
+    return !cls->over_quota && unkept_since(core, owed);
+}
+
+/* The same of what was kept for jobs that wait, whether the pass has done anything else or not. In cells a virtual
+ * cluster keeps what is its own. */
+static void look_unkept(struct core *core)
+{
+    for (uint32_t v = 0; v < core->vc_count && !core->cells; v++) {
+        struct vc *vc = &core->vcs[v];
+
+        if (vc->barred)
+            pass_again(core, vc);
+        vc->barred = false;
+        for (uint32_t i = 0; i < vc->queue.live_count; i++) {
+            struct shape_class *cls = &vc->queue.shapes[vc->queue.live[i]];
+
+            if (!gone_by(core, vc, cls))
+                continue;
+            if (cls->reason == REASON_PRIORITY)
+                queue_reason(cls, REASON_SCHEDULING, cls->over_quota, core->now);
+            pass_again(core, vc);
+        }
+    }
+}
+
 /* Whoever was set aside in this pass, because another has what it lacks now, holds up nobody any more: those behind it
  * are looked at soon. */
 static void look_behind(struct core *core, struct vc *vc)
@@ -315,6 +364,18 @@ static void look_behind(struct core *core, struct vc *vc)
             queue_reason(cls, REASON_SCHEDULING, cls->over_quota, core->now);
     }
     pass_again(core, vc);
+}
+
+/* A claim that was given up after all: the licences, the user's share and the CPUs that went with it are there again,
+ * and those who were told that they lack them are looked at soon. */
+static void settle_withdrawn(struct core *core, uint32_t count)
+{
+    if (count == 0)
+        return;
+    licenses_settle(core, false);
+    (void)users_settle(core, false);
+    if (core->tasks_dirty)
+        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
 }
 
 /* Whether it would have a pass, had this instant not had its own. */
@@ -433,6 +494,9 @@ void pass_run(struct core *core)
     core->pass++;
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         pass_begin(core, &core->vcs[v]);
+    for (uint32_t v = 0; v < core->vc_count; v++)
+        for (int phase = PHASE_OWED; phase < PHASE_COUNT; phase++)
+            core->vcs[v].turns[phase] = turn_now(core);
     if (core->vc_count > 1)
         order_vcs(core);
     for (uint32_t i = 0; i < core->vc_count; i++)
@@ -456,8 +520,7 @@ void pass_run(struct core *core)
     tasks_pass(core);
     licenses_settle(core, false);
     withdrawn = commit_withdrawn(core);
-    if (licenses_unsettled(core)) /* what was just given up may be what others wait for */
-        heap_set(&core->timers, core->job_capacity * TIMERS_A_JOB + core->vc_count, core->now + 1);
+    settle_withdrawn(core, withdrawn);
     reasons_all(core);
     mark_seen(core);
     for (uint32_t v = 0; v < core->vc_count && later; v++)
@@ -466,6 +529,7 @@ void pass_run(struct core *core)
         look_behind(core, &core->vcs[v]);
     if (anything_done(core, core->victims, withdrawn))
         look_after(core, releases);
+    look_unkept(core);
     for (uint32_t v = 0; v < core->vc_count && core->cells; v++)
         if (core->vcs[v].had_turn) {
             core->vcs[v].had_turn = false;

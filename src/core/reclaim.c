@@ -99,6 +99,22 @@ static bool reclaim_enough(const struct core *core, uint32_t own_vc, uint32_t sk
     return most >= demand;
 }
 
+/* Whether somebody stays only because the pass under way has moved it: the next one may stop it. */
+static bool moved_away(const struct core *core, uint32_t own_vc, uint32_t sku)
+{
+    for (uint32_t n = 0; n < core->touched_count; n++) {
+        const struct job *job = &core->jobs[core->touched[n]];
+        const struct vc *vc = &core->vcs[job->vc];
+
+        if (!job->planned || (job->state != JOB_RUNNING && job->state != JOB_STARTING) || job->sku != sku)
+            continue;
+        if (job->klass == CLASS_OPPORTUNISTIC ? !guest_is(core, job)
+                                              : job->vc != own_vc && vc->used[sku] - job_amount(job) >= vc->quota[sku])
+            return true;
+    }
+    return false;
+}
+
 static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
 {
     struct core *core = plan->core;
@@ -121,6 +137,8 @@ static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct plac
         if (kept == 0 && r == 0 && find_any_level(plan, cls, sku, ret) < 0)
             (void)plan_stop_any(plan, victims[i], STOP_REQUEUE);
     }
+    if (r < 0 && moved_away(core, plan->vc, sku))
+        core->vcs[plan->vc].barred = true;
     return r == 0 ? find_any_level(plan, cls, sku, ret) : r;
 }
 

@@ -13,10 +13,6 @@
 #include "core/view.h"
 #include "core/within.h"
 
-/* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over, at last to opportunistic
- * jobs. */
-enum phase { PHASE_OWED, PHASE_BORROW, PHASE_GUEST, PHASE_COUNT };
-
 struct plan {
     struct core *core;
     const uint32_t *servers; /* of the next gang that gets GPUs; borrowed */

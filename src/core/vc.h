@@ -32,6 +32,10 @@ struct policy_setup {
     int64_t admit_params[PARAMS_MAX], tune_params[TUNERS_MAX][PARAMS_MAX];
 };
 
+/* Which GPUs a planner may hand out: first everybody what it is owed, then what is left over, at last to opportunistic
+ * jobs. */
+enum phase { PHASE_OWED, PHASE_BORROW, PHASE_GUEST, PHASE_COUNT };
+
 struct vc {
     uint32_t name;
     uint32_t index;          /* its number */
@@ -71,9 +75,13 @@ struct vc {
     uint64_t seen_releases; /* of the ledger, when it was last planned */
     uint64_t seen_own;      /* the same of its own */
     uint64_t start_own;     /* of its own, when the pass under way began */
-    bool unmapped;          /* hardware stood in the way of what it placed in its own: others' leaving may help */
-    bool did;               /* a job of it was changed by the pass under way */
-    bool shorted;           /* one of its jobs was set aside by the pass under way: others have what it lacks */
+    struct kept_then {
+        uint64_t kept, unkept;
+    } turns[PHASE_COUNT]; /* by phase of the pass under way: what was kept of GPUs when its turn was over */
+    bool unmapped;        /* hardware stood in the way of what it placed in its own: others' leaving may help */
+    bool did;             /* a job of it was changed by the pass under way */
+    bool barred;          /* what it is owed is held by somebody whom the pass under way has moved */
+    bool shorted;         /* one of its jobs was set aside by the pass under way: others have what it lacks */
     /* Inside a guarantee it is planned just when it would be in a cluster of its own, not whenever somebody else is. */
     bool had_turn;
     bool in_turn,
