@@ -322,16 +322,34 @@ int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to
     return start(plan, job, to, ROLE_GUEST);
 }
 
+/* What keeps a job of the planner's own from being stopped for another's sake; 0. */
+static int stays(const struct plan *plan, uint32_t index)
+{
+    const struct job *job = &plan->core->jobs[index];
+
+    if (core_kept_until(plan->core, job) > plan->core->now)
+        return -EBUSY; /* min_runtime */
+    if (job->sheds)
+        return -EBUSY; /* on its way elsewhere, which a tuner of the same virtual cluster has ordered */
+    if (plan_apart_not(plan, &job->spec))
+        return -EBUSY; /* on nodes that are of no use to whoever is to have them */
+    return 0;
+}
+
+bool plan_may_stop(const struct plan *plan, uint32_t index)
+{
+    const struct job *job = &plan->core->jobs[index];
+
+    return plan_owns(plan, index) && job_holds(job->state) && !job->planned && rules_disturb(plan, index) == 0 &&
+           stays(plan, index) == 0;
+}
+
 int plan_stop(struct plan *plan, uint32_t index, enum stop_step step)
 {
     int r = plan_owns(plan, index) ? rules_disturb(plan, index) : plan_bad(plan, index, -EPERM);
 
-    if (r == 0 && core_kept_until(plan->core, &plan->core->jobs[index]) > plan->core->now)
-        r = -EBUSY; /* min_runtime */
-    if (r == 0 && plan->core->jobs[index].sheds)
-        r = -EBUSY; /* on its way elsewhere, which a tuner of the same virtual cluster has ordered */
-    if (r == 0 && plan_apart_not(plan, &plan->core->jobs[index].spec))
-        r = -EBUSY; /* on nodes that are of no use to whoever is to have them */
+    if (r == 0)
+        r = stays(plan, index);
     return r < 0 ? r : plan_stop_any(plan, index, step);
 }
 

@@ -49,6 +49,10 @@ int plan_start_guest(struct plan *plan, uint32_t job, const struct placement *to
  * waits for others to leave, gives up its claim. */
 int plan_stop(struct plan *plan, uint32_t job, enum stop_step step);
 
+/* Whether it would be told now: one that this pass has started or moved, that was promised to run on, or that is where
+ * whoever plans hands nothing out, stays. */
+bool plan_may_stop(const struct plan *plan, uint32_t job);
+
 /* Takes a stop of this same pass back. -EBUSY if somebody was given its GPUs. */
 int plan_keep(struct plan *plan, uint32_t job);
 

@@ -141,8 +141,8 @@ static bool is_out(const struct walk *walk, uint32_t job)
 
 /* The first running job of a type that does not fit in what those before it leave, if the type is overfull. Found from
  * the end: as long as the type is overfull even without those passed so far, the one looked for is further left. */
-static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uint32_t sku, int64_t room,
-                     struct change *ret)
+static bool next_out(const struct planner_ctx *ctx, const struct plan *plan, const struct walk *walk, uint32_t sku,
+                     int64_t room, struct change *ret)
 {
     int64_t held = held_sum(ctx, walk, sku);
     const struct rank *bound = NULL;
@@ -159,9 +159,9 @@ static bool next_out(const struct planner_ctx *ctx, const struct walk *walk, uin
         if (is_out(walk, job))
             continue;
         amount = (int64_t)view_job(ctx->view, job)->gpus * view_job(ctx->view, job)->spec.share;
-        if (view_job(ctx->view, job)->planned || view_job(ctx->view, job)->sheds) {
-            /* Started a moment ago with what it was owed, or on its way elsewhere: it stays for now, whoever comes
-             * before it by key. */
+        if (!plan_may_stop(plan, job)) {
+            /* Started a moment ago with what it was owed, on its way elsewhere, or where nothing is handed out just
+             * now: it stays, whoever comes before it by key. */
             held -= amount;
             room -= amount;
             continue;
@@ -207,7 +207,8 @@ static void walk_stop(struct plan *plan, struct walk *walk)
 }
 
 /* The first running job, over all types, that does not fit in what those before it leave. */
-static bool first_out(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room, struct change *ret)
+static bool first_out(const struct planner_ctx *ctx, const struct plan *plan, const struct walk *walk,
+                      const int64_t *room, struct change *ret)
 {
     bool found = false;
 
@@ -215,7 +216,7 @@ static bool first_out(const struct planner_ctx *ctx, const struct walk *walk, co
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view) && walk->in_count; sku++) {
         struct change c;
 
-        if (next_out(ctx, walk, sku, room[sku], &c) && (!found || rank_before(&c.rank, &ret->rank))) {
+        if (next_out(ctx, plan, walk, sku, room[sku], &c) && (!found || rank_before(&c.rank, &ret->rank))) {
             *ret = c;
             found = true;
         }
@@ -235,7 +236,7 @@ static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
         walk->passed[ctx->vc->queue.live[i]] = false;
     for (;;) {
         struct change in, out;
-        bool any_in = next_in(ctx, walk, room, &in), any_out = first_out(ctx, walk, room, &out);
+        bool any_in = next_in(ctx, walk, room, &in), any_out = first_out(ctx, plan, walk, room, &out);
         uint32_t cls;
 
         if (!any_in && !any_out)
