@@ -283,9 +283,17 @@ int cmd_sched_policy(struct command_args *args)
 
 int cmd_sched_trace(struct command_args *args)
 {
+    CLEANUP(client_free) struct client *client = NULL;
+    struct job_ref_text ref;
+    struct problem problem;
     char path[128];
+    int r = live_client(args, &client);
 
-    live_path(path, sizeof(path), "/scheduler/trace/%s", args->words[0]);
+    if (r)
+        return r;
+    if (client_job(client, args->words[0], &ref, &problem))
+        return problem_print(&problem);
+    (void)snprintf(path, sizeof(path), "/scheduler/trace/%lld", (long long)ref.id);
     return live_get(args, path, yaml_print);
 }
 

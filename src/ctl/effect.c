@@ -246,6 +246,11 @@ static void note_decision(struct ctl *ctl, const struct decision *d)
     } else if (d->kind == DECISION_STOP || d->kind == DECISION_SUSPEND) {
         job->preemptions++;
         job->stop_by = taker_of(ctl, job);
+        if (d->kind == DECISION_SUSPEND) {
+            job->reason = REASON_SUSPENDED;
+            job->reason_since = ctl->now;
+            job->reason_needs = job->reason_free = 0;
+        }
     } else if (d->kind == DECISION_START) {
         job->reason = REASON_NONE;
     }

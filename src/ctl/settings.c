@@ -85,8 +85,18 @@ static json_t *settings_with(const struct ctl *ctl, const json_t *body, struct e
         vcs = json_object();
         (void)json_object_set_new(settings, "vcs", vcs);
     }
-    if (json_object_size(vcs) == 0 && strcmp(name, "default") == 0 && !create)
+    if (json_object_size(vcs) == 0 && strcmp(name, "default") == 0 && !create) {
+        if (!json_object_get(set, "quota") && !json_object_get(set, "guarantee")) {
+            (void)error_set(&ret->text, -EINVAL,
+                            "'default' is the only one and has all there is: say what it is owed, by type");
+            (void)snprintf(ret->hint, sizeof(ret->hint),
+                           "muster vc set default quota.SKU=N ...; muster sched policy POLICY changes the policy");
+            (void)refuse(ret, -EINVAL, "InvalidSpec");
+            json_decref(settings);
+            return NULL;
+        }
         (void)json_object_set_new(vcs, name, json_object());
+    }
     vc = json_object_get(vcs, name);
     if (create ? vc && !closed : !vc || closed) {
         (void)error_set(&ret->text, create ? -EEXIST : -ENOENT,

@@ -5,6 +5,7 @@
 #include "core/view.h"
 
 enum { G_QUANTUM, G_OVERLOAD, G_WEIGHT_MAX, G_TURNS };
+enum { G_STEP = 100 }; /* of priority: one more quantum */
 
 enum { TURNS_RING, TURNS_LEAST, TURNS_NARROW, TURNS_AUTO };
 
@@ -86,10 +87,11 @@ static inline bool gandiva_roams(const struct planner_ctx *ctx, uint32_t index, 
     return job->sku == sku || (!ctx->vc->own && view_allows(ctx->view, index, sku));
 }
 
-/* How long a turn of the job lasts: search tools raise the weight of trials they like, which is their priority. */
+/* How long a turn of the job lasts: search tools raise the weight of trials they like, which is their priority. The
+ * steps are those of the classes: low and normal (100) have one quantum, high (500) five, urgent (1000) ten. */
 static inline usec_t gandiva_turn(const struct planner_ctx *ctx, const struct job *job)
 {
-    int64_t weight = job->spec.priority > 0 ? 1 + job->spec.priority : 1;
+    int64_t weight = job->spec.priority > G_STEP ? job->spec.priority / G_STEP : 1;
 
     weight = weight < ctx->params[G_WEIGHT_MAX] ? weight : ctx->params[G_WEIGHT_MAX];
     return weight * ctx->params[G_QUANTUM];

@@ -78,6 +78,7 @@ prints 'one more waits' '20' "$muster" submit --parsable -G 1 -J waiter --wrap t
 accepts 'why says for what' sh -c "'$muster' why waiter | grep -q '^Reason   InsufficientGpus'"
 accepts 'and who holds it' sh -c "'$muster' why waiter | grep -q 'held by  19'"
 prints 'after it, by its name' '21' "$muster" submit --parsable --after=ok:waiter -J after --wrap true
+accepts 'what was decided about it, by its name' sh -c "'$muster' sched trace waiter | grep -q wait"
 accepts 'that is its number' sh -c "'$muster' show 21 --json | grep -A1 '\"ok\"' | grep -q 20"
 refuses 'after a name that is no job' "after: you have no job 'nobody'" "$muster" submit --after=any:nobody --wrap true
 refuses 'after a kind that is none' "after: expected ok, any or notok, got 'okay'" "$muster" submit --after=okay:20 --wrap true

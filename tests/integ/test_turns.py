@@ -28,6 +28,29 @@ def turns_are_over(m, to, folder):
     ok(gpus["used"] == 0 and gpus["free"] == gpus["total"], "no GPU stays taken", gpus)
 
 
+def turns_are_short(m):
+    """Two jobs of the default priority on the same GPUs, turns of a second: each is suspended for the other, once (a
+    minute has to pass before the next time), and says so."""
+    a = m.ask("PUT", "/vcs/default", {"policy": "gandiva", "set": {"quantum": "1s", "optimise": "none"}})
+    ok(a.status == 200, "turns of a second", a)
+    jobs = [m.post("/jobs", {"run": WORK % 40, "gpus": 4, "preempt": "suspend"}).json["id"] for _ in range(2)]
+    seen, reasons = {j: [] for j in jobs}, set()
+
+    def look():
+        for j in jobs:
+            job = m.get("/jobs/%d" % j).json
+            state = job["state"]
+            if state == "SUSPENDED":
+                reasons.add(job["reason"]["code"])
+            if not seen[j] or seen[j][-1] != state:
+                seen[j].append(state)
+        return all(states[-1] == "COMPLETED" for states in seen.values())
+
+    ok(m.until(look, 60), "both end", seen)
+    ok(all("SUSPENDED" in seen[j] for j in jobs), "and took turns on the way", seen)
+    ok(reasons == {"Suspended"}, "a suspended one says that it is not its turn", reasons)
+
+
 def all_of_them(m):
     names = m.get("/scheduler").json["policies"]
     names = [n if isinstance(n, str) else n["name"] for n in names]
@@ -48,9 +71,12 @@ def all_of_them(m):
 def main():
     with Musterd("1x4:H100") as m, tempfile.TemporaryDirectory() as folder:
         m.wait_nodes(1)
+        a = m.ask("PUT", "/vcs/default", {"policy": "gandiva"})
+        ok(a.status in (400, 422) and "muster sched policy" in a.body.decode(), "the only one there is: how to change its policy", a)
         m.ask("PUT", "/config", {"vcs": {"default": {"quota": {"H100": 4}}}})
         turns_are_over(m, "fifo-skip", folder)
         turns_are_over(m, "srsf", folder)
+        turns_are_short(m)
         all_of_them(m)
         ok(m.alive(), "musterd is there")
     done()
