@@ -43,14 +43,20 @@ void signals_set(const uint64_t *set, uint64_t *old)
     (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1) |                      \
      1ull << (SIGTRAP - 1) | 1ull << (SIGSYS - 1) | 1ull << (SIGABRT - 1))
 
-void signals_hold(void)
+/* A fault's handler may have jumped out from under the last hold: then that one is over. */
+void signals_hold(struct inside_mark *mark)
 {
     const uint64_t most = ~FAULTS;
     uint64_t before;
 
+    if (unlikely(shim_thread.locks) && frame_gone(shim_thread.locks_at, MARK_HOLD, (uintptr_t)mark))
+        shim_thread.locks = 0;
+    frame_mark(mark, MARK_HOLD);
     signals_set(&most, &before);
-    if (shim_thread.locks++ == 0)
+    if (shim_thread.locks++ == 0) {
         shim_thread.signals = before;
+        shim_thread.locks_at = (uintptr_t)mark;
+    }
 }
 
 void signals_release(void)
@@ -75,11 +81,18 @@ void flag_end(_Atomic uint64_t *flag)
 void spin_lock(_Atomic uint32_t *lock)
 {
     const uint64_t all = UINT64_MAX;
-    uint64_t before;
 
-    signals_set(&all, &before);
-    if (shim_thread.locks++ == 0)
+    if (unlikely(shim_thread.locks) &&
+        frame_gone(shim_thread.locks_at, MARK_HOLD, (uintptr_t)__builtin_frame_address(0)))
+        shim_thread.locks = 0;
+    if (shim_thread.locks == 0) {
+        uint64_t before;
+
+        signals_set(&all, &before);
         shim_thread.signals = before;
+        shim_thread.locks_at = UINTPTR_MAX; /* nothing faults under a lock */
+    }
+    shim_thread.locks++;
     while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
         sched_yield();
 }

@@ -219,12 +219,13 @@ static void start_once(void)
 
 void enter_start(void)
 {
+    struct inside_mark mark;
     uint32_t none = 0;
     int saved = errno;
 
     if (atomic_compare_exchange_strong(&start_state, &none, 1)) {
-        signals_hold(); /* nobody jumps out of this */
-        thread_enter();
+        signals_hold(&mark); /* nobody jumps out of this */
+        thread_enter(&mark);
         start_once();
         shim_thread.depth = 0;
         atomic_store(&start_state, 2);

@@ -64,21 +64,21 @@ static __attribute__((noinline)) struct inside *inside_join(void)
 }
 
 /* Has something else been written there since? Asked of the kernel: the memory itself may be gone. */
-static bool mark_gone(uintptr_t at)
+static bool mark_gone(uintptr_t at, enum mark_kind kind)
 {
     uint64_t seen = 0;
     struct iovec to = { &seen, sizeof(seen) }, from = { (void *)at, sizeof(seen) };
     int saved = errno;
     long n = syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &from, 1ul, 0ul);
-    bool gone = n < 0 ? errno == EFAULT : n == (long)sizeof(seen) && seen != (at ^ INSIDE_MARK);
+    bool gone = n < 0 ? errno == EFAULT : n == (long)sizeof(seen) && seen != (at ^ INSIDE_MARK ^ (uint64_t)kind);
 
     errno = saved;
     return gone;
 }
 
-static bool gone(uintptr_t at, uintptr_t end, uintptr_t own)
+bool frame_gone(uintptr_t at, enum mark_kind kind, uintptr_t end)
 {
-    return frame_left(at, end, own) || mark_gone(at);
+    return at != UINTPTR_MAX && (frame_left(at, end, thread_own()) || mark_gone(at, kind));
 }
 
 /* How deep it still is: frames that have left the stack were jumped out of. */
@@ -86,8 +86,9 @@ static uint32_t depth_kept(const struct inside *slot, uint32_t depth, uintptr_t 
 {
     while (depth) {
         uint32_t known = depth < INSIDE_DEEP ? depth : INSIDE_DEEP;
+        uintptr_t at = atomic_load_explicit(&slot->frame[known - 1], memory_order_relaxed);
 
-        if (!gone(atomic_load_explicit(&slot->frame[known - 1], memory_order_relaxed), end, slot->own))
+        if (!frame_left(at, end, slot->own) && !mark_gone(at, MARK_SUBMIT))
             break;
         depth = known - 1;
     }
@@ -111,7 +112,7 @@ void inside_enter(struct submit *submit)
     if (unlikely(depth))
         depth = depth_kept(mine, depth, (uintptr_t)&submit->mark);
     submit->depth = depth;
-    submit->mark.mark = (uintptr_t)&submit->mark ^ INSIDE_MARK;
+    frame_mark(&submit->mark, MARK_SUBMIT);
     if (likely(depth < INSIDE_DEEP))
         atomic_store_explicit(&mine->frame[depth], (uintptr_t)&submit->mark, memory_order_relaxed);
     (void)atomic_exchange(&mine->word, ((word >> 8) + 1) << 8 | (depth + 1));
@@ -144,7 +145,7 @@ void inside_wait(struct inside_mark *at)
 {
     struct inside *mine = shim_thread.inside;
 
-    at->mark = (uintptr_t)at ^ INSIDE_MARK;
+    frame_mark(at, MARK_WAIT);
     if (unlikely(!mine))
         mine = inside_join();
     if (likely(mine != &many))
@@ -207,7 +208,7 @@ static void slot_tidy(struct inside *slot)
         if (!end)
             return;
         left |= depth_kept(slot, (uint32_t)(word & INSIDE_DEPTH), end - 1); /* a frame that begins there is alive */
-        if (wait && !gone(wait, end - 1, slot->own))
+        if (wait && !frame_left(wait, end - 1, slot->own) && !mark_gone(wait, MARK_WAIT))
             wait = 0;
     }
     if (left != word)

@@ -17,9 +17,10 @@
 #define INSIDE_DEPTH 0xffu
 #define INSIDE_MARK 0x6d75737465724973ull
 
-struct inside_mark { /* in the frame: its own address, and not by chance */
+struct inside_mark { /* in the frame: its own address and what it is for, and not by chance */
     volatile uint64_t mark;
 };
+enum mark_kind { MARK_SUBMIT = 1, MARK_WAIT, MARK_HOLD };
 
 struct inside {
     _Atomic uint64_t word; /* how often it entered, times 256, and how deep it is now: one word, to exchange at once */
@@ -35,6 +36,14 @@ struct inside {
 static inline bool frame_left(uintptr_t at, uintptr_t end, uintptr_t own)
 {
     return at <= end && !(own > at && own < end);
+}
+
+/* The same of this thread, or what it was marked with is overwritten. UINTPTR_MAX is never gone. */
+bool frame_gone(uintptr_t at, enum mark_kind kind, uintptr_t end);
+
+static inline void frame_mark(struct inside_mark *mark, enum mark_kind kind)
+{
+    mark->mark = (uintptr_t)mark ^ INSIDE_MARK ^ (uint64_t)kind;
 }
 
 static inline uintptr_t thread_own(void)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "shim/cuda_abi.h"
+#include "shim/inside.h"
 #include "shim/page.h"
 
 /* --- account.c */
@@ -34,7 +35,7 @@ bool spin_light(_Atomic uint32_t *lock);
 void spin_light_end(_Atomic uint32_t *lock);
 /* No handler of the program's runs in between, but for those of its own faults: one that jumped out would leave a count
  * without its memory, or memory that nobody counts. Never around a wait. */
-void signals_hold(void);
+void signals_hold(struct inside_mark *mark); /* of the caller */
 void signals_release(void);
 /* One thread at a time, and nobody waits: false, somebody is at it. What a thread has held for a second it left behind,
  * by a jump: it is taken over. */

@@ -65,6 +65,7 @@ static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr)
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
     bool on = shim_ready(), segment;
+    struct inside_mark mark;
     struct submit submit;
     CUresult r;
     int gpu;
@@ -75,8 +76,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
     segment = vmm_eligible(gpu, bytes);
     if (segment)
         submit_enter(&submit, SUBMIT_COPY, 0, NULL);
-    signals_hold();
-    thread_enter();
+    signals_hold(&mark);
+    thread_enter(&mark);
     r = segment ? alloc_segment(gpu, bytes, dptr) : alloc_plain(gpu, bytes, dptr);
     shim_thread.depth = 0;
     signals_release();
@@ -156,6 +157,7 @@ static void charge_settle(const struct charge *charge, CUresult r)
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
     uint32_t on = shim_state();
+    struct inside_mark mark;
     struct submit submit;
     struct charge charge;
     CUresult r;
@@ -174,7 +176,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
         if (ours)
             return r;
     }
-    signals_hold();
+    signals_hold(&mark);
     charge = charge_lift(dptr);
     r = REAL(cuMemFree_v2)(dptr);
     charge_settle(&charge, r);

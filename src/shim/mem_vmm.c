@@ -203,6 +203,7 @@ static CUresult plain_create(CUmemGenericAllocationHandle *handle, size_t size, 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop,
                      unsigned long long flags)
 {
+    struct inside_mark mark;
     bool on = shim_ready();
     CUresult r;
     int gpu;
@@ -212,7 +213,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const st
         prop->location.id >= PAGE_GPUS)
         return REAL(cuMemCreate)(handle, size, prop, flags);
     gpu = prop->location.id;
-    signals_hold();
+    signals_hold(&mark);
     r = piece_eligible(gpu, size, prop, flags) ? piece_create(handle, size, prop)
                                                : plain_create(handle, size, prop, flags);
     signals_release();

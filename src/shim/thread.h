@@ -14,9 +14,10 @@ struct shim_thread {
     uint32_t capturing, precise;
     uint32_t locks, light; /* of ours that it holds; of those, whether it is in one of the other kind */
     _Atomic uint32_t *light_lock;
-    uintptr_t light_at, depth_at, brief_at; /* frames in which it took that lock, went deeper, or waits: see inside.h */
-    uint32_t brief_slot;                    /* 1 + what it waits for */
-    uint64_t signals;                       /* that were blocked before the first */
+    uintptr_t light_at, depth_at, brief_at,
+        locks_at;        /* frames in which it took that lock, went deeper, or waits: see inside.h */
+    uint32_t brief_slot; /* 1 + what it waits for */
+    uint64_t signals;    /* that were blocked before the first */
     uint64_t refused_ns, refused_bytes, asked_ns;
     uint64_t copy_ns, copy_bytes, copy_launches, copy_stream; /* the last large copy: bulk.h */
 };
@@ -27,14 +28,15 @@ static inline bool thread_deeper(void)
 {
     if (likely(!shim_thread.depth))
         return false;
-    if (!frame_left(shim_thread.depth_at, (uintptr_t)__builtin_frame_address(0), thread_own()))
+    if (!frame_gone(shim_thread.depth_at, MARK_HOLD, (uintptr_t)__builtin_frame_address(0)))
         return true;
     shim_thread.depth = 0;
     return false;
 }
 
-static inline void thread_enter(void)
+static inline void thread_enter(struct inside_mark *mark)
 {
-    shim_thread.depth_at = (uintptr_t)__builtin_frame_address(0);
+    frame_mark(mark, MARK_HOLD);
+    shim_thread.depth_at = (uintptr_t)mark;
     shim_thread.depth = 1;
 }

@@ -296,6 +296,7 @@ bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size)
 /* As the plain call does: wait for the device, then take the memory away. */
 bool vmm_free(CUdeviceptr ptr, CUresult *ret)
 {
+    struct inside_mark mark;
     struct page_memory *m;
     struct segment s;
 
@@ -303,7 +304,7 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
         return false;
     if (HAVE(cuCtxSynchronize) && atomic_load(&shim.captures) == 0)
         (void)REAL(cuCtxSynchronize)();
-    signals_hold();
+    signals_hold(&mark);
     if (!segment_find(ptr, SEGMENT_OURS, true, true, &s)) {
         signals_release();
         return false; /* freed twice at once */

@@ -2,10 +2,11 @@
 /* jump.c - a handler of the program's jumps out of a call of the library's, which then never returns.
  *
  * jump held: out of a launch and an allocation that wait until memory has moved. jump fault: out of a launch whose
- * arguments are nowhere, by the handler of the fault; the thread does not call again. jump gone: and ends. jump wait:
- * out of a wait for the GPU, in a guaranteed job. jump stacks: which frames have gone. jump storm SECONDS: out of
- * anything, again and again, while another thread launches by a share and memory moves. Afterwards nothing counts as
- * inside, orders are carried out, and what is counted is what the driver has given. Exits 0 when all was so.
+ * arguments are nowhere, by the handler of the fault; the thread does not call again. jump gone: and ends. jump alloc:
+ * out of an allocation. jump wait: out of a wait for the GPU, in a guaranteed job. jump stacks: which frames have gone.
+ * jump storm SECONDS: out of anything, again and again, while another thread launches by a share and memory moves.
+ * Afterwards nothing counts as inside, orders are carried out, and what is counted is what the driver has given. Exits
+ * 0 when all was so.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -129,6 +130,21 @@ static void fault_once(void)
         launch(counting, nowhere);
         expect(false, "a fault");
     }
+}
+
+/* The address is written to nowhere. The signals that were held back meanwhile are not held for good. */
+static void fault_alloc(void)
+{
+    sigset_t mask;
+
+    handler_set(SIGSEGV, jump);
+    for (volatile int i = 0; i < 3; i++)
+        if (sigsetjmp(out, 1) == 0) {
+            (void)cuMemAlloc_v2((CUdeviceptr *)(uintptr_t)16, 2 * MIB);
+            expect(false, "a fault");
+        }
+    allocations_count();
+    expect(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1), "signals are not blocked");
 }
 
 static void *fault_thread(void *arg)
@@ -276,6 +292,8 @@ int main(int argc, char **argv)
         held();
     else if (strcmp(what, "fault") == 0)
         fault_once();
+    else if (strcmp(what, "alloc") == 0)
+        fault_alloc();
     else if (strcmp(what, "gone") == 0)
         gone();
     else if (strcmp(what, "storm") == 0)

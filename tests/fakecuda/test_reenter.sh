@@ -22,7 +22,7 @@ alone storm 2
 told "a storm of signals while memory moves: no wait for itself, every launch seen, every byte given back" $?
 
 # A handler that jumps out, so that a call never returns.
-jumps() { role=$1; shift; env LD_PRELOAD="$library" MUSTER_GPU_ROLE=$role timeout 60 "$fake/fake_jump" "$@" >"$dir/out" 2>&1; }
+jumps() { role=$1; shift; env LD_PRELOAD="$library" MUSTER_GPU_ROLE=$role timeout -s KILL 60 "$fake/fake_jump" "$@" >"$dir/out" 2>&1; }
 jumps opportunistic stacks
 told "frames that have left the stack are told from those of an interrupted call" $?
 jumps opportunistic held
@@ -31,6 +31,8 @@ jumps opportunistic fault
 told "a thread that jumped out of a launch and sleeps does not count as inside" $?
 jumps opportunistic gone
 told "nor one that ended" $?
+jumps opportunistic alloc
+told "a jump out of an allocation leaves neither its signals blocked nor the next ones uncounted" $?
 jumps guaranteed wait
 told "nor does one that jumped out of a wait count as waiting" $?
 jumps opportunistic storm 2
