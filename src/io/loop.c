@@ -42,6 +42,7 @@ struct loop_signal {
 struct loop {
     uv_loop_t uv;
     uv_prepare_t turn;
+    uv_check_t heard;
     uv_async_t woken;
     struct {
         loop_fn fn;
@@ -125,12 +126,22 @@ static void on_woken(uv_async_t *handle)
     }
 }
 
-static void on_turn(uv_prepare_t *handle)
+static void turn_end(struct loop *loop)
 {
-    struct loop *loop = handle->data;
-
     for (size_t i = 0; i < loop->turn_count; i++)
         loop->turns[i].fn(loop->turns[i].arg);
+}
+
+static void on_turn(uv_prepare_t *handle)
+{
+    turn_end(handle->data);
+}
+
+/* What was heard ends a turn too: connections that it closes are then gone before the loop looks again. Else it would
+ * look without waiting first, for those alone. */
+static void on_heard(uv_check_t *handle)
+{
+    turn_end(handle->data);
 }
 
 static int worker_start(struct worker *worker)
@@ -156,6 +167,9 @@ int loop_new(struct loop **ret_loop, struct error *err)
     (void)uv_prepare_init(&loop->uv, &loop->turn);
     loop->turn.data = loop;
     (void)uv_prepare_start(&loop->turn, on_turn);
+    (void)uv_check_init(&loop->uv, &loop->heard);
+    loop->heard.data = loop;
+    (void)uv_check_start(&loop->heard, on_heard);
     (void)uv_async_init(&loop->uv, &loop->woken, on_woken);
     loop->woken.data = loop;
     pthread_mutex_init(&loop->lock, NULL);

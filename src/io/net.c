@@ -394,6 +394,22 @@ static bool conn_refused(struct net_conn *conn)
     return !conn->over;
 }
 
+/* A client on this machine has mostly asked by the time it is let in: that is read here, and not after another look at
+ * all there is. */
+static void read_now(struct net_conn *conn)
+{
+    uv_os_fd_t fd;
+    uv_buf_t piece;
+    ssize_t n;
+
+    if (conn->closing || conn->paused || uv_fileno((const uv_handle_t *)&conn->handle.stream, &fd) < 0)
+        return;
+    on_alloc((uv_handle_t *)&conn->handle.stream, READ_BYTES, &piece);
+    n = recv(fd, piece.base, piece.len, MSG_DONTWAIT);
+    if (n > 0) /* its end, or what went wrong, the loop finds */
+        on_read(&conn->handle.stream, n, &piece);
+}
+
 void listener_accept(uv_stream_t *server, int status)
 {
     struct net_listener *listener = server->data;
@@ -434,6 +450,8 @@ void listener_accept(uv_stream_t *server, int status)
         net_deadline(conn, listener->options.handshake);
     else
         conn_accept(conn);
+    if (listener->is_unix)
+        read_now(conn);
 }
 
 const char *net_peer(const struct net_conn *conn)
