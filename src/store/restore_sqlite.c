@@ -74,7 +74,7 @@ static int source_open(struct restore *r, struct error *err)
 
 static int target_open(struct restore *r, const char *directory, struct error *err)
 {
-    static const char *const names[] = { NAME, NAME "-wal", NAME "-shm", NAME "-journal", "tail" };
+    static const char *const names[] = { NAME, NAME "-wal", NAME "-shm", NAME "-journal", "tail", "tail-map" };
     struct statvfs room;
     struct stat st;
 
