@@ -1,22 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tell.c - a decision as a line of the decision log: the same text in the daemon and in the simulator. */
-#include <inttypes.h>
-
 #include "base/buf.h"
 #include "core/state.h"
 #include "model/splice.h"
+
+/* One for every start and end of a job: without printf, which would be the larger part of it. */
+static void put_digits(struct buf *out, uint64_t number, unsigned least)
+{
+    char text[20];
+    unsigned at = sizeof(text);
+
+    for (; number || sizeof(text) - at < least; number /= 10)
+        text[--at] = (char)('0' + number % 10);
+    buf_put(out, text + at, sizeof(text) - at);
+}
+
+static void put_word(struct buf *out, const char *word)
+{
+    buf_char(out, ' ');
+    buf_text(out, word);
+}
 
 static void put_seconds(struct buf *out, usec_t at)
 {
     uint64_t size = at < 0 ? (uint64_t)0 - (uint64_t)at : (uint64_t)at;
     unsigned part = (unsigned)(size % 1000000), digits = 6;
 
-    buf_printf(out, "%s%" PRIu64, at < 0 ? "-" : "", size / 1000000);
+    if (at < 0)
+        buf_char(out, '-');
+    put_digits(out, size / 1000000, 1);
     if (!part)
         return;
     for (; part % 10 == 0; part /= 10)
         digits--;
-    buf_printf(out, ".%0*u", (int)digits, part);
+    buf_char(out, '.');
+    put_digits(out, part, digits);
+}
+
+static void put_number(struct buf *out, int64_t number)
+{
+    if (number < 0)
+        buf_char(out, '-');
+    put_digits(out, number < 0 ? (uint64_t)0 - (uint64_t)number : (uint64_t)number, 1);
 }
 
 void core_tell(const struct core *core, const struct decision *decision, const uint32_t *gpus, struct buf *out)
@@ -26,9 +51,11 @@ void core_tell(const struct core *core, const struct decision *decision, const u
     uint32_t node = UINT32_MAX;
 
     put_seconds(out, decision->at);
-    buf_printf(out, " %s %lld", decision_name(decision->kind), (long long)decision->id);
+    put_word(out, decision_name(decision->kind));
+    buf_char(out, ' ');
+    put_number(out, decision->id);
     if (decision->reason != REASON_NONE)
-        buf_printf(out, " %s", reason_name(decision->reason));
+        put_word(out, reason_name(decision->reason));
     if (decision->until && decision->until != USEC_NEVER) {
         buf_printf(out, " until=");
         put_seconds(out, decision->until);
@@ -46,9 +73,12 @@ void core_tell(const struct core *core, const struct decision *decision, const u
     for (uint32_t i = 0; i < decision->gpu_count; i++) {
         uint32_t here = ledger->gpus[gpus[i]].node;
 
-        if (here != node)
-            buf_printf(out, " n%u:", here);
-        buf_printf(out, "%s%u", here == node ? "," : "", gpus[i] - ledger->topo.nodes[here].first_gpu);
+        if (here != node) {
+            buf_text(out, " n");
+            put_digits(out, here, 1);
+        }
+        buf_char(out, here == node ? ',' : ':');
+        put_digits(out, gpus[i] - ledger->topo.nodes[here].first_gpu, 1);
         node = here;
     }
     for (uint32_t h = job->holds; decision->kind == DECISION_START && job_gpuless(job) && h != HOLD_NONE;

@@ -222,9 +222,18 @@ void entry_done(struct entry *entry)
     book_spec_drop(entry->spec);
 }
 
+/* Nothing to say; what texts held stays behind their ends. */
+static void result_init(struct entry_result *ret)
+{
+    ret->code = ret->text.code = 0;
+    ret->id = 0;
+    ret->reason[0] = ret->text.text[0] = ret->hint[0] = '\0';
+    ret->of_core = false;
+}
+
 int ctl_check(const struct ctl *ctl, struct entry *entry, struct entry_result *ret)
 {
-    *ret = (struct entry_result){ 0 };
+    result_init(ret);
     if (!json_is_object(entry->body))
         return ret->code = error_set(&ret->text, -EINVAL, "%s: expected an object", entry_name(entry->kind));
     switch (entry->kind) {
@@ -347,7 +356,7 @@ void ctl_apply(struct ctl *ctl, uint64_t seq, usec_t at, const struct entry *ent
     for (size_t i = 0; i < count; i++) {
         struct entry_result *ret = results ? &results[i] : &scratch;
 
-        *ret = (struct entry_result){ 0 };
+        result_init(ret);
         /* Entries about jobs need them to be in the cluster as it is. */
         if (ctl->cluster_dirty && entries[i].kind != ENTRY_JOIN)
             (void)cluster_rebuild(ctl, NULL);

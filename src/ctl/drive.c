@@ -227,8 +227,9 @@ static bool flight_lazy(const struct flight *flight)
 static void land(struct flight *flight)
 {
     struct drive *drive = flight->drive;
-    struct entry *entries = mem_zalloc(flight->count + 1, sizeof(*entries));
-    struct entry_result *results = mem_zalloc(flight->count + 1, sizeof(*results));
+    bool few = flight->count <= LANDING_FEW; /* mostly one or two, and a result is large */
+    struct entry *entries = few ? drive->entries : mem_zalloc(flight->count, sizeof(*entries));
+    struct entry_result *results = few ? drive->results : mem_zalloc(flight->count, sizeof(*results));
 
     if (!entries || !results) {
         /* It is written, so it must happen: a restart applies it. */
@@ -250,8 +251,10 @@ static void land(struct flight *flight)
             if (flight->offers[i].done)
                 flight->offers[i].done(flight->offers[i].arg, &results[i]);
     }
-    mem_free(entries);
-    mem_free(results);
+    if (!few) {
+        mem_free(entries);
+        mem_free(results);
+    }
 }
 
 static void commit_work(void *arg)

@@ -72,7 +72,8 @@ bool drive_behind(const struct drive *drive);
 void drive_settle(struct drive *drive);
 bool drive_settled(struct drive *drive);
 
-/* Agents. Frames are borrowed. hello is answered by welcome, keep and orders when its batch is applied. */
+/* Agents. Frames are borrowed; that of a report is another one afterwards. hello is answered by welcome, keep and
+ * orders when its batch is applied. */
 int drive_agent_hello(struct drive *drive, const char *node, json_t *hello, struct error *err);
 int drive_agent_frame(struct drive *drive, const char *node, json_t *frame, struct error *err);
 void drive_agent_gone(struct drive *drive, const char *node);

@@ -108,7 +108,7 @@ int drive_agent_frame(struct drive *drive, const char *name, json_t *frame, stru
         return take_beat(drive, node, name, frame);
     if (kind != UP_REPORT)
         return error_set(err, -EPROTO, "node %s: unexpected frame '%s'", name, drive_text(frame, "t"));
-    body = json_copy(frame);
+    body = frame->refcount == 1 ? json_incref(frame) : json_copy(frame); /* nobody else has it: it becomes the entry */
     (void)json_object_del(body, "t");
     (void)json_object_set_new(body, "node", json_string(name));
     (void)json_object_set_new(body, "agent", json_string(node->agent));

@@ -4,6 +4,7 @@
 #include "ctl/drive.h"
 
 #define DRIVE_LOOK_EVERY USEC_SEC
+enum { LANDING_FEW = 16 };
 
 struct offer {
     struct entry entry;
@@ -18,6 +19,8 @@ struct drive {
     struct ctl *ctl;
     struct offer *offers; /* put aside */
     size_t offer_count, offer_capacity;
+    struct entry entries[LANDING_FEW]; /* of a batch that is applied, and what becomes of them */
+    struct entry_result results[LANDING_FEW];
     bool urgent;          /* they are to be written in this turn */
     usec_t patient_until; /* else then */
     bool flying, failed, changed;

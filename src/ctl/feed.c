@@ -168,7 +168,7 @@ void feed_event(struct feed *feed, const struct ctl_event *event)
                                  .at = event->at,
                                  .node = event->node ? mem_strdup(event->node) : NULL,
                                  .detail = json_incref((json_t *)(uintptr_t)event->detail) };
-    (void)snprintf(kept->kind, sizeof(kept->kind), "%s", event->kind);
+    memcpy(kept->kind, event->kind, strnlen(event->kind, sizeof(kept->kind) - 1)); /* it ends in zeros */
     feed->last = event->id;
     if (feed->first == 0 || feed->last - feed->first >= FEED_EVENTS)
         feed->first = feed->first == 0 ? event->id : feed->last - FEED_EVENTS + 1;

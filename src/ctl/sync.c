@@ -10,8 +10,13 @@
 
 json_t *order_simple(const struct book_job *job, const struct book_attempt *attempt, enum order_kind kind)
 {
-    return json_pack("{s:s, s:s, s:I, s:I}", "t", agent_down_name(DOWN_ORDER), "do", order_name(kind), "job",
-                     (json_int_t)job->id, "attempt", (json_int_t)attempt->number);
+    json_t *order = json_object();
+
+    (void)json_object_set_new_nocheck(order, "t", json_string_nocheck(agent_down_name(DOWN_ORDER)));
+    (void)json_object_set_new_nocheck(order, "do", json_string_nocheck(order_name(kind)));
+    (void)json_object_set_new_nocheck(order, "job", json_integer(job->id));
+    (void)json_object_set_new_nocheck(order, "attempt", json_integer((json_int_t)attempt->number));
+    return order;
 }
 
 /* What the core last said that the job may have of its GPUs. */
@@ -154,29 +159,30 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
     const struct book_attempt *attempt = &job->attempts[job->attempt_count - 1];
     json_t *order = order_simple(job, attempt, ORDER_LAUNCH), *secrets;
 
-    (void)json_object_set_new(order, "rank", json_integer(rank));
-    (void)json_object_set_new(order, "go", json_boolean(attempt->told_go));
-    (void)json_object_set_new(order, "user", json_string(names_get(&ctl->book.users, job->user)));
-    (void)json_object_set_new(order, "uid", json_integer(job->uid));
-    (void)json_object_set_new(order, "gid", json_integer(job->gid));
-    (void)json_object_set(order, "spec", job->source->json);
+    (void)json_object_set_new_nocheck(order, "rank", json_integer(rank));
+    (void)json_object_set_new_nocheck(order, "go", json_boolean(attempt->told_go));
+    (void)json_object_set_new_nocheck(order, "user", json_string(names_get(&ctl->book.users, job->user)));
+    (void)json_object_set_new_nocheck(order, "uid", json_integer(job->uid));
+    (void)json_object_set_new_nocheck(order, "gid", json_integer(job->gid));
+    (void)json_object_set_nocheck(order, "spec", job->source->json);
     secrets = secret_of(ctl, job);
     if (secrets)
-        (void)json_object_set_new(order, "secrets", secrets);
-    (void)json_object_set(order, "place", place);
-    (void)json_object_set_new(order, "vc", json_string(names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name)));
-    (void)json_object_set_new(order, "cluster", json_string(ctl->config.cluster));
-    (void)json_object_set_new(order, "port", json_integer(attempt->port));
-    (void)json_object_set_new(order, "end", json_integer(job->spec->time ? ctl->now + job->spec->time : 0));
-    (void)json_object_set_new(order, "resume", json_boolean(ran_before(job)));
+        (void)json_object_set_new_nocheck(order, "secrets", secrets);
+    (void)json_object_set_nocheck(order, "place", place);
+    (void)json_object_set_new_nocheck(order, "vc",
+                                      json_string(names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name)));
+    (void)json_object_set_new_nocheck(order, "cluster", json_string(ctl->config.cluster));
+    (void)json_object_set_new_nocheck(order, "port", json_integer(attempt->port));
+    (void)json_object_set_new_nocheck(order, "end", json_integer(job->spec->time ? ctl->now + job->spec->time : 0));
+    (void)json_object_set_new_nocheck(order, "resume", json_boolean(ran_before(job)));
     if (attempt->prepared)
-        (void)json_object_set_new(order, "gate", json_true());
+        (void)json_object_set_new_nocheck(order, "gate", json_true());
     else
         put_beside(ctl, job, order);
     put_guest(ctl, job, order);
     if (job->array_id)
-        (void)json_object_set_new(order, "array",
-                                  json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index));
+        (void)json_object_set_new_nocheck(
+            order, "array", json_pack("{s:I, s:i}", "id", (json_int_t)job->array_id, "index", job->array_index));
     return order;
 }
 
