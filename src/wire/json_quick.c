@@ -296,11 +296,8 @@ static void put_object(struct buf *out, const json_t *json)
 
     buf_char(out, '{');
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
-        if (!first)
-            buf_char(out, ',');
+        json_put_key(out, json_object_iter_key(at), json_object_iter_key_len(at), first);
         first = false;
-        json_put_string(out, json_object_iter_key(at), json_object_iter_key_len(at));
-        buf_char(out, ':');
         json_put(out, json_object_iter_value(at));
     }
     buf_char(out, '}');

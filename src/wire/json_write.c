@@ -56,25 +56,63 @@ static void escape_put(struct buf *out, unsigned char c)
 
 /* Eight bytes at once: the high bit of each that is below a blank, a quote, a backslash or not ASCII. A byte behind
  * such a one may be marked too, which does no harm: the first is what is looked for. */
-static uint64_t special_bytes(const char *at)
+static uint64_t special_bytes(uint64_t word)
 {
     const uint64_t each = 0x0101010101010101, high = 0x8080808080808080;
-    uint64_t word, quote, slash;
+    uint64_t quote = word ^ (each * '"'), slash = word ^ (each * '\\');
+
+    return (((word - each * 0x20) & ~word) | ((quote - each) & ~quote) | ((slash - each) & ~slash) | word) & high;
+}
+
+static uint64_t eight_at(const char *at)
+{
+    uint64_t word;
 
     memcpy(&word, at, sizeof(word));
-    word = le64toh(word);
-    quote = word ^ (each * '"');
-    slash = word ^ (each * '\\');
-    return (((word - each * 0x20) & ~word) | ((quote - each) & ~quote) | ((slash - each) & ~slash) | word) & high;
+    return le64toh(word);
+}
+
+/* Whether fewer than eight bytes all stand for themselves: most keys are that short. They are laid into one word, some
+ * twice, with blanks where there are too few. */
+static bool few_plain(const char *at, size_t count)
+{
+    uint64_t word = 0x2020202020202020;
+    uint32_t first, last;
+
+    if (count >= sizeof(first)) {
+        memcpy(&first, at, sizeof(first));
+        memcpy(&last, at + count - sizeof(last), sizeof(last));
+        word = (uint64_t)first << 32 | last;
+    } else if (count) {
+        word = word << 24 | (uint64_t)(unsigned char)at[0] << 16 | (uint64_t)(unsigned char)at[count / 2] << 8 |
+               (unsigned char)at[count - 1];
+    }
+    return !special_bytes(word);
+}
+
+/* Sixteen at once, only whether there is any: as signed numbers those below a blank and those that are not ASCII are
+ * all less than it. */
+static bool sixteen_plain(const char *at)
+{
+    typedef signed char lanes_t __attribute__((vector_size(2 * EIGHT)));
+    lanes_t bytes;
+    uint64_t marks[2];
+
+    memcpy(&bytes, at, sizeof(bytes));
+    bytes = (lanes_t)((bytes < 0x20) | (bytes == '"') | (bytes == '\\'));
+    memcpy(marks, &bytes, sizeof(marks));
+    return !(marks[0] | marks[1]);
 }
 
 const char *json_plain_end(const char *at, const char *end)
 {
     uint64_t marks;
 
+    while (end - at >= 2 * EIGHT && sixteen_plain(at))
+        at += 2 * EIGHT;
     if (end - at >= EIGHT) {
         for (;;) {
-            marks = special_bytes(at);
+            marks = special_bytes(eight_at(at));
             if (marks)
                 return at + __builtin_ctzll(marks) / 8;
             at += EIGHT;
@@ -84,6 +122,8 @@ const char *json_plain_end(const char *at, const char *end)
                 at = end - EIGHT; /* some of them once more */
         }
     }
+    if (few_plain(at, (size_t)(end - at)))
+        return end;
     while (at < end && (unsigned char)(*at - 0x20) < 0x60 && *at != '"' && *at != '\\')
         at++;
     return at;
@@ -103,20 +143,9 @@ static void space_used(struct buf *out, size_t size)
     out->data[out->size] = '\0';
 }
 
-void json_put_string(struct buf *out, const char *text, size_t length)
+/* A string of which the bytes before `text` stand for themselves, and that at `text` perhaps not. */
+static void string_put(struct buf *out, const char *start, const char *text, const char *end)
 {
-    const char *end = text + length, *start = text;
-    char *at = space(out, length + 2);
-
-    text = json_plain_end(text, end);
-    if (at && text == end) {
-        at[0] = '"';
-        if (length)
-            memcpy(at + 1, start, length);
-        at[length + 1] = '"';
-        space_used(out, length + 2);
-        return;
-    }
     buf_char(out, '"');
     for (; text < end; text = json_plain_end(text, end)) {
         size_t step = json_utf8_length(text, (size_t)(end - text));
@@ -134,6 +163,44 @@ void json_put_string(struct buf *out, const char *text, size_t length)
     }
     buf_put(out, start, (size_t)(end - start));
     buf_char(out, '"');
+}
+
+void json_put_string(struct buf *out, const char *text, size_t length)
+{
+    const char *end = text + length, *plain = json_plain_end(text, end);
+    char *at = space(out, length + 2);
+
+    if (!at || plain < end) {
+        string_put(out, text, plain, end);
+        return;
+    }
+    at[0] = '"';
+    if (length)
+        memcpy(at + 1, text, length);
+    at[length + 1] = '"';
+    space_used(out, length + 2);
+}
+
+void json_put_key(struct buf *out, const char *key, size_t length, bool first)
+{
+    const char *end = key + length, *plain = json_plain_end(key, end);
+    char *at = space(out, length + 4);
+
+    if (!at || plain < end) {
+        if (!first)
+            buf_char(out, ',');
+        string_put(out, key, plain, end);
+        buf_char(out, ':');
+        return;
+    }
+    *at = ',';
+    at += !first;
+    at[0] = '"';
+    if (length)
+        memcpy(at + 1, key, length);
+    at[length + 1] = '"';
+    at[length + 2] = ':';
+    space_used(out, length + 3 + !first);
 }
 
 void json_put_double(struct buf *out, double value)
@@ -165,18 +232,21 @@ static void line_break(struct json_write *json)
 static void begin(struct json_write *json, const char *key)
 {
     uint64_t bit = 1ULL << json->depth;
+    bool first = !(json->started & bit);
 
     assert(!key == !(json->objects & bit));
-    if (json->started & bit)
-        buf_char(json->out, ',');
     json->started |= bit;
+    if (key && !json->pretty) {
+        json_put_key(json->out, key, strlen(key), first);
+        return;
+    }
+    if (!first)
+        buf_char(json->out, ',');
     if (json->depth)
         line_break(json);
     if (key) {
-        json_put_string(json->out, key, strlen(key));
-        buf_char(json->out, ':');
-        if (json->pretty)
-            buf_char(json->out, ' ');
+        json_put_key(json->out, key, strlen(key), true);
+        buf_char(json->out, ' ');
     }
 }
 
@@ -234,10 +304,15 @@ void json_put_i64(struct buf *out, int64_t value)
     size_t at = sizeof(digits);
     uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
 
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left);
+    for (; left >= 100; left /= 100) {
+        unsigned pair = (unsigned)(left % 100);
+
+        digits[--at] = (char)('0' + pair % 10);
+        digits[--at] = (char)('0' + pair / 10);
+    }
+    digits[--at] = (char)('0' + left % 10);
+    if (left >= 10)
+        digits[--at] = (char)('0' + left / 10);
     if (value < 0)
         digits[--at] = '-';
     buf_put(out, digits + at, sizeof(digits) - at);

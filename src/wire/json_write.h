@@ -41,7 +41,9 @@ size_t json_utf8_length(const char *text, size_t left);
  * one of several that make a character; `end` when there is none. */
 const char *json_plain_end(const char *at, const char *end);
 
-/* The pieces, for writers of their own: a quoted string, numbers, those of doubles with the fewest digits. */
+/* The pieces, for writers of their own: a quoted string, numbers, those of doubles with the fewest digits; a key with
+ * its colon, and the comma before it where it is not the first of its object. */
 void json_put_string(struct buf *out, const char *text, size_t length);
+void json_put_key(struct buf *out, const char *key, size_t length, bool first);
 void json_put_i64(struct buf *out, int64_t value);
 void json_put_double(struct buf *out, double value);

@@ -218,6 +218,77 @@ static void quick_as_jansson(void **state)
     }
 }
 
+/* Every length, and every byte at every place in it: the first that does not stand for itself. */
+static void the_first_special_byte(void **state)
+{
+    char text[40];
+
+    (void)state;
+    for (size_t length = 0; length <= sizeof(text); length++) {
+        memset(text, 'a', sizeof(text));
+        assert_ptr_equal(json_plain_end(text, text + length), text + length);
+        for (size_t at = 0; at < length; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+
+                memset(text, 'a', sizeof(text));
+                text[at] = (char)byte;
+                if (at + 1 < length)
+                    text[length - 1] = '"';
+                assert_ptr_equal(json_plain_end(text, text + length),
+                                 plain ? text + length - (at + 1 < length) : text + at);
+            }
+        }
+    }
+}
+
+/* However little room there is, a key is what its parts are. */
+static void keys_are_whole(void **state)
+{
+    static const char *const keys[] = { "",    "a",        "id",
+                                        "key", "state",    "a longer key of more than sixteen",
+                                        "q\"", "\xc3\xa9", "line\nbreak" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (size_t before = 0; before < 600; before++) {
+            struct buf whole = BUF_INIT(4096), parts = BUF_INIT(4096);
+            bool first = before % 2;
+
+            for (size_t k = 0; k < before; k++) {
+                buf_char(&whole, 'x');
+                buf_char(&parts, 'x');
+            }
+            json_put_key(&whole, keys[i], strlen(keys[i]), first);
+            if (!first)
+                buf_char(&parts, ',');
+            json_put_string(&parts, keys[i], strlen(keys[i]));
+            buf_char(&parts, ':');
+            assert_int_equal(whole.size, parts.size);
+            assert_string_equal(whole.data, parts.data);
+            buf_done(&whole);
+            buf_done(&parts);
+        }
+    }
+}
+
+static void integers_as_printf(void **state)
+{
+    static const int64_t some[] = { 0, INT64_MAX, INT64_MIN, -1, -10, 1794828568380840 };
+    char text[32];
+
+    (void)state;
+    for (int64_t k = 0; k < 20000 + (int64_t)(sizeof(some) / sizeof(some[0])); k++) {
+        int64_t value = k < 20000 ? (k - 10000) * (k % 7 ? 1 : 1000003) : some[k - 20000];
+        struct buf out = BUF_INIT(64);
+
+        (void)snprintf(text, sizeof(text), "%lld", (long long)value);
+        json_put_i64(&out, value);
+        assert_string_equal(out.data, text);
+        buf_done(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +299,9 @@ int main(void)
         cmocka_unit_test(read_and_refused),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(quick_as_jansson),
+        cmocka_unit_test(the_first_special_byte),
+        cmocka_unit_test(keys_are_whole),
+        cmocka_unit_test(integers_as_printf),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
