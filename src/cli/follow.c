@@ -212,22 +212,28 @@ static int on_text(void *arg, const char *data, size_t size)
     return interrupts ? 1 : 0;
 }
 
+/* Only what is not so by itself: the first task, what it says on standard output, from the beginning. */
 static void path_of(const struct reader *reader, bool follow, char *path, size_t size)
 {
-    char id[24] = "new", attempt[32] = "", lines[32] = "", when[96] = "";
+    char id[24] = "new", task[32] = "", attempt[32] = "", lines[32] = "", when[96] = "", *first;
 
     if (reader->id)
         (void)snprintf(id, sizeof(id), "%lld", (long long)reader->id);
+    if (reader->task > 0)
+        (void)snprintf(task, sizeof(task), "&task=%d", reader->task);
     if (reader->attempt >= 0)
         (void)snprintf(attempt, sizeof(attempt), "&attempt=%d", reader->attempt);
     if (reader->lines >= 0)
         (void)snprintf(lines, sizeof(lines), "&tail=%ld", reader->lines);
-    else
+    else if (reader->offset > 0)
         (void)snprintf(lines, sizeof(lines), "&offset=%lld", (long long)reader->offset);
     fmt_query(when, sizeof(when), "since", reader->since);
     fmt_query(when, sizeof(when), "until", reader->until);
-    (void)snprintf(path, size, "/jobs/%s/logs?task=%d&stream=%s%s%s%s%s", id, reader->task, reader->err ? "err" : "out",
-                   attempt, lines, when, follow ? "&follow=1" : "");
+    (void)snprintf(path, size, "/jobs/%s/logs%s%s%s%s%s%s", id, task, reader->err ? "&stream=err" : "", attempt, lines,
+                   when, follow ? "&follow=1" : "");
+    first = strchr(path, '&');
+    if (first)
+        *first = '?';
 }
 
 /* Reads once, and knows where to go on: the answer says where it began. */

@@ -70,9 +70,9 @@ static void account_find(struct principal *who)
 
 /* The name of an account, "uid7" where it has none. The last one is remembered for a moment: whoever asks much asks
  * again, and to look it up is to read a file or to ask a server. */
-static void account_name(uid_t uid, char *name, size_t size)
+static void account_name(uid_t uid, struct principal *who)
 {
-    static char last[sizeof(((struct principal *)0)->user)];
+    static char last[sizeof(who->user)];
     static uid_t last_uid;
     static usec_t until;
     struct passwd entry, *found = NULL;
@@ -87,7 +87,7 @@ static void account_name(uid_t uid, char *name, size_t size)
         last_uid = uid;
         until = now + ACCOUNT_KNOWN;
     }
-    (void)snprintf(name, size, "%s", last);
+    memcpy(who->user, last, sizeof(last));
 }
 
 static void local_user(const struct server *server, struct principal *who, uid_t uid, gid_t gid)
@@ -96,7 +96,7 @@ static void local_user(const struct server *server, struct principal *who, uid_t
     who->gid = gid;
     who->has_uid = true;
     who->via = "socket";
-    account_name(uid, who->user, sizeof(who->user));
+    account_name(uid, who);
     who->role = uid == 0 || uid == server->uid || is_admin(server->conf, who->user) ? ROLE_ADMIN : ROLE_USER;
 }
 

@@ -14,11 +14,23 @@ enum { STREAM_QUEUE_LOW = 65536, HOLD_BYTES = 32768 };
 #define HOLD_SPAN (10 * USEC_MSEC) /* nobody who reads with their eyes notices */
 #define REPLY_BYTES_MAX ((size_t)64 << 20)
 
+static void header_put(struct request *request, const char *name, const char *value)
+{
+    buf_text(&request->heads, name);
+    buf_put(&request->heads, ": ", 2);
+    buf_text(&request->heads, value);
+    buf_put(&request->heads, "\r\n", 2);
+}
+
 void reply_header(struct request *request, const char *name, const char *format, ...)
 {
     char value[1024];
     va_list args;
 
+    if (!strchr(format, '%')) {
+        header_put(request, name, format); /* our own words */
+        return;
+    }
     va_start(args, format);
     (void)vsnprintf(value, sizeof(value), format, args);
     va_end(args);
@@ -26,10 +38,18 @@ void reply_header(struct request *request, const char *name, const char *format,
     for (char *p = value; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = ' ';
+    header_put(request, name, value);
+}
+
+void reply_header_number(struct request *request, const char *name, const char *before, int64_t number,
+                         const char *behind)
+{
     buf_text(&request->heads, name);
-    buf_text(&request->heads, ": ");
-    buf_text(&request->heads, value);
-    buf_text(&request->heads, "\r\n");
+    buf_put(&request->heads, ": ", 2);
+    buf_text(&request->heads, before);
+    json_put_i64(&request->heads, number);
+    buf_text(&request->heads, behind);
+    buf_put(&request->heads, "\r\n", 2);
 }
 
 /* The time changes once a second; so does its text. */

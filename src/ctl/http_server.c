@@ -128,9 +128,7 @@ void request_drop(struct request *request)
 {
     if (!request || --request->refs > 0)
         return;
-    mem_free(request->path);
-    mem_free(request->query);
-    mem_free(request->cut);
+    mem_free(request->called);
     buf_done(&request->heads);
     mem_free(request);
 }
@@ -151,24 +149,28 @@ int64_t request_new_job(const struct request *request)
     return request->client ? request->client->made : 0;
 }
 
+void request_call(struct request *request, const char *name)
+{
+    mem_free(request->called);
+    request->called = request->params[0] = mem_strdup(name);
+}
+
 static struct request *request_new(struct client *client)
 {
     const struct http_message *m = http_reader_message(client->reader);
-    struct request *request = mem_zalloc(1, sizeof(*request));
-    const char *mark = strchr(m->target, '?');
-    size_t length = mark ? (size_t)(mark - m->target) : strlen(m->target);
+    const char *mark = strchrnul(m->target, '?'), *query = mark + (*mark == '?');
+    size_t length = (size_t)(mark - m->target), query_length = strlen(query);
+    struct request *request = mem_zalloc(1, sizeof(*request) + 2 * (length + 1) + query_length + 1);
 
     if (!request)
         return NULL;
     request->refs = 1;
     request->heads.max = 16384;
-    request->path = mem_zalloc(length + 1, 1);
-    request->query = mem_strdup(mark ? mark + 1 : "");
-    if (!request->path || !request->query) {
-        request_drop(request);
-        return NULL;
-    }
+    request->path = request->texts;
+    request->cut = request->path + length + 1;
+    request->query = request->cut + length + 1;
     memcpy(request->path, m->target, length);
+    memcpy(request->query, query, query_length);
     request->server = client->server;
     request->client = client;
     request->message = m;

@@ -57,8 +57,9 @@ struct request {
     const struct http_message *message; /* until the handler returns, or while held and not answered */
     const struct route *route;
     char *path, *query; /* path unescaped, without the query; query as sent, "" */
-    char *cut;          /* the path in pieces, which params point into */
+    char *cut;          /* the path in pieces, which params point into; room for all of it */
     char *params[REQUEST_PARAMS_MAX];
+    char *called; /* owned; params[0] of what is made, which its path does not name */
     struct principal who;
     usec_t began;
     void *owner; /* of the server */
@@ -66,6 +67,7 @@ struct request {
     int status;
     unsigned refs;
     bool answered, head_only, close, streaming;
+    char texts[]; /* path, query and cut */
 };
 
 struct http_server_config {
@@ -92,10 +94,13 @@ struct net_conn *request_conn(const struct request *request); /* NULL: it has le
 /* The job that was submitted last on the same connection, which requests sent along with the submission call `new`. */
 void request_made(struct request *request, int64_t job);
 int64_t request_new_job(const struct request *request); /* 0: none */
+void request_call(struct request *request, const char *name);
 
 /* Answers. A header is added before; the body is copied. */
 void reply_header(struct request *request, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void reply_header_number(struct request *request, const char *name, const char *before, int64_t number,
+                         const char *behind);
 void reply(struct request *request, int status, const char *type, const void *body, size_t size);
 void reply_buf(struct request *request, int status, struct buf *body); /* JSON; empties it */
 void reply_tree(struct request *request, int status, json_t *tree);    /* takes it */

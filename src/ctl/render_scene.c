@@ -34,13 +34,50 @@ void scene_fill(struct scene *scene, const struct request *request)
     scene->who = &request->who;
 }
 
+/* Programs ask for the same fields again and again: the last few lists are known by their text, as it was sent. */
+enum { LISTS_KNOWN = 4, LIST_BYTES = 192 };
+
+static struct {
+    char text[LIST_BYTES];
+    size_t size;
+    uint64_t bits; /* 0: none here */
+} lists[LISTS_KNOWN];
+
+static uint64_t list_find(const char *text, size_t size)
+{
+    for (size_t i = 0; i < LISTS_KNOWN; i++)
+        if (lists[i].size == size && lists[i].bits && memcmp(lists[i].text, text, size) == 0)
+            return lists[i].bits;
+    return 0;
+}
+
+static void list_keep(const char *text, size_t size, uint64_t bits)
+{
+    static size_t next;
+
+    if (size > LIST_BYTES || !bits)
+        return;
+    memcpy(lists[next].text, text, size);
+    lists[next].size = size;
+    lists[next].bits = bits;
+    next = (next + 1) % LISTS_KNOWN;
+}
+
 int scene_fields(struct scene *scene, struct request *request, uint64_t standard)
 {
+    const char *sent = NULL;
     char text[1024];
     uint64_t bits = 0;
+    size_t size = 0;
 
     scene->fields = standard;
     scene->eta = query_flag(request, "eta");
+    if (http_query_find(request->query, "fields", 0, &sent, &size))
+        bits = list_find(sent, size);
+    if (bits) {
+        scene->fields = bits;
+        return 0;
+    }
     if (!query_text(request, "fields", text, sizeof(text)))
         return 0;
     for (char *save = NULL, *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
@@ -55,6 +92,7 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
         }
         bits |= FIELD_BIT(field);
     }
+    list_keep(sent, size, bits);
     scene->fields = bits ? bits : standard;
     return 0;
 }

@@ -17,7 +17,7 @@ enum { WAIT_SECONDS = 30, WAIT_SECONDS_MAX = 300 };
 
 static void etag_put(struct request *request, const struct book_job *job)
 {
-    reply_header(request, "ETag", "\"v%" PRIu64 "\"", job->version);
+    reply_header_number(request, "ETag", "\"v", (int64_t)job->version, "\"");
 }
 
 /* W/"v12", "v12" and lists of them. */

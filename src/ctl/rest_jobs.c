@@ -444,8 +444,8 @@ static void on_submitted(struct request *request, const struct entry_result *res
     scene_fill(&scene, request);
     if (request->message && scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
         return;
-    reply_header(request, "Location", "/api/v1/jobs/%" PRId64, result->id);
-    reply_header(request, "ETag", "\"v%" PRIu64 "\"", job->version);
+    reply_header_number(request, "Location", "/api/v1/jobs/", result->id, "");
+    reply_header_number(request, "ETag", "\"v", (int64_t)job->version, "\"");
     json_write_init(&json, &out, false);
     render_job(&scene, &json, job, "Job");
     reply_buf(request, 201, &out);

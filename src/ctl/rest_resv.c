@@ -115,8 +115,7 @@ void rest_resvs_add(struct request *request)
         return;
     }
     /* The answer is the reservation of the path. */
-    mem_free(request->cut);
-    request->cut = request->params[0] = mem_strdup(name);
+    request_call(request, name);
     resv_offer(request, body, NULL);
 }
 

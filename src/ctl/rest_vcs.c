@@ -79,9 +79,7 @@ void rest_vcs_add(struct request *request)
         return;
     }
     /* The answer is the virtual cluster of the path. */
-    request->params[0] = mem_strdup(name);
-    mem_free(request->cut);
-    request->cut = request->params[0];
+    request_call(request, name);
     body = json_pack("{s:s, s:b}", "name", name, "create", 1);
     (void)json_object_del(set, "name");
     (void)json_object_set_new(body, "set", set);

@@ -17,20 +17,21 @@ static int path_cut(char *path, char **segments)
     int count = 0;
 
     while (*path) {
-        path += strspn(path, "/");
-        if (!*path)
-            break;
+        if (*path == '/') {
+            path++;
+            continue;
+        }
         if (count == SEGMENTS_MAX)
             return -E2BIG;
         segments[count++] = path;
-        path += strcspn(path, "/");
+        path = strchrnul(path, '/');
         if (*path)
             *path++ = '\0';
     }
     return count;
 }
 
-/* Whether segment i of the pattern takes this text; a {name} takes any. */
+/* Whether the pattern takes the segments; a {name} takes any. */
 static bool pattern_match(const char *pattern, char **segments, int count, char **params)
 {
     int at = 0, found = 0;
@@ -47,10 +48,9 @@ static bool pattern_match(const char *pattern, char **segments, int count, char 
             if (found == REQUEST_PARAMS_MAX)
                 return false;
             params[found++] = segments[at - 1];
-            pattern += strcspn(pattern, "/");
+            pattern = strchrnul(pattern, '/');
             continue;
         }
-        /* Most differ in their first letters: they are looked at where they are, over all routes of every request. */
         while (*pattern && *pattern != '/' && *pattern == *text)
             pattern++, text++;
         if (*text || (*pattern && *pattern != '/'))
@@ -65,6 +65,13 @@ static void allow_add(char *allow, size_t size, const char *method)
     (void)snprintf(allow + length, size - length, "%s%s", length ? ", " : "", method);
 }
 
+/* Most routes begin with another letter: they are passed by at once, over all routes of every request. None begins with
+ * a {name}. */
+static bool route_may(const struct route *route, bool api, const char *first)
+{
+    return (route->path[1] == '/') != api && route->path[api ? 1 : 2] == first[0];
+}
+
 const struct route *route_find(const char *method, char *path, char **params, int *ret_status, char *allow,
                                size_t allow_size)
 {
@@ -75,18 +82,24 @@ const struct route *route_find(const char *method, char *path, char **params, in
 
     *ret_status = 404;
     allow[0] = '\0';
-    if (count < 0)
-        return NULL;
+    if (count <= skip)
+        return NULL; /* no route is that short */
     for (size_t i = 0; i < route_count; i++) {
         const struct route *route = &routes[i];
 
-        if ((strncmp(route->path, "//", 2) == 0) == api ||
-            !pattern_match(route->path, segments + skip, count - skip, params))
-            continue;
-        if (strcmp(route->method, wanted) == 0)
+        if (route_may(route, api, segments[skip]) && strcmp(route->method, wanted) == 0 &&
+            pattern_match(route->path, segments + skip, count - skip, params))
             return route;
-        *ret_status = 405;
-        allow_add(allow, allow_size, route->method);
+    }
+    /* Not by this method; by which? */
+    for (size_t i = 0; i < route_count; i++) {
+        const struct route *route = &routes[i];
+
+        if (route_may(route, api, segments[skip]) &&
+            pattern_match(route->path, segments + skip, count - skip, params)) {
+            *ret_status = 405;
+            allow_add(allow, allow_size, route->method);
+        }
     }
     return NULL;
 }
@@ -173,11 +186,7 @@ void route_handle(void *arg, struct request *request)
         reply_problem(request, 400, "BadRequest", NULL, "the path has a broken escape");
         return;
     }
-    request->cut = mem_strdup(request->path);
-    if (!request->cut) {
-        reply_problem(request, 503, "Busy", NULL, "out of memory");
-        return;
-    }
+    memcpy(request->cut, request->path, strlen(request->path) + 1); /* unescaping made nothing longer */
     route = route_find(request->message->method, request->cut, request->params, &status, allow, sizeof(allow));
     if (!route) {
         route_missing(request, status, allow);

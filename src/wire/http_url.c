@@ -18,7 +18,9 @@ int http_unescape(char *text, bool plus)
 {
     char *out = text;
 
-    for (const char *in = text; *in; in++) {
+    while (*out && *out != '%' && (*out != '+' || !plus)) /* most have nothing to be undone */
+        out++;
+    for (const char *in = out; *in; in++) {
         if (*in == '%') {
             int high = hex_of(in[1]), low = high < 0 ? -1 : hex_of(in[2]);
 
@@ -37,16 +39,19 @@ int http_unescape(char *text, bool plus)
 bool http_query_next(const char **at, const char **ret_name, size_t *ret_name_size, const char **ret_value,
                      size_t *ret_size)
 {
-    const char *p = *at + strspn(*at, "&");
-    size_t pair = strcspn(p, "&"), name = strcspn(p, "=&");
+    const char *start = *at, *end, *equals;
 
-    if (!*p)
+    while (*start == '&')
+        start++;
+    if (!*start)
         return false;
-    *ret_name = p;
-    *ret_name_size = name;
-    *ret_value = name < pair ? p + name + 1 : p + name;
-    *ret_size = name < pair ? pair - name - 1 : 0;
-    *at = p + pair;
+    end = strchrnul(start, '&');
+    equals = memchr(start, '=', (size_t)(end - start));
+    *ret_name = start;
+    *ret_name_size = (size_t)((equals ? equals : end) - start);
+    *ret_value = equals ? equals + 1 : end;
+    *ret_size = (size_t)(end - *ret_value);
+    *at = end;
     return true;
 }
 
