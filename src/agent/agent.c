@@ -134,6 +134,33 @@ void agent_send(struct agent *agent, json_t *frame)
     json_decref(frame);
 }
 
+/* Both are about the same task. */
+static bool same_task(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = { "job", "attempt", "rank" };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!json_object_get(a, keys[i]) || !json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
+            return false;
+    return true;
+}
+
+/* What ended a moment after it began, before anybody was told that, says both at once: a job of a second in one report
+ * is half the work of one in two, here and for the controller. */
+static void report_join(struct agent *agent, json_t *report)
+{
+    enum { PLAIN_KEYS = 8 }; /* t, seq, at, started and state of a task: nothing that only it would tell */
+    const json_t *last = journal_unwritten(&agent->journal);
+    const char *state = util_text(report, "state"), *before = last ? util_text(last, "state") : NULL;
+
+    if (!state || !before || strcmp(state, task_state_name(TASK_EXITED)) != 0 ||
+        strcmp(before, task_state_name(TASK_RUNNING)) != 0 || json_object_size(last) != PLAIN_KEYS ||
+        !json_object_get(last, "started") || !same_task(last, report) ||
+        json_object_set_new(report, "ran", json_true()) < 0)
+        return;
+    journal_take_back(&agent->journal);
+}
+
 void agent_report(struct agent *agent, json_t *report)
 {
     struct error err = { 0 };
@@ -146,6 +173,7 @@ void agent_report(struct agent *agent, json_t *report)
     /* That it runs may be said together with how it ended, where that is a moment later: one write, one message. */
     state = util_text(report, "state");
     patient = state && strcmp(state, task_state_name(TASK_RUNNING)) == 0 && !json_object_get(report, "ckpt");
+    report_join(agent, report);
     if (journal_append(&agent->journal, report, &err) < 0)
         log_err("a report is lost", "node", agent->config.node, "why", err.text);
     if (patient && !agent->dirty) {

@@ -2,6 +2,7 @@
 /* journal.c - see journal.h. */
 #include "agent/journal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -201,6 +202,20 @@ int journal_append(struct journal *journal, json_t *report, struct error *err)
     }
     journal->last = seq;
     return 0;
+}
+
+const json_t *journal_unwritten(const struct journal *journal)
+{
+    const struct journal_entry *newest = journal->count ? &journal->entries[journal->count - 1] : NULL;
+
+    return newest && newest->seq > journal->written ? newest->report : NULL;
+}
+
+void journal_take_back(struct journal *journal)
+{
+    assert(journal_unwritten(journal));
+    json_decref(journal->entries[--journal->count].report);
+    journal->last--;
 }
 
 static int lines_write(struct journal *journal)

@@ -47,6 +47,10 @@ void journal_close(struct journal *journal);
 
 /* Takes the report, sets its "seq". -ENOSPC: too many wait. */
 int journal_append(struct journal *journal, json_t *report, struct error *err);
+/* The newest report, where it is not in the file yet; NULL. Borrowed. */
+const json_t *journal_unwritten(const struct journal *journal);
+/* Forgets that one; the next has its number. */
+void journal_take_back(struct journal *journal);
 /* Everything appended is in the file; with `sync` on the disk as well, where durable. */
 int journal_flush(struct journal *journal, bool sync, struct error *err);
 /* Something that is not acknowledged would not outlast the machine. */

@@ -480,13 +480,12 @@ void attempt_measure(struct ctl *ctl, struct book_job *job, const json_t *measur
     ctl_tell_core(ctl, job, event);
 }
 
-void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
+/* One state of a task. `said` is what goes with it: NULL where the report is about a later one. */
+static void state_take(struct ctl *ctl, uint32_t node, const json_t *report, int state, const json_t *said)
 {
     struct book_job *job = book_get(&ctl->book, json_integer_value(json_object_get(report, "job")));
-    const char *name = json_string_value(json_object_get(report, "state"));
     uint32_t number = (uint32_t)json_integer_value(json_object_get(report, "attempt"));
     uint32_t rank = (uint32_t)json_integer_value(json_object_get(report, "rank"));
-    int state = name ? task_state_find(name) : -ENOENT;
     struct book_attempt *attempt;
     struct book_task *task;
     bool was_kept;
@@ -499,15 +498,15 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
     task = &attempt->tasks[rank];
     if (task->node != node || task_gone(task))
         return;
-    if (json_object_get(report, "ended") && attempt == attempt_now(job) && !attempt->ended)
-        roles_ended(ctl, job, attempt, json_object_get(report, "ended"));
+    if (json_object_get(said, "ended") && attempt == attempt_now(job) && !attempt->ended)
+        roles_ended(ctl, job, attempt, json_object_get(said, "ended"));
     if (state < 0)
         return;
     was_kept = task->state == TASK_KEPT;
     task->state = (uint32_t)state;
     job->version++;
-    job->said_progress = number_or(report, "progress", PROGRESS_OWN);
-    job->said_rate = number_or(report, "rate", PPM_ONE);
+    job->said_progress = number_or(said, "progress", PROGRESS_OWN);
+    job->said_rate = number_or(said, "rate", PPM_ONE);
     if (was_kept) /* how it ended is known */
         used_note(task, json_object_get(report, "used"));
     else if (state == TASK_EXITED || state == TASK_REFUSED || state == TASK_KEPT)
@@ -539,6 +538,15 @@ void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
         rank_exited(ctl, job, rank);
         attempt_left(ctl, node);
     }
+}
+
+void attempt_report(struct ctl *ctl, uint32_t node, const json_t *report)
+{
+    int state = task_state_find(json_string_value(json_object_get(report, "state")));
+
+    if (state == TASK_EXITED && json_is_true(json_object_get(report, "ran")))
+        state_take(ctl, node, report, TASK_RUNNING, NULL); /* it ended before that was said */
+    state_take(ctl, node, report, state, report);
 }
 
 /* Nobody can have started it: it is as if its node had refused it, and where nothing of its attempt was launched yet,

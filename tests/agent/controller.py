@@ -89,6 +89,9 @@ class Controller:
                     self.faults.append('report %d after %d' % (seq, max(seen, default=0)))
                 if seq not in seen:
                     seen[seq] = frame
+                    if frame.get('ran'):  # it says that it ran, too
+                        self.reports.append({k: frame[k] for k in ('t', 'seq', 'job', 'attempt', 'rank', 'started')} |
+                                            {'state': 'running', 'at': frame['started']})
                     self.reports.append(frame)
                 if self.ack:
                     self.send(t='ack', seq=seq)

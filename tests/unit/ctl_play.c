@@ -238,6 +238,8 @@ static void report(struct play *play, struct play_task *task, enum task_state st
                               (json_int_t)task->id.attempt, "rank", (json_int_t)task->id.rank, "state",
                               task_state_name(state), "cause", cause, "exit", code, "signal", signal);
 
+    if (state == TASK_EXITED && play->at_once)
+        (void)json_object_set_new(frame, "ran", json_true());
     if (state == TASK_RUNNING && task->state != TASK_RUNNING)
         task->since = play->now;
     task->state = state;
@@ -279,7 +281,10 @@ static void launch(struct play *play, const char *node, const json_t *frame)
         report(play, task, TASK_REFUSED, "restore", 0, 0);
         return;
     }
-    report(play, task, json_is_true(json_object_get(frame, "go")) ? TASK_RUNNING : TASK_READY, "", 0, 0);
+    if (play->at_once)
+        report(play, task, TASK_EXITED, "exit", 0, 0);
+    else
+        report(play, task, json_is_true(json_object_get(frame, "go")) ? TASK_RUNNING : TASK_READY, "", 0, 0);
 }
 
 static void obey_task(struct play *play, struct play_task *task, const json_t *frame, int what)

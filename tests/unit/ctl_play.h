@@ -34,6 +34,7 @@ struct play {
     size_t log_size;
     size_t started, doubles; /* launches; times a job ran twice at once */
     bool refuses;            /* the next launch */
+    bool at_once;            /* tasks end as they begin, and say both in one report */
     bool slow;               /* tasks that are told to stop stay until play_leave() */
 };
 

@@ -42,7 +42,13 @@ static void journal_survives(void **state)
     assert_int_equal(util_i64(journal_after(&j, 3), "job", 0), 4);
     journal_ack(&j, 2);
     assert_int_equal(util_i64(journal_after(&j, 0), "seq", 0), 3);
+    assert_null(journal_unwritten(&j));
+    assert_int_equal(journal_append(&j, report(9), &err), 0);
+    assert_int_equal(util_i64(journal_unwritten(&j), "job", 0), 9);
+    journal_take_back(&j);
+    assert_null(journal_unwritten(&j));
     assert_int_equal(journal_append(&j, report(6), &err), 0); /* never written */
+    assert_int_equal(util_i64(journal_unwritten(&j), "seq", 0), 6);
     journal_close(&j);
 
     assert_int_equal(journal_open(&j, dir, "boot 1", &err), 0);

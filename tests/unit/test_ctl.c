@@ -56,6 +56,39 @@ static void test_life(void **state)
     play_free(play);
 }
 
+/* What a node tells in one report is what it would have told in two. */
+static void test_moment(void **state)
+{
+    struct book_job job[2];
+    struct book_task task[2];
+
+    (void)state;
+    for (int once = 0; once < 2; once++) {
+        struct play *play = play_new("fifo-skip");
+        const struct book_job *found;
+        int64_t id;
+
+        play_join(play, "n0", 2);
+        play->at_once = once;
+        id = play_submit(play, one, NULL);
+        if (!once)
+            play_exit(play, id, 0, 0, 0);
+        STATE(id, "COMPLETED");
+        found = book_find(ctl_book(drive_ctl(play->drive)), id);
+        assert_non_null(found);
+        job[once] = *found;
+        task[once] = found->attempts[0].tasks[0];
+        play_free(play);
+    }
+    assert_true(task[0].started > 0);
+    assert_int_equal(task[0].started, task[1].started);
+    assert_int_equal(task[0].ended, task[1].ended);
+    assert_int_equal(job[0].version, job[1].version);
+    assert_int_equal(job[0].first_start, job[1].first_start);
+    assert_int_equal(job[0].end, job[1].end);
+    assert_int_equal(job[0].exit, job[1].exit);
+}
+
 static void test_gang(void **state)
 {
     struct play *play = play_new("fifo-skip");
@@ -392,10 +425,10 @@ static void test_idempotent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),   cmocka_unit_test(test_gang),       cmocka_unit_test(test_gates),
-        cmocka_unit_test(test_time),   cmocka_unit_test(test_failures),   cmocka_unit_test(test_lost_node),
-        cmocka_unit_test(test_untold), cmocka_unit_test(test_restarts),   cmocka_unit_test(test_config),
-        cmocka_unit_test(test_people), cmocka_unit_test(test_idempotent),
+        cmocka_unit_test(test_life),      cmocka_unit_test(test_moment), cmocka_unit_test(test_gang),
+        cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold), cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_config),    cmocka_unit_test(test_people), cmocka_unit_test(test_idempotent),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
