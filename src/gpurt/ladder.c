@@ -65,11 +65,12 @@ static void arrived(struct node *node, struct client *client, const char *how)
 {
     uint64_t cap = client->page->limit[client_gpu(client)].cap_bytes, used = client_used(client);
     double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
-    char text[256], driver[32], over[96] = "";
+    char text[320], driver[32], over[128] = "";
 
     if (cap && used > cap)
-        (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, it gets no more until it frees them",
-                       (unsigned long long)(used - cap));
+        (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, %s", (unsigned long long)(used - cap),
+                       client->starved ? "no host memory for them: paused until there is, or it is resumed"
+                                       : "it gets no more until it frees them");
 
     (void)snprintf(driver, sizeof(driver), "driver %.3f s", client->driver_s);
     (void)snprintf(text, sizeof(text), "%s %.3f s, %llu bytes moved, %s%s", client_state_name(client->state), seconds,
@@ -110,6 +111,8 @@ static void moved(struct node *node, struct client *client)
     const struct page_reply *r = &client->moved;
     char text[96];
 
+    if (client->state == CLIENT_RUNNING && starve_look(node, client))
+        return; /* the answer comes when it is paused */
     (void)snprintf(text, sizeof(text), "cache %.3f s, work in flight %.3f s, copies %.3f s", (double)r->trim_ns / 1e9,
                    (double)r->wait_ns / 1e9, (double)r->copy_ns / 1e9);
     arrived(node, client, text);
@@ -162,12 +165,14 @@ static void memory_begin(struct node *node, struct client *client, bool lower);
 /* A move of ours is over: whoever gave an order meanwhile is served now. */
 static void own_done(struct node *node, struct client *client, int r)
 {
-    bool none = r < 0 || client->moved.bytes == 0;
+    bool none = r < 0 || client->moved.bytes == 0, spill = client->step == STEP_SPILL;
 
     if (none && client->step == STEP_PROMOTE)
         client->home_ns = node_now() + HOME_AGAIN_NS;
     client->step = STEP_NONE;
     client->own = false;
+    if (r >= 0 && spill && !client->limit_asked && !client->asked && starve_look(node, client))
+        return;
     if (client->limit_asked) {
         client->limit_asked = false;
         memory_begin(node, client, true);
@@ -388,7 +393,7 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (goal == CLIENT_RELEASED && client->state != CLIENT_RELEASED && guardian_start(node, client) < 0)
         return error_set(err, -EAGAIN, "process %d: its guardian could not be started", (int)client->pid);
     client->goal = goal;
-    client->squeezed = false;
+    client->squeezed = client->starved = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
     if (client->own)
@@ -431,7 +436,7 @@ int ladder_memory(struct node *node, struct client *client, uint64_t bytes, stru
     bool lower = bytes != 0 && (old == 0 || bytes < old);
 
     if ((client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked)) ||
-        client->state != CLIENT_RUNNING)
+        (client->state != CLIENT_RUNNING && !client->starved))
         return error_set(err, -EBUSY, "process %d is %s; resume it first", (int)client->pid,
                          client_state_name(client->state));
     for (int i = 0; i < PAGE_GPUS; i++) {
@@ -462,6 +467,12 @@ bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes)
     return own_begin(client, STEP_SPILL, OP_SPILL_TO, gpu, bytes);
 }
 
+void ladder_again(struct client *client, uint32_t gpu, uint64_t bytes)
+{
+    client->own = true;
+    step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, gpu, bytes, MOVE_NS));
+}
+
 bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes)
 {
     return node_now() >= client->home_ns && own_begin(client, STEP_PROMOTE, OP_HOME, gpu, bytes);
@@ -487,6 +498,7 @@ void ladder_turn(struct node *node, struct client *client)
     if (client->state == CLIENT_RELEASED && client->step == STEP_NONE)
         guardian_claim(node, client);
     still_look(node, client);
+    starve_turn(node, client, node_now());
     switch (client->step) {
     case STEP_NONE:
     case LADDER_STEP_COUNT:

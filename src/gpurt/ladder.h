@@ -20,6 +20,7 @@ void ladder_gone(struct node *node, struct client *client);
 void ladder_turn(struct node *node, struct client *client);
 /* A move of ours: down to `bytes` on its GPU number `gpu`, or home by up to so many. False: it is busy. */
 bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes);
+void ladder_again(struct client *client, uint32_t gpu, uint64_t bytes); /* a spill of one that is paused */
 bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes);
 void ladder_adopt(struct node *node, struct client *client);
 void ladder_orphans(struct node *node); /* released processes whose guardians are gone */

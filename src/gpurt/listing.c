@@ -78,7 +78,10 @@ static int row_text(const struct node *node, const struct client *c, char *text,
 /* By more than its gate. */
 static const char *held_name(const struct client *c)
 {
-    return c->hold.kind == HOLD_FROZEN ? "frozen" : c->hold.kind == HOLD_STOPPED ? "stopped" : "";
+    return c->hold.kind == HOLD_FROZEN    ? "frozen"
+           : c->hold.kind == HOLD_STOPPED ? "stopped"
+           : c->starved                   ? "starved"
+                                          : "";
 }
 
 /* A helper that is gone carries out no orders; gates work without it. */

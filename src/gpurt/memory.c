@@ -111,7 +111,7 @@ static void lift(struct node *node, const struct look *look, uint32_t room)
     uint64_t own = cap_own(look);
     struct error err;
 
-    if (c->squeezed && c->state == CLIENT_EVICTED)
+    if (c->squeezed && c->state != CLIENT_RUNNING && !c->starved) /* its eviction may have failed halfway */
         (void)ladder_order(node, c, CLIENT_RUNNING, &err);
     if (c->limited) {
         cap_write(look, own);
@@ -128,13 +128,19 @@ static void limit(struct node *node, const struct look *look, uint32_t cap_mib, 
     struct error err;
 
     if (paused && c->mode == 2) {
-        if (c->state == CLIENT_RUNNING && ladder_order(node, c, CLIENT_EVICTED, &err) == 0)
-            c->squeezed = true;
+        int r = c->state == CLIENT_RUNNING ? ladder_order(node, c, CLIENT_EVICTED, &err) : -EALREADY;
+
+        c->squeezed |= r == 0;
+        if (r == -ENOMEM) { /* nowhere to evict it to */
+            cap_write(look, look->fixed ? (uint64_t)look->fixed * MIB_BYTES : 1);
+            c->limited = true;
+            starve_pause(node, c);
+        }
         return;
     }
     if (paused) /* nothing of it can be moved: it gets no more */
         cap = (uint64_t)look->used * MIB_BYTES;
-    if (!paused && c->squeezed && c->state == CLIENT_EVICTED) {
+    if (!paused && c->squeezed && c->state != CLIENT_RUNNING && !c->starved) {
         (void)ladder_order(node, c, CLIENT_RUNNING, &err);
         return;
     }

@@ -19,6 +19,7 @@
 #include "gpurt/foreign.h"
 #include "gpurt/hold.h"
 #include "gpurt/memory.h"
+#include "gpurt/starve.h"
 #include "gpurt/unruly.h"
 #include "shim/page.h"
 
@@ -93,6 +94,8 @@ struct client {
     struct duty book; /* of a neighbour that has a part of the time: what it idled too little or too much */
     uint64_t book_ns, book_gated_ns;
     uint32_t book_u, book_duty; /* of which share, and with what is made up for */
+    bool starved;               /* paused for want of host memory: starve.h */
+    uint64_t starved_ns;        /* when that was last tried */
     bool limited;               /* its cap is ours, below what it was started with */
     bool limit_asked;           /* somebody set a limit while a move of ours was under way */
 };

@@ -9,7 +9,6 @@
  * Only the helper comes here.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,21 +33,6 @@ static bool no_files;     /* refused once */
 uint32_t area_blocks(void)
 {
     return blocks;
-}
-
-static uint64_t host_available(void)
-{
-    char text[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/meminfo", "re");
-
-    if (!f)
-        return 0;
-    while (fgets(text, sizeof(text), f))
-        if (sscanf(text, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    (void)fclose(f);
-    return (uint64_t)kib * 1024;
 }
 
 /* ---- files */

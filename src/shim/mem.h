@@ -120,6 +120,10 @@ int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);
 
+/* --- host.c: helper: host memory that can be had, and that may be taken for spills of this GPU */
+uint64_t host_available(void);
+uint64_t host_room(int gpu);
+
 /* --- area.c: host memory for what is evicted */
 #define AREA_BLOCK (256 * MIB)
 uint32_t area_blocks(void);

@@ -26,6 +26,8 @@ static CUdeviceptr scratch;
 static bool scratch_stuck;
 static CUstream stream;
 static struct move_times times;
+static uint64_t room; /* host memory the spill under way may still take */
+static bool no_host;  /* and it was not enough */
 
 struct pick {
     struct chunk *chunk;
@@ -184,7 +186,7 @@ bool spill_fill_pool(int gpu)
     if (shim.mode != MODE_SPILL || pool_have(0) >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
     size = pool_missing(gpu, want);
-    if (size == 0) {
+    if (size == 0 || host_room(gpu) < size + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED)) {
         looked = now;
         return false;
     }
@@ -203,6 +205,23 @@ static void scratch_unmap(CUdeviceptr at, uint64_t size)
         scratch_stuck = true;
 }
 
+/* Host memory for a chunk: one made ahead, or a new one while there is room. */
+static bool host_take(int gpu, struct pick *p)
+{
+    uint64_t cap = shim.page->limit[gpu].host_cap_bytes, size = p->chunk->size;
+
+    p->fresh = 0;
+    no_host = cap && size > room; /* its own limit counts what was made ahead as well */
+    if (!no_host)
+        p->fresh = spill_pool_take(size);
+    if (!no_host && !p->fresh)
+        no_host = size > room || vmm_create(gpu, size, true, p->chunk->types, &p->fresh) != CUDA_SUCCESS;
+    if (no_host)
+        return false;
+    room -= size < room ? size : room;
+    return true;
+}
+
 /* New memory for every pick, mapped at the scratch range, and the copies queued. Returns how many are under way. */
 static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
 {
@@ -217,8 +236,8 @@ static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_
         struct pick *p = &picks[n];
         CUdeviceptr at = scratch + n * VMM_CHUNK;
 
-        p->fresh = to_host ? spill_pool_take(p->chunk->size) : 0;
-        if (!p->fresh && vmm_create(gpu, p->chunk->size, to_host, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
+        if (to_host ? !host_take(gpu, p)
+                    : vmm_create(gpu, p->chunk->size, false, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
             break;
         if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
             (void)REAL(cuMemRelease)(p->fresh);
@@ -321,21 +340,42 @@ static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struc
     return n;
 }
 
+/* A program that cannot be moved because there is nowhere to move it to: the node side pauses it. */
+static void host_tell(uint64_t above)
+{
+    if (!no_host || !above) {
+        __atomic_fetch_and(&shim.page->health.flags, ~(uint64_t)HEALTH_NO_HOST, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_fetch_or(&shim.page->health.flags, HEALTH_NO_HOST, __ATOMIC_RELAXED);
+    shim_note("no host memory for %llu MiB above its limit", (unsigned long long)((above + MIB - 1) / MIB));
+}
+
+static uint64_t above_of(int gpu, uint64_t target)
+{
+    uint64_t used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_RELAXED);
+
+    return used > target ? used - target : 0;
+}
+
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
 {
-    struct page_memory *m = &shim.page->memory[gpu];
     struct pick picks[BATCH];
     int64_t moved = 0, r;
-    uint64_t start = clock_ns(), asked = start;
+    uint64_t start = clock_ns(), asked = start, above = above_of(gpu, target);
 
     times = (struct move_times){ 0 };
-    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target)
-        return 0;
-    brief_set(true);
-    (void)python_trim(start + TRIM_NS);
-    times.trim_ns = clock_ns() - start;
-    if (__atomic_load_n(&m->used, __ATOMIC_RELAXED) <= target) {
-        brief_set(false);
+    no_host = false;
+    if (above) {
+        brief_set(true);
+        (void)python_trim(start + TRIM_NS);
+        times.trim_ns = clock_ns() - start;
+        above = above_of(gpu, target);
+        if (!above)
+            brief_set(false);
+    }
+    if (!above) {
+        host_tell(0);
         return 0;
     }
     if (!move_begin(gpu, deadline_ns)) {
@@ -343,9 +383,9 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
         return -EBUSY;
     }
     start = clock_ns();
-    while (__atomic_load_n(&m->used, __ATOMIC_RELAXED) > target && clock_ns() < deadline_ns) {
-        uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED);
-        uint32_t n = picks_find(gpu, CHUNK_DEVICE, used - target, picks);
+    room = host_room(gpu);
+    while ((above = above_of(gpu, target)) != 0 && clock_ns() < deadline_ns) {
+        uint32_t n = picks_find(gpu, CHUNK_DEVICE, above, picks);
 
         r = n ? batch_move(gpu, picks, n, true) : 0;
         if (r <= 0)
@@ -355,6 +395,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     times.copy_ns = clock_ns() - start;
     brief_set(false);
     move_end();
+    host_tell(above_of(gpu, target));
     return move_count(gpu, true, moved, asked);
 }
 

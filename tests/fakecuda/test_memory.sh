@@ -50,6 +50,18 @@ kill -9 $rg; wait $rg 2>/dev/null
 check "when it has gone, the other has no limit and comes home" 'until_true 12 "[ \"\$(field $ot cap_bytes)\" = 0 ] && [ \$(mib $ot host_bytes) = 0 ] && [ \$(mib $ot used_bytes) = 160 ]"'
 check "nothing was lost on the way" 'moves $ot && kill -0 $ot'
 
+# No host memory to move it to: paused instead, with the reason, and let go when there is room.
+"$muster" gpu run --role opportunistic --host-memory 16M -- "$job" 96 1000000 8 >/dev/null 2>&1 & tight=$!
+own $tight
+until_true 8 "moves $tight"
+"$muster" gpu set $tight memory=48M >"$dir/out"
+check "no host memory to move it to: it is paused instead, and the answer says so" 'sed "s/^/# /" "$dir/out"; grep -q "paused.*33554432 bytes above its limit, no host memory for them: paused until there is" "$dir/out" && [ "$(field $tight state)" = paused ] && [ "$(field $tight held)" = starved ]'
+check "what fits has moved, and the reason is listed" '[ "$(mib $tight host_bytes)" = 16 ] && [ "$(field $tight note)" = "no host memory for 32 MiB above its limit" ] && stands $tight'
+check "a higher limit lets it go" '"$muster" gpu set $tight memory=96M >/dev/null && until_true 8 "[ \"\$(field $tight state)\" = running ]" && moves $tight'
+"$muster" gpu set $tight memory=48M >/dev/null
+check "so does an order, above its limit as it is" '"$muster" gpu resume $tight >/dev/null && [ "$(field $tight state)" = running ] && moves $tight && [ -z "$(field $tight held)" ]'
+kill -9 $tight; wait $tight 2>/dev/null
+
 # How large a context is, the card says: what it shows for the process less what is counted. Until then a fixed figure holds.
 env -u MUSTER_GPU_CONTEXT "$muster" gpu run -- "$job" 16 1000000 8 >/dev/null 2>&1 & plain=$!
 own $plain

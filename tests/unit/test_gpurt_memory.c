@@ -27,6 +27,7 @@
 
 static struct node *node;
 static uint64_t now;
+static bool no_host; /* nothing can be moved out */
 
 static struct client *process_new(int slot, uint32_t role, uint32_t mode)
 {
@@ -66,15 +67,19 @@ static void obey(struct client *c)
 
     if (c->step == STEP_NONE || reply->seq == seq)
         return;
-    if (order->op == OP_SPILL_TO && m->used > order->arg[0])
+    if (order->op == OP_SPILL_TO && m->used > order->arg[0] && !no_host)
         bytes = m->used - order->arg[0];
+    if (order->op == OP_SPILL_TO)
+        c->page->health.flags = no_host && m->used > order->arg[0] ? HEALTH_NO_HOST : 0;
     if (order->op == OP_HOME) {
         room = c->page->limit[0].cap_bytes ? c->page->limit[0].cap_bytes - m->used : UINT64_MAX;
         bytes = m->host_backed < order->arg[0] ? m->host_backed : order->arg[0];
         bytes = bytes < room ? bytes : room;
     }
-    m->used += order->op == OP_HOME ? bytes : -bytes;
-    m->host_backed += order->op == OP_HOME ? -bytes : bytes;
+    if (order->op == OP_HOME || order->op == OP_SPILL_TO) {
+        m->used += order->op == OP_HOME ? bytes : -bytes;
+        m->host_backed += order->op == OP_HOME ? -bytes : bytes;
+    }
     *reply = (struct page_reply){ .seq = seq, .bytes = bytes };
     ladder_turn(node, c);
 }
@@ -95,6 +100,7 @@ static int setup(void **state)
     (void)state;
     node = node_make(GPU_MIB * MIB);
     now = 1000 * SEC;
+    no_host = false;
     return node ? 0 : -1;
 }
 
@@ -205,6 +211,73 @@ static void test_host(void **state)
     assert_int_equal(ot->page->control.command_seq, 0);
     ot->page->health.area_bytes = ((uint64_t)1 << 60) + ((uint64_t)1 << 60) / 10; /* made ahead of time */
     assert_int_equal(memory_host(ot, &err), 0);
+}
+
+/* No host memory to move it to: it is paused instead, tried again, and runs on when it holds no more than its limit. */
+static void test_starved(void **state)
+{
+    struct client *rg = process_new(0, ROLE_GUARANTEED, 1), *ot = process_new(1, ROLE_OPPORTUNISTIC, 2);
+
+    (void)state;
+    holds(rg, 4096, 0);
+    holds(ot, 8192, 0);
+    turns(2);
+    assert_int_equal(ot->state, CLIENT_RUNNING);
+    holds(rg, 12288, 0); /* 3584 are left for it */
+    no_host = true;
+    turns(4);
+    assert_int_equal(ot->state, CLIENT_PAUSED);
+    assert_true(ot->starved);
+    assert_int_equal(ot->page->control.gate, GATE_CLOSED);
+    assert_int_equal(mib_of(ot->page->memory[0].used), 8192); /* nothing is lost */
+    turns(3);
+    assert_int_equal(ot->state, CLIENT_PAUSED);
+    starve_turn(node, ot, ot->starved_ns + 4 * SEC);
+    assert_int_equal(ot->step, STEP_NONE);
+    starve_turn(node, ot, ot->starved_ns + 6 * SEC); /* tried again, in vain */
+    assert_int_equal(ot->step, STEP_SPILL);
+    turns(1);
+    assert_int_equal(ot->state, CLIENT_PAUSED);
+    no_host = false;
+    starve_turn(node, ot, ot->starved_ns + 6 * SEC);
+    turns(1);
+    ladder_turn(node, ot);
+    assert_int_equal(ot->state, CLIENT_RUNNING);
+    assert_false(ot->starved);
+    assert_int_equal(mib_of(ot->page->memory[0].used), 3584);
+    assert_int_equal(mib_of(ot->page->memory[0].used + ot->page->memory[0].host_backed), 8192);
+}
+
+/* A higher limit, or an order, ends it as well; a guaranteed job is never paused so. */
+static void test_starved_ends(void **state)
+{
+    struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2), *rg = process_new(1, ROLE_GUARANTEED, 2);
+    struct error err = { 0 };
+
+    (void)state;
+    rg->arena[0] = -1; /* on another GPU: nobody divides anything */
+    no_host = true;
+    for (int how = 0; how < 2; how++) {
+        holds(ot, 8192, 0);
+        assert_int_equal(ladder_memory(node, ot, 4096 * MIB, &err), 0);
+        obey(ot); /* the spill; */
+        obey(ot); /* and the pause */
+        assert_int_equal(ot->state, CLIENT_PAUSED);
+        assert_true(ot->starved);
+        assert_int_equal(how ? ladder_order(node, ot, CLIENT_RUNNING, &err) : ladder_memory(node, ot, 9000 * MIB, &err),
+                         0);
+        obey(ot);
+        ladder_turn(node, ot);
+        assert_int_equal(ot->state, CLIENT_RUNNING);
+        assert_false(ot->starved);
+        ladder_turn(node, ot);
+        assert_int_equal(ot->state, CLIENT_RUNNING); /* and stays so, whatever it holds */
+    }
+    holds(rg, 8192, 0);
+    assert_int_equal(ladder_memory(node, rg, 4096 * MIB, &err), 0);
+    obey(rg);
+    assert_int_equal(rg->state, CLIENT_RUNNING);
+    assert_int_equal(rg->step, STEP_NONE);
 }
 
 /* ---- the context */
@@ -343,6 +416,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_surge, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
         cmocka_unit_test_setup_teardown(test_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starved_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(test_context, setup, teardown),
         cmocka_unit_test(test_registrations),
         cmocka_unit_test_setup_teardown(test_trial, setup, teardown),

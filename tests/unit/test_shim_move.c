@@ -17,6 +17,7 @@
 #define SEGMENT (4 * MIB)
 
 static CUdeviceptr at[SEGMENTS];
+static char cgroup[] = "/tmp/muster-cgroup-XXXXXX"; /* no limit is written there yet */
 
 static uint64_t word(int segment, uint64_t k)
 {
@@ -43,6 +44,8 @@ static int setup(void **state)
     CUcontext ctx;
 
     (void)state;
+    if (!mkdtemp(cgroup) || setenv("MUSTER_GPU_CGROUP", cgroup, 1) != 0)
+        return 1;
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
     if (play_begin())
@@ -51,6 +54,19 @@ static int setup(void **state)
         if (cuMemAlloc_v2(&at[s], SEGMENT))
             return 1;
     fill();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char path[128];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", cgroup, i ? "memory.max" : "memory.current");
+        (void)unlink(path);
+    }
+    (void)rmdir(cgroup);
     return 0;
 }
 
@@ -96,6 +112,83 @@ static void test_spill_and_back(void **state)
     assert_int_equal(stat_of("spilled_bytes"), all);
     assert_int_equal(stat_of("spill_ns"), spill_ns + page->moves[0].spill_last_ns);
     assert_int_equal(command(OP_PROMOTE, 0), all / 2);
+}
+
+static bool no_host(void)
+{
+    return stat_of("flags") & HEALTH_NO_HOST;
+}
+
+/* Nowhere to move it to: what fits is moved, the rest stays with its content, and the page says why. Then it is refused
+ * what goes beyond its limit for good. */
+static void test_no_host(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+    CUdeviceptr p = 0;
+
+    (void)state;
+    assert_int_equal(command(OP_SPILL_TO, all), 0);
+    assert_false(no_host());
+    page->limit[0].host_cap_bytes = SEGMENT; /* its own limit of host memory */
+    assert_int_equal(command(OP_SPILL_TO, all / 2), SEGMENT);
+    assert_true(no_host());
+    assert_non_null(strstr(page->health.error, "no host memory for 8 MiB above its limit"));
+    verify("with host memory for one segment");
+    page->limit[0].cap_bytes = all;
+    assert_int_equal(cuMemAlloc_v2(&p, 2 * SEGMENT), CUDA_ERROR_OUT_OF_MEMORY); /* softly, */
+    assert_int_equal(cuMemAlloc_v2(&p, 2 * SEGMENT), CUDA_ERROR_OUT_OF_MEMORY); /* and for good */
+    assert_int_equal(stat_of("soft_refusals"), 1);
+    page->limit[0].cap_bytes = 0;
+    page->limit[0].host_cap_bytes = 0;
+    assert_int_equal(command(OP_SPILL_TO, all / 2), 2 * SEGMENT);
+    assert_false(no_host());
+    assert_int_equal(command(OP_PROMOTE, 0), all / 2);
+    fake_fail("cuMemCreate", 0, CUDA_ERROR_OUT_OF_MEMORY); /* the driver has none; what was made ahead is left */
+    (void)command(OP_SPILL_TO, 1);
+    assert_true(no_host());
+    verify("without any");
+    fake_fail("", 0, 0);
+    assert_int_equal(command(OP_SPILL_TO, all), 0); /* asked for nothing: nothing is missing */
+    assert_false(no_host());
+    (void)command(OP_PROMOTE, 0);
+    assert_int_equal(stat_of("used"), all);
+    verify("home again");
+}
+
+static void cgroup_write(const char *name, const char *text)
+{
+    char path[128];
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", cgroup, name);
+    f = fopen(path, "we");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The job's cgroup is at its limit: what was made ahead is used, and no more is made. */
+static void test_cgroup(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT, odd = 6 * MIB; /* of that size there is nothing ready */
+    CUdeviceptr p = 0;
+
+    (void)state;
+    assert_int_equal(cuMemAlloc_v2(&p, odd), 0);
+    cgroup_write("memory.max", "1000000000\n");
+    cgroup_write("memory.current", "999999999\n");
+    (void)command(OP_SPILL_TO, 1);
+    assert_true(no_host());
+    assert_true(stat_of("used") >= odd);
+    verify("at the limit of the cgroup");
+    cgroup_write("memory.current", "900000000\n");
+    (void)command(OP_SPILL_TO, 1);
+    assert_false(no_host());
+    assert_int_equal(stat_of("used"), 0);
+    cgroup_write("memory.max", "max\n");
+    assert_int_equal(command(OP_PROMOTE, 0), all + odd);
+    assert_int_equal(cuMemFree_v2(p), 0);
+    verify("after the cgroup had room");
 }
 
 /* A driver that does not map: a plain allocation is what the program asked for, and what it gets. Where there is no
@@ -386,6 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_no_host),        cmocka_unit_test(test_cgroup),
         cmocka_unit_test(test_native_instead), cmocka_unit_test(test_home),
         cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
         cmocka_unit_test(test_evict_and_back), cmocka_unit_test(test_evict_failures),
@@ -394,5 +488,5 @@ int main(void)
         cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
