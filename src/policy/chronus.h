@@ -100,7 +100,7 @@ void admit_solved(struct planner_ctx *ctx, struct plan *plan, const struct solut
 /* ---- chronus_room.c ---- */
 
 /* Whether a job of that size could be started on a node (or nodes) if only jobs without promise left. */
-bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size);
+bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size, uint8_t kept);
 
 /* At the beginning of a lease: promised jobs that are in the way of larger ones are stopped, to be placed anew. */
 bool room_pack(struct planner_ctx *ctx, struct plan *plan);

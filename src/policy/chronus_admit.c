@@ -216,7 +216,7 @@ static bool try_deadline(struct planner_ctx *ctx, struct plan *plan, uint32_t jo
 
     if (c->task_count == CHRONUS_TASKS || c->capacity[wish->sku] < wish->size)
         return false;
-    wish->now = waits && (wish->size == 1 || room_possible(ctx, wish->sku, wish->size));
+    wish->now = waits && (wish->size == 1 || room_possible(ctx, wish->sku, wish->size, j->spec.kept));
     if (!quick(ctx, wish, bits)) {
         if (wish->others)
             return false;

@@ -78,7 +78,7 @@ static int32_t healthy(const struct planner_ctx *ctx, uint32_t node)
 }
 
 /* The node with the least room that has `size`; where that is equal, the one with most of it free already. */
-static uint32_t best_node(const struct planner_ctx *ctx, uint16_t sku, int32_t size)
+static uint32_t best_node(const struct planner_ctx *ctx, uint16_t sku, int32_t size, uint8_t kept)
 {
     const struct chronus *c = ctx->state;
     const struct topo *topo = &view_ledger(ctx->view)->topo;
@@ -88,7 +88,7 @@ static uint32_t best_node(const struct planner_ctx *ctx, uint16_t sku, int32_t s
     for (uint32_t n = 0; n < topo->node_count && n < CHRONUS_NODES; n++) {
         int32_t room = healthy(ctx, n) - c->node_held[n];
 
-        if (topo->nodes[n].sku != sku || room < size)
+        if (topo->nodes[n].sku != sku || topo->nodes[n].kept != kept || room < size)
             continue;
         if (best != UINT32_MAX &&
             (room > best_room || (room == best_room && topo->nodes[n].free <= topo->nodes[best].free)))
@@ -99,8 +99,9 @@ static uint32_t best_node(const struct planner_ctx *ctx, uint16_t sku, int32_t s
     return best;
 }
 
-/* The nodes for a size into c->other, and how many; 0 if there are none. */
-static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size)
+/* The nodes for a size into c->other, and how many; 0 if there are none. Nodes that are kept for some jobs are for
+ * those, and they for no others: nobody is made to leave a node that is of no use. */
+static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size, uint8_t kept)
 {
     struct chronus *c = ctx->state;
     const struct topo *topo = &view_ledger(ctx->view)->topo;
@@ -108,7 +109,7 @@ static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size
     uint32_t count = 0;
 
     if (size <= unit) {
-        c->other[0] = best_node(ctx, sku, size);
+        c->other[0] = best_node(ctx, sku, size, kept);
         return c->other[0] != UINT32_MAX;
     }
     /* Whole units: on as few nodes as have them; those with more free GPUs first, so that fewer others must leave. */
@@ -117,7 +118,7 @@ static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size
             int32_t room = (healthy(ctx, n) - c->node_held[n]) / unit * unit;
             bool empty = topo->nodes[n].free == topo->nodes[n].gpus;
 
-            if (topo->nodes[n].sku != sku || room < unit || empty != (pass == 0) ||
+            if (topo->nodes[n].sku != sku || topo->nodes[n].kept != kept || room < unit || empty != (pass == 0) ||
                 room < healthy(ctx, n) / unit * unit)
                 continue;
             c->other[count++] = n;
@@ -126,10 +127,10 @@ static uint32_t choose_nodes(struct planner_ctx *ctx, uint16_t sku, int32_t size
     return size <= 0 ? count : 0;
 }
 
-bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size)
+bool room_possible(struct planner_ctx *ctx, uint16_t sku, int32_t size, uint8_t kept)
 {
     count_held(ctx);
-    return choose_nodes(ctx, sku, size) > 0;
+    return choose_nodes(ctx, sku, size, kept) > 0;
 }
 
 /* ---- making room ---- */
@@ -259,7 +260,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
 {
     struct chronus *c = ctx->state;
     const struct job *job = view_job(ctx->view, task->job);
-    uint32_t nodes = choose_nodes(ctx, task->sku, task->size), got = 0, need = (uint32_t)job->spec.gpus;
+    uint32_t nodes = choose_nodes(ctx, task->sku, task->size, job->spec.kept), got = 0, need = (uint32_t)job->spec.gpus;
 
     if (!nodes || need > sizeof(c->gpus) / sizeof(*c->gpus) || !job_plain(job))
         return -EBUSY;
@@ -410,7 +411,7 @@ static bool compact(const struct planner_ctx *ctx, const struct task *task)
 static bool occupy(struct planner_ctx *ctx, const struct task *task)
 {
     struct chronus *c = ctx->state;
-    uint32_t nodes = choose_nodes(ctx, task->sku, task->size);
+    uint32_t nodes = choose_nodes(ctx, task->sku, task->size, view_job(ctx->view, task->job)->spec.kept);
     int32_t left = task->size;
 
     for (uint32_t k = 0; k < nodes; k++) {

@@ -30,6 +30,7 @@ struct seat {
     uint32_t id;               /* node, or cell of the rack or domain */
     uint32_t servers, workers; /* tasks there */
     uint32_t above;            /* index of its rack, of its domain */
+    uint32_t node;             /* with a part of the gang: of its type, where others are in the same rack or domain */
     double hop;                /* between two parts of it: racks and domains */
 };
 
@@ -225,19 +226,12 @@ static uint32_t choose(const struct place_ctx *ctx, const struct task *task)
             consider(ctx, task, &(struct found){ seat->id, price_of(ctx, task, seat, rack, &l->domains[rack->above]) },
                      &best);
     }
-    for (uint32_t i = 0; i < l->rack_count; i++) {
-        uint32_t node = ctx->ledger->topo.cells[l->racks[i].id].first_gpu;
-
-        node = ctx->ledger->gpus[node].node;
-        consider_pool(ctx, task, pool_at(ctx, node, ZONE_RACK, sku),
+    for (uint32_t i = 0; i < l->rack_count; i++)
+        consider_pool(ctx, task, pool_at(ctx, l->racks[i].node, ZONE_RACK, sku),
                       price_of(ctx, task, NULL, &l->racks[i], &l->domains[l->racks[i].above]), &best);
-    }
-    for (uint32_t i = 0; i < l->domain_count; i++) {
-        uint32_t node = ctx->ledger->gpus[ctx->ledger->topo.cells[l->domains[i].id].first_gpu].node;
-
-        consider_pool(ctx, task, pool_at(ctx, node, ZONE_DOMAIN, sku), price_of(ctx, task, NULL, NULL, &l->domains[i]),
-                      &best);
-    }
+    for (uint32_t i = 0; i < l->domain_count; i++)
+        consider_pool(ctx, task, pool_at(ctx, l->domains[i].node, ZONE_DOMAIN, sku),
+                      price_of(ctx, task, NULL, NULL, &l->domains[i]), &best);
     consider_pool(ctx, task, pick_pool(ctx, sku), price_of(ctx, task, NULL, NULL, NULL), &best);
     return best.node;
 }
@@ -293,6 +287,7 @@ static int put(struct place_ctx *ctx, const struct task *task, uint32_t node)
     domain = seat_of(l->domains, &l->domain_count, domain_cell);
     l->nodes[seat].above = rack;
     l->racks[rack].above = domain;
+    l->racks[rack].node = l->domains[domain].node = node;
     l->racks[rack].hop = hop_of(ctx, rack_cell, LEVEL_RACK);
     l->domains[domain].hop = hop_of(ctx, domain_cell, LEVEL_DOMAIN);
     if (nodes > 0 && l->node_count > nodes) {
