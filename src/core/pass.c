@@ -366,12 +366,10 @@ static void look_behind(struct core *core, struct vc *vc)
     pass_again(core, vc);
 }
 
-/* A claim that was given up after all: the licences, the user's share and the CPUs that went with it are there again,
- * and those who were told that they lack them are looked at soon. */
-static void settle_withdrawn(struct core *core, uint32_t count)
+/* What tuners, and claims that were given up after all, left of licences, of their users' shares and of CPUs is there
+ * before reasons are told: those who were told that they lack it are looked at soon. */
+static void settle_late(struct core *core)
 {
-    if (count == 0)
-        return;
     licenses_settle(core, false);
     (void)users_settle(core, false);
     if (core->tasks_dirty)
@@ -518,9 +516,8 @@ void pass_run(struct core *core)
     for (uint32_t i = 0; i < core->vc_count; i++)
         limit_vc(core, i);
     tasks_pass(core);
-    licenses_settle(core, false);
     withdrawn = commit_withdrawn(core);
-    settle_withdrawn(core, withdrawn);
+    settle_late(core);
     reasons_all(core);
     mark_seen(core);
     for (uint32_t v = 0; v < core->vc_count && later; v++)
