@@ -36,7 +36,7 @@
 #include "io/log.h"
 #include "wire/json_pool.h"
 
-enum { QUEUE_BYTES_MAX = 32 << 20 };
+enum { QUEUE_BYTES_MAX = 32 << 20, FILES_KEPT = 32 };
 
 struct daemon {
     struct server server;
@@ -144,15 +144,24 @@ static int conf_load(struct daemon *daemon, struct error *err)
     return r;
 }
 
-/* As many files as we may have: one a connection. */
-static void files_raise(void)
+/* As many files as we may have: one a connection. Some are kept back: with the last one gone the store could not write. */
+static void files_raise(struct conf *conf)
 {
     struct rlimit limit;
+    int64_t room;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max == RLIM_INFINITY)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    room = (int64_t)limit.rlim_max - FILES_KEPT;
+    room = room > 1 ? room : 1;
+    if (room >= conf->conns_max)
+        return;
+    log_warn("fewer files may be open than connections are allowed: LimitNOFILE, ulimit -n", "files",
+             LOG_I64((int64_t)limit.rlim_max), "connections", LOG_I64(room));
+    conf->conns_max = room;
+    conf->conns_address_max = conf->conns_address_max < room ? conf->conns_address_max : room;
 }
 
 static void self_fill(struct server *server)
@@ -383,6 +392,7 @@ static int daemon_start(struct daemon *daemon, struct error *err)
         r = fake_check(daemon->options->fake, err);
     if (r < 0 || daemon->options->check)
         return r;
+    files_raise(&daemon->conf);
     r = loop_new(&server->loop, err);
     if (r == 0 && host_turns(server) < 0)
         r = error_set(err, -ENOMEM, "out of memory");
@@ -481,7 +491,6 @@ int daemon_run(const struct daemon_options *options)
     /* And each is a mapping of its own, also the second time: what comes from the heap would be written with zeros. */
     (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
     json_pool_keep();
-    files_raise();
     self_fill(&daemon.server);
     r = daemon_start(&daemon, &err);
     if (r < 0)
