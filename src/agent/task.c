@@ -244,6 +244,22 @@ static int room_check(const struct task *task, struct error *err)
     return error_set(err, -ENOSPC, "no room for output: the disk of %s is full", task->agent->state_path);
 }
 
+/* What a task of the same number has left: after a restore the controller gives numbers again that it gave before, and
+ * nobody is to find another's output in front of his own. */
+static void log_forget(const struct task *task)
+{
+    char path[TASK_NAME_MAX + 24];
+
+    for (int err = 0; err < 2; err++) {
+        size_t n = (size_t)snprintf(path, sizeof(path), "logs/%s.%s", task->name, err ? "err" : "out");
+
+        if (unlinkat(task->agent->dir, path, 0) < 0)
+            continue;
+        (void)snprintf(path + n, sizeof(path) - n, ".times");
+        (void)unlinkat(task->agent->dir, path, 0);
+    }
+}
+
 /* GPUs are free: begin. */
 static void task_begin(struct task *task)
 {
@@ -252,6 +268,7 @@ static void task_begin(struct task *task)
 
     task->waiting = false;
     gpus_hold(task, true);
+    log_forget(task);
     if (task->emulated)
         r = emulate_start(task);
     else

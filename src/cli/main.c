@@ -103,6 +103,11 @@ static int verb_unknown(const char *name)
         words[count++] = c->name;
     for (const struct verb *v = verbs; v->name && count < 96; v++)
         words[count++] = v->name;
+    if (name[0] == '-') {
+        (void)problem_set(&problem, CODE_USAGE, "", "'%.60s' comes before the verb", name);
+        problem_hint(&problem, "muster VERB %.60s: flags follow the verb they belong to", name);
+        return problem_print(&problem);
+    }
     near = suggest_word(name, strlen(name), words, count);
     (void)problem_set(&problem, CODE_USAGE, "", "no verb '%.60s'%s%s%s", name, near ? "; did you mean '" : "",
                       near ? near : "", near ? "'?" : "");

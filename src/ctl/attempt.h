@@ -28,6 +28,8 @@ usec_t job_grace(const struct ctl *ctl, const struct book_job *job);
 void roles_ended(struct ctl *ctl, struct book_job *job, struct book_attempt *attempt, const json_t *list); /* roles.c */
 void attempt_over(struct ctl *ctl, struct book_job *job);  /* its last task is gone */
 void attempt_close(struct ctl *ctl, struct book_job *job); /* the time it had its GPUs is booked */
+/* GPU time of an attempt that is over which is of no use: since it last saved itself. */
+svc_t attempt_lost(const struct book_job *job, const struct book_attempt *attempt);
 void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 bool task_gone(const struct book_task *task);
 bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */

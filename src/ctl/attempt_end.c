@@ -238,23 +238,34 @@ void attempt_close(struct ctl *ctl, struct book_job *job)
     job->gpu_usec += svc_of((int64_t)gpus * job->wants.share, attempt->ran);
 }
 
+static bool attempt_saved(const struct book_attempt *attempt)
+{
+    return attempt->exit == 85; /* it says so itself */
+}
+
+svc_t attempt_lost(const struct book_job *job, const struct book_attempt *attempt)
+{
+    usec_t kept = job->last_ckpt > attempt->started ? job->last_ckpt : attempt->started;
+    int64_t gpus = 0;
+
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        gpus += attempt->tasks[t].gpu_count;
+    return attempt->started && !attempt_saved(attempt) && attempt->ended > kept
+               ? svc_of(gpus * job->wants.share, attempt->ended - kept)
+               : 0;
+}
+
 /* Something outside of it ended the attempt: what that cost, and for whose sake. */
 void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause)
 {
     const struct book_attempt *attempt = attempt_now(job);
-    usec_t kept = job->last_ckpt > attempt->started ? job->last_ckpt : attempt->started;
-    bool saved = attempt->exit == 85; /* it says so itself */
-    int64_t gpus = 0, lost;
+    svc_t lost = attempt_lost(job, attempt);
 
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        gpus += attempt->tasks[t].gpu_count;
-    lost = attempt->started && !saved && attempt->ended > kept ? svc_of(gpus * job->wants.share, attempt->ended - kept)
-                                                               : 0;
     job->lost_usec += lost;
     ctl_event(ctl, "job.preempted", job, NULL,
               json_pack("{s:s, s:o, s:f, s:s}", "cause", cause, "by",
                         attempt->stop_by ? json_integer(attempt->stop_by) : json_null(), "lost_gpu_seconds",
-                        (double)lost / 1e6, "step", saved ? "checkpoint" : "requeue"));
+                        (double)lost / 1e6, "step", attempt_saved(attempt) ? "checkpoint" : "requeue"));
 }
 
 /* Whether the task left because it was told to. A node names the first order it was given: what it was to leave for may

@@ -144,7 +144,8 @@ static int conf_load(struct daemon *daemon, struct error *err)
     return r;
 }
 
-/* As many files as we may have: one a connection. Some are kept back: with the last one gone the store could not write. */
+/* As many files as we may have: one a connection. Some are kept back: with the last one gone the store could not write.
+ */
 static void files_raise(struct conf *conf)
 {
     struct rlimit limit;

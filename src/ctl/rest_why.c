@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "core/ledger.h"
+#include "ctl/attempt.h"
 #include "ctl/forecast_part.h"
 #include "ctl/rest.h"
 #include "wire/hostlist.h"
@@ -416,7 +417,6 @@ void why_shapes(const struct scene *scene, struct json_write *json, const char *
 static void receipt_put(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     const struct book_attempt *attempt = NULL;
-    usec_t kept;
     char text[256];
 
     for (uint32_t a = job->attempt_count; a-- > 0 && !attempt;)
@@ -427,7 +427,6 @@ static void receipt_put(const struct scene *scene, struct json_write *json, cons
         return;
     }
     (void)scene;
-    kept = job->last_ckpt > attempt->started ? job->last_ckpt : attempt->started;
     json_write_object(json, "receipt");
     json_write_i64(json, "attempt", attempt->number);
     json_write_text(json, "step", attempt->stop_kind);
@@ -435,8 +434,7 @@ static void receipt_put(const struct scene *scene, struct json_write *json, cons
         json_write_i64(json, "by", attempt->stop_by);
     else
         json_write_null(json, "by");
-    json_write_i64(json, "lost_gpu_seconds",
-                   attempt->started ? (attempt->ended - kept) / USEC_SEC * job->wants.gpus : 0);
+    json_write_i64(json, "lost_gpu_seconds", attempt_lost(job, attempt) / USEC_SEC);
     if (attempt->stop_by)
         (void)snprintf(text, sizeof(text), "%s: made room for job %" PRId64, attempt->stop_kind, attempt->stop_by);
     else

@@ -418,9 +418,9 @@ static int prepare(struct store_sqlite *s, const char *path, struct error *err)
     r = run_sql(s,
                 "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
                 "PRAGMA temp_store=MEMORY;",
-                err);
+                NULL);
     if (r < 0)
-        return r;
+        return fail(s, err, path);
     version = schema_version(s);
     if (version != 0 && version != STORE_SCHEMA_VERSION)
         return error_set(err, -EPROTONOSUPPORT, "store: %s was written by another version (schema %d, this is %d)",

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import Musterd, done, ok
+from cluster import MUSTERD, Musterd, done, ok
 
 WORDS = "#" * 200000  # a large job: a few of them are more than is kept ready for the log
 
@@ -51,6 +51,30 @@ def story(d, folder):
     return taken
 
 
+def no_room_to_begin(folder):
+    """Neither room for a state nor the right to make one: it ends at once, and names the place."""
+    def start(state):
+        r = subprocess.run([MUSTERD, "--dev", "--fake", "1x1:H100", "--listen", "127.0.0.1:0", "--state", state],
+                           capture_output=True, text=True, timeout=60)
+        return r, r.returncode == 1 and r.stderr.count("\n") == 1 and state in r.stderr and "PRAGMA" not in r.stderr
+
+    fresh = folder + "/fresh"
+    os.mkdir(fresh)
+    try:
+        with open(folder + "/filler", "wb", buffering=0) as f:
+            while True:
+                f.write(b"x" * 4096)
+    except OSError:
+        pass
+    r, told = start(fresh)
+    ok(told and "full" in r.stderr, "a state without room", r)
+    os.unlink(folder + "/filler")
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    r, told = start(fresh)
+    ok(told and "Read-only file system" in r.stderr, "a state that cannot be written", r)
+    subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], capture_output=True, text=True)
@@ -65,6 +89,7 @@ def main():
                 ok(not lost, "all of it is there after a restart", lost)
                 d.post("/jobs:batch", {"action": "cancel", "ids": taken})
                 d.until(lambda: not d.get("/jobs").json["items"])
+            no_room_to_begin(folder)
         finally:
             subprocess.run(["umount", "-l", folder])
     done()

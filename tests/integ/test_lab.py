@@ -185,6 +185,78 @@ def gang(lab):
     ok(lines == ["2 0 4 static torchrun same 2", "2 1 4 static torchrun same 2"], "torchrun needs no flags", r)
 
 
+# Saves itself when it is told to leave, and tells what it was told.
+SAVES = """trap 'cat "$MUSTER_NOTICE_FILE"; exit 85' TERM
+echo "attempt $MUSTER_ATTEMPT on $MUSTER_HOSTS"
+while [ ! -e %s ]; do sleep 0.1; done
+"""
+
+
+def gang_drained(lab):
+    """A node is drained that holds half of a gang: all of it is told, leaves, and goes on when there is room for all."""
+    gate = lab.folder + "/gate"
+    job = lab.json("submit", "-J", "half", "-N", "2", "--gpus-per-node=2", "--wrap", SAVES % gate)["id"]
+    ok(lab.until(lambda: lab.state(job) == "RUNNING"), "a gang runs on both nodes", lab.json("show", job))
+    r = lab.muster("node", "drain", "n2", "--reason", "new cable", "--deadline", "1s")
+    ok(r.returncode == 0, "one of them is drained", r)
+    ok(lab.until(lambda: lab.state(job) == "PENDING"), "the whole gang leaves", lab.json("show", job))
+    why = lab.json("why", job)
+    ok(why["receipt"]["step"] == "drain" and why["receipt"]["lost_gpu_seconds"] == 0,
+       "it saved itself, and has lost nothing", why["receipt"])
+    ok(lab.until(lambda: lab.json("gpus")["items"][0]["used"] == 0), "no GPU stays taken", lab.json("gpus"))
+    first = lab.muster("logs", "--attempt", "0", job).stdout
+    ok('"kind":"drain"' in first, "it was told why before the signal", first)
+    lab.muster("node", "resume", "n2")
+    ok(lab.until(lambda: lab.state(job) == "RUNNING"), "and runs again when the node is back", why)
+    open(gate, "w").close()
+    ok(lab.until(lambda: lab.state(job) == "COMPLETED"), "to its end", lab.json("show", job))
+
+
+def two_contexts(lab, other):
+    """Two clusters in one file: each is asked by name, and neither knows the other's jobs."""
+    r = other.login()
+    ok(r.returncode == 0, "a second cluster, the same person", r)
+    lines = lab.muster("context", "--no-header").stdout.split("\n")
+    ok(sum(line.startswith("*") for line in lines) == 1 and "second" in [x for x in lines if x.startswith("*")][0],
+       "the last one is the one that is asked", lines)
+    r = lab.muster("context", lab.name)
+    ok(r.returncode == 0 and lab.json("cluster", "status").get("cluster") == lab.name, "chosen", r)
+    ok(lab.json("cluster", "status", "--context", "second").get("cluster") == "second", "or named")
+    other.env["MUSTER_CONTEXT"] = "second"
+    ok(other.json("cluster", "status").get("cluster") == "second", "or by MUSTER_CONTEXT")
+    r = lab.muster("--context", "second", "nodes")
+    ok(r.returncode == 2 and "hint: muster VERB --context" in r.stderr, "a flag before the verb: where it belongs", r)
+    r = lab.muster("nodes", "--context", "third")
+    ok(r.returncode == 3 and "third" in r.stderr, "one that is not there", r)
+
+
+def elsewhere(lab, folder):
+    """The controller's machine burns down while jobs run. A backup is restored on another one."""
+    gate = lab.folder + "/gate2"
+    wait = "echo %%s; while [ ! -e %s ]; do sleep 0.1; done; echo end" % gate
+    kept = lab.json("submit", "-G", "2", "--wrap", wait % "kept")["id"]
+    ok(lab.until(lambda: lab.state(kept) == "RUNNING"), "a job runs")
+    ok(lab.muster("cluster", "backup", folder + "/lab.backup").returncode == 0, "a backup")
+    lost = lab.json("submit", "-G", "1", "-w", "n2", "--wrap", wait % "secret")["id"]
+    ended = lab.json("submit", "-G", "1", "-w", "n2", "--wrap", "echo nor this")["id"]
+    ok(lab.until(lambda: lab.state(lost) == "RUNNING" and lab.state(ended) == "COMPLETED"), "jobs it does not know")
+    lab.stop(signal.SIGKILL)
+    shutil.rmtree(lab.folder + "/var")
+    r = subprocess.run([MUSTERD, "restore", folder + "/lab.backup", "--state", folder + "/there"], capture_output=True, text=True)
+    ok(r.returncode == 0, "restored elsewhere", r)
+    lab.start(folder + "/there")
+    ok(lab.until(lambda: lab.connected() == 2), "the nodes find it", lab.log())
+    ok(lab.state(kept) == "RUNNING", "the job of the backup runs on", lab.json("show", kept))
+    again = [lab.json("submit", "-G", "1", "-w", "n2", "--wrap", "echo mine")["id"] for _ in range(2)]
+    ok(again == [lost, ended], "numbers are given again that it does not know to be taken", again)
+    ok(lab.until(lambda: all(lab.state(j) == "COMPLETED" for j in again)), "their jobs run", [lab.json("show", j) for j in again])
+    logs = [lab.muster("logs", j).stdout for j in again]
+    ok(logs == ["mine\n", "mine\n"], "and nobody finds what others of that number wrote", logs)
+    open(gate, "w").close()
+    ok(lab.until(lambda: lab.state(kept) == "COMPLETED"), "the first ends well", lab.json("show", kept))
+    ok(lab.muster("logs", kept).stdout == "kept\nend\n", "with all of its output", lab.muster("logs", kept))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(folder + "/lab")
@@ -197,6 +269,14 @@ def main():
             both_kinds(lab)
             words_of_vcs(lab)
             gang(lab)
+            gang_drained(lab)
+            other = Lab(folder + "/second", "second", folder + "/lab", ())
+            try:
+                other.start()
+                two_contexts(lab, other)
+            finally:
+                other.end()
+            elsewhere(lab, folder)
         finally:
             lab.end()
     done()
