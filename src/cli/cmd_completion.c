@@ -16,7 +16,7 @@ static const struct {
     { "cell", "replay tree ls show expand", "virtual clusters as cells" },
     { "estimate", "train predict eval show", "learn from finished jobs what new ones will need" },
     { "gpu",
-      "run ls top pause resume evict release restore estimate suspend set signal checkpoint baseline detach "
+      "run ls top pause resume evict release restore estimate suspend set signal checkpoint baseline detach stats "
       "check drain agent",
       "CUDA programs under limits; drain GPUs" },
 };

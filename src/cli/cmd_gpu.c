@@ -35,6 +35,7 @@ static const char usage_text[] =
     "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu baseline [--steps N] PID\n"
     "       muster gpu detach [--seconds N] PID\n"
+    "       muster gpu stats PID\n"
     "       muster gpu check\n"
     "       muster gpu drain NODE:INDEX... --reason TEXT | resume NODE:INDEX...   (of the cluster)\n"
     "       muster gpu agent [--idle-exit SECONDS]\n"
@@ -279,6 +280,17 @@ static int gpu_number(int argc, char **argv)
     return ask(line, ORDER_WAIT_S);
 }
 
+/* stats PID: what PyTorch's allocator says of itself. */
+static int gpu_stats(int argc, char **argv)
+{
+    char line[64];
+
+    if (argc != 2 || !pid_valid(argv[1]))
+        return gpu_misuse("%s: expected one process id", argv[0]);
+    (void)snprintf(line, sizeof(line), "stats %s", argv[1]);
+    return ask(line, ORDER_WAIT_S);
+}
+
 /* The last rung: the program saves itself. It is resumed first, because a handler cannot run inside a held launch. */
 static int gpu_signal(int argc, char **argv)
 {
@@ -397,7 +409,7 @@ int cmd_gpu(int argc, char **argv)
         { "resume", gpu_order },    { "evict", gpu_order },   { "release", gpu_order },     { "restore", gpu_order },
         { "set", gpu_set },         { "signal", gpu_signal }, { "checkpoint", gpu_signal }, { "check", gpu_check },
         { "agent", gpu_agent },     { "guard", gpu_guard },   { "estimate", gpu_rungs },    { "suspend", gpu_rungs },
-        { "baseline", gpu_number }, { "detach", gpu_number }
+        { "baseline", gpu_number }, { "detach", gpu_number }, { "stats", gpu_stats }
     };
 
     if (argc < 2)

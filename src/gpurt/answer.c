@@ -3,8 +3,8 @@
  *
  * Lines: those of listing.c; `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
- * NUMBER SECONDS`; `baseline PID STEPS`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE prepare=BYTES
- * pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
+ * NUMBER SECONDS`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE
+ * prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -156,6 +156,8 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
         return ladder_signal(node, client, number ? (int)strtol(number, NULL, 10) : SIGUSR1,
                              seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0, err);
     }
+    if (strcmp(verb, "stats") == 0)
+        return torch_order(client, err);
     if (strcmp(verb, "baseline") == 0 || strcmp(verb, "detach") == 0) {
         bool steps = *verb == 'b';
         unsigned long n = (word = strtok_r(NULL, " ", &save)) ? strtoul(word, NULL, 10) : steps ? 20 : 30;

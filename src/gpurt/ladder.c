@@ -191,6 +191,10 @@ static void command_done(struct node *node, struct client *client, int r)
         saved(node, client, r);
         return;
     }
+    if (step == STEP_STATS) {
+        torch_done(node, client, r);
+        return;
+    }
     if (step == STEP_BASELINE || step == STEP_DUMP) {
         order_done(node, client, r);
         return;
@@ -515,6 +519,7 @@ void ladder_turn(struct node *node, struct client *client)
     case STEP_SAVE:
     case STEP_BASELINE:
     case STEP_DUMP:
+    case STEP_STATS:
         r = reply_look(client);
         if (r != 0)
             command_done(node, client, r);

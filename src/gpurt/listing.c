@@ -12,7 +12,7 @@
 #define MIB_BYTES ((uint64_t)1 << 20)
 #define CLOCKS_ROOM 10000u /* of the answer, for what is said of GPUs */
 #define ROW_TEXT 256u      /* the longest row of each kind */
-#define ROW_JSON 2900u
+#define ROW_JSON 3600u
 #define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
 
 static const char *role_name(uint32_t role)
@@ -206,6 +206,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
         (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, c->util,
         held_name(c), helper_name(c), job, c->driver_version, can[c->capabilities % 8], uuid, note);
+    n += torch_json(c, text + n, size - (size_t)n);
     return n + moves_json(node, c, text + n, size - (size_t)n);
 }
 
@@ -263,6 +264,8 @@ bool listing_answer(const struct node *node, const char *line, char *text)
         n = list_text(node, text);
         if (*line == 't')
             n += moves_text(node, text + n, NODE_TEXT - n);
+        if (*line == 't')
+            n += torch_text(node, text + n, NODE_TEXT - n);
         if (*line == 't')
             (void)clocks_text(node, text + n, NODE_TEXT - n);
         return true;

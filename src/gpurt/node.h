@@ -20,6 +20,7 @@
 #include "gpurt/hold.h"
 #include "gpurt/memory.h"
 #include "gpurt/starve.h"
+#include "gpurt/torch.h"
 #include "gpurt/unruly.h"
 #include "shim/page.h"
 
@@ -45,6 +46,7 @@ enum ladder_step {
     STEP_SAVE,     /* the program's own checkpoint */
     STEP_BASELINE, /* how long its steps are with nobody beside it */
     STEP_DUMP,     /* it lets go of us */
+    STEP_STATS,    /* PyTorch's own book */
     LADDER_STEP_COUNT
 };
 

@@ -185,19 +185,25 @@ static void reply_write(uint64_t seq, int64_t r, uint64_t start)
         (void)channel_send(fd, &done, sizeof(done), -1);
 }
 
-/* A checkpoint of the program's own runs when its step ends; the answer comes then. */
-static struct {
+/* What runs in the program's own thread when its step ends: a checkpoint of its own, a look at PyTorch's book. The
+ * answer comes then. */
+static struct at_end {
     uint64_t seq, start, deadline;
-} saving;
+} saving, reading;
 
-static void saving_look(void)
+static void at_end_begin(struct at_end *what, const struct page_command *c, uint64_t start, uint64_t deadline)
 {
-    int64_t r = saving.seq ? python_saved() : 0;
+    *what = (struct at_end){ c->seq, start, deadline };
+}
 
-    if (!saving.seq || (r == -EAGAIN && clock_ns() < saving.deadline))
+static void at_end_look(struct at_end *what, int (*result)(void))
+{
+    int64_t r = what->seq ? result() : 0;
+
+    if (!what->seq || (r == -EAGAIN && clock_ns() < what->deadline))
         return;
-    reply_write(saving.seq, r == -EAGAIN ? -ETIMEDOUT : r, saving.start);
-    saving.seq = 0;
+    reply_write(what->seq, r == -EAGAIN ? -ETIMEDOUT : r, what->start);
+    what->seq = 0;
 }
 
 static void socket_leave(void)
@@ -260,9 +266,14 @@ static void command_run(const struct page_command *c)
     case OP_CHECKPOINT:
         r = python_save();
         if (r == 0) {
-            saving.seq = c->seq;
-            saving.start = start;
-            saving.deadline = deadline;
+            at_end_begin(&saving, c, start, deadline);
+            return;
+        }
+        break;
+    case OP_STATS:
+        r = python_stats();
+        if (r == 0) {
+            at_end_begin(&reading, c, start, deadline);
             return;
         }
         break;
@@ -279,7 +290,8 @@ static void later_look(void)
     uint64_t seq, start;
     int64_t r;
 
-    saving_look();
+    at_end_look(&saving, python_saved);
+    at_end_look(&reading, python_stats_read);
     if (home_look(&seq, &r, &start))
         reply_write(seq, r, start);
     if (measure_look(&seq, &r, &start))

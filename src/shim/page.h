@@ -48,6 +48,7 @@ enum page_op {
     OP_HOME,       /* as PROMOTE, a part of each step at a time */
     OP_BASELINE,   /* arg0 = steps; the median of that many of the next ones, in us, is the reply's bytes */
     OP_DUMP,       /* lets go of the socket and of what is shared; arg0 = ns of its own time until it comes back */
+    OP_STATS,      /* what PyTorch's allocator says, at the end of a step, into the page */
     OP_COUNT
 };
 enum page_state { STATE_RUNNING, STATE_EVICTING, STATE_EVICTED, STATE_RELOADING, STATE_COUNT };
@@ -119,6 +120,14 @@ struct page_moves {        /* writer: job */
     uint64_t promoted_bytes, promote_ns, promote_last_ns;
 } __attribute__((aligned(64)));
 
+/* What PyTorch's own allocator said when it was last asked, of the GPU that was its current one. Appended later. */
+struct page_torch { /* writer: job */
+    uint64_t seq;   /* how often it was read */
+    uint64_t at_ns, gpu;
+    uint64_t allocated, allocated_peak, reserved, reserved_peak;
+    uint64_t active, active_peak, inactive_split, inactive_split_peak;
+} __attribute__((aligned(64)));
+
 struct page_reply { /* writer: job */
     uint64_t seq;
     int64_t result; /* 0 or -errno */
@@ -156,12 +165,18 @@ struct page {
     struct page_step step;
     struct page_moves moves[PAGE_GPUS];
     uint64_t step_peak[PAGE_STEPS]; /* of the same number in step.ring: the most it held in that step */
+    struct page_torch torch;
 };
 
 /* A process that was started with an older library leaves what came later at 0, and says so by its size. */
 static inline int page_has_moves(const struct page *page)
 {
     return page->size >= offsetof(struct page, step_peak) + sizeof(page->step_peak);
+}
+
+static inline int page_has_torch(const struct page *page)
+{
+    return page->size >= offsetof(struct page, torch) + sizeof(page->torch);
 }
 
 /* One a GPU. The guaranteed job writes, the opportunistic ones read; `ot_*` and `node_*` are the node side's. */

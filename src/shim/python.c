@@ -37,10 +37,15 @@ static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_done;
 static _Atomic uint32_t save_asked, saving_now;
 static _Atomic int save_result;  /* as python_saved() */
 static _Atomic uint32_t by_site; /* the hook is sitecustomize.py's */
+static _Atomic uint32_t stats_asked;
+static _Atomic int stats_result; /* as python_stats_read() */
 
 EXPORT int muster_gpu_site(void);
 EXPORT int muster_gpu_site_step(uint64_t which);
 EXPORT void muster_gpu_site_done(int what, int result);
+EXPORT void muster_gpu_site_stats(const uint64_t *values);
+
+#define STATS 9u /* the GPU, and four sizes with their peaks */
 
 static void code_run(const char *code, bool with_hook);
 
@@ -53,6 +58,68 @@ static const char save_code[] = "import sys\n"
                                 "else:\n"
                                 "    cannot()\n";
 
+/* PyTorch's own book, read between two steps in the program's own thread. */
+static const char stats_code[] = "import sys\n"
+                                 "t = sys.modules.get('torch')\n"
+                                 "s = t.cuda.memory_stats() if t is not None and t.cuda.is_initialized() else None\n"
+                                 "if s:\n"
+                                 "    k = ('allocated', 'reserved', 'active', 'inactive_split')\n"
+                                 "    stats(t.cuda.current_device(), *[int(s.get(f'{n}_bytes.all.{w}', 0)) for n in k "
+                                 "for w in ('current', 'peak')])\n"
+                                 "else:\n"
+                                 "    nostats()\n";
+
+static void stats_write(const uint64_t *values)
+{
+    struct page_torch *t = &shim.page->torch;
+
+    t->at_ns = clock_ns();
+    t->gpu = values[0];
+    t->allocated = values[1];
+    t->allocated_peak = values[2];
+    t->reserved = values[3];
+    t->reserved_peak = values[4];
+    t->active = values[5];
+    t->active_peak = values[6];
+    t->inactive_split = values[7];
+    t->inactive_split_peak = values[8];
+    __atomic_fetch_add(&t->seq, 1, __ATOMIC_RELEASE);
+    atomic_store(&stats_result, 0);
+}
+
+static void *stats_call(void *self, void *args)
+{
+    uint64_t values[STATS];
+
+    (void)self;
+    for (intptr_t i = 0; i < (intptr_t)STATS; i++) {
+        void *value = tuple_item(args, i);
+
+        values[i] = value ? (uint64_t)(uintptr_t)long_value(value) : 0;
+    }
+    err_clear();
+    stats_write(values);
+    inc_ref(none);
+    return none;
+}
+
+static void *nostats_call(void *self, void *args)
+{
+    (void)self;
+    (void)args;
+    atomic_store(&stats_result, -ENOSYS);
+    inc_ref(none);
+    return none;
+}
+
+/* What a command asked for, at the end of a step. Until it has run it is neither there nor failed. */
+static void stats_run(void)
+{
+    code_run(stats_code, true);
+    if (atomic_load(&stats_result) == -EAGAIN)
+        atomic_store(&stats_result, -EIO);
+}
+
 static void *hook_call(void *self, void *args)
 {
     void *which = tuple_item(args, 0);
@@ -60,6 +127,8 @@ static void *hook_call(void *self, void *args)
     (void)self;
     step_optimizer(TIER_OPTIMIZER, which ? (uint64_t)(uintptr_t)long_value(which) : 0);
     err_clear();
+    if (unlikely(atomic_exchange(&stats_asked, 0)))
+        stats_run();
     if (unlikely(atomic_exchange(&save_asked, 0))) {
         atomic_store(&saving_now, 1);
         atomic_store(&save_result, -EIO);
@@ -100,6 +169,8 @@ static void *cannot_call(void *self, void *args)
 static struct py_method hook_def = { "muster_step_hook", hook_call, 1, NULL }; /* 1: METH_VARARGS */
 static struct py_method done_def = { "muster_done", done_call, 1, NULL };
 static struct py_method saved_def = { "muster_saved", saved_call, 1, NULL };
+static struct py_method stats_def = { "muster_stats", stats_call, 1, NULL };
+static struct py_method nostats_def = { "muster_nostats", nostats_call, 1, NULL };
 static struct py_method cannot_def = { "muster_cannot", cannot_call, 1, NULL };
 
 static const char hook_code[] = "import sys\n"
@@ -150,7 +221,8 @@ static void code_run(const char *code, bool with_hook)
     static const struct {
         const char *name;
         struct py_method *def;
-    } names[] = { { "hook", &hook_def }, { "done", &done_def }, { "saved", &saved_def }, { "cannot", &cannot_def } };
+    } names[] = { { "hook", &hook_def },     { "done", &done_def },   { "saved", &saved_def },
+                  { "cannot", &cannot_def }, { "stats", &stats_def }, { "nostats", &nostats_def } };
     void *dict = dict_new(), *f, *result;
 
     if (!dict) {
@@ -237,9 +309,23 @@ int python_saved(void)
     return r == -EIO && atomic_load(&saving_now) ? -EAGAIN : r;
 }
 
+int python_stats(void)
+{
+    if (!atomic_load(&hooked) && !atomic_load(&by_site))
+        return -ENOSYS;
+    atomic_store(&stats_result, -EAGAIN);
+    atomic_store(&stats_asked, 1);
+    return 0;
+}
+
+int python_stats_read(void)
+{
+    return atomic_load(&stats_result);
+}
+
 /* ---- sitecustomize.py: the same from outside, for an interpreter that keeps its functions to itself */
 
-enum { SITE_TRIM = 1, SITE_SAVE = 2 };
+enum { SITE_TRIM = 1, SITE_SAVE = 2, SITE_STATS = 4 };
 
 /* Shall it put its own hook there? Not where ours is, or is still to come. */
 int muster_gpu_site(void)
@@ -258,6 +344,8 @@ int muster_gpu_site_step(uint64_t which)
     step_optimizer(TIER_OPTIMIZER, which);
     if (atomic_load(&trim_asked) && !atomic_load(&trim_done))
         wanted |= SITE_TRIM;
+    if (unlikely(atomic_exchange(&stats_asked, 0)))
+        wanted |= SITE_STATS;
     if (unlikely(atomic_exchange(&save_asked, 0))) {
         atomic_store(&saving_now, 1);
         atomic_store(&save_result, -EIO);
@@ -274,5 +362,12 @@ void muster_gpu_site_done(int what, int result)
     } else if (what == SITE_SAVE) {
         atomic_store(&save_result, result == 0 || result == -ENOSYS ? result : -EIO);
         atomic_store(&saving_now, 0);
+    } else if (what == SITE_STATS) {
+        atomic_store(&stats_result, result == -ENOSYS ? result : -EIO);
     }
+}
+
+void muster_gpu_site_stats(const uint64_t *values)
+{
+    stats_write(values);
 }

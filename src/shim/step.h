@@ -13,8 +13,10 @@ void step_poll(void); /* helper: tier 4 */
 /* --- python.c */
 void python_try(void);
 bool python_trim(uint64_t deadline_ns);
-int python_save(void);  /* 0: asked for; -ENOSYS: the program cannot */
-int python_saved(void); /* 0, -EAGAIN: not yet, -ENOSYS, -EIO: it raised */
+int python_save(void);       /* 0: asked for; -ENOSYS: the program cannot */
+int python_stats(void);      /* PyTorch's own book is read when a step ends; 0, or -ENOSYS */
+int python_stats_read(void); /* as python_saved() */
+int python_saved(void);      /* 0, -EAGAIN: not yet, -ENOSYS, -EIO: it raised */
 
 /* --- measure.c: how long the next steps take. A look returns true, once, when that many have ended or time is up. */
 void measure_begin(uint64_t seq, uint64_t steps, uint64_t deadline_ns);

@@ -3,6 +3,7 @@
 the library makes of it into FILE, then goes on until it is ended; saves itself when asked."""
 import builtins
 import ctypes
+import os
 import sys
 import time
 
@@ -52,6 +53,9 @@ end = time.monotonic() + 60
 while time.monotonic() < end:
     batch()
     time.sleep(0.01)
-    if torch.cuda.trimmed:
+    if os.path.exists(sys.argv[1] + ".raise") != (torch.cuda.trimmed < 0):
+        note("raises no more" if torch.cuda.trimmed < 0 else "raises")
+        torch.cuda.trimmed = 0 if torch.cuda.trimmed < 0 else -1
+    if torch.cuda.trimmed > 0:
         note("trimmed")
         torch.cuda.trimmed = 0

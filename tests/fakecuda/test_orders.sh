@@ -28,7 +28,9 @@ check "which the answer says" 'grep -q ", its neighbours closed" "$dir/beside"'
 check "it took the steps it was told to, and two to settle" '[ $(($(field $rg steps) - a)) -ge 42 ]'
 check "and then it is let in again" 'until_true 30 "[ \"\$(field $ot gate)\" = harvest ]" && moves $ot'
 check "of the neighbour too it can be asked" '"$muster" gpu baseline --steps 2 $ot | grep -q "a step is [0-9.]* ms$"'
+check "of a program without PyTorch there is no book of it" '! "$muster" gpu stats $rg 2>"$dir/err" && grep -q "it is no PyTorch program" "$dir/err"'
 "$muster" gpu pause $rg >/dev/null
+check "one that is paused cannot be asked for it" '! "$muster" gpu stats $rg 2>"$dir/err" && grep -q "is paused; resume it first" "$dir/err"'
 check "one that is paused makes no steps" '! "$muster" gpu baseline $rg 2>"$dir/err" && grep -q "is paused; resume it first" "$dir/err"'
 "$muster" gpu resume $rg >/dev/null
 kill -9 $rg; wait $rg 2>/dev/null

@@ -70,6 +70,8 @@ static void test_memory(void **state)
     struct client *c = process(3), *old = process(4);
 
     (void)state;
+    old->page->torch.seq = 1;
+    old->page->torch.allocated = 9 * MIB;
     old->page->size = offsetof(struct page, moves); /* as a library that knew nothing of it left it */
     assert_true(listing_answer(node, "json", text));
     assert_int_equal(value(1003, "peak_bytes"), 30 * MIB);
@@ -89,6 +91,13 @@ static void test_memory(void **state)
     assert_int_equal(value(1004, "step_peak_bytes"), 0);
     assert_int_equal(value(1004, "largest_hole_bytes"), 0);
     assert_int_equal(value(1004, "spilled_bytes"), 0);
+    assert_null(strstr(text, "torch_")); /* one has none, of the other it cannot be */
+    old->page->size = sizeof(struct page);
+    assert_true(listing_answer(node, "json", text));
+    assert_int_equal(value(1004, "torch_allocated_bytes"), 9 * MIB);
+    assert_true(listing_answer(node, "top", text));
+    assert_non_null(strstr(text, "TORCH-GIB"));
+    old->page->size = offsetof(struct page, moves);
     /* Its limit leaves 48 MiB, the card itself 6. */
     node->gpu[0].memory.seen_mib = 250;
     c->page->limit[0].context_bytes = 5 * MIB;
@@ -135,6 +144,7 @@ static void test_many(void **state)
             words[k] = UINT64_MAX;
         memset(c->page->health.error, 'e', sizeof(c->page->health.error));
         memset(&c->page->moves[0], 0xff, sizeof(c->page->moves[0]));
+        memset(&c->page->torch, 0xff, sizeof(c->page->torch));
         memset(c->job, 'j', sizeof(c->job) - 1);
         memset(c->rung_ns, 0xff, sizeof(c->rung_ns));
     }

@@ -10,7 +10,7 @@ import sys
 
 _TORCH = "torch.optim.optimizer"
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_TRIM, _SAVE = 1, 2
+_TRIM, _SAVE, _STATS = 1, 2, 4
 _SAVED, _CANNOT, _RAISED = 0, -38, -5  # as the library counts: 0, -ENOSYS, -EIO
 
 
@@ -31,6 +31,22 @@ def _save():
     return _SAVED
 
 
+def _stats(library, ctypes):
+    """PyTorch's own book to the library; what to say where there is none."""
+    try:
+        cuda = sys.modules["torch"].cuda
+        said = cuda.memory_stats() if cuda.is_initialized() else None
+        if not said:
+            return _CANNOT
+        values = [int(said.get(f"{name}_bytes.all.{when}", 0)) for name in ("allocated", "reserved", "active", "inactive_split")
+                  for when in ("current", "peak")]
+        library.muster_gpu_site_stats((ctypes.c_uint64 * 9)(cuda.current_device(), *values))
+    except Exception as error:
+        _said(error)
+        return _RAISED
+    return _SAVED
+
+
 def _hook(optimizers):
     import ctypes
     library = ctypes.PyDLL(None)
@@ -46,6 +62,10 @@ def _hook(optimizers):
                 sys.modules["torch"].cuda.empty_cache()
             finally:
                 done(_TRIM, 0)
+        if wanted & _STATS:
+            result = _stats(library, ctypes)
+            if result != _SAVED:
+                done(_STATS, result)
         if wanted & _SAVE:
             done(_SAVE, _save())
 
