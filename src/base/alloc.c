@@ -20,13 +20,28 @@ void mem_fail_at(size_t nth)
     fail_countdown = nth;
 }
 
+/* Up to this size the allocator has blocks at hand that were freed a moment ago, where malloc looks and calloc does
+ * not. */
+enum { SMALL_BYTES = 1024 };
+
+/* A call of its own, or the compiler would see malloc and memset and make calloc of them. */
+__attribute__((noinline)) static void *small_new(size_t bytes)
+{
+    return malloc(bytes);
+}
+
 void *mem_zalloc(size_t count, size_t size)
 {
     size_t bytes;
+    void *block;
 
     if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
         return NULL;
-    return calloc(1, bytes ? bytes : 1);
+    bytes = bytes ? bytes : 1;
+    if (bytes > SMALL_BYTES)
+        return calloc(1, bytes);
+    block = small_new(bytes);
+    return block ? memset(block, 0, bytes) : NULL;
 }
 
 void *mem_resize(void *block, size_t count, size_t size)
@@ -47,7 +62,7 @@ void mem_free(void *block)
 char *mem_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    char *copy = mem_zalloc(bytes, 1);
+    char *copy = mem_resize(NULL, bytes, 1);
 
     if (copy)
         memcpy(copy, text, bytes);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -195,22 +194,23 @@ static void frame_send(struct link *link, json_t *frame)
 {
     bool patient = link->links->patience && frame_patient(frame);
     struct buf *out = patient ? &link->later : &link->out;
-    char *text = json_text(frame, NULL);
     struct error err;
+    size_t start;
 
-    if (text && !link->dead) {
-        if (link->out.size + link->later.size > FLUSH_BYTES)
-            link_flush_now(link);
-        out->max = FLUSH_BYTES + (size_t)FRAME_BYTES_MAX + 64;
-        if (frame_write(out, text, strlen(text), &err) < 0)
-            log_err("frame too large", "error", err.text);
-        link->firm = link->firm || (!patient && !frame_free(frame));
-        if (patient)
-            link_wait(link);
-        else
-            link_speak(link);
-    }
-    free(text);
+    if (!frame || link->dead)
+        return;
+    if (link->out.size + link->later.size > FLUSH_BYTES)
+        link_flush_now(link);
+    out->max = 2 * FLUSH_BYTES + 2 * (size_t)FRAME_BYTES_MAX;
+    start = frame_open(out);
+    json_put(out, frame);
+    if (frame_close(out, start, &err) < 0)
+        log_err("frame too large", "error", err.text);
+    link->firm = link->firm || (!patient && !frame_free(frame));
+    if (patient)
+        link_wait(link);
+    else
+        link_speak(link);
 }
 
 bool links_send(struct links *links, const char *node, json_t *frame)

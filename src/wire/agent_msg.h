@@ -88,5 +88,8 @@ void frame_reader_done(struct frame_reader *reader);
 int frame_reader_feed(struct frame_reader *reader, const void *data, size_t size, struct error *err);
 /* 1 and a borrowed payload (until the next feed), 0 when there is none, -errno. */
 int frame_reader_next(struct frame_reader *reader, const char **ret_data, size_t *ret_size, struct error *err);
+/* One frame whose bytes are appended between the two; where that fails, nothing of it is left. */
+size_t frame_open(struct buf *out);
+int frame_close(struct buf *out, size_t start, struct error *err);
 /* Appends one frame. */
 int frame_write(struct buf *out, const char *data, size_t size, struct error *err);

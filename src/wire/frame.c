@@ -95,16 +95,42 @@ int frame_reader_next(struct frame_reader *reader, const char **ret_data, size_t
     return 1;
 }
 
+size_t frame_open(struct buf *out)
+{
+    size_t start = out->size;
+
+    buf_put(out, (const char[HEAD]){ 0 }, HEAD);
+    return start;
+}
+
+int frame_close(struct buf *out, size_t start, struct error *err)
+{
+    size_t size = out->error ? 0 : out->size - start - HEAD;
+    int r = out->error;
+
+    if (r == 0 && size > 0 && size <= FRAME_BYTES_MAX) {
+        const unsigned char head[HEAD] = { (unsigned char)(size >> 24), (unsigned char)(size >> 16),
+                                           (unsigned char)(size >> 8), (unsigned char)size };
+
+        memcpy(out->data + start, head, HEAD);
+        return 0;
+    }
+    /* Whole frames are left, and others may follow. */
+    out->size = start;
+    out->error = 0;
+    if (out->data)
+        out->data[start] = '\0';
+    return r < 0 ? error_set(err, r, "no room for a frame")
+                 : error_set(err, -EMSGSIZE, "frame of %zu bytes, the limit is %d", size, FRAME_BYTES_MAX);
+}
+
 int frame_write(struct buf *out, const char *data, size_t size, struct error *err)
 {
-    const unsigned char head[HEAD] = { (unsigned char)(size >> 24), (unsigned char)(size >> 16),
-                                       (unsigned char)(size >> 8), (unsigned char)size };
+    size_t start;
 
     if (size == 0 || size > FRAME_BYTES_MAX)
         return error_set(err, -EMSGSIZE, "frame of %zu bytes, the limit is %d", size, FRAME_BYTES_MAX);
-    buf_put(out, head, HEAD);
+    start = frame_open(out);
     buf_put(out, data, size);
-    if (out->error)
-        return error_set(err, out->error, "no room for a frame of %zu bytes", size);
-    return 0;
+    return frame_close(out, start, err);
 }

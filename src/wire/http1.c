@@ -27,7 +27,7 @@ struct http_reader {
     struct buf body;
     struct head_span *spans;
     struct http_head *heads;
-    size_t span_count, span_capacity;
+    size_t span_count, span_capacity, head_capacity;
     size_t text_heads;      /* bytes of names and values */
     const char *value_end;  /* where the last piece of a value ended */
     const char *feed_start; /* of the bytes being fed */
@@ -137,11 +137,12 @@ static int on_value_complete(llhttp_t *parser)
 /* Names and values become pointers; trailing blanks of values go. */
 static int heads_settle(struct http_reader *reader)
 {
-    struct http_head *heads = mem_resize(reader->heads, reader->span_count ? reader->span_count : 1, sizeof(*heads));
+    struct http_head *heads;
 
-    if (!heads)
+    if (mem_grow((void **)&reader->heads, &reader->head_capacity, reader->span_count, HTTP_HEADS_CAPACITY_MAX,
+                 sizeof(*heads)) < 0)
         return -ENOMEM;
-    reader->heads = heads;
+    heads = reader->heads;
     for (size_t i = 0; i < reader->span_count; i++) {
         char *value = reader->text.data + reader->spans[i].value;
         size_t length = strlen(value);

@@ -126,6 +126,14 @@ static void limits_of_a_writer(void **state)
     assert_int_equal(frame_write(&out, "", 0, &err), -EMSGSIZE);
     assert_int_equal(frame_write(&out, "x", (size_t)FRAME_BYTES_MAX + 1, &err), -EMSGSIZE);
     assert_int_equal(frame_write(&out, "12345", 5, &err), -E2BIG);
+    assert_int_equal(out.size, 0);
+    assert_int_equal(frame_write(&out, "1234", 4, &err), 0);
+    assert_int_equal(frame_write(&out, "1", 1, &err), -E2BIG);
+    assert_int_equal(out.size, 8);
+    assert_memory_equal(out.data,
+                        "\0\0\0\4"
+                        "1234",
+                        9);
     buf_done(&out);
 }
 
