@@ -38,7 +38,8 @@ struct net_conn {
     struct ucred peer_user; /* of a Unix socket, where `known` */
     unsigned handles;       /* not closed yet */
     bool writing, closing, accepted, paused, finishing, ended, over, last, known;
-    bool late; /* its deadline has passed; what has come since is read first */
+    uint64_t due; /* its deadline, by the loop's clock in milliseconds; 0: none */
+    bool late;    /* that has passed; what has come since is read first */
 };
 
 static void on_close(uv_handle_t *handle);
@@ -315,7 +316,13 @@ void net_read_resume(struct net_conn *conn)
 static void on_deadline(uv_timer_t *timer)
 {
     struct net_conn *conn = timer->data;
+    uint64_t now = uv_now(timer->loop);
 
+    if (now < conn->due || conn->due == 0) {
+        if (conn->due)
+            (void)uv_timer_start(timer, on_deadline, conn->due - now, 0);
+        return;
+    }
     if (!conn->late) {
         conn->late = true;
         (void)uv_timer_start(timer, on_deadline, 1, 0);
@@ -327,15 +334,17 @@ static void on_deadline(uv_timer_t *timer)
         net_close(conn);
 }
 
+/* Deadlines move with every request, mostly to later: the timer is left as it is then, and looks when it comes. */
 void net_deadline(struct net_conn *conn, usec_t span)
 {
+    uint64_t wait = (uint64_t)((span + USEC_MSEC - 1) / USEC_MSEC);
+
     if (conn->closing)
         return;
     conn->late = false;
-    if (span == 0)
-        (void)uv_timer_stop(&conn->timer);
-    else
-        (void)uv_timer_start(&conn->timer, on_deadline, (uint64_t)((span + USEC_MSEC - 1) / USEC_MSEC), 0);
+    conn->due = span ? uv_now(conn->timer.loop) + wait : 0;
+    if (span && (!uv_is_active((const uv_handle_t *)&conn->timer) || uv_timer_get_due_in(&conn->timer) > wait))
+        (void)uv_timer_start(&conn->timer, on_deadline, wait, 0);
 }
 
 void net_last(struct net_conn *conn)
