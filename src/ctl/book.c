@@ -147,6 +147,20 @@ struct book_spec *book_spec_new(json_t *json, struct error *err)
     return spec;
 }
 
+struct book_spec *book_spec_take(json_t *json, struct submission *s)
+{
+    struct book_spec *spec = mem_zalloc(1, sizeof(*spec));
+
+    if (!spec) {
+        submission_done(s);
+        return NULL;
+    }
+    spec->s = *s;
+    spec->refs = 1;
+    spec->json = json_incref(json);
+    return spec;
+}
+
 void book_spec_drop(struct book_spec *spec)
 {
     if (!spec || --spec->refs > 0)

@@ -106,10 +106,8 @@ static int no_room(struct entry_result *ret)
                error_set(&ret->text, -EAGAIN, "the controller's disk is full: nothing is taken until there is room");
 }
 
-int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
-                struct entry_result *ret)
+static int offer(struct drive *drive, struct entry entry, drive_done_fn done, void *arg, struct entry_result *ret)
 {
-    struct entry entry = { .kind = kind, .body = body };
     struct entry_result scratch, *result = ret ? ret : &scratch;
     int r = ctl_check(drive->ctl, &entry, result);
 
@@ -129,6 +127,20 @@ int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_d
     return r;
 }
 
+int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
+                struct entry_result *ret)
+{
+    return offer(drive, (struct entry){ .kind = kind, .body = body }, done, arg, ret);
+}
+
+int drive_offer_submit(struct drive *drive, json_t *body, struct submission *spec, drive_done_fn done, void *arg,
+                       struct entry_result *ret)
+{
+    struct entry entry = { ENTRY_SUBMIT, body, book_spec_take(json_object_get(body, "spec"), spec) };
+
+    return offer(drive, entry, done, arg, ret);
+}
+
 static void flight_free(struct flight *flight)
 {
     for (size_t i = 0; i < flight->count; i++)
@@ -138,13 +150,6 @@ static void flight_free(struct flight *flight)
     record_rows_free(flight->rows, flight->row_count);
     buf_done(&flight->snapshot);
     mem_free(flight);
-}
-
-const char *drive_text(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
 }
 
 static void take_rows(struct drive *drive, struct flight *flight, bool all)

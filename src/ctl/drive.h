@@ -56,6 +56,9 @@ void drive_free(struct drive *drive);
 /* Takes the body over. Refused at once: negative, *ret filled, done is not called. */
 int drive_offer(struct drive *drive, enum entry_kind kind, json_t *body, drive_done_fn done, void *arg,
                 struct entry_result *ret);
+/* The same of a submission that was read from the very words in the body; takes it over as well. */
+int drive_offer_submit(struct drive *drive, json_t *body, struct submission *spec, drive_done_fn done, void *arg,
+                       struct entry_result *ret);
 
 /* To be called at the end of each turn of the loop, and when wake_at says so. */
 void drive_turn(struct drive *drive);

@@ -7,6 +7,13 @@
 #include "ctl/drive_part.h"
 #include "ctl/part.h"
 
+const char *drive_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
 static bool to_agent(struct drive *drive, const char *node, json_t *frame)
 {
     bool told = drive->host.order(drive->host.arg, node, frame);

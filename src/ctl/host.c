@@ -52,19 +52,27 @@ static void on_wake(void *arg)
 {
     struct server *server = arg;
 
+    server->wake_at = 0;
     if (server->drive)
         drive_turn(server->drive);
 }
 
+/* Asked for in each turn, and mostly the same: the drive looks at its nodes once a second, so that a clock that is set
+ * ahead is noticed by then. */
 static void host_wake_at(void *arg, usec_t at)
 {
     struct server *server = arg;
-    usec_t now = clock_now();
+    usec_t now;
 
-    if (at == USEC_NEVER)
+    if (at == server->wake_at)
+        return;
+    server->wake_at = at;
+    if (at == USEC_NEVER) {
         loop_timer_stop(server->wake);
-    else
-        loop_timer_after(server->wake, at > now ? at - now : 0);
+        return;
+    }
+    now = clock_now();
+    loop_timer_after(server->wake, at > now ? at - now : 0);
 }
 
 static bool host_order(void *arg, const char *node, json_t *frame)

@@ -170,6 +170,8 @@ void book_retire(struct ctl *ctl, struct book_job *job);
 void book_words(char *to, size_t size, const char *text); /* as much as fits, whole characters */
 void book_job_free(struct book_job *job);
 struct book_spec *book_spec_new(json_t *json, struct error *err); /* keeps the tree, which nobody may change then */
+struct book_spec *book_spec_take(json_t *json,
+                                 struct submission *s); /* the same of one that was read; takes it. NULL */
 void book_spec_drop(struct book_spec *spec);
 enum phase_of_job book_outcome(const struct book *book, int64_t id); /* PHASE_JOB_COUNT: not known any more */
 int book_attempt_add(struct book_job *job);

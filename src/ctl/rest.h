@@ -22,8 +22,9 @@ uint32_t request_vc(struct request *request, struct scene *scene);
 
 /* The object of an array. */
 void array_reply(struct request *request, int status, int64_t id);
-/* The body as a submission and its canonical JSON; NULL, answered. */
-json_t *request_submission(struct request *request, struct submission *ret_spec);
+/* The body as a submission and its canonical JSON; NULL, answered. ret_same: that is what the body says, to the letter;
+ * may be NULL. */
+json_t *request_submission(struct request *request, struct submission *ret_spec, bool *ret_same);
 
 void list_begin(struct json_write *json, struct buf *out, const char *kind);
 void list_end(struct json_write *json, const char *next); /* NULL: no more */

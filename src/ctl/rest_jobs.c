@@ -29,23 +29,35 @@ static void on_offered(void *arg, const struct entry_result *result)
     mem_free(offered);
 }
 
-void request_offer(struct request *request, enum entry_kind kind, json_t *body, offered_fn then)
+/* spec: of a submission, where it need not be read again; taken. Else NULL. */
+static void offer(struct request *request, enum entry_kind kind, json_t *body, struct submission *spec, offered_fn then)
 {
     struct offered *offered = mem_zalloc(1, sizeof(*offered));
+    struct drive *drive = request_server(request)->drive;
     struct entry_result refused = { 0 };
+    int r;
 
     if (!offered || !body) {
+        if (spec)
+            submission_done(spec);
         mem_free(offered);
         json_decref(body);
         reply_problem(request, 503, "Busy", NULL, "out of memory");
         return;
     }
     *offered = (struct offered){ .request = request_hold(request), .then = then };
-    if (drive_offer(request_server(request)->drive, kind, body, on_offered, offered, &refused) < 0) {
+    r = spec ? drive_offer_submit(drive, body, spec, on_offered, offered, &refused)
+             : drive_offer(drive, kind, body, on_offered, offered, &refused);
+    if (r < 0) {
         then(request, &refused);
         request_drop(request);
         mem_free(offered);
     }
+}
+
+void request_offer(struct request *request, enum entry_kind kind, json_t *body, offered_fn then)
+{
+    offer(request, kind, body, NULL, then);
 }
 
 void offered_nothing(struct request *request, const struct entry_result *result)
@@ -383,13 +395,26 @@ static int pattern_check(const char *key, const char *pattern, struct error *err
     return 0;
 }
 
-/* The body as canonical JSON; NULL and answered when it is none. Also for plans. */
-json_t *request_submission(struct request *request, struct submission *ret_spec)
+/* The body as a submission; *ret_tree: as JSON, where it is. */
+static int body_read(const struct http_message *m, struct submission *ret_spec, json_t **ret_tree, struct error *err)
+{
+    int r;
+
+    if (is_yaml(m))
+        return submission_from_yaml("body", m->body, m->body_size, ret_spec, err);
+    r = json_read("job", m->body, m->body_size, ret_tree, err);
+    return r == 0 ? submission_from_value(*ret_tree, ret_spec, err) : r;
+}
+
+/* The body as canonical JSON; NULL and answered when it is none. Also for plans. Our own client sends just that: then
+ * it is not read a second time. */
+json_t *request_submission(struct request *request, struct submission *ret_spec, bool *ret_same)
 {
     const struct http_message *m = request->message;
     CLEANUP_BUF struct buf text = BUF_INIT((size_t)SUBMISSION_BYTES_MAX * 2);
     struct error err = { 0 };
     json_t *tree = NULL;
+    bool same;
     int r;
 
     if (m->body_size == 0 || m->body_size > SUBMISSION_BYTES_MAX) {
@@ -398,15 +423,19 @@ json_t *request_submission(struct request *request, struct submission *ret_spec)
         return NULL;
     }
     submission_init(ret_spec);
-    r = is_yaml(m) ? submission_from_yaml("body", m->body, m->body_size, ret_spec, &err)
-                   : submission_from_json(m->body, m->body_size, ret_spec, &err);
+    r = body_read(m, ret_spec, &tree, &err);
     if (r == 0)
         r = pattern_check("output", ret_spec->output, &err);
     if (r == 0)
         r = pattern_check("error", ret_spec->error, &err);
     if (r == 0)
         r = submission_to_json(ret_spec, &text, &err);
-    if (r == 0)
+    same = r == 0 && tree && text.size == m->body_size && memcmp(text.data, m->body, text.size) == 0;
+    if (!same) {
+        json_decref(tree);
+        tree = NULL;
+    }
+    if (r == 0 && !same)
         r = json_read("spec", text.data, text.size, &tree, &err);
     if (r < 0) {
         reply_problem(request, 400, "InvalidSpec", NULL, "%s", err.text);
@@ -420,6 +449,8 @@ json_t *request_submission(struct request *request, struct submission *ret_spec)
         submission_done(ret_spec);
         return NULL;
     }
+    if (ret_same)
+        *ret_same = same;
     return tree;
 }
 
@@ -458,6 +489,7 @@ void rest_jobs_submit(struct request *request)
     struct submission spec;
     struct scene scene;
     json_t *tree, *body, *predicted;
+    bool same = false;
 
     scene_fill(&scene, request);
     if (!query_known(request, known) || scene_fields(&scene, request, JOB_FIELDS_ALL) < 0)
@@ -470,16 +502,17 @@ void rest_jobs_submit(struct request *request)
         reply_problem(request, 400, "BadRequest", NULL, "Idempotency-Key: from 1 to 128 bytes");
         return;
     }
-    tree = request_submission(request, &spec);
+    tree = request_submission(request, &spec, &same);
     if (!tree)
         return;
     predicted = estimates_ask(request_server(request)->estimates, request->who.user, &spec);
-    submission_done(&spec);
+    if (!same)
+        submission_done(&spec);
     body = json_pack("{s:s, s:I, s:I, s:o}", "user", request->who.user, "uid", (json_int_t)request->who.uid, "gid",
                      (json_int_t)request->who.gid, "spec", tree);
     if (body && key)
         (void)json_object_set_new(body, "key", json_string(key));
     if (predicted)
         (void)json_object_set_new(body, "predicted", predicted);
-    request_offer(request, ENTRY_SUBMIT, body, on_submitted);
+    offer(request, ENTRY_SUBMIT, body, same ? &spec : NULL, on_submitted);
 }

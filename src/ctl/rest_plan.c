@@ -98,7 +98,7 @@ void forecast_plan(struct request *request)
     struct scene scene;
     const json_t *resv;
     uint32_t vc;
-    json_t *tree = request_submission(request, &submission);
+    json_t *tree = request_submission(request, &submission, NULL);
     bool good = tree && accepted(request, tree);
 
     json_decref(tree);

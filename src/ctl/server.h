@@ -44,6 +44,7 @@ struct server {
     struct whatifs *whatifs;     /* comparisons of policies on the cluster's own history */
     struct oidc *oidc;           /* an issuer that knows people */
     struct loop_timer *wake;
+    usec_t wake_at;                              /* what it is set to; 0: it is not */
     int (*reload)(void *arg, struct error *err); /* the configuration anew; NULL: there is no file */
     void *reload_arg;
     usec_t started;
