@@ -206,6 +206,15 @@ static void at_end_look(struct at_end *what, int (*result)(void))
     what->seq = 0;
 }
 
+static int64_t trim_wait(uint64_t deadline_ns)
+{
+    if (!python_trim())
+        return -ETIMEDOUT;
+    while (!python_trimmed() && clock_ns() < deadline_ns)
+        nap_ns(200 * NSEC_USEC);
+    return python_trimmed() ? 0 : -ETIMEDOUT;
+}
+
 static void socket_leave(void)
 {
     int fd = atomic_exchange(&sock, -1);
@@ -235,7 +244,7 @@ static void command_run(const struct page_command *c)
         home_begin(c->seq, gpu, c->arg[0], deadline);
         return;
     case OP_TRIM:
-        r = python_trim(deadline) ? 0 : -ETIMEDOUT;
+        r = trim_wait(deadline);
         break;
     case OP_EVICT_ALL:
         r = evict_all((uint32_t)(c->arg[0] < PAGE_PERMILLE ? c->arg[0] : PAGE_PERMILLE), deadline);

@@ -113,6 +113,7 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
 /* --- home.c: promotion at the ends of steps, a part of each; asked for by a command, looked at every turn */
 void home_begin(uint64_t seq, int gpu, uint64_t most, uint64_t deadline_ns);
 bool home_look(uint64_t *ret_seq, int64_t *ret_moved, uint64_t *ret_start); /* true: it is over */
+bool spill_pool_put(CUmemGenericAllocationHandle handle, uint64_t size);    /* false: no room */
 CUmemGenericAllocationHandle spill_pool_take(uint64_t size);                /* a HOST chunk made ahead, 0 none */
 bool spill_fill_pool(int gpu);                                              /* one chunk more; true: more to do */
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns); /* unpin: permille of the area to let go of */

@@ -78,7 +78,9 @@ static void piece_drop(struct piece *piece)
 {
     if (piece->refs > 0 || piece->maps > 0)
         return;
-    (void)REAL(cuMemRelease)(piece->real);
+    if (!piece->host || piece->fixed ||
+        !spill_pool_put(piece->real, piece->size)) /* host memory is kept for the next */
+        (void)REAL(cuMemRelease)(piece->real);
     if (piece->host)
         __atomic_fetch_sub(&shim.page->memory[piece->gpu].host_backed, piece->size, __ATOMIC_RELAXED);
     else

@@ -274,7 +274,7 @@ static int pending_trim(void *arg)
     return 0;
 }
 
-bool python_trim(uint64_t deadline_ns)
+bool python_trim(void)
 {
     uint32_t idle = 0;
 
@@ -286,8 +286,11 @@ bool python_trim(uint64_t deadline_ns)
         atomic_store(&trim_asked, 0);
         return false;
     }
-    while (!atomic_load(&trim_done) && clock_ns() < deadline_ns)
-        nap_ns(200 * NSEC_USEC);
+    return true;
+}
+
+bool python_trimmed(void)
+{
     return atomic_load(&trim_done) != 0;
 }
 

@@ -14,7 +14,14 @@
 #define BATCH 64u
 #define POOL_MAX 4096u
 #define POOL_SIZES 32u
-#define TRIM_NS (150 * NSEC_MSEC) /* a program that waits for the GPU answers when its step is over */
+#define POOL_SPARE (512 * MIB)
+#define GROUP 8u /* pieces that are made readable by one call, so that the first copies begin early all the same */
+/* A program that waits for the GPU drops its cache when its step is over. It is waited for as long as the copies of all
+ * that is above the limit would still be in time. */
+#define TRIM_LEAST_NS (30 * NSEC_MSEC)
+#define TRIM_MOST_NS (150 * NSEC_MSEC)
+#define SPILL_GOAL_NS (180 * NSEC_MSEC)
+#define SPILL_RATE 37u /* bytes a nanosecond, to host memory */
 
 static struct {
     CUmemGenericAllocationHandle handle;
@@ -112,7 +119,7 @@ CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
 }
 
 /* Kept for the next spill: making one takes twenty times as long as filling it. */
-static bool pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
+bool spill_pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
 {
     bool kept = false;
 
@@ -177,25 +184,67 @@ static uint64_t pool_missing(int gpu, uint64_t want)
     return 0;
 }
 
+/* One chunk more of those that would be missing if so much had to leave now. False: none is, or it cannot be had. */
+static bool pool_make(int gpu, uint64_t want)
+{
+    uint64_t size = pool_have(0) < POOL_MAX ? pool_missing(gpu, want) : 0;
+    CUmemGenericAllocationHandle handle;
+
+    if (size == 0 || host_room(gpu) < size + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED) ||
+        REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
+        vmm_create(gpu, size, true, 0, &handle) != CUDA_SUCCESS)
+        return false;
+    if (!spill_pool_put(handle, size))
+        (void)REAL(cuMemRelease)(handle);
+    return true;
+}
+
+/* The machine runs out of memory: what lies here unused is its. */
+static bool pool_shed(void)
+{
+    CUmemGenericAllocationHandle handle;
+    uint64_t size;
+
+    if (pool_have(0) == 0 || host_available() >= POOL_SPARE)
+        return false;
+    spin_lock(&pool_lock);
+    size = pool_count ? pool[pool_count - 1].size : 0;
+    spin_unlock(&pool_lock);
+    handle = size ? spill_pool_take(size) : 0;
+    if (handle)
+        (void)REAL(cuMemRelease)(handle);
+    return handle != 0;
+}
+
 bool spill_fill_pool(int gpu)
 {
     static uint64_t looked;
-    uint64_t want = shim.page->limit[gpu].host_pool_bytes, size, now = clock_ns();
-    CUmemGenericAllocationHandle handle;
+    uint64_t now = clock_ns();
 
-    if (shim.mode != MODE_SPILL || pool_have(0) >= POOL_MAX || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
+    if (shim.mode != MODE_SPILL || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
         return false;
-    size = pool_missing(gpu, want);
-    if (size == 0 || host_room(gpu) < size + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED)) {
-        looked = now;
-        return false;
+    if (pool_shed() || pool_make(gpu, shim.page->limit[gpu].host_pool_bytes))
+        return true;
+    looked = now;
+    return false;
+}
+
+/* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. */
+static void cache_drop(int gpu, uint64_t above)
+{
+    uint64_t start = clock_ns(), copies = above / SPILL_RATE, patience = TRIM_LEAST_NS;
+    bool more = true;
+
+    if (copies + TRIM_LEAST_NS < SPILL_GOAL_NS)
+        patience = SPILL_GOAL_NS - copies < TRIM_MOST_NS ? SPILL_GOAL_NS - copies : TRIM_MOST_NS;
+    if (!python_trim())
+        return;
+    while (!python_trimmed() && clock_ns() < start + patience) {
+        more = more && pool_make(gpu, above);
+        if (!more)
+            nap_ns(200 * NSEC_USEC);
     }
-    if (REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
-        vmm_create(gpu, size, true, 0, &handle) != CUDA_SUCCESS)
-        return false;
-    if (!pool_put(handle, size))
-        (void)REAL(cuMemRelease)(handle);
-    return true;
+    times.trim_ns = clock_ns() - start;
 }
 
 /* A scratch range the driver would not unmap is left to it; the next batch reserves another. */
@@ -222,34 +271,55 @@ static bool host_take(int gpu, struct pick *p)
     return true;
 }
 
-/* New memory for every pick, mapped at the scratch range, and the copies queued. Returns how many are under way. */
-static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
+/* New memory for up to GROUP picks, mapped one behind the other at `at`, readable by one call, and the copies queued.
+ * Returns how many are under way; fewer than asked for: no more can be had. */
+static uint32_t group_copy(int gpu, struct pick *picks, uint32_t count, bool to_host, CUdeviceptr at)
 {
-    uint32_t n;
+    uint64_t size = 0, done = 0;
+    uint32_t n, i = 0;
 
+    for (n = 0; n < count; n++) {
+        struct pick *p = &picks[n];
+
+        if (to_host ? !host_take(gpu, p)
+                    : vmm_create(gpu, p->chunk->size, false, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
+            break;
+        if (REAL(cuMemMap)(at + size, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
+            (void)REAL(cuMemRelease)(p->fresh);
+            break;
+        }
+        size += p->chunk->size;
+    }
+    if (n && vmm_access(gpu, 0, at, size) == CUDA_SUCCESS)
+        for (;
+             i < n && REAL(cuMemcpyDtoDAsync_v2)(at + done, picks[i].at, picks[i].chunk->size, stream) == CUDA_SUCCESS;
+             i++)
+            done += picks[i].chunk->size;
+    if (i < n)
+        scratch_unmap(at + done, size - done);
+    for (uint32_t k = i; k < n; k++)
+        (void)REAL(cuMemRelease)(picks[k].fresh);
+    return i;
+}
+
+/* Returns how many copies are under way, and how much of the scratch range they take. */
+static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host, uint64_t *ret_size)
+{
+    uint32_t n = 0, group, got;
+
+    *ret_size = 0;
     if (scratch_stuck)
         scratch = 0;
     scratch_stuck = false;
     if (!scratch && REAL(cuMemAddressReserve)(&scratch, BATCH * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
         return 0;
-    for (n = 0; n < count; n++) {
-        struct pick *p = &picks[n];
-        CUdeviceptr at = scratch + n * VMM_CHUNK;
-
-        if (to_host ? !host_take(gpu, p)
-                    : vmm_create(gpu, p->chunk->size, false, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
-            break;
-        if (REAL(cuMemMap)(at, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
-            (void)REAL(cuMemRelease)(p->fresh);
-            break;
-        }
-        if (vmm_access(gpu, 0, at, p->chunk->size) != CUDA_SUCCESS ||
-            REAL(cuMemcpyDtoDAsync_v2)(at, p->at, p->chunk->size, stream) != CUDA_SUCCESS) {
-            scratch_unmap(at, p->chunk->size);
-            (void)REAL(cuMemRelease)(p->fresh);
-            break;
-        }
-    }
+    do {
+        group = count - n < GROUP ? count - n : GROUP;
+        got = group_copy(gpu, picks + n, group, to_host, scratch + *ret_size);
+        for (uint32_t i = 0; i < got; i++)
+            *ret_size += picks[n + i].chunk->size;
+        n += got;
+    } while (n < count && got == group);
     return n;
 }
 
@@ -268,7 +338,7 @@ static bool pick_switch(int gpu, struct pick *p, bool to_host)
             shim_note("a chunk of %llu bytes could not be mapped back", (unsigned long long)c->size);
         return false;
     }
-    if (!to_host && pool_put(c->handle, c->size))
+    if (!to_host && spill_pool_put(c->handle, c->size))
         ; /* kept for the next spill */
     else
         (void)REAL(cuMemRelease)(c->handle);
@@ -280,7 +350,8 @@ static bool pick_switch(int gpu, struct pick *p, bool to_host)
 static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_host)
 {
     struct page_memory *m = &shim.page->memory[gpu];
-    uint32_t under_way = batch_copy(gpu, picks, count, to_host);
+    uint64_t scratch_size;
+    uint32_t under_way = batch_copy(gpu, picks, count, to_host, &scratch_size);
     bool copied = under_way && REAL(cuStreamSynchronize)(stream) == CUDA_SUCCESS;
     int64_t moved = 0;
 
@@ -290,10 +361,11 @@ static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_h
         under_way = 0;
     }
 
+    if (under_way)
+        scratch_unmap(scratch, scratch_size);
     for (uint32_t i = 0; i < under_way; i++) {
         uint64_t size = picks[i].chunk->size;
 
-        scratch_unmap(scratch + i * VMM_CHUNK, size);
         if (!copied || !pick_switch(gpu, &picks[i], to_host)) {
             (void)REAL(cuMemRelease)(picks[i].fresh);
             continue;
@@ -368,8 +440,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     no_host = false;
     if (above) {
         brief_set(true);
-        (void)python_trim(start + TRIM_NS);
-        times.trim_ns = clock_ns() - start;
+        cache_drop(gpu, above);
         above = above_of(gpu, target);
         if (!above)
             brief_set(false);

@@ -12,7 +12,8 @@ void step_poll(void); /* helper: tier 4 */
 
 /* --- python.c */
 void python_try(void);
-bool python_trim(uint64_t deadline_ns);
+bool python_trim(void); /* asks the framework to drop its cache; false: it cannot be, or was asked before */
+bool python_trimmed(void);
 int python_save(void);       /* 0: asked for; -ENOSYS: the program cannot */
 int python_stats(void);      /* PyTorch's own book is read when a step ends; 0, or -ENOSYS */
 int python_stats_read(void); /* as python_saved() */

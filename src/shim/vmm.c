@@ -142,8 +142,11 @@ static void chunks_tear(CUdeviceptr at, uint32_t first)
 
         next = c->next;
         if (c->where == CHUNK_DEVICE || c->where == CHUNK_HOST) {
-            (void)REAL(cuMemUnmap)(at, c->size);
-            (void)REAL(cuMemRelease)(c->handle);
+            CUresult r = REAL(cuMemUnmap)(at, c->size);
+
+            /* Host memory is kept for the next that wants some. */
+            if (r != CUDA_SUCCESS || c->where == CHUNK_DEVICE || !spill_pool_put(c->handle, c->size))
+                (void)REAL(cuMemRelease)(c->handle);
         }
         at += c->size;
         chunk_drop(i);

@@ -107,6 +107,47 @@ static void test_pieces_move(void **state)
     pieces_unmap();
 }
 
+#define SMALL (2 * MIB)
+#define SMALLS 20 /* two groups of eight, and four */
+
+/* How many calls of the driver a spill takes, of pieces as small as they are: each is switched by itself, but made
+ * readable for the copy by the eight, and unmapped from where it was copied to all at once. Host memory that the
+ * program frees is kept: the next spill makes none. */
+static void test_pieces_calls(void **state)
+{
+    CUmemGenericAllocationHandle small[SMALLS];
+    uint64_t all = SMALLS * SMALL, granted, unmapped, created, mapped;
+    CUdeviceptr range = 0;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(cuMemAddressReserve(&range, all, 0, 0, 0), 0);
+        for (int i = 0; i < SMALLS; i++) {
+            assert_int_equal(cuMemCreate(&small[i], SMALL, &prop, 0), 0);
+            assert_int_equal(cuMemMap(range + (CUdeviceptr)i * SMALL, SMALL, 0, small[i], 0), 0);
+        }
+        assert_int_equal(cuMemSetAccess(range, all, &own, 1), 0);
+        write_all(range, all, 31);
+        granted = fake_calls("cuMemSetAccess");
+        unmapped = fake_calls("cuMemUnmap");
+        created = fake_calls("cuMemCreate");
+        mapped = fake_calls("cuMemMap");
+        assert_int_equal(command(OP_SPILL_TO, 1), all);
+        assert_int_equal(fake_calls("cuMemSetAccess") - granted, SMALLS + 3);
+        assert_int_equal(fake_calls("cuMemUnmap") - unmapped, SMALLS + 1);
+        assert_int_equal(fake_calls("cuMemMap") - mapped, 2 * SMALLS);
+        if (round > 0)
+            assert_int_equal(fake_calls("cuMemCreate"), created);
+        expect_all(range, all, 31);
+        assert_int_equal(cuMemUnmap(range, all), 0);
+        for (int i = 0; i < SMALLS; i++)
+            assert_int_equal(cuMemRelease(small[i]), 0);
+        assert_int_equal(cuMemAddressFree(range, all), 0);
+        assert_int_equal(stat_of("host_backed"), 0);
+        assert_true(stat_of("pool_bytes") >= all);
+    }
+}
+
 /* What somebody else may hold stays: exported, mapped twice. */
 static void test_pieces_shared(void **state)
 {
@@ -274,10 +315,10 @@ static void test_cold(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_shared),
-                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
-                                        cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
-                                        cmocka_unit_test(test_cold) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_calls),
+                                        cmocka_unit_test(test_pieces_shared), cmocka_unit_test(test_pieces_capped),
+                                        cmocka_unit_test(test_pieces_many),   cmocka_unit_test(test_pieces_bounds),
+                                        cmocka_unit_test(test_peers),         cmocka_unit_test(test_cold) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
