@@ -360,7 +360,7 @@ int cmd_report(struct command_args *args)
     {
         report_row(&table, item, (int)about);
     }
-    r = listing_show(&table, args, "Report", items);
+    r = listing_show(&table, args, "ReportList", items);
     listing_done(&table);
     json_decref(items);
     return r;

@@ -192,10 +192,16 @@ static int vc_send(struct command_args *args, const char *method, const char *pa
         r = problem_print(&problem);
     if (r)
         return r;
-    if (!answer.json || !show_object(args, answer.json)) {
+    if (!answer.json && cli_json) { /* it is gone: there is nothing else to tell of it */
+        json_t *gone = json_pack("{s:s, s:s, s:s, s:b}", "apiVersion", "v1", "kind", "Vc", "name", args->words[0],
+                                 "closed", strcmp(method, "DELETE") == 0);
+
+        show_json(gone);
+        json_decref(gone);
+    } else if (!answer.json || !show_object(args, answer.json)) {
         if (args_has(args, "dry-run"))
             preview_show(answer.json);
-        else if (!cli_json)
+        else
             (void)printf("%s virtual cluster %s\n", past, args->words[0]);
     }
     return 0;

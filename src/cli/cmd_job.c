@@ -272,25 +272,27 @@ int cmd_logs(struct command_args *args)
     return r ? problem_print(&problem) : CODE_DONE;
 }
 
-int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem)
+int wait_one(struct client *client, int64_t id, json_t *done, int *ret_code, struct problem *problem)
 {
     json_t *job = NULL;
     int r = job_wait(client, id, JOB_OVER, false, &job, problem);
 
     if (r == 0) {
         *ret_code = job_exit_code(job);
+        if (done)
+            (void)json_array_append(done, job);
         json_decref(job);
     }
     return r;
 }
 
 /* A job, or all of an array. */
-static int wait_ref(struct client *client, int64_t id, int *ret_code, struct problem *problem)
+static int wait_ref(struct client *client, int64_t id, json_t *done, int *ret_code, struct problem *problem)
 {
     struct problem other;
     json_t *jobs = NULL, *job;
     size_t i;
-    int r = wait_one(client, id, ret_code, problem);
+    int r = wait_one(client, id, done, ret_code, problem);
 
     if (r != CODE_NOT_FOUND || client_array(client, id, &jobs, &other))
         return r;
@@ -300,7 +302,7 @@ static int wait_ref(struct client *client, int64_t id, int *ret_code, struct pro
     {
         int code = 0;
 
-        r = wait_one(client, fmt_i64(job, "id"), &code, problem);
+        r = wait_one(client, fmt_i64(job, "id"), done, &code, problem);
         if (r)
             break;
         *ret_code = code > *ret_code ? code : *ret_code;
@@ -314,6 +316,7 @@ int cmd_wait(struct command_args *args)
     CLEANUP(client_free) struct client *client = NULL;
     struct problem problem;
     int worst = 0, r = live_client(args, &client);
+    json_t *done = json_array();
 
     for (int i = 0; r == 0 && i < args->word_count; i++) {
         struct job_ref_text ref;
@@ -321,10 +324,17 @@ int cmd_wait(struct command_args *args)
 
         r = client_job(client, args->words[i], &ref, &problem);
         if (r == 0)
-            r = wait_ref(client, ref.id, &code, &problem);
+            r = wait_ref(client, ref.id, done, &code, &problem);
         if (r)
-            return problem_print(&problem);
+            r = problem_print(&problem);
         worst = code > worst ? code : worst;
     }
+    if (r == 0 && cli_json) {
+        json_t *list = json_pack("{s:s, s:s, s:O, s:n}", "apiVersion", "v1", "kind", "JobList", "items", done, "next");
+
+        show_json(list);
+        json_decref(list);
+    }
+    json_decref(done);
     return r ? r : worst;
 }

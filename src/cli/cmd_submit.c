@@ -83,12 +83,12 @@ static int wait_all(struct client *client, json_t *answer, struct problem *probl
     size_t i;
 
     if (!jobs)
-        return wait_one(client, fmt_i64(answer, "id"), &worst, problem) ? problem_print(problem) : worst;
+        return wait_one(client, fmt_i64(answer, "id"), NULL, &worst, problem) ? problem_print(problem) : worst;
     json_array_foreach(jobs, i, item)
     {
         int code = 0;
 
-        if (wait_one(client, json_integer_value(item), &code, problem))
+        if (wait_one(client, json_integer_value(item), NULL, &code, problem))
             return problem_print(problem);
         worst = code > worst ? code : worst;
     }

@@ -85,8 +85,8 @@ int cmd_doctor(struct command_args *args);
 
 /* The manual page of a verb, for the build. */
 int cmd_man(int argc, char **argv);
-/* Waits for a job to be over; *ret_code as its shell would see it. */
-int wait_one(struct client *client, int64_t id, int *ret_code, struct problem *problem);
+/* Waits for a job to be over; *ret_code as its shell would see it. The job is added to `done`, if there is one. */
+int wait_one(struct client *client, int64_t id, json_t *done, int *ret_code, struct problem *problem);
 /* step.c: the command on the nodes of the job we are in. */
 int run_step(struct command_args *args);
 bool step_inside(void);                               /* are we in a job? */

@@ -136,6 +136,9 @@ const struct cluster_spec *ctl_cluster(const struct ctl *ctl);
 /* As configured: {"vcs":{...},"policy":...}. Policies in force, one a virtual cluster; NULL before a node has joined.
  */
 const json_t *ctl_settings(const struct ctl *ctl);
+/* Puts the virtual clusters of new settings into the order of those there are, and those that are closed among them;
+ * `stay`: also those that the new settings do not speak of. */
+void settings_arrange(const json_t *was, json_t *settings, bool stay);
 const struct policy_setup *ctl_policies(const struct ctl *ctl);
 /* The cluster as a cluster file would describe it: nodes that have joined, virtual clusters as configured. The
  * caller's; NULL without memory. */

@@ -267,6 +267,7 @@ static void vcs_offer(struct daemon *daemon)
         body = json_is_object(now) ? json_deep_copy(now) : json_object();
     if (licenses)
         (void)json_object_set(body, "licenses", licenses);
+    settings_arrange(now, body, true);
     if (drive_offer(daemon->server.drive, ENTRY_CONFIG, body, on_configured, NULL, &refused) < 0)
         on_configured(NULL, &refused);
 }

@@ -193,6 +193,7 @@ void rest_config_put(struct request *request)
 
     if (!body)
         return;
+    settings_arrange(ctl_settings(drive_ctl(server->drive)), body, false);
     if (query_flag(request, "diff")) {
         preview_reply(request, body);
     } else if (query_flag(request, "validate")) {

@@ -31,6 +31,29 @@ bool settings_closed(const json_t *settings, const char *vc)
     return json_is_true(json_object_get(json_object_get(json_object_get(settings, "vcs"), vc), "closed"));
 }
 
+void settings_arrange(const json_t *was, json_t *settings, bool stay)
+{
+    json_t *had = json_object_get(was, "vcs"), *want = json_object_get(settings, "vcs"), *out, *value;
+    const char *name;
+
+    if (!json_is_object(had) || !json_is_object(want))
+        return;
+    out = json_object();
+    json_object_foreach(had, name, value)
+    {
+        json_t *own = json_object_get(want, name);
+
+        if (own || stay || settings_closed(was, name))
+            (void)json_object_set(out, name, own ? own : value);
+    }
+    json_object_foreach(want, name, value)
+    {
+        if (!json_object_get(out, name))
+            (void)json_object_set(out, name, value);
+    }
+    (void)json_object_set_new(settings, "vcs", out);
+}
+
 /* The only virtual cluster there is becomes one of several: it is owed what it was, less what the new one gets. */
 static int default_keep(const struct ctl *ctl, json_t *vcs, const json_t *set, struct entry_result *ret)
 {

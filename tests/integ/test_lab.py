@@ -230,6 +230,22 @@ def two_contexts(lab, other):
     ok(r.returncode == 3 and "third" in r.stderr, "one that is not there", r)
 
 
+def by_hand(lab):
+    """Virtual clusters that were made, or closed, by hand do not keep the file from being read again."""
+    def file(gpus):
+        with open(lab.folder + "/etc/conf.d/vcs.yaml", "w") as f:
+            f.write("vcs:\n  default: {quota: {H100: %d}}\n" % gpus)
+        return lab.muster("config", "reload")
+
+    guarantees = lambda: {v["name"]: v["guarantee"].get("H100") for v in lab.json("vc")["items"]}
+    ok(file(4).returncode == 0 and lab.until(lambda: guarantees() == {"default": 4}), "as the file says", guarantees())
+    for words in (["create", "made", "quota.H100=2"], ["create", "gone", "quota.H100=1"], ["rm", "gone"]):
+        r = lab.muster("vc", *words)
+        ok(r.returncode == 0, "vc " + " ".join(words), r)
+    ok(file(5).returncode == 0 and lab.until(lambda: guarantees() == {"default": 5, "made": 2}),
+       "the file is read again, and what was made stays", (guarantees(), lab.log()))
+
+
 def elsewhere(lab, folder):
     """The controller's machine burns down while jobs run. A backup is restored on another one."""
     gate = lab.folder + "/gate2"
@@ -276,6 +292,7 @@ def main():
                 two_contexts(lab, other)
             finally:
                 other.end()
+            by_hand(lab)
             elsewhere(lab, folder)
         finally:
             lab.end()
