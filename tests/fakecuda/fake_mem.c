@@ -172,11 +172,23 @@ static CUresult plain_free(CUdeviceptr dptr, bool pooled)
     return r;
 }
 
+static void (*inside_alloc)(void);
+
+FAKE_API void fake_inside_alloc(void (*fn)(void))
+{
+    inside_alloc = fn;
+}
+
 FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 {
+    void (*fn)(void) = inside_alloc;
+
     FAKE_ENTER(cuMemAlloc_v2);
     if (!dptr || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    inside_alloc = NULL;
+    if (fn)
+        fn();
     return plain_alloc(dptr, bytes, false);
 }
 

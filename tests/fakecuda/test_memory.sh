@@ -62,6 +62,28 @@ check "a higher limit lets it go" '"$muster" gpu set $tight memory=96M >/dev/nul
 check "so does an order, above its limit as it is" '"$muster" gpu resume $tight >/dev/null && [ "$(field $tight state)" = running ] && moves $tight && [ -z "$(field $tight held)" ]'
 kill -9 $tight; wait $tight 2>/dev/null
 
+# What the driver fails to copy stays where it was, and the answer says what is missing; the job is not stopped for that.
+FAKE_CUDA_FAIL=cuMemcpyDtoDAsync_v2:0:999 "$muster" gpu run --role opportunistic -- "$job" 32 1000000 8 >/dev/null 2>&1 & stuck=$!
+own $stuck
+until_true 8 "moves $stuck"
+"$muster" gpu set $stuck memory=16M >"$dir/out"
+check "copies that fail: it stays, runs on, and what is above its limit is told" 'sed "s/^/# /" "$dir/out"; grep -q "running.*still 16777216 bytes above its limit, it gets no more" "$dir/out" && [ "$(mib $stuck used_bytes)" = 32 ] && moves $stuck'
+kill -9 $stuck; wait $stuck 2>/dev/null
+
+# A limit holds while nobody is there to watch it.
+JOB_GROW="$dir/grow2" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 8 >/dev/null 2>&1 & left=$!
+own $left
+until_true 8 "moves $left"
+"$muster" gpu set $left memory=48M >/dev/null
+kill -9 $agent; wait $agent 2>/dev/null
+echo 64 >"$dir/grow2"
+sleep 1
+"$muster" gpu agent & agent=$!
+own $agent
+check "without the node side a limit stays: what goes beyond it goes to host memory" 'until_true 20 "[ \"\$(mib $left host_bytes)\" = 48 ]" && [ "$(mib $left used_bytes)" = 48 ] && [ "$(mib $left cap_bytes)" = 48 ] && moves $left'
+until_true 20 "[ -n \"\$(field $ot steps)\" ]" # the others are there again too
+kill -9 $left; wait $left 2>/dev/null
+
 # How large a context is, the card says: what it shows for the process less what is counted. Until then a fixed figure holds.
 env -u MUSTER_GPU_CONTEXT "$muster" gpu run -- "$job" 16 1000000 8 >/dev/null 2>&1 & plain=$!
 own $plain

@@ -22,6 +22,12 @@ nm -D --undefined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' >"$dir/n
 check "it needs nothing of CUDA" "$(grep -E '^(cu|nv)' "$dir/needs")"
 check "it never looks a name up by the public function" "$(grep -xE 'dlsym|dlvsym|dlopen|ioctl' "$dir/needs")"
 check "it neither aborts nor exits nor asserts" "$(grep -xE 'abort|exit|_exit|__assert_fail' "$dir/needs")"
+check "what a thread keeps needs no call to be found" "$(grep -x __tls_get_addr "$dir/needs")"
+# Of the program's stack: what each function that it can call takes at once, in bytes.
+objdump -d --no-show-raw-insn "$library" | sed -n 's/^[0-9a-f]* <\([A-Za-z0-9_]*\).*>:$/\1/p; s/.*sub  *\$0x\([0-9a-f]*\),%rsp.*/= \1/p' |
+    while read -r word rest; do if [ "$word" = = ]; then echo "$name $((0x$rest))"; else name=$word; fi; done >"$dir/frames"
+check "none of its functions takes a KiB of the program's stack" "$([ -s "$dir/frames" ] || echo "no frames were seen"
+    while read -r name bytes; do [ "$bytes" -le 1024 ] || ! grep -qx "$name" "$dir/have" || echo "$name $bytes"; done <"$dir/frames")"
 check "it allocates nothing itself" "$(grep -xE 'malloc|calloc|realloc|free' "$dir/needs")"
 newest=$(objdump -T "$library" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
 check "it loads beside a C library 2.17" "$([ "$(printf '2.17\n%s\n' "$newest" | sort -V | tail -1)" = 2.17 ] || echo "needs $newest")"

@@ -45,6 +45,34 @@ static void test_view(void **state)
     assert_int_equal(stat_of("used"), 0);
 }
 
+static CUdeviceptr inner;
+static CUresult inner_result = -1;
+
+/* As a tool in the driver would: by the name everybody finds, which is ours. */
+static void alloc_again(void)
+{
+    inner_result = cuMemAlloc_v2(&inner, 1 * MIB);
+}
+
+/* A wrapper that is entered again on its own thread passes straight through: the driver's own answer, counted by the
+ * outer call alone, and nobody waits. */
+static void test_entered_again(void **state)
+{
+    CUdeviceptr outer = 0;
+
+    (void)state;
+    fake_inside_alloc(alloc_again);
+    assert_int_equal(cuMemAlloc_v2(&outer, 4 * MIB), 0);
+    assert_int_equal(inner_result, 0);
+    assert_true(inner && inner != outer);
+    assert_int_equal(stat_of("used"), 4 * MIB);
+    assert_int_equal(cuMemFree_v2(inner), 0); /* never seen: the driver's */
+    assert_int_equal(stat_of("used"), 4 * MIB);
+    assert_int_equal(cuMemFree_v2(outer), 0);
+    assert_int_equal(stat_of("used"), 0);
+    fake_inside_alloc(NULL);
+}
+
 /* Sizes above 1 MiB count in steps of 2; the refusal leaves nothing behind. */
 static void test_cap(void **state)
 {
@@ -212,8 +240,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_view),  cmocka_unit_test(test_cap),       cmocka_unit_test(test_driver_refuses),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_step_peak), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_view),           cmocka_unit_test(test_entered_again), cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_driver_refuses), cmocka_unit_test(test_kinds),         cmocka_unit_test(test_step_peak),
+        cmocka_unit_test(test_threads),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
