@@ -185,6 +185,21 @@ def gang(lab):
     ok(lines == ["2 0 4 static torchrun same 2", "2 1 4 static torchrun same 2"], "torchrun needs no flags", r)
 
 
+def again_or_not(lab):
+    """A time to begin at; and who is to blame for an end decides whether there is another try."""
+    job = lab.json("submit", "-G", "1", "--begin", "2s", "--wrap", "true")
+    reason = lab.json("show", job["id"])["reason"]
+    ok(reason and reason["code"] == "BeginTime", "it waits for its time", reason)
+    ok(lab.until(lambda: lab.state(job["id"]) == "COMPLETED"), "and runs then", lab.json("show", job["id"]))
+    for what, run, more, attempts, end in (
+            ("the user's error is not retried", "exit 1", [], 1, "FAILED"),
+            ("a crash of its own neither", "kill -SEGV $$", [], 1, "FAILED"),
+            ("but a code that was named is", '[ "$MUSTER_ATTEMPT" = 1 ] || exit 7', ["--retry-on", "7"], 2, "COMPLETED"),
+            ("and what somebody killed", '[ "$MUSTER_ATTEMPT" = 1 ] || kill -KILL $$', [], 2, "COMPLETED")):
+        job = lab.json("submit", "-G", "1", "--retries", "1", *more, "--wrap", run)["id"]
+        ok(lab.until(lambda: lab.state(job) == end) and lab.json("show", job)["attempt"] == attempts - 1, what, lab.json("show", job))
+
+
 # Saves itself when it is told to leave, and tells what it was told.
 SAVES = """trap 'cat "$MUSTER_NOTICE_FILE"; exit 85' TERM
 echo "attempt $MUSTER_ATTEMPT on $MUSTER_HOSTS"
@@ -246,6 +261,31 @@ def by_hand(lab):
        "the file is read again, and what was made stays", (guarantees(), lab.log()))
 
 
+def certificate_over(lab):
+    """A node's certificate is over: it says so, its job runs on, and joining again under its name is all that is needed."""
+    gate, etc, node = lab.folder + "/gate3", lab.folder + "/etc", lab.folder + "/n1"
+    job = lab.json("submit", "-G", "1", "-w", "n1", "--wrap", "while [ ! -e %s ]; do sleep 0.1; done" % gate)["id"]
+    ok(lab.until(lambda: lab.state(job) == "RUNNING"), "a job runs on it")
+    lab.agents["n1"].terminate()
+    lab.agents["n1"].wait(30)
+    for words in (["req", "-new", "-key", node + "/node.key", "-subj", "/CN=n1", "-out", node + "/old.csr"],
+                  ["x509", "-req", "-in", node + "/old.csr", "-CA", etc + "/ca.crt", "-CAkey", etc + "/ca.key", "-CAcreateserial",
+                   "-days", "0", "-out", node + "/node.crt"]):
+        made = subprocess.run(["openssl"] + words, capture_output=True, text=True)
+        ok(made.returncode == 0, "openssl " + words[0], made)
+    time.sleep(1.1)
+    lab.agent("n1")
+    said = lambda: open(lab.folder + "/n1.log").read()
+    ok(lab.until(lambda: "expired" in said()), "it says that its certificate has expired", said()[-800:])
+    token = lab.json("token", "new", "--join", "--nodes", "1")["token"]
+    r = subprocess.run([AGENT, "join", lab.url, token, "--node", "n1", "--state", node], capture_output=True, text=True)
+    ok(r.returncode == 0, "it joins again while the agent tries on", r)
+    ok(lab.until(lambda: lab.connected() == 2), "and is back", said()[-800:])
+    ok(lab.state(job) == "RUNNING", "with its job", lab.json("show", job))
+    open(gate, "w").close()
+    ok(lab.until(lambda: lab.state(job) == "COMPLETED"), "which ends well", lab.json("show", job))
+
+
 def elsewhere(lab, folder):
     """The controller's machine burns down while jobs run. A backup is restored on another one."""
     gate = lab.folder + "/gate2"
@@ -285,6 +325,7 @@ def main():
             both_kinds(lab)
             words_of_vcs(lab)
             gang(lab)
+            again_or_not(lab)
             gang_drained(lab)
             other = Lab(folder + "/second", "second", folder + "/lab", ())
             try:
@@ -293,6 +334,7 @@ def main():
             finally:
                 other.end()
             by_hand(lab)
+            certificate_over(lab)
             elsewhere(lab, folder)
         finally:
             lab.end()
