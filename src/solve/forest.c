@@ -296,7 +296,7 @@ double forest_mean(const struct forest *forest, const float *values)
     return told(forest, sum / (forest->tree_count ? forest->tree_count : 1));
 }
 
-/* Puts the value that a sort would put at `k` there, smaller ones before it. */
+/* Puts the value that a sort would put at `k` there, none greater before it and none smaller behind. */
 static float select_at(float *v, size_t count, size_t k)
 {
     size_t low = 0, high = count - 1;
@@ -332,7 +332,7 @@ static float select_at(float *v, size_t count, size_t k)
 void forest_ask(const struct forest *forest, const float *values, struct forest_answer *ret_answer)
 {
     float pool[FOREST_TREES_MAX * FOREST_LEAF_VALUES];
-    size_t count = 0;
+    size_t count = 0, half;
     double sum = 0;
 
     assert(forest->tree_count > 0 && forest->tree_count <= FOREST_TREES_MAX);
@@ -345,9 +345,11 @@ void forest_ask(const struct forest *forest, const float *values, struct forest_
         sum += (double)leaf->cut;
     }
     ret_answer->mean = told(forest, sum / forest->tree_count);
-    ret_answer->low = told(forest, (double)select_at(pool, count, count / 10));
-    ret_answer->median = told(forest, (double)select_at(pool, count, count / 2));
-    ret_answer->high = told(forest, (double)select_at(pool, count, count - 1 - count / 10));
+    /* The middle first: the others are each on their side of it. */
+    half = count / 2;
+    ret_answer->median = told(forest, (double)select_at(pool, count, half));
+    ret_answer->low = told(forest, (double)select_at(pool, half + 1, count / 10));
+    ret_answer->high = told(forest, (double)select_at(pool + half, count - half, count - 1 - count / 10 - half));
 }
 
 static float word_value(const struct forest *forest, uint32_t feature, uint64_t hash)
