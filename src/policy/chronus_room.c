@@ -236,10 +236,12 @@ static bool within_quota(struct planner_ctx *ctx, struct plan *plan, const struc
 }
 
 /* Where a job wants its GPUs in a certain way, or CPUs with them, the core finds them: jobs without a promise leave,
- * the last in order first, until it does; who turns out not to have been in the way stays. */
-static int make_room(struct planner_ctx *ctx, struct plan *plan, const struct task *task, struct placement *to)
+ * the last in order first, until it does; who turns out not to have been in the way stays, and everybody where it
+ * cannot be started after all. */
+static int start_in_room(struct planner_ctx *ctx, struct plan *plan, const struct task *task)
 {
     uint32_t stopped[LEAVE_MAX], count = 0;
+    struct placement to;
     int r = -EBUSY;
 
     while (r < 0 && count < LEAVE_MAX) {
@@ -248,12 +250,19 @@ static int make_room(struct planner_ctx *ctx, struct plan *plan, const struct ta
         if (last == JOB_NONE || plan_stop(plan, last, STOP_CHECKPOINT) < 0)
             break;
         stopped[count++] = last;
-        r = plan_find(plan, plan_shape(plan, task->job), to);
+        r = plan_find(plan, plan_shape(plan, task->job), &to);
     }
     for (uint32_t i = 0; i < (r == 0 ? count - 1 : count); i++)
-        if (plan_keep(plan, stopped[i]) == 0 && r == 0 && plan_find(plan, plan_shape(plan, task->job), to) < 0)
+        if (plan_keep(plan, stopped[i]) == 0 && r == 0 && plan_find(plan, plan_shape(plan, task->job), &to) < 0)
             (void)plan_stop(plan, stopped[i], STOP_CHECKPOINT);
-    return r == 0 ? plan_find(plan, plan_shape(plan, task->job), to) : r;
+    if (r == 0)
+        r = plan_find(plan, plan_shape(plan, task->job), &to);
+    if (r == 0)
+        r = plan_start(plan, task->job, &to);
+    for (uint32_t i = 0; r < 0 && i < count; i++)
+        if (view_job(ctx->view, stopped[i])->state == JOB_STOPPING)
+            (void)plan_keep(plan, stopped[i]);
+    return r;
 }
 
 static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
@@ -338,13 +347,16 @@ void room_promised(struct planner_ctx *ctx, struct plan *plan)
     for (uint32_t i = 0; i < count; i++) {
         struct task *task = &c->tasks[c->list[i]];
         struct placement to;
+        int r = -EBUSY;
 
         if (start(ctx, plan, task) == 0 || view_job(ctx->view, task->job)->planned)
             continue;
         /* Anywhere, if it must be; and what was lent to other virtual clusters is taken back. */
-        if ((plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0 ||
-             (!job_plain(view_job(ctx->view, task->job)) && make_room(ctx, plan, task, &to) == 0)) &&
-            plan_start(plan, task->job, &to) == 0)
+        if (plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0)
+            r = plan_start(plan, task->job, &to);
+        else if (!job_plain(view_job(ctx->view, task->job)))
+            r = start_in_room(ctx, plan, task);
+        if (r == 0)
             hold(ctx, task, 1);
     }
 }
