@@ -126,7 +126,7 @@ accepts 'drained' sh -c "'$muster' nodes | grep -q '^gpu02  drain .*new fan'"
 prints 'resume' 'Resumed gpu02' "$muster" node resume gpu02
 accepts 'labels as json' sh -c "'$muster' node label gpu01 colour=red --json | grep -q '^{.*\"name\":\"gpu01\".*\"colour\":\"red\"'"
 accepts 'a virtual cluster' "$muster" vc create small quota.H100=1 --json
-prints 'and its end, without a word' '' "$muster" vc rm small --json
+prints 'and its end' '{"apiVersion":"v1","kind":"Vc","name":"small","closed":true}' "$muster" vc rm small --json
 prints 'one GPU' 'Draining gpu01:3' "$muster" gpu drain gpu01:3 --reason xid
 prints 'back' 'Resumed gpu01:3' "$muster" gpu resume gpu01:3
 prints 'json' '{"apiVersion":"v1","kind":"JobList","items":[],"next":null}' "$muster" queue --state PENDING --json
