@@ -15,6 +15,7 @@
 #define PROBE_EVERY 64u
 #define FENCE_LAUNCHES 8u
 #define FENCE_US 200u
+#define LEFT_NS NSEC_SEC /* one that is being written for so long was jumped out of */
 
 struct estimate {
     _Atomic uint64_t key;
@@ -25,12 +26,14 @@ struct fence {
     CUevent event;
     uint64_t sum_us;
     _Atomic uint32_t state; /* 0 free, 1 being written, 2 recorded */
+    _Atomic uint64_t since; /* when it was claimed; 0 while it is free */
 };
 
 struct probe {
     CUevent start, end;
     uint64_t key;
     _Atomic uint32_t state; /* 0 free, 1 open, 2 closed */
+    _Atomic uint64_t since;
 };
 
 static struct estimate estimates[ESTIMATES];
@@ -74,6 +77,24 @@ static bool event_ready(CUevent *event, unsigned int flags)
     return *event || (HAVE(cuEventCreate) && REAL(cuEventCreate)(event, flags) == CUDA_SUCCESS);
 }
 
+/* A slot that is free, or that a thread left behind. */
+static bool slot_claim(_Atomic uint32_t *state, _Atomic uint64_t *since)
+{
+    uint64_t now = clock_ns(), was = atomic_load(since);
+    uint32_t seen = 0;
+
+    if (!atomic_compare_exchange_strong(state, &seen, 1))
+        return seen == 1 && was && now - was > LEFT_NS && atomic_compare_exchange_strong(since, &was, now);
+    atomic_store(since, now);
+    return true;
+}
+
+static void slot_free(_Atomic uint32_t *state, _Atomic uint64_t *since)
+{
+    atomic_store(since, 0);
+    atomic_store(state, 0);
+}
+
 int32_t fence_probe_begin(uint64_t key, CUstream stream)
 {
     struct estimate *e = estimate_at(key);
@@ -84,15 +105,14 @@ int32_t fence_probe_begin(uint64_t key, CUstream stream)
         return -1;
     for (uint32_t i = 0; i < PROBES; i++) {
         struct probe *p = &probes[(turn + i) % PROBES];
-        uint32_t free_state = 0;
 
-        if (!atomic_compare_exchange_strong(&p->state, &free_state, 1))
+        if (!slot_claim(&p->state, &p->since))
             continue;
         p->key = key;
         if (event_ready(&p->start, CU_EVENT_DEFAULT) && event_ready(&p->end, CU_EVENT_DEFAULT) &&
             REAL(cuEventRecord)(p->start, stream) == CUDA_SUCCESS)
             return (int32_t)((turn + i) % PROBES);
-        atomic_store(&p->state, 0);
+        slot_free(&p->state, &p->since);
         return -1;
     }
     return -1;
@@ -105,15 +125,16 @@ void fence_probe_end(int32_t probe, CUstream stream)
     if (probe < 0)
         return;
     p = &probes[probe];
-    atomic_store(&p->state, REAL(cuEventRecord)(p->end, stream) == CUDA_SUCCESS ? 2 : 0);
+    if (REAL(cuEventRecord)(p->end, stream) == CUDA_SUCCESS)
+        atomic_store(&p->state, 2);
+    else
+        slot_free(&p->state, &p->since);
 }
 
 static void fence_record(CUstream stream, uint64_t sum)
 {
     for (uint32_t i = 0; i < FENCES; i++) {
-        uint32_t free_state = 0;
-
-        if (!atomic_compare_exchange_strong(&fences[i].state, &free_state, 1))
+        if (!slot_claim(&fences[i].state, &fences[i].since))
             continue;
         if (event_ready(&fences[i].event, CU_EVENT_DISABLE_TIMING) &&
             REAL(cuEventRecord)(fences[i].event, stream) == CUDA_SUCCESS) {
@@ -122,7 +143,7 @@ static void fence_record(CUstream stream, uint64_t sum)
             atomic_store(&fenced_us, sum);
             atomic_store(&fences[i].state, 2);
         } else {
-            atomic_store(&fences[i].state, 0);
+            slot_free(&fences[i].state, &fences[i].since);
         }
         return;
     }
@@ -163,7 +184,7 @@ static void probes_poll(void)
             continue;
         if (HAVE(cuEventElapsedTime) && REAL(cuEventElapsedTime)(&ms, probes[i].start, probes[i].end) == CUDA_SUCCESS)
             estimate_learn(probes[i].key, (uint64_t)((double)ms * 1e6));
-        atomic_store(&probes[i].state, 0);
+        slot_free(&probes[i].state, &probes[i].since);
     }
 }
 
@@ -177,7 +198,7 @@ void fence_poll(void)
         if (REAL(cuEventQuery)(fences[i].event) == CUDA_ERROR_NOT_READY)
             continue;
         completed_raise(fences[i].sum_us);
-        atomic_store(&fences[i].state, 0);
+        slot_free(&fences[i].state, &fences[i].since);
     }
     probes_poll();
     flag_end(&polling);

@@ -209,6 +209,7 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
             bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
             return true;
         }
+        fence_poll(); /* what launches really take is learned here as well */
         nap_ns(200 * NSEC_USEC);
         return false;
     case GATE_HARVEST:

@@ -298,6 +298,7 @@ FAKE_API CUresult cuEventSynchronize(CUevent event)
 
 FAKE_API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
+    FAKE_ENTER(cuEventElapsedTime);
     *ms = (float)(end->ms - start->ms);
     return 0;
 }

@@ -2,11 +2,11 @@
 /* jump.c - a handler of the program's jumps out of a call of the library's, which then never returns.
  *
  * jump held: out of a launch and an allocation that wait until memory has moved. jump fault: out of a launch whose
- * arguments are nowhere, by the handler of the fault; the thread does not call again. jump gone: and ends. jump alloc:
- * out of an allocation. jump wait: out of a wait for the GPU, in a guaranteed job. jump stacks: which frames have gone.
- * jump storm SECONDS: out of anything, again and again, while another thread launches by a share and memory moves.
- * Afterwards nothing counts as inside, orders are carried out, and what is counted is what the driver has given. Exits
- * 0 when all was so.
+ * arguments are nowhere, by the handler of the fault; the thread does not call again. jump timers: forty times, behind
+ * a gate. jump gone: and ends. jump alloc: out of an allocation. jump wait: out of a wait for the GPU, in a guaranteed
+ * job. jump stacks: which frames have gone. jump storm SECONDS: out of anything, again and again, while another thread
+ * launches by a share and memory moves. Afterwards nothing counts as inside, orders are carried out, and what is
+ * counted is what the driver has given. Exits 0 when all was so.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -130,6 +130,27 @@ static void fault_once(void)
         launch(counting, nowhere);
         expect(false, "a fault");
     }
+}
+
+/* Launches behind a gate are timed now and then. What was jumped out of leaves its timer behind, for a second. */
+static void timers(void)
+{
+    uint64_t before, end;
+
+    page->control.duty = 100;
+    gate_set(GATE_DUTY);
+    for (int i = 0; i < 40; i++)
+        fault_once();
+    (void)usleep(1200000);
+    before = fake_calls("cuEventElapsedTime");
+    end = now_ns() + 20 * SEC;
+    while (fake_calls("cuEventElapsedTime") == before && now_ns() < end) {
+        gate_set(GATE_DUTY);
+        launch(small, NULL);
+        (void)cuStreamSynchronize(NULL);
+    }
+    expect(fake_calls("cuEventElapsedTime") > before, "launches are timed again");
+    gate_set(GATE_OPEN);
 }
 
 /* The address is written to nowhere. The signals that were held back meanwhile are not held for good. */
@@ -294,6 +315,8 @@ int main(int argc, char **argv)
         fault_once();
     else if (strcmp(what, "alloc") == 0)
         fault_alloc();
+    else if (strcmp(what, "timers") == 0)
+        timers();
     else if (strcmp(what, "gone") == 0)
         gone();
     else if (strcmp(what, "storm") == 0)

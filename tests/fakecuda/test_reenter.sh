@@ -33,6 +33,8 @@ jumps opportunistic gone
 told "nor one that ended" $?
 jumps opportunistic alloc
 told "a jump out of an allocation leaves neither its signals blocked nor the next ones uncounted" $?
+jumps opportunistic timers
+told "launches are timed again after forty that were jumped out of" $?
 jumps guaranteed wait
 told "nor does one that jumped out of a wait count as waiting" $?
 jumps opportunistic storm 2
