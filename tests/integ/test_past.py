@@ -49,7 +49,7 @@ def main():
                     submit(d, name="bad", run="echo oh; exit 3", retries=1),
                     submit(d, name="wide", run="echo wide", gpus=None, nodes=2, per_node={"gpu": "8"})]
             array = submit(d, name="sweep", run="echo lr $lr", array={"values": {"lr": ["1", "2", "3"]}})
-            for job in jobs + ["%d_%d" % (array, i) for i in (1, 2, 3)]:
+            for job in jobs + ["%d_%d" % (array, i) for i in (0, 1, 2)]:
                 d.until(lambda: d.get("/jobs/%s" % job).json["state"] in ("COMPLETED", "FAILED"))
             ids = [str(j) for j in jobs] + ["%d_2" % array]
             before = {job: told(d, job) for job in ids}
