@@ -168,17 +168,38 @@ static uint32_t next_to_leave(const struct planner_ctx *ctx, uint32_t node)
     return best;
 }
 
+/* Those who were told to leave for a job; beyond so many nobody is asked to stay. */
+struct leavers {
+    uint32_t jobs[LEAVE_MAX], count;
+};
+
+static int tell_leave(struct plan *plan, struct leavers *leavers, uint32_t job)
+{
+    int r = job == JOB_NONE ? -EBUSY : plan_stop(plan, job, STOP_CHECKPOINT);
+
+    if (r == 0 && leavers->count < LEAVE_MAX)
+        leavers->jobs[leavers->count++] = job;
+    return r;
+}
+
+/* The job they left for was not started. */
+static void tell_stay(const struct planner_ctx *ctx, struct plan *plan, const struct leavers *leavers)
+{
+    for (uint32_t i = 0; i < leavers->count; i++)
+        if (view_job(ctx->view, leavers->jobs[i])->state == JOB_STOPPING)
+            (void)plan_keep(plan, leavers->jobs[i]);
+}
+
 /* `need` GPUs of a node that nobody has, after others were told to leave; into out. */
-static int take_node(struct planner_ctx *ctx, struct plan *plan, uint32_t node, uint32_t need, uint32_t *out)
+static int take_node(struct planner_ctx *ctx, struct plan *plan, struct leavers *leavers, uint32_t node, uint32_t need,
+                     uint32_t *out)
 {
     const struct ledger *ledger = view_ledger(ctx->view);
     const struct node *n = &ledger->topo.nodes[node];
     uint32_t got = 0;
 
     while (n->free < need) {
-        uint32_t job = next_to_leave(ctx, node);
-
-        if (job == JOB_NONE || plan_stop(plan, job, STOP_CHECKPOINT) < 0)
+        if (tell_leave(plan, leavers, next_to_leave(ctx, node)) < 0)
             return -EBUSY;
     }
     /* Those that are free at once before those that others are leaving. */
@@ -222,16 +243,13 @@ static uint32_t last_to_leave(const struct planner_ctx *ctx, uint32_t sku)
 }
 
 /* What the virtual cluster is owed may be held by its own jobs without a promise: the last in order leave. */
-static bool within_quota(struct planner_ctx *ctx, struct plan *plan, const struct task *task)
+static bool within_quota(struct planner_ctx *ctx, struct plan *plan, struct leavers *leavers, const struct task *task)
 {
     int64_t need = (int64_t)view_job(ctx->view, task->job)->spec.gpus * MGPU_ONE;
 
-    while (plan_budget(plan, task->sku, CLASS_GUARANTEED) < need) {
-        uint32_t last = last_to_leave(ctx, task->sku);
-
-        if (last == JOB_NONE || plan_stop(plan, last, STOP_CHECKPOINT) < 0)
+    while (plan_budget(plan, task->sku, CLASS_GUARANTEED) < need)
+        if (tell_leave(plan, leavers, last_to_leave(ctx, task->sku)) < 0)
             return false;
-    }
     return true;
 }
 
@@ -265,7 +283,7 @@ static int start_in_room(struct planner_ctx *ctx, struct plan *plan, const struc
     return r;
 }
 
-static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
+static int start(struct planner_ctx *ctx, struct plan *plan, struct leavers *leavers, struct task *task)
 {
     struct chronus *c = ctx->state;
     const struct job *job = view_job(ctx->view, task->job);
@@ -276,7 +294,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
     for (uint32_t i = 0; i < nodes && need > 0; i++) {
         int32_t room = healthy(ctx, c->other[i]) - c->node_held[c->other[i]];
         uint32_t part = need < (uint32_t)room ? need : (uint32_t)room;
-        int r = take_node(ctx, plan, c->other[i], part, c->gpus + got);
+        int r = take_node(ctx, plan, leavers, c->other[i], part, c->gpus + got);
 
         if (r < 0)
             return r;
@@ -286,7 +304,7 @@ static int start(struct planner_ctx *ctx, struct plan *plan, struct task *task)
     if (need)
         return -EBUSY;
     sort_gpus(c->gpus, got);
-    if (!within_quota(ctx, plan, task) || plan_start(plan, task->job, &(struct placement){ c->gpus, got }) < 0)
+    if (!within_quota(ctx, plan, leavers, task) || plan_start(plan, task->job, &(struct placement){ c->gpus, got }) < 0)
         return -EBUSY;
     hold(ctx, task, 1);
     return 0;
@@ -310,8 +328,11 @@ int room_measure(struct planner_ctx *ctx, struct plan *plan, uint32_t job)
             struct task task = { .job = job,
                                  .sku = (uint16_t)sku,
                                  .size = lease_round_up(j->spec.gpus, (int32_t)c->unit[sku]) };
+            struct leavers leavers = { .count = 0 };
 
-            r = start(ctx, plan, &task);
+            r = start(ctx, plan, &leavers, &task);
+            if (r < 0)
+                tell_stay(ctx, plan, &leavers);
         }
     return r;
 }
@@ -346,10 +367,11 @@ void room_promised(struct planner_ctx *ctx, struct plan *plan)
     count_held(ctx);
     for (uint32_t i = 0; i < count; i++) {
         struct task *task = &c->tasks[c->list[i]];
+        struct leavers leavers = { .count = 0 };
         struct placement to;
         int r = -EBUSY;
 
-        if (start(ctx, plan, task) == 0 || view_job(ctx->view, task->job)->planned)
+        if (start(ctx, plan, &leavers, task) == 0 || view_job(ctx->view, task->job)->planned)
             continue;
         /* Anywhere, if it must be; and what was lent to other virtual clusters is taken back. */
         if (plan_find(plan, plan_shape(plan, task->job), &to) == 0 || plan_reclaim(plan, task->job, &to) == 0)
@@ -358,6 +380,8 @@ void room_promised(struct planner_ctx *ctx, struct plan *plan)
             r = start_in_room(ctx, plan, task);
         if (r == 0)
             hold(ctx, task, 1);
+        else
+            tell_stay(ctx, plan, &leavers);
     }
 }
 
