@@ -168,12 +168,27 @@ static enum pair_law law_of(const struct node *node, const struct gpu_arena *gpu
     return node->law;
 }
 
+/* The gaps that the neighbours of a GPU have seen the end of, and those in which they were late. */
+static void gaps_sum(const struct node *node, int index, uint64_t *ret_gaps, uint64_t *ret_late)
+{
+    *ret_gaps = *ret_late = 0;
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        const struct client *c = &node->client[i];
+
+        if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || !client_on(c, index))
+            continue;
+        *ret_gaps += page_sum(c->page, offsetof(struct page_counters, gaps));
+        *ret_late += page_sum(c->page, offsetof(struct page_counters, gaps_late));
+    }
+}
+
 static void pair_form(const struct node *node, struct gpu_arena *gpu, struct client *rg, uint64_t now)
 {
     gpu->pair = rg->pid;
     rg->step_read = rg->page->step.seq;
     edge_init(&gpu->edge, node->aim);
     gpu->edge_at = 0;
+    gaps_sum(node, (int)(gpu - node->gpu), &gpu->edge_gaps, &gpu->edge_late);
     pair_begin(&gpu->loop, law_of(node, gpu, rg), rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
                (usec_t)(now / USEC));
     if (node->anchored)
@@ -297,6 +312,26 @@ static void gpu_free(struct gpu_arena *gpu)
     (void)syscall(SYS_futex, &gpu->arena->rg_state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* A period of the pair has ended. One of several neighbours that left takes its counts along: that period says nothing.
+ */
+static void edge_turn(const struct node *node, struct gpu_arena *gpu, const struct client *rg, uint32_t u)
+{
+    uint64_t gaps, late;
+    struct edge_look look = {
+        .slowdown = gpu->loop.judged, .eps = gpu->loop.share.eps, .share = u, .step_us = step_us(rg)
+    };
+
+    gaps_sum(node, (int)(gpu - node->gpu), &gaps, &late);
+    if (gaps >= gpu->edge_gaps && late >= gpu->edge_late) {
+        look.gaps = (uint32_t)(gaps - gpu->edge_gaps);
+        look.late = (uint32_t)(late - gpu->edge_late);
+    }
+    gpu->edge_at = gpu->loop.periods;
+    gpu->edge_gaps = gaps;
+    gpu->edge_late = late;
+    (void)edge_period(&gpu->edge, &look);
+}
+
 /* There is a guaranteed job: what its neighbours may have. */
 static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct client *rg, bool neighbours, uint64_t now)
 {
@@ -321,13 +356,8 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
     if (!judged)
         pair_hold(&gpu->loop, (usec_t)(now / USEC));
     u = pair_turn(&gpu->loop, (usec_t)(now / USEC));
-    if (gpu->loop.periods != gpu->edge_at) {
-        gpu->edge_at = gpu->loop.periods;
-        (void)edge_period(&gpu->edge, &(struct edge_look){ .slowdown = gpu->loop.judged,
-                                                           .eps = gpu->loop.share.eps,
-                                                           .share = u,
-                                                           .step_us = step_us(rg) });
-    }
+    if (gpu->loop.periods != gpu->edge_at)
+        edge_turn(node, gpu, rg, u);
     return u;
 }
 

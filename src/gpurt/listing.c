@@ -191,7 +191,10 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
         "\"cap_bytes\":%llu,\"host_bytes\":%llu,\"saved_bytes\":%llu,\"movable_bytes\":%llu,\"area_bytes\":%llu,"
         "\"pool_bytes\":%llu,\"launches\":%llu,\"graph_launches\":%llu,\"gate_waits\":%llu,\"gated_ns\":%llu,"
-        "\"fail_open\":%llu,\"steps\":%llu,\"tier\":%u,\"slice_us\":%u,\"slice_ok\":%u,\"soft_refusals\":%llu,"
+        "\"fail_open\":%llu,\"warmed\":%llu,\"gaps\":%llu,\"gaps_late\":%llu,\"steps\":%llu,\"tier\":%u,"
+        "\"slice_us\":%u,\"slice_ok\":"
+        "%u,\"soft_"
+        "refusals\":%llu,"
         "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
         "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
         "\"driver\":%u,\"can\":[%s],"
@@ -201,11 +204,12 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
         (unsigned long long)c->page->health.area_bytes, (unsigned long long)c->page->health.pool_bytes,
         SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
-        SUM(c->page, fail_open), (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us,
-        c->page->health.slice_ok, (unsigned long long)m->soft_refusals, (unsigned long long)m->spills,
-        (unsigned long long)m->promotions, (unsigned long long)m->cap_hits, SUM(c->page, unknown),
-        (unsigned long long)c->page->limit[0].view_total_bytes, slowdown_of(node, c), c->page->control.edge_us, c->util,
-        held_name(c), helper_name(c), job, c->driver_version, can[c->capabilities % 8], uuid, note);
+        SUM(c->page, fail_open), SUM(c->page, warmed), SUM(c->page, gaps), SUM(c->page, gaps_late),
+        (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us, c->page->health.slice_ok,
+        (unsigned long long)m->soft_refusals, (unsigned long long)m->spills, (unsigned long long)m->promotions,
+        (unsigned long long)m->cap_hits, SUM(c->page, unknown), (unsigned long long)c->page->limit[0].view_total_bytes,
+        slowdown_of(node, c), c->page->control.edge_us, c->util, held_name(c), helper_name(c), job, c->driver_version,
+        can[c->capabilities % 8], uuid, note);
     n += torch_json(c, text + n, size - (size_t)n);
     return n + moves_json(node, c, text + n, size - (size_t)n);
 }

@@ -120,6 +120,28 @@ static void client_gone(struct node *node, struct client *c)
     c->fd = -1;
 }
 
+/* What the opportunistic jobs of a GPU tell the guaranteed one. */
+static void beside_make(struct gpu_arena *g)
+{
+    struct beside *beside = MAP_FAILED;
+    char path[64];
+    int fd = memfd_create("muster-beside", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    g->beside_fd = g->beside_readonly = -1;
+    if (fd >= 0 && ftruncate(fd, ARENA_SIZE_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
+        beside = mmap(NULL, ARENA_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (beside == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    beside->magic = PAGE_MAGIC;
+    (void)munmap(beside, ARENA_SIZE_BYTES);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    g->beside_fd = fd;
+    g->beside_readonly = open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
 {
     int at = -1;
@@ -143,6 +165,7 @@ static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
         return -1;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", g->fd);
     g->fd_readonly = open(path, O_RDONLY | O_CLOEXEC);
+    beside_make(g);
     g->arena->magic = PAGE_MAGIC;
     g->arena->abi = PAGE_ABI;
     g->arena->size = sizeof(struct arena);
@@ -151,6 +174,19 @@ static int arena_get(struct node *node, const uint8_t *uuid, uint64_t total)
     g->loop.slowdown = -1;
     g->used = true;
     return at;
+}
+
+/* The arena is the guaranteed job's to write, the other page its neighbours'. */
+static void pages_send(const struct gpu_arena *g, const struct client *c, struct message_device *device)
+{
+    bool guaranteed = c->role == ROLE_GUARANTEED;
+    int beside = guaranteed ? g->beside_readonly : g->beside_fd;
+
+    device->head.type = MSG_ARENA;
+    (void)channel_send(c->fd, device, sizeof(*device), guaranteed ? g->fd : g->fd_readonly);
+    device->head.type = MSG_BESIDE;
+    if (beside >= 0 && c->role != ROLE_NONE)
+        (void)channel_send(c->fd, device, sizeof(*device), beside);
 }
 
 void node_client(struct node *node, struct client *c)
@@ -173,9 +209,7 @@ void node_client(struct node *node, struct client *c)
         if (m.head.type != MSG_DEVICE || (at = arena_get(node, m.device.uuid, m.device.bytes)) < 0)
             continue;
         c->arena[m.device.gpu] = at;
-        m.head.type = MSG_ARENA;
-        (void)channel_send(c->fd, &m.device, sizeof(m.device),
-                           c->role == ROLE_GUARANTEED ? node->gpu[at].fd : node->gpu[at].fd_readonly);
+        pages_send(&node->gpu[at], c, &m.device);
     }
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
         client_gone(node, c);

@@ -108,12 +108,14 @@ struct gpu_arena {
     uint64_t total_bytes;
     int fd, fd_readonly;
     struct arena *arena;
-    pid_t rg, pair;         /* the guaranteed job; the one the baseline is of */
-    struct baseline before; /* its steps while nobody else was there, */
-    uint64_t before_ns;     /* one each tenth of a second: then */
+    int beside_fd, beside_readonly; /* the page its neighbours write; -1 none: a hint that may be missing */
+    pid_t rg, pair;                 /* the guaranteed job; the one the baseline is of */
+    struct baseline before;         /* its steps while nobody else was there, */
+    uint64_t before_ns;             /* one each tenth of a second: then */
     struct pair loop;
     struct edge edge;
-    uint32_t edge_at; /* the period it has seen */
+    uint32_t edge_at;              /* the period it has seen, */
+    uint64_t edge_gaps, edge_late; /* and what the neighbours had counted then */
     uint64_t turn_since_ns;
     struct memory memory;
     struct unruly unruly;

@@ -32,6 +32,14 @@ uint32_t admit_window(uint32_t window_us, uint32_t most_us, uint32_t share, uint
     return sliced && share >= ADMIT_WIDE_SHARE && wide > window_us ? wide : window_us;
 }
 
+void admit_leak(struct admit_knobs *knobs, uint32_t share, bool sliced)
+{
+    if (!sliced || share < ADMIT_WIDE_SHARE)
+        return;
+    knobs->leak = ADMIT_LEAK_WIDE;
+    knobs->leak_from = ADMIT_LEAK_WIDE_FROM;
+}
+
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state)
 {
     uint64_t pred = state->gap_pred_us, cost = state->cost_us, burst = state->burst_pred_us;
@@ -40,7 +48,8 @@ enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct a
     if (state->rg_state == RG_ABSENT || state->rg_state >= RG_COUNT)
         return ADMIT_GO;
     if (state->rg_state == RG_ACTIVE) /* late in a burst it queues up for the gap; early it would delay the burst */
-        return knobs->leak == 0 || state->leak_empty || state->elapsed_us < burst * knobs->leak_from / PAGE_PERMILLE
+        return knobs->leak == 0 || (state->inflight_us > 0 && state->inflight_us + cost > knobs->window_us) ||
+                       state->leak_empty || state->elapsed_us < burst * knobs->leak_from / PAGE_PERMILLE
                    ? ADMIT_WAIT_RG
                    : ADMIT_GO_LEAK;
     if (pred != 0 && state->elapsed_us > 2 * pred + (uint64_t)(guard > 0 ? guard : 0))

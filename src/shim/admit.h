@@ -17,6 +17,8 @@
 #define ADMIT_WIDE_SHARE 900u
 #define ADMIT_WINDOW_MAX_US 3000u
 #define ADMIT_LEAK_FROM 750u
+#define ADMIT_LEAK_WIDE 250u
+#define ADMIT_LEAK_WIDE_FROM 300u
 #define ADMIT_EDGE_MAX_US 1000 /* what the node side may add to the guard or take from it */
 
 enum admit_verdict {
@@ -53,6 +55,11 @@ void admit_map(uint32_t share, struct admit_knobs *ret);
 /* How much may be in flight when the gap will be `gap_pred_us` long. Where the hardware's time slice is at work a
  * guaranteed job that begins early pushes the rest aside, so a neighbour that may have all may keep more in flight. */
 uint32_t admit_window(uint32_t window_us, uint32_t most_us, uint32_t share, uint32_t gap_pred_us, bool sliced);
+
+/* What may be launched while the guaranteed job is active. Where time slices are at work it stays in the queue until
+ * that job is idle, which has longer slices than its bursts: a neighbour that may have all may fill its queue from
+ * early on, and the gap does not begin with the launches of a host that has just been woken. */
+void admit_leak(struct admit_knobs *knobs, uint32_t share, bool sliced);
 
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state);
 

@@ -64,35 +64,6 @@ fail:
     return -ENOMEM;
 }
 
-/* Nobody is on the GPU but us, as far as is known now. */
-static void arenas_leave(void)
-{
-    for (int i = 0; i < PAGE_GPUS; i++) {
-        struct arena *own, *arena = shim.arena[i];
-
-        if (!arena)
-            continue;
-        own = mmap(NULL, ARENA_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (own == MAP_FAILED)
-            continue;
-        own->magic = PAGE_MAGIC;
-        own->abi = PAGE_ABI;
-        own->size = sizeof(*own);
-        (void)mremap(own, ARENA_SIZE_BYTES, ARENA_SIZE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, arena);
-    }
-}
-
-void arena_put(int gpu, struct arena *arena)
-{
-    struct arena *old = shim.arena[gpu];
-
-    /* A launching thread may read the one there is: the new one takes its address. */
-    if (!old)
-        __atomic_store_n(&shim.arena[gpu], arena, __ATOMIC_RELEASE);
-    else
-        (void)mremap(arena, ARENA_SIZE_BYTES, ARENA_SIZE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, old);
-}
-
 int dump_begin(uint64_t own_ns)
 {
     int fd = shim.page_fd;
@@ -105,7 +76,7 @@ int dump_begin(uint64_t own_ns)
         return -ENOMEM;
     shim.page_fd = -1;
     (void)close(fd);
-    arenas_leave();
+    arena_leave_all();
     dump.left_ns = own_ns;
     dump.looked_ns = clock_ns();
     dump.away = true;

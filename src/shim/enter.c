@@ -142,7 +142,7 @@ static bool one_of_many(void)
 
 static void role_read(void)
 {
-    const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM");
+    const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM"), *warm = getenv("MUSTER_GPU_WARM");
 
     shim.role = ROLE_NONE;
     if (role && strcmp(role, "guaranteed") == 0)
@@ -160,10 +160,11 @@ static void role_read(void)
         shim.mode = MODE_CAP;
     shim.required = flag_env("MUSTER_GPU_REQUIRED");
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
+    shim.warm = !(warm && strcmp(warm, "0") == 0);
     shim.split = flag_env("MUSTER_GPU_SPLIT");
     shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
     shim.window_us = getenv("MUSTER_GPU_WINDOW") ? (uint32_t)bytes_env("MUSTER_GPU_WINDOW") : ADMIT_WINDOW_MAX_US;
-    shim.leak_from = getenv("MUSTER_GPU_LEAK_FROM") ? (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM") : ADMIT_LEAK_FROM;
+    shim.leak_from = getenv("MUSTER_GPU_LEAK_FROM") ? (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM") : UINT32_MAX;
 }
 
 static void child_inert(void)
@@ -174,6 +175,7 @@ static void child_inert(void)
     shim.page_fd = -1;
     shim.registered = false;
     memset(shim.arena, 0, sizeof(shim.arena));
+    memset(shim.beside, 0, sizeof(shim.beside));
     helper_forked();
 }
 

@@ -16,6 +16,8 @@
 #include "shim/shim.h"
 
 #define SPIN_NS (20 * NSEC_USEC)
+#define LAST_US 300u /* of a gap's work: somebody waits to hear that it is over, warm.c */
+#define LAST_SPIN_NS (200 * NSEC_USEC)
 #define HOLD_YIELD_NS (100 * NSEC_MSEC)
 #define TIDY_NAPS 200u /* somebody has been inside for 10 ms or more: perhaps it jumped out */
 
@@ -79,7 +81,7 @@ static void bucket_spend(struct admit_bucket *bucket, uint64_t us)
 
 static void fence_nap(CUstream stream)
 {
-    uint64_t until = clock_ns() + SPIN_NS;
+    uint64_t left = fence_inflight_us(), until = clock_ns() + (left && left < LAST_US ? LAST_SPIN_NS : SPIN_NS);
 
     fence_cover(stream);
     while (clock_ns() < until) {
@@ -98,6 +100,7 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
     int32_t edge = __atomic_load_n(&control->edge_us, __ATOMIC_RELAXED);
     uint32_t window = __atomic_load_n(&control->window_us, __ATOMIC_RELAXED);
     uint32_t guard = __atomic_load_n(&control->guard_us, __ATOMIC_RELAXED);
+    bool sliced = __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0;
     bool told = rule->share == __atomic_load_n(&control->share, __ATOMIC_RELAXED);
 
     admit_map(rule->share, ret);
@@ -107,13 +110,14 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
         ret->gap_min_us = __atomic_load_n(&control->gap_min_us, __ATOMIC_RELAXED);
     }
     window = admit_window(ret->window_us, shim.window_us, rule->share,
-                          __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED),
-                          __atomic_load_n(&shim.page->health.slice_ok, __ATOMIC_RELAXED) != 0);
+                          __atomic_load_n(&arena->gap_pred_us, __ATOMIC_RELAXED), sliced);
     ret->guard_us += (int32_t)((window - ret->window_us) / 16); /* the sum of many guesses is less certain */
     if (told && edge >= -ADMIT_EDGE_MAX_US && edge <= ADMIT_EDGE_MAX_US)
         ret->guard_us += edge;
     ret->window_us = window;
-    ret->leak_from = shim.leak_from;
+    admit_leak(ret, rule->share, sliced);
+    if (shim.leak_from != UINT32_MAX)
+        ret->leak_from = shim.leak_from;
 }
 
 /* A guaranteed job that ended is told of by the node side. When that has gone too, we look. */
@@ -177,6 +181,7 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
         bucket_spend(&leak_bucket, submit->cost_us);
         return true;
     case ADMIT_WAIT_RG:
+        warm_burst(arena);
         futex_wait((_Atomic uint32_t *)&arena->rg_state, RG_ACTIVE, 2 * NSEC_MSEC);
         return false;
     case ADMIT_WAIT_SHORT:
@@ -186,6 +191,8 @@ static bool harvest_once(struct submit *submit, const struct admit_rule *rule, s
     case ADMIT_COUNT:
         break;
     }
+    if (state.inflight_us == 0 && state.rg_state == RG_IDLE && state.gap_pred_us)
+        warm_done(arena);
     fence_nap(submit->stream);
     return false;
 }
@@ -219,9 +226,22 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
     return kind == SUBMIT_COPY || !arena || harvest_once(submit, rule, arena);
 }
 
+/* Somebody inside keeps the helper from moving anything. It may be this very thread, interrupted by a handler of the
+ * program that submits too: it would wait for itself. While the helper still waits, one more inside does no harm.
+ * Counted as inside before this looks, and the helper says so before it counts: whichever is second sees the other.
+ */
+static bool hold_yields(uint64_t *since)
+{
+    uint64_t now = clock_ns();
+
+    if (!*since)
+        *since = now;
+    return now - *since > HOLD_YIELD_NS && !atomic_load(&settled);
+}
+
 static __attribute__((noinline)) void gate_wait(struct submit *submit, enum submit_kind kind)
 {
-    uint64_t start = clock_ns();
+    uint64_t start = clock_ns(), since = 0;
     struct admit_rule rule;
 
     submit->gated = true;
@@ -235,25 +255,16 @@ static __attribute__((noinline)) void gate_wait(struct submit *submit, enum subm
     if (gate_once(submit, kind, &rule))
         return;
     COUNT_ADD(gate_waits, 1);
-    while (!gate_once(submit, kind, &rule))
+    while (!gate_once(submit, kind, &rule)) {
         if (rule.gate != GATE_CLOSED && clock_ns() - start > ADMIT_G_MAX_NS) {
             COUNT_ADD(fail_open, 1);
             break;
         }
+        /* A handler's, in the middle of a call of the same thread that the helper waits for: it would wait for ever. */
+        if (atomic_load(&shim.hold) & HOLD_ALL && inside_already(submit) && hold_yields(&since))
+            break;
+    }
     COUNT_ADD(gated_ns, clock_ns() - start);
-}
-
-/* Somebody inside keeps the helper from moving anything. It may be this very thread, interrupted by a handler of the
- * program that submits too: it would wait for itself. While the helper still waits, one more inside does no harm.
- * Counted as inside before this looks, and the helper says so before it counts: whichever is second sees the other.
- */
-static bool hold_yields(uint64_t *since)
-{
-    uint64_t now = clock_ns();
-
-    if (!*since)
-        *since = now;
-    return now - *since > HOLD_YIELD_NS && !atomic_load(&settled);
 }
 
 /* Inside, and the helper wants it quiet, or little in flight. Returns inside. */

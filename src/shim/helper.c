@@ -135,28 +135,6 @@ void helper_need(int gpu, uint64_t bytes)
     errno = saved;
 }
 
-static void arena_take(const struct message_device *d, int fd)
-{
-    bool writer = shim.role == ROLE_GUARANTEED;
-    struct arena *arena;
-
-    if (d->gpu >= PAGE_GPUS || fd < 0)
-        return;
-    arena = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (arena == MAP_FAILED)
-        return;
-    if (arena->magic != PAGE_MAGIC) {
-        (void)munmap(arena, ARENA_SIZE_BYTES);
-        return;
-    }
-    if (writer) {
-        __atomic_store_n(&arena->rg_pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
-        __atomic_store_n(&arena->rg_since_ns, clock_ns(), __ATOMIC_RELAXED);
-        __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_RELEASE);
-    }
-    arena_put((int)d->gpu, arena);
-}
-
 /* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
 static int64_t quiet_wait(uint64_t deadline_ns)
 {
@@ -348,6 +326,8 @@ static void socket_look(int fd)
             welcome_take();
         if (m.head.type == MSG_ARENA && (size_t)n >= sizeof(m.device))
             arena_take(&m.device, passed);
+        if (m.head.type == MSG_BESIDE && (size_t)n >= sizeof(m.device))
+            beside_take(&m.device, passed);
         if (passed >= 0)
             close(passed);
     }
@@ -403,9 +383,13 @@ static void turn(void)
     uint64_t now = clock_ns();
     bool busy = false;
 
-    if (rg_wants_poll()) {
-        rg_poll();
-        nap_ns(50 * NSEC_USEC);
+    if (rg_wants_poll() || warm_wanted()) {
+        if (rg_wants_poll()) {
+            rg_poll();
+            nap_ns(50 * NSEC_USEC);
+        } else {
+            warm_turn();
+        }
         if (now - slow < 5 * NSEC_MSEC)
             return;
     } else {
@@ -421,7 +405,7 @@ static void turn(void)
             mem_hole_tell(i);
         }
     if (p.fd >= 0) {
-        if (poll(&p, 1, busy || rg_wants_poll() ? 0 : 5) > 0)
+        if (poll(&p, 1, busy || rg_wants_poll() || warm_wanted() ? 0 : warm_paired() ? 1 : 5) > 0)
             socket_look(p.fd);
     } else {
         nap_ns(5 * NSEC_MSEC);

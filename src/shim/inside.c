@@ -118,6 +118,15 @@ void inside_enter(struct submit *submit)
     (void)atomic_exchange(&mine->word, ((word >> 8) + 1) << 8 | (depth + 1));
 }
 
+bool inside_already(const struct submit *submit)
+{
+    struct inside *mine = shim_thread.inside;
+    uint32_t depth =
+        !mine || mine == &many ? 0 : (uint32_t)(atomic_load_explicit(&mine->word, memory_order_relaxed) & INSIDE_DEPTH);
+
+    return depth && depth_kept(mine, depth, (uintptr_t)&submit->mark);
+}
+
 void inside_leave(const struct submit *submit)
 {
     struct inside *mine = shim_thread.inside;

@@ -56,6 +56,7 @@ static inline uintptr_t thread_own(void)
 
 struct submit;
 void inside_enter(struct submit *submit);
+bool inside_already(const struct submit *submit); /* this thread, in a call that a handler has interrupted? */
 void inside_leave(const struct submit *submit);
 uint64_t inside_count(void);   /* how many calls are inside */
 uint32_t inside_waiters(void); /* threads that wait for the GPU */

@@ -12,6 +12,7 @@ enum message_type {
     MSG_KICK,         /* node -> job: look at the command ring */
     MSG_DONE,         /* job -> node: a reply is in the ring */
     MSG_NEED,         /* job -> node: a guaranteed job's allocation found no memory */
+    MSG_BESIDE,       /* node -> job, with the descriptor of the neighbours' page */
     MSG_CONTROL = 64, /* tool -> node; the answer is text */
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* page.h - what a job process and the node side share: two pages of memory and a few messages.
+/* page.h - what a job process and the node side share: three pages of memory and a few messages.
  *
- * The process page belongs to one process; the arena page to one GPU. Every group of fields has one writer and starts
- * on its own cache line. Every word is read with one aligned load and clamped by the reader, so a page full of
- * garbage slows a program down at worst. Fields are only ever appended; the smaller size of both sides is valid.
- * Times are CLOCK_MONOTONIC nanoseconds unless the name says otherwise; sizes are bytes.
+ * The process page belongs to one process; the arena page and the neighbours' page to one GPU. Every group of fields
+ * has one writer and starts on its own cache line. Every word is read with one aligned load and clamped by the reader,
+ * so a page full of garbage slows a program down at worst. Fields are only ever appended; the smaller size of both
+ * sides is valid. Times are CLOCK_MONOTONIC nanoseconds unless the name says otherwise; sizes are bytes.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -86,7 +86,7 @@ struct page_command { /* writer: node side */
 
 struct page_counters { /* writer: the threads of one stripe */
     uint64_t launches, graph_launches, copies, syncs, bytes_copied, gate_waits, gated_ns, unknown;
-    uint64_t fail_open, tracked, spare[6];
+    uint64_t fail_open, tracked, warmed, gaps, gaps_late, spare[3];
 } __attribute__((aligned(64)));
 
 struct page_step_record {
@@ -194,5 +194,12 @@ struct arena {
     uint32_t ot_turn_pid;  /* of several neighbours the one that may harvest now; 0 = any. A futex */
 };
 
+/* One a GPU, for what its opportunistic jobs say to the guaranteed one: they write, it reads. A hint, and no more. */
+struct beside {
+    uint64_t magic;
+    uint32_t done_gap __attribute__((aligned(64))); /* the gap (arena.rg_bursts) they are done with. A futex */
+};
+
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");
+_Static_assert(sizeof(struct beside) <= ARENA_SIZE_BYTES, "the neighbours' page has outgrown its size");
 _Static_assert(sizeof(struct arena) <= ARENA_SIZE_BYTES, "the arena page has outgrown its size");

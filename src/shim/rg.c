@@ -60,8 +60,8 @@ static void go_active(struct arena *arena)
     __atomic_fetch_add(&arena->rg_bursts, 1, __ATOMIC_RELAXED);
     if (!spin_light(&book_lock))
         return;
-    gap_learn(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
-    predicted = gap_predict(&bursts);
+    gap_end(&book, (uint32_t)(now > since ? (now - since) / NSEC_USEC : 0));
+    predicted = gap_begin(&bursts);
     spin_light_end(&book_lock);
     __atomic_store_n(&arena->burst_pred_us, predicted, __ATOMIC_RELAXED);
 }
@@ -92,16 +92,21 @@ static void go_idle(void)
     atomic_fetch_add(&burst_us, span);
     predicted = 0;
     if (spin_light(&book_lock)) {
-        gap_learn(&bursts, (uint32_t)span);
-        predicted = gap_predict(&book);
+        gap_end(&bursts, (uint32_t)span);
+        predicted = gap_begin(&book);
         spin_light_end(&book_lock);
     }
     __atomic_store_n(&arena->gap_pred_us, predicted, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_since_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_beat_ns, now, __ATOMIC_RELAXED);
     __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
-    if (!all_synced()) /* a submission slipped in: it saw ACTIVE and did not store */
+    if (!all_synced()) { /* a submission slipped in: it saw ACTIVE and did not store */
         __atomic_store_n(&arena->rg_state, RG_ACTIVE, __ATOMIC_SEQ_CST);
+        if (spin_light(&book_lock)) {
+            gap_void(&book);
+            spin_light_end(&book_lock);
+        }
+    }
     flag_end(&going_idle);
     if (__atomic_load_n(&arena->ot_count, __ATOMIC_RELAXED))
         futex_wake((_Atomic uint32_t *)&arena->rg_state);

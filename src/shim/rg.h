@@ -17,4 +17,12 @@ void rg_stream_gone(CUstream stream);
 void rg_poll(void); /* helper */
 bool rg_wants_poll(void);
 uint32_t rg_burst_us_take(void);
+
+/* --- warm.c */
+struct arena;
+void warm_done(const struct arena *arena);  /* a neighbour: nothing in flight, and nothing more fits into this gap */
+void warm_burst(const struct arena *arena); /* a neighbour sees a burst: was it done when that began? Counts it */
+bool warm_paired(void);                     /* the guaranteed job has neighbours that may say so */
+bool warm_wanted(void);                     /* and there is a gap for which nobody has yet */
+void warm_turn(void);                       /* helper: waits for it, a millisecond at most, and fills */
 #define RG_SLOTS 64

@@ -63,11 +63,12 @@ struct shim {
     uint32_t role, mode, window_us, leak_from; /* the last two of the gate, for experiments */
     uint32_t tier_min;                         /* better signals of a step than this one are ignored; for experiments */
     _Atomic bool registered;
-    bool required, debug, split;
+    bool required, debug, split, warm;
     bool context_told; /* the environment says how large a context is */
     int page_fd;
     struct page *page;                             /* never NULL: a private page until one is given */
     struct arena *arena[PAGE_GPUS];                /* NULL until given */
+    struct beside *beside[PAGE_GPUS];              /* NULL until given */
     uint64_t memory_bytes, host_bytes, pool_bytes; /* what the environment asked for */
     void *real[FUNC_COUNT];
 };

@@ -26,4 +26,8 @@ bool measure_look(uint64_t *ret_seq, int64_t *ret_us, uint64_t *ret_start);
 /* --- dump.c */
 int dump_begin(uint64_t own_ns); /* 0, or -errno: nothing has changed */
 bool dump_away(void);            /* helper: still on its own; false once it may register */
-void arena_put(int gpu, struct arena *arena);
+
+/* --- arena.c: the helper's; a descriptor is only looked at */
+void arena_take(const struct message_device *d, int fd);
+void beside_take(const struct message_device *d, int fd);
+void arena_leave_all(void); /* nobody is on the GPU but us, as far as is known from then on */

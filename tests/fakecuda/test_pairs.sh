@@ -26,6 +26,8 @@ pair JOB_GAP_US=20000 ""
 check "a driver branch nobody tried: slices are off, with what to do" \
     'until_true 5 "field $ot note | grep -q \"MUSTER_GPU_SLICE=1 tries it\"" && [ "$(field $ot slice_ok)" = 0 ]'
 check "the neighbour gets on all the same, by the gate alone" 'moves $ot'
+check "the host's context comes back before its gaps end, once a gap" \
+    'until_true 8 "[ \"\$(field $rg warmed)\" -gt 20 ]" && [ "$(field $rg warmed)" -le "$(($(field $rg steps) + 2))" ]'
 check "check says so as well" '"$muster" gpu check | grep -q "^no  hardware time slices: this driver branch was never tried"'
 part
 
@@ -41,6 +43,10 @@ pair JOB_GAP_US=20000 FAKE_SLICE_LIES=1
 until_true 20 '[ "$(field $ot slice_us)" = 200 ]' # it was told
 moves $ot
 check "a slice that does not stick is off for good in that process, and the job runs" '[ "$(field $ot slice_ok)" = 0 ] && moves $ot'
+part
+
+pair "JOB_GAP_US=20000 MUSTER_GPU_WARM=0" ""
+check "unless that is turned off" 'gets_on $rg steps 50 && moves $ot && [ "$(field $rg warmed)" = 0 ]'
 part
 
 # Without gaps there is nothing to harvest: the neighbour is paused, or gets what a full second's patience lets through.

@@ -86,7 +86,7 @@ def pair(setting, gap_ms, modes, base, seconds):
                before_percent=(p50 / (percentile(alone, 50) * 1e3) - 1) * 100, ot_percent=rate / base["rate"] * 100, steps=n)
     if modes[1]:
         item = listed(ot.pid)
-        result("pair-control", setting=setting, gap_ms=gap_ms, slice_ok=item.get("slice_ok"), fail_open=item.get("fail_open"),
+        result("pair-control", setting=setting, gap_ms=gap_ms, slice_ok=item.get("slice_ok"), fail_open=item.get("fail_open"), warmed=listed(rg.pid).get("warmed"), gaps=item.get("gaps"), gaps_late=item.get("gaps_late"),
                gated_s=item.get("gated_ns", 0) / 1e9, trace=",".join(seen))
         back(rg, ot, setting, gap_ms, percentile(alone, 50) * 1e3, halves)
         rg.kill()

@@ -195,6 +195,9 @@ static void test_admit_table(void **state)
           { .rg_state = RG_IDLE, .gap_pred_us = 1000, .elapsed_us = 1051, .cost_us = 50 },
           ADMIT_WAIT_FENCE }, /* so far and no further */
         { { 600, 100, 200, 50, 0 }, { .rg_state = RG_ACTIVE, .burst_pred_us = 1000 }, ADMIT_GO_LEAK },
+        { { 600, 100, 200, 50, 0 },
+          { .rg_state = RG_ACTIVE, .inflight_us = 560, .cost_us = 50 },
+          ADMIT_WAIT_RG }, /* no more than a window of it */
     };
 
     (void)state;
@@ -217,6 +220,14 @@ static void test_admit_map(void **state)
     assert_int_equal(k.guard_us, 100);
     assert_int_equal(k.gap_min_us, 200);
     assert_int_equal(k.leak, 100);
+    admit_leak(&k, 1000, false);
+    assert_int_equal(k.leak, 100);
+    assert_int_equal(k.leak_from, ADMIT_LEAK_FROM);
+    admit_leak(&k, ADMIT_WIDE_SHARE - 1, true);
+    assert_int_equal(k.leak, 100);
+    admit_leak(&k, ADMIT_WIDE_SHARE, true); /* slices keep it from running before its time */
+    assert_int_equal(k.leak, ADMIT_LEAK_WIDE);
+    assert_int_equal(k.leak_from, ADMIT_LEAK_WIDE_FROM);
     admit_map(4000000000u, &k); /* clamped */
     assert_int_equal(k.window_us, 600);
 }
@@ -282,16 +293,23 @@ static void test_gap(void **state)
     struct gap_book book = { 0 };
 
     (void)state;
-    assert_int_equal(gap_predict(&book), 0);
+    assert_int_equal(gap_begin(&book), 0);
     for (int i = 0; i < 100; i++) {
         gap_boundary(&book);
-        gap_learn(&book, 8000);
-        gap_learn(&book, i % 2 ? 100 : 300);
+        (void)gap_begin(&book);
+        gap_end(&book, 8000);
+        (void)gap_begin(&book);
+        gap_end(&book, i % 2 ? 100 : 300);
     }
     gap_boundary(&book);
-    assert_int_equal(gap_predict(&book), 8000);
-    gap_learn(&book, 8000);
-    assert_in_range(gap_predict(&book), 50, 150); /* mean 200, deviation about 100 */
+    assert_int_equal(gap_begin(&book), 8000);
+    gap_end(&book, 8000);
+    assert_in_range(gap_begin(&book), 50, 150); /* mean 200, deviation about 100 */
+    gap_void(&book);
+    assert_in_range(gap_begin(&book), 50, 150); /* what was none has moved nothing */
+    gap_boundary(&book);                        /* told while it is under way: it is the second one all the same */
+    gap_end(&book, 200);
+    assert_int_equal(gap_begin(&book), 8000);
 }
 
 static void test_baseline(void **state)

@@ -41,6 +41,8 @@ static void test_stays(void **state)
     assert_int_equal(period(&edge, -1, 1000, 11000), -80); /* nothing is known */
     assert_int_equal(period(&edge, 21, 1000, 11000), -40); /* a cut */
     assert_int_equal(period(&edge, 500, 0, 11000), -20);
+    edge.us = 60; /* a wider guard stays */
+    assert_int_equal(period(&edge, 21, 1000, 11000), 60);
     edge_init(&edge, 0);
     assert_int_equal(period(&edge, 0, 1000, 11000), 0); /* off */
 }
@@ -59,12 +61,42 @@ static void test_bounds(void **state)
     assert_int_equal(edge.us, 0);
 }
 
+static int32_t told(struct edge *edge, uint32_t gaps, uint32_t late, int32_t slowdown)
+{
+    return edge_period(
+        edge, &(struct edge_look){
+                  .slowdown = slowdown, .eps = 20, .share = 1000, .step_us = 11000, .gaps = gaps, .late = late });
+}
+
+/* Where the neighbour counts the gaps it was late in, those decide, and how slow the steps are does not. */
+static void test_gaps(void **state)
+{
+    struct edge edge;
+
+    (void)state;
+    edge_init(&edge, 14);
+    assert_int_equal(told(&edge, 40, 0, 19), -48);
+    assert_int_equal(told(&edge, 40, 0, 0), -96);
+    assert_int_equal(told(&edge, 40, 4, 5), -96);
+    assert_int_equal(told(&edge, 40, 12, 0), 0);
+    assert_int_equal(told(&edge, 40, 40, 0), 120); /* no more than a period's */
+    assert_int_equal(told(&edge, 40, 0, 21), 120); /* a cut leaves a wide guard alone */
+    assert_int_equal(told(&edge, 7, 7, 14), 0);    /* too few say nothing: the steps do, and know no wider guard */
+    for (int i = 0; i < 100; i++)
+        (void)told(&edge, 40, 40, 0);
+    assert_int_equal(edge.us, EDGE_BACK_US);
+    for (int i = 0; i < 100; i++)
+        (void)told(&edge, 40, 0, 0);
+    assert_int_equal(edge.us, -EDGE_MOST_US);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_gaps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
  *
  * What is modelled is what was seen on an H200 (docs/gpu-results.md): bursts of 2.96 ms and gaps of 8 with the jitter
  * of a host; a neighbour's kernels of three lengths, of which the estimates are off by up to a third either way; a
- * hand-over of the GPU that costs 100 to 180 us whenever the other one had it, at any share; a time slice of 200 us for
+ * hand-over of the GPU that costs 100 to 180 us whenever the other one had it, at any share, unless it has said 60 to
+ * 140 us ago that it is done; caches that are cold afterwards, up to 90 us; a time slice of 200 us for
  * which the guaranteed job waits where work is left; the neighbour's start, which disturbs the first look; clocks that
- * drift by 4 permille either way; and looks whose steps are up to 1.2 % quicker than steps before anybody came.
+ * drift by 4 permille either way; and looks whose steps are up to 1.6 % quicker than steps before anybody came, the
+ * more so the more the neighbour did lately.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +27,7 @@
 #define BURST 2960
 #define GAP 8000
 #define SLICE 200
+#define IN_TIME 150 /* as shim/warm.c has it */
 #define EPS 20u
 #define SECONDS 32
 #define FROM 8 /* measured from here on */
@@ -33,8 +36,8 @@
 
 struct card {
     struct rng rng;
-    int64_t hand_over, wake, start_disturbs, look_quicker; /* the last in permille of a step */
-    int64_t estimate;                                      /* percent of what kernels really take */
+    int64_t hand_over, tell, cold, wake, start_disturbs, look_quicker; /* the last in permille of a step */
+    int64_t estimate;                                                  /* percent of what kernels really take */
     bool anchored, noisy;
     int64_t spell, spell_by; /* steps left of a spell of host noise, and by how much it lengthens them */
     struct pair pair;
@@ -46,7 +49,8 @@ struct card {
     uint32_t first, last; /* of the queue */
     int64_t busy_until;   /* relative to the gap's begin */
     int64_t drift;        /* permille: clocks move with the heat */
-    uint32_t cut, walls;
+    int64_t heat;         /* permille: how much the neighbour did lately, which a look at being alone still feels */
+    uint32_t cut, told, late, walls;
     uint32_t wall[STEPS];
 };
 
@@ -63,7 +67,9 @@ static void card_draw(struct card *card, uint64_t seed)
     card->wake = between(card, 30, 70);
     card->estimate = between(card, 90, 130);
     card->start_disturbs = between(card, 0, 15);
-    card->look_quicker = between(card, -3, 12);
+    card->look_quicker = between(card, -3, 16);
+    card->tell = between(card, 60, 140);
+    card->cold = between(card, 0, 90);
 }
 
 static int64_t burst_draw(struct card *card)
@@ -138,24 +144,33 @@ static int64_t launch(struct card *card, const struct admit_knobs *knobs, uint32
     return done;
 }
 
-/* One gap. Returns what the neighbour got done; *ret_cost is what the burst after it waits. */
-static int64_t gap_play(struct card *card, uint32_t u, int64_t length, int64_t *ret_cost)
+/* What the burst after a gap waits. A neighbour that was done in time has said so, and the hand-over began then. */
+static int64_t hand_over(struct card *card, int64_t length)
 {
-    uint32_t pred = gap_predict(&card->gaps);
+    int64_t late = card->busy_until - length, begun = late + card->tell;
+
+    card->told++;
+    card->late += late > -IN_TIME;
+    if (begun < 0)
+        return card->cold + (begun + card->hand_over > 0 ? begun + card->hand_over : 0);
+    return card->cold + card->hand_over + (late <= 0 ? 0 : late < SLICE ? late : SLICE);
+}
+
+/* One gap. Returns what the neighbour got done; *ret_cost is what the burst after it waits. */
+static int64_t gap_play(struct card *card, uint32_t u, uint32_t pred, int64_t length, int64_t *ret_cost)
+{
     int64_t done = 0, next = kernel_draw(card);
     struct admit_knobs knobs;
 
     knobs_make(card, u, pred, &knobs);
     for (int64_t t = card->wake; t < length; t += 20)
         done += launch(card, &knobs, pred, t, &next);
-    *ret_cost = card->hand_over;
-    if (card->busy_until > length)
-        *ret_cost += card->busy_until - length < SLICE ? card->busy_until - length : SLICE;
+    *ret_cost = hand_over(card, length);
     return done;
 }
 
 /* What is left of the neighbour's work goes on in the next gap. */
-static void gap_end(struct card *card, int64_t length)
+static void gap_over(struct card *card, int64_t length)
 {
     int64_t rest = card->busy_until > length ? card->busy_until - length : 0;
 
@@ -193,7 +208,8 @@ static void alone_play(struct card *card, struct baseline *before, struct outcom
         if (i % 9 == 0) /* as control.c does: spread over seconds, or a spell of noise would be all there is */
             (void)baseline_add(before, 18, (uint32_t)wall);
         card->wall[card->walls++] = (uint32_t)wall;
-        gap_learn(&card->gaps, (uint32_t)length);
+        (void)gap_begin(&card->gaps);
+        gap_end(&card->gaps, (uint32_t)length);
         gap_boundary(&card->gaps);
     }
     ret->p50 = percentile(card, 50);
@@ -208,9 +224,15 @@ static uint32_t turn(struct card *card, usec_t now, uint32_t wall, uint32_t befo
     pair_step(&card->pair, 18, wall);
     u = pair_turn(&card->pair, now);
     card->cut += u && u < before;
-    if (card->pair.periods != periods)
-        (void)edge_period(
-            &card->edge, &(struct edge_look){ .slowdown = card->pair.judged, .eps = EPS, .share = u, .step_us = wall });
+    if (card->pair.periods == periods)
+        return u;
+    (void)edge_period(&card->edge, &(struct edge_look){ .slowdown = card->pair.judged,
+                                                        .eps = EPS,
+                                                        .share = u,
+                                                        .step_us = wall,
+                                                        .gaps = card->told,
+                                                        .late = card->late });
+    card->told = card->late = 0;
     return u;
 }
 
@@ -229,15 +251,18 @@ static struct outcome play(struct card *card)
     edge_init(&card->edge, edge_aim(EPS));
     while (now < SECONDS * USEC_SEC) {
         int64_t length = gap_draw(card), wall = burst_draw(card) + length, cost = 0, work = 0;
+        uint32_t pred = gap_begin(&card->gaps);
 
         if (u)
-            work = gap_play(card, u, length, &cost);
+            card->heat += ((int64_t)u - card->heat) / 16;
+        if (u)
+            work = gap_play(card, u, pred, length, &cost);
         else if (card->pair.looks == 1)
             wall += wall * card->start_disturbs / 1000;
         else if (card->pair.baselining)
-            wall -= wall * card->look_quicker / 1000;
-        gap_end(card, u ? length : INT32_MAX);
-        gap_learn(&card->gaps, (uint32_t)length);
+            wall -= wall * card->look_quicker * card->heat / 1000000;
+        gap_over(card, u ? length : INT32_MAX);
+        gap_end(&card->gaps, (uint32_t)length);
         gap_boundary(&card->gaps);
         if (between(card, 1, 50) == 1)
             card->drift += card->drift > 3 ? -1 : card->drift < -3 ? 1 : between(card, -1, 1);
@@ -262,7 +287,9 @@ struct spread {
     uint32_t missed; /* cards of which any target was missed */
 };
 
-static struct spread cards(const char *name, uint32_t count, bool anchored, bool noisy)
+enum manner { PLAIN, NOISY, LOOKS_ALONE };
+
+static struct spread cards(const char *name, uint32_t count, enum manner manner)
 {
     struct spread s = { .rate = 1000 };
     static struct card card;
@@ -271,8 +298,8 @@ static struct spread cards(const char *name, uint32_t count, bool anchored, bool
         struct outcome o;
 
         card_draw(&card, seed);
-        card.anchored = anchored;
-        card.noisy = noisy;
+        card.anchored = manner != LOOKS_ALONE;
+        card.noisy = manner == NOISY;
         o = play(&card);
         s.p50 = o.p50 > s.p50 ? o.p50 : s.p50;
         s.p99 = o.p99 > s.p99 ? o.p99 : s.p99;
@@ -300,7 +327,7 @@ static struct spread cards(const char *name, uint32_t count, bool anchored, bool
 
 static void test_targets(void **state)
 {
-    struct spread s = cards("default", CARDS, true, false);
+    struct spread s = cards("default", CARDS, PLAIN);
 
     (void)state;
     assert_true(s.p50 <= 20);
@@ -312,7 +339,7 @@ static void test_targets(void **state)
  * for a few steps tells that it is not to blame. The tail is as long alone, and is the draw's. */
 static void test_noise(void **state)
 {
-    struct spread s = cards("noisy host", CARDS, true, true);
+    struct spread s = cards("noisy host", CARDS, NOISY);
 
     (void)state;
     assert_true(s.p50 <= 20);
@@ -321,14 +348,13 @@ static void test_noise(void **state)
     assert_true(s.rate_sum >= 650 * (int64_t)CARDS);
 }
 
-/* Without the steps before anybody came looks alone are the measure, and cards where those are too quick have their
- * neighbours held down for nothing. */
+/* Without the steps before anybody came looks alone are the measure, which are up to 1.6 % too quick. */
 static void test_looks_alone(void **state)
 {
-    struct spread looks = cards("looks alone", CARDS / 2, false, false);
+    struct spread looks = cards("looks alone", CARDS / 2, LOOKS_ALONE);
 
     (void)state;
-    assert_true(looks.missed >= CARDS / 8);
+    assert_true(looks.rate >= 650);
     assert_true(looks.p50 <= 20);
 }
 
