@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/arena.h"
 #include "shim/message.h"
 
 #define PAGE_MAGIC 0x6d75737465726770ULL /* "mustergp" */
 #define PAGE_ABI 1u
 #define PAGE_SIZE_BYTES 16384u
-#define ARENA_SIZE_BYTES 4096u
 #define PAGE_GPUS 16
 #define PAGE_RING 8
 #define PAGE_STEPS 64
@@ -32,7 +32,6 @@ enum page_class {
     CLASS_NATIVE, CLASS_VMM, CLASS_POOL, CLASS_ARRAY, CLASS_GRAPH, CLASS_MANAGED, CLASS_CONTEXT, CLASS_COUNT
 };
 /* clang-format on */
-enum page_rg { RG_ABSENT, RG_IDLE, RG_ACTIVE, RG_COUNT };
 enum page_op {
     OP_NONE,
     OP_PING,
@@ -179,27 +178,4 @@ static inline int page_has_torch(const struct page *page)
     return page->size >= offsetof(struct page, torch) + sizeof(page->torch);
 }
 
-/* One a GPU. The guaranteed job writes, the opportunistic ones read; `ot_*` and `node_*` are the node side's. */
-struct arena {
-    uint64_t magic;
-    uint32_t abi, size;
-    uint32_t rg_state __attribute__((aligned(64))); /* enum page_rg; a futex */
-    uint32_t rg_pid;
-    uint64_t rg_since_ns, rg_beat_ns;
-    uint32_t gap_pred_us, burst_pred_us;
-    uint64_t rg_step_seq, rg_bursts;
-    uint32_t rg_copy_slow; /* its copies are disturbed: neighbours cut theirs */
-    uint32_t ot_count __attribute__((aligned(64)));
-    uint32_t gap_floor_us; /* gaps shorter than this are not used */
-    uint32_t ot_turn_pid;  /* of several neighbours the one that may harvest now; 0 = any. A futex */
-};
-
-/* One a GPU, for what its opportunistic jobs say to the guaranteed one: they write, it reads. A hint, and no more. */
-struct beside {
-    uint64_t magic;
-    uint32_t done_gap __attribute__((aligned(64))); /* the gap (arena.rg_bursts) they are done with. A futex */
-};
-
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");
-_Static_assert(sizeof(struct beside) <= ARENA_SIZE_BYTES, "the neighbours' page has outgrown its size");
-_Static_assert(sizeof(struct arena) <= ARENA_SIZE_BYTES, "the arena page has outgrown its size");
