@@ -175,7 +175,7 @@ static void own_done(struct node *node, struct client *client, int r)
         return;
     if (client->limit_asked) {
         client->limit_asked = false;
-        memory_begin(node, client, true);
+        memory_begin(node, client, client->limit_lower);
     } else if (client->goal != client->state || client->asked) {
         client->asked = false;
         next_step(node, client);
@@ -397,6 +397,7 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
     if (goal == CLIENT_RELEASED && client->state != CLIENT_RELEASED && guardian_start(node, client) < 0)
         return error_set(err, -EAGAIN, "process %d: its guardian could not be started", (int)client->pid);
     client->goal = goal;
+    client->goes_on = goal == CLIENT_RUNNING && client->starved;
     client->squeezed = client->starved = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
@@ -447,9 +448,10 @@ int ladder_memory(struct node *node, struct client *client, uint64_t bytes, stru
         __atomic_store_n(&client->page->limit[i].cap_bytes, bytes, __ATOMIC_SEQ_CST);
         client->page->limit[i].view_total_bytes = bytes;
     }
-    client->limited = false;
+    client->limited = client->goes_on = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
+    client->limit_lower = lower;
     if (client->own)
         client->limit_asked = true; /* when our own move is over */
     else

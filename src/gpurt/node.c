@@ -98,8 +98,10 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->joined = ++node->joined;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
-    for (int i = 0; i < PAGE_GPUS; i++)
+    for (int i = 0; i < PAGE_GPUS; i++) {
         c->arena[i] = -1;
+        c->limited |= c->page->limit[i].cap_bytes != c->page->limit[i].view_total_bytes; /* by a node side before us */
+    }
     c->page->control.lease_until_ns = node_now() + NODE_LEASE_NS;
     c->page->control.self_pid = (uint32_t)c->pid;
     c->fd = fd;

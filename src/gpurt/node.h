@@ -96,10 +96,12 @@ struct client {
     struct duty book; /* of a neighbour that has a part of the time: what it idled too little or too much */
     uint64_t book_ns, book_gated_ns;
     uint32_t book_u, book_duty; /* of which share, and with what is made up for */
+    bool goes_on;               /* was paused so, and told to run all the same */
     bool starved;               /* paused for want of host memory: starve.h */
     uint64_t starved_ns;        /* when that was last tried */
     bool limited;               /* its cap is ours, below what it was started with */
     bool limit_asked;           /* somebody set a limit while a move of ours was under way */
+    bool limit_lower;           /* and whether it was below the one before */
 };
 
 struct gpu_arena {

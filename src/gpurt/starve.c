@@ -36,7 +36,7 @@ void starve_pause(struct node *node, struct client *client)
 
 bool starve_look(struct node *node, struct client *client)
 {
-    if (!(client->page->health.flags & HEALTH_NO_HOST) || !above(client))
+    if (client->goes_on || !(client->page->health.flags & HEALTH_NO_HOST) || !above(client))
         return false;
     starve_pause(node, client);
     return client->starved;
@@ -52,6 +52,7 @@ void starve_turn(struct node *node, struct client *client, uint64_t now)
         client->starved = false;
     } else if (!above(client)) {
         (void)ladder_order(node, client, CLIENT_RUNNING, &err);
+        client->goes_on = false; /* the next time it is paused again */
     } else if (now - client->starved_ns > AGAIN_NS) {
         client->starved_ns = now;
         ladder_again(client, client_gpu(client), cap_of(client));

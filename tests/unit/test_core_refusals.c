@@ -109,7 +109,7 @@ static uint32_t submit_as(struct bench *b, uint32_t vc, int32_t gpus, usec_t at,
                             .gpus_min = gpus,
                             .gpus_max = gpus,
                             .share = MGPU_ONE,
-                            .klass = klass,
+                            .klass = (uint8_t)klass,
                             .sku_mask = 1 };
     struct event event = { .kind = EVENT_SUBMIT, .target = vc, .spec = &spec };
     struct job_ref ref;

@@ -111,6 +111,27 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A limit that is set while memory goes home by itself is served when that is over: a higher one by bringing all of it
+ * home.
+ */
+static void test_limit_meanwhile(void **state)
+{
+    struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2);
+    struct error err;
+    const struct page_command *last;
+
+    (void)state;
+    holds(ot, 1024, 4096);
+    ot->page->limit[0].view_total_bytes = 2048 * MIB;
+    assert_true(ladder_promote(ot, 0, 512 * MIB));
+    assert_int_equal(ladder_memory(node, ot, 8192 * MIB, &err), 0);
+    obey(ot);
+    last = &ot->page->command[ot->page->control.command_seq % PAGE_RING];
+    assert_int_equal(last->op, OP_PROMOTE);
+    obey(ot);
+    assert_int_equal(ot->step, STEP_NONE);
+}
+
 /* ---- caps */
 
 static void test_alone(void **state)
@@ -273,6 +294,11 @@ static void test_starved_ends(void **state)
         ladder_turn(node, ot);
         assert_int_equal(ot->state, CLIENT_RUNNING); /* and stays so, whatever it holds */
     }
+    assert_true(ladder_spill(ot, 0, 4096 * MIB)); /* nor does a move of ours, in vain, stop one that was told to run */
+    obey(ot);
+    ladder_turn(node, ot);
+    assert_int_equal(ot->goal, CLIENT_RUNNING);
+    assert_false(ot->starved);
     holds(rg, 8192, 0);
     assert_int_equal(ladder_memory(node, rg, 4096 * MIB, &err), 0);
     obey(rg);
@@ -411,6 +437,7 @@ static void test_trial(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_limit_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pair, setup, teardown),
         cmocka_unit_test_setup_teardown(test_surge, setup, teardown),
