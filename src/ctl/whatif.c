@@ -3,6 +3,7 @@
  * then each policy runs. Every step is a child's, and its end begins the next. */
 #include "ctl/whatif.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,6 @@
 enum { PAGE_JOBS = 250, ARGS_MAX = 2 * WHATIF_SETTINGS_MAX + 32, OUT_BYTES_MAX = 4 << 20, SERIES = 240 };
 #define CHILD_BYTES_MAX ((size_t)2 << 30)
 enum { CHILD_CPU_SECONDS = 120, CHILD_WALL_SECONDS = 300, CHILD_NICE = 10 };
-
-static const char *const files[] = { "history.json", "trace.csv", "cluster.yaml", "cluster-plain.yaml" };
 
 struct whatifs {
     struct server *server;
@@ -41,14 +40,16 @@ struct page {
 static void next_start(struct whatifs *all);
 static void history_next(struct whatifs *all, struct whatif *w);
 
+/* With whatever is in it: a program that was killed in the middle of a write leaves files of other names. */
 static void folder_remove(const struct whatif *w)
 {
-    char path[4200];
+    DIR *dir = w->folder ? opendir(w->folder) : NULL;
+    const struct dirent *entry;
 
-    for (size_t i = 0; w->folder && i < sizeof(files) / sizeof(files[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", w->folder, files[i]);
-        (void)unlink(path);
-    }
+    while (dir && (entry = readdir(dir)))
+        (void)unlinkat(dirfd(dir), entry->d_name, 0); /* `.` and `..` are refused */
+    if (dir)
+        (void)closedir(dir);
     if (w->folder)
         (void)rmdir(w->folder);
 }

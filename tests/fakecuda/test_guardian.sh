@@ -76,7 +76,7 @@ asked() {
     for try in 1 2 3 4 5; do
         "$muster" gpu "$1" $pid >"$dir/said" 2>&1 && return 0
         refused=$((refused + 1))
-        grep -q "gave error 999" "$dir/said" || { lost=$((lost + 1)); sed 's/^/# /' "$dir/said"; }
+        grep -q "gave error [0-9]" "$dir/said" || { lost=$((lost + 1)); sed 's/^/# /' "$dir/said"; }
     done
     return 1
 }
