@@ -91,16 +91,25 @@ int book_init(struct book *book, const struct ctl_config *config)
     book->finished = mem_zalloc(book->finished_capacity, sizeof(*book->finished));
     book->outcomes = mem_zalloc(BOOK_OUTCOMES, sizeof(*book->outcomes));
     book->keys = mem_zalloc(BOOK_KEYS, sizeof(*book->keys));
+    book->key_first = mem_zalloc(BOOK_KEYS, sizeof(*book->key_first));
     book->limits = json_object();
     book->secrets = json_object();
     book->hooks = json_array();
     book->choices = json_array();
     book->resvs = json_array();
     book->licenses = json_array();
-    return book->live && book->finished && book->outcomes && book->keys && book->limits && book->secrets &&
-                   book->hooks && book->choices && book->resvs && book->licenses
+    return book->live && book->finished && book->outcomes && book->keys && book->key_first && book->limits &&
+                   book->secrets && book->hooks && book->choices && book->resvs && book->licenses
                ? 0
                : -ENOMEM;
+}
+
+void book_key_link(struct book *book, size_t index)
+{
+    uint16_t *first = &book->key_first[book->keys[index].hash % BOOK_KEYS];
+
+    book->keys[index].next = *first;
+    *first = (uint16_t)(index + 1);
 }
 
 void book_done(struct book *book)
@@ -118,6 +127,7 @@ void book_done(struct book *book)
     mem_free(book->finished);
     mem_free(book->outcomes);
     mem_free(book->keys);
+    mem_free(book->key_first);
     mem_free(book->nodes);
     mem_free(book->tokens);
     json_decref(book->limits);

@@ -136,6 +136,7 @@ struct book_outcome {
 /* A request that is not to be carried out twice. */
 struct book_key {
     uint32_t user;
+    uint16_t next; /* of the same slot of key_first, its number and 1; 0 none */
     uint64_t hash;
     char key[64];
     int64_t id;
@@ -162,6 +163,7 @@ struct book {
     struct book_outcome *outcomes; /* ring */
     size_t outcome_count, outcome_next;
     struct book_key *keys; /* ring */
+    uint16_t *key_first;   /* by hash */
     size_t key_count, key_next;
     json_t *limits;   /* {user or "*": {"max_gpus","max_jobs"}} */
     json_t *secrets;  /* {user: {name: value}} */

@@ -18,14 +18,22 @@
 #include "solve/demand.h"
 #include "wire/model_file.h"
 
-enum { POLL_MSEC = 100, TREES = 40, PAGE_JOBS = 250, COUNTS = 8 };
+enum { POLL_MSEC = 100, TREES = 40, PAGE_JOBS = 250, COUNTS = 8, TOLD = 64 };
 #define MODEL_BYTES_MAX ((size_t)256 << 20)
 
 static const char *const targets[] = { "run_seconds", "memory_mib", "utilisation", "utilisation_dev" };
 enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
 
+/* What was answered for a job described so, by the model of that version. Jobs of a user come many alike. */
+struct told {
+    char *line;   /* owned */
+    json_t *said; /* owned */
+    uint64_t version;
+};
+
 struct estimates {
     struct server *server;
+    struct told told[TOLD];
     struct estimator estimator; /* no forests: nothing was learned yet */
     struct trainer *trainer;
     struct loop_timer *poll;
@@ -293,6 +301,13 @@ int estimates_new(struct server *server, struct estimates **ret_estimates)
     return 0;
 }
 
+static void told_clear(struct told *told)
+{
+    mem_free(told->line);
+    json_decref(told->said);
+    *told = (struct told){ 0 };
+}
+
 void estimates_free(struct estimates *all)
 {
     if (!all)
@@ -300,6 +315,8 @@ void estimates_free(struct estimates *all)
     loop_timer_free(all->poll);
     trainer_free(all->trainer);
     estimator_done(&all->estimator);
+    for (size_t i = 0; i < TOLD; i++)
+        told_clear(&all->told[i]);
     for (size_t i = 0; i < all->count; i++)
         mem_free(all->rows[i]);
     names_done(&all->kept);
@@ -352,20 +369,15 @@ static int32_t gpus_pay(const struct estimator *e, struct feature *features, uin
     return 0;
 }
 
-json_t *estimates_ask(struct estimates *all, const char *user, const struct submission *spec)
+static json_t *model_ask(const struct estimator *e, const char *line)
 {
-    const struct estimator *e = &all->estimator;
     struct feature features[FOREST_FEATURES_MAX];
     struct dataset set = { 0 };
     struct buf table = BUF_INIT((size_t)1 << 20);
-    char *line = e->forests ? estimate_row(user, spec, 1, NULL) : NULL;
     json_t *out = NULL;
     uint32_t gpus;
 
-    if (!line)
-        return NULL;
     buf_printf(&table, ESTIMATE_HEADER "\n%s", line);
-    mem_free(line);
     if (!table.error &&
         dataset_read(&set, "job", table.data, table.size, &(struct dataset_options){ .command = "command" }, NULL) ==
             0 &&
@@ -385,6 +397,23 @@ json_t *estimates_ask(struct estimates *all, const char *user, const struct subm
     dataset_done(&set);
     buf_done(&table);
     return out;
+}
+
+json_t *estimates_ask(struct estimates *all, const char *user, const struct submission *spec)
+{
+    char *line = all->estimator.forests ? estimate_row(user, spec, 1, NULL) : NULL;
+    struct told *told;
+
+    if (!line)
+        return NULL;
+    told = &all->told[feature_hash(line, strlen(line)) % TOLD];
+    if (!told->line || told->version != all->version || strcmp(told->line, line) != 0) {
+        told_clear(told);
+        *told = (struct told){ line, model_ask(&all->estimator, line), all->version };
+    } else {
+        mem_free(line);
+    }
+    return told->said ? json_copy(told->said) : NULL;
 }
 
 json_t *estimates_json(const struct estimates *all)

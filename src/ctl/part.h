@@ -163,6 +163,7 @@ json_t *order_stop(const struct ctl *ctl, const struct book_job *job, const stru
 /* book.c */
 int book_init(struct book *book, const struct ctl_config *config);
 void book_done(struct book *book);
+void book_key_link(struct book *book, size_t index); /* it is found by its hash from now on */
 struct book_job *book_get(struct book *book, int64_t id);
 struct book_job *book_after(struct book *book, int64_t id); /* the next that is not over; NULL */
 int book_add(struct ctl *ctl, struct book_job *job);

@@ -470,8 +470,10 @@ static int load_rings(struct book *book, const json_t *json)
             (struct book_outcome){ json_integer_value(json_array_get(list, i)),
                                    (enum phase_of_job)json_integer_value(json_array_get(list, i + 1)) };
     book->outcome_next = book->outcome_count % BOOK_OUTCOMES;
-    for (size_t i = 0; i < json_array_size(keys) && book->key_count < BOOK_KEYS; i++)
-        load_fields(key_fields, json_array_get(keys, i), &book->keys[book->key_count++]);
+    for (size_t i = 0; i < json_array_size(keys) && book->key_count < BOOK_KEYS; i++) {
+        load_fields(key_fields, json_array_get(keys, i), &book->keys[book->key_count]);
+        book_key_link(book, book->key_count++);
+    }
     book->key_next = book->key_count % BOOK_KEYS;
     book->token_capacity = json_array_size(tokens) + 1;
     book->tokens = mem_zalloc(book->token_capacity, sizeof(*book->tokens));

@@ -32,18 +32,36 @@ static int64_t key_find(const struct book *book, const char *user, const char *k
     uint32_t who = names_find(&book->users, user, strlen(user));
     uint64_t hash = hash_text(key);
 
-    for (size_t i = 0; who != NAME_NONE && i < book->key_count; i++)
-        if (book->keys[i].hash == hash && book->keys[i].user == who && strcmp(book->keys[i].key, key) == 0)
-            return book->keys[i].id;
+    for (uint16_t at = book->key_first[hash % BOOK_KEYS]; who != NAME_NONE && at; at = book->keys[at - 1].next) {
+        const struct book_key *k = &book->keys[at - 1];
+
+        if (k->hash == hash && k->user == who && strcmp(k->key, key) == 0)
+            return k->id;
+    }
     return 0;
+}
+
+/* The oldest makes room. */
+static void key_forget(struct book *book, size_t index)
+{
+    uint16_t *at = &book->key_first[book->keys[index].hash % BOOK_KEYS];
+
+    while (*at && *at != index + 1)
+        at = &book->keys[*at - 1].next;
+    if (*at)
+        *at = book->keys[index].next;
 }
 
 static void key_put(struct book *book, uint32_t user, const char *key, int64_t id)
 {
     struct book_key *at = &book->keys[book->key_next];
+    uint64_t hash = hash_text(key);
 
-    *at = (struct book_key){ .user = user, .hash = hash_text(key), .id = id };
+    if (book->key_count == BOOK_KEYS)
+        key_forget(book, book->key_next);
+    *at = (struct book_key){ .user = user, .hash = hash, .id = id };
     (void)snprintf(at->key, sizeof(at->key), "%s", key);
+    book_key_link(book, book->key_next);
     book->key_next = (book->key_next + 1) % BOOK_KEYS;
     if (book->key_count < BOOK_KEYS)
         book->key_count++;

@@ -422,6 +422,41 @@ static void test_idempotent(void **state)
     play_free(play);
 }
 
+static int64_t keyed(struct play *play, int number)
+{
+    struct entry_result ret;
+    char body[128], text[64];
+
+    (void)snprintf(body, sizeof(body), "{\"user\":\"bob\",\"key\":\"k%d\",\"spec\":{\"gpus\":1,\"args\":[\"x\"]}}",
+                   number);
+    assert_int_equal(play_offer(play, ENTRY_SUBMIT, body, &ret), 0);
+    (void)snprintf(text, sizeof(text), "{\"job\":%lld}", (long long)ret.id);
+    (void)play_offer(play, ENTRY_CANCEL, text, &(struct entry_result){ 0 });
+    return ret.id;
+}
+
+/* The last 4096 are known, after a restart from a snapshot as well; older ones make another job. */
+static void test_keys_many(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    int64_t id[BOOK_KEYS + 10];
+
+    (void)state;
+    play->config.snapshot_every = 500;
+    play_restart(play);
+    play_join(play, "n0", 1);
+    for (int i = 0; i < BOOK_KEYS + 10; i++)
+        id[i] = keyed(play, i);
+    for (int again = 0; again < 2; again++) {
+        for (int i = 10; i < BOOK_KEYS + 10; i += 7)
+            assert_int_equal(keyed(play, i), id[i]);
+        play_restart(play);
+    }
+    assert_int_equal(ctl_book(drive_ctl(play->drive))->submitted, BOOK_KEYS + 10);
+    assert_int_not_equal(keyed(play, 3), id[3]);
+    play_free(play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),   cmocka_unit_test(test_failures),
         cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold), cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_config),    cmocka_unit_test(test_people), cmocka_unit_test(test_idempotent),
+        cmocka_unit_test(test_keys_many),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
