@@ -54,20 +54,29 @@ static void beside_put(int gpu, struct beside *beside)
         page_over(shim.beside[gpu], beside);
 }
 
+/* The page that came with the message, or NULL; whoever is not its writer reads it only. */
+static void *page_take(const struct message_device *d, int fd, bool writer)
+{
+    uint64_t *page; /* both begin with their magic */
+
+    if (d->gpu >= PAGE_GPUS || fd < 0)
+        return NULL;
+    page = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (*page == PAGE_MAGIC)
+        return page;
+    (void)munmap(page, ARENA_SIZE_BYTES);
+    return NULL;
+}
+
 void arena_take(const struct message_device *d, int fd)
 {
     bool writer = shim.role == ROLE_GUARANTEED;
-    struct arena *arena;
+    struct arena *arena = page_take(d, fd, writer);
 
-    if (d->gpu >= PAGE_GPUS || fd < 0)
+    if (!arena)
         return;
-    arena = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (arena == MAP_FAILED)
-        return;
-    if (arena->magic != PAGE_MAGIC) {
-        (void)munmap(arena, ARENA_SIZE_BYTES);
-        return;
-    }
     if (writer) {
         __atomic_store_n(&arena->rg_pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
         __atomic_store_n(&arena->rg_since_ns, clock_ns(), __ATOMIC_RELAXED);
@@ -78,16 +87,8 @@ void arena_take(const struct message_device *d, int fd)
 
 void beside_take(const struct message_device *d, int fd)
 {
-    bool writer = shim.role != ROLE_GUARANTEED;
-    struct beside *beside;
+    struct beside *beside = page_take(d, fd, shim.role != ROLE_GUARANTEED);
 
-    if (d->gpu >= PAGE_GPUS || fd < 0)
-        return;
-    beside = mmap(NULL, ARENA_SIZE_BYTES, writer ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (beside == MAP_FAILED)
-        return;
-    if (beside->magic == PAGE_MAGIC)
+    if (beside)
         beside_put((int)d->gpu, beside);
-    else
-        (void)munmap(beside, ARENA_SIZE_BYTES);
 }
