@@ -4,9 +4,9 @@
  * A tool that writes a process to disk cannot write what is at the other end of a socket or of shared memory. So on the
  * order the socket is closed and the process page and the arenas are replaced, at the same addresses, by memory of our
  * own: every other thread goes on with what it has. Limits stay as they were, and a closed gate stays closed until the
- * time is up: its lease is put there first. The time is the helper's own: while the process is stopped it does not
- * pass, and one that finds it has been stopped for a while has been written, and comes back at once. Wherever it is
- * then, it makes itself a new page and registers.
+ * time is up and the node side has had time to answer: its lease says so. The time is the helper's own: while the
+ * process is stopped it does not pass, and one that finds it has been stopped for a while has been written, and comes
+ * back at once. Wherever it is then, it makes itself a new page and registers.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 
 #define AWAY_MOST_NS (600 * NSEC_SEC)
 #define STOPPED_NS (2 * NSEC_SEC) /* longer between two looks than any load explains */
+#define WELCOME_NS (5 * NSEC_SEC) /* as long as a node side that has died is waited for */
 
 static struct {
     uint64_t left_ns, looked_ns;
@@ -64,6 +65,11 @@ fail:
     return -ENOMEM;
 }
 
+static void lease_put(uint64_t ns)
+{
+    __atomic_store_n(&shim.page->control.lease_until_ns, clock_ns() + ns, __ATOMIC_RELAXED);
+}
+
 int dump_begin(uint64_t own_ns)
 {
     int fd = shim.page_fd;
@@ -71,9 +77,9 @@ int dump_begin(uint64_t own_ns)
     if (fd < 0)
         return -ENODEV;
     own_ns = own_ns < AWAY_MOST_NS ? own_ns : AWAY_MOST_NS;
-    __atomic_store_n(&shim.page->control.lease_until_ns, clock_ns() + own_ns, __ATOMIC_RELAXED);
     if (page_exchange(-1) < 0)
         return -ENOMEM;
+    lease_put(own_ns + WELCOME_NS); /* not before: the node side writes its own there until then */
     shim.page_fd = -1;
     (void)close(fd);
     arena_leave_all();
@@ -102,8 +108,14 @@ bool dump_away(void)
             (void)close(fd);
         return true; /* asked again at the next look */
     }
+    lease_put(WELCOME_NS);
     shim.page->generation++;
     shim.page_fd = fd;
     dump.away = false;
     return false;
+}
+
+bool dump_lasts(void)
+{
+    return dump.away && dump.left_ns > 0;
 }

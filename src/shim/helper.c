@@ -361,7 +361,7 @@ static void reconnect(void)
 /* Evicted, and nobody keeps us so any more: come home. */
 static void orphan_look(void)
 {
-    if (shim.page->health.state == STATE_EVICTED && gate_rule().gate != GATE_CLOSED)
+    if (shim.page->health.state == STATE_EVICTED && !dump_lasts() && gate_rule().gate != GATE_CLOSED)
         (void)evict_reload(clock_ns() + 10 * NSEC_SEC);
 }
 

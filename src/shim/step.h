@@ -26,6 +26,7 @@ bool measure_look(uint64_t *ret_seq, int64_t *ret_us, uint64_t *ret_start);
 /* --- dump.c */
 int dump_begin(uint64_t own_ns); /* 0, or -errno: nothing has changed */
 bool dump_away(void);            /* helper: still on its own; false once it may register */
+bool dump_lasts(void);           /* its time is not up: it stays as it is */
 
 /* --- arena.c: the helper's; a descriptor is only looked at */
 void arena_take(const struct message_device *d, int fd);

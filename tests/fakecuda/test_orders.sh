@@ -40,6 +40,8 @@ held() { { ls -l /proc/$ot/fd; cat /proc/$ot/maps; } | grep -cE "memfd:muster|so
 check "a running one does not let go" '! "$muster" gpu detach $ot 2>"$dir/err" && grep -q "runs; pause, evict or release it first" "$dir/err"'
 check "it holds a page, an arena and a socket" '[ "$(held)" -ge 3 ]'
 "$muster" gpu evict $ot >/dev/null
+# What it had waited for when the gate closed is a step that ends afterwards.
+until_true 10 'stands $ot'
 used=$(field $ot used_bytes) saved=$(field $ot saved_bytes) launches=$(field $ot launches) steps=$(field $ot steps)
 check "an evicted one lets go" '"$muster" gpu detach --seconds 3 $ot >"$dir/out" && grep -q "evicted, and holds nothing of the node side" "$dir/out"'
 check "of the socket, the page and the arena" '[ "$(held)" = 0 ]'
@@ -47,6 +49,17 @@ check "and is listed no more" '[ -z "$(field $ot state)" ]'
 check "it comes back by itself" 'until_true 20 "[ -n \"\$(field $ot state)\" ]"'
 check "evicted as it was, with what it had counted" '[ "$(field $ot state)" = evicted ] && [ "$(field $ot used_bytes)" = "$used" ] && [ "$(field $ot saved_bytes)" = "$saved" ] && [ "$(field $ot launches)" = "$launches" ] && [ "$(field $ot steps)" = "$steps" ]'
 check "and goes on when told to" '"$muster" gpu resume $ot >/dev/null && moves $ot'
+
+# A node side that is slow to welcome it finds it as it was all the same: its gate does not open meanwhile.
+"$muster" gpu evict $ot >/dev/null
+until_true 10 'stands $ot'
+saved=$(field $ot saved_bytes) launches=$(field $ot launches)
+"$muster" gpu detach --seconds 1 $ot >/dev/null
+kill -STOP $agent
+sleep 3
+kill -CONT $agent
+check "a slow node side finds it evicted too" 'until_true 20 "[ -n \"\$(field $ot state)\" ]" && sleep 0.5 && [ "$(field $ot state)" = evicted ] && [ "$saved" -gt 0 ] && [ "$(field $ot saved_bytes)" = "$saved" ] && [ "$(field $ot launches)" = "$launches" ]'
+"$muster" gpu resume $ot >/dev/null
 
 # An image is written while the process is stopped: one that was comes back at once, however long it was given.
 "$muster" gpu pause $ot >/dev/null
