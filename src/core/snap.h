@@ -10,7 +10,7 @@
 
 typedef void (*snap_write_fn)(void *arg, const void *data, size_t size);
 
-enum { SNAP_VERSION = 14 };
+enum { SNAP_VERSION = 15 };
 
 /* Hands the snapshot over piece by piece. */
 void core_save(const struct core *core, snap_write_fn write, void *arg);

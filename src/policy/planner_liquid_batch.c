@@ -4,14 +4,18 @@
  * When somebody waits an interval begins; at its end the waiting jobs, in order, as many as the free GPUs of a type can
  * hold, are sent out to be placed together by a grouping genetic search (SOLVE_PLACE, work/place_batch.h), and started
  * where the answer says, as far as it is still true. Where the search finds no plan that holds all of them, the job
- * with most GPUs, the latest of equals, is left out and stays queued. Batches of up to three tasks, shares of a GPU,
- * jobs that want something of their nodes or of how their GPUs lie, of which the search knows nothing, and
- * opportunistic jobs are not worth or not fit for a search: they are placed at once by the placement.
+ * with most GPUs, the latest of equals, is left out and stays queued. An answer of which nothing can be started (the
+ * search knows nothing of guaranteed cells) is no use: its jobs are placed by the placement, one by one, and the same
+ * question is not asked again until something in it has changed. Searches are for what the virtual cluster is owed: who
+ * is left at the end of an interval borrows what others leave idle, one by one too. Batches of up to three tasks,
+ * shares of a GPU, jobs that want something of their nodes or of how their GPUs lie, of which the search knows nothing,
+ * and opportunistic jobs are not worth or not fit for a search: they are placed at once by the placement.
  *
  * The search is limited by rounds, never by a clock, so a replay finds the same plan.
  */
 #include <errno.h>
 
+#include "base/rng.h"
 #include "core/plan.h"
 #include "core/view.h"
 #include "policy/list.h"
@@ -27,11 +31,15 @@ enum { SOLVE_WORDS = HEAD + (NODE_WORDS + 2) * NODES_MAX_ASKED + JOB_WORDS * JOB
 enum phase_of_batch { BATCH_IDLE, BATCH_GATHERING, BATCH_ASKED, BATCH_ANSWERED };
 
 struct batch {
-    int64_t due;    /* GATHERING: the interval ends then */
-    uint32_t phase; /* enum phase_of_batch */
+    int64_t due;      /* GATHERING: the interval ends then */
+    int64_t lend_due; /* the same of borrowing; 0: none */
+    uint32_t phase;   /* enum phase_of_batch */
     uint32_t sku;
     uint32_t job_count, node_count, task_count;
-    uint32_t dropped; /* jobs left out because no plan held all */
+    uint32_t dropped;          /* jobs left out because no plan held all */
+    uint32_t ended, unused;    /* ended: an interval, and nobody who was left has been lent anything yet */
+    uint64_t asked;            /* the question under way, before any job was left out of it */
+    uint64_t futile[SKUS_MAX]; /* of each type the last one that came to nothing; 0: none */
     struct job_ref jobs[JOBS_MAX_ASKED];
     uint32_t nodes[NODES_MAX_ASKED]; /* the request's node i is this one */
     uint16_t place[TASKS_MAX_ASKED]; /* ANSWERED: of each task, into nodes[] */
@@ -242,16 +250,44 @@ static void drop_largest(struct planner_ctx *ctx)
     b->job_count--;
 }
 
+static uint64_t mix(uint64_t sum, uint64_t word)
+{
+    return rng_mix(sum ^ word);
+}
+
+/* Who asks, and what is free: all that an answer depends on but luck. `words`: up to the end of the nodes. */
+static uint64_t question(const struct planner_ctx *ctx, uint32_t words)
+{
+    const struct batch *b = ctx->state;
+    uint64_t sum = words;
+
+    for (uint32_t i = HEAD; i < words; i++)
+        sum = mix(sum, (uint64_t)b->words[i]);
+    for (uint32_t i = 0; i < b->node_count; i++)
+        sum = mix(sum, b->nodes[i]);
+    for (uint32_t i = 0; i < b->job_count; i++) {
+        sum = mix(sum, (uint64_t)b->jobs[i].gen << 32 | b->jobs[i].index);
+        sum = mix(sum, (uint64_t)view_job(ctx->view, b->jobs[i].index)->spec.gpus);
+    }
+    return sum ? sum : 1;
+}
+
+/* False: there is nobody to ask for, or it would be in vain. */
 static bool ask(struct planner_ctx *ctx, struct plan *plan)
 {
     struct batch *b = ctx->state;
-    uint32_t at, racks, domains;
+    uint32_t racks, domains, at = put_nodes(ctx, HEAD, &racks, &domains);
 
+    if (b->dropped == 0)
+        b->asked = question(ctx, at);
+    if (b->asked == b->futile[b->sku])
+        return false;
     for (uint32_t i = 0; i < b->dropped && b->job_count; i++)
         drop_largest(ctx);
-    if (b->job_count == 0)
+    if (b->job_count == 0) {
+        b->futile[b->sku] = b->asked;
         return false;
-    at = put_nodes(ctx, HEAD, &racks, &domains);
+    }
     for (uint32_t i = 0; i < b->job_count; i++) {
         const struct jobspec *spec = &view_job(ctx->view, b->jobs[i].index)->spec;
 
@@ -263,21 +299,24 @@ static bool ask(struct planner_ctx *ctx, struct plan *plan)
     return plan_solve(plan, SOLVE_PLACE, b->words, at) == 0;
 }
 
-/* The end of an interval: one type after another, the first for which somebody waits who fits. */
+/* The end of an interval: one type after another, the first for which somebody waits who fits; or the one that was
+ * asked about, with fewer. */
 static void close_interval(struct planner_ctx *ctx, struct plan *plan)
 {
     struct batch *b = ctx->state;
 
     b->phase = BATCH_IDLE;
-    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
+    for (uint32_t sku = b->dropped ? b->sku : 0; sku < view_sku_count(ctx->view); sku++) {
         b->sku = sku;
         choose_jobs(ctx, plan);
         if (b->task_count > FEW_TASKS && ask(ctx, plan)) {
             b->phase = BATCH_ASKED;
             return;
         }
+        b->dropped = 0;
     }
     start_at_once(ctx, plan, true);
+    b->ended = 1;
 }
 
 /* ---- what came back ---- */
@@ -314,7 +353,7 @@ static void sort_gpus(uint32_t *list, uint32_t count)
 }
 
 /* Starts the job where its tasks, from `first` on, were put; not if something there has gone since. */
-static void start_as_told(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t first)
+static bool start_as_told(struct planner_ctx *ctx, struct plan *plan, uint32_t index, uint32_t first)
 {
     struct batch *b = ctx->state;
     const struct jobspec *spec = &view_job(ctx->view, index)->spec;
@@ -336,16 +375,16 @@ static void start_as_told(struct planner_ctx *ctx, struct plan *plan, uint32_t i
     for (uint32_t k = 0; k < tasks && k <= i; k++)
         b->taken[b->place[first + k]] = 0;
     if (i < tasks)
-        return;
+        return false;
     sort_gpus(b->gpus, tasks);
     plan_serve(plan, b->servers, p);
-    (void)plan_start(plan, index, &(struct placement){ b->gpus, tasks });
+    return plan_start(plan, index, &(struct placement){ b->gpus, tasks }) == 0;
 }
 
 static void start_batch(struct planner_ctx *ctx, struct plan *plan)
 {
     struct batch *b = ctx->state;
-    uint32_t first = 0;
+    uint32_t first = 0, started = 0;
 
     for (uint32_t i = 0; i < b->job_count; i++) {
         uint32_t tasks;
@@ -357,11 +396,17 @@ static void start_batch(struct planner_ctx *ctx, struct plan *plan)
         if (first + tasks > b->task_count)
             break;
         if (still_waits(ctx, b->jobs[i]))
-            start_as_told(ctx, plan, b->jobs[i].index, first);
+            started += start_as_told(ctx, plan, b->jobs[i].index, first);
         first += tasks;
     }
     b->phase = BATCH_IDLE;
     b->dropped = 0;
+    b->ended = 1;
+    if (started == 0) { /* nor would it be next time: the interval ends anew, without that question */
+        b->futile[b->sku] = b->asked;
+        b->phase = BATCH_GATHERING;
+        b->due = view_now(ctx->view);
+    }
 }
 
 static void batch_solved(struct planner_ctx *ctx, struct plan *plan, const struct solution *solution)
@@ -383,14 +428,37 @@ static void batch_solved(struct planner_ctx *ctx, struct plan *plan, const struc
     plan_wake(plan, view_now(ctx->view) + 1);
 }
 
+/* Beyond what it is owed, when an interval has ended. Inside cells this turn is not woken for the other's sake: while
+ * nobody is gathered there, it has intervals of its own. */
+static void lend(struct planner_ctx *ctx, struct plan *plan, bool waits)
+{
+    struct batch *b = ctx->state;
+    usec_t now = view_now(ctx->view);
+    bool idle = b->phase == BATCH_IDLE, asked = !idle && b->phase != BATCH_GATHERING;
+    bool over = b->ended || (idle && b->lend_due && now >= b->lend_due);
+
+    start_at_once(ctx, plan, over && !asked);
+    if (over && !asked)
+        b->ended = 0;
+    if (over || !b->lend_due)
+        b->lend_due = now + ctx->params[P_INTERVAL];
+    if (!idle || !waits)
+        b->lend_due = 0;
+    else
+        plan_wake(plan, b->lend_due);
+}
+
 static void batch_plan(struct planner_ctx *ctx, struct plan *plan)
 {
     struct batch *b = ctx->state;
     usec_t now = view_now(ctx->view);
     bool waits = ctx->vc->queue.waiting > ctx->vc->queue.guests; /* opportunistic jobs are placed without a search */
 
-    if (plan_for_guests(plan)) {
-        start_at_once(ctx, plan, false);
+    if (plan_borrows(plan)) {
+        if (plan_for_guests(plan))
+            start_at_once(ctx, plan, false);
+        else
+            lend(ctx, plan, waits);
         return;
     }
     if (b->phase == BATCH_ANSWERED)

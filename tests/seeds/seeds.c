@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [-v] [--log] [--cells] [--marks] [--policy NAME] [--set KEY=VALUE]...
+ *   seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] [--policy NAME]
+ *         [--set KEY=VALUE]...
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
  * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts;
  * with --marks some nodes are for some jobs only, and why somebody waits is not looked at.
  * With --policy it is that of the cluster and of half of its parts, and not drawn; with --set it has that option
- * everywhere.
+ * everywhere. With --limit a seed that takes longer has failed: one whose policy asks itself the same thing over and
+ * over would never end.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/state.h"
 #include "seeds.h"
@@ -219,6 +223,24 @@ static int one(uint64_t seed, char *why)
     return r;
 }
 
+/* What is said of a seed that takes too long, ready before it begins: nothing can be put together in a handler. */
+static char too_long[160];
+
+static void on_alarm(int number)
+{
+    (void)number;
+    (void)!write(STDOUT_FILENO, too_long, strlen(too_long));
+    _exit(1);
+}
+
+/* From now on; 0: no limit any more. */
+static void limit_begin(unsigned seconds, uint64_t number, uint64_t seed)
+{
+    (void)snprintf(too_long, sizeof(too_long), "not ok %llu seed %llu\n# not at its end after %u s\n# seed %llu\n",
+                   (unsigned long long)number, (unsigned long long)seed, seconds, (unsigned long long)seed);
+    (void)alarm(seconds);
+}
+
 /* KEY=VALUE; `text` is taken apart. */
 static bool set_given(char *text)
 {
@@ -234,6 +256,7 @@ static bool set_given(char *text)
 int main(int argc, char **argv)
 {
     uint64_t from = 1, count = 60;
+    unsigned limit = 0;
     char why[WHY_TEXT] = "";
 
     for (int i = 1; i < argc; i++) {
@@ -241,6 +264,8 @@ int main(int argc, char **argv)
             from = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc)
             count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--limit") == 0 && i + 1 < argc)
+            limit = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--policy") == 0 && i + 1 < argc)
             policy = argv[++i];
         else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc && set_given(argv[i + 1]))
@@ -254,16 +279,18 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
-            fprintf(stderr, "usage: seeds [--from A] [--count N] [-v] [--log] [--cells] [--marks] [--policy NAME] "
-                            "[--set KEY=VALUE]...\n");
+            fprintf(stderr, "usage: seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] "
+                            "[--policy NAME] [--set KEY=VALUE]...\n");
             return 2;
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    (void)signal(SIGALRM, on_alarm);
     printf("1..%llu\n", (unsigned long long)count);
     for (uint64_t i = 0; i < count; i++) {
         if (verbose)
             printf("# seed %llu\n", (unsigned long long)(from + i)); /* known even if it aborts */
+        limit_begin(limit, i + 1, from + i);
         if (one(from + i, why) < 0) {
             printf("not ok %llu seed %llu\n# %s\n# seed %llu\n", (unsigned long long)(i + 1),
                    (unsigned long long)(from + i), why, (unsigned long long)(from + i));
