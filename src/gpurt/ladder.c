@@ -452,6 +452,9 @@ int ladder_memory(struct node *node, struct client *client, uint64_t bytes, stru
     client->order_since_ns = node_now();
     client->step_bytes = 0;
     client->limit_lower = lower;
+    if (client->own &&
+        client->step == STEP_PROMOTE) /* a part of each step at a time: it is dropped by what comes now */
+        client->own = false;
     if (client->own)
         client->limit_asked = true; /* when our own move is over */
     else

@@ -131,6 +131,14 @@ static void state_set(enum page_state state)
     __atomic_store_n(&shim.page->health.state, state, __ATOMIC_RELEASE);
 }
 
+/* A release comes next: the driver's checkpoint pays for host memory that it knows or that is mapped. */
+static void host_let_go(uint32_t unpin)
+{
+    area_unpin(unpin);
+    if (unpin)
+        stock_shut();
+}
+
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
     static CUevent events[EVENTS];
@@ -139,7 +147,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     uint32_t count;
 
     if (shim.page->health.state == STATE_EVICTED) {
-        area_unpin(unpin); /* a release after all */
+        host_let_go(unpin); /* a release after all */
         return 0;
     }
     if (gpu < 0)
@@ -162,7 +170,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
         (void)evict_reload(deadline_ns);
         return -EIO;
     }
-    area_unpin(unpin);
+    host_let_go(unpin);
     state_set(STATE_EVICTED);
     return (int64_t)bytes; /* submissions stay held */
 }

@@ -213,9 +213,11 @@ static void command_run(const struct page_command *c)
         r = 0;
         break;
     case OP_SPILL_TO:
+        home_drop();
         r = spill_to(gpu, c->arg[0], deadline);
         break;
     case OP_PROMOTE:
+        home_drop();
         r = spill_promote(gpu, c->arg[0], deadline);
         break;
     case OP_HOME:
@@ -371,7 +373,7 @@ static bool background(void)
 
     for (int i = 0; i < PAGE_GPUS; i++)
         if (enter_context_of(i))
-            more |= spill_fill_pool(i);
+            more |= stock_fill(i);
     more |= evict_prepare();
     return more;
 }

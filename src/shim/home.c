@@ -2,7 +2,8 @@
 /* home.c - memory comes home at the ends of steps, and takes no more than a quarter of a step each time.
  *
  * How much that is follows from how long the last step took and how quickly the last pieces were copied. A program of
- * which no step ends for a second gets a quarter of one anyhow; one that is paused gets everything at once.
+ * which no step ends for a second gets a quarter of one anyhow; one that is paused gets everything at once. A limit
+ * that is set meanwhile does not wait for that: the move is dropped, and nobody waits for its answer.
  */
 #include "shim/admit.h"
 #include "shim/shim.h"
@@ -29,6 +30,11 @@ void home_begin(uint64_t seq, int gpu, uint64_t most, uint64_t deadline_ns)
     home.moved = 0;
     home.start = home.last_ns = clock_ns();
     home.last_step = __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE);
+}
+
+void home_drop(void)
+{
+    home.seq = 0;
 }
 
 /* How many bytes may move now; 0: wait. */

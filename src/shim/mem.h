@@ -112,14 +112,25 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
 /* --- home.c: promotion at the ends of steps, a part of each; asked for by a command, looked at every turn */
 void home_begin(uint64_t seq, int gpu, uint64_t most, uint64_t deadline_ns);
+void home_drop(void);
 bool home_look(uint64_t *ret_seq, int64_t *ret_moved, uint64_t *ret_start); /* true: it is over */
-bool spill_pool_put(CUmemGenericAllocationHandle handle, uint64_t size);    /* false: no room */
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size);                /* a HOST chunk made ahead, 0 none */
-bool spill_fill_pool(int gpu);                                              /* one chunk more; true: more to do */
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns); /* unpin: permille of the area to let go of */
 int64_t evict_reload(uint64_t deadline_ns);
 bool evict_prepare(void); /* one block more; true: more to do */
 void evict_want(uint64_t bytes);
+
+/* --- stock.c: host chunks held ready */
+CUmemGenericAllocationHandle stock_take(int gpu, uint64_t size); /* 0: none of that size */
+void stock_give(int gpu, CUmemGenericAllocationHandle handle,
+                uint64_t size);                       /* for the next who wants one, or let go of */
+void stock_drop(CUmemGenericAllocationHandle handle); /* let go of */
+bool stock_make(int gpu, uint64_t want); /* helper: one more of those missing if so much had to leave now */
+bool stock_fill(int gpu);                /* helper: one step; true: more to do */
+void stock_shut(void);                   /* helper: no window is open */
+/* --- window.c: where host memory can be written, whatever the program's addresses show */
+CUdeviceptr window_open(int gpu, CUmemGenericAllocationHandle handle, uint64_t size); /* 0: cannot be */
+void window_close(CUmemGenericAllocationHandle handle);
+void window_close_all(void);
 
 /* --- host.c: helper: host memory that can be had, and that may be taken for spills of this GPU */
 uint64_t host_available(void);

@@ -78,9 +78,12 @@ static void piece_drop(struct piece *piece)
 {
     if (piece->refs > 0 || piece->maps > 0)
         return;
-    if (!piece->host || piece->fixed ||
-        !spill_pool_put(piece->real, piece->size)) /* host memory is kept for the next */
+    if (!piece->host)
         (void)REAL(cuMemRelease)(piece->real);
+    else if (piece->fixed)
+        stock_drop(piece->real);
+    else
+        stock_give(piece->gpu, piece->real, piece->size);
     if (piece->host)
         __atomic_fetch_sub(&shim.page->memory[piece->gpu].host_backed, piece->size, __ATOMIC_RELAXED);
     else
@@ -122,9 +125,9 @@ static void piece_publish(struct piece *piece, uint32_t peers)
 }
 
 /* One that was made ahead, if there is: making one takes milliseconds, and a program may ask for hundreds. */
-static CUresult host_make(CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
+static CUresult host_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
 {
-    *ret = spill_pool_take(size);
+    *ret = stock_take(gpu, size);
     return *ret ? CUDA_SUCCESS : REAL(cuMemCreate)(ret, size, prop, 0);
 }
 
@@ -158,7 +161,7 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
         mine.flags.rdma = 0;
         mine.handle_types = 0;
     }
-    r = host ? host_make(&real, size, &mine) : device_make(gpu, &real, size, &mine);
+    r = host ? host_make(gpu, &real, size, &mine) : device_make(gpu, &real, size, &mine);
     piece = r == CUDA_SUCCESS ? piece_new() : NULL;
     if (!piece) {
         if (r == CUDA_SUCCESS) {

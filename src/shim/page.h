@@ -44,7 +44,7 @@ enum page_op {
     OP_PREPARE,    /* arg0 = bytes of host memory to hold ready for an eviction */
     OP_SYNC,       /* answer when the gate is closed and nothing is in flight */
     OP_CHECKPOINT, /* the program saves itself at the end of a step, where it can */
-    OP_HOME,       /* as PROMOTE, a part of each step at a time */
+    OP_HOME,       /* as PROMOTE, a part of each step at a time, until another SPILL_TO or PROMOTE */
     OP_BASELINE,   /* arg0 = steps; the median of that many of the next ones, in us, is the reply's bytes */
     OP_DUMP,       /* lets go of the socket and of what is shared; arg0 = ns of its own time until it comes back */
     OP_STATS,      /* what PyTorch's allocator says, at the end of a step, into the page */

@@ -2,20 +2,18 @@
 /* spill.c - chunks between device and host memory, at the same address.
  *
  * The device is quiet while a chunk moves: submissions are held and the context has been waited for. A batch of chunks
- * is copied to host memory mapped at a scratch range; only after the copies have completed without error is each
- * chunk's address pointed at its new memory. The old memory is released last, so any failure leaves the chunk where it
- * was, with its content. Host chunks are slow to make, so a pool of them is filled ahead of time.
+ * is copied to new memory, shown elsewhere; only after the copy has completed without error is the chunk's address
+ * pointed at it, while the copies of the next ones run. The old memory is released last, so any failure leaves the
+ * chunk where it was, with its content. Host chunks are slow to make: stock.c has them ready.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "shim/shim.h"
 
-#define BATCH 64u
-#define POOL_MAX 4096u
-#define POOL_SIZES 32u
-#define POOL_SPARE (512 * MIB)
-#define GROUP 8u /* pieces that are made readable by one call, so that the first copies begin early all the same */
+#define BATCH 256u
+#define GROUP 8u       /* chunks that are switched while the copies of the next ones run */
+#define PART (4 * MIB) /* of a copy: the driver changes a mapping between two of them, not within one */
 /* A program that waits for the GPU drops its cache when its step is over. It is waited for as long as the copies of all
  * that is above the limit would still be in time. */
 #define TRIM_LEAST_NS (30 * NSEC_MSEC)
@@ -23,25 +21,19 @@
 #define SPILL_GOAL_NS (180 * NSEC_MSEC)
 #define SPILL_RATE 37u /* bytes a nanosecond, to host memory */
 
-static struct {
-    CUmemGenericAllocationHandle handle;
-    uint64_t size;
-} pool[POOL_MAX];
-static uint32_t pool_count;
-static _Atomic uint32_t pool_lock; /* of the pool and its count */
 static CUdeviceptr scratch;
 static bool scratch_stuck;
 static CUstream stream;
 static struct move_times times;
-static uint64_t room; /* host memory the spill under way may still take */
-static bool no_host;  /* and it was not enough */
-
-struct pick {
+static struct pick {
     struct chunk *chunk;
     CUdeviceptr at;
     uint32_t peers;
     CUmemGenericAllocationHandle fresh;
-};
+    CUdeviceptr window; /* where the copy goes */
+} batch[BATCH];
+static uint64_t room; /* host memory the spill under way may still take */
+static bool no_host;  /* and it was not enough */
 
 CUstream move_stream(void)
 {
@@ -102,133 +94,6 @@ static int64_t move_count(int gpu, bool out, int64_t bytes, uint64_t start)
     return bytes;
 }
 
-CUmemGenericAllocationHandle spill_pool_take(uint64_t size)
-{
-    CUmemGenericAllocationHandle handle = 0;
-
-    spin_lock(&pool_lock);
-    for (uint32_t i = pool_count; i-- > 0 && !handle;)
-        if (pool[i].size == size) {
-            handle = pool[i].handle;
-            pool[i] = pool[--pool_count];
-        }
-    spin_unlock(&pool_lock);
-    if (handle)
-        __atomic_fetch_sub(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
-    return handle;
-}
-
-/* Kept for the next spill: making one takes twenty times as long as filling it. */
-bool spill_pool_put(CUmemGenericAllocationHandle handle, uint64_t size)
-{
-    bool kept = false;
-
-    spin_lock(&pool_lock);
-    if (pool_count < POOL_MAX) {
-        pool[pool_count].handle = handle;
-        pool[pool_count++].size = size;
-        kept = true;
-    }
-    spin_unlock(&pool_lock);
-    if (kept)
-        __atomic_fetch_add(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
-    return kept;
-}
-
-/* How many of this size there are; 0: of any. */
-static uint32_t pool_have(uint64_t size)
-{
-    uint32_t n = 0;
-
-    spin_lock(&pool_lock);
-    for (uint32_t i = 0; i < pool_count; i++)
-        n += size == 0 || pool[i].size == size;
-    spin_unlock(&pool_lock);
-    return n;
-}
-
-/* The sizes of the chunks that would go first, up to the pool's bytes; the first size of which there are too few. Only
- * the program's threads change the lists, so a torn read here costs a chunk of the wrong size and nothing else. */
-static uint64_t pool_missing(int gpu, uint64_t want)
-{
-    struct {
-        uint64_t size;
-        uint32_t count;
-    } sizes[POOL_SIZES] = { 0 };
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < vmm_segments() && sum < want; i++) {
-        struct segment *s = vmm_segment(i);
-        uint32_t steps = 0;
-
-        if (!s->live || s->fixed || s->gpu != gpu)
-            continue;
-        for (uint32_t k = s->first; vmm_chunk(k) && sum < want && steps++ < POOL_MAX; k = vmm_chunk(k)->next) {
-            uint64_t size = vmm_chunk(k)->size;
-            uint32_t j;
-
-            if (vmm_chunk(k)->where != CHUNK_DEVICE || size == 0 || size > VMM_CHUNK)
-                continue;
-            for (j = 0; j < POOL_SIZES && sizes[j].count && sizes[j].size != size; j++)
-                ;
-            if (j == POOL_SIZES)
-                return 0;
-            sizes[j].size = size;
-            sizes[j].count++;
-            sum += size;
-        }
-    }
-    for (uint32_t j = 0; j < POOL_SIZES && sizes[j].count; j++)
-        if (pool_have(sizes[j].size) < sizes[j].count)
-            return sizes[j].size;
-    return 0;
-}
-
-/* One chunk more of those that would be missing if so much had to leave now. False: none is, or it cannot be had. */
-static bool pool_make(int gpu, uint64_t want)
-{
-    uint64_t size = pool_have(0) < POOL_MAX ? pool_missing(gpu, want) : 0;
-    CUmemGenericAllocationHandle handle;
-
-    if (size == 0 || host_room(gpu) < size + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED) ||
-        REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS ||
-        vmm_create(gpu, size, true, 0, &handle) != CUDA_SUCCESS)
-        return false;
-    if (!spill_pool_put(handle, size))
-        (void)REAL(cuMemRelease)(handle);
-    return true;
-}
-
-/* The machine runs out of memory: what lies here unused is its. */
-static bool pool_shed(void)
-{
-    CUmemGenericAllocationHandle handle;
-    uint64_t size;
-
-    if (pool_have(0) == 0 || host_available() >= POOL_SPARE)
-        return false;
-    spin_lock(&pool_lock);
-    size = pool_count ? pool[pool_count - 1].size : 0;
-    spin_unlock(&pool_lock);
-    handle = size ? spill_pool_take(size) : 0;
-    if (handle)
-        (void)REAL(cuMemRelease)(handle);
-    return handle != 0;
-}
-
-bool spill_fill_pool(int gpu)
-{
-    static uint64_t looked;
-    uint64_t now = clock_ns();
-
-    if (shim.mode != MODE_SPILL || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
-        return false;
-    if (pool_shed() || pool_make(gpu, shim.page->limit[gpu].host_pool_bytes))
-        return true;
-    looked = now;
-    return false;
-}
-
 /* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. */
 static void cache_drop(int gpu, uint64_t above)
 {
@@ -240,7 +105,7 @@ static void cache_drop(int gpu, uint64_t above)
     if (!python_trim())
         return;
     while (!python_trimmed() && clock_ns() < start + patience) {
-        more = more && pool_make(gpu, above);
+        more = more && stock_make(gpu, above);
         if (!more)
             nap_ns(200 * NSEC_USEC);
     }
@@ -262,7 +127,7 @@ static bool host_take(int gpu, struct pick *p)
     p->fresh = 0;
     no_host = cap && size > room; /* its own limit counts what was made ahead as well */
     if (!no_host)
-        p->fresh = spill_pool_take(size);
+        p->fresh = stock_take(gpu, size);
     if (!no_host && !p->fresh)
         no_host = size > room || vmm_create(gpu, size, true, p->chunk->types, &p->fresh) != CUDA_SUCCESS;
     if (no_host)
@@ -271,55 +136,111 @@ static bool host_take(int gpu, struct pick *p)
     return true;
 }
 
-/* New memory for up to GROUP picks, mapped one behind the other at `at`, readable by one call, and the copies queued.
- * Returns how many are under way; fewer than asked for: no more can be had. */
-static uint32_t group_copy(int gpu, struct pick *picks, uint32_t count, bool to_host, CUdeviceptr at)
+static void fresh_drop(int gpu, const struct pick *p, bool to_host)
 {
-    uint64_t size = 0, done = 0;
-    uint32_t n, i = 0;
-
-    for (n = 0; n < count; n++) {
-        struct pick *p = &picks[n];
-
-        if (to_host ? !host_take(gpu, p)
-                    : vmm_create(gpu, p->chunk->size, false, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
-            break;
-        if (REAL(cuMemMap)(at + size, p->chunk->size, 0, p->fresh, 0) != CUDA_SUCCESS) {
-            (void)REAL(cuMemRelease)(p->fresh);
-            break;
-        }
-        size += p->chunk->size;
-    }
-    if (n && vmm_access(gpu, 0, at, size) == CUDA_SUCCESS)
-        for (;
-             i < n && REAL(cuMemcpyDtoDAsync_v2)(at + done, picks[i].at, picks[i].chunk->size, stream) == CUDA_SUCCESS;
-             i++)
-            done += picks[i].chunk->size;
-    if (i < n)
-        scratch_unmap(at + done, size - done);
-    for (uint32_t k = i; k < n; k++)
-        (void)REAL(cuMemRelease)(picks[k].fresh);
-    return i;
+    if (to_host)
+        stock_give(gpu, p->fresh, p->chunk->size);
+    else
+        (void)REAL(cuMemRelease)(p->fresh);
 }
 
-/* Returns how many copies are under way, and how much of the scratch range they take. */
-static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host, uint64_t *ret_size)
+/* New memory for the chunk, and addresses to copy to: host memory has a window, the device's is shown at `at`. */
+static bool pick_make(int gpu, struct pick *p, bool to_host, CUdeviceptr at)
 {
-    uint32_t n = 0, group, got;
+    uint64_t size = p->chunk->size;
 
-    *ret_size = 0;
+    p->window = 0;
+    if (to_host) {
+        if (!host_take(gpu, p))
+            return false;
+        p->window = window_open(gpu, p->fresh, size);
+        no_host = !p->window;
+    } else {
+        if (vmm_create(gpu, size, false, p->chunk->types, &p->fresh) != CUDA_SUCCESS)
+            return false;
+        if (REAL(cuMemMap)(at, size, 0, p->fresh, 0) == CUDA_SUCCESS) {
+            if (vmm_access(gpu, 0, at, size) == CUDA_SUCCESS)
+                p->window = at;
+            else
+                scratch_unmap(at, size);
+        }
+    }
+    if (!p->window)
+        fresh_drop(gpu, p, to_host);
+    return p->window != 0;
+}
+
+static bool pick_copy(const struct pick *p)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    for (uint64_t at = 0, part; at < p->chunk->size && r == CUDA_SUCCESS; at += part) {
+        part = p->chunk->size - at < PART ? p->chunk->size - at : PART;
+        r = REAL(cuMemcpyDtoDAsync_v2)(p->window + at, p->at + at, part, stream);
+    }
+    return r == CUDA_SUCCESS;
+}
+
+/* A copy that is not wanted. What it may still touch stays mapped until a wait has succeeded. */
+static void pick_undo(int gpu, const struct pick *p, bool to_host)
+{
+    if (REAL(cuStreamSynchronize)(stream) != CUDA_SUCCESS) {
+        scratch_stuck = true;
+        return;
+    }
+    if (!to_host)
+        scratch_unmap(p->window, p->chunk->size);
+    fresh_drop(gpu, p, to_host);
+}
+
+static bool scratch_have(void)
+{
     if (scratch_stuck)
         scratch = 0;
     scratch_stuck = false;
     if (!scratch && REAL(cuMemAddressReserve)(&scratch, BATCH * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
+        scratch = 0;
+    return scratch != 0;
+}
+
+static CUevent group_over[BATCH / GROUP];
+
+static void group_mark(uint32_t group)
+{
+    CUevent *event = &group_over[group];
+
+    if (!*event && REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        *event = NULL;
+    if (*event && REAL(cuEventRecord)(*event, stream) != CUDA_SUCCESS)
+        *event = NULL; /* another context's, say */
+}
+
+static bool group_wait(uint32_t group)
+{
+    CUevent event = group_over[group];
+
+    return (event ? REAL(cuEventSynchronize)(event) : REAL(cuStreamSynchronize)(stream)) == CUDA_SUCCESS;
+}
+
+/* Returns how many copies are under way; fewer than asked for: no more memory can be had. */
+static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
+{
+    uint64_t at = 0;
+    uint32_t n = 0;
+
+    if (!to_host && !scratch_have())
         return 0;
-    do {
-        group = count - n < GROUP ? count - n : GROUP;
-        got = group_copy(gpu, picks + n, group, to_host, scratch + *ret_size);
-        for (uint32_t i = 0; i < got; i++)
-            *ret_size += picks[n + i].chunk->size;
-        n += got;
-    } while (n < count && got == group);
+    for (; n < count && pick_make(gpu, &picks[n], to_host, scratch + at); n++) {
+        if (!pick_copy(&picks[n])) {
+            pick_undo(gpu, &picks[n], to_host);
+            break;
+        }
+        at += picks[n].chunk->size;
+        if (n % GROUP == GROUP - 1)
+            group_mark(n / GROUP);
+    }
+    if (n % GROUP)
+        group_mark(n / GROUP);
     return n;
 }
 
@@ -338,50 +259,63 @@ static bool pick_switch(int gpu, struct pick *p, bool to_host)
             shim_note("a chunk of %llu bytes could not be mapped back", (unsigned long long)c->size);
         return false;
     }
-    if (!to_host && spill_pool_put(c->handle, c->size))
-        ; /* kept for the next spill */
-    else
+    if (to_host)
         (void)REAL(cuMemRelease)(c->handle);
+    else
+        stock_give(gpu, c->handle, c->size);
     c->handle = p->fresh;
     c->where = to_host ? CHUNK_HOST : CHUNK_DEVICE;
     return true;
 }
 
-static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_host)
+static void pick_count(int gpu, const struct pick *p, bool to_host)
 {
     struct page_memory *m = &shim.page->memory[gpu];
-    uint64_t scratch_size;
-    uint32_t under_way = batch_copy(gpu, picks, count, to_host, &scratch_size);
-    bool copied = under_way && REAL(cuStreamSynchronize)(stream) == CUDA_SUCCESS;
+    uint64_t size = p->chunk->size;
+
+    if (to_host) {
+        mem_give_back(gpu, CLASS_VMM, size);
+        __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&m->spills, 1, __ATOMIC_RELAXED);
+    } else {
+        __atomic_fetch_sub(&m->host_backed, size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&m->promotions, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* The copies of these are complete: the program's addresses show the new memory. */
+static int64_t group_switch(int gpu, struct pick *picks, uint32_t count, bool to_host)
+{
+    uint64_t shown = 0;
     int64_t moved = 0;
 
-    /* A wait that failed says nothing about the copies: what they touch stays mapped until one has succeeded. */
-    if (under_way && !copied && REAL(cuStreamSynchronize)(stream) != CUDA_SUCCESS) {
-        scratch_stuck = true;
-        under_way = 0;
-    }
-
-    if (under_way)
-        scratch_unmap(scratch, scratch_size);
-    for (uint32_t i = 0; i < under_way; i++) {
-        uint64_t size = picks[i].chunk->size;
-
-        if (!copied || !pick_switch(gpu, &picks[i], to_host)) {
-            (void)REAL(cuMemRelease)(picks[i].fresh);
+    for (uint32_t i = 0; i < count; i++)
+        shown += picks[i].chunk->size;
+    if (!to_host)
+        scratch_unmap(picks[0].window, shown);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!pick_switch(gpu, &picks[i], to_host)) {
+            fresh_drop(gpu, &picks[i], to_host);
             continue;
         }
-        moved += (int64_t)size;
-        if (to_host) {
-            mem_give_back(gpu, CLASS_VMM, size);
-            __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
-            __atomic_fetch_add(&m->spills, 1, __ATOMIC_RELAXED);
-        } else {
-            __atomic_fetch_sub(&m->host_backed, size, __ATOMIC_RELAXED);
-            __atomic_fetch_add(&m->promotions, 1, __ATOMIC_RELAXED);
-        }
+        moved += (int64_t)picks[i].chunk->size;
+        pick_count(gpu, &picks[i], to_host);
     }
+    return moved;
+}
+
+/* A group after the other is switched as its copies are over, while those of the next ones run. */
+static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_host)
+{
+    uint32_t under_way = batch_copy(gpu, picks, count, to_host), i = 0;
+    int64_t moved = 0;
+
+    for (; i < under_way && group_wait(i / GROUP); i += GROUP)
+        moved += group_switch(gpu, picks + i, under_way - i < GROUP ? under_way - i : GROUP, to_host);
+    for (; i < under_way; i++) /* a wait has failed, which says nothing about the copies */
+        pick_undo(gpu, &picks[i], to_host);
     if (!to_host)
-        for (uint32_t i = 0; i < count; i++)
+        for (i = 0; i < count; i++)
             if (picks[i].chunk->where != CHUNK_DEVICE)
                 mem_give_back(gpu, CLASS_VMM, picks[i].chunk->size);
     return moved;
@@ -403,7 +337,7 @@ static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struc
             struct chunk *c = vmm_chunk(k);
 
             if (c->where == (uint32_t)where) {
-                picks[n++] = (struct pick){ c, at, s->peers, 0 };
+                picks[n++] = (struct pick){ .chunk = c, .at = at, .peers = s->peers };
                 sum += c->size;
             }
             at += c->size;
@@ -432,7 +366,6 @@ static uint64_t above_of(int gpu, uint64_t target)
 
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
 {
-    struct pick picks[BATCH];
     int64_t moved = 0, r;
     uint64_t start = clock_ns(), asked = start, above = above_of(gpu, target);
 
@@ -456,9 +389,9 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     start = clock_ns();
     room = host_room(gpu);
     while ((above = above_of(gpu, target)) != 0 && clock_ns() < deadline_ns) {
-        uint32_t n = picks_find(gpu, CHUNK_DEVICE, above, picks);
+        uint32_t n = picks_find(gpu, CHUNK_DEVICE, above, batch);
 
-        r = n ? batch_move(gpu, picks, n, true) : 0;
+        r = n ? batch_move(gpu, batch, n, true) : 0;
         if (r <= 0)
             break;
         moved += r;
@@ -472,7 +405,6 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
 
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
 {
-    struct pick picks[BATCH];
     int64_t moved = 0, r;
     uint64_t start, asked = clock_ns();
 
@@ -483,11 +415,11 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
         return -EBUSY;
     start = clock_ns();
     while ((most == 0 || (uint64_t)moved < most) && clock_ns() < deadline_ns) {
-        uint32_t n = picks_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX, picks), fit = 0;
+        uint32_t n = picks_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX, batch), fit = 0;
 
-        while (fit < n && mem_reserve(gpu, CLASS_VMM, picks[fit].chunk->size) == 0)
+        while (fit < n && mem_reserve(gpu, CLASS_VMM, batch[fit].chunk->size) == 0)
             fit++;
-        r = fit ? batch_move(gpu, picks, fit, false) : 0;
+        r = fit ? batch_move(gpu, batch, fit, false) : 0;
         if (r <= 0)
             break;
         moved += r;

@@ -135,18 +135,21 @@ void vmm_peer(int owner, int peer, bool on)
 }
 
 /* Unmaps and releases every chunk of the list and drops it. */
-static void chunks_tear(CUdeviceptr at, uint32_t first)
+static void chunks_tear(int gpu, CUdeviceptr at, uint32_t first)
 {
     for (uint32_t i = first, next; i != VMM_NONE; i = next) {
         struct chunk *c = &chunks[i];
 
         next = c->next;
         if (c->where == CHUNK_DEVICE || c->where == CHUNK_HOST) {
-            CUresult r = REAL(cuMemUnmap)(at, c->size);
+            bool gone = REAL(cuMemUnmap)(at, c->size) == CUDA_SUCCESS;
 
-            /* Host memory is kept for the next that wants some. */
-            if (r != CUDA_SUCCESS || c->where == CHUNK_DEVICE || !spill_pool_put(c->handle, c->size))
+            if (c->where == CHUNK_DEVICE)
                 (void)REAL(cuMemRelease)(c->handle);
+            else if (gone)
+                stock_give(gpu, c->handle, c->size);
+            else
+                stock_drop(c->handle); /* of no use to another while it is shown there */
         }
         at += c->size;
         chunk_drop(i);
@@ -169,7 +172,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
             break;
         }
         if (host)
-            handle = spill_pool_take(part);
+            handle = stock_take(gpu, part);
         if (!handle)
             r = vmm_create(gpu, part, host, 0, &handle);
         if (r == CUDA_SUCCESS && (r = REAL(cuMemMap)(base + at, part, 0, handle, 0)) != CUDA_SUCCESS)
@@ -186,7 +189,7 @@ static CUresult chunks_build(int gpu, CUdeviceptr base, uint64_t size, bool host
     if (r == CUDA_SUCCESS)
         r = vmm_access(gpu, atomic_load(&peers_of[gpu]), base, size);
     if (r != CUDA_SUCCESS) {
-        chunks_tear(base, first);
+        chunks_tear(gpu, base, first);
         return r;
     }
     *ret_first = first;
@@ -238,7 +241,7 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
                                 .live = SEGMENT_OURS,
                                 .peers = (uint16_t)atomic_load(&peers_of[gpu]) };
     if (!segment_publish(&segment)) {
-        chunks_tear(base, first);
+        chunks_tear(gpu, base, first);
         (void)REAL(cuMemAddressFree)(base, size);
         return VMM_FULL;
     }
@@ -321,7 +324,7 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
         else
             __atomic_fetch_sub(&m->saved, chunks[i].size, __ATOMIC_RELAXED);
     }
-    chunks_tear(s.base, s.first);
+    chunks_tear(s.gpu, s.base, s.first);
     *ret = REAL(cuMemAddressFree)(s.base, s.size);
     __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
     signals_release();

@@ -111,23 +111,45 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A limit that is set while memory goes home by itself is served when that is over: a higher one by bringing all of it
- * home.
- */
+static enum page_op last_op(const struct client *c)
+{
+    return c->page->command[c->page->control.command_seq % PAGE_RING].op;
+}
+
+/* A limit that is set while memory goes home by itself does not wait for that, whether it is lower or higher. */
 static void test_limit_meanwhile(void **state)
 {
     struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2);
     struct error err;
-    const struct page_command *last;
 
     (void)state;
     holds(ot, 1024, 4096);
     ot->page->limit[0].view_total_bytes = 2048 * MIB;
-    assert_true(ladder_promote(ot, 0, 512 * MIB));
+    for (uint64_t limit = 8192; limit >= 512; limit /= 16) {
+        assert_true(ladder_promote(ot, 0, 512 * MIB));
+        assert_int_equal(last_op(ot), OP_HOME);
+        assert_int_equal(ladder_memory(node, ot, limit * MIB, &err), 0);
+        assert_int_equal(last_op(ot), limit == 512 ? OP_SPILL_TO : OP_PROMOTE);
+        obey(ot);
+        assert_int_equal(ot->step, STEP_NONE);
+    }
+}
+
+/* One that is set while we make room by ourselves is served when that is over: a higher one by bringing all of it home.
+ */
+static void test_limit_after(void **state)
+{
+    struct client *ot = process_new(0, ROLE_OPPORTUNISTIC, 2);
+    struct error err;
+
+    (void)state;
+    holds(ot, 1024, 4096);
+    ot->page->limit[0].view_total_bytes = 2048 * MIB;
+    assert_true(ladder_spill(ot, 0, 512 * MIB));
     assert_int_equal(ladder_memory(node, ot, 8192 * MIB, &err), 0);
+    assert_int_equal(last_op(ot), OP_SPILL_TO);
     obey(ot);
-    last = &ot->page->command[ot->page->control.command_seq % PAGE_RING];
-    assert_int_equal(last->op, OP_PROMOTE);
+    assert_int_equal(last_op(ot), OP_PROMOTE);
     obey(ot);
     assert_int_equal(ot->step, STEP_NONE);
 }
@@ -438,6 +460,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_limit_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_limit_after, setup, teardown),
         cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pair, setup, teardown),
         cmocka_unit_test_setup_teardown(test_surge, setup, teardown),

@@ -250,6 +250,15 @@ static void test_home(void **state)
     assert_int_equal(page->reply[seq % PAGE_RING].bytes, all / 2);
     verify("brought home by steps");
     assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
+    seq = command_post(OP_HOME, 0);
+    assert_int_equal(command(OP_SPILL_TO, all / 3), all / 6); /* overtakes it: no step ends, and it does not wait */
+    step_play(100);
+    usleep(50000);
+    assert_int_equal(stat_of("host_backed"), all - all / 3);
+    assert_true(page->reply[seq % PAGE_RING].seq != seq);
+    assert_int_equal(command(OP_PROMOTE, 0), all - all / 3);
+    verify("brought home after an overtaken order");
+    assert_int_equal(command(OP_SPILL_TO, all / 2), all / 2);
     page->control.lease_until_ns = now_ns() + 60000000000ULL;
     __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
     assert_int_equal(command(OP_HOME, 0), all / 2);
@@ -292,8 +301,10 @@ static void test_short_queue(void **state)
  */
 static void test_spill_failures(void **state)
 {
-    static const char *const names[] = { "cuMemCreate",          "cuMemMap",           "cuMemSetAccess", "cuMemUnmap",
-                                         "cuMemcpyDtoDAsync_v2", "cuStreamSynchronize" };
+    static const char *const names[] = {
+        "cuMemCreate",         "cuMemMap",      "cuMemSetAccess", "cuMemUnmap",        "cuMemcpyDtoDAsync_v2",
+        "cuStreamSynchronize", "cuEventCreate", "cuEventRecord",  "cuEventSynchronize"
+    };
     uint64_t all = SEGMENTS * SEGMENT;
 
     (void)state;
@@ -362,7 +373,7 @@ static void test_evict_failures(void **state)
 /* For a release the driver lets go of the host memory as well, at once or when it was evicted before. */
 static void test_evict_unpinned(void **state)
 {
-    uint64_t all = SEGMENTS * SEGMENT, block = 256ull << 20; /* a spill that failed may have left its scratch range */
+    uint64_t all = SEGMENTS * SEGMENT, block = 256ull << 20; /* a spill that failed may have left what it was at */
 
     (void)state;
     __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
