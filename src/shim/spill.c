@@ -14,12 +14,14 @@
 #define BATCH 256u
 #define GROUP 8u       /* chunks that are switched while the copies of the next ones run */
 #define PART (4 * MIB) /* of a copy: the driver changes a mapping between two of them, not within one */
-/* A program that waits for the GPU drops its cache when its step is over. It is waited for as long as the copies of all
- * that is above the limit would still be in time. */
+/* A program drops its cache at once, or, where it waits for the GPU, when its step is over. It is waited for as long as
+ * the copies of all that is above the limit would still be in time. */
+#define TRIM_SOON_NS (10 * NSEC_MSEC)
 #define TRIM_LEAST_NS (30 * NSEC_MSEC)
 #define TRIM_MOST_NS (150 * NSEC_MSEC)
-#define SPILL_GOAL_NS (180 * NSEC_MSEC)
-#define SPILL_RATE 37u /* bytes a nanosecond, to host memory */
+#define SPILL_GOAL_NS (160 * NSEC_MSEC)
+#define RATE_MOST 60u
+#define RATE_BYTES (256 * MIB) /* a spill from which a rate can be learned */
 
 static CUdeviceptr scratch;
 static bool scratch_stuck;
@@ -32,8 +34,9 @@ static struct pick {
     CUmemGenericAllocationHandle fresh;
     CUdeviceptr window; /* where the copy goes */
 } batch[BATCH];
-static uint64_t room; /* host memory the spill under way may still take */
-static bool no_host;  /* and it was not enough */
+static uint64_t rate = 33; /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
+static uint64_t room;      /* host memory the spill under way may still take */
+static bool no_host;       /* and it was not enough */
 
 CUstream move_stream(void)
 {
@@ -94,14 +97,33 @@ static int64_t move_count(int gpu, bool out, int64_t bytes, uint64_t start)
     return bytes;
 }
 
-/* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. */
-static void cache_drop(int gpu, uint64_t above)
+/* When the step under way is over if it takes as long as the last; 0: nobody knows, or it is late. */
+static uint64_t step_over(uint64_t now)
 {
-    uint64_t start = clock_ns(), copies = above / SPILL_RATE, patience = TRIM_LEAST_NS;
-    bool more = true;
+    const struct page_step *step = &shim.page->step;
+    uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE), over;
+
+    if (!seq)
+        return 0;
+    over = step->ring[(seq - 1) % PAGE_STEPS].end_ns + step->ring[(seq - 1) % PAGE_STEPS].wall_us * NSEC_USEC;
+    return over > now ? over : 0;
+}
+
+static uint64_t trim_patience(uint64_t above, uint64_t now)
+{
+    uint64_t copies = above / rate, patience = TRIM_LEAST_NS;
 
     if (copies + TRIM_LEAST_NS < SPILL_GOAL_NS)
         patience = SPILL_GOAL_NS - copies < TRIM_MOST_NS ? SPILL_GOAL_NS - copies : TRIM_MOST_NS;
+    return step_over(now) > now + patience ? TRIM_SOON_NS : patience;
+}
+
+/* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. */
+static void cache_drop(int gpu, uint64_t above)
+{
+    uint64_t start = clock_ns(), patience = trim_patience(above, start);
+    bool more = true;
+
     if (!python_trim())
         return;
     while (!python_trimmed() && clock_ns() < start + patience) {
@@ -110,6 +132,14 @@ static void cache_drop(int gpu, uint64_t above)
             nap_ns(200 * NSEC_USEC);
     }
     times.trim_ns = clock_ns() - start;
+}
+
+static void rate_learn(int64_t bytes)
+{
+    uint64_t seen = times.copy_ns ? (uint64_t)bytes / times.copy_ns : RATE_MOST;
+
+    if (bytes >= (int64_t)RATE_BYTES)
+        rate = seen < 1 ? 1 : seen > RATE_MOST ? RATE_MOST : seen;
 }
 
 /* A scratch range the driver would not unmap is left to it; the next batch reserves another. */
@@ -397,6 +427,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
         moved += r;
     }
     times.copy_ns = clock_ns() - start;
+    rate_learn(moved);
     brief_set(false);
     move_end();
     host_tell(above_of(gpu, target));
