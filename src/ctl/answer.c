@@ -13,7 +13,7 @@
 #include "wire/duration.h"
 #include "wire/json_read.h"
 
-void reply_refused(struct request *request, const struct entry_result *result)
+int refusal_status(const struct entry_result *result, const char **ret_code)
 {
     const char *reason = result->reason[0] ? result->reason : NULL, *code = "Internal";
     int status = 500;
@@ -54,8 +54,16 @@ void reply_refused(struct request *request, const struct entry_result *result)
     default:
         break;
     }
-    reply_problem(request, status, reason ? reason : code, result->hint, "%s",
-                  result->text.text[0] ? result->text.text : "refused");
+    *ret_code = reason ? reason : code;
+    return status;
+}
+
+void reply_refused(struct request *request, const struct entry_result *result)
+{
+    const char *code;
+    int status = refusal_status(result, &code);
+
+    reply_problem(request, status, code, result->hint, "%s", result->text.text[0] ? result->text.text : "refused");
 }
 
 static bool list_has(const char *const *names, const char *name, size_t size)

@@ -249,7 +249,10 @@ struct fetch {
     struct past *past;
     struct request *request;
     void (*again)(struct request *request);
+    bool first; /* the first element of the array, to learn which indices there are */
 };
+
+static bool look(struct past *past, struct request *request, void (*again)(struct request *request), bool begins);
 
 static void on_found(void *arg, json_t *items)
 {
@@ -262,40 +265,69 @@ static void on_found(void *arg, json_t *items)
         job = past_read(drive_ctl(past->server->drive), record);
     if (job)
         keep(past, job);
-    if (request_conn(fetch->request))
+    if (request_conn(fetch->request) && !(fetch->first && look(past, fetch->request, fetch->again, false)))
         fetch->again(fetch->request);
     request_drop(fetch->request);
     mem_free(fetch);
 }
 
-/* The number of the job that is asked for, "17" or "4_2"; 0: it is none. */
-static int64_t asked(const char *text)
+/* The number of the element with that index, 0: there is none. Elements have the numbers that follow the array's own,
+ * in the order of their indices, which need not begin at 0 nor be without gaps; any of them knows all. */
+static int64_t element_id(const struct book_job *first, int64_t index)
 {
-    const char *mark = strchr(text, '_');
-    int64_t id, index = -1;
-
-    if (decimal_parse_i64(text, mark ? (size_t)(mark - text) : strlen(text), &id) < 0 || id <= 0 || id > INT64_MAX / 2)
-        return 0;
-    if (mark && (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) < 0 || index < 0 || index > INT32_MAX))
-        return 0;
-    return mark ? id + 1 + index : id; /* elements have the numbers that follow the array's own */
+    for (size_t i = 0; i < first->spec->array_count; i++)
+        if (first->spec->array[i] == index)
+            return first->id + (int64_t)i;
+    return 0;
 }
 
-bool past_fetch(struct past *past, struct request *request, void (*again)(struct request *request))
+/* The number of the job that is asked for, "17" or "4_2"; 0: it is none. ret_first: that of the array's first element,
+ * which is to be known before. */
+static int64_t asked(const struct past *past, const char *text, bool *ret_first)
 {
     const struct book *book = server_book(past->server);
-    int64_t id = asked(request->params[0]);
+    const char *mark = strchr(text, '_');
+    const struct book_job *first;
+    int64_t id, index = -1;
+
+    *ret_first = false;
+    if (decimal_parse_i64(text, mark ? (size_t)(mark - text) : strlen(text), &id) < 0 || id <= 0 || id > INT64_MAX / 2)
+        return 0;
+    if (!mark)
+        return id;
+    if (decimal_parse_i64(mark + 1, strlen(mark + 1), &index) < 0 || index < 0 || index > INT32_MAX)
+        return 0;
+    first = book_find(book, id + 1);
+    if (!first)
+        first = past_find(past, id + 1);
+    if (first)
+        return first->array_id == id ? element_id(first, index) : 0;
+    *ret_first = true;
+    return id + 1;
+}
+
+/* begins: the array's first element may be looked for, if that is what it takes. */
+static bool look(struct past *past, struct request *request, void (*again)(struct request *request), bool begins)
+{
+    const struct book *book = server_book(past->server);
+    bool first;
+    int64_t id = asked(past, request->params[0], &first);
     struct fetch *fetch;
 
-    if (id == 0 || id >= book->next_id || book_find(book, id) || past_find(past, id))
+    if (id == 0 || id >= book->next_id || book_find(book, id) || past_find(past, id) || (first && !begins))
         return false;
     fetch = mem_zalloc(1, sizeof(*fetch));
     if (!fetch)
         return false;
-    *fetch = (struct fetch){ past, request_hold(request), again };
+    *fetch = (struct fetch){ past, request_hold(request), again, first };
     if (drive_history_get(past->server->drive, id, on_found, fetch) == 0)
         return true;
     request_drop(fetch->request);
     mem_free(fetch);
     return false;
+}
+
+bool past_fetch(struct past *past, struct request *request, void (*again)(struct request *request))
+{
+    return look(past, request, again, true);
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ctl/part.h"
+#include "ctl/past.h"
 #include "ctl/rest.h"
 #include "wire/decimal.h"
 
@@ -108,22 +110,20 @@ void rest_array_delete(struct request *request)
         on_array_cancelled);
 }
 
-/* One action for several jobs: offered together, answered when the last is applied. */
+/* One action for several jobs: offered together, answered when the last is applied, and when those that the book does
+ * not have have been looked for in the store, one after another. */
 
 struct batch {
     struct request *request;
     size_t count, left;
+    size_t looked; /* for those before this one the store has been asked */
     struct batch_item {
         struct batch *batch;
         int64_t id;
+        bool unknown; /* to the book */
         struct entry_result result;
     } * items;
 };
-
-static int status_of(int code)
-{
-    return code == 0 ? 200 : code == -ENOENT ? 404 : code == -EPERM ? 403 : code == -ERANGE ? 422 : 409;
-}
 
 static void batch_reply(struct batch *batch)
 {
@@ -133,12 +133,14 @@ static void batch_reply(struct batch *batch)
     list_begin(&json, &out, "BatchResult");
     for (size_t i = 0; i < batch->count; i++) {
         const struct batch_item *item = &batch->items[i];
+        const char *code = "";
+        int status = item->result.code < 0 ? refusal_status(&item->result, &code) : 200;
 
         json_write_object(&json, NULL);
         json_write_i64(&json, "id", item->id);
         json_write_bool(&json, "ok", item->result.code >= 0);
-        json_write_i64(&json, "status", status_of(item->result.code));
-        json_write_text(&json, "code", item->result.reason);
+        json_write_i64(&json, "status", status);
+        json_write_text(&json, "code", code);
         json_write_text(&json, "detail", item->result.code < 0 ? item->result.text.text : "");
         json_write_close(&json);
     }
@@ -212,6 +214,54 @@ static size_t batch_choose(const struct scene *scene, json_t *body, const struct
     return n;
 }
 
+/* A job of the past, or none: what a single verb says of it. */
+static void item_refuse(struct batch_item *item, const struct request *request, const json_t *record)
+{
+    struct book_job *job = record ? past_read(drive_ctl(request_server(request)->drive), record) : NULL;
+    struct error *text = &item->result.text;
+    struct scene scene;
+
+    scene_fill(&scene, request);
+    if (!job)
+        item->result.code = error_set(text, -ENOENT, "no job %" PRId64, item->id);
+    else if (!auth_governs(&request->who, scene.book, job, scene.cluster))
+        item->result.code = error_set(text, -EPERM, "job %" PRId64 " is not yours", item->id);
+    else
+        item->result.code = error_set(text, -EALREADY, "job %" PRId64 " is over", item->id);
+    if (job)
+        book_job_free(job);
+}
+
+static void batch_look(struct batch *batch);
+
+static void on_batch_past(void *arg, json_t *records)
+{
+    struct batch *batch = arg;
+
+    item_refuse(&batch->items[batch->looked++], batch->request, json_array_get(records, 0));
+    batch->left--;
+    batch_look(batch);
+}
+
+static void batch_look(struct batch *batch)
+{
+    const struct server *server = request_server(batch->request);
+
+    for (; batch->looked < batch->count; batch->looked++) {
+        struct batch_item *item = &batch->items[batch->looked];
+
+        if (!item->unknown)
+            continue;
+        if (item->id > 0 && item->id < server_book(server)->next_id &&
+            drive_history_get(server->drive, item->id, on_batch_past, batch) == 0)
+            return;
+        item_refuse(item, batch->request, NULL);
+        batch->left--;
+    }
+    if (--batch->left == 0)
+        batch_reply(batch);
+}
+
 static void batch_run(struct request *request, struct batch *batch, size_t action, int signal,
                       const struct scene *scene)
 {
@@ -222,9 +272,10 @@ static void batch_run(struct request *request, struct batch *batch, size_t actio
         struct entry_result refused = { 0 };
         json_t *body;
 
+        item->unknown = !job;
         if (!job)
-            refused.code = error_set(&refused.text, -ENOENT, "no job %" PRId64, item->id);
-        else if (!auth_governs(&request->who, scene->book, job, scene->cluster))
+            continue;
+        if (!auth_governs(&request->who, scene->book, job, scene->cluster))
             refused.code = error_set(&refused.text, -EPERM, "job %" PRId64 " is not yours", item->id);
         if (refused.code == 0) {
             body = json_pack("{s:I, s:s}", "job", (json_int_t)item->id, "by", request->who.user);
@@ -237,8 +288,7 @@ static void batch_run(struct request *request, struct batch *batch, size_t actio
         item->result = refused;
         batch->left--;
     }
-    if (--batch->left == 0)
-        batch_reply(batch);
+    batch_look(batch);
 }
 
 void rest_jobs_batch(struct request *request)

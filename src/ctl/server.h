@@ -105,6 +105,8 @@ int token_make(char *id, size_t id_size, char *text, size_t text_size, char *has
 /* answer.c: what handlers have in common. */
 /* An entry was refused: the problem that says so. */
 void reply_refused(struct request *request, const struct entry_result *result);
+/* The status and the code that it is answered with. */
+int refusal_status(const struct entry_result *result, const char **ret_code);
 /* Reads the body as a JSON object with known keys only (NULL-terminated list); answers and returns NULL if it is not.
  */
 json_t *request_object(struct request *request, const char *const *keys);

@@ -41,6 +41,18 @@ def said_over(d, ids, array):
     ok(r.returncode == 3 and "no job" in r.stderr, "of one that never was: that there is none", (r.returncode, r.stderr))
 
 
+def said_over_together(d, ids, never):
+    """One action for several says of each what it says of that one alone."""
+    for action in ("cancel", "hold", "requeue"):
+        a = d.post("/jobs:batch", {"action": action, "ids": [never] + ids + [0]})
+        items = a.json["items"]
+        ok([i["id"] for i in items] == [never] + ids + [0], "%s of several: each is answered, in order" % action, a)
+        ok(all((i["status"], i["code"], i["detail"]) == (409, "Conflict", "job %d is over" % i["id"]) and not i["ok"]
+               for i in items[1:-1]), "those that only the store knows are over", items)
+        ok(all((i["status"], i["code"], i["detail"]) == (404, "NotFound", "no job %d" % i["id"])
+               for i in (items[0], items[-1])), "one that never was is not there", items)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with Musterd("2x8:H100", state=folder) as d:
@@ -49,20 +61,27 @@ def main():
                     submit(d, name="bad", run="echo oh; exit 3", retries=1),
                     submit(d, name="wide", run="echo wide", gpus=None, nodes=2, per_node={"gpu": "8"})]
             array = submit(d, name="sweep", run="echo lr $lr", array={"values": {"lr": ["1", "2", "3"]}})
-            for job in jobs + ["%d_%d" % (array, i) for i in (0, 1, 2)]:
+            gaps = submit(d, name="gaps", run="echo $MUSTER_ARRAY_INDEX", array="5-9,20,31")
+            last = submit(d, name="last", run="true")
+            elements = ["%d_%d" % (array, i) for i in (0, 1, 2)] + ["%d_%d" % (gaps, i) for i in (5, 7, 9, 20, 31)]
+            for job in jobs + elements + [last]:
                 d.until(lambda: d.get("/jobs/%s" % job).json["state"] in ("COMPLETED", "FAILED"))
-            ids = [str(j) for j in jobs] + ["%d_2" % array]
+            ids = [str(j) for j in jobs] + elements[2:]
             before = {job: told(d, job) for job in ids}
             ok(all(before[job][""][0] == 200 for job in ids), "jobs end", before)
             ok(before[ids[0]]["/logs"][1] == "from the past\n", "with their output", before[ids[0]]["/logs"])
         with Musterd("2x8:H100", state=folder) as d:
             d.wait_nodes(2)
+            said_over_together(d, jobs + [last], last + 100)
             said_over(d, ids, array)
             for job in ids:
                 after = told(d, job)
                 ok(after == before[job], "job %s is told as before the restart" % job, differing(before[job], after))
             ok(d.get("/jobs/%d" % (array + 100)).status == 404, "one that never was is not there")
             ok(d.get("/jobs/%d_7" % array).status == 404, "nor an element that never was")
+            for index in (0, 4, 10, 32):
+                ok(d.get("/jobs/%d_%d" % (gaps, index)).status == 404, "nor one with the index %d" % index)
+            ok(d.get("/jobs/%d_0" % last).status == 404, "nor one of a job that is no array")
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(folder + "/etc")
         with open(folder + "/etc/muster.yaml", "w") as f:
