@@ -159,8 +159,14 @@ static int holder_order(const void *a, const void *b)
     return x->job->id < y->job->id ? -1 : x->job->id > y->job->id;
 }
 
-/* Jobs on GPUs it could use, those first that end first. */
-static void holders_put(const struct scene *scene, struct json_write *json, const struct jobspec *spec)
+/* Whom a person has suspended keeps its GPUs; who waits for its turn has left them to another. */
+static bool has_gpus(const struct book_job *job)
+{
+    return job->phase != PHASE_JOB_PENDING && (job->phase != PHASE_JOB_SUSPENDED || job->suspended_by_user);
+}
+
+/* Other jobs on GPUs it could use, those first that end first. */
+static void holders_put(const struct scene *scene, struct json_write *json, const struct book_job *whose)
 {
     struct holder *holders = mem_zalloc(scene->book->live_count + 1, sizeof(*holders));
     size_t n = 0;
@@ -171,10 +177,10 @@ static void holders_put(const struct scene *scene, struct json_write *json, cons
         const struct topo *topo = &core_ledger(scene->core)->topo;
         const struct book_node *node;
 
-        if (!attempt || attempt->ended || job->phase == PHASE_JOB_PENDING || attempt->task_count == 0)
+        if (job == whose || !attempt || attempt->ended || !has_gpus(job) || attempt->task_count == 0)
             continue;
         node = &scene->book->nodes[attempt->tasks[0].node];
-        if (node->core_node >= topo->node_count || !sku_allowed(spec, topo->nodes[node->core_node].sku))
+        if (node->core_node >= topo->node_count || !sku_allowed(&whose->wants, topo->nodes[node->core_node].sku))
             continue;
         holders[n++] =
             (struct holder){ job,
@@ -477,7 +483,9 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
     why_asks(scene, json, &job->wants);
     entitlement_put(scene, json, job->vc);
     why_licenses(scene, json, &job->wants);
-    if (!waits || job->gate != GATE_NONE || !job->in_core) {
+    /* Nothing is short that others have, or it cannot be said. */
+    if (!waits || job->gate != GATE_NONE || !job->in_core ||
+        (job->phase == PHASE_JOB_SUSPENDED && job->suspended_by_user)) {
         json_write_array(json, "free");
         json_write_close(json);
         json_write_array(json, "heldBy");
@@ -490,7 +498,7 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
         return;
     }
     free_put(scene, json, &job->wants);
-    holders_put(scene, json, &job->wants);
+    holders_put(scene, json, job);
     ahead_put(scene, json, job->id);
     why_eta(json, "eta", eta_range(scene->server, job->id, &eta) ? &eta : NULL);
     why_shapes(scene, json, "startsNowWith", &job->wants, job->vc, job);

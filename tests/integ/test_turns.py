@@ -35,19 +35,39 @@ def turns_are_short(m, folder):
     ok(a.status == 200, "turns of a second", a)
     gate = os.path.join(folder, "short")
     jobs = [m.post("/jobs", {"run": UNTIL % gate, "gpus": 4, "preempt": "suspend"}).json["id"] for _ in range(2)]
-    reasons = {}
+    reasons, holders = {}, {}
 
     def look():
         for j in jobs:
-            job = m.get("/jobs/%d" % j).json
+            job, why = m.get("/jobs/%d" % j).json, m.get("/jobs/%d/why" % j).json
             if job["state"] == "SUSPENDED":
                 reasons[j] = job["reason"]["code"]
-        return len(reasons) == 2
+            if why["state"] == "SUSPENDED" and why["heldBy"]:
+                holders.setdefault(j, set()).update(h["job"] for h in why["heldBy"])
+        return len(reasons) == 2 and holders
 
     ok(m.until(look), "they take turns", (reasons, [m.get("/jobs/%d" % j).json for j in jobs]))
     ok(set(reasons.values()) == {"Suspended"}, "a suspended one says that it is not its turn", reasons)
+    ok(all(h == set(jobs) - {j} for j, h in holders.items()), "and that the other has what it waits for, not itself", holders)
     open(gate, "w").close()
     ok(m.until(lambda: all(m.state(j) == "COMPLETED" for j in jobs)), "both end", [m.get("/jobs/%d" % j).json for j in jobs])
+
+
+def by_a_person(m, folder):
+    """A job that a person suspends keeps its GPUs: it waits for that person, others for it."""
+    m.ask("PUT", "/vcs/default", {"policy": "fifo-skip", "set": None})
+    gate = os.path.join(folder, "person")
+    first, second = [m.post("/jobs", {"run": UNTIL % gate, "gpus": 4, "time": "1h"}).json["id"] for _ in range(2)]
+    ok(m.wait_state(first, "RUNNING") and m.post("/jobs/%d/suspend" % first).status == 200 and m.wait_state(first, "SUSPENDED"),
+       "one is suspended by hand", m.state(first))
+    a = m.get("/jobs/%d/why" % first).json
+    ok(a["code"] == "Held" and not any(a[k] for k in ("heldBy", "free", "ahead", "startsNowWith")),
+       "nobody holds what it waits for, least of all itself", a)
+    a = m.get("/jobs/%d/why" % second).json
+    ok([h["job"] for h in a["heldBy"]] == [first], "for the next one it does", a)
+    open(gate, "w").close()
+    m.post("/jobs/%d/resume" % first)
+    ok(all(m.wait_state(j, "COMPLETED") for j in (first, second)), "both end", [m.state(j) for j in (first, second)])
 
 
 def all_of_them(m):
@@ -76,6 +96,7 @@ def main():
         turns_are_over(m, "fifo-skip", folder)
         turns_are_over(m, "srsf", folder)
         turns_are_short(m, folder)
+        by_a_person(m, folder)
         all_of_them(m)
         ok(m.alive(), "musterd is there")
     done()
