@@ -23,6 +23,8 @@
 #include "shim/cuda_abi.h"
 
 #define LOCK_MS 10000u
+#define UNLOCK_TRIES 3
+#define UNLOCK_AGAIN_US 50000u
 #define CLIENTS 8
 #define PAIRS 16u
 /* What the driver says of a process. */
@@ -116,7 +118,7 @@ struct guard {
     struct guard_journal journal;
     struct driver driver;
     int listener, client[CLIENTS];
-    time_t claimed;
+    double claimed;   /* by a clock that nobody sets */
     char status[160]; /* what a new connection is told */
     char pairs[1100]; /* which GPU shall stand for which */
 };
@@ -142,6 +144,25 @@ static void journal_step(struct guard *guard, enum guard_state state)
     (void)guard_journal_write(guard->run_dir, &guard->journal, NULL);
 }
 
+/* Restored, or never checkpointed: what is missing is the unlock. One that failed is tried again: until then the
+ * process waits inside the driver, and the journal says that it is not back. */
+static CUresult process_unlock(struct guard *guard)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    journal_step(guard, GUARD_RESTORED);
+    for (int i = 0; i < UNLOCK_TRIES; i++) {
+        if (i > 0)
+            (void)usleep(UNLOCK_AGAIN_US);
+        r = guard->driver.unlock((int)guard->journal.pid, NULL);
+        if (r == CUDA_SUCCESS)
+            break;
+    }
+    if (r == CUDA_SUCCESS)
+        guard->journal.state = GUARD_NEW;
+    return r;
+}
+
 static int process_checkpoint(struct guard *guard)
 {
     struct cuda_ckpt_lock lock = { .timeout_ms = LOCK_MS };
@@ -160,7 +181,7 @@ static int process_checkpoint(struct guard *guard)
     journal_step(guard, GUARD_LOCKED);
     r = guard->driver.checkpoint((int)guard->journal.pid, NULL);
     if (r) {
-        (void)guard->driver.unlock((int)guard->journal.pid, NULL);
+        (void)process_unlock(guard);
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's checkpoint gave error %d", r);
         return -EIO;
     }
@@ -199,8 +220,10 @@ static int process_restore(struct guard *guard)
     struct cuda_ckpt_pair pairs[PAIRS];
     struct cuda_ckpt_restore args = { .pairs = pairs, .pair_count = pairs_read(guard->pairs, pairs) };
     double start = seconds_now();
-    CUresult r = guard->driver.restore((int)guard->journal.pid, args.pair_count ? &args : NULL);
+    CUresult r = CUDA_SUCCESS;
 
+    if (guard->journal.state == GUARD_CHECKPOINTED)
+        r = guard->driver.restore((int)guard->journal.pid, args.pair_count ? &args : NULL);
     if (r && args.pair_count) {
         (void)snprintf(guard->status, sizeof(guard->status),
                        "failed: the driver does not restore it on that GPU (error %d); restore without --gpu", r);
@@ -212,14 +235,25 @@ static int process_restore(struct guard *guard)
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's restore gave error %d", r);
         return -EIO;
     }
-    journal_step(guard, GUARD_RESTORED);
-    r = guard->driver.unlock((int)guard->journal.pid, NULL);
+    r = process_unlock(guard);
     if (r) {
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's unlock gave error %d", r);
         return -EIO;
     }
     (void)snprintf(guard->status, sizeof(guard->status), "restored %.3f", seconds_now() - start);
     return 0;
+}
+
+/* Checkpointed, or restored and still locked: the process does not run. */
+static bool guard_away(const struct guard *guard)
+{
+    return guard->journal.state == GUARD_CHECKPOINTED || guard->journal.state == GUARD_RESTORED;
+}
+
+/* What whoever comes next is told. */
+static void guard_tell_away(struct guard *guard)
+{
+    (void)snprintf(guard->status, sizeof(guard->status), "released 0");
 }
 
 /* Where did an earlier guardian, killed, leave the process? The driver knows; without its word the journal does. A
@@ -237,11 +271,11 @@ static void guard_adopt(struct guard *guard)
                 : before.state == GUARD_NEW        ? PROCESS_RUNNING
                                                    : PROCESS_LOCKED;
     if (state == PROCESS_LOCKED)
-        (void)guard->driver.unlock((int)guard->journal.pid, NULL);
-    if (state == PROCESS_CHECKPOINTED) {
+        (void)process_unlock(guard);
+    if (state == PROCESS_CHECKPOINTED)
         guard->journal.state = GUARD_CHECKPOINTED;
-        (void)snprintf(guard->status, sizeof(guard->status), "released 0");
-    }
+    if (guard_away(guard))
+        guard_tell_away(guard);
 }
 
 static int listen_open(const char *run_dir, pid_t pid, struct error *err)
@@ -300,7 +334,7 @@ static enum word wait_turn(struct guard *guard, unsigned int claim_s)
                 guard->client[i] = -1;
                 continue;
             }
-            guard->claimed = time(NULL);
+            guard->claimed = seconds_now();
             if (strncmp(text, "restore", 7) == 0) {
                 (void)snprintf(guard->pairs, sizeof(guard->pairs), "%s", text + 7);
                 word = WORD_RESTORE;
@@ -309,7 +343,23 @@ static enum word wait_turn(struct guard *guard, unsigned int claim_s)
                 word = WORD_CHECKPOINT;
         }
     }
-    return word == WORD_NONE && time(NULL) - guard->claimed > (time_t)claim_s ? WORD_UNCLAIMED : word;
+    return word == WORD_NONE && seconds_now() - guard->claimed > (double)claim_s ? WORD_UNCLAIMED : word;
+}
+
+/* Before anybody hears that it is over: whoever does may start the next one, whose socket and journal have the same
+ * names. */
+static void guard_leave(struct guard *guard)
+{
+    char path[256];
+
+    if (guard->listener < 0)
+        return;
+    guard_path(guard->run_dir, guard->journal.pid, path, sizeof(path));
+    (void)unlink(path);
+    journal_path(guard->run_dir, guard->journal.pid, "", path, sizeof(path));
+    (void)unlink(path);
+    close(guard->listener);
+    guard->listener = -1;
 }
 
 /* Until the process is back, gone, or could not be released. */
@@ -319,24 +369,32 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
 
     while (r == 0 && channel_start_ticks(guard->journal.pid) == guard->journal.start_ticks) {
         enum word word = wait_turn(guard, claim_s);
-        bool released = guard->journal.state == GUARD_CHECKPOINTED;
+        bool released = guard_away(guard);
 
         if (word == WORD_UNCLAIMED && !released)
             return 0; /* never told to begin */
         if (word == WORD_CHECKPOINT && !released) {
             r = process_checkpoint(guard);
+            r = guard_away(guard) ? 0 : r; /* whatever went wrong: it is ours until it runs again */
+            if (r < 0)
+                guard_leave(guard);
             status_send(guard);
+            if (guard->journal.state == GUARD_RESTORED)
+                guard_tell_away(guard);
         } else if (word == WORD_RESTORE && !released) { /* the one before this one had done it */
             (void)snprintf(guard->status, sizeof(guard->status), "restored 0");
+            guard_leave(guard);
             status_send(guard);
             return 0;
         } else if (released && (word == WORD_RESTORE || word == WORD_UNCLAIMED)) {
             r = process_restore(guard);
+            if (r == 0)
+                guard_leave(guard);
             status_send(guard);
             if (r == 0)
                 return 0;
-            (void)snprintf(guard->status, sizeof(guard->status), "released 0"); /* what whoever comes next is told */
-            guard->claimed = time(NULL); /* perhaps no room yet: again when told, or after another claim's time */
+            guard_tell_away(guard);
+            guard->claimed = seconds_now(); /* perhaps no room yet: again when told, or after another claim's time */
             r = 0;
         }
     }
@@ -346,13 +404,12 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
 int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err)
 {
     struct guard guard = { .run_dir = run_dir, .journal = { pid, start_ticks, GUARD_NEW }, .status = "starting" };
-    char path[256];
     int r;
 
     (void)signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < CLIENTS; i++)
         guard.client[i] = -1;
-    guard.claimed = time(NULL);
+    guard.claimed = seconds_now();
     r = driver_open(&guard.driver, err);
     if (r == 0)
         r = guard.listener = listen_open(run_dir, pid, err);
@@ -361,12 +418,6 @@ int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int
     guard_adopt(&guard);
     journal_step(&guard, guard.journal.state);
     r = guard_loop(&guard, claim_s);
-    if (r < 0) /* someone must hear why: wait for a question */
-        for (int i = 0; i < 6; i++)
-            (void)wait_turn(&guard, claim_s);
-    guard_path(run_dir, pid, path, sizeof(path));
-    (void)unlink(path);
-    journal_path(run_dir, pid, "", path, sizeof(path));
-    (void)unlink(path);
+    guard_leave(&guard);
     return r < 0 ? error_set(err, r, "%s", guard.status) : 0;
 }

@@ -64,13 +64,8 @@ check "killed before it was told: an answer, and the process can be had back" \
     'grep -q "^ok\|^muster gpu:" "$dir/said" && "$muster" gpu restore $pid >/dev/null && moves $pid'
 check "no byte was wrong" 'kill -0 $pid && [ ! -s "$dir/err" ]'
 
-# A driver of which one call in seven fails: every order is answered, what failed can be asked for again, and the job is
-# always had back.
-kill -9 $agent; wait $agent 2>/dev/null
-FAKE_CUDA_CKPT_FAIL=7 "$muster" gpu agent & agent=$!
-own $agent
-until_true 12 '[ -n "$(field $pid steps)" ]'
-refused=0 lost=0
+# A driver of which every Nth call fails: every order is answered, what failed can be asked for again, and the job is
+# always had back. Every sixth is a lock or a checkpoint here, every seventh a lock or a restore, every eighth an unlock.
 # asked ORDER - until it is carried out; five times at most.
 asked() {
     for try in 1 2 3 4 5; do
@@ -80,12 +75,34 @@ asked() {
     done
     return 1
 }
-carried=0
-for round in 1 2 3 4 5 6 7 8 9 10; do asked release && asked restore && carried=$((carried + 1)); done
-check "with every seventh call of the driver's failing, ten releases and restores are carried out" '[ $carried = 10 ]'
-check "every refusal names the driver's error" '[ $refused -gt 3 ] && [ $lost = 0 ]'
-check "and the job goes on, with every byte" 'moves $pid && kill -0 $pid && [ ! -s "$dir/err" ]'
-echo "# $refused refused"
+for every in 6 7 8; do
+    kill -9 $agent; wait $agent 2>/dev/null
+    rm -f "$dir/ckpt.calls"
+    FAKE_CUDA_CKPT_FAIL=$every "$muster" gpu agent & agent=$!
+    own $agent
+    until_true 12 '[ -n "$(field $pid steps)" ]'
+    refused=0 lost=0 carried=0
+    for round in 1 2 3 4 5 6 7 8 9 10; do asked release && asked restore && carried=$((carried + 1)); done
+    check "with every call number $every of the driver's failing, ten releases and restores are carried out" '[ $carried = 10 ]'
+    check "every refusal names the driver's error" '[ $refused -gt 0 ] && [ $lost = 0 ]'
+    check "and the job goes on, with every byte" 'moves $pid && kill -0 $pid && [ ! -s "$dir/err" ]'
+    echo "# $refused refused"
+done
+
+# A driver that restores and never unlocks: the guardian keeps the process, and says so. What it could not do, one with a
+# driver in order does.
+kill -9 $agent; wait $agent 2>/dev/null
+FAKE_CUDA_FAIL=cuCheckpointProcessUnlock:0:999 "$muster" gpu agent & agent=$!
+own $agent
+until_true 12 '[ -n "$(field $pid steps)" ]'
+"$muster" gpu release $pid >/dev/null
+check "an unlock that fails is told, and the process is not taken for running" \
+    '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said" && [ "$(field $pid state)" = released ] && grep -q restored "$dir/guard-$pid.journal"'
+check "it can be asked for again" '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said"'
+kill -9 $agent "$(guardian_of $pid)"; wait $agent 2>/dev/null
+"$muster" gpu agent & agent=$!
+own $agent
+check "the next guardian unlocks it, and it is had back" 'until_true 25 "[ -n \"\$(field $pid state)\" ]" && "$muster" gpu restore $pid >/dev/null && [ "$(field $pid state)" = running ] && moves $pid && [ ! -s "$dir/err" ]'
 
 # A journal of a process that is gone, and one that is no journal, are nobody's business.
 kill -9 $agent; wait $agent 2>/dev/null
