@@ -27,8 +27,9 @@ static const struct {
 static const struct {
     const char *flag, *kind;
 } valued[] = {
-    { "vc", "vc" },     { "nodelist", "node" }, { "exclude", "node" }, { "node", "node" },      { "job", "job" },
-    { "after", "job" }, { "afterok", "job" },   { "afterany", "job" }, { "afternotok", "job" },
+    { "vc", "vc" },          { "nodelist", "node" },   { "exclude", "node" }, { "node", "node" },
+    { "job", "job" },        { "after", "job" },       { "afterok", "job" },  { "afterany", "job" },
+    { "afternotok", "job" }, { "context", "context" },
 };
 #define VALUED (sizeof(valued) / sizeof(valued[0]))
 
@@ -41,6 +42,8 @@ static const char *lister(const char *kind)
         return "muster queue -o name 2>/dev/null";
     if (strcmp(kind, "node") == 0)
         return "muster node ls -o name 2>/dev/null";
+    if (strcmp(kind, "context") == 0)
+        return "muster context -o name 2>/dev/null";
     return "muster vc -o name 2>/dev/null | sort -u";
 }
 

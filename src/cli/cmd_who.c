@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_who.c - muster login, whoami, token, context: who is asking, and whom. */
+/* cmd_who.c - muster login, whoami, token: who is asking. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,59 +188,6 @@ int cmd_login(struct command_args *args)
         (void)printf("Logged in to %s as %s (%s); context %s\n", args->words[0], fmt_text(who.json, "user"),
                      fmt_text(who.json, "role"), name);
     return CODE_DONE;
-}
-
-static const struct column context_columns[] = {
-    { "CURRENT", false, false, false, false },
-    { "NAME", false, false, false, false },
-    { "URL", false, false, false, true },
-    { "TOKEN", false, false, false, false },
-};
-
-/* Lists contexts, or makes one the current. */
-int cmd_context(struct command_args *args)
-{
-    struct error err = { 0 };
-    struct problem problem;
-    struct listing table;
-    const char *name, *current;
-    json_t *file = NULL, *one, *items = json_array();
-    int r = context_file_read(&file, &err);
-
-    if (r < 0)
-        return cli_fail(r, &err);
-    if (args->word_count) {
-        if (!json_object_get(json_object_get(file, "contexts"), args->words[0])) {
-            (void)problem_set(&problem, CODE_NOT_FOUND, "NotFound", "no context '%.60s'", args->words[0]);
-            problem_hint(&problem, "muster context lists them; muster login URL --name %.60s makes it", args->words[0]);
-            r = problem_print(&problem);
-        } else {
-            (void)json_object_set_new(file, "current", json_string(args->words[0]));
-            r = context_file_write(file, &err);
-            r = r < 0 ? cli_fail(r, &err) : 0;
-        }
-        json_decref(file);
-        json_decref(items);
-        return r;
-    }
-    current = json_string_value(json_object_get(file, "current"));
-    listing_init(&table, context_columns, 4);
-    json_object_foreach(json_object_get(file, "contexts"), name, one)
-    {
-        bool now = current && strcmp(name, current) == 0;
-
-        listing_add(&table, now ? "*" : " ");
-        listing_add(&table, name);
-        listing_add(&table, fmt_text(one, "url"));
-        listing_add(&table, *fmt_text(one, "token") ? "yes" : "no");
-        (void)json_array_append_new(
-            items, json_pack("{s:s, s:s, s:b}", "name", name, "url", fmt_text(one, "url"), "current", now));
-    }
-    r = listing_show(&table, args, "ContextList", items);
-    listing_done(&table);
-    json_decref(items);
-    json_decref(file);
-    return r;
 }
 
 static const struct column token_columns[] = {

@@ -443,7 +443,7 @@ int listing_show(struct listing *table, const struct command_args *args, const c
         qsort(layout.rows, layout.row_count, sizeof(*layout.rows), row_compare);
     if (form && strcmp(form, "name") == 0)
         for (size_t i = 0; i < layout.row_count; i++)
-            (void)puts(cell(&layout, layout.rows[i], 0));
+            (void)puts(cell(&layout, layout.rows[i], table->names));
     else if (form && strcmp(form, "csv") == 0)
         csv_show(&layout, args);
     else

@@ -25,6 +25,7 @@ struct listing {
     size_t column_count;
     char **cells; /* owned; row by row */
     size_t count, capacity;
+    size_t names; /* -o name: the column to show; 0, the first, unless it is set after listing_init() */
 };
 
 void listing_init(struct listing *table, const struct column *columns, size_t column_count);

@@ -112,6 +112,15 @@ static const struct opt login_opts[] = {
     OPTS_COMMON,
     OPTS_END,
 };
+static const struct opt logout_opts[] = {
+    { "revoke", 0, NULL, "end the token at the controller too: nobody can use it any more", "Logout" },
+    OPTS_COMMON,
+    OPTS_END,
+};
+static const struct command context_verbs[] = {
+    { .name = "rm", .summary = "Forgets controllers, and the tokens kept for them", ON_NAMES, .run = cmd_context_rm },
+    { 0 },
+};
 static const struct opt ckpt_opts[] = { { "step", 0, "N", "how far it had come", "Checkpoint" },
                                         { "path", 0, "PATH", "where it is", NULL },
                                         OPTS_COMMON,
@@ -283,6 +292,13 @@ const struct command live_commands[] = {
       .least = 1,
       .most = 1,
       .run = cmd_login },
+    { .name = "logout",
+      .summary = "Forgets the token of a controller",
+      .usage = "[NAME] [OPTION...]",
+      .opts = logout_opts,
+      .most = 1,
+      .run = cmd_logout,
+      .complete = "context" },
     { .name = "whoami", .summary = "Tells who the controller takes you for", SHOWN, .run = cmd_whoami },
     { .name = "token", .summary = "Makes, lists and removes tokens", .opts = NULL, .sub = token_verbs },
     { .name = "context",
@@ -290,7 +306,9 @@ const struct command live_commands[] = {
       .usage = "[NAME]",
       .opts = listing_opts,
       .most = 1,
-      .run = cmd_context },
+      .run = cmd_context,
+      .sub = context_verbs,
+      .complete = "context" },
     { .name = "ckpt",
       .summary = "Inside a job: tells that it has saved itself; outside: tells jobs to",
       .opts = NULL,

@@ -46,9 +46,10 @@ void rest_whoami(struct request *request)
     const struct principal *who = &request->who;
 
     reply_tree(request, 200,
-               json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Principal", "user",
+               json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:o}", "apiVersion", "v1", "kind", "Principal", "user",
                          who->user, "uid", who->has_uid ? json_integer(who->uid) : json_null(), "role",
-                         role_name(who->role), "scope", who->scope, "via", who->via));
+                         role_name(who->role), "scope", who->scope, "via", who->via, "token",
+                         who->token[0] ? json_string(who->token) : json_null()));
 }
 
 /* Tokens. People have their own; admins see and make everybody's. */

@@ -13,6 +13,7 @@ case "$*" in
 'queue -o name') printf '11\n12\n' ;;
 'node ls -o name') printf 'gpu01\ngpu02\n' ;;
 'vc -o name') printf 'nlp\nnlp\ncv\n' ;;
+'context -o name') printf 'lab\nhome\n' ;;
 *) exit 2 ;;
 esac
 FAKE
@@ -79,6 +80,10 @@ for shell in bash zsh fish; do
     accepts "$shell: nodes" offers $shell 'muster node drain gpu' 'gpu01 gpu02'
     accepts "$shell: jobs, and no flag unless one begins it" offers $shell 'muster why 1' '11 12'
     accepts "$shell: a flag's virtual cluster" offers $shell 'muster submit --vc n' nlp
+    accepts "$shell: contexts to log out of" offers $shell 'muster logout l' lab
+    accepts "$shell: a context to choose, or the verb below" offers $shell 'muster context ' 'home lab rm'
+    accepts "$shell: contexts to remove" offers $shell 'muster context rm h' home
+    accepts "$shell: a flag's context" offers $shell 'muster queue --context h' home
     accepts "$shell: verbs that need no cluster" offers $shell 'muster gpu pau' pause
 done
 accepts 'bash: a value after =' offers bash 'muster submit --vc=n' nlp

@@ -70,6 +70,21 @@ set 4127 time=soon
 node drain gpu11
 context
 context lab
+logout
+login $MUSTER_URL --name lab --token mus_x
+login $MUSTER_URL --name other --token mus_y
+context --columns current,name,token
+context -o name
+context lab
+logout
+logout
+logout other --revoke --json
+logout --url $MUSTER_URL
+context --json
+context rm lab nowhere
+context rm lab
+context rm other --json
+context rm
 whoami
 cluster status
 config show

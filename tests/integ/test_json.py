@@ -38,6 +38,10 @@ report users | ReportList
 report vcs | ReportList
 events | EventList
 whoami | Principal
+login {url} --name lab --token {token} | Principal
+context lab | ContextList
+logout lab --revoke | Logout
+context rm lab | ContextList
 context | ContextList
 token new --user ann --role user | Token
 token ls | TokenList
@@ -75,12 +79,11 @@ REFUSED = (("show 999", 3), ("hold over", 5), ("submit -G 64 --wrap true", 6), (
            ("config reload", 5), ("--json nodes", 2))
 
 # Kinds that the client makes itself: muster(1) tells of them.
-OWN = {"ContextList", "CheckList", "Backup", "GpuList"}
+OWN = {"ContextList", "Logout", "CheckList", "Backup", "GpuList"}
 
 
-def words_of(line, folder):
-
-    return [w.replace("{folder}", folder) for w in shlex.split(line)]
+def words_of(line, known):
+    return [w.format(**known) for w in shlex.split(line)]
 
 
 def parsed(text):
@@ -103,16 +106,18 @@ def main():
         with open(folder + "/vcs.yaml", "w") as f:
             f.write("vcs:\n  default: {quota: {H100: 8}}\n")
         m.wait_nodes(2)
+        known = {"folder": folder, "url": "http://%s:%d" % (m.host, m.port),
+                 "token": m.post("/tokens", {"role": "user", "expires_seconds": 600}).json["token"]}
         for line in VERBS.split("\n"):
             command, kind = line.split(" | ")
-            r = muster(m, *words_of(command, folder), "--json", data="")
+            r = muster(m, *words_of(command, known), "--json", data="")
             value = parsed(r.stdout)
             ok(r.returncode == 0 and value is not None and value.get("kind") == kind and value.get("apiVersion") == "v1",
                "%s --json is a %s" % (command, kind), (r.returncode, r.stdout[:300], r.stderr[:300]))
             told = kind in manual if kind in OWN else '"%s"' % kind in document
             ok(told, "and the documents tell what a %s is" % kind)
         for command, code in REFUSED:
-            r = muster(m, *words_of(command, folder), *([] if "--json" in command else ["--json"]), data="")
+            r = muster(m, *words_of(command, known), *([] if "--json" in command else ["--json"]), data="")
             value = parsed(r.stderr)
             ok(r.returncode == code and not r.stdout and value is not None and value.get("detail"),
                "%s is refused in JSON" % command, (r.returncode, r.stdout[:300], r.stderr[:300]))

@@ -5,6 +5,7 @@ slow ones, many at once; and muster login with it."""
 import ctypes
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -79,6 +80,13 @@ def slow(lab):
     ok(set(answers) <= {401, 429} and 401 in answers, "twenty at once: some are told to come again", answers)
 
 
+def kept(folder):
+    """The token in the configuration file; None: there is none."""
+    with open(folder + "/config/muster/config.yaml") as f:
+        found = re.search('"token": *"([^"]*)"', f.read())
+    return found.group(1) if found else None
+
+
 def client(lab, folder):
     env = dict(os.environ, HOME=folder, XDG_CONFIG_HOME=folder + "/config")
     for name in ("MUSTER_URL", "MUSTER_TOKEN", "MUSTER_CONTEXT"):
@@ -90,6 +98,19 @@ def client(lab, folder):
     ok(r.returncode == 0 and "as bob (user)" in r.stdout, "and with the right one", r)
     r = subprocess.run([words[0], "whoami"], env=env, capture_output=True, text=True)
     ok(r.returncode == 0 and "bob" in r.stdout, "is kept", r)
+    token = lab.json("GET", "/tokens", token=kept(folder))["items"]
+    ok(len(token) == 1, "by a token of bob's", token)
+    old = kept(folder)
+    r = subprocess.run([words[0], "logout", "--revoke"], env=env, capture_output=True, text=True)
+    ok(r.returncode == 0 and r.stdout.startswith("Logged out of https://localhost") and not r.stderr, "and he logs out", r)
+    ok(kept(folder) is None and lab.told("GET", "/tokens", token=old).status == 401, "the token is gone here and there")
+    r = subprocess.run([words[0], "token", "ls"], env=env, capture_output=True, text=True)
+    ok(r.returncode == 4, "nobody is known any more", r)
+    r = subprocess.run(words, input="correct horse\n", env=env, capture_output=True, text=True)
+    old = kept(folder)
+    r = subprocess.run([words[0], "logout"], env=env, capture_output=True, text=True)
+    ok(r.returncode == 0 and "--revoke" in r.stderr and kept(folder) is None, "a token that is only forgotten", r)
+    ok(lab.told("GET", "/tokens", token=old).status == 200, "is good for whoever has it still")
     r = subprocess.run(words + ["--token", "x"], input="", env=env, capture_output=True, text=True)
     ok(r.returncode == 2, "not both ways", r)
 
