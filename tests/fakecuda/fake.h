@@ -25,6 +25,9 @@ uint64_t fake_slice_us(void);       /* of the newest channel group; 0 = none set
 bool fake_busy(void); /* this thread is in a call of the driver: a handler that interrupted it there must not call */
 void fake_inside_alloc(void (*fn)(void)); /* called by the next plain allocation, from inside the driver */
 void fake_fail(const char *name, unsigned int nth, int code); /* the nth call from now on; nth 0 = every call */
+void fake_stall(const char *name); /* calls of it do not return until another name is given */
+bool fake_stalled(void);           /* somebody is in one */
+uint64_t fake_launches_mine(void); /* kernels that this very thread brought to the driver */
 
 /* Inside the fake. */
 #define FAKE_API __attribute__((visibility("default")))

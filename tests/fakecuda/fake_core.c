@@ -27,6 +27,9 @@ static char fail_name[64];
 static unsigned int fail_nth;
 static int fail_code;
 static bool fail_read;
+static char stall_name[64];
+static _Atomic uint32_t stalled;
+static __thread uint64_t launches_mine;
 static __thread CUcontext current;
 __thread int fake_inside;
 static struct CUctx_st {
@@ -52,6 +55,38 @@ FAKE_API void fake_fail(const char *name, unsigned int nth, int code)
     pthread_mutex_unlock(&lock);
 }
 
+FAKE_API void fake_stall(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    (void)snprintf(stall_name, sizeof(stall_name), "%s", name);
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE_API bool fake_stalled(void)
+{
+    return stalled > 0;
+}
+
+FAKE_API uint64_t fake_launches_mine(void)
+{
+    return launches_mine;
+}
+
+/* A driver that does not come back from a call. */
+static void stall_wait(const char *name)
+{
+    bool stands;
+
+    stalled++;
+    do {
+        (void)usleep(1000);
+        pthread_mutex_lock(&lock);
+        stands = strcmp(stall_name, name) == 0;
+        pthread_mutex_unlock(&lock);
+    } while (stands);
+    stalled--;
+}
+
 /* A driver that is checkpointed blocks its program's calls: see the states below. */
 static void checkpoint_wait(void);
 static _Atomic uint32_t *checkpoint_mine(void);
@@ -59,8 +94,10 @@ static _Atomic uint32_t *checkpoint_mine(void);
 int fake_enter(const char *name)
 {
     int code = 0, i;
+    bool stands;
 
     checkpoint_wait();
+    launches_mine += strcmp(name, "cuLaunchKernel") == 0;
     if (getenv("FAKE_CUDA_GONE") && access(getenv("FAKE_CUDA_GONE"), F_OK) == 0)
         return 46; /* the device is unavailable */
     pthread_mutex_lock(&lock);
@@ -78,7 +115,10 @@ int fake_enter(const char *name)
             fail_code = 0;
         }
     }
+    stands = strcmp(stall_name, name) == 0;
     pthread_mutex_unlock(&lock);
+    if (stands)
+        stall_wait(name);
     return code;
 }
 

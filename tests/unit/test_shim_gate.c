@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches at the gate, and how long each wait lasts at most. The test is the node side, on a socket of its own, and
+ * the guaranteed job as far as its arena shows it: alive, hung, or gone. */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "calls.h"
+#include "shim/channel.h"
+#include "unit/shim_play.h"
+
+#define SEC 1000000000ULL
+#define MSEC 1000000ULL
+#define MIB (1ull << 20)
+#define THREADS 4
+#define EACH 50
+#define SEGMENT (4 * MIB)
+
+void muster_step(void) __attribute__((weak));
+
+static char dir[] = "/tmp/muster-gate-XXXXXX";
+static struct arena *arena;
+static int arena_fd = -1, listener = -1;
+static _Atomic int alive; /* the guaranteed job shows life */
+static CUfunction nothing;
+
+static void kernel(const uint64_t *args)
+{
+    (void)args;
+}
+
+/* ---- the node side */
+
+static void answer(int fd)
+{
+    union {
+        struct message_head head;
+        struct message_device device;
+        struct message_hello hello;
+        char bytes[MESSAGE_MAX];
+    } m;
+    struct message_welcome welcome = { .head = { MSG_WELCOME, sizeof(welcome) }, .abi = PAGE_ABI };
+    int passed;
+
+    while (channel_receive(fd, &m, sizeof(m), &passed) > 0) {
+        if (passed >= 0)
+            (void)close(passed);
+        if (m.head.type == MSG_HELLO)
+            (void)channel_send(fd, &welcome, sizeof(welcome), -1);
+        if (m.head.type == MSG_DEVICE) {
+            m.head.type = MSG_ARENA;
+            (void)channel_send(fd, &m, sizeof(m.device), arena_fd);
+        }
+    }
+}
+
+static void *node_side(void *arg)
+{
+    struct pollfd p[2] = { { .fd = listener, .events = POLLIN }, { .fd = -1, .events = POLLIN } };
+
+    (void)arg;
+    for (;;) {
+        if (poll(p, 2, 10) > 0 && p[0].revents)
+            p[1].fd = accept(listener, NULL, NULL);
+        if (p[1].revents)
+            answer(p[1].fd);
+        if (alive)
+            __atomic_store_n(&arena->rg_beat_ns, now_ns(), __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+static int node_start(void)
+{
+    struct sockaddr_un addr;
+    char path[64];
+    pthread_t thread;
+
+    (void)snprintf(path, sizeof(path), "%s/gpu.sock", mkdtemp(dir));
+    arena_fd = memfd_create("gate-test", 0);
+    listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (arena_fd < 0 || ftruncate(arena_fd, ARENA_SIZE_BYTES) < 0 || channel_address(path, &addr) < 0 ||
+        bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(listener, 4) < 0 ||
+        setenv("MUSTER_GPU_SOCKET", path, 1) < 0)
+        return 1;
+    arena = mmap(NULL, ARENA_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd, 0);
+    if (arena == MAP_FAILED)
+        return 1;
+    *arena = (struct arena){ .magic = PAGE_MAGIC, .abi = PAGE_ABI, .size = sizeof(*arena) };
+    return pthread_create(&thread, NULL, node_side, NULL);
+}
+
+/* The arena is mapped twice: here and by the library. */
+static int arenas(void)
+{
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "re");
+    int n = 0;
+
+    while (f && fgets(line, sizeof(line), f))
+        n += strstr(line, "memfd:gate-test") != NULL;
+    if (f)
+        (void)fclose(f);
+    return n;
+}
+
+static int setup(void **state)
+{
+    CUcontext ctx;
+
+    (void)state;
+    if (node_start() || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || play_begin())
+        return 1;
+    nothing = fake_kernel_register("nothing", kernel, 0, 0);
+    for (int i = 0; i < 10000 && arenas() < 2; i++)
+        (void)usleep(1000);
+    return arenas() < 2;
+}
+
+static int teardown(void **state)
+{
+    char path[64];
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/gpu.sock", dir);
+    (void)unlink(path);
+    (void)rmdir(dir);
+    return 0;
+}
+
+/* ---- launches */
+
+static void gate_set(enum page_gate gate, uint64_t lease_ns)
+{
+    __atomic_store_n(&page->control.lease_until_ns, lease_ns, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, gate, __ATOMIC_SEQ_CST);
+}
+
+static void guaranteed(pid_t pid, bool lives, uint64_t since_ns, uint64_t beat_ns)
+{
+    alive = lives;
+    (void)usleep(50000); /* a beat that is under way */
+    arena->rg_pid = (uint32_t)pid;
+    arena->rg_since_ns = since_ns;
+    arena->rg_beat_ns = beat_ns;
+    __atomic_store_n(&arena->rg_state, RG_ACTIVE, __ATOMIC_SEQ_CST);
+}
+
+/* How long one takes. */
+static uint64_t launch(void)
+{
+    uint64_t start = now_ns();
+
+    assert_int_equal(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
+    return now_ns() - start;
+}
+
+static _Atomic uint32_t through;
+
+static void *launch_once(void *arg)
+{
+    (void)arg;
+    (void)cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    through++;
+    return NULL;
+}
+
+/* Another thread's launch stands for as long as the gate is as it is, and goes on when it opens. */
+static void stands_until_open(void)
+{
+    uint32_t before = through;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, launch_once, NULL), 0);
+    (void)usleep(300000);
+    assert_int_equal(through, before);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(through, before + 1);
+}
+
+/* Beside a guaranteed job that never leaves a gap a launch waits two seconds, and no longer. */
+static void test_patience(void **state)
+{
+    uint64_t before = stat_of("fail_open");
+
+    (void)state;
+    guaranteed(getpid(), true, now_ns(), now_ns());
+    gate_set(GATE_HARVEST, now_ns() + 60 * SEC);
+    assert_in_range(launch(), 19 * SEC / 10, 10 * SEC);
+    assert_int_equal(stat_of("fail_open"), before + 1);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
+/* One that has been at the same burst for two seconds without a sign of life counts as idle. */
+static void test_hung(void **state)
+{
+    uint64_t before = stat_of("fail_open");
+
+    (void)state;
+    guaranteed(getpid(), false, now_ns() - 3 * SEC, now_ns() - 3 * SEC);
+    gate_set(GATE_HARVEST, now_ns() + 60 * SEC);
+    assert_in_range(launch(), 0, 15 * SEC / 10);
+    assert_int_equal(stat_of("fail_open"), before);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
+/* When the node side has gone nobody tells of a guaranteed job that ended: 200 ms after its last sign it is looked for.
+ */
+static void test_gone(void **state)
+{
+    uint64_t start;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    start = now_ns();
+    guaranteed(pid, false, start, start);
+    gate_set(GATE_HARVEST, start - 1);
+    assert_in_range(launch(), 0, 15 * SEC / 10); /* before it would count as hung */
+    assert_in_range(now_ns() - start, 200 * MSEC, 19 * SEC / 10);
+    start = now_ns();
+    guaranteed(getpid(), false, start, start); /* one that is there keeps its burst */
+    assert_in_range(launch(), SEC, 10 * SEC);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
+/* A gate that closes after a step: when the step is over, or when its time is, whichever comes first. */
+static void test_closing(void **state)
+{
+    struct page_control *control = &page->control;
+
+    (void)state;
+    control->close_from = GATE_OPEN;
+    control->close_step = page->step.seq + 1;
+    control->close_by_ns = now_ns() + 60 * SEC;
+    gate_set(GATE_CLOSING, now_ns() + 60 * SEC);
+    assert_in_range(launch(), 0, 5 * SEC);
+    muster_step();
+    stands_until_open();
+    control->close_step = page->step.seq + 1000; /* no boundary comes */
+    control->close_by_ns = now_ns() + 200 * MSEC;
+    gate_set(GATE_CLOSING, now_ns() + 60 * SEC);
+    (void)usleep(250000);
+    stands_until_open();
+}
+
+static void *launch_many(void *arg)
+{
+    uint64_t before = fake_launches_mine();
+
+    for (int i = 0; i < EACH; i++)
+        (void)cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    *(uint64_t *)arg = fake_launches_mine() - before;
+    return NULL;
+}
+
+/* Whatever held them up, it is the caller's own thread that brings each launch to the driver. */
+static void test_own_thread(void **state)
+{
+    uint64_t mine[THREADS] = { 0 };
+    pthread_t thread[THREADS];
+
+    (void)state;
+    gate_set(GATE_CLOSED, now_ns() + 60 * SEC);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, launch_many, &mine[i]), 0);
+    (void)usleep(200000);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_int_equal(mine[i], EACH);
+    }
+}
+
+/* The helper does not come back from a call of the driver's: gates work, limits hold, orders are not answered. */
+static void test_helper_dead(void **state)
+{
+    CUdeviceptr kept, more;
+    uint64_t seq, beat;
+
+    (void)state;
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    assert_int_equal(cuMemAlloc_v2(&kept, SEGMENT), 0);
+    fake_stall("cuMemCreate");
+    assert_int_equal(command(OP_PREPARE, SEGMENT), 0);
+    for (int i = 0; i < 10000 && !fake_stalled(); i++)
+        (void)usleep(1000);
+    assert_true(fake_stalled());
+    beat = page->health.beat_ns;
+    seq = command_post(OP_PING, 0);
+    assert_in_range(launch(), 0, 5 * SEC);
+    gate_set(GATE_CLOSED, now_ns() + 60 * SEC);
+    stands_until_open();
+    gate_set(GATE_CLOSED, now_ns() + 300 * MSEC); /* nor does the end of a lease need it */
+    assert_in_range(launch(), 200 * MSEC, 10 * SEC);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    page->limit[0].cap_bytes = SEGMENT;
+    assert_int_equal(cuMemAlloc_v2(&more, MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemAlloc_v2(&more, MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    page->limit[0].cap_bytes = 0;
+    assert_int_not_equal(page->reply[seq % PAGE_RING].seq, seq);
+    assert_int_equal(page->health.beat_ns, beat); /* by which the node side knows */
+    fake_stall("");
+    for (int i = 0; i < 10000 && __atomic_load_n(&page->reply[seq % PAGE_RING].seq, __ATOMIC_ACQUIRE) != seq; i++)
+        (void)usleep(1000);
+    assert_int_equal(page->reply[seq % PAGE_RING].seq, seq);
+    assert_int_equal(cuMemFree_v2(kept), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),       cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread), cmocka_unit_test(test_helper_dead),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
