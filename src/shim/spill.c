@@ -12,8 +12,11 @@
 #include "shim/shim.h"
 
 #define BATCH 256u
-#define GROUP 8u       /* chunks that are switched while the copies of the next ones run */
-#define PART (4 * MIB) /* of a copy: the driver changes a mapping between two of them, not within one */
+/* Copies under way while a chunk is switched. To make host memory readable takes twice as long beside a full queue: 4
+ * GiB in pieces of 20 MiB left an H200 in 101 ms with two, in 132 with all of them queued and in 156 one after the
+ * other. */
+#define AHEAD 2u
+#define UNDER_WAY (AHEAD + 1)
 /* A program drops its cache at once, or, where it waits for the GPU, when its step is over. It is waited for as long as
  * the copies of all that is above the limit would still be in time. */
 #define TRIM_SOON_NS (10 * NSEC_MSEC)
@@ -34,7 +37,7 @@ static struct pick {
     CUmemGenericAllocationHandle fresh;
     CUdeviceptr window; /* where the copy goes */
 } batch[BATCH];
-static uint64_t rate = 33; /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
+static uint64_t rate = 40; /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
 static uint64_t room;      /* host memory the spill under way may still take */
 static bool no_host;       /* and it was not enough */
 
@@ -200,17 +203,6 @@ static bool pick_make(int gpu, struct pick *p, bool to_host, CUdeviceptr at)
     return p->window != 0;
 }
 
-static bool pick_copy(const struct pick *p)
-{
-    CUresult r = CUDA_SUCCESS;
-
-    for (uint64_t at = 0, part; at < p->chunk->size && r == CUDA_SUCCESS; at += part) {
-        part = p->chunk->size - at < PART ? p->chunk->size - at : PART;
-        r = REAL(cuMemcpyDtoDAsync_v2)(p->window + at, p->at + at, part, stream);
-    }
-    return r == CUDA_SUCCESS;
-}
-
 /* A copy that is not wanted. What it may still touch stays mapped until a wait has succeeded. */
 static void pick_undo(int gpu, const struct pick *p, bool to_host)
 {
@@ -228,50 +220,37 @@ static bool scratch_have(void)
     if (scratch_stuck)
         scratch = 0;
     scratch_stuck = false;
-    if (!scratch && REAL(cuMemAddressReserve)(&scratch, BATCH * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
+    if (!scratch && REAL(cuMemAddressReserve)(&scratch, UNDER_WAY * VMM_CHUNK, VMM_GRAIN, 0, 0) != CUDA_SUCCESS)
         scratch = 0;
     return scratch != 0;
 }
 
-static CUevent group_over[BATCH / GROUP];
+static CUevent copied[UNDER_WAY];
+static bool no_events; /* the driver would not: the stream is waited for instead */
 
-static void group_mark(uint32_t group)
+/* New memory for pick `i` of the batch, and its copy under way. False: no more can be had. */
+static bool copy_begin(int gpu, uint32_t i, bool to_host)
 {
-    CUevent *event = &group_over[group];
+    struct pick *p = &batch[i];
+    CUevent *event = &copied[i % UNDER_WAY];
 
-    if (!*event && REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        *event = NULL;
-    if (*event && REAL(cuEventRecord)(*event, stream) != CUDA_SUCCESS)
-        *event = NULL; /* another context's, say */
-}
-
-static bool group_wait(uint32_t group)
-{
-    CUevent event = group_over[group];
-
-    return (event ? REAL(cuEventSynchronize)(event) : REAL(cuStreamSynchronize)(stream)) == CUDA_SUCCESS;
-}
-
-/* Returns how many copies are under way; fewer than asked for: no more memory can be had. */
-static uint32_t batch_copy(int gpu, struct pick *picks, uint32_t count, bool to_host)
-{
-    uint64_t at = 0;
-    uint32_t n = 0;
-
-    if (!to_host && !scratch_have())
-        return 0;
-    for (; n < count && pick_make(gpu, &picks[n], to_host, scratch + at); n++) {
-        if (!pick_copy(&picks[n])) {
-            pick_undo(gpu, &picks[n], to_host);
-            break;
-        }
-        at += picks[n].chunk->size;
-        if (n % GROUP == GROUP - 1)
-            group_mark(n / GROUP);
+    if (!pick_make(gpu, p, to_host, scratch + i % UNDER_WAY * VMM_CHUNK))
+        return false;
+    if (REAL(cuMemcpyDtoDAsync_v2)(p->window, p->at, p->chunk->size, stream) != CUDA_SUCCESS) {
+        pick_undo(gpu, p, to_host);
+        return false;
     }
-    if (n % GROUP)
-        group_mark(n / GROUP);
-    return n;
+    if (!*event && !no_events)
+        no_events = REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
+    if (!no_events)
+        no_events = REAL(cuEventRecord)(*event, stream) != CUDA_SUCCESS; /* of another GPU's context, say */
+    return true;
+}
+
+static bool copy_wait(uint32_t i)
+{
+    return (no_events ? REAL(cuStreamSynchronize)(stream) : REAL(cuEventSynchronize)(copied[i % UNDER_WAY])) ==
+           CUDA_SUCCESS;
 }
 
 /* The chunk's address now shows the new memory; the old handle is released. False: nothing changed. */
@@ -313,47 +292,47 @@ static void pick_count(int gpu, const struct pick *p, bool to_host)
     }
 }
 
-/* The copies of these are complete: the program's addresses show the new memory. */
-static int64_t group_switch(int gpu, struct pick *picks, uint32_t count, bool to_host)
+/* The copy is complete. Returns the bytes that moved: none, if the driver will not have it. */
+static int64_t copy_end(int gpu, struct pick *p, bool to_host)
 {
-    uint64_t shown = 0;
-    int64_t moved = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        shown += picks[i].chunk->size;
     if (!to_host)
-        scratch_unmap(picks[0].window, shown);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!pick_switch(gpu, &picks[i], to_host)) {
-            fresh_drop(gpu, &picks[i], to_host);
-            continue;
-        }
-        moved += (int64_t)picks[i].chunk->size;
-        pick_count(gpu, &picks[i], to_host);
+        scratch_unmap(p->window, p->chunk->size);
+    if (!pick_switch(gpu, p, to_host)) {
+        fresh_drop(gpu, p, to_host);
+        return 0;
     }
-    return moved;
+    pick_count(gpu, p, to_host);
+    return (int64_t)p->chunk->size;
 }
 
-/* A group after the other is switched as its copies are over, while those of the next ones run. */
-static int64_t batch_move(int gpu, struct pick *picks, uint32_t count, bool to_host)
+/* The first `count` of the batch, one after the other as its copy is over, while those of the next run. */
+static int64_t batch_move(int gpu, uint32_t count, bool to_host)
 {
-    uint32_t under_way = batch_copy(gpu, picks, count, to_host), i = 0;
+    uint32_t begun = 0, i = 0;
+    bool more = to_host || scratch_have();
     int64_t moved = 0;
 
-    for (; i < under_way && group_wait(i / GROUP); i += GROUP)
-        moved += group_switch(gpu, picks + i, under_way - i < GROUP ? under_way - i : GROUP, to_host);
-    for (; i < under_way; i++) /* a wait has failed, which says nothing about the copies */
-        pick_undo(gpu, &picks[i], to_host);
+    do {
+        while (more && begun < count && begun < i + UNDER_WAY)
+            if ((more = copy_begin(gpu, begun, to_host)))
+                begun++;
+        if (i == begun || !copy_wait(i))
+            break;
+        moved += copy_end(gpu, &batch[i], to_host);
+        i++;
+    } while (i < count);
+    for (; i < begun; i++) /* a wait has failed, which says nothing about the copies */
+        pick_undo(gpu, &batch[i], to_host);
     if (!to_host)
         for (i = 0; i < count; i++)
-            if (picks[i].chunk->where != CHUNK_DEVICE)
-                mem_give_back(gpu, CLASS_VMM, picks[i].chunk->size);
+            if (batch[i].chunk->where != CHUNK_DEVICE)
+                mem_give_back(gpu, CLASS_VMM, batch[i].chunk->size);
     return moved;
 }
 
 /* The next chunks of that kind, worth at most `most` bytes (the last one may go over): what the last step did not use
  * is the first to leave, and the last to come home. */
-static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struct pick *picks)
+static uint32_t batch_find(int gpu, enum chunk_where where, uint64_t most)
 {
     static uint32_t order[TOUCH_SEGMENTS];
     uint32_t n = 0, count = touch_order(gpu, where == CHUNK_HOST, order);
@@ -367,7 +346,7 @@ static uint32_t picks_find(int gpu, enum chunk_where where, uint64_t most, struc
             struct chunk *c = vmm_chunk(k);
 
             if (c->where == (uint32_t)where) {
-                picks[n++] = (struct pick){ .chunk = c, .at = at, .peers = s->peers };
+                batch[n++] = (struct pick){ .chunk = c, .at = at, .peers = s->peers };
                 sum += c->size;
             }
             at += c->size;
@@ -419,9 +398,9 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     start = clock_ns();
     room = host_room(gpu);
     while ((above = above_of(gpu, target)) != 0 && clock_ns() < deadline_ns) {
-        uint32_t n = picks_find(gpu, CHUNK_DEVICE, above, batch);
+        uint32_t n = batch_find(gpu, CHUNK_DEVICE, above);
 
-        r = n ? batch_move(gpu, batch, n, true) : 0;
+        r = n ? batch_move(gpu, n, true) : 0;
         if (r <= 0)
             break;
         moved += r;
@@ -446,11 +425,11 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
         return -EBUSY;
     start = clock_ns();
     while ((most == 0 || (uint64_t)moved < most) && clock_ns() < deadline_ns) {
-        uint32_t n = picks_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX, batch), fit = 0;
+        uint32_t n = batch_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX), fit = 0;
 
         while (fit < n && mem_reserve(gpu, CLASS_VMM, batch[fit].chunk->size) == 0)
             fit++;
-        r = fit ? batch_move(gpu, batch, fit, false) : 0;
+        r = fit ? batch_move(gpu, fit, false) : 0;
         if (r <= 0)
             break;
         moved += r;
