@@ -76,13 +76,13 @@ limit_of() {
     sweep-gate) echo 245 ;;          # 201 to 227 with four settings
     pair) echo 190 ;;                # 104 to over 135: mostly PyTorch's start, seven times
     nogap) echo 170 ;;               # 136 with a neighbour's first step in it
-    overhead) echo 100 ;;            # 62 to 80
+    overhead) echo 150 ;;            # 62 to over 93
     hold) echo 60 ;;                 # 40
     small) echo 110 ;;               # 85 to 87
     alternate) echo 85 ;;            # 66
     memory) echo 150 ;;              # 103 to over 120
     hot) echo 100 ;;                 # the second half of it
-    ranks) echo 75 ;;                # 58
+    ranks) echo 95 ;;                # 58 to 75
     coverage) echo 45 ;;             # 19 to 25
     death) echo 140 ;;
     hostile) echo 95 ;;
