@@ -21,6 +21,7 @@
 #include "gpurt/tool.h"
 
 #define ORDER_WAIT_S 300u
+#define TOP_WAIT_MOST_S 86400u
 #define TEXT_MAX (NODE_TEXT + 1)
 
 static const char usage_text[] =
@@ -61,6 +62,25 @@ int gpu_misuse(const char *format, ...)
     return EXIT_USAGE;
 }
 
+int gpu_option(const char *verb, int c, char **argv)
+{
+    if (c == ':')
+        return gpu_misuse("%s: %s needs a value", verb, argv[optind - 1]);
+    return gpu_misuse("%s: unknown option '%s'", verb, argv[optind - 1]);
+}
+
+/* 1..most, or -EINVAL. */
+static int count_parse(const char *text, unsigned long most, unsigned long *ret)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || value < 1 || value > most)
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
 int gpu_size(const char *text, uint64_t *ret)
 {
     static const char units[] = "KMGT";
@@ -98,8 +118,13 @@ static int answer_get(const char *line, unsigned int wait_s, char *text)
     char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
     struct error err = { 0 };
 
-    if (tool_paths(run_dir, socket_path, &err) < 0 || tool_ask(socket_path, line, wait_s, text, TEXT_MAX, &err) < 0)
+    if (tool_paths(run_dir, socket_path, &err) < 0)
         return gpu_fail(&err);
+    if (tool_ask(socket_path, line, wait_s, text, TEXT_MAX, &err) < 0) {
+        if (access(socket_path, W_OK) < 0 && errno == EACCES)
+            (void)error_set(&err, -EACCES, "%s: is another user's, and so are the processes there", socket_path);
+        return gpu_fail(&err);
+    }
     if (strncmp(text, "error", 5) == 0) {
         (void)fprintf(stderr, "muster gpu: %s\n", text + 5 + strspn(text + 5, ": "));
         return EXIT_FAILED;
@@ -166,14 +191,16 @@ static int gpu_top(int argc, char **argv)
     int c, r;
 
     optind = 1;
-    while ((c = getopt(argc, argv, "n:w:")) >= 0) {
-        if (c == 'n')
-            times = strtoul(optarg, NULL, 10);
-        else if (c == 'w')
-            seconds = strtoul(optarg, NULL, 10);
-        else
-            return gpu_misuse("%s", "top: unknown option");
+    opterr = 0;
+    while ((c = getopt(argc, argv, ":n:w:")) >= 0) {
+        if (c != 'n' && c != 'w')
+            return gpu_misuse("top: unknown option; -n TIMES and -w SECONDS are known");
+        if (count_parse(optarg, c == 'n' ? ULONG_MAX : TOP_WAIT_MOST_S, c == 'n' ? &times : &seconds) < 0)
+            return gpu_misuse("top: -%c takes a number of %s from 1 on, not '%s'", c, c == 'n' ? "times" : "seconds",
+                              optarg);
     }
+    if (optind < argc)
+        return gpu_misuse("top: unknown argument '%s'", argv[optind]);
     for (unsigned long i = 0; i < times; i++) {
         if (isatty(STDOUT_FILENO))
             (void)fputs("\033[H\033[2J", stdout);
@@ -181,7 +208,7 @@ static int gpu_top(int argc, char **argv)
         if (r != EXIT_OK)
             return r;
         if (i + 1 < times)
-            (void)sleep((unsigned int)(seconds ? seconds : 1));
+            (void)sleep((unsigned int)seconds);
     }
     return EXIT_OK;
 }
@@ -212,6 +239,67 @@ static int uuid_parse(const char *text, char *ret)
     return n == 32 ? 0 : -EINVAL;
 }
 
+static bool state_find(const char *rows, const char *pid, char *ret)
+{
+    char key[32];
+    const char *row, *state, *next;
+
+    (void)snprintf(key, sizeof(key), "{\"pid\":%s,", pid);
+    row = strstr(rows, key);
+    state = row ? strstr(row, "\"state\":\"") : NULL;
+    next = row ? strstr(row + 1, "{\"pid\":") : NULL;
+    return state && (!next || state < next) && sscanf(state, "\"state\":\"%15[a-z]", ret) == 1;
+}
+
+/* Where the process is now, into ret[16]; empty when that cannot be told: the order itself says why. */
+static void state_ask(const char *pid, char *ret)
+{
+    static char text[TEXT_MAX];
+    char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX], line[32];
+    const char *next;
+    int from = 0;
+
+    *ret = '\0';
+    if (tool_paths(run_dir, socket_path, NULL) < 0 || tool_ask(socket_path, "json", 5, text, TEXT_MAX, NULL) < 0 ||
+        state_find(text, pid, ret))
+        return;
+    next = strstr(text, "],\"next\":");
+    while (next && sscanf(next, "],\"next\":%d", &from) == 1) {
+        (void)snprintf(line, sizeof(line), "rows %d", from);
+        if (tool_ask(socket_path, line, 5, text, TEXT_MAX, NULL) < 0 || state_find(text, pid, ret))
+            return;
+        next = strchr(text, '\n');
+        if (!next || sscanf(next + 1, "%d", &from) != 1)
+            return;
+        (void)snprintf(text, sizeof(text), "],\"next\":%d", from);
+        next = text;
+    }
+}
+
+/* Where a verb leads. */
+static const char *goal_of(const char *verb)
+{
+    return strcmp(verb, "pause") == 0     ? "paused"
+           : strcmp(verb, "evict") == 0   ? "evicted"
+           : strcmp(verb, "release") == 0 ? "released"
+                                          : "running";
+}
+
+/* Asked for where it is already: said so, and not as if it had been done. */
+static int order_send(const char *line, const char *pid, const char *goal, const char *state)
+{
+    static char text[TEXT_MAX];
+    int r;
+
+    if (strcmp(goal, state) != 0)
+        return ask(line, ORDER_WAIT_S);
+    r = answer_get(line, ORDER_WAIT_S, text);
+    if (r != EXIT_OK)
+        return r;
+    (void)printf("ok %s: %s already\n", pid, goal);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 /* VERB [--at-boundary] [--gpu UUID] PID | --job ID */
 static int gpu_order(int argc, char **argv)
 {
@@ -220,18 +308,19 @@ static int gpu_order(int argc, char **argv)
                                              { "gpu", required_argument, NULL, 'g' },
                                              { NULL, 0, NULL, 0 } };
     const char *job = NULL;
-    char line[200], uuid[33] = "";
+    char line[200], uuid[33] = "", state[16] = "";
     bool boundary = false;
     int c;
 
     optind = 1;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
         if (c == 'b')
             boundary = true;
         else if (c == 'j')
             job = optarg;
         else if (c != 'g')
-            return gpu_misuse("%s: unknown option", argv[0]);
+            return gpu_option(argv[0], c, argv);
         else if (strcmp(argv[0], "restore") != 0 || uuid_parse(optarg, uuid) < 0)
             return gpu_misuse("%s: --gpu is for restore, and takes a GPU's UUID, as nvidia-smi -L shows it", argv[0]);
     }
@@ -239,7 +328,15 @@ static int gpu_order(int argc, char **argv)
         return gpu_misuse("%s: expected one process id, or --job ID", argv[0]);
     (void)snprintf(line, sizeof(line), "%s %s%s%s%s%s", argv[0], job ? "job=" : "", job ? job : argv[optind],
                    boundary ? " boundary" : "", *uuid ? " gpu=" : "", uuid);
-    return ask(line, ORDER_WAIT_S);
+    if (job)
+        return ask(line, ORDER_WAIT_S);
+    state_ask(argv[optind], state);
+    if (*uuid && *state && strcmp(state, "released") != 0) {
+        (void)fprintf(stderr, "muster gpu: process %s is %s; release it first, then --gpu says where it is restored\n",
+                      argv[optind], state);
+        return EXIT_FAILED;
+    }
+    return order_send(line, argv[optind], goal_of(argv[0]), state);
 }
 
 /* estimate | suspend [--free SIZE] PID */
@@ -291,6 +388,17 @@ static int gpu_stats(int argc, char **argv)
     return ask(line, ORDER_WAIT_S);
 }
 
+static int signal_send(const char *line, const char *pid, const char *name)
+{
+    static char text[TEXT_MAX];
+    int r = answer_get(line, ORDER_WAIT_S, text);
+
+    if (r != EXIT_OK)
+        return r;
+    (void)printf("ok %s: running, signal %s sent\n", pid, name);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 /* The last rung: the program saves itself. It is resumed first, because a handler cannot run inside a held launch. */
 static int gpu_signal(int argc, char **argv)
 {
@@ -314,7 +422,7 @@ static int gpu_signal(int argc, char **argv)
         if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
             (void)snprintf(line, sizeof(line), "%s %s %d %lu", save ? "save" : "signal", argv[1], signals[i].number,
                            save ? grace : 0);
-            return ask(line, ORDER_WAIT_S);
+            return save ? ask(line, ORDER_WAIT_S) : signal_send(line, argv[1], signals[i].name);
         }
     return gpu_misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
 }
@@ -374,14 +482,16 @@ static int gpu_agent(int argc, char **argv)
 {
     char program[PATH_MAX], run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
     struct error err = { 0 };
-    unsigned int idle = 0;
+    unsigned long idle = 0;
 
-    if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0)
-        idle = (unsigned int)strtoul(argv[2], NULL, 10);
-    else if (argc != 1)
+    if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0) {
+        if (count_parse(argv[2], UINT_MAX, &idle) < 0)
+            return gpu_misuse("agent: --idle-exit takes a number of seconds from 1 on, not '%s'", argv[2]);
+    } else if (argc != 1)
         return gpu_misuse("agent: unknown argument '%s'", argv[1]);
     gpu_program(program);
-    if (tool_paths(run_dir, socket_path, &err) < 0 || node_run(socket_path, run_dir, program, idle, &err) < 0)
+    if (tool_paths(run_dir, socket_path, &err) < 0 ||
+        node_run(socket_path, run_dir, program, (unsigned int)idle, &err) < 0)
         return gpu_fail(&err);
     return EXIT_OK;
 }

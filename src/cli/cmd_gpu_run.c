@@ -75,13 +75,16 @@ static int run_parse(int argc, char **argv, struct run_options *o)
     int c;
 
     optind = 1;
-    while ((c = getopt_long(argc, argv, "+", options, NULL)) >= 0) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
         size =
             c == OPT_MEMORY ? &o->memory : (c == OPT_HOST ? &o->host_memory : (c == OPT_POOL ? &o->host_pool : NULL));
         if (size && gpu_size(optarg, size) < 0)
             return gpu_misuse("'%s' is no size; 20G and 512M are", optarg);
         if (c == OPT_ROLE && strcmp(optarg, "guaranteed") != 0 && strcmp(optarg, "opportunistic") != 0)
             return gpu_misuse("--role: '%s' is neither guaranteed nor opportunistic", optarg);
+        if ((c == OPT_MOVABLE || c == OPT_NATIVE) && o->mode && (strcmp(o->mode, "spill") == 0) != (c == OPT_MOVABLE))
+            return gpu_misuse("%s", "run: --movable and --native exclude each other");
         if (c == OPT_ROLE)
             o->role = optarg;
         else if (c == OPT_MOVABLE)
@@ -92,8 +95,8 @@ static int run_parse(int argc, char **argv, struct run_options *o)
             o->required = true;
         else if (c == OPT_RESTART)
             o->restart = true;
-        else if (c == '?')
-            return gpu_misuse("%s", "unknown option");
+        else if (c == '?' || c == ':')
+            return gpu_option("run", c, argv);
     }
     if (optind >= argc)
         return gpu_misuse("%s", "run: a command is missing after --");

@@ -30,16 +30,23 @@ says 2 "a command is missing after --" gpu run --memory 1G --
 says 2 "--role: 'king' is neither guaranteed nor opportunistic" gpu run --role king -- true
 says 2 "'12X' is no size; 20G and 512M are" gpu run --memory 12X -- true
 says 2 "'99999999999999T' is no size" gpu run --host-pool 99999999999999T -- true
-says 2 "unknown option" gpu run --colour -- true
+says 2 "run: unknown option '--colour'" gpu run --colour -- true
+says 2 "run: --memory needs a value" gpu run --memory
+says 2 "run: --movable and --native exclude each other" gpu run --movable --native -- true
 says 2 "nothing would hold it back" env MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true
 says 2 "ls: unknown argument '--yaml'" gpu ls --yaml
-says 2 "top: unknown option" gpu top -x
+says 2 "top: unknown option; -n TIMES and -w SECONDS are known" gpu top -x
+says 2 "top: -n takes a number of times from 1 on, not 'often'" gpu top -n often
+says 2 "top: -w takes a number of seconds from 1 on, not '0'" gpu top -w 0
+says 2 "top: unknown argument 'all'" gpu top all
 says 2 "pause: expected one process id, or --job ID" gpu pause
 says 2 "resume: expected one process id, or --job ID" gpu resume zero
 says 2 "evict: expected one process id, or --job ID" gpu evict -- -1
 says 2 "release: expected one process id, or --job ID" gpu release 1 2
 says 2 "pause: expected one process id, or --job ID" gpu pause --job a=b
-says 2 "pause: unknown option" gpu pause --soon 1
+says 2 "pause: unknown option '--soon'" gpu pause --soon 1
+check "and no more than that" '[ "$(wc -l <"$dir/2")" = 2 ]'
+says 2 "evict: --job needs a value" gpu evict --job
 says 2 "pause: --gpu is for restore" gpu pause --gpu GPU-1 1
 says 2 "restore: --gpu is for restore, and takes a GPU's UUID" gpu restore --gpu GPU-1 1
 says 2 "set: expected PID key=value..." gpu set 1
@@ -57,6 +64,7 @@ says 2 "'KILL' is none of USR1, USR2, INT and TERM" gpu signal 1 KILL
 says 2 "checkpoint: expected [--grace 1..290] PID" gpu checkpoint --grace 0 1
 says 2 "check: takes no arguments" gpu check all
 says 2 "agent: unknown argument '--fast'" gpu agent --fast
+says 2 "agent: --idle-exit takes a number of seconds from 1 on, not 'soon'" gpu agent --idle-exit soon
 says 2 "guard: expected --run-dir DIR PID START" gpu guard 1
 
 # Nobody there, and places that cannot be.
@@ -107,11 +115,21 @@ check "the most it held, and what its limit leaves in one piece" \
 says 0 "ok $pid: paused 0." gpu pause $pid
 check "the state is listed" '[ "$(field $pid state)" = paused ] && [ "$(field $pid gate)" = closed ]'
 says 1 "process $pid is paused; resume it first" gpu set $pid memory=64M
-says 0 "ok $pid: paused 0." gpu pause $pid
+says 0 "ok $pid: paused already" gpu pause $pid
+says 1 "process $pid is paused; release it first, then --gpu says where it is restored" gpu restore --gpu 41414141414141414141414141414141 $pid
 says 0 "ok $pid: evicted" gpu evict $pid
 check "what moved is told" 'gpu resume $pid | grep -q "33554432 bytes moved"'
 says 0 "ok $pid: released" gpu release $pid
-says 0 "ok $pid: running" gpu restore $pid
+says 0 "ok $pid: released already" gpu release $pid
+says 1 "the driver does not restore it on that GPU" gpu restore --gpu GPU-99999999-9999-9999-9999-999999999999 $pid
+says 0 "ok $pid: running 0." gpu restore $pid
+says 0 "ok $pid: running already" gpu resume $pid
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    mkdir -p "$dir/others" && chown 65534 "$dir/others" && chmod 711 "$dir"
+    says 1 "is another user's, and so are the processes there" env MUSTER_GPU_RUN_DIR="$dir/others" MUSTER_GPU_SOCKET="$dir/gpu.sock" \
+        setpriv --reuid 65534 --clear-groups "$muster" gpu pause $pid
+    chmod 700 "$dir"
+fi
 rungs=0
 for rung in pause evict release restore reload; do [ "$(field $pid ${rung}_ns)" -gt 0 ] && rungs=$((rungs + 1)); done
 check "how long each rung took is listed" '[ $rungs = 5 ]'
@@ -162,6 +180,6 @@ says 1 "process $pid: paused is not finished; wait for it" gpu resume $pid
 kill -9 $pid
 wait $waiting
 check "an order to a process that ends is answered" '[ $? != 0 ] || true; ! kill -0 $waiting 2>/dev/null'
-says 0 "ok $native: running" gpu signal $native TERM
+says 0 "ok $native: running, signal TERM sent" gpu signal $native TERM
 check "signal ends it" 'until_true 3 "! kill -0 $native 2>/dev/null"'
 done_testing
