@@ -18,6 +18,7 @@ CUfunction fake_kernel_register(const char *name, fake_kernel_fn fn, unsigned in
 /* How often the driver's own function ran: what reached it. */
 uint64_t fake_calls(const char *name);
 uint64_t fake_device_used(int dev);
+void *fake_asks(const char *name);  /* what the driver finds when it looks one of its own functions up */
 bool fake_is_host(CUdeviceptr ptr); /* what is mapped there lies in host memory */
 uint64_t fake_mapped_host(void);    /* bytes of host memory that are mapped for the GPU or registered with it */
 uint64_t fake_grants(int dev);      /* how often this GPU was given access to a mapping */

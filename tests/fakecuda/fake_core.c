@@ -272,6 +272,17 @@ static const struct {
 };
 
 FAKE_API void *fake_symbol(const char *name);
+
+/* As libcuda does now and then: by the C library's function, from its own code, of itself. */
+FAKE_API void *fake_asks(const char *name)
+{
+    void *self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *found = self ? dlsym(self, name) : NULL;
+
+    if (self)
+        (void)dlclose(self);
+    return found;
+}
+
 static void *lookup(const char *base, int asked, int flags)
 {
     static const char *const suffixes[] = { "_v4", "_v3", "_v2", "" };

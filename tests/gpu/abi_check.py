@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares every signature of hooks.def and needs.def with the toolkit's header, and every exported name of the driver that
-launches, allocates, maps or imports with the table and the reviewed list. abi_check.py CUDA_H LIBCUDA"""
+launches, allocates, maps or imports with the table and the reviewed list. abi_check.py [CUDA_H [LIBCUDA]]
+
+Without LIBCUDA it is the driver of the machine, which is also asked what its look-up gives for each version. Without CUDA_H
+either it is the toolkit in its usual place with its stub of the driver, which can be read only; status 77 where there is none.
+"""
+import glob
 import os
 import re
 import subprocess
@@ -88,9 +93,21 @@ def versions_wrong():
     return wrong, len(rows)
 
 
-def main(cuda_h, libcuda=None):
+def toolkit():
+    """Header and stub of the newest toolkit there is."""
+    for header_path in sorted(glob.glob("/usr/local/cuda*/include/cuda.h"), reverse=True):
+        stubs = glob.glob(os.path.join(os.path.dirname(header_path), "../lib*/stubs/libcuda.so"))
+        if stubs:
+            return header_path, stubs[0]
+    print("SKIP: no CUDA toolkit with a stub of the driver here")
+    sys.exit(77)
+
+
+def main(cuda_h=None, libcuda=None):
+    odd, rows = (0, 0) if libcuda or not cuda_h else versions_wrong()
+    if not cuda_h:
+        cuda_h, libcuda = toolkit()
     libcuda = libcuda or driver_path()
-    odd, rows = versions_wrong()
     mine, theirs = ours(), header(cuda_h)
     wrong = unknown = 0
     for name, sig in sorted(mine.items()):

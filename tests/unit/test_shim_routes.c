@@ -167,7 +167,9 @@ static void test_empty_name(void **state)
 static void test_caller_is_driver(void **state)
 {
     (void)state;
-    assert_true(in_driver(fake_symbol("cuInit")));
+    assert_true(in_shim(dlsym(driver_handle(), "cuInit"))); /* anybody else finds us there */
+    assert_true(in_driver(fake_asks("cuInit")));
+    assert_ptr_equal(fake_asks("cuLaunchKernel"), fake_symbol("cuLaunchKernel"));
 }
 
 static void test_direct(void **state)
