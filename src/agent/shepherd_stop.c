@@ -4,7 +4,7 @@
  * First the notice file, then a signal to every process of the task, then, after the grace, SIGKILL. The shell that
  * runs a script is spared the signal unless it has a trap for it: it would die at once and take the exit code of the
  * program, which may say "I saved, run me again", with it. Commands such a shell starts afterwards are told as well
- * (nudge).
+ * (nudge). One with a trap has been told: what it starts then is how it saves itself, and nobody's to disturb.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +25,8 @@
 
 #define NUDGE_EVERY (200 * USEC_MSEC)
 #define GRACE_DEFAULT_MS 30000
+
+enum { DEPTH_MAX = 64 }; /* of processes below a shell */
 
 int shepherd_pids(const struct shepherd *s, pid_t *ret_pids, int max)
 {
@@ -48,16 +50,33 @@ static bool has_child(pid_t pid, const pid_t *pids, int count)
     return false;
 }
 
-static void signal_all(struct shepherd *s, int number, bool spare)
+/* The shell it is below, or is; 0: none that is left. */
+static pid_t leader_of(const struct shepherd *s, pid_t pid)
+{
+    for (int depth = 0; pid > 1 && depth < DEPTH_MAX; depth++, pid = procs_parent(pid))
+        if (is_leader(s, pid))
+            return pid;
+    return 0;
+}
+
+enum to {
+    TO_ALL,
+    TO_PROGRAMS, /* not to the shell of a script that has no trap for it */
+    TO_SPARED,   /* to those shells, what they have started since, and what nobody answers for any more */
+};
+
+static void signal_all(struct shepherd *s, int number, enum to to)
 {
     static pid_t pids[TASK_PIDS_MAX];
     int count = shepherd_pids(s, pids, TASK_PIDS_MAX);
-    bool shell = spare && util_text(s->plan, "script") != NULL;
+    bool shell = to == TO_PROGRAMS && util_text(s->plan, "script") != NULL;
 
     if (count > TASK_PIDS_MAX)
         count = TASK_PIDS_MAX;
     for (int i = 0; i < count; i++) {
-        if (pids[i] == s->keeper.pid)
+        pid_t leader = to == TO_SPARED ? leader_of(s, pids[i]) : 0;
+
+        if (pids[i] == s->keeper.pid || (leader && procs_catches(leader, number)))
             continue;
         if (shell && is_leader(s, pids[i]) && !procs_catches(pids[i], number) && has_child(pids[i], pids, count))
             continue;
@@ -77,14 +96,14 @@ static int commands(const struct shepherd *s, pid_t *ret_pids, int max)
     return found;
 }
 
-/* Has the shell of a script started something since it was told to stop? */
+/* Has a shell that was spared started something since its command was told to stop? */
 static bool went_on(const struct shepherd *s)
 {
     pid_t now[COMMANDS_MAX];
     int count = commands(s, now, COMMANDS_MAX);
 
     for (int i = 0; i < count; i++) {
-        bool known = false;
+        bool known = procs_catches(procs_parent(now[i]), s->stop_signal);
 
         for (int k = 0; k < s->command_count && !known; k++)
             known = s->commands[k] == now[i];
@@ -98,7 +117,7 @@ void shepherd_signal(struct shepherd *s, int number)
 {
     if (number <= 0 || number >= NSIG || !s->started)
         return;
-    signal_all(s, number, true);
+    signal_all(s, number, TO_PROGRAMS);
 }
 
 void shepherd_nudge(struct shepherd *s)
@@ -108,7 +127,7 @@ void shepherd_nudge(struct shepherd *s)
         return;
     if (went_on(s)) {
         s->nudged = true;
-        signal_all(s, s->stop_signal, false);
+        signal_all(s, s->stop_signal, TO_SPARED);
     }
 }
 
@@ -191,7 +210,7 @@ void shepherd_saved(struct shepherd *s)
 {
     s->saver = 0;
     s->command_count = commands(s, s->commands, COMMANDS_MAX);
-    signal_all(s, s->stop_signal, true);
+    signal_all(s, s->stop_signal, TO_PROGRAMS);
     s->nudge_at = clock_boot() + NUDGE_EVERY;
 }
 
@@ -267,7 +286,7 @@ void shepherd_sweep(struct shepherd *s)
 static void hold_all(struct shepherd *s, bool frozen)
 {
     if (!s->cgroup[0] || cgroup_freeze(s->cgroup, frozen) < 0)
-        signal_all(s, frozen ? SIGSTOP : SIGCONT, false);
+        signal_all(s, frozen ? SIGSTOP : SIGCONT, TO_ALL);
 }
 
 /* There as long as it sleeps, for whoever looks after the job from outside, and for its runtime library on the way. */

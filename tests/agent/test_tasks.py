@@ -110,6 +110,14 @@ def a_stop_gives_notice_and_grace(c, a, d):
     c.order('stop', 2, kind='timeout', grace_ms=5000)
     end = c.report(2, 'exited')
     assert (end['exit'], end['cause']) == (7, 'timeout'), end
+    # What a trap starts is how it saves itself: it is told once, and left alone until the grace is over.
+    c.launch(7, 'trap "echo told >> %s/told7; sleep 1 && echo whole >> %s/saved7; exit 85" TERM; echo up > %s/up7; '
+             'while :; do sleep 0.05; done' % (d, d, d))
+    wait_for(lambda: content(d + '/up7'), what='the shell that saves')
+    c.order('stop', 7, kind='preempt', grace_ms=20000)
+    end = c.report(7, 'exited')
+    assert end['exit'] == 85, end
+    assert (content(d + '/told7'), content(d + '/saved7')) == ('told\n', 'whole\n'), (content(d + '/told7'), content(d + '/saved7'))
     # One that will not listen is killed.
     c.launch(3, 'trap "" TERM; echo up > %s/up3; while :; do sleep 0.05; done' % d)
     wait_for(lambda: content(d + '/up3'), what='the deaf shell')

@@ -115,10 +115,18 @@ done >"$work/scdoc"
 is 'manual pages are well formed' "$work/scdoc"
 tools/links >"$work/links" 2>&1
 is 'links lead somewhere' "$work/links"
+MUSTER_DOCS=$$ # a mark that everything they start has in its environment
+export MUSTER_DOCS
 for file in $(grep -l -r --include='*.md' '^```console' README.md docs | sort); do
     tests/docs/console.sh "$muster" "$file" >"$work/now" 2>"$work/why"
     diff "$file" "$work/now" >>"$work/why" 2>&1
     is "$file shows what its commands print" "$work/why"
 done
+sleep 1
+for process in $(grep -l -z -x "MUSTER_DOCS=$$" /proc/[0-9]*/environ 2>/dev/null); do
+    name=$(cat "${process%environ}comm" 2>/dev/null)
+    case $name in muster*) echo "$process: $name" ;; esac
+done >"$work/left"
+is 'nothing that they started is left running' "$work/left"
 echo "1..$number"
 [ $failed -eq 0 ]

@@ -19,7 +19,21 @@ file=$(realpath "$2")
 source=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 port=$((20000 + $$ % 20000))
-trap 'kill $(cat "$work/.musterd" "$work/.agents" 2>/dev/null) 2>/dev/null || true; sleep 0.2; rm -rf "$work"' EXIT
+# What runs on an agent outlives it, until its lease is over: it ends first.
+finish() {
+    if [ -f "$work/.agents" ]; then
+        timeout 20 "$muster" cancel --mine >/dev/null 2>&1 || true
+        left=100
+        while [ -n "$(ls -d "$work"/*/tasks/* 2>/dev/null)" ] && [ $left -gt 0 ]; do
+            left=$((left - 1))
+            sleep 0.1
+        done
+    fi
+    kill $(cat "$work/.musterd" "$work/.agents" 2>/dev/null) 2>/dev/null || true
+    sleep 0.2
+    rm -rf "$work"
+}
+trap finish EXIT
 mkdir "$work/bin" "$work/build"
 ln -s "$source/tests" "$work/tests"
 ln -s "$muster" "$work/build/muster"
