@@ -8,6 +8,7 @@
 #include "core/audit.h"
 
 #include "core/guest.h"
+#include "core/sides.h"
 #include "core/state.h"
 #include "model/splice.h"
 
@@ -15,7 +16,7 @@
 static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *ret_blocked, struct audit *audit)
 {
     const struct job *job = &core->jobs[index];
-    uint32_t shares = 0, blocked = 0, last = 0;
+    uint32_t shares = 0, blocked = 0, last = 0, first = 0;
 
     for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
         const struct share *share = &core->ledger.shares[s];
@@ -24,7 +25,9 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         MUST(audit, share->job == index);
         MUST(audit, share->amount == job->spec.share);
         MUST(audit, shares == 0 || share->gpu > last); /* ascending: no GPU twice */
-        MUST(audit, core->ledger.topo.nodes[gpu->node].sku == job->sku);
+        MUST(audit, job_on(job, core->ledger.topo.nodes[gpu->node].sku));
+        first += core->ledger.topo.nodes[gpu->node].sku == job->sku && share->part != PART_OLD &&
+                 !(job->sheds && share->leaving);
         MUST(audit, core->ledger.topo.nodes[gpu->node].up ||
                         core->ledger.topo.nodes[gpu->node].closed); /* nothing runs on what is down */
         MUST(audit, !gpu->bad);
@@ -38,6 +41,7 @@ static uint32_t audit_shares(const struct core *core, uint32_t index, uint32_t *
         MUST(audit, share->waits || share->part != PART_NEW || gpu->leaving == 0 || !job_defers(job));
         shares += !(job->sheds && share->leaving) && share->part != PART_OLD;
     }
+    MUST(audit, first == (uint32_t)job->gpus); /* the rest of a gang is its sides */
     *ret_blocked = blocked;
     return shares;
 }
@@ -74,7 +78,8 @@ static void audit_hosts(const struct core *core, const struct ledger *ledger, st
         for (uint32_t g = node->first_gpu; g < node->first_gpu + node->gpus; g++)
             for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu)
                 if (!ledger->shares[s].off)
-                    *(ledger->shares[s].leaving ? &leaving : &used) += core->jobs[ledger->shares[s].job].spec.mcpus;
+                    *(ledger->shares[s].leaving ? &leaving : &used) +=
+                        host_each(ledger, n, &core->jobs[ledger->shares[s].job].spec).mcpus;
         for (uint32_t h = ledger->imagined ? HOLD_NONE : host->first; h != HOLD_NONE; h = core->holds[h].next_of_node) {
             uint64_t here = (uint64_t)core->holds[h].tasks * core->jobs[core->holds[h].job].spec.mcpus;
 
@@ -98,7 +103,7 @@ static void audit_job(const struct core *core, uint32_t index, struct audit *aud
         audit_tasks(core, index, audit);
         return;
     }
-    MUST(audit, shares == (uint32_t)job->gpus); /* gangs are whole or absent */
+    MUST(audit, shares == (uint32_t)job_held(job)); /* gangs are whole or absent */
     MUST(audit, !job->planned);
     pair_audit(core, index, audit);
     switch ((enum job_state)job->state) {
@@ -270,9 +275,11 @@ static void audit_vc(const struct core *core, const struct vc *vc, struct audit 
         MUST(audit, job->prev == previous);
         MUST(audit, job->last_start >= start);
         start = job->last_start;
-        *(job->klass == CLASS_OPPORTUNISTIC ? &guest[job->sku] : &used[job->sku]) += job_amount(job);
-        if (vc->own && !job_bound(job) && job->klass != CLASS_OPPORTUNISTIC)
-            lent[job->sku] += job_amount(job);
+        for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+            *(job->klass == CLASS_OPPORTUNISTIC ? &guest[s] : &used[s]) += job_amount_on(job, s);
+            if (vc->own && !job_bound(job) && job->klass != CLASS_OPPORTUNISTIC)
+                lent[s] += job_amount_on(job, s);
+        }
         running++;
     }
     MUST(audit, previous == vc->run_last);
@@ -292,13 +299,14 @@ void audit_run(const struct core *core, struct audit *audit)
 
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
+        int64_t amount = job_amount(job) + (int64_t)jobspec_sides(&job->spec) * MGPU_ONE;
 
         audit_job(core, i, audit);
         waiting += job_waits(job->state);
         running += job_holds(job->state);
-        held += job_holds(job->state) ? job_amount(job) : 0;
-        guests += job_holds(job->state) && guest_is(core, job) ? job_amount(job) : 0;
-        shares += (uint32_t)job->gpus;
+        held += job_holds(job->state) ? amount : 0;
+        guests += job_holds(job->state) && guest_is(core, job) ? amount : 0;
+        shares += (uint32_t)job_held(job);
         for (uint32_t s = job->sheds || job->runs_on ? job->shares : SHARE_NONE; s != SHARE_NONE;
              s = core->ledger.shares[s].next_of_job)
             shares += job->sheds ? core->ledger.shares[s].leaving : core->ledger.shares[s].part == PART_OLD;

@@ -83,7 +83,7 @@ void commit_waits(struct core *core)
         if (!job_waits(job->state) && (job->state != JOB_SUSPENDED || job->prepared || job->parks))
             continue;
         d = core_decide(core, DECISION_WAIT, core->fresh[i], core_reason(core, core->fresh[i]));
-        d->needs = job_demand(job);
+        d->needs = job_demand(job) + (int64_t)jobspec_sides(&job->spec) * MGPU_ONE;
         for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
             d->free += (int64_t)view_free(&core->view, s) * MGPU_ONE;
     }

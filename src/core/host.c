@@ -10,35 +10,37 @@
 /* Kept for nobody, but not to be had while a placement is looked for. */
 #define JOB_HIDDEN (JOB_NONE - 1)
 
-static void add(struct host_room *to, const struct jobspec *spec)
+static void add(struct host_room *to, const struct host_room *each)
 {
-    to->mcpus += spec->mcpus;
-    to->mib += spec->host_mib;
+    to->mcpus += each->mcpus;
+    to->mib += each->mib;
 }
 
-static void subtract(struct host_room *from, const struct jobspec *spec)
+static void subtract(struct host_room *from, const struct host_room *each)
 {
-    assert(from->mcpus >= spec->mcpus);
-    assert(from->mib >= spec->host_mib);
-    from->mcpus -= spec->mcpus;
-    from->mib -= spec->host_mib;
+    assert(from->mcpus >= each->mcpus);
+    assert(from->mib >= each->mib);
+    from->mcpus -= each->mcpus;
+    from->mib -= each->mib;
 }
 
 void host_change(struct ledger *ledger, const struct job *job, enum host_change change)
 {
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
-        struct host *host = &ledger->hosts[ledger->gpus[ledger->shares[s].gpu].node];
+        uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
+        struct host *host = &ledger->hosts[node];
+        struct host_room each = host_each(ledger, node, &job->spec);
 
         if (ledger->shares[s].part == PART_OLD)
             continue;
         if (change == HOST_LEAVE)
-            subtract(&host->used, &job->spec);
+            subtract(&host->used, &each);
         if (change == HOST_STAY || change == HOST_GO)
-            subtract(&host->leaving, &job->spec);
+            subtract(&host->leaving, &each);
         if (change == HOST_TAKE || change == HOST_STAY)
-            add(&host->used, &job->spec);
+            add(&host->used, &each);
         if (change == HOST_LEAVE)
-            add(&host->leaving, &job->spec);
+            add(&host->leaving, &each);
     }
     if (change == HOST_LEAVE)
         ledger->releases++;
@@ -46,17 +48,17 @@ void host_change(struct ledger *ledger, const struct job *job, enum host_change 
 
 void host_share(struct ledger *ledger, const struct job *job, const struct share *share, int sign)
 {
-    struct host *host;
-    struct host_room *room;
+    uint32_t node = ledger->gpus[share->gpu].node;
+    struct host_room each, *room;
 
     if (!ledger->hosts || share->off || !host_asks(&job->spec))
         return;
-    host = &ledger->hosts[ledger->gpus[share->gpu].node];
-    room = share->leaving ? &host->leaving : &host->used;
+    each = host_each(ledger, node, &job->spec);
+    room = share->leaving ? &ledger->hosts[node].leaving : &ledger->hosts[node].used;
     if (sign > 0)
-        add(room, &job->spec);
+        add(room, &each);
     else
-        subtract(room, &job->spec);
+        subtract(room, &each);
 }
 
 bool host_lands(const struct ledger *ledger, const struct job *job, const struct placement *to)
@@ -66,14 +68,15 @@ bool host_lands(const struct ledger *ledger, const struct job *job, const struct
     for (uint32_t i = 0; ledger->hosts && host_asks(&job->spec) && i < to->count; i++) {
         uint32_t node = ledger->gpus[to->gpus[i]].node;
         const struct host *host = &ledger->hosts[node];
+        struct host_room each = host_each(ledger, node, &job->spec);
         uint64_t mcpus = (uint64_t)host->used.mcpus + host->leaving.mcpus;
         uint64_t mib = (uint64_t)host->used.mib + host->leaving.mib, own = 0;
 
         here = i && ledger->gpus[to->gpus[i - 1]].node == node ? here + 1 : 1;
         for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
             own += ledger->shares[s].leaving && ledger->gpus[ledger->shares[s].gpu].node == node;
-        if ((host->most.mcpus && mcpus + here * (uint64_t)job->spec.mcpus > host->most.mcpus + own * job->spec.mcpus) ||
-            (host->most.mib && mib + here * (uint64_t)job->spec.host_mib > host->most.mib + own * job->spec.host_mib))
+        if ((host->most.mcpus && mcpus + here * (uint64_t)each.mcpus > host->most.mcpus + own * each.mcpus) ||
+            (host->most.mib && mib + here * (uint64_t)each.mib > host->most.mib + own * each.mib))
             return false;
     }
     return true;
@@ -105,13 +108,13 @@ bool host_over(const struct ledger *ledger, uint32_t node)
 
 int host_fits(const struct ledger *ledger, const struct placement *to, const struct jobspec *spec)
 {
-    struct host_room each = { spec->mcpus, spec->host_mib };
     uint32_t here = 0;
 
     if (!ledger->hosts || !host_asks(spec))
         return 0;
     for (uint32_t i = 0; i < to->count; i++) {
         uint32_t node = ledger->gpus[to->gpus[i]].node;
+        struct host_room each = host_each(ledger, node, spec);
 
         here = i && ledger->gpus[to->gpus[i - 1]].node == node ? here + 1 : 1;
         if (here > host_times(ledger, node, &each))
@@ -122,11 +125,11 @@ int host_fits(const struct ledger *ledger, const struct placement *to, const str
 
 bool host_has_room(const struct ledger *ledger, const struct job *job)
 {
-    struct host_room each = { job->spec.mcpus, job->spec.host_mib };
     uint32_t here = 0, last = UINT32_MAX;
 
     for (uint32_t s = job->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job) {
         uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
+        struct host_room each = host_each(ledger, node, &job->spec);
 
         if (ledger->shares[s].part == PART_OLD)
             continue;
@@ -220,10 +223,12 @@ static void recount(const struct core *core, struct ledger *ledger)
         if (ledger->imagined && core->vcs[job->vc].own != ledger)
             continue;
         for (; s != SHARE_NONE && host_asks(&job->spec); s = ledger->shares[s].next_of_job) {
-            struct host *host = &ledger->hosts[ledger->gpus[ledger->shares[s].gpu].node];
+            uint32_t node = ledger->gpus[ledger->shares[s].gpu].node;
+            struct host *host = &ledger->hosts[node];
+            struct host_room each = host_each(ledger, node, &job->spec);
 
             if (!ledger->shares[s].off)
-                add(ledger->shares[s].leaving ? &host->leaving : &host->used, &job->spec);
+                add(ledger->shares[s].leaving ? &host->leaving : &host->used, &each);
         }
     }
 }

@@ -39,7 +39,20 @@ struct host_hold {
 
 static inline bool host_asks(const struct jobspec *spec)
 {
-    return (spec->mcpus | spec->host_mib) != 0;
+    uint32_t asks = spec->mcpus | spec->host_mib;
+
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        asks |= spec->sides[i].mcpus | spec->sides[i].host_mib;
+    return asks != 0;
+}
+
+/* What it asks for with each GPU on that node: the parts of a gang may differ in it. */
+static inline struct host_room host_each(const struct ledger *ledger, uint32_t node, const struct jobspec *spec)
+{
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        if (spec->sides[i].sku_mask >> ledger->topo.nodes[node].sku & 1)
+            return (struct host_room){ spec->sides[i].mcpus, spec->sides[i].host_mib };
+    return (struct host_room){ spec->mcpus, spec->host_mib };
 }
 
 /* What becomes of what the job asks for beside the GPUs in its list. */

@@ -82,6 +82,7 @@ struct job {
     uint8_t level;              /* locality it is content with: 0 strictest */
     uint8_t stop;               /* enum stop_step, while STOPPING */
     uint8_t sku;                /* of the GPUs it holds */
+    uint8_t side_sku[SIDES_MAX]; /* of those of its parts on other types */
     bool borrowed;              /* started beyond its virtual cluster's quota */
     bool parks;                 /* STOPPING to be SUSPENDED, not to be queued */
     bool prepared;              /* SUSPENDED before its first start, launched up to its gate */
@@ -98,7 +99,7 @@ struct job {
     uint32_t vc;
     uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
     uint32_t run_class;                      /* class in the run list while it holds GPUs */
-    int32_t gpus;                            /* GPUs it holds now; 0 while it waits */
+    int32_t gpus;                            /* GPUs it holds now, but for its sides; 0 while it waits */
     int32_t size;                            /* a person wants it on so many, and it is not yet; 0 = not */
     int32_t runs_on;                         /* STARTING elsewhere when others have left: GPUs it runs on till then */
     uint32_t shares;                         /* first of its shares in the ledger */
@@ -177,7 +178,8 @@ static inline bool job_gpuless(const struct job *job)
 /* Whether it has no wish of how its GPUs lie. */
 static inline bool job_shapeless(const struct job *job)
 {
-    return !(job->spec.per_node | job->spec.unit) && !(job->spec.within && job->spec.within_must);
+    return !(job->spec.per_node | job->spec.unit | job->spec.side_count) &&
+           !(job->spec.within && job->spec.within_must);
 }
 
 /* Whether any GPUs will do for it. Others are placed by plan_find alone: a planner that chooses GPUs itself does not

@@ -181,6 +181,31 @@ void core_keep_within(struct core *core, const struct vc *vc, uint32_t sku)
             plan_unreserve(&plan, i);
 }
 
+/* What a job holds of one type counts for its virtual cluster, or no longer does. */
+static void charge(struct vc *vc, const struct job *job, uint32_t sku, int64_t amount)
+{
+    if (job->klass == CLASS_OPPORTUNISTIC)
+        vc->guest[sku] += amount;
+    else
+        vc->used[sku] += amount;
+    if (vc->own && job->klass != CLASS_OPPORTUNISTIC && !job_bound(job))
+        vc->lent[sku] += amount;
+}
+
+/* The same of its parts on other types. Returns what they come to. */
+static int64_t charge_sides(struct vc *vc, const struct job *job, int64_t sign)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < job->spec.side_count; i++) {
+        int64_t amount = (int64_t)job->spec.sides[i].gpus * MGPU_ONE;
+
+        charge(vc, job, job->side_sku[i], sign * amount);
+        sum += amount;
+    }
+    return sum;
+}
+
 void core_attach(struct core *core, uint32_t index)
 {
     struct job *job = &core->jobs[index];
@@ -191,12 +216,8 @@ void core_attach(struct core *core, uint32_t index)
         tasks_attach(core, index);
         return;
     }
-    if (job->klass == CLASS_OPPORTUNISTIC)
-        vc->guest[job->sku] += amount;
-    else
-        vc->used[job->sku] += amount;
-    if (vc->own && job->klass != CLASS_OPPORTUNISTIC && !job_bound(job))
-        vc->lent[job->sku] += amount;
+    charge(vc, job, job->sku, amount);
+    amount += charge_sides(vc, job, 1);
     core_count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held += amount;
     core->mgpu_guests += guest_is(core, job) ? amount : 0;
@@ -206,6 +227,8 @@ void core_attach(struct core *core, uint32_t index)
     run_link(core, vc, index);
     queue_run_add(core, index);
     core_keep_within(core, vc, job->sku);
+    for (uint32_t i = 0; i < job->spec.side_count; i++)
+        core_keep_within(core, vc, job->side_sku[i]);
 }
 
 void core_detach(struct core *core, uint32_t index)
@@ -221,12 +244,8 @@ void core_detach(struct core *core, uint32_t index)
     pair_hand_over(core, index);
     amount = job_amount(job);
     queue_run_remove(core, index);
-    if (job->klass == CLASS_OPPORTUNISTIC)
-        vc->guest[job->sku] -= amount;
-    else
-        vc->used[job->sku] -= amount;
-    if (vc->own && job->klass != CLASS_OPPORTUNISTIC && !job_bound(job))
-        vc->lent[job->sku] -= amount;
+    charge(vc, job, job->sku, -amount);
+    amount += charge_sides(vc, job, -1);
     core_count_borrowed(vc, core->ledger.topo.sku_count);
     core->mgpu_held -= amount;
     core->mgpu_guests -= guest_is(core, job) ? amount : 0;

@@ -124,7 +124,8 @@ int ledger_check(const struct ledger *ledger, const struct placement *to, const 
         if (i > 0 && to->gpus[i] <= to->gpus[i - 1])
             return -EINVAL; /* ascending, so none is named twice */
         gpu = &ledger->gpus[to->gpus[i]];
-        if (ledger->topo.nodes[gpu->node].sku != ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku)
+        if (ledger->topo.nodes[gpu->node].sku != ledger->topo.nodes[ledger->gpus[to->gpus[0]].node].sku &&
+            spec->side_count == 0)
             return -EINVAL;
         if (gpu->bad || !ledger->topo.nodes[gpu->node].up)
             return -EBUSY;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "core/sides.h"
 #include "core/state.h"
 
 static uint32_t largest_pool(const struct core *core, uint32_t mask)
@@ -82,7 +83,9 @@ static int spec_check(const struct jobspec *spec, usec_t now, struct error *err)
                          (long long)spec->id, spec->gpus, spec->tp ? spec->tp : 1, spec->pp ? spec->pp : 1);
     if (spec->klass >= CLASS_COUNT || spec->tier >= TIER_COUNT || spec->slo >= SLO_COUNT)
         return error_set(err, -EINVAL, "job %lld: unknown class, tier or objective", (long long)spec->id);
-    return shape_check(spec, err) < 0 ? -EINVAL : deadlines_check(spec, now, err);
+    if (shape_check(spec, err) < 0 || sides_check(spec, err) < 0)
+        return -EINVAL;
+    return deadlines_check(spec, now, err);
 }
 
 /* GPUs with so many CPUs and so much memory each, of one type, on an empty cluster. */
@@ -160,7 +163,8 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
     if ((uint32_t)spec->gpus > most)
         return error_set(err, -ERANGE, "job %lld asks for %d GPUs; the cluster has %u of one type [Infeasible.Quota]",
                          (long long)spec->id, spec->gpus, most);
-    if (v->user_max && spec->user != NAME_NONE && (int64_t)spec->gpus * spec->share > v->user_max)
+    if (v->user_max && spec->user != NAME_NONE &&
+        ((int64_t)spec->gpus + jobspec_sides(spec)) * spec->share > v->user_max)
         return error_set(err, -ERANGE,
                          "job %lld asks for %d GPUs, more than one user may have in its virtual cluster "
                          "[Infeasible.UserLimit]",
@@ -186,11 +190,56 @@ static int feasible(const struct core *core, const struct jobspec *spec, uint32_
                      (long long)spec->id, spec->gpus);
 }
 
+/* Of so many GPUs, the least that its virtual cluster would have to borrow on some type of the mask. */
+static int64_t least_beyond(const struct core *core, const struct vc *vc, int32_t gpus, uint32_t mask)
+{
+    int64_t least = INT64_MAX;
+
+    for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
+        int64_t over = (int64_t)gpus * MGPU_ONE - vc->quota[s];
+
+        if (mask >> s & 1 && (over < 0 ? 0 : over) < least)
+            least = over < 0 ? 0 : over;
+    }
+    return least;
+}
+
+/* The same of each part of a gang on several types, and of all that they borrow together. */
+static int sides_feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, const struct shape *shape,
+                          struct error *err)
+{
+    const struct vc *v = &core->vcs[vc];
+    int64_t sum = least_beyond(core, v, spec->gpus, shape->sku_mask);
+
+    if (!v->policy.planner->sides)
+        return error_set(err, -ERANGE,
+                         "job %lld is on GPUs of several types, which the policy of its virtual cluster does not "
+                         "place together [Infeasible.Sku]",
+                         (long long)spec->id);
+    for (uint32_t i = 0; i < spec->side_count; i++) {
+        struct jobspec side = sides_spec(spec, i);
+        int r = feasible(core, &side, vc, shape->sides[i].sku_mask, err);
+
+        if (r < 0)
+            return r;
+        sum += least_beyond(core, v, side.gpus, shape->sides[i].sku_mask);
+    }
+    if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0 || (v->own && spec->kept) || sum <= v->borrow_max)
+        return 0;
+    return error_set(err, -ERANGE,
+                     "job %lld asks for more GPUs of several types than its virtual cluster may ever hold together "
+                     "[Infeasible.Quota]",
+                     (long long)spec->id);
+}
+
 int core_feasible(struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
 {
     struct vc *v = &core->vcs[vc];
-    int r = feasible(core, spec, vc, queue_shape(core, spec, 0, spec->klass).sku_mask, err);
+    struct shape shape = queue_shape(core, spec, 0, spec->klass);
+    int r = feasible(core, spec, vc, shape.sku_mask, err);
 
+    if (r == 0 && spec->side_count)
+        r = sides_feasible(core, spec, vc, &shape, err);
     return r == 0 && v->policy.planner->check ? v->policy.planner->check(&v->planner, spec, err) : r;
 }
 

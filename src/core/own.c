@@ -186,9 +186,10 @@ static bool lent_enough(const struct core *core, uint32_t node, const struct job
 {
     const struct ledger *ledger = &core->ledger;
     const struct host *host = &ledger->hosts[node];
+    struct host_room each = host_each(ledger, node, spec);
     uint32_t first = ledger->topo.nodes[node].first_gpu;
-    uint64_t mcpus = (uint64_t)spec->mcpus * count + host->used.mcpus;
-    uint64_t mib = (uint64_t)spec->host_mib * count + host->used.mib;
+    uint64_t mcpus = (uint64_t)each.mcpus * count + host->used.mcpus;
+    uint64_t mib = (uint64_t)each.mib * count + host->used.mib;
 
     for (uint32_t g = first; g < first + ledger->topo.nodes[node].gpus; g++)
         for (uint32_t s = ledger->gpus[g].shares; s != SHARE_NONE; s = ledger->shares[s].next_of_gpu) {
@@ -196,8 +197,9 @@ static bool lent_enough(const struct core *core, uint32_t node, const struct job
 
             if (ledger->shares[s].leaving || ledger->shares[s].off || job_bound(job) || job->planned)
                 continue;
-            mcpus -= job->spec.mcpus;
-            mib -= job->spec.host_mib;
+            each = host_each(ledger, node, &job->spec);
+            mcpus -= each.mcpus;
+            mib -= each.mib;
         }
     return (host->most.mcpus == 0 || mcpus <= host->most.mcpus) && (host->most.mib == 0 || mib <= host->most.mib);
 }
@@ -206,7 +208,6 @@ static bool lent_enough(const struct core *core, uint32_t node, const struct job
 static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
 {
     struct core *core = plan->core;
-    struct host_room each = { spec->mcpus, spec->host_mib };
     uint32_t here = 0, last = UINT32_MAX;
 
     if (!core->ledger.hosts || !host_asks(spec))
@@ -214,6 +215,7 @@ static int own_evict_hosts(struct plan *plan, const struct jobspec *spec)
     (void)own_here(core);
     for (uint32_t i = 0; i < core->map.count; i++) {
         uint32_t node = core->ledger.gpus[core->scratch[i]].node;
+        struct host_room each = host_each(&core->ledger, node, spec);
 
         here = node == last ? here + 1 : 1;
         last = node;

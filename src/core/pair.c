@@ -171,6 +171,8 @@ int plan_pack(struct plan *plan, uint32_t index, uint32_t other)
         (job_waits(job->state) ? job->spec.gpus : job->gpus) != host->gpus ||
         (job->spec.sku_mask && !plan_sku_allowed(core, job, host->sku)))
         return plan_bad(plan, index, -EINVAL);
+    if (job->spec.side_count || host->spec.side_count)
+        return -EBUSY; /* a gang on several types has its GPUs for itself */
     r = mates_check(plan, job, host);
     if (r == 0)
         r = host_check(core, host);

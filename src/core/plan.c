@@ -5,8 +5,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "core/proposal.h"
+#include "core/sides.h"
 #include "core/state.h"
 #include "core/wake.h"
 #include "model/splice.h"
@@ -141,7 +143,7 @@ static struct place_request request_of(const struct plan *plan, const struct sha
 
 /* A place the shape may have, in vc->place.out. Of its own nodes that only fail to be bound beside others, one is left
  * out after the other. -EBUSY; *ret_mapped: there was a place, and it was the mapping that failed. */
-static int find_place(struct plan *plan, const struct shape *shape, uint32_t sku, bool *ret_mapped)
+int plan_place(struct plan *plan, const struct shape *shape, uint32_t sku, bool *ret_mapped)
 {
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
@@ -173,7 +175,7 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
     struct core *core = plan->core;
     struct vc *vc = &core->vcs[plan->vc];
     bool own = plan_own(plan), looked = vc->view.own != NULL, wonders = plan->any_host || plan->any_place;
-    bool mapped = false;
+    bool mapped = false, beside = false;
     uint64_t *refused = own ? &cls->no_fit_own[sku] : &cls->no_fit[sku], releases = plan_ledger(plan)->releases;
     int r;
 
@@ -181,7 +183,11 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
     if (*refused == releases + 1 && !wonders)
         return -EBUSY;
     own_look(core, vc, own);
-    r = find_place(plan, &cls->shape, sku, &mapped);
+    r = plan_place(plan, &cls->shape, sku, &mapped);
+    if (r == 0 && cls->shape.side_count) {
+        r = sides_find(plan, &cls->shape, sku, (uint8_t[SIDES_MAX]){ 0 }, &mapped);
+        beside = r < 0;
+    }
     own_look(core, vc, looked);
     if (r == 0) {
         *ret = (struct placement){ vc->place.out, (uint32_t)cls->shape.gpus };
@@ -189,7 +195,8 @@ int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struc
     }
     /* Of chosen nodes others may have some, hardware may be in the way: their leaving may help. */
     vc->unmapped |= own && (mapped || cls->shape.mark);
-    if (!mapped && !wonders && !(own && cls->shape.mark))
+    /* What sides may have depends on the phase too. */
+    if (!mapped && !wonders && !beside && !(own && cls->shape.mark))
         *refused = releases + 1;
     return -EBUSY;
 }
@@ -206,7 +213,8 @@ int plan_find(struct plan *plan, struct shape_class *cls, struct placement *ret)
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++) {
         int code;
 
-        if (!(cls->shape.sku_mask >> sku & 1) || plan_budget(plan, sku, cls->shape.klass) < demand)
+        if (!(cls->shape.sku_mask >> sku & 1) || plan_budget(plan, sku, cls->shape.klass) < demand ||
+            (cls->shape.side_count && !sides_allowed(plan, &cls->shape, sku)))
             continue;
         if (cls->shape.share == MGPU_ONE && plan_free(plan, sku) < (uint32_t)cls->shape.gpus)
             code = -ENOMEM;
@@ -274,10 +282,15 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
     struct job *job = &core->jobs[index];
+    uint8_t skus[SIDES_MAX] = { 0 };
+    struct placement all = *to;
     int r;
 
-    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || !plan_size_allowed(plan, job, to->count))
+    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned ||
+        !plan_size_allowed(plan, job, to->count))
         return plan_bad(plan, index, -EINVAL);
+    if (job->spec.side_count && role != ROLE_OWNER)
+        return -EBUSY; /* of a gang on several types nobody is a guest */
     if (job->state == JOB_RESERVED)
         plan_unreserve(plan, index);
     r = ledger_check(ledger, to, &job->spec, role);
@@ -295,15 +308,21 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
         return -EDQUOT;
     if (!users_allow(core, index, to->count) || !licenses_allow(core, job))
         return -EDQUOT;
-    if (plan_own(plan) && own_prepare(plan, to, index) < 0)
+    if (job->spec.side_count) {
+        r = sides_join(plan, index, to, skus, &all);
+        if (r < 0)
+            return r;
+    }
+    if (plan_own(plan) && own_prepare(plan, &all, index) < 0)
         return -EBUSY;
     job->sku = plan_sku(ledger, to);
+    memcpy(job->side_sku, skus, sizeof(skus));
     core_dequeue(core, index);
     core_move(core, index, JOB_CLAIMING);
     job->borrowed = job->klass != CLASS_OPPORTUNISTIC && plan->phase == PHASE_BORROW;
     job->gpus = (int32_t)to->count;
     job->last_start = core->now;
-    job->blocked = plan_own(plan) ? hold_take_own(core, index, to) : hold_take(core, index, to, role);
+    job->blocked = plan_own(plan) ? hold_take_own(core, index, &all) : hold_take(core, index, &all, role);
     plan_served(plan, job, to);
     core_attach(core, index);
     core_touch(core, index);

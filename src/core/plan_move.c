@@ -23,10 +23,10 @@ static int move_check(struct plan *plan, uint32_t index, const struct placement 
     struct core *core = plan->core;
     const struct ledger *ledger = plan_ledger(plan);
     const struct job *job = &core->jobs[index];
-    int r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
+    int r = job->spec.side_count ? -EBUSY : ledger_check(ledger, to, &job->spec, ROLE_OWNER);
 
     if (r < 0)
-        return r;
+        return r; /* also of a gang on several types: it stays where it is */
     if (!plan_sku_allowed(core, job, plan_sku(ledger, to)))
         return -EINVAL;
     /* It may always move as it is; what it grows by must be within what the phase allows. */

@@ -73,6 +73,8 @@ int plan_resume_at(struct plan *plan, uint32_t index, const struct placement *to
     if (!plan_owns(plan, index) || job->state != JOB_SUSPENDED || job->planned || job->yields || job->prepared ||
         (int32_t)to->count != job->gpus)
         return plan_bad(plan, index, -EINVAL);
+    if (job->spec.side_count)
+        return -EBUSY; /* it comes back where it was */
     r = ledger_check(ledger, to, &job->spec, ROLE_OWNER);
     if (r == 0)
         r = exact_check(ledger, to, job->spec.per_node);
@@ -140,7 +142,7 @@ int plan_enlist(struct plan *plan, uint32_t index, const struct placement *to)
         (int32_t)to->count < job->spec.gpus_min || (int32_t)to->count > job->spec.gpus_max ||
         to->gpus[0] >= ledger->topo.gpu_count || !plan_sku_allowed(core, job, plan_sku(ledger, to)))
         return plan_bad(plan, index, -EINVAL);
-    if (host_allows(ledger, to, &job->spec) < 0)
+    if (host_allows(ledger, to, &job->spec) < 0 || job->spec.side_count)
         return -EBUSY;
     if (job->state == JOB_SUSPENDED)
         return enlist_again(plan, index, to);

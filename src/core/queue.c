@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/sides.h"
 #include "core/state.h"
 
 enum { LANE_OVER_QUOTA = WAIT_LANES - 1 };
@@ -46,6 +47,8 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
     for (uint32_t s = 0; s < topo->sku_count; s++)
         if (topo->sku_memory[s] && topo->sku_memory[s] < spec->memory_mib)
             shape.sku_mask &= ~(1u << s);
+    if (spec->side_count)
+        sides_of(core, spec, &shape);
     return shape;
 }
 
@@ -55,7 +58,8 @@ static bool shape_equal(const struct shape *a, const struct shape *b)
            a->per_node == b->per_node && a->mcpus == b->mcpus && a->host_mib == b->host_mib && a->mark == b->mark &&
            a->kept == b->kept && a->within == b->within && a->must == b->must && a->unit == b->unit &&
            a->per_unit == b->per_unit && a->servers == b->servers && a->bandwidth == b->bandwidth &&
-           a->level == b->level && a->klass == b->klass;
+           a->level == b->level && a->klass == b->klass && a->side_count == b->side_count &&
+           (a->side_count == 0 || sides_equal(a, b));
 }
 
 static uint32_t shape_find(const struct queue *queue, const struct shape *shape)

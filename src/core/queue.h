@@ -30,6 +30,8 @@ struct shape {
     uint8_t mark, kept;          /* of its nodes */
     uint32_t servers, bandwidth; /* parameter servers among the GPUs, and what a worker sends */
     uint8_t level, klass;
+    uint8_t side_count; /* parts on other types, see sides.h */
+    struct gang_side sides[SIDES_MAX];
 };
 
 struct shape_class {

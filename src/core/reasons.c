@@ -3,6 +3,7 @@
  * policy; of several types the reason that is closest to starting is told. */
 #include "core/pass.h"
 #include "core/plan.h"
+#include "core/sides.h"
 
 /* What is asked for beside GPUs and stands in the way; REASON_NONE. */
 static enum reason reason_apart(struct plan *plan, struct shape_class *cls, uint32_t sku)
@@ -91,7 +92,9 @@ static int closeness(enum reason reason)
     return -1;
 }
 
-void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
+/* The reason of the shape on the types it may have that is closest to starting, and whether its virtual cluster would
+ * have more than it is owed on each of them. */
+static enum reason reason_best(struct core *core, struct vc *vc, struct shape_class *cls, bool *ret_over)
 {
     int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
     enum reason best = REASON_NONE;
@@ -114,6 +117,43 @@ void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
         if (cls->shape.klass != CLASS_OPPORTUNISTIC && vc->used[s] - vc->lent[s] + demand <= vc->quota[s])
             over = false;
     }
+    *ret_over = over;
+    return best;
+}
+
+/* Of a gang on several types the part that is furthest from starting tells why it waits. */
+static enum reason reason_parts(struct core *core, struct vc *vc, struct shape_class *cls, bool *ret_over)
+{
+    struct plan plan = { .core = core, .vc = (uint32_t)(vc - core->vcs), .apart = core->cells && cls->shape.kept };
+    enum reason worst = REASON_PRIORITY;
+    struct placement found;
+
+    *ret_over = false;
+    for (uint32_t i = 0; i <= cls->shape.side_count; i++) {
+        struct shape_class part = { .shape = sides_part(&cls->shape, i) };
+        bool over;
+        enum reason reason = reason_best(core, vc, &part, &over);
+
+        *ret_over |= over;
+        if (closeness(reason) < closeness(worst))
+            worst = reason;
+    }
+    if (worst != REASON_PRIORITY)
+        return worst;
+    /* Each alone could start. Together they may be more than can be borrowed, or one is inside the guarantee only. */
+    for (plan.phase = PHASE_OWED; plan.phase <= PHASE_GUEST; plan.phase++)
+        if (plan_considers(&plan, cls) && !(plan.apart && plan.phase == PHASE_OWED) &&
+            plan_find(&plan, cls, &found) == 0)
+            return REASON_PRIORITY;
+    return vc->borrow_max > 0 ? REASON_BORROW_LIMIT : REASON_FRAGMENTED;
+}
+
+void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
+{
+    bool over;
+    enum reason best =
+        cls->shape.side_count ? reason_parts(core, vc, cls, &over) : reason_best(core, vc, cls, &over);
+
     if (best == REASON_PRIORITY && vc->policy.planner->awaits)
         best = vc->policy.planner->awaits(&vc->planner, cls);
     if (best != (enum reason)cls->reason || over != cls->over_quota)

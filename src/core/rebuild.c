@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/sides.h"
 #include "core/state.h"
 
 /* Whether a job without GPUs has all its tasks somewhere, or none. */
@@ -52,7 +53,7 @@ static bool job_sane(const struct core *core, const struct job *job)
         if ((share->role == ROLE_PACKED) != job->packed || share->amount != spec->share ||
             share->memory != spec->memory_mib ||
             (!job->sheds && share->part != PART_OLD && share->leaving != (job->state == JOB_STOPPING)) ||
-            share->off != (job->state == JOB_SUSPENDED) || node->sku != job->sku || (!node->up && !node->closed) ||
+            share->off != (job->state == JOB_SUSPENDED) || !job_on(job, node->sku) || (!node->up && !node->closed) ||
             core->ledger.gpus[share->gpu].bad)
             return false;
         shares += !(job->sheds && share->leaving) && share->part != PART_OLD;
@@ -63,7 +64,7 @@ static bool job_sane(const struct core *core, const struct job *job)
         return shares == 0 && job->holds == HOLD_NONE;
     if (job_gpuless(job))
         return shares == 0 && job->gpus == 0 && tasks_sane(core, job);
-    return shares == job->gpus && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
+    return shares == job_held(job) && holds == (shares > 0) && sides_sane(core, job) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
            job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX && spec->share >= 1 &&
            spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 && job->rate >= 0 &&
            job->sku < core->ledger.topo.sku_count;
@@ -104,13 +105,13 @@ static bool own_sane(const struct core *core, const struct job *job)
     if (!core->cells || !job_bound(job))
         return true;
     for (uint32_t s = job->own_shares; s != SHARE_NONE && s < own->share_capacity; s = own->shares[s].next_of_job) {
-        if (&core->jobs[own->shares[s].job] != job || ++shares > job->gpus ||
+        if (&core->jobs[own->shares[s].job] != job || ++shares > job_held(job) ||
             own->shares[s].leaving != (job->state == JOB_STOPPING) ||
             own->shares[s].off != (job->state == JOB_SUSPENDED) || own->shares[s].role == ROLE_GUEST ||
             (own->shares[s].role == ROLE_PACKED) != job->packed)
             return false;
     }
-    return shares == job->gpus;
+    return shares == job_held(job);
 }
 
 /* Each job's shares into its own list, in ascending order of GPUs. -EBADMSG if something contradicts something. */

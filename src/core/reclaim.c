@@ -10,6 +10,7 @@
 
 #include "core/guest.h"
 #include "core/plan.h"
+#include "core/sides.h"
 #include "core/state.h"
 
 static bool may_stop(const struct core *core, const struct job *job)
@@ -25,9 +26,9 @@ static uint32_t victim_of(const struct core *core, const struct vc *vc, uint32_t
         return JOB_NONE;
     for (uint32_t i = vc->run_last; i != JOB_NONE; i = core->jobs[i].prev) {
         const struct job *job = &core->jobs[i];
-        int64_t amount = job_amount(job);
+        int64_t amount = job_amount_on(job, sku);
 
-        if (!may_stop(core, job) || guest_is(core, job) || job->sku != sku ||
+        if (!may_stop(core, job) || guest_is(core, job) || !job_on(job, sku) ||
             (job->klass == CLASS_OPPORTUNISTIC) != guests)
             continue;
         if (guests || vc->used[sku] - amount >= vc->quota[sku])
@@ -106,20 +107,21 @@ static bool moved_away(const struct core *core, uint32_t own_vc, uint32_t sku)
         const struct job *job = &core->jobs[core->touched[n]];
         const struct vc *vc = &core->vcs[job->vc];
 
-        if (!job->planned || (job->state != JOB_RUNNING && job->state != JOB_STARTING) || job->sku != sku)
+        if (!job->planned || (job->state != JOB_RUNNING && job->state != JOB_STARTING) || !job_on(job, sku))
             continue;
         if (job->klass == CLASS_OPPORTUNISTIC ? !guest_is(core, job)
-                                              : job->vc != own_vc && vc->used[sku] - job_amount(job) >= vc->quota[sku])
+                                              : job->vc != own_vc && vc->used[sku] - job_amount_on(job, sku) >= vc->quota[sku])
             return true;
     }
     return false;
 }
 
-static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
+/* Those that are stopped are put behind the first *victim_count of core->victims. */
+static int reclaim_on(struct plan *plan, struct shape_class *cls, uint32_t sku, uint32_t *victim_count,
+                      struct placement *ret)
 {
     struct core *core = plan->core;
-    struct shape_class *cls = plan_shape(plan, job);
-    uint32_t *victims = core->victims;
+    uint32_t *victims = core->victims + *victim_count;
     uint32_t count = 0;
     int r = -EBUSY;
 
@@ -139,6 +141,9 @@ static int reclaim_on(struct plan *plan, uint32_t job, uint32_t sku, struct plac
     }
     if (r < 0 && moved_away(core, plan->vc, sku))
         core->vcs[plan->vc].barred = true;
+    for (uint32_t i = 0; i < count; i++)
+        if (core->jobs[victims[i]].state == JOB_STOPPING)
+            core->victims[(*victim_count)++] = victims[i];
     return r == 0 ? find_any_level(plan, cls, sku, ret) : r;
 }
 
@@ -167,31 +172,62 @@ static bool unkeep(struct core *core, uint32_t own_vc, uint32_t sku)
 }
 
 /* Where there is room without stopping anybody any more, or after that. */
-static int reclaim_again(struct plan *plan, uint32_t job, uint32_t sku, struct placement *ret)
+static int reclaim_again(struct plan *plan, struct shape_class *cls, uint32_t sku, uint32_t *victim_count,
+                         struct placement *ret)
 {
-    struct shape_class *cls = plan_shape(plan, job);
-
     if (!unkeep(plan->core, plan->vc, sku))
         return -EBUSY;
     if (find_any_level(plan, cls, sku, ret) == 0)
         return 0;
-    return reclaim_enough(plan->core, plan->vc, sku, &cls->shape) ? reclaim_on(plan, job, sku, ret) : -EBUSY;
+    return reclaim_enough(plan->core, plan->vc, sku, &cls->shape) ? reclaim_on(plan, cls, sku, victim_count, ret)
+                                                                  : -EBUSY;
+}
+
+/* Room for a shape without sides on some type that it is owed so many of. */
+static int reclaim_shape(struct plan *plan, struct shape_class *cls, uint32_t *victim_count, struct placement *ret)
+{
+    struct core *core = plan->core;
+    int64_t demand = (int64_t)cls->shape.gpus * cls->shape.share;
+
+    for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
+        if (cls->shape.sku_mask >> sku & 1 &&
+            vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
+            ((reclaim_enough(core, plan->vc, sku, &cls->shape) &&
+              reclaim_on(plan, cls, sku, victim_count, ret) == 0) ||
+             reclaim_again(plan, cls, sku, victim_count, ret) == 0))
+            return 0;
+    return -EBUSY;
+}
+
+/* The same for each part of a gang on several types that does not fit as things are; nobody was stopped if one of them
+ * cannot have it. */
+static int reclaim_parts(struct plan *plan, struct shape_class *cls, struct placement *ret)
+{
+    struct core *core = plan->core;
+    uint32_t victims = 0;
+    int r = 0;
+
+    for (uint32_t i = 0; i <= cls->shape.side_count && r == 0; i++) {
+        struct shape_class part = { .shape = sides_part(&cls->shape, i) };
+
+        r = plan_find(plan, &part, ret);
+        if (r < 0 && r != -EDQUOT)
+            r = reclaim_shape(plan, &part, &victims, ret);
+    }
+    if (r == 0)
+        r = plan_find(plan, cls, ret);
+    for (uint32_t i = 0; i < victims && r < 0; i++)
+        (void)plan_keep_any(plan, core->victims[i]);
+    return r < 0 ? -EBUSY : 0;
 }
 
 int plan_reclaim(struct plan *plan, uint32_t job, struct placement *ret)
 {
-    struct core *core = plan->core;
-    const struct shape_class *cls = plan_shape(plan, job);
-    int64_t demand = cls ? (int64_t)cls->shape.gpus * cls->shape.share : 0;
-    uint32_t mask = cls ? cls->shape.sku_mask : 0;
+    struct shape_class *cls = plan_shape(plan, job);
+    uint32_t victims = 0;
 
     /* Where shapes are guaranteed, what is owed shows as free and whoever uses it leaves when it is given. */
-    if (!cls || cls->shape.klass == CLASS_OPPORTUNISTIC || core->cells)
+    if (!cls || cls->shape.klass == CLASS_OPPORTUNISTIC || plan->core->cells)
         return -EBUSY;
-    for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
-        if (mask >> sku & 1 && vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
-            ((reclaim_enough(core, plan->vc, sku, &cls->shape) && reclaim_on(plan, job, sku, ret) == 0) ||
-             reclaim_again(plan, job, sku, ret) == 0))
-            return 0;
-    return -EBUSY;
+    return cls->shape.side_count ? reclaim_parts(plan, cls, ret) : reclaim_shape(plan, cls, &victims, ret);
 }

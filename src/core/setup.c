@@ -502,6 +502,8 @@ int core_new(const struct cluster_spec *spec, const struct core_config *config, 
     core_build_ledger(core, &core->ledger, spec, &failed);
     core->hidden = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->hidden));
     core->scratch = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->scratch));
+    core->side_gpus = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->side_gpus));
+    core->gang = core_block(core, &failed, core->ledger.topo.gpu_count, sizeof(*core->gang));
     core->vcs = core_block(core, &failed, spec->vc_count, sizeof(*core->vcs));
     core->vc_order = core_block(core, &failed, spec->vc_count, sizeof(*core->vc_order));
     for (uint32_t v = 0; v < spec->vc_count && !failed; v++)

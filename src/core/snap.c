@@ -149,6 +149,7 @@ static void shape_part(struct codec *c, struct core *core, struct queue *queue, 
     codec_u32(c, &cls->shape.bandwidth, UINT32_MAX);
     codec_u8(c, &cls->shape.level, UINT8_MAX);
     codec_u8(c, &cls->shape.klass, CLASS_COUNT - 1);
+    snap_sides(c, &cls->shape.side_count, cls->shape.sides);
     codec_u8(c, &cls->reason, REASON_COUNT - 1);
     codec_flag(c, &cls->over_quota);
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)

@@ -2,6 +2,18 @@
 /* snap_job.c - a job in a snapshot. */
 #include "core/snap_part.h"
 
+void snap_sides(struct codec *c, uint8_t *count, struct gang_side *sides)
+{
+    codec_u8(c, count, SIDES_MAX);
+    for (uint32_t i = 0; i < *count; i++) {
+        codec_i32(c, &sides[i].gpus);
+        codec_u32(c, &sides[i].sku_mask, UINT32_MAX);
+        codec_u32(c, &sides[i].mcpus, UINT32_MAX);
+        codec_u32(c, &sides[i].host_mib, UINT32_MAX);
+        codec_u16(c, &sides[i].per_node, UINT16_MAX);
+    }
+}
+
 static void spec(struct codec *c, struct jobspec *s)
 {
     int16_t priority = s->priority;
@@ -60,6 +72,7 @@ static void spec(struct codec *c, struct jobspec *s)
         codec_u8(c, &s->licenses[i].license, LICENSES_MAX - 1);
         codec_u32(c, &s->licenses[i].count, LICENSE_COUNT_MAX);
     }
+    snap_sides(c, &s->side_count, s->sides);
 }
 
 /* Everything of a job but what lists and trees are built from again. Waiting is written as if it were booked now. */
@@ -75,6 +88,8 @@ static void job_fields(struct codec *c, const struct core *core, struct job *j)
     codec_u8(c, &j->stop, STOP_STEP_COUNT - 1);
     codec_u8(c, &j->before, JOB_STATE_COUNT - 1);
     codec_u8(c, &j->sku, SKUS_MAX - 1);
+    for (uint32_t i = 0; i < j->spec.side_count; i++)
+        codec_u8(c, &j->side_sku[i], SKUS_MAX - 1);
     codec_flag(c, &j->borrowed);
     codec_flag(c, &j->parks);
     codec_flag(c, &j->prepared);

@@ -6,3 +6,5 @@
 
 /* The job of that number, with its place in order and its timers. Lists and trees of jobs are built again later. */
 void snap_job(struct codec *c, struct core *core, uint32_t index);
+/* Parts of a gang on other types. */
+void snap_sides(struct codec *c, uint8_t *count, struct gang_side *sides);

@@ -54,6 +54,7 @@ struct core {
     uint32_t fresh_count;
     bool late; /* the step under way came after the pass of its instant and changed what a pass should see */
     uint32_t *scratch, *ready, *victims, *going; /* lists of one call: GPUs, jobs; of jobs that can move now, defer.c */
+    uint32_t *side_gpus, *gang;                  /* GPUs of the sides of a gang, and of all of it; see sides.h */
     void *blocks;                                /* all memory, chained; see setup.c */
     uint32_t waiting, running;
     int64_t mgpu_held, mgpu_up;
@@ -174,6 +175,9 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
 int plan_stop_any(struct plan *plan, uint32_t job, enum stop_step step);
 int plan_keep_any(struct plan *plan, uint32_t job);
 int plan_find_on(struct plan *plan, struct shape_class *cls, uint32_t sku, struct placement *ret);
+/* A place that the shape may have of one type, without its sides, in vc->place.out. -EBUSY; *ret_mapped: there was one,
+ * and it was the mapping to cells that failed. */
+int plan_place(struct plan *plan, const struct shape *shape, uint32_t sku, bool *ret_mapped);
 
 /* Nodes a policy may have words of: those of the cluster, then those of its virtual cluster's own, which are pieces of
  * them: as many as GPUs at most. */

@@ -116,7 +116,7 @@ void users_hold(struct core *core, uint32_t index, int sign)
         return;
     i = sign > 0 ? enter(core, job) : find(core, job);
     /* Of a pair each is its user's: who stays owns the GPUs from one instant to the next. */
-    core->users[i].held += sign * (int64_t)job->gpus * job->spec.share;
+    core->users[i].held += sign * ((int64_t)job->gpus + jobspec_sides(&job->spec)) * job->spec.share;
     mark(core, i);
     if (sign < 0)
         core->users[i].jobs--;
@@ -168,7 +168,8 @@ bool users_allow(struct core *core, uint32_t index, uint32_t gpus)
     if (!limited(core, job))
         return true;
     i = find(core, job);
-    if (i == JOB_NONE || core->users[i].held + (int64_t)gpus * job->spec.share <= core->vcs[job->vc].user_max)
+    if (i == JOB_NONE || core->users[i].held + ((int64_t)gpus + jobspec_sides(&job->spec)) * job->spec.share <=
+                             core->vcs[job->vc].user_max)
         return true;
     mark(core, i);
     return false;
@@ -191,7 +192,8 @@ static bool look(struct core *core, struct user *u, bool wakes)
 
     for (uint32_t index = u->first; index != JOB_NONE; index = core->jobs[index].user_next) {
         struct job *job = &core->jobs[index];
-        bool fits = u->held + job_demand(job) <= core->vcs[u->vc].user_max;
+        int64_t demand = job_demand(job) + (int64_t)jobspec_sides(&job->spec) * MGPU_ONE;
+        bool fits = u->held + demand <= core->vcs[u->vc].user_max;
 
         if (job->shape != UINT32_MAX && !fits) {
             plan_set_aside(&plan, index, REASON_USER_LIMIT);

@@ -31,13 +31,22 @@ enum {
     KEPT_MAX = 63,
     LICENSES_MAX = 64,     /* kinds that a cluster counts */
     LICENSE_NEEDS_MAX = 8, /* kinds that one job asks for */
-    LICENSE_COUNT_MAX = 1000000
+    LICENSE_COUNT_MAX = 1000000,
+    SIDES_MAX = 3 /* parts of a gang on types that the rest is not on */
 };
 
 /* So many of one kind of licence, while it runs. */
 struct license_need {
     uint32_t count;  /* 1..LICENSE_COUNT_MAX */
     uint8_t license; /* its number in the cluster */
+};
+
+/* A part of a gang on other types of GPU than the rest: whole GPUs, so many on each of its nodes. */
+struct gang_side {
+    int32_t gpus;
+    uint32_t sku_mask;        /* never 0, and no type that another part of the gang may have */
+    uint32_t mcpus, host_mib; /* with each GPU; 0 = not told */
+    uint16_t per_node;        /* exactly; divides gpus */
 };
 
 struct deadline {
@@ -83,7 +92,19 @@ struct jobspec {
     struct deadline deadlines[DEADLINES_MAX]; /* ascending */
     uint8_t license_count;
     struct license_need licenses[LICENSE_NEEDS_MAX]; /* by number, ascending */
+    uint8_t side_count;                              /* then the job is rigid, and of whole GPUs */
+    struct gang_side sides[SIDES_MAX];               /* beside `gpus`, which are on types of sku_mask */
 };
+
+/* GPUs of the parts on other types. */
+static inline int32_t jobspec_sides(const struct jobspec *spec)
+{
+    int32_t gpus = 0;
+
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        gpus += spec->sides[i].gpus;
+    return gpus;
+}
 
 /* Whether it can run on fewer or more GPUs, as it came. */
 bool jobspec_elastic(const struct jobspec *spec);

@@ -332,6 +332,7 @@ const struct planner_ops planner_list = {
     .summary = "walk the order and start what fits",
     .params = list_params,
     .state_size = sizeof(struct walk),
+    .sides = true,
     .plan = list_plan,
     .overtakes = list_overtakes,
 };
@@ -342,6 +343,7 @@ const struct planner_ops planner_list_preempt = {
     .params = preempt_params,
     .state_size = sizeof(struct walk),
     .run_order = RUN_BY_KEY,
+    .sides = true,
     .plan = list_plan,
     .overtakes = list_overtakes,
 };

@@ -39,6 +39,8 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
 
         if (!share_here(job, &ledger->shares[s]))
             continue;
+        if (ledger->topo.nodes[gpu->node].sku != job->sku)
+            continue; /* a gang on several types runs as its first part does */
         if (gpu->node != node) {
             if (here)
                 add_part(&shape, here);

@@ -39,6 +39,18 @@ static void licenses_bind(const struct driver *d, struct jobspec *spec)
     }
 }
 
+/* The types of its sides as those of the cluster. One that has none of them gets a bit beyond: the core refuses it. */
+static void sides_bind(const struct driver *d, struct jobspec *spec)
+{
+    for (uint32_t i = 0; i < spec->side_count && d->config->type_skus; i++) {
+        uint32_t mask = 0;
+
+        for (uint32_t t = 0; t < 32; t++)
+            mask |= spec->sides[i].sku_mask >> t & 1 ? d->config->type_skus[t] : 0;
+        spec->sides[i].sku_mask = mask ? mask : 1u << (30 - i);
+    }
+}
+
 int answer_arrival(struct driver *d, uint32_t index)
 {
     const struct trace_job *from = &d->trace->jobs[index];
@@ -56,6 +68,7 @@ int answer_arrival(struct driver *d, uint32_t index)
         stage_share(d, &spec);
     }
     spec.sku_mask = d->config->job_skus ? d->config->job_skus[index] : 0;
+    sides_bind(d, &spec);
     licenses_bind(d, &spec);
     r = driver_offer(d, &event, index, &ref);
     if (r == -ERANGE && d->config->skip_infeasible) {

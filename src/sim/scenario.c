@@ -220,6 +220,10 @@ static int map_vcs(struct scenario *s, const struct trace *trace, struct error *
 /* Types the jobs name, as types of this cluster; names are compared without regard to case. */
 static int map_skus(struct scenario *s, const struct trace *trace, struct error *err)
 {
+    for (uint32_t t = 0; t < trace->skus.count && t < 32; t++)
+        for (uint32_t c = 0; c < s->cluster.sku_count; c++)
+            if (strcasecmp(names_get(&trace->skus, t), names_get(&s->cluster.names, s->cluster.skus[c].name)) == 0)
+                s->type_skus[t] |= 1u << c;
     for (size_t i = 0; i < trace->count; i++) {
         const struct jobspec *spec = &trace->jobs[i].spec;
         uint32_t mask = 0;
@@ -228,9 +232,7 @@ static int map_skus(struct scenario *s, const struct trace *trace, struct error 
         if (!spec->sku_mask)
             continue;
         for (uint32_t t = 0; t < trace->skus.count && t < 32; t++)
-            for (uint32_t c = 0; spec->sku_mask >> t & 1 && c < s->cluster.sku_count; c++)
-                if (strcasecmp(names_get(&trace->skus, t), names_get(&s->cluster.names, s->cluster.skus[c].name)) == 0)
-                    mask |= 1u << c;
+            mask |= spec->sku_mask >> t & 1 ? s->type_skus[t] : 0;
         if (!mask && !s->driver.skip_infeasible)
             return error_set(err, -ERANGE, "job %s: no node has a GPU type it asks for [Infeasible.Sku]",
                              job_label(trace, spec, text));
@@ -313,6 +315,7 @@ int scenario_init(struct scenario *s, const struct cluster_spec *cluster, const 
     s->driver.policies = s->policies;
     s->driver.job_vcs = s->job_vcs;
     s->driver.job_skus = s->job_skus;
+    s->driver.type_skus = s->type_skus;
     s->driver.licenses = s->licenses;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "model/cluster.h"
 #include "wire/decimal.h"
 #include "wire/license.h"
+#include "wire/side.h"
 #include "wire/rows.h"
 #include "wire/topology.h"
 #include "wire/trace_columns.h"
@@ -308,6 +309,26 @@ static int licenses_read(struct rows *rows, struct jobspec *spec, struct error *
     }
 }
 
+static int sides_read(struct rows *rows, struct jobspec *spec, struct error *err)
+{
+    int index = rows_at(rows, COLUMN_SIDES);
+    const struct csv_field *field = csv_get(&rows->csv, index);
+    const char *at = field->text, *end = at + field->length, *stop;
+
+    for (;; at = stop + 1) {
+        int r;
+
+        stop = rows_until(at, end, ';');
+        r = side_add(spec, &rows->trace->skus, at, (size_t)(stop - at));
+        if (r == -ENOMEM)
+            return csv_fail(&rows->csv, index, r, err, "out of memory");
+        if (r < 0)
+            return csv_expected(&rows->csv, index, err, "at most %d of " SIDE_WORDS ", divided by ';'", SIDES_MAX);
+        if (stop == end)
+            return 0;
+    }
+}
+
 static int names_read(struct rows *rows, struct jobspec *spec, struct error *err)
 {
     int r = rows_name(rows, COLUMN_USER, &rows->trace->users, &spec->user, err);
@@ -318,6 +339,8 @@ static int names_read(struct rows *rows, struct jobspec *spec, struct error *err
         r = rows_name(rows, COLUMN_MODEL, &rows->trace->models, &spec->model, err);
     if (r == 0 && rows_has(rows, COLUMN_SKU))
         r = rows_skus(rows, COLUMN_SKU, spec, err);
+    if (r == 0 && rows_has(rows, COLUMN_SIDES))
+        r = sides_read(rows, spec, err);
     if (r == 0 && rows_has(rows, COLUMN_LICENSES))
         r = licenses_read(rows, spec, err);
     return r;

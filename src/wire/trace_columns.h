@@ -42,6 +42,7 @@
     X(ESTIMATE, "estimate", false)                                                                                     \
     X(LIMIT, "limit", false)                                                                                           \
     X(SKU, "sku", false)                                                                                               \
+    X(SIDES, "sides", false)                                                                                           \
     X(LICENSES, "licenses", false)                                                                                     \
     X(RETRIES, "retries", false)                                                                                       \
     X(FAIL, "fail", false)                                                                                             \

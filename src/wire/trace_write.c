@@ -8,6 +8,7 @@
 #include "model/cluster.h"
 #include "wire/csv.h"
 #include "wire/decimal.h"
+#include "wire/side.h"
 #include "wire/topology.h"
 #include "wire/trace.h"
 #include "wire/trace_columns.h"
@@ -64,6 +65,7 @@ static bool tells(enum trace_column column, const struct jobspec *spec)
         { COLUMN_SPLICE_MAX, spec->splice_max },
         { COLUMN_RETRIES, spec->retries },
         { COLUMN_SKU, spec->sku_mask },
+        { COLUMN_SIDES, spec->side_count },
         { COLUMN_LICENSES, spec->license_count },
     };
 
@@ -128,6 +130,7 @@ static bool in_use(enum trace_column column, const struct trace_job *job)
     case COLUMN_TP:
     case COLUMN_PP:
     case COLUMN_SPLICE_MAX:
+    case COLUMN_SIDES:
     case COLUMN_LICENSES:
     case COLUMN_RETRIES:
     case COLUMN_SKU:
@@ -237,6 +240,8 @@ static bool text_put(struct buf *out, const struct trace *trace, const struct tr
         buf_printf(out, "%s:%u", topology_level(spec->unit), spec->per_unit);
     else if (column == COLUMN_SKU)
         skus_put(out, trace, spec->sku_mask);
+    else if (column == COLUMN_SIDES)
+        sides_put(out, &trace->skus, spec);
     else if (column == COLUMN_LICENSES)
         licenses_put(out, trace, spec);
     else if (column == COLUMN_FAIL)

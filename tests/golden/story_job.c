@@ -7,6 +7,7 @@
 
 #include "story_line.h"
 #include "wire/license.h"
+#include "wire/side.h"
 #include "wire/topology.h"
 
 static int job_who(const struct line *line, struct trace_job *job, const char *word)
@@ -32,6 +33,10 @@ static int job_who(const struct line *line, struct trace_job *job, const char *w
             job->spec.sku_mask |= 1u << index;
         return r;
     }
+    if ((value = word_value(word, "side")))
+        return side_add(&job->spec, &trace->skus, value, strlen(value)) < 0
+                   ? line_wrong(line, "expected " SIDE_WORDS, value)
+                   : 0;
     return -ENOENT;
 }
 

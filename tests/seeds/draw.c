@@ -545,6 +545,37 @@ static int draw_licenses(uint64_t seed, struct life *life)
     return r;
 }
 
+/* ---- gangs on several types ---- */
+
+/* Some of the gangs that have a size of their own and no wish of how they lie. From a stream of its own too. */
+static void draw_sides(uint64_t seed, struct life *life)
+{
+    uint32_t types = life->cluster.sku_count;
+    struct rng rng;
+
+    rng_seed(&rng, rng_mix(seed + 829));
+    for (size_t i = 0; i < life->trace.count && types > 1; i++) {
+        struct jobspec *spec = &life->trace.jobs[i].spec;
+        uint32_t first = below(&rng, types), left = types;
+
+        if (!chance(&rng, 35) || spec->gpus == 0 || spec->share < MGPU_ONE || spec->gpus_min != spec->gpus_max ||
+            spec->unit || spec->within || spec->tp > 1 || spec->pp > 1)
+            continue;
+        spec->sku_mask = 1u << first;
+        for (uint32_t k = 1; k < left; k++) {
+            uint32_t each = 1 + below(&rng, 2), nodes = 1 + below(&rng, 2);
+            struct gang_side side = { .gpus = (int32_t)(each * nodes),
+                                      .per_node = (uint16_t)each,
+                                      .sku_mask = 1u << (first + k) % types };
+
+            if (spec->mcpus && chance(&rng, 70))
+                side.mcpus = 1 + below(&rng, spec->mcpus * 2);
+            if (k == 1 || chance(&rng, 50))
+                spec->sides[spec->side_count++] = side;
+        }
+    }
+}
+
 static void draw_marks(uint64_t seed, struct life *life)
 {
     struct rng rng;
@@ -589,6 +620,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     r = draw_tiers(draw, ret_life);
     if (r == 0)
         r = draw_licenses(seed, ret_life);
+    draw_sides(seed, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);
 }
 

@@ -69,7 +69,7 @@ void watch_wrong(struct watch *watch, const struct core *core, int64_t id, const
     __attribute__((format(printf, 4, 5)));
 
 /* watch_cells.c: the same where virtual clusters are guaranteed shapes. NULL, or why it is not so. */
-const char *watch_untrue_cells(const struct core *core, uint32_t job, enum reason reason);
+const char *watch_untrue_cells(const struct core *core, uint32_t index, const struct job *job, enum reason reason);
 
 /* watch_guest.c: the same of a job that waits to be somebody's guest. */
 const char *watch_untrue_guest(const struct core *core, uint32_t job, enum reason reason);

@@ -85,13 +85,47 @@ static void print_decision(const struct decision *d, const struct jobspec *spec,
     printf("\n");
 }
 
+/* Each part of a gang on several types is whole, on one of its types, with so many GPUs on each of its nodes; those of a
+ * guarantee in cells may be parts of one. */
+static void check_sides(struct watch *watch, const struct core *core, const struct jobspec *spec,
+                        const struct decision *d, const uint32_t *gpus)
+{
+    const struct ledger *ledger = core_ledger(core);
+
+    for (uint32_t i = 0; i < spec->side_count && d->gpu_count; i++) {
+        uint32_t count = 0, here = 0, last = UINT32_MAX, skus = 0;
+
+        for (uint32_t g = 0; g < d->gpu_count; g++) {
+            uint32_t node = ledger->gpus[gpus[g]].node, sku = ledger->topo.nodes[node].sku;
+
+            if (!(spec->sides[i].sku_mask >> sku & 1))
+                continue;
+            if (node != last && count && here % spec->sides[i].per_node)
+                watch_wrong(watch, core, d->id, "side %u has %u GPUs on a node", i, here);
+            here = node == last ? here + 1 : 1;
+            last = node;
+            skus |= 1u << sku;
+            count++;
+        }
+        if (count != (uint32_t)spec->sides[i].gpus || here % spec->sides[i].per_node || (skus & (skus - 1)) ||
+            (!core->cells && here != spec->sides[i].per_node))
+            watch_wrong(watch, core, d->id, "side %u has %u GPUs of %d", i, count, spec->sides[i].gpus);
+    }
+}
+
 static void hand_over(struct watch *watch, const struct core *core, const struct decision *d, const uint32_t *gpus)
 {
     const struct jobspec *spec = spec_of(watch, d->id);
     const struct topo *topo = &core_ledger(core)->topo;
     struct holder *holder = &watch->holders[d->id];
-    uint32_t mask = spec->sku_mask ? spec->sku_mask : UINT32_MAX;
+    uint32_t mask = spec->sku_mask ? spec->sku_mask : UINT32_MAX, all = d->gpu_count;
+    struct decision first = *d;
 
+    check_sides(watch, core, spec, d, gpus);
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        mask |= spec->sides[i].sku_mask;
+    first.gpu_count -= all ? (uint32_t)jobspec_sides(spec) : 0;
+    d = &first;
     holder->runs = spec->gpus == 0;
     if (holder->count && !holder->leaving)
         watch_wrong(watch, core, d->id, "started while it runs");
@@ -99,14 +133,14 @@ static void hand_over(struct watch *watch, const struct core *core, const struct
     if (((int32_t)d->gpu_count < spec->gpus_min || (int32_t)d->gpu_count > spec->gpus_max) &&
         !(core->vcs[d->vc].policy.planner->splices && splice_legal(spec, (int32_t)d->gpu_count)))
         watch_wrong(watch, core, d->id, "a gang of %d started on %u GPUs", spec->gpus, d->gpu_count);
-    holder->gpus = mem_zalloc(d->gpu_count, sizeof(*holder->gpus));
-    holder->count = d->gpu_count;
+    holder->gpus = mem_zalloc(all, sizeof(*holder->gpus));
+    holder->count = all;
     holder->share = d->gpu_count && core->ledger.shares[core->jobs[d->job].shares].role != ROLE_OWNER ? 0 : spec->share;
     holder->leaving = false;
     if (spec->within && spec->within_must && d->gpu_count &&
         within_check(core_ledger(core), &(struct placement){ gpus, d->gpu_count }, spec) < 0)
         watch_wrong(watch, core, d->id, "started on GPUs that are not near each other");
-    for (uint32_t i = 0; i < d->gpu_count; i++) {
+    for (uint32_t i = 0; i < all; i++) {
         const struct node *node = &topo->nodes[core_ledger(core)->gpus[gpus[i]].node];
 
         holder->gpus[i] = gpus[i];
@@ -250,12 +284,24 @@ static void check_devices(struct watch *watch, const struct core *core)
             if (here[core->ledger.shares[s].gpu] > MGPU_ONE)
                 watch_wrong(watch, core, job->spec.id, "two on GPU %u", core->ledger.shares[s].gpu);
         }
+        count -= count ? jobspec_sides(&job->spec) : 0;
         if (job->state != JOB_FREE && count && (count < job->spec.gpus_min || count > job->spec.gpus_max) &&
             !job->sheds && !splice_legal(&job->spec, count))
             watch_wrong(watch, core, job->spec.id, "holds %d of %d GPUs", count, job->spec.gpus);
         if ((job->state == JOB_RUNNING || job->state == JOB_STARTING) && count == 0 && !job_gpuless(job))
             watch_wrong(watch, core, job->spec.id, "runs on nothing");
     }
+}
+
+/* What it asks for with that GPU. */
+static struct gang_side with(const struct core *core, const struct job *job, uint32_t gpu)
+{
+    uint32_t sku = core->ledger.topo.nodes[core->ledger.gpus[gpu].node].sku;
+
+    for (uint32_t i = 0; i < job->spec.side_count; i++)
+        if (job->spec.sides[i].sku_mask >> sku & 1)
+            return job->spec.sides[i];
+    return (struct gang_side){ .mcpus = job->spec.mcpus, .host_mib = job->spec.host_mib };
 }
 
 /* On each node now: everybody's CPUs and memory, but for those who wait for others to leave, or for their turn; and
@@ -268,13 +314,15 @@ static void check_hosts(struct watch *watch, const struct core *core)
         return;
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
+        struct gang_side each;
 
         for (uint32_t s = job->state == JOB_CLAIMING || job->state == JOB_SUSPENDED ? SHARE_NONE : job->shares;
              s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
             if (core->ledger.shares[s].part == PART_NEW)
                 continue;
-            cpus[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.mcpus;
-            mib[core->ledger.gpus[core->ledger.shares[s].gpu].node] += job->spec.host_mib;
+            each = with(core, job, core->ledger.shares[s].gpu);
+            cpus[core->ledger.gpus[core->ledger.shares[s].gpu].node] += each.mcpus;
+            mib[core->ledger.gpus[core->ledger.shares[s].gpu].node] += each.host_mib;
         }
         for (uint32_t h = job->state == JOB_FREE ? HOLD_NONE : job->holds; h != HOLD_NONE;
              h = core->holds[h].next_of_job) {
@@ -305,8 +353,12 @@ static void check_quotas(struct watch *watch, const struct core *core)
         for (uint32_t i = 0; i < core->job_top; i++) {
             const struct job *job = &core->jobs[i];
 
-            if (job_holds(job->state) && job->vc == v && job->klass != CLASS_OPPORTUNISTIC && !job->packed)
-                used[job->sku] += (int64_t)job->gpus * job->spec.share;
+            if (!job_holds(job->state) || job->vc != v || job->klass == CLASS_OPPORTUNISTIC || job->packed)
+                continue;
+            for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job)
+                if (!core->ledger.shares[s].leaving && core->ledger.shares[s].part != PART_OLD)
+                    used[core->ledger.topo.nodes[core->ledger.gpus[core->ledger.shares[s].gpu].node].sku] +=
+                        job->spec.share;
         }
         for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++)
             if (used[s] != vc->used[s])
@@ -326,7 +378,7 @@ static void check_users(struct watch *watch, const struct core *core)
 
             if (!job_holds(job->state) || job->vc != v || job->spec.user >= 8)
                 continue;
-            held[job->spec.user] += (int64_t)job->gpus * job->spec.share;
+            held[job->spec.user] += ((int64_t)job->gpus + jobspec_sides(&job->spec)) * job->spec.share;
             if (held[job->spec.user] > core->vcs[v].user_max)
                 watch_wrong(watch, core, job->spec.id, "its user has more than one may");
         }

@@ -80,9 +80,9 @@ static struct seen look(const struct core *core, const struct job *job)
     return seen;
 }
 
-const char *watch_untrue_cells(const struct core *core, uint32_t index, enum reason reason)
+const char *watch_untrue_cells(const struct core *core, uint32_t index, const struct job *job, enum reason reason)
 {
-    const struct seen s = look(core, &core->jobs[index]);
+    const struct seen s = look(core, job);
 
     switch ((int)reason) {
     case REASON_VC_LIMIT:
@@ -102,7 +102,7 @@ const char *watch_untrue_cells(const struct core *core, uint32_t index, enum rea
     case REASON_CPU_MEM:
         return s.own_enough || s.lent_enough ? NULL : "has no room anyhow";
     case REASON_TOPOLOGY:
-        return core->jobs[index].spec.within_must ? NULL : "may lie anywhere";
+        return job->spec.within_must ? NULL : "may lie anywhere";
     default: /* not looked at yet: somebody will */
         return watch_unseen(core, index);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_reason.c - is it true what a waiting job is told? Counted anew from GPUs and jobs. */
+#include "core/sides.h"
 #include "core/state.h"
 #include "core/wake.h"
 #include "seeds.h"
@@ -116,8 +117,8 @@ static bool over_user_limit(const struct core *core, uint32_t index)
 
     for (uint32_t i = 0; i < core->job_top; i++)
         if (job_holds(core->jobs[i].state) && core->jobs[i].vc == job->vc && core->jobs[i].spec.user == job->spec.user)
-            held += (int64_t)core->jobs[i].gpus * core->jobs[i].spec.share;
-    return held + job_demand(job) > core->vcs[job->vc].user_max;
+            held += ((int64_t)core->jobs[i].gpus + jobspec_sides(&core->jobs[i].spec)) * core->jobs[i].spec.share;
+    return held + job_demand(job) + (int64_t)jobspec_sides(&job->spec) * MGPU_ONE > core->vcs[job->vc].user_max;
 }
 
 /* Somebody will look at it: at once, at the next round, or when a policy that gathers jobs has said. */
@@ -153,9 +154,8 @@ static bool lacks_license(const struct core *core, const struct job *job)
     return false;
 }
 
-static const char *untrue(const struct core *core, uint32_t index, enum reason reason)
+static const char *untrue(const struct core *core, uint32_t index, const struct job *job, enum reason reason)
 {
-    const struct job *job = &core->jobs[index];
     const struct truth_of t = look(core, job);
 
     switch (reason) {
@@ -207,6 +207,42 @@ static const char *untrue(const struct core *core, uint32_t index, enum reason r
     return "has no reason to wait";
 }
 
+static const char *untrue_of(const struct core *core, uint32_t index, const struct job *job, enum reason reason)
+{
+    if (queue_lane(reason) >= 0 && job->klass == CLASS_OPPORTUNISTIC && core->vcs[job->vc].policy.planner->limit)
+        return watch_untrue_guest(core, index, reason);
+    if (queue_lane(reason) >= 0 && core->cells)
+        return watch_untrue_cells(core, index, job, reason);
+    return untrue(core, index, job, reason);
+}
+
+/* Of a gang on several types some part waits for what it is told, and one that has only others before it could be
+ * placed in each. All of them may have room and yet be too much together: where something is borrowed, or where one
+ * has it inside of the guarantee and another outside. */
+static const char *untrue_parts(const struct core *core, uint32_t index, enum reason reason)
+{
+    const struct job *job = &core->jobs[index];
+    const char *wrong = NULL;
+    uint32_t right = 0;
+
+    for (uint32_t i = 0; i <= job->spec.side_count; i++) {
+        struct job part = *job;
+        const char *here;
+
+        if (i > 0)
+            part.spec = sides_spec(&job->spec, i - 1);
+        part.spec.side_count = 0;
+        here = untrue_of(core, index, &part, reason);
+        right += here == NULL;
+        wrong = here ? here : wrong;
+    }
+    if (reason == REASON_PRIORITY)
+        return wrong;
+    if (reason == REASON_BORROW_LIMIT || (reason == REASON_FRAGMENTED && core->cells))
+        return NULL;
+    return right ? NULL : wrong;
+}
+
 void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
 {
     const struct job *job = &core->jobs[index];
@@ -226,12 +262,8 @@ void watch_reason(struct watch *watch, const struct core *core, uint32_t index)
     if ((core->round && core->planned_at != core->now) || watch->life->marks)
         return;
     reason = core_reason(core, index);
-    if (queue_lane(reason) >= 0 && job->klass == CLASS_OPPORTUNISTIC && core->vcs[job->vc].policy.planner->limit)
-        wrong = watch_untrue_guest(core, index, reason);
-    else if (queue_lane(reason) >= 0 && core->cells)
-        wrong = watch_untrue_cells(core, index, reason);
-    else
-        wrong = untrue(core, index, reason);
+    wrong = job->spec.side_count && queue_lane(reason) >= 0 ? untrue_parts(core, index, reason)
+                                                            : untrue_of(core, index, job, reason);
     if (wrong)
         watch_wrong(watch, core, job->spec.id, "told %s, but %s (needs %d x %d/1000)", reason_name(reason), wrong,
                     job->spec.gpus, job->spec.share);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* side.c - see side.h. */
+#include "wire/side.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "model/cluster.h"
+#include "wire/decimal.h"
+
+/* The text up to `stop` or its end; *at goes behind it. */
+static size_t piece(const char **at, const char *end, char stop, const char **ret_text)
+{
+    const char *found = memchr(*at, stop, (size_t)(end - *at));
+
+    *ret_text = *at;
+    *at = found ? found + 1 : end;
+    return (size_t)((found ? found : end) - *ret_text);
+}
+
+static int types_add(struct gang_side *side, struct names *names, const char *text, size_t length)
+{
+    const char *at = text, *end = text + length, *name;
+
+    while (at < end) {
+        size_t size = piece(&at, end, '|', &name);
+        uint32_t type;
+        int r;
+
+        if (size == 0 || size > NAME_LENGTH_MAX || memchr(name, '\0', size))
+            return -EINVAL;
+        r = names_put(names, name, size, &type);
+        if (r < 0)
+            return r;
+        if (type >= SKUS_MAX)
+            return -E2BIG;
+        side->sku_mask |= 1u << type;
+    }
+    return side->sku_mask ? 0 : -EINVAL;
+}
+
+int side_add(struct jobspec *spec, struct names *names, const char *text, size_t length)
+{
+    const int64_t most[] = { GANG_GPUS_MAX, NODE_GPUS_MAX, (int64_t)1 << 26, (int64_t)1 << 26 };
+    const char *at = text, *end = text + length, *part;
+    int64_t values[4] = { 0 };
+    struct gang_side side = { 0 };
+    size_t size = piece(&at, end, ':', &part), count = 0;
+    int r;
+
+    if (spec->side_count == SIDES_MAX)
+        return -E2BIG;
+    r = types_add(&side, names, part, size);
+    if (r < 0)
+        return r;
+    for (; at < end && count < 4; count++) {
+        size = piece(&at, end, ':', &part);
+        if (decimal_parse(part, size, count == 2 ? 1000 : 1, &values[count]) < 0 || values[count] < 0 ||
+            values[count] > most[count])
+            return -EINVAL;
+    }
+    if (at < end || count < 2 || values[0] < 1 || values[1] < 1 || values[0] % values[1])
+        return -EINVAL;
+    side.gpus = (int32_t)values[0];
+    side.per_node = (uint16_t)values[1];
+    side.mcpus = (uint32_t)values[2];
+    side.host_mib = (uint32_t)values[3];
+    spec->sides[spec->side_count++] = side;
+    return 0;
+}
+
+void sides_put(struct buf *out, const struct names *names, const struct jobspec *spec)
+{
+    for (uint32_t i = 0; i < spec->side_count; i++) {
+        const struct gang_side *side = &spec->sides[i];
+
+        for (uint32_t t = 0, first = 1; t < names->count && t < SKUS_MAX; t++)
+            if (side->sku_mask >> t & 1) {
+                buf_printf(out, "%s%s", !first ? "|" : i ? ";" : "", names_get(names, t));
+                first = 0;
+            }
+        buf_printf(out, ":%d:%u", side->gpus, side->per_node);
+        if (side->mcpus || side->host_mib) {
+            buf_char(out, ':');
+            decimal_put(out, side->mcpus, 1000);
+        }
+        if (side->host_mib)
+            buf_printf(out, ":%u", side->host_mib);
+    }
+}
