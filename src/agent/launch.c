@@ -14,6 +14,7 @@ static int node_read(const json_t *place, struct launch_node *ret, struct error 
     const json_t *gpus = json_object_get(place, "gpus"), *gpu;
     size_t i;
 
+    ret->part = (uint32_t)util_i64(place, "part", 0);
     ret->name = util_text(place, "node");
     ret->address = util_text(place, "address");
     if (!ret->name)
@@ -67,17 +68,25 @@ static int spec_read(struct launch *launch, struct error *err)
 
 static int roles_read(struct launch *launch, struct error *err)
 {
-    uint32_t each = launch->node_count ? roles_gpus(&launch->spec) / launch->node_count : 0;
+    struct role_node *nodes;
+    uint32_t gpus = 0;
     int r;
 
     if (launch->spec.role_count == 0 || launch->own)
         return 0;
-    for (uint32_t i = 0; i < launch->node_count; i++)
-        if (launch->nodes[i].gpu_count != each)
-            return error_set(err, -EINVAL, "place: %u GPUs on a node, its roles need %u", launch->nodes[i].gpu_count,
-                             each);
-    r = roles_pack(&launch->spec, launch->node_count, &launch->roles);
-    return r < 0 ? error_set(err, r, "its roles do not fit %u nodes", launch->node_count) : 0;
+    nodes = mem_zalloc(launch->node_count, sizeof(*nodes));
+    if (!nodes)
+        return error_set(err, -ENOMEM, "no memory");
+    for (uint32_t i = 0; i < launch->node_count; i++) {
+        nodes[i] = (struct role_node){ launch->nodes[i].part, launch->nodes[i].gpu_count };
+        gpus += nodes[i].gpus;
+    }
+    r = gpus == roles_gpus(&launch->spec) ? roles_pack(&launch->spec, nodes, launch->node_count, &launch->roles)
+                                          : -EINVAL;
+    mem_free(nodes);
+    return r < 0 ? error_set(err, r, "place: the %u GPUs of its roles do not fit %u on %u nodes",
+                             roles_gpus(&launch->spec), gpus, launch->node_count)
+                 : 0;
 }
 
 void launch_beside(struct launch *launch, const json_t *order)

@@ -14,6 +14,7 @@ enum { LAUNCH_BESIDE_MAX = 8 };
 struct launch_node {
     const char *name, *address; /* borrowed from the order */
     uint32_t gpu_count;
+    uint32_t part;                 /* of a gang on several types of GPU, the one that is here */
     uint16_t gpus[AGENT_GPUS_MAX]; /* indices on the node */
 };
 

@@ -77,25 +77,25 @@ enum { POLICY_WORDS = 4, ORDER_WORDS = 3 };
 struct job {
     struct jobspec spec;
     uint32_t gen;
-    uint8_t state, klass, tier; /* klass and tier may be changed by admission */
-    uint8_t reason;             /* while it waits on its own account (held, back-off, claiming); else NONE */
-    uint8_t level;              /* locality it is content with: 0 strictest */
-    uint8_t stop;               /* enum stop_step, while STOPPING */
-    uint8_t sku;                /* of the GPUs it holds */
+    uint8_t state, klass, tier;  /* klass and tier may be changed by admission */
+    uint8_t reason;              /* while it waits on its own account (held, back-off, claiming); else NONE */
+    uint8_t level;               /* locality it is content with: 0 strictest */
+    uint8_t stop;                /* enum stop_step, while STOPPING */
+    uint8_t sku;                 /* of the GPUs it holds */
     uint8_t side_sku[SIDES_MAX]; /* of those of its parts on other types */
-    bool borrowed;              /* started beyond its virtual cluster's quota */
-    bool parks;                 /* STOPPING to be SUSPENDED, not to be queued */
-    bool prepared;              /* SUSPENDED before its first start, launched up to its gate */
-    bool yields;                /* SUSPENDED because it only saves its result; it ends from there */
-    bool resumes;               /* has run before: its next start is a resume */
-    bool sheds;                 /* STARTING elsewhere, and has not left all that it had: those shares are leaving */
-    bool resized;               /* to another size with the same world, and nobody was told yet */
-    uint8_t before;             /* state it was stopped in, while STOPPING */
-    bool planned, listed;       /* changed by the pass under way; in its list */
-    bool fresh;                 /* began to wait in the step under way */
-    bool packed;                /* beside its mate, whose GPUs they are: what it has counts for nothing */
-    bool unpacks;               /* STOPPING to end a packing */
-    bool moving;                /* STARTING elsewhere than it was */
+    bool borrowed;               /* started beyond its virtual cluster's quota */
+    bool parks;                  /* STOPPING to be SUSPENDED, not to be queued */
+    bool prepared;               /* SUSPENDED before its first start, launched up to its gate */
+    bool yields;                 /* SUSPENDED because it only saves its result; it ends from there */
+    bool resumes;                /* has run before: its next start is a resume */
+    bool sheds;                  /* STARTING elsewhere, and has not left all that it had: those shares are leaving */
+    bool resized;                /* to another size with the same world, and nobody was told yet */
+    uint8_t before;              /* state it was stopped in, while STOPPING */
+    bool planned, listed;        /* changed by the pass under way; in its list */
+    bool fresh;                  /* began to wait in the step under way */
+    bool packed;                 /* beside its mate, whose GPUs they are: what it has counts for nothing */
+    bool unpacks;                /* STOPPING to end a packing */
+    bool moving;                 /* STARTING elsewhere than it was */
     uint32_t vc;
     uint32_t shape;                          /* class in its virtual cluster's queue while it waits */
     uint32_t run_class;                      /* class in the run list while it holds GPUs */

@@ -71,7 +71,8 @@ struct ledger {
     uint64_t releases;             /* goes up whenever something became free: a "does not fit" is true until then */
 };
 
-/* Where a job is to run: GPU numbers, all of one type unless it has sides (sides.h). Borrowed until the next call that fills a placement. */
+/* Where a job is to run: GPU numbers, all of one type unless it has sides (sides.h). Borrowed until the next call that
+ * fills a placement. */
 struct placement {
     const uint32_t *gpus;
     uint32_t count;

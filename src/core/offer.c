@@ -213,8 +213,8 @@ static int sides_feasible(const struct core *core, const struct jobspec *spec, u
 
     if (!v->policy.planner->sides)
         return error_set(err, -ERANGE,
-                         "job %lld is on GPUs of several types, which the policy of its virtual cluster does not "
-                         "place together [Infeasible.Sku]",
+                         "job %lld is on GPUs of several types, and the policy of its virtual cluster places gangs of "
+                         "one; those that walk an order, such as fifo-skip, srtf and las, place it [Infeasible.Sku]",
                          (long long)spec->id);
     for (uint32_t i = 0; i < spec->side_count; i++) {
         struct jobspec side = sides_spec(spec, i);

@@ -286,8 +286,7 @@ static int start(struct plan *plan, uint32_t index, const struct placement *to, 
     struct placement all = *to;
     int r;
 
-    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned ||
-        !plan_size_allowed(plan, job, to->count))
+    if (!job_waits(job->state) || !plan_owns(plan, index) || job->planned || !plan_size_allowed(plan, job, to->count))
         return plan_bad(plan, index, -EINVAL);
     if (job->spec.side_count && role != ROLE_OWNER)
         return -EBUSY; /* of a gang on several types nobody is a guest */

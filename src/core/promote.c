@@ -13,7 +13,8 @@ static bool eligible(const struct core *core, const struct job *job)
 {
     return (job->state == JOB_RUNNING || job->state == JOB_STARTING) && !job_bound(job) && !job->planned &&
            !job->packed && job->mate == JOB_NONE && !job->sheds && job->klass != CLASS_OPPORTUNISTIC &&
-           job->spec.share == MGPU_ONE && job->spec.side_count == 0 && core->ledger.shares[job->shares].role == ROLE_OWNER;
+           job->spec.share == MGPU_ONE && job->spec.side_count == 0 &&
+           core->ledger.shares[job->shares].role == ROLE_OWNER;
 }
 
 /* Whether somebody who waits goes first: comes before it, and could start or is waited for. */

@@ -151,8 +151,7 @@ static enum reason reason_parts(struct core *core, struct vc *vc, struct shape_c
 void reasons_shape(struct core *core, struct vc *vc, struct shape_class *cls)
 {
     bool over;
-    enum reason best =
-        cls->shape.side_count ? reason_parts(core, vc, cls, &over) : reason_best(core, vc, cls, &over);
+    enum reason best = cls->shape.side_count ? reason_parts(core, vc, cls, &over) : reason_best(core, vc, cls, &over);
 
     if (best == REASON_PRIORITY && vc->policy.planner->awaits)
         best = vc->policy.planner->awaits(&vc->planner, cls);

@@ -109,8 +109,9 @@ static bool moved_away(const struct core *core, uint32_t own_vc, uint32_t sku)
 
         if (!job->planned || (job->state != JOB_RUNNING && job->state != JOB_STARTING) || !job_on(job, sku))
             continue;
-        if (job->klass == CLASS_OPPORTUNISTIC ? !guest_is(core, job)
-                                              : job->vc != own_vc && vc->used[sku] - job_amount_on(job, sku) >= vc->quota[sku])
+        if (job->klass == CLASS_OPPORTUNISTIC
+                ? !guest_is(core, job)
+                : job->vc != own_vc && vc->used[sku] - job_amount_on(job, sku) >= vc->quota[sku])
             return true;
     }
     return false;
@@ -192,8 +193,7 @@ static int reclaim_shape(struct plan *plan, struct shape_class *cls, uint32_t *v
     for (uint32_t sku = 0; sku < core->ledger.topo.sku_count; sku++)
         if (cls->shape.sku_mask >> sku & 1 &&
             vc_budget(core, &core->vcs[plan->vc], sku, PHASE_OWED, CLASS_GUARANTEED) >= demand &&
-            ((reclaim_enough(core, plan->vc, sku, &cls->shape) &&
-              reclaim_on(plan, cls, sku, victim_count, ret) == 0) ||
+            ((reclaim_enough(core, plan->vc, sku, &cls->shape) && reclaim_on(plan, cls, sku, victim_count, ret) == 0) ||
              reclaim_again(plan, cls, sku, victim_count, ret) == 0))
             return 0;
     return -EBUSY;

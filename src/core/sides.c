@@ -108,8 +108,7 @@ bool sides_sane(const struct core *core, const struct job *job)
     if (sides_check(&job->spec, NULL) < 0)
         return false;
     for (uint32_t i = 0; i < job->spec.side_count && job->gpus; i++)
-        if (job->side_sku[i] >= core->ledger.topo.sku_count ||
-            !(job->spec.sides[i].sku_mask >> job->side_sku[i] & 1))
+        if (job->side_sku[i] >= core->ledger.topo.sku_count || !(job->spec.sides[i].sku_mask >> job->side_sku[i] & 1))
             return false;
     return true;
 }

@@ -29,6 +29,15 @@ static inline bool job_on(const struct job *job, uint32_t sku)
     return job->sku == sku;
 }
 
+/* The number of its part that is on GPUs of this type: 0 is the first, then its sides. */
+static inline uint8_t job_part(const struct job *job, uint32_t sku)
+{
+    for (uint8_t i = 0; i < job->spec.side_count; i++)
+        if (job->side_sku[i] == sku)
+            return (uint8_t)(i + 1);
+    return 0;
+}
+
 /* What it holds of one type, in thousandths. */
 static inline int64_t job_amount_on(const struct job *job, uint32_t sku)
 {
@@ -57,8 +66,8 @@ bool sides_sane(const struct core *core, const struct job *job);
 /* Whether the phase allows so many of some type for each side, the first part being on `sku`. */
 bool sides_allowed(const struct plan *plan, const struct shape *shape, uint32_t sku);
 
-/* Places for all sides, in core->side_gpus one after the other; their types in skus[]. -EBUSY; *ret_mapped as plan_place
- * has it. */
+/* Places for all sides, in core->side_gpus one after the other; their types in skus[]. -EBUSY; *ret_mapped as
+ * plan_place has it. */
 int sides_find(struct plan *plan, const struct shape *shape, uint32_t sku, uint8_t *skus, bool *ret_mapped);
 
 /* What was found for the first part with what is found for the sides, ascending, in core->gang; and the types. Their

@@ -70,7 +70,8 @@ static int check_words(const json_t *body, const struct book_job *job, struct en
 static int check_size(const struct ctl *ctl, const struct book_job *job, int64_t gpus, struct entry_result *ret)
 {
     int64_t most = limits_get(&ctl->book, names_get(&ctl->book.users, job->user), "max_gpus");
-    int64_t others = limits_held(ctl, job->user) - (job->in_core ? (int64_t)job->wants.gpus * job->wants.share : 0);
+    int64_t others =
+        limits_held(ctl, job->user) - (job->in_core ? (int64_t)jobspec_gpus(&job->wants) * job->wants.share : 0);
     struct jobspec spec = job->wants;
 
     if (gpus < 0 || gpus > GANG_GPUS_MAX)

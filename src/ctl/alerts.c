@@ -206,7 +206,7 @@ static void find_vcs(struct finding *finding)
             const struct book_job *job = scene->book->live[i];
 
             if (job->vc == v && job->phase == PHASE_JOB_PENDING && job->gate == GATE_NONE && job->wants.priority >= 0 &&
-                sum.used + (int64_t)job->wants.gpus * job->wants.share <= sum.guaranteed &&
+                sum.used + (int64_t)jobspec_gpus(&job->wants) * job->wants.share <= sum.guaranteed &&
                 scene->now - job->reason_since >= USEC_MIN &&
                 (job->reason == REASON_INSUFFICIENT_GPUS || job->reason == REASON_FRAGMENTED ||
                  job->reason == REASON_NODES_UNHEALTHY)) {

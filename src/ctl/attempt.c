@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/sides.h"
 #include "ctl/part.h"
 #include "ctl/record.h"
 
@@ -103,10 +104,8 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
         return -ENOMEM;
     attempt = attempt_now(job);
     for (uint32_t s = core_job(ctl->core, job->slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
-        if (ledger->gpus[ledger->shares[s].gpu].node != last && !ledger->shares[s].leaving) {
+        if (ledger->gpus[ledger->shares[s].gpu].node != last && !ledger->shares[s].leaving && ++nodes)
             last = ledger->gpus[ledger->shares[s].gpu].node;
-            nodes++;
-        }
     if (job->wants.gpus == 0) {
         int r = tasks_new(ctl, job, attempt);
 
@@ -126,11 +125,11 @@ int attempt_new(struct ctl *ctl, struct book_job *job)
 
         if (share->leaving)
             continue;
-        if (node != last) {
-            task = &attempt->tasks[attempt->task_count++];
-            task->state = TASK_PREPARING;
-            task->node = book_node_of(ctl, node);
-        }
+        if (node != last)
+            attempt->tasks[attempt->task_count++] =
+                (struct book_task){ .state = TASK_PREPARING,
+                                    .node = book_node_of(ctl, node),
+                                    .part = job_part(core_job(ctl->core, job->slot), ledger->topo.nodes[node].sku) };
         last = node;
         task = &attempt->tasks[attempt->task_count - 1];
         grown = mem_resize(task->gpus, task->gpu_count + 1u, sizeof(*grown));

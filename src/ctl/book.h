@@ -36,6 +36,7 @@ struct book_task {
     bool silent;   /* it ended and never wrote anything, as its node has told */
     bool untold;   /* its launch was not handed to any connection (untold.c); not in the log */
     uint8_t blame; /* enum fail_class of a refusal */
+    uint8_t part;  /* of a gang on several types of GPU, the one that is here */
     uint16_t gpu_count;
     uint16_t *gpus; /* owned; indices on the node */
     char cause[16];

@@ -37,7 +37,8 @@ static enum gate gate_of(const struct ctl *ctl, const struct book_job *job)
     if (json_object_size(ctl->book.limits) > 0) {
         int64_t most = limits_get(&ctl->book, names_get(&ctl->book.users, job->user), "max_gpus");
 
-        if (most >= 0 && limits_held(ctl, job->user) + (int64_t)job->wants.gpus * job->wants.share > most * MGPU_ONE)
+        if (most >= 0 &&
+            limits_held(ctl, job->user) + (int64_t)jobspec_gpus(&job->wants) * job->wants.share > most * MGPU_ONE)
             return GATE_USER;
     }
     return GATE_NONE;

@@ -96,7 +96,7 @@ static void job_count(struct server *server, const struct ctl_event *event)
     job = book_find(server_book(server), event->job);
     if (!job || job->vc >= STATS_VCS_MAX)
         return;
-    size = size_class(job->wants.gpus);
+    size = size_class(jobspec_gpus(&job->wants));
     if (strcmp(event->kind, "job.running") == 0 && job->attempt_count == 1 && job->first_start)
         histogram_add(&stats->wait[job->vc][size], job->first_start - job->submit);
     if (strcmp(event->kind, "job.preempted") == 0)

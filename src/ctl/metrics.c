@@ -367,7 +367,7 @@ void rest_metrics_jobs(struct request *request)
             metrics_sample(&out, names[n],
                            LABELS("job", id, "user", user_name(&scene, job->user), "vc", vc_name(&scene, job->vc),
                                   "state", phase_name(job->phase)),
-                           n == 0   ? job->wants.gpus
+                           n == 0   ? jobspec_gpus(&job->wants)
                            : n == 1 ? job_util(&scene, job)
                                     : (double)(scene.now - (attempt ? attempt->started : 0)) / 1e6);
         }
@@ -394,7 +394,7 @@ void rest_metrics_users(struct request *request)
         if (job->phase == PHASE_JOB_PENDING) {
             sums[job->user][2]++;
         } else {
-            sums[job->user][0] += (double)job->wants.gpus * job->wants.share / MGPU_ONE;
+            sums[job->user][0] += (double)jobspec_gpus(&job->wants) * job->wants.share / MGPU_ONE;
             sums[job->user][1]++;
         }
     }

@@ -158,7 +158,7 @@ void metrics_jobs(const struct scene *scene, struct buf *out)
             sums[count++] = (struct wait_sum){ code, vc, 0, 0 };
         if (s < count) {
             sums[s].jobs++;
-            sums[s].gpus += job->wants.gpus;
+            sums[s].gpus += jobspec_gpus(&job->wants);
         }
     }
     metrics_family(out, "muster_jobs", "gauge", "Jobs that are not over, by state.");

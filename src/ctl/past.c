@@ -76,6 +76,7 @@ static int task_read(const struct ctl *ctl, const json_t *from, struct book_task
     task->exit = (int)number_of(from, "exit_code");
     task->signal = (int)number_of(from, "signal");
     task->oom = json_is_true(json_object_get(from, "oom"));
+    task->part = (uint8_t)number_of(from, "part");
     task->started = time_of(from, "start_time");
     task->ended = time_of(from, "end_time");
     text_take(task->cause, sizeof(task->cause), from, "cause");

@@ -70,6 +70,8 @@ static void write_task(const struct ctl *ctl, struct json_write *json, const str
     for (uint32_t g = 0; g < task->gpu_count; g++)
         json_write_i64(json, NULL, task->gpus[g]);
     json_write_close(json);
+    if (task->part)
+        json_write_i64(json, "part", task->part);
     json_write_text(json, "state", task_state_name((enum task_state)task->state));
     write_number(json, "exit_code", gone, task->exit);
     write_number(json, "signal", gone && task->signal, task->signal);
@@ -173,7 +175,7 @@ static void write_head(const struct ctl *ctl, struct json_write *json, const str
     } else {
         json_write_null(json, "array");
     }
-    json_write_i64(json, "gpus", job->wants.gpus);
+    json_write_i64(json, "gpus", jobspec_gpus(&job->wants));
     json_write_i64(json, "gpu_share", job->wants.share);
     write_text(json, "gpu_type", type_of(ctl, job));
     json_write_i64(json, "lost_gpu_seconds", job->lost_usec / USEC_SEC);

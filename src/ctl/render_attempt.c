@@ -45,13 +45,25 @@ static void put_roles(struct json_write *json, const struct submission *s, const
     json_write_close(json);
 }
 
+/* Where each task of its roles is; NULL: there is no memory for it. */
+static struct role_task *tasks_of(const struct submission *s, const struct book_attempt *attempt)
+{
+    struct role_node *nodes = mem_zalloc(attempt->task_count + 1, sizeof(*nodes));
+    struct role_task *tasks = NULL;
+
+    for (uint32_t i = 0; nodes && i < attempt->task_count; i++)
+        nodes[i] = (struct role_node){ attempt->tasks[i].part, attempt->tasks[i].gpu_count };
+    if (nodes)
+        (void)roles_pack(s, nodes, attempt->task_count, &tasks);
+    mem_free(nodes);
+    return tasks;
+}
+
 void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
                   const struct book_attempt *attempt)
 {
-    struct role_task *roles = NULL;
+    struct role_task *roles = attempt && job->spec->role_count ? tasks_of(job->spec, attempt) : NULL;
 
-    if (attempt && job->spec->role_count)
-        (void)roles_pack(job->spec, attempt->task_count, &roles);
     json_write_array(json, key);
     for (uint32_t i = 0; attempt && i < attempt->task_count; i++) {
         const struct book_task *task = &attempt->tasks[i];

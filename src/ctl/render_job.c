@@ -272,6 +272,16 @@ static void put_spec(const struct scene *scene, struct json_write *json, const s
     json_write_raw(json, "spec", text.data, text.size);
 }
 
+/* Nodes of a gang that says how many GPUs it has on each, its parts on other types too. */
+static int64_t nodes_of(const struct jobspec *wants)
+{
+    int64_t nodes = wants->gpus / wants->per_node;
+
+    for (uint32_t i = 0; i < wants->side_count; i++)
+        nodes += wants->sides[i].gpus / wants->sides[i].per_node;
+    return nodes;
+}
+
 /* Of one that is on GPUs, how many it has there: its size may be another than it asked for. */
 static int64_t gpus_now(const struct book_job *job)
 {
@@ -279,7 +289,7 @@ static int64_t gpus_now(const struct book_job *job)
     int64_t sum = 0;
 
     if (!jobspec_elastic(&job->wants) || !attempt || (job->phase != PHASE_JOB_RUNNING && !phase_over(job->phase)))
-        return job->wants.gpus;
+        return jobspec_gpus(&job->wants);
     for (uint32_t t = 0; t < attempt->task_count; t++)
         sum += attempt->tasks[t].gpu_count;
     return sum ? sum : job->wants.gpus;
@@ -376,7 +386,7 @@ static void put_request(const struct scene *scene, struct json_write *json, cons
         break;
     case FIELD_NODES:
         json_write_i64(json, "nodes",
-                       spec->role_count && job->wants.per_node ? job->wants.gpus / job->wants.per_node
+                       spec->role_count && job->wants.per_node ? nodes_of(&job->wants)
                        : job->wants.gpus == 0 && !spec->nodes  ? 1 /* without GPUs it is never spread */
                                                                : spec->nodes);
         break;

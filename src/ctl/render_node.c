@@ -366,7 +366,7 @@ void vc_sum(const struct scene *scene, uint32_t number, struct vc_sum *ret)
             continue;
         if (job->phase == PHASE_JOB_PENDING) {
             ret->pending_jobs++;
-            ret->pending_gpus += job->wants.gpus;
+            ret->pending_gpus += jobspec_gpus(&job->wants);
         } else {
             ret->running_jobs++;
         }

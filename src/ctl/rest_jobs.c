@@ -234,7 +234,7 @@ static int sort_key(const struct scene *scene, const struct book_job *job, const
     else if (strcmp(by, "priority") == 0)
         ret->key = job->wants.priority;
     else if (strcmp(by, "gpus") == 0)
-        ret->key = job->wants.gpus;
+        ret->key = jobspec_gpus(&job->wants);
     else if (strcmp(by, "state") == 0)
         ret->key = job->phase;
     else if (strcmp(by, "user") == 0)

@@ -152,7 +152,7 @@ static void job_put(struct scene *scene, struct json_write *json, const struct b
         json_write_null(json, "name");
     json_write_text(json, "user", user_name(scene, job->user));
     json_write_text(json, "vc", vc_name(scene, job->vc));
-    json_write_i64(json, "gpus", job->wants.gpus);
+    json_write_i64(json, "gpus", jobspec_gpus(&job->wants));
     json_write_bool(json, "borrowed", job_borrows(scene, job));
     json_write_close(json);
 }

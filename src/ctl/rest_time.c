@@ -80,7 +80,7 @@ static void queue_page(const struct scene *scene, struct json_write *json, const
                 waiting_put(scene, json, &list[i], &place);
             at++;
         }
-        place.gpus_ahead += list[i].job->wants.gpus;
+        place.gpus_ahead += jobspec_gpus(&list[i].job->wants);
     }
     json_write_close(json);
     (void)snprintf(next, sizeof(next), "%" PRId64, last);
@@ -407,7 +407,7 @@ void rest_users(struct request *request)
             use[job->user].pending++;
         } else {
             use[job->user].running++;
-            use[job->user].gpus += job->wants.gpus;
+            use[job->user].gpus += jobspec_gpus(&job->wants);
         }
     }
     list_begin(&json, &out, "UserList");

@@ -95,7 +95,7 @@ static void users_put(const struct scene *scene, struct json_write *json, uint32
             use[job->user].pending++;
         } else {
             use[job->user].running++;
-            use[job->user].gpus += job->wants.gpus;
+            use[job->user].gpus += jobspec_gpus(&job->wants);
         }
     }
     for (uint32_t u = 0; use && u < scene->book->users.count; u++) {
@@ -188,7 +188,7 @@ struct waiting_sum {
 static void waiting_add(struct waiting_sum *sum, const struct book_job *job)
 {
     sum->jobs++;
-    sum->gpus += job->wants.gpus;
+    sum->gpus += jobspec_gpus(&job->wants);
     if (!sum->oldest || job->submit < sum->oldest)
         sum->oldest = job->submit;
 }
@@ -219,7 +219,7 @@ static void waiting_summary(const struct scene *scene, struct json_write *json)
 
         if (job->phase != PHASE_JOB_PENDING || !render_reason(scene, job, &code, text, sizeof(text)))
             continue;
-        waiting_add(&sizes[size_class(job->wants.gpus)], job);
+        waiting_add(&sizes[size_class(jobspec_gpus(&job->wants))], job);
         while (r < count && strcmp(reasons[r].code, code) != 0)
             r++;
         if (r == count && count < REASON_CODES_MAX)

@@ -46,17 +46,24 @@ static bool sku_allowed(const struct jobspec *spec, uint32_t sku)
     return spec->sku_mask == 0 || (spec->sku_mask >> sku & 1);
 }
 
+/* "H100 or A100" */
+static void types_text(const struct scene *scene, uint32_t mask, char type[160])
+{
+    type[0] = '\0';
+    for (uint32_t sku = 0; mask && sku < scene->cluster->sku_count; sku++)
+        if (mask >> sku & 1) {
+            size_t length = strlen(type);
+
+            (void)snprintf(type + length, 160 - length, "%s%s", length ? " or " : "", sku_name(scene, sku));
+        }
+}
+
 /* "2 nodes x 8 H100", "16 H100", "half of a GPU". */
 static void asks_text(const struct scene *scene, const struct jobspec *spec, char *out, size_t size)
 {
-    char type[160] = "";
+    char type[160];
 
-    for (uint32_t sku = 0; spec->sku_mask && sku < scene->cluster->sku_count; sku++)
-        if (sku_allowed(spec, sku)) {
-            size_t length = strlen(type);
-
-            (void)snprintf(type + length, sizeof(type) - length, "%s%s", length ? " or " : "", sku_name(scene, sku));
-        }
+    types_text(scene, spec->sku_mask, type);
     if (spec->gpus == 0)
         (void)snprintf(out, size, "%d %s with %g CPUs and %u MiB each, no GPUs", spec->tasks,
                        spec->tasks == 1 ? "node" : "nodes", spec->mcpus / 1000.0, spec->host_mib);
@@ -71,6 +78,14 @@ static void asks_text(const struct scene *scene, const struct jobspec *spec, cha
                        : spec->gpus == 1 ? "GPU"
                                          : "GPUs",
                        spec->per_node ? " on one node" : "");
+    for (uint32_t i = 0; i < spec->side_count; i++) {
+        const struct gang_side *side = &spec->sides[i];
+        size_t length = strlen(out);
+
+        types_text(scene, side->sku_mask, type);
+        (void)snprintf(out + length, size - length, ", and %d nodes x %d %s", side->gpus / side->per_node,
+                       side->per_node, type);
+    }
 }
 
 void why_asks(const struct scene *scene, struct json_write *json, const struct jobspec *spec)
@@ -80,7 +95,7 @@ void why_asks(const struct scene *scene, struct json_write *json, const struct j
     asks_text(scene, spec, text, sizeof(text));
     json_write_object(json, "asks");
     json_write_i64(json, "nodes", spec->per_node ? spec->gpus / spec->per_node : 0);
-    json_write_i64(json, "gpus", spec->gpus);
+    json_write_i64(json, "gpus", jobspec_gpus(spec));
     json_write_i64(json, "gpu_share", spec->share);
     json_write_text(json, "text", text);
     json_write_close(json);
@@ -195,7 +210,7 @@ static void holders_put(const struct scene *scene, struct json_write *json, cons
         json_write_object(json, NULL);
         json_write_i64(json, "job", holders[i].job->id);
         json_write_text(json, "user", user_name(scene, holders[i].job->user));
-        json_write_i64(json, "gpus", holders[i].job->wants.gpus);
+        json_write_i64(json, "gpus", jobspec_gpus(&holders[i].job->wants));
         json_write_array(json, "nodes");
         for (uint32_t t = 0; attempt && t < attempt->task_count && t < SHOWN_MAX; t++)
             json_write_text(json, NULL, node_name(scene, attempt->tasks[t].node));
@@ -223,7 +238,7 @@ static void ahead_put(const struct scene *scene, struct json_write *json, int64_
         json_write_object(json, NULL);
         json_write_i64(json, "job", job->id);
         json_write_text(json, "user", user_name(scene, job->user));
-        json_write_i64(json, "gpus", job->wants.gpus);
+        json_write_i64(json, "gpus", jobspec_gpus(&job->wants));
         put_time(json, "start", planned[i].start);
         json_write_close(json);
         shown++;
@@ -410,7 +425,7 @@ void why_shapes(const struct scene *scene, struct json_write *json, const char *
 {
     struct form shapes[FORMS_MAX];
     /* Flags do not change roles. */
-    bool roles = instead && instead->spec->role_count;
+    bool roles = (instead && instead->spec->role_count) || spec->side_count;
     size_t count = scene->core && !roles ? shapes_make(scene, spec, shapes) : 0;
 
     json_write_array(json, key);

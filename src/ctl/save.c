@@ -34,20 +34,11 @@ struct field {
     }
 
 static const struct field task_fields[] = {
-    F(book_task, node, U32),
-    F(book_task, state, U32),
-    F(book_task, exit, INT),
-    F(book_task, signal, INT),
-    F(book_task, oom, FLAG),
-    F(book_task, blame, U8),
-    F(book_task, cause, TEXT),
-    F(book_task, started, I64),
-    F(book_task, ended, I64),
-    F(book_task, used_samples, U32),
-    F(book_task, used_memory_mib, U32),
-    F(book_task, used_util, U16),
-    F(book_task, used_util_dev, U16),
-    END,
+    F(book_task, node, U32),      F(book_task, state, U32),         F(book_task, exit, INT),
+    F(book_task, signal, INT),    F(book_task, oom, FLAG),          F(book_task, blame, U8),
+    F(book_task, part, U8),       F(book_task, cause, TEXT),        F(book_task, started, I64),
+    F(book_task, ended, I64),     F(book_task, used_samples, U32),  F(book_task, used_memory_mib, U32),
+    F(book_task, used_util, U16), F(book_task, used_util_dev, U16), END,
 };
 static const struct field attempt_fields[] = {
     F(book_attempt, number, U32),       F(book_attempt, phase, INT),     F(book_attempt, prepared, FLAG),

@@ -277,7 +277,7 @@ int64_t limits_held(const struct ctl *ctl, uint32_t user)
 
     for (size_t i = 0; i < ctl->book.live_count; i++)
         if (ctl->book.live[i]->user == user && ctl->book.live[i]->in_core)
-            sum += (int64_t)ctl->book.live[i]->wants.gpus * ctl->book.live[i]->wants.share;
+            sum += (int64_t)jobspec_gpus(&ctl->book.live[i]->wants) * ctl->book.live[i]->wants.share;
     return sum;
 }
 
@@ -292,7 +292,7 @@ static json_t *touched(const struct ctl *ctl, const struct decision *d)
     return json_pack("{s:I, s:s, s:s, s:I, s:s}", "job", (json_int_t)d->id, "user",
                      names_get(&ctl->book.users, job->user), "vc",
                      names_get(&ctl->cluster.names, ctl->cluster.vcs[job->vc].name), "gpus",
-                     (json_int_t)job->wants.gpus, "how", decision_name(d->kind));
+                     (json_int_t)jobspec_gpus(&job->wants), "how", decision_name(d->kind));
 }
 
 int ctl_preview(const struct ctl *ctl, json_t *settings, json_t **ret_preempts, json_t **ret_starts, struct error *err)

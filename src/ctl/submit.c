@@ -146,8 +146,8 @@ static int check_user(const struct ctl *ctl, const char *user, const struct subm
     }
     if (jobs < 0 && gpus < 0)
         return 0;
-    if (gpus >= 0 && (int64_t)wants->gpus * wants->share > gpus * MGPU_ONE) {
-        (void)error_set(&ret->text, -ERANGE, "%d GPUs are more than user %s may have: %lld", wants->gpus, user,
+    if (gpus >= 0 && (int64_t)jobspec_gpus(wants) * wants->share > gpus * MGPU_ONE) {
+        (void)error_set(&ret->text, -ERANGE, "%d GPUs are more than user %s may have: %lld", jobspec_gpus(wants), user,
                         (long long)gpus);
         return refuse(ret, -ERANGE, "UserLimit");
     }

@@ -134,13 +134,15 @@ json_t *order_place(const struct ctl *ctl, const struct book_attempt *attempt)
     for (uint32_t t = 0; t < attempt->task_count; t++) {
         const struct book_task *task = &attempt->tasks[t];
         const struct book_node *node = &ctl->book.nodes[task->node];
-        json_t *gpus = json_array();
+        json_t *gpus = json_array(), *here;
 
         for (uint32_t g = 0; g < task->gpu_count; g++)
             (void)json_array_append_new(gpus, json_integer(task->gpus[g]));
-        (void)json_array_append_new(place,
-                                    json_pack("{s:s, s:s, s:o}", "node", names_get(&ctl->book.node_names, node->name),
-                                              "address", node->address, "gpus", gpus));
+        here = json_pack("{s:s, s:s, s:o}", "node", names_get(&ctl->book.node_names, node->name), "address",
+                         node->address, "gpus", gpus);
+        if (task->part)
+            (void)json_object_set_new(here, "part", json_integer(task->part));
+        (void)json_array_append_new(place, here);
     }
     return place;
 }

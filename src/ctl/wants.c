@@ -43,6 +43,21 @@
     X(deadline_count)                                                                                                  \
     X(retries)
 
+/* Parts on other types of GPU: [gpus, types, a node, CPUs, memory]. */
+static json_t *sides_json(const struct jobspec *spec)
+{
+    json_t *out = json_array();
+
+    for (uint32_t i = 0; i < spec->side_count; i++) {
+        const struct gang_side *side = &spec->sides[i];
+
+        (void)json_array_append_new(out,
+                                    json_pack("[i, I, i, I, I]", side->gpus, (json_int_t)side->sku_mask, side->per_node,
+                                              (json_int_t)side->mcpus, (json_int_t)side->host_mib));
+    }
+    return out;
+}
+
 json_t *wants_json(const struct jobspec *spec)
 {
     json_t *out = json_object(), *deadlines = json_array(), *licenses = json_array();
@@ -62,7 +77,24 @@ json_t *wants_json(const struct jobspec *spec)
     if (spec->license_count)
         (void)json_object_set(out, "licenses", licenses);
     json_decref(licenses);
+    if (spec->side_count)
+        (void)json_object_set_new(out, "sides", sides_json(spec));
     return out;
+}
+
+static void sides_read(const json_t *sides, struct jobspec *spec)
+{
+    spec->side_count = 0;
+    for (size_t i = 0; i < json_array_size(sides) && i < SIDES_MAX; i++) {
+        const json_t *from = json_array_get(sides, i);
+
+        spec->sides[spec->side_count++] =
+            (struct gang_side){ .gpus = (int32_t)json_integer_value(json_array_get(from, 0)),
+                                .sku_mask = (uint32_t)json_integer_value(json_array_get(from, 1)),
+                                .per_node = (uint16_t)json_integer_value(json_array_get(from, 2)),
+                                .mcpus = (uint32_t)json_integer_value(json_array_get(from, 3)),
+                                .host_mib = (uint32_t)json_integer_value(json_array_get(from, 4)) };
+    }
 }
 
 void wants_read(const json_t *json, struct jobspec *spec)
@@ -88,4 +120,5 @@ void wants_read(const json_t *json, struct jobspec *spec)
             (struct license_need){ .license = (uint8_t)json_integer_value(json_array_get(from, 0)),
                                    .count = (uint32_t)json_integer_value(json_array_get(from, 1)) };
     }
+    sides_read(json_object_get(json, "sides"), spec);
 }

@@ -261,7 +261,7 @@ static void series_read(struct watch *watch)
 
 static void wait_note(struct watch *watch, const struct book_job *job)
 {
-    unsigned size = size_class(job->wants.gpus);
+    unsigned size = size_class(jobspec_gpus(&job->wants));
 
     watch->waits[size][watch->wait_next[size]] = (float)((double)(job->first_start - job->submit) / 1e6);
     watch->wait_next[size] = (watch->wait_next[size] + 1) % WAITS_KEPT;

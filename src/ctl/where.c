@@ -165,8 +165,9 @@ static int names_check(const struct ctl *ctl, const char *key, const char *list,
     return 0;
 }
 
-int where_check(const struct ctl *ctl, const struct submission *s, const struct jobspec *wants,
-                struct entry_result *ret)
+/* Whether the nodes it chooses could have it, or one part of it. */
+static int part_check(const struct ctl *ctl, const struct submission *s, const struct jobspec *wants,
+                      struct entry_result *ret)
 {
     json_t *choice = choice_of(s);
     int64_t gpus[SKUS_MAX] = { 0 }, most = 0;
@@ -200,6 +201,20 @@ int where_check(const struct ctl *ctl, const struct submission *s, const struct 
         (void)snprintf(ret->hint, sizeof(ret->hint),
                        "'muster nodes --each' lists nodes, 'muster node show' their labels");
         r = refuse(ret, -ERANGE, "Infeasible.NodeSize");
+    }
+    return r;
+}
+
+int where_check(const struct ctl *ctl, const struct submission *s, const struct jobspec *wants,
+                struct entry_result *ret)
+{
+    int r = part_check(ctl, s, wants, ret);
+
+    for (uint32_t i = 0; i < wants->side_count && r == 0; i++) {
+        const struct gang_side *side = &wants->sides[i];
+        struct jobspec part = { .gpus = side->gpus, .per_node = side->per_node, .sku_mask = side->sku_mask };
+
+        r = part_check(ctl, s, &part, ret);
     }
     return r;
 }

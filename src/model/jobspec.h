@@ -106,6 +106,12 @@ static inline int32_t jobspec_sides(const struct jobspec *spec)
     return gpus;
 }
 
+/* GPUs of the whole gang. */
+static inline int32_t jobspec_gpus(const struct jobspec *spec)
+{
+    return spec->gpus + jobspec_sides(spec);
+}
+
 /* Whether it can run on fewer or more GPUs, as it came. */
 bool jobspec_elastic(const struct jobspec *spec);
 

@@ -367,7 +367,6 @@ const struct planner_ops planner_backfill_easy = {
     .summary = "later jobs may start if the first in line is not delayed",
     .state_size = sizeof(struct backfill),
     .run_order = RUN_BY_END,
-    .sides = true,
     .plan = easy_plan,
 };
 
@@ -377,6 +376,5 @@ const struct planner_ops planner_backfill_conservative = {
     .params = conservative_params,
     .state_size = sizeof(struct backfill),
     .run_order = RUN_BY_END,
-    .sides = true,
     .plan = conservative_plan,
 };

@@ -281,7 +281,7 @@ static int prepare_jobs(struct driver *d)
                                                   .start = -1,
                                                   .end = -1,
                                                   .alone = world_work(d->world, i),
-                                                  .gpus = spec->gpus + jobspec_sides(spec),
+                                                  .gpus = jobspec_gpus(spec),
                                                   .share = spec->share,
                                                   .user = spec->user,
                                                   .vc = spec->vc,

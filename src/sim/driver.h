@@ -47,9 +47,9 @@ struct driver_config {
     const struct cluster_spec *cluster;
     const struct policy_setup *policies; /* one a virtual cluster */
     const uint32_t *job_vcs;             /* virtual cluster of each job of the trace */
-    const uint8_t *licenses;  /* numbers of the trace's licences in the cluster, LICENSES_MAX: none; NULL = the same */
+    const uint8_t *licenses;   /* numbers of the trace's licences in the cluster, LICENSES_MAX: none; NULL = the same */
     const uint32_t *type_skus; /* [32]: of each type of the trace, the same of the cluster as a mask; NULL = the same */
-    const uint32_t *job_skus; /* allowed GPU types of each job, 0 = any; NULL = all any */
+    const uint32_t *job_skus;  /* allowed GPU types of each job, 0 = any; NULL = all any */
     struct world_config world;
     const struct driver_event *script; /* ascending in time; may be NULL */
     size_t script_count;

@@ -17,6 +17,7 @@
 #include "wire/import_formats.h"
 #include "wire/json_read.h"
 #include "wire/license.h"
+#include "wire/roles.h"
 #include "wire/submission.h"
 
 enum { EXIT_SAVED = 85, TYPES_MAX = 32 };
@@ -127,6 +128,42 @@ static int types_of(const struct reading *in, const char *selector, struct jobsp
     return 0;
 }
 
+/* GPUs on each node of a part: as many as its largest task has, where that divides them. */
+static uint16_t part_each(const struct submission *s, uint32_t part)
+{
+    int32_t most = 1, gpus = (int32_t)roles_part_gpus(s, part);
+
+    for (size_t r = 0; r < s->role_count; r++)
+        if (roles_part(s, &s->roles[r]) == part && s->roles[r].gpus > most)
+            most = s->roles[r].gpus;
+    return (uint16_t)(gpus % most == 0 && most <= NODE_GPUS_MAX ? most : 1);
+}
+
+/* Roles on several types: what is beside the first. Where a type is a size of memory, all is taken for any type. */
+static int sides_of(const struct reading *in, const struct submission *s, struct jobspec *spec)
+{
+    uint32_t parts = s->role_count && spec->sku_mask ? roles_parts(s) : 1;
+    struct jobspec whole = *spec;
+
+    for (uint32_t part = 1; part < parts; part++) {
+        struct jobspec alone = { 0 };
+        int r = types_of(in, roles_part_type(s, part), &alone);
+
+        if (r < 0)
+            return r;
+        spec->gpus = spec->gpus_min = spec->gpus_max = (int32_t)roles_part_gpus(s, 0);
+        spec->sides[spec->side_count++] = (struct gang_side){ .gpus = (int32_t)roles_part_gpus(s, part),
+                                                              .sku_mask = alone.sku_mask,
+                                                              .per_node = part_each(s, part) };
+        if (alone.sku_mask == 0) {
+            *spec = whole;
+            spec->sku_mask = 0;
+            return 0;
+        }
+    }
+    return 0;
+}
+
 /* What was asked for, where the history tells: others' requests are not shown to everybody. */
 static int request_of(const struct reading *in, const json_t *item, struct jobspec *spec)
 {
@@ -152,6 +189,8 @@ static int request_of(const struct reading *in, const json_t *item, struct jobsp
     }
     if (s.gpu_selector)
         r = types_of(in, s.gpu_selector, spec);
+    if (r == 0)
+        r = sides_of(in, &s, spec);
     for (size_t i = 0; r == 0 && i < s.license_count; i++) {
         r = license_add(spec, &in->trace->licenses, s.licenses[i].key, strlen(s.licenses[i].key), license_count(&s, i));
         if (r < 0)

@@ -19,7 +19,9 @@ struct pai {
     json_t *out, *node; /* where nodes, run and per_node go: the submission, or one of its roles */
     json_t *roles;      /* ours: {NAME: role}; NULL: the submission has no roles */
     int64_t job_retries, task_retries;
-    const char *gpu_type; /* of hivedScheduler */
+    const char *gpu_type;   /* of hivedScheduler: the first that is told */
+    json_t *types;          /* ours: {NAME: type} by task role */
+    const char *hived_role; /* whose is read */
 };
 
 typedef int (*pai_fn)(struct pai *pai, const char *name, json_t *value);
@@ -197,17 +199,16 @@ static int take_sku(struct pai *pai, const char *name, json_t *value)
     (void)name;
     if (!json_is_string(value))
         return reader_fail(pai->rd, "expected a type of GPU");
-    if (pai->gpu_type && strcmp(pai->gpu_type, json_string_value(value)) != 0)
-        return reader_fail(pai->rd, "all task roles are on GPUs of one type");
-    pai->gpu_type = json_string_value(value);
-    return 0;
+    if (!pai->gpu_type)
+        pai->gpu_type = json_string_value(value);
+    return put(pai, pai->types, pai->hived_role, json_incref(value));
 }
 
 static int take_hived_role(struct pai *pai, const char *name, json_t *value)
 {
     static const struct pai_key keys[] = { { "skuType", take_sku }, { "skuNum", NULL }, { 0 } };
 
-    (void)name;
+    pai->hived_role = name;
     return keys_take(pai, keys, value);
 }
 
@@ -436,10 +437,10 @@ static int take_prerequisites(struct pai *pai, const char *name, json_t *value)
     return 0;
 }
 
-/* "V100:8" where the scheduler's part names the type. */
-static int gpu_type_add(struct pai *pai, json_t *node)
+/* "V100:8" where the scheduler's part names the type, of this role (NULL: of the only one) or of another. */
+static int gpu_type_add(struct pai *pai, const char *role, json_t *node)
 {
-    json_t *gpu = json_object_get(node, "gpu");
+    json_t *gpu = json_object_get(node, "gpu"), *own = role ? json_object_get(pai->types, role) : NULL;
     const char *text;
     char number[64], both[200];
     int r;
@@ -449,7 +450,7 @@ static int gpu_type_add(struct pai *pai, json_t *node)
     r = text_of(pai, gpu, number, &text);
     if (r < 0 || strcmp(text, "0") == 0)
         return r;
-    (void)snprintf(both, sizeof(both), "%.120s:%.40s", pai->gpu_type, text);
+    (void)snprintf(both, sizeof(both), "%.120s:%.40s", own ? json_string_value(own) : pai->gpu_type, text);
     return put_text(pai, node, "gpu", both);
 }
 
@@ -487,7 +488,7 @@ static int roles_add(struct pai *pai)
     int r = 0;
 
     if (!pai->roles) {
-        r = gpu_type_add(pai, pai->node);
+        r = gpu_type_add(pai, NULL, pai->node);
         if (r == 0 && !json_object_get(pai->job, "run"))
             r = reader_fail(pai->rd, "taskRoles.*.commands is missing");
         if (r == 0)
@@ -499,7 +500,7 @@ static int roles_add(struct pai *pai)
     json_object_foreach(pai->roles, name, role)
     {
         if (r == 0)
-            r = gpu_type_add(pai, json_object_get(role, "per_node"));
+            r = gpu_type_add(pai, name, json_object_get(role, "per_node"));
         if (r == 0 && !json_object_get(role, "run"))
             r = reader_fail(pai->rd, "taskRoles.%.60s.commands is missing", name);
     }
@@ -526,10 +527,10 @@ int job_pai_convert(struct submission_reader *rd, json_t *top, json_t **ret_tree
         { "extras", take_extras },
         { 0 },
     };
-    struct pai pai = { .rd = rd, .top = top, .job = json_object() };
+    struct pai pai = { .rd = rd, .top = top, .job = json_object(), .types = json_object() };
     json_t *roles = json_object_get(top, "taskRoles"), *one = json_object();
     int64_t retries;
-    int r = pai.job && one ? 0 : reader_memory(rd);
+    int r = pai.job && pai.types && one ? 0 : reader_memory(rd);
 
     pai.out = pai.job;
     pai.node = one;
@@ -545,6 +546,7 @@ int job_pai_convert(struct submission_reader *rd, json_t *top, json_t **ret_tree
     if (r == 0)
         r = put_text(&pai, pai.job, "compat", "pai");
     json_decref(one);
+    json_decref(pai.types);
     json_decref(pai.roles);
     if (r < 0)
         json_decref(pai.job);

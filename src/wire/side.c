@@ -69,16 +69,28 @@ int side_add(struct jobspec *spec, struct names *names, const char *text, size_t
     return 0;
 }
 
+/* By name, so that the text does not depend on the order in which the types were met. */
+static void types_put(struct buf *out, const struct names *names, uint32_t mask)
+{
+    for (bool more = false; mask; more = true) {
+        uint32_t first = (uint32_t)__builtin_ctz(mask);
+
+        for (uint32_t t = first + 1; t < names->count && t < SKUS_MAX; t++)
+            if (mask >> t & 1 && strcmp(names_get(names, t), names_get(names, first)) < 0)
+                first = t;
+        mask &= ~(1u << first);
+        buf_printf(out, "%s%s", more ? "|" : "", names_get(names, first));
+    }
+}
+
 void sides_put(struct buf *out, const struct names *names, const struct jobspec *spec)
 {
     for (uint32_t i = 0; i < spec->side_count; i++) {
         const struct gang_side *side = &spec->sides[i];
 
-        for (uint32_t t = 0, first = 1; t < names->count && t < SKUS_MAX; t++)
-            if (side->sku_mask >> t & 1) {
-                buf_printf(out, "%s%s", !first ? "|" : i ? ";" : "", names_get(names, t));
-                first = 0;
-            }
+        if (i)
+            buf_char(out, ';');
+        types_put(out, names, side->sku_mask);
         buf_printf(out, ":%d:%u", side->gpus, side->per_node);
         if (side->mcpus || side->host_mib) {
             buf_char(out, ':');

@@ -10,5 +10,5 @@
 /* One more of the job's; its types are numbers of `names`. -EINVAL; -E2BIG: too many types or parts; -ENOMEM. */
 int side_add(struct jobspec *spec, struct names *names, const char *text, size_t length);
 
-/* All of them, divided by ';'. Types in the order of their numbers. */
+/* All of them, divided by ';'; types by name. */
 void sides_put(struct buf *out, const struct names *names, const struct jobspec *spec);

@@ -52,6 +52,7 @@ struct env_pair {
 struct job_role {
     char *name, *run;          /* owned */
     char *image;               /* owned; NULL: the job's */
+    char *gpu_selector;        /* owned; NULL: the job's. Another than that: its GPUs are another part of the gang */
     int32_t count, gpus, cpus; /* tasks; of each of them. 0 CPUs = not told */
     uint64_t memory;           /* bytes, of each; 0 = not told */
     struct env_pair *env;      /* over that of the job */
@@ -119,7 +120,7 @@ struct submission {
     size_t after_count;
     char **notify;
     size_t notify_count;
-    struct job_role *roles; /* instead of run, nodes, gpus, cpus and memory */
+    struct job_role *roles; /* instead of run, nodes, gpus, cpus and memory; gpu_selector is that of the first */
     size_t role_count;
     /* For emulated nodes only: what the process pretends to be. 0 = a real command. */
     usec_t emulate_run;

@@ -21,6 +21,7 @@ struct fit {
     uint32_t node_cpus, node_mib; /* of the largest; 0 = not told */
     bool one_size;                /* all these nodes have as many GPUs */
     int64_t per_node;             /* asked of each node; 0 = free */
+    uint32_t part;                /* of a gang on several types */
     struct infeasible *why;
     struct error *err;
 };
@@ -397,13 +398,94 @@ static int64_t nodes_with(void *arg, int32_t gpus)
 /* A job of several roles is bound as the gang of like nodes that it comes to. */
 static int roles_bind(struct fit *fit, struct submission *flat)
 {
-    int r = roles_flatten(fit->s, fit->node_gpus, nodes_with, fit, flat);
+    int r = roles_flatten(fit->s, fit->part, fit->node_gpus, nodes_with, fit, flat);
 
     if (r == -ERANGE)
         return never(fit, "Infeasible.NodeSize",
                      "give tasks with GPUs the same number each, or numbers of tasks that fill like nodes",
-                     "the %u GPUs of its roles do not fill nodes of this cluster evenly", roles_gpus(fit->s));
+                     "the %u GPUs of its roles do not fill nodes of this cluster evenly",
+                     roles_part_gpus(fit->s, fit->part));
     return r < 0 ? error_set(fit->err, r, "no memory for roles") : 0;
+}
+
+/* Types and nodes that the job, or a part of it, may have. */
+static int fit_find(struct fit *fit)
+{
+    int r = types_find(fit);
+
+    if (r < 0)
+        return r;
+    sizes_find(fit);
+    if (fit->node_gpus < 1)
+        return never(fit, "Infeasible.Sku", "muster gpus tells what there is", "no node has %s", type_name(fit));
+    return 0;
+}
+
+/* GPUs, nodes, CPUs and memory, as far as this cluster could ever give them. */
+static int size_bind(struct fit *fit, struct jobspec *spec)
+{
+    int r = shape_find(fit, spec);
+
+    if (r == 0)
+        r = parallel_check(fit, spec);
+    if (r == 0)
+        r = node_check(fit, spec);
+    if (r == 0)
+        r = cluster_check(fit, spec);
+    if (r == 0)
+        r = quota_check(fit, spec);
+    if (r == 0) {
+        spec->per_node = (uint16_t)fit->per_node; /* at most the GPUs of a node */
+        host_find(fit, spec);
+    }
+    return r;
+}
+
+/* One part of a gang on several types, beside what was bound of it so far. */
+static int side_bind(const struct submission *s, const struct fit *first, uint32_t part, struct jobspec *spec)
+{
+    struct fit fit = { .cluster = first->cluster, .why = first->why, .err = first->err, .part = part };
+    struct jobspec alone = { .klass = spec->klass };
+    struct submission typed = *s, flat;
+    uint32_t taken = spec->sku_mask;
+    int r;
+
+    typed.gpu_selector = roles_part_type(s, part);
+    fit.s = &typed;
+    r = fit_find(&fit);
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        taken |= spec->sides[i].sku_mask;
+    if (r == 0 && (fit.mask & taken))
+        return invalid(&fit, "name one type for each", "roles on several types of GPU have no type in common");
+    fit.s = s;
+    if (r == 0)
+        r = roles_bind(&fit, &flat);
+    if (r < 0)
+        return r;
+    flat.gpu_selector = typed.gpu_selector;
+    fit.s = &flat;
+    r = size_bind(&fit, &alone);
+    if (r == 0)
+        spec->sides[spec->side_count++] = (struct gang_side){ .gpus = alone.gpus,
+                                                              .sku_mask = fit.mask,
+                                                              .mcpus = alone.mcpus,
+                                                              .host_mib = alone.host_mib,
+                                                              .per_node = alone.per_node };
+    return r;
+}
+
+/* The other parts of a gang on several types. `s` has the roles. */
+static int sides_bind(const struct submission *s, const struct fit *first, struct jobspec *spec)
+{
+    uint32_t parts = s->role_count ? roles_parts(s) : 1;
+    int r = 0;
+
+    if (parts > 1 && (s->topo_level || s->exclusive || s->tensor > 1 || s->pipeline > 1))
+        return invalid(first, "leave topology, exclusive and parallel out",
+                       "roles on several types of GPU have whole GPUs anywhere");
+    for (uint32_t part = 1; part < parts && r == 0; part++)
+        r = side_bind(s, first, part, spec);
+    return r;
 }
 
 int submission_bind(const struct submission *s, const struct cluster_spec *cluster, struct jobspec *ret_spec,
@@ -411,6 +493,7 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
 {
     struct fit fit = { .s = s, .cluster = cluster, .why = why, .err = err };
     struct jobspec spec = { .user = NAME_NONE, .vc = NAME_NONE, .model = NAME_NONE };
+    const struct submission *whole = s;
     struct submission flat;
     int r;
 
@@ -418,12 +501,9 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
         *why = (struct infeasible){ 0 };
     r = unsupported(&fit);
     if (r == 0)
-        r = types_find(&fit);
+        r = fit_find(&fit);
     if (r < 0)
         return r;
-    sizes_find(&fit);
-    if (fit.node_gpus < 1)
-        return never(&fit, "Infeasible.Sku", "muster gpus tells what there is", "no node has %s", type_name(&fit));
     if (s->role_count) {
         r = roles_bind(&fit, &flat);
         if (r < 0)
@@ -459,19 +539,10 @@ int submission_bind(const struct submission *s, const struct cluster_spec *clust
         spec.within = topology_find(s->topo_level, strlen(s->topo_level));
         spec.within_must = s->topo_must;
     }
-    r = shape_find(&fit, &spec);
+    r = size_bind(&fit, &spec);
     if (r == 0)
-        r = parallel_check(&fit, &spec);
+        r = sides_bind(whole, &fit, &spec);
     if (r == 0)
-        r = node_check(&fit, &spec);
-    if (r == 0)
-        r = cluster_check(&fit, &spec);
-    if (r == 0)
-        r = quota_check(&fit, &spec);
-    if (r == 0) {
-        spec.per_node = (uint16_t)fit.per_node; /* at most the GPUs of a node */
-        host_find(&fit, &spec);
         *ret_spec = spec;
-    }
     return r;
 }

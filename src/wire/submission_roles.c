@@ -81,7 +81,20 @@ static int role_memory(struct submission_reader *rd, struct job_role *role, json
     return r;
 }
 
-/* All roles with GPUs are on GPUs of one type. */
+/* The type that the first role names is that of all that name none; another makes another part of the gang. */
+static int role_type(struct submission_reader *rd, struct job_role *role, const char *selector)
+{
+    char **type = rd->s->gpu_selector ? &role->gpu_selector : &rd->s->gpu_selector;
+
+    if (!selector[0] || (rd->s->gpu_selector && strcasecmp(selector, rd->s->gpu_selector) == 0))
+        return 0;
+    *type = mem_strdup(selector);
+    if (!*type)
+        return reader_memory(rd);
+    return roles_parts(rd->s) > SIDES_MAX + 1 ? reader_fail(rd, "roles are on GPUs of at most %d types", SIDES_MAX + 1)
+                                              : 0;
+}
+
 static int role_gpu(struct submission_reader *rd, struct job_role *role, json_t *value)
 {
     struct gpu_spec spec = { 0 };
@@ -98,12 +111,8 @@ static int role_gpu(struct submission_reader *rd, struct job_role *role, json_t 
     }
     if (spec.count != spec.count_max || spec.share != MGPU_ONE)
         return reader_fail(rd, "a role has a fixed number of whole GPUs");
-    if (spec.selector[0] && rd->s->gpu_selector && strcasecmp(spec.selector, rd->s->gpu_selector) != 0)
-        return reader_fail(rd, "all roles are on GPUs of one type; another role says '%.60s'", rd->s->gpu_selector);
-    if (spec.selector[0] && !rd->s->gpu_selector && !(rd->s->gpu_selector = mem_strdup(spec.selector)))
-        return reader_memory(rd);
     role->gpus = spec.count;
-    return 0;
+    return role_type(rd, role, spec.selector);
 }
 
 static int role_node(struct submission_reader *rd, struct job_role *role, json_t *value)
@@ -276,8 +285,9 @@ int roles_check(struct submission_reader *rd)
 static void gpu_write(struct json_write *out, const struct submission *s, const struct job_role *role)
 {
     CLEANUP_BUF struct buf text = BUF_INIT(GPU_SELECTOR_MAX + 64);
+    const char *type = role->gpu_selector ? role->gpu_selector : s->gpu_selector;
 
-    buf_printf(&text, "%s%s%d", s->gpu_selector ? s->gpu_selector : "", s->gpu_selector ? ":" : "", role->gpus);
+    buf_printf(&text, "%s%s%d", type ? type : "", type ? ":" : "", role->gpus);
     json_write_text(out, "gpu", text.data ? text.data : "");
 }
 

@@ -8,8 +8,8 @@
 #include "model/cluster.h"
 #include "wire/decimal.h"
 #include "wire/license.h"
-#include "wire/side.h"
 #include "wire/rows.h"
+#include "wire/side.h"
 #include "wire/topology.h"
 #include "wire/trace_columns.h"
 

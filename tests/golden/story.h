@@ -9,7 +9,7 @@
  *   policy   fifo-skip place=consolidate restart=60s seed=7               as in --policy and --set
  *   @0s      submit a gpus=4 run=60s [vc= user= share= class= priority= estimate= limit= sku= retries= min= max=
  *            cpus= host-memory= tasks= (without GPUs) per-node= topology=rack:must cells=socket:4
- *            licenses=NAME:2,OTHER skew= servers= bandwidth= memory= launch= save=]
+ *            licenses=NAME:2,OTHER side=TYPE:GPUS:PER_NODE skew= servers= bandwidth= memory= launch= save=]
  *                     [deadline=] [fail=user|system|unknown after=30s times=1|all]
  *   @7s      node n0 down|up; gpu n0:3 (or n0:0-5) down|up; cancel a; hold a; release a; rank a 5; quota VC 6 [SKU]
  *   @8s      why a              writes down why it waits, or its state, when the instant is settled

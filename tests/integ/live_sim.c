@@ -21,6 +21,7 @@
 #include "sim/scenario.h"
 #include "wire/cluster.h"
 #include "wire/license.h"
+#include "wire/side.h"
 
 struct lines {
     struct buf text;
@@ -510,6 +511,52 @@ static int license_jobs(struct cluster_spec *cluster, struct trace *trace)
     return r;
 }
 
+/* A third of the jobs are on two types of GPU, some more of them on one of the two. */
+static int side_jobs(struct trace *trace)
+{
+    uint32_t type;
+    int r = names_put(&trace->skus, "H100", 4, &type) | names_put(&trace->skus, "A100", 4, &type);
+
+    for (size_t i = 0; i < trace->count && r == 0; i++) {
+        struct jobspec *spec = &trace->jobs[i].spec;
+
+        spec->sku_mask = i % 3 == 0 ? 1 : i % 7 == 1 ? 2 : 0;
+        if (spec->sku_mask == 2 && spec->gpus > 16)
+            spec->sku_mask = 1;
+        if (spec->sku_mask == 1 && spec->share == MGPU_ONE && spec->gpus_min == spec->gpus_max)
+            r = side_add(spec, &trace->skus, i % 2 ? "A100:2:2" : "A100:4:1", 8);
+    }
+    return r;
+}
+
+/* Policies that place gangs on several types, on a cluster of two. */
+static size_t with_sides(const struct gen_config *gen, size_t first, const char *only)
+{
+    static const char *const names[] = { "fifo", "fifo-skip", "srtf", "las" };
+    struct cluster_spec cluster = { 0 };
+    struct trace trace = { 0 };
+    struct error err = { 0 };
+    size_t failed = 0;
+    char why[1100];
+
+    if (cluster_parse("4x8:H100 + 4x4:A100", &cluster, &err) < 0 || gen_trace("philly", gen, &trace, &err) < 0 ||
+        side_jobs(&trace) < 0)
+        abort();
+    number_jobs(&trace);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        int r;
+
+        if (only && strcmp(only, names[i]) != 0)
+            continue;
+        r = one_policy(names[i], NULL, &cluster, &trace, why, sizeof(why));
+        printf("%s %zu %s several types # %s\n", r == 0 ? "ok" : "not ok", first + i, names[i], why);
+        failed += r < 0;
+    }
+    trace_done(&trace);
+    cluster_spec_done(&cluster);
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     struct cluster_spec cluster = { 0 };
@@ -528,7 +575,7 @@ int main(int argc, char **argv)
         return 1;
     }
     number_jobs(&trace);
-    printf("1..%zu\n", 2 * (count + 1));
+    printf("1..%zu\n", 2 * (count + 1) + 4);
     for (size_t n = 0; n < 2 * (count + 1); n++) {
         size_t i = n % (count + 1);
         /* At last successors that are launched to their gates: agents are told so, and nothing is decided otherwise. */
@@ -546,6 +593,7 @@ int main(int argc, char **argv)
         (void)fflush(stdout);
         failed += r < 0;
     }
+    failed += with_sides(&gen, 2 * (count + 1) + 1, argv[1]);
     cluster_spec_done(&cluster);
     trace_done(&trace);
     return failed ? 1 : 0;

@@ -115,7 +115,7 @@ def refusals(m):
                          ({"a": {"per_node": {"gpu": 1}, "run": "x", "colour": 1}}, "colour"),
                          ({"a": {"per_node": {"gpu": "1..2"}, "run": "x"}}, "fixed"),
                          ({"a": {"per_node": {"gpu": 1}, "run": "x", "completion": {"min_failed": 2}}}, "min_failed"),
-                         ({"a": {"per_node": {"gpu": "H100:1"}, "run": "x"}, "b": {"per_node": {"gpu": "A100:1"}, "run": "x"}}, "one type")):
+                         ({t: {"per_node": {"gpu": t + ":1"}, "run": "x"} for t in "ABCDE"}, "at most 4 types")):
         a = m.post("/jobs", {"roles": roles})
         ok(a.status == 400 and words in a.json["detail"], "refused: %s" % words, a)
     a = m.post("/jobs", {"roles": {"a": {"per_node": {"gpu": 1}, "run": "x"}}, "nodes": 2})
@@ -196,6 +196,77 @@ def killed():
         m.stop()
 
 
+TYPED = 'echo "$MUSTER_ROLE $MUSTER_ROLE_INDEX $MUSTER_GPU_SKU [$CUDA_VISIBLE_DEVICES]"; '
+PAI_TYPES = """
+protocolVersion: 2
+name: types
+type: job
+taskRoles:
+  actor: {instances: 2, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 1}, commands: ['TYPED']}
+  learner: {instances: 1, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 4}, commands: ['TYPED']}
+extras: {hivedScheduler: {taskRoles: {actor: {skuType: A100}, learner: {skuType: H100}}}}
+""".replace("TYPED", TYPED.replace("'", "''"))
+
+
+def types_run(m):
+    job = submit(m, {"learner": {"nodes": 2, "per_node": {"gpu": "H100:4", "cpu": 1}, "run": TYPED},
+                     "actor": {"nodes": 4, "per_node": {"gpu": "A100:1"}, "run": TYPED},
+                     "log": {"nodes": 3, "run": TYPED}})
+    ok(m.wait_state(job, "COMPLETED"), "roles on two types of GPU", (m.get("/jobs/%d" % job), output(m, job)))
+    j = m.get("/jobs/%d" % job).json
+    ok(j["gpus"] == 12 and j["nodes"] == 4, "with the GPUs of both", j)
+    ok(output(m, job) == ["actor 0 A100 [0]", "actor 1 A100 [1]", "actor 2 A100 [0]", "actor 3 A100 [1]",
+                          "learner 0 H100 [0,1,2,3]", "learner 1 H100 [0,1,2,3]",
+                          "log 0 H100 []", "log 1 H100 []", "log 2 H100 []"], "each on its own", output(m, job))
+    where = {(r["role"], r["index"]): t["rank"] for t in m.get("/jobs/%d/tasks" % job).json["items"] for r in t["roles"]}
+    ok(len({where[("actor", i)] for i in range(4)} | {where[("learner", i)] for i in range(2)}) == 4, "who is where", where)
+    a = m.ask("POST", "/jobs", PAI_TYPES, headers={"Content-Type": "application/yaml"})
+    if ok(a.status == 201, "OpenPAI's task roles with types of their own", a):
+        job = a.json["id"]
+        ok(m.wait_state(job, "COMPLETED") and output(m, job) == ["actor 0 A100 [0]", "actor 1 A100 [0]", "learner 0 H100 [0,1,2,3]"],
+           "run on them", (m.get("/jobs/%d" % job), output(m, job)))
+
+
+def types():
+    """Several types of GPU in one gang: all of it or nothing, also over the death of the controller."""
+    roles = lambda run: {"l": {"nodes": 2, "per_node": {"gpu": "H100:4"}, "run": run},
+                         "a": {"nodes": 2, "per_node": {"gpu": "A100:2"}, "run": run}}
+    with tempfile.TemporaryDirectory() as state:
+        m = Musterd("2x4:H100,2x2:A100", state=state)
+        m.start()
+        m.wait_nodes(4)
+        types_run(m)
+        a = submit(m, {"l": {"per_node": {"gpu": "H100:1"}, "run": "x"}, "a": {"per_node": {"gpu": "A100|H100:1"}, "run": "x"}})
+        ok(a.status == 400 and "no type in common" in a.json["detail"], "types that overlap are refused", a)
+        a = submit(m, {"l": {"per_node": {"gpu": "H100:1"}, "run": "x"}, "a": {"nodes": 3, "per_node": {"gpu": "A100:2"}, "run": "x"}})
+        ok(a.status == 422 and a.json["code"] == "Infeasible.NodeSize", "and more than there ever are", a)
+        one = m.post("/jobs", {"run": "sleep 600", "gpus": "A100:1"}).json["id"]
+        m.wait_state(one, "RUNNING")
+        gate = os.path.join(state, "gate")
+        job = submit(m, roles(TYPED + "while [ ! -e %s ]; do sleep 0.1; done" % gate))
+        ok(m.until(lambda: (m.get("/jobs/%d" % job).json["reason"] or {}).get("code") == "InsufficientGpus"), "it waits for the type that is short",
+           m.get("/jobs/%d" % job))
+        why = m.get("/jobs/%d/why" % job).json
+        ok(why["asks"]["text"] == "2 nodes x 4 H100, and 2 nodes x 2 A100" and why["asks"]["gpus"] == 12, "and says what for", why)
+        other = m.post("/jobs", {"run": "true", "gpus": "H100:8"}).json["id"]
+        ok(m.wait_state(other, "COMPLETED") and m.state(job) == "PENDING", "it holds none of the other meanwhile")
+        m.stop(signal.SIGKILL)
+        m.start()
+        m.wait_nodes(4)
+        ok(m.state(job) == "PENDING", "it waits on when the controller was killed", m.get("/jobs/%d" % job))
+        m.ask("DELETE", "/jobs/%d" % one)
+        ok(m.wait_state(job, "RUNNING"), "and starts when all is there", m.get("/jobs/%d" % job))
+        m.stop(signal.SIGKILL)
+        m.start()
+        m.wait_nodes(4)
+        gpus = {g["sku"]: g for g in m.get("/gpus").json["items"]}
+        ok(gpus["H100"]["free"] == 0 and gpus["A100"]["free"] == 0, "it has all of both types, also then", gpus)
+        open(gate, "w").close()
+        ok(m.wait_state(job, "COMPLETED"), "and ends", (m.get("/jobs/%d" % job), output(m, job)))
+        ok(len([line for line in output(m, job) if line.startswith("a ") and "A100" in line]) == 2, "as it began", output(m, job))
+        m.stop()
+
+
 def contained(m):
     """In containers: each process has the variables of its own task, also where its node has others."""
     folder = tempfile.mkdtemp()
@@ -226,6 +297,7 @@ def main():
         contained(m)
         ok(m.alive(), "musterd is there")
     killed()
+    types()
     shutil.rmtree(HERE)
     done()
 

@@ -29,9 +29,9 @@ static const char *pick(struct rng *rng, const char *const *words, uint32_t coun
 
 /* ---- the cluster ---- */
 
-static int draw_nodes(struct rng *rng, struct life *life, struct error *err)
+static int draw_nodes(struct rng *rng, struct life *life, bool sides, struct error *err)
 {
-    uint32_t types = 1 + (chance(rng, 40) ? 1 + below(rng, 2) : 0);
+    uint32_t types = 1 + (chance(rng, sides ? 100 : 40) ? 1 + below(rng, 2) : 0);
     size_t have = 0;
 
     for (uint32_t t = 0; t < types; t++) {
@@ -545,37 +545,6 @@ static int draw_licenses(uint64_t seed, struct life *life)
     return r;
 }
 
-/* ---- gangs on several types ---- */
-
-/* Some of the gangs that have a size of their own and no wish of how they lie. From a stream of its own too. */
-static void draw_sides(uint64_t seed, struct life *life)
-{
-    uint32_t types = life->cluster.sku_count;
-    struct rng rng;
-
-    rng_seed(&rng, rng_mix(seed + 829));
-    for (size_t i = 0; i < life->trace.count && types > 1; i++) {
-        struct jobspec *spec = &life->trace.jobs[i].spec;
-        uint32_t first = below(&rng, types), left = types;
-
-        if (!chance(&rng, 35) || spec->gpus == 0 || spec->share < MGPU_ONE || spec->gpus_min != spec->gpus_max ||
-            spec->unit || spec->within || spec->tp > 1 || spec->pp > 1)
-            continue;
-        spec->sku_mask = 1u << first;
-        for (uint32_t k = 1; k < left; k++) {
-            uint32_t each = 1 + below(&rng, 2), nodes = 1 + below(&rng, 2);
-            struct gang_side side = { .gpus = (int32_t)(each * nodes),
-                                      .per_node = (uint16_t)each,
-                                      .sku_mask = 1u << (first + k) % types };
-
-            if (spec->mcpus && chance(&rng, 70))
-                side.mcpus = 1 + below(&rng, spec->mcpus * 2);
-            if (k == 1 || chance(&rng, 50))
-                spec->sides[spec->side_count++] = side;
-        }
-    }
-}
-
 static void draw_marks(uint64_t seed, struct life *life)
 {
     struct rng rng;
@@ -601,7 +570,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
 
     *ret_life = (struct life){ .seed = seed };
     rng_seed(&rng, rng_mix(seed + 1));
-    r = draw_nodes(&rng, ret_life, err);
+    r = draw_nodes(&rng, ret_life, draw->sides, err);
     if (r == 0)
         r = draw_vcs(&rng, ret_life);
     if (r == 0 && draw->cells)
@@ -620,7 +589,7 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     r = draw_tiers(draw, ret_life);
     if (r == 0)
         r = draw_licenses(seed, ret_life);
-    draw_sides(seed, ret_life);
+    draw_sides(draw, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);
 }
 

@@ -85,8 +85,8 @@ static void print_decision(const struct decision *d, const struct jobspec *spec,
     printf("\n");
 }
 
-/* Each part of a gang on several types is whole, on one of its types, with so many GPUs on each of its nodes; those of a
- * guarantee in cells may be parts of one. */
+/* Each part of a gang on several types is whole, on one of its types, with so many GPUs on each of its nodes; those of
+ * a guarantee in cells may be parts of one. */
 static void check_sides(struct watch *watch, const struct core *core, const struct jobspec *spec,
                         const struct decision *d, const uint32_t *gpus)
 {

@@ -467,11 +467,61 @@ static void endless(void **state)
     teardown(&b);
 }
 
+/* What a gang on several types may not be is refused in words, and so is what its virtual cluster could never have. */
+static void sides(void **state)
+{
+    const struct jobspec good = { .id = 77,
+                                  .gpus = 4,
+                                  .gpus_min = 4,
+                                  .gpus_max = 4,
+                                  .share = MGPU_ONE,
+                                  .sku_mask = 1,
+                                  .side_count = 1,
+                                  .sides = { { .gpus = 2, .per_node = 2, .sku_mask = 2 } } };
+    struct jobspec bad[8];
+    struct error err = { 0 };
+    struct job_ref ref;
+    struct bench b;
+
+    (void)state;
+    setup(&b);
+    for (size_t i = 0; i < 8; i++)
+        bad[i] = good;
+    bad[0].sides[0].sku_mask = 3;
+    bad[1].sides[0].per_node = 0;
+    bad[2].sides[0].gpus = 3;
+    bad[3].gpus_min = 1;
+    bad[4].sku_mask = 0;
+    bad[5].within = WITHIN_RACK;
+    bad[6].side_count = SIDES_MAX + 1;
+    bad[7].sides[0].sku_mask = 0;
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(core_offer(b.core, &(struct event){ .kind = EVENT_SUBMIT, .spec = &bad[i] }, &ref, &err),
+                         -EINVAL);
+    assert_string_equal(err.text, "job 77: the parts of a gang on several types have no type in common");
+    bad[0] = good;
+    bad[0].sides[0].gpus = 4; /* two nodes of 2 there are not */
+    assert_int_equal(core_offer(b.core, &(struct event){ .kind = EVENT_SUBMIT, .spec = &bad[0] }, &ref, &err), -ERANGE);
+    assert_string_equal(err.text, "job 77 asks for 2 nodes with 2 GPUs each; there are fewer [Infeasible.NodeSize]");
+    bad[0] = good;
+    bad[0].gpus = bad[0].gpus_min = bad[0].gpus_max = 3; /* one more than it is owed of each: borrows one in all */
+    assert_int_equal(
+        core_offer(b.core, &(struct event){ .kind = EVENT_SUBMIT, .target = 1, .spec = &bad[0] }, &ref, &err), -ERANGE);
+    assert_non_null(strstr(err.text, "places gangs of one")); /* this planner does not say that it may */
+    assert_int_equal(core_offer(b.core, &(struct event){ .kind = EVENT_SUBMIT, .spec = &good }, &ref, &err), 0);
+    launch(&b, core_step(b.core, 0), 0);
+    assert_int_equal(core_job(b.core, ref.index)->state, JOB_RUNNING);
+    assert_int_equal(core_job(b.core, ref.index)->gpus, 4);
+    assert_int_equal(core_vc(b.core, 0)->used[1], 2 * MGPU_ONE);
+    teardown(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),   cmocka_unit_test(quotas_hold), cmocka_unit_test(floods),
         cmocka_unit_test(given_back), cmocka_unit_test(moved_first), cmocka_unit_test(endless),
+        cmocka_unit_test(sides),
     };
 
     return cmocka_run_group_tests_name("core_refusals", tests, NULL, NULL);

@@ -68,6 +68,9 @@ static void refused(const char *format, const char *text, const char *words)
 #define RAN(seconds, code) "{\"ran_seconds\":" seconds ",\"exit_code\":" code "}"
 
 #define ASKED "{\"run\":\"x\",\"gpus\":\"H100|A100:2\",\"time\":\"1h\"}"
+#define MIXED                                                                                                          \
+    "{\"roles\":{\"a\":{\"nodes\":2,\"per_node\":{\"gpu\":\"H100:8\"},\"run\":\"x\"},"                                 \
+    "\"b\":{\"nodes\":2,\"per_node\":{\"gpu\":\"A100:2\"},\"run\":\"x\"}}}"
 #define LATE "{\"run\":\"x\",\"deadline\":\"4062-01-01T00:00:00Z\"}"
 #define RETRIED ENDED("9", "5000000", "2", RAN("10.5", "1") "," RAN("4", "85") "," RAN("30", "0"), ASKED)
 #define FAILED ENDED("7", "3000000", "1", RAN("2", "1"), "null")
@@ -83,6 +86,8 @@ static void history(void **state)
             "9,2,34,2,ann,nlp,100,3600,3600,A100|H100\n",
             "1@2 request not shown: taken as rigid, of any GPU type and without a time limit\n"
             "2@3 left out: never ran\n");
+    becomes("muster", "[" ENDED("3", "0", "20", RAN("5", "0"), MIXED) "]", /* roles on two types */
+            "id,submit,duration,gpus,user,vc,priority,sku,sides\n3,0,5,16,ann,nlp,100,H100,A100:4:2\n", "");
     refused("muster", "{\"items\":3}",
             "f: items: expected a list of jobs, as `muster history --json` prints it, got a whole number");
     refused("muster", "[{\"id\":\"x\"}]",

@@ -149,9 +149,9 @@ static void roles(void **state)
                      0);
     assert_int_equal(roles_tasks(&s), 7);
     assert_int_equal(roles_gpus(&s), 10);
-    assert_int_equal(roles_pack(&s, 3, &tasks), -ERANGE);
-    assert_int_equal(roles_pack(&s, 5, &tasks), -ERANGE);
-    assert_int_equal(roles_pack(&s, 2, &tasks), 0);
+    assert_int_equal(roles_pack(&s, (const struct role_node[]){ { 0, 3 }, { 0, 3 }, { 0, 3 } }, 3, &tasks), -ERANGE);
+    assert_int_equal(roles_pack(&s, NULL, 0, &tasks), -ERANGE);
+    assert_int_equal(roles_pack(&s, (const struct role_node[]){ { 0, 5 }, { 0, 5 } }, 2, &tasks), 0);
     assert_int_equal(tasks[1].node, 1); /* the second of a, behind the second of b */
     assert_int_equal(tasks[1].gpu_first, 4);
     assert_int_equal(tasks[3].node, 1);
@@ -164,6 +164,64 @@ static void roles(void **state)
 
         mem_fail_at(nth);
         r = from_json("{" ROLES "}", &s);
+        mem_fail_at(0);
+        if (r == 0)
+            break;
+        assert_true(nth < 1000);
+    }
+    submission_done(&s);
+}
+
+#define MIXED                                                                                                          \
+    "\"roles\":{\"actor\":{\"nodes\":4,\"per_node\":{\"cpu\":2,\"gpu\":\"A100:1\"},\"run\":\"a\"},"                    \
+    "\"judge\":{\"nodes\":1,\"per_node\":{\"gpu\":\"A100:2\"},\"run\":\"j\"},"                                         \
+    "\"learner\":{\"nodes\":2,\"per_node\":{\"cpu\":8,\"gpu\":\"H100:8\"},\"run\":\"l\"},"                             \
+    "\"log\":{\"nodes\":3,\"run\":\"g\"}}"
+
+/* Roles on GPUs of several types: each type is a part of the gang, with nodes of its own. */
+static void roles_types(void **state)
+{
+    /* As ranks may come: the nodes of a part need not follow each other. */
+    const struct role_node nodes[] = { { 1, 8 }, { 0, 3 }, { 1, 8 }, { 0, 3 } };
+    struct role_task *tasks = NULL;
+    struct submission s;
+
+    (void)state;
+    assert_canonical(from_json, "{" MIXED "}", "{\"launch\":\"node\"," MIXED "}");
+    assert_canonical(from_yaml,
+                     "protocolVersion: 2\nname: a\ntaskRoles:\n"
+                     "  a: {instances: 2, resourcePerInstance: {gpu: 1}, commands: [a]}\n"
+                     "  l: {instances: 1, resourcePerInstance: {gpu: 8}, commands: [l]}\n"
+                     "extras: {hivedScheduler: {taskRoles: {l: {skuType: H100}, a: {skuType: A100}}}}\n",
+                     "{\"compat\":\"pai\",\"launch\":\"node\",\"name\":\"a\",\"roles\":{"
+                     "\"a\":{\"nodes\":2,\"per_node\":{\"gpu\":\"A100:1\"},\"run\":\"a\\n\"},"
+                     "\"l\":{\"nodes\":1,\"per_node\":{\"gpu\":\"H100:8\"},\"run\":\"l\\n\"}}}");
+    assert_int_equal(from_json("{" MIXED "}", &s), 0);
+    assert_int_equal(roles_parts(&s), 2);
+    assert_int_equal(roles_part(&s, &s.roles[2]), 1);
+    assert_int_equal(roles_part(&s, &s.roles[3]), 0);
+    assert_string_equal(roles_part_type(&s, 0), "A100");
+    assert_string_equal(roles_part_type(&s, 1), "H100");
+    assert_int_equal(roles_part_gpus(&s, 0), 6);
+    assert_int_equal(roles_part_gpus(&s, 1), 16);
+    assert_int_equal(roles_pack(&s, nodes, 4, &tasks), 0);
+    assert_int_equal(tasks[4].node, 1); /* judge, the largest of its part, first */
+    assert_int_equal(tasks[0].node, 1);
+    assert_int_equal(tasks[0].gpu_first, 2);
+    assert_int_equal(tasks[3].node, 3);
+    assert_int_equal(tasks[5].node, 0);
+    assert_int_equal(tasks[6].node, 2);
+    assert_int_equal(tasks[7].node, 1); /* without GPUs: beside the first part, in turn */
+    assert_int_equal(tasks[8].node, 3);
+    assert_int_equal(tasks[9].node, 1);
+    mem_free(tasks);
+    assert_int_equal(roles_pack(&s, nodes + 1, 3, &tasks), -ERANGE); /* H100 are too few */
+    submission_done(&s);
+    for (uint64_t nth = 1;; nth++) {
+        int r;
+
+        mem_fail_at(nth);
+        r = from_json("{" MIXED "}", &s);
         mem_fail_at(0);
         if (r == 0)
             break;
@@ -196,6 +254,13 @@ static void refusals(void **state)
     assert_refused(from_json, "{\"run\":\"x\",\"array\":\"5-3\"}",
                    "array: expected indices such as 0-99, 0-99%8 or 1,3,5-9:2, got '5-3'");
     assert_refused(from_json, "[1]", "expected a mapping");
+    assert_refused(from_json,
+                   "{\"roles\":{\"a\":{\"per_node\":{\"gpu\":\"A:1\"},\"run\":\"x\"},"
+                   "\"b\":{\"per_node\":{\"gpu\":\"B:1\"},\"run\":\"x\"},"
+                   "\"c\":{\"per_node\":{\"gpu\":\"C:1\"},\"run\":\"x\"},"
+                   "\"d\":{\"per_node\":{\"gpu\":\"D:1\"},\"run\":\"x\"},"
+                   "\"e\":{\"per_node\":{\"gpu\":\"E:1\"},\"run\":\"x\"}}}",
+                   "roles.e.per_node.gpu: roles are on GPUs of at most 4 types");
     assert_refused(from_yaml, "run: x\ngpuz: 3\n",
                    "job.yaml:2:1: unknown key 'gpuz'; did you mean 'gpus'?\n  gpuz: 3\n  ^");
     assert_refused(from_yaml, "run: x\nper_node:\n  cpu: many\n",
@@ -371,9 +436,48 @@ static void bound(void **state)
     assert_int_equal(spec.per_node, 4);
 }
 
+/* The first type that is named is what policies see; the others come beside it. */
+static void bound_types(void **state)
+{
+    struct jobspec spec;
+    struct infeasible why;
+
+    (void)state;
+    assert_int_equal(
+        bind("{\"roles\":{\"l\":{\"nodes\":2,\"per_node\":{\"gpu\":\"h100:8\"},\"run\":\"x\"},"
+             "\"a\":{\"nodes\":4,\"per_node\":{\"cpu\":2,\"gpu\":\"A100:2\",\"memory\":\"1G\"},\"run\":\"x\"}}}",
+             &spec, &why),
+        0);
+    assert_int_equal(spec.gpus, 16);
+    assert_int_equal(spec.per_node, 8);
+    assert_int_equal(spec.sku_mask, 1);
+    assert_int_equal(spec.mcpus, 0);
+    assert_int_equal(spec.side_count, 1);
+    assert_int_equal(spec.sides[0].gpus, 8);
+    assert_int_equal(spec.sides[0].per_node, 4); /* two nodes of 4 have four tasks of 2 */
+    assert_int_equal(spec.sides[0].sku_mask, 2);
+    assert_int_equal(spec.sides[0].mcpus, 1000);
+    assert_int_equal(spec.sides[0].host_mib, 512);
+    assert_int_equal(jobspec_gpus(&spec), 24);
+}
+
+#define TWO(a, b)                                                                                                      \
+    "{\"roles\":{\"a\":{\"nodes\":2,\"per_node\":{\"gpu\":\"" a "\"},\"run\":\"x\"},"                                  \
+    "\"b\":{\"nodes\":2,\"per_node\":{\"gpu\":\"" b "\"},\"run\":\"x\"}}"
+
 static void infeasible(void **state)
 {
     (void)state;
+    assert_never(TWO("H100:1", "H100|A100:1") "}", "InvalidSpec",
+                 "roles on several types of GPU have no type in common", "name one type for each");
+    assert_never(TWO("H100:1", "B200:1") "}", "Infeasible.Sku", "no node has GPUs of type 'B200'",
+                 "this cluster has H100, A100");
+    assert_never(TWO("H100:1", "A100:5") "}", "Infeasible.NodeSize",
+                 "the 10 GPUs of its roles do not fill nodes of this cluster evenly",
+                 "give tasks with GPUs the same number each, or numbers of tasks that fill like nodes");
+    assert_never(TWO("H100:1", "A100:1") ",\"topology\":\"rack\"}", "InvalidSpec",
+                 "roles on several types of GPU have whole GPUs anywhere",
+                 "leave topology, exclusive and parallel out");
     assert_never("{\"run\":\"x\",\"nodes\":1,\"gpus\":\"H100:16\"}", "Infeasible.NodeSize",
                  "no node has 16 H100; the largest has 8", "use -N2 --gpus-per-node=H100:8");
     assert_never("{\"run\":\"x\",\"nodes\":1,\"gpus\":65536}", "Infeasible.NodeSize",
@@ -423,7 +527,8 @@ int main(void)
         cmocka_unit_test(canonical_forms), cmocka_unit_test(pai_files), cmocka_unit_test(refusals),
         cmocka_unit_test(bombs),           cmocka_unit_test(spans),     cmocka_unit_test(instants),
         cmocka_unit_test(hostlists),       cmocka_unit_test(bound),     cmocka_unit_test(infeasible),
-        cmocka_unit_test(torture),         cmocka_unit_test(roles),
+        cmocka_unit_test(torture),         cmocka_unit_test(roles),     cmocka_unit_test(roles_types),
+        cmocka_unit_test(bound_types),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,8 @@ static void written_in_one_form(void **state)
             "id,submit,gpus,share,user,model\n1,0,1,0.46,\"say \"\"hi\"\"\",\"a,b\"\n2,0,1,,,c\n");
     becomes("id,submit,gpus,duration,sku\n1,0,1,5,T4|A10\n2,0,1,5,P4|T4\n3,0,1,5,\n",
             "id,submit,duration,gpus,sku\n1,0,5,1,A10|T4\n2,0,5,1,P4|T4\n3,0,5,1,\n");
+    becomes("id,submit,gpus,duration,sku,sides\n1,0,2,5,V100,T4|A10:4:2;P4:1:1:0.5\n2,0,1,5,P4,V100:8:8:0:64\n",
+            "id,submit,duration,gpus,sku,sides\n1,0,5,2,V100,A10|T4:4:2;P4:1:1:0.5\n2,0,5,1,P4,V100:8:8:0:64\n");
     becomes("id,submit,gpus,duration,deadlines,slo\n1,0,1,5,9,\n2,0,1,5,9:10|10,\n3,0,1,5,9,best_effort\n",
             "id,submit,duration,gpus,slo,deadlines\n1,0,5,1,,9:10\n2,0,5,1,,9:10|10:10\n3,0,5,1,best_effort,9:10\n");
     becomes("id,submit,gpus,duration,fail,fail_after,fail_times\n1,0,1,5,user,5,all\n2,0,1,5,unknown,1,2\n3,0,1,5,,,\n",
@@ -170,6 +172,13 @@ static void what_is_not_a_trace(void **state)
     refused("", "t.csv:1:1: expected a header line, got nothing");
     refused("id,submit,gpus,duration\n", "t.csv:2:1: expected a job, got the end of the file");
     refused("id,submit,duration\n", "t.csv:1:1: column 'gpus' is missing");
+#define SIDES "expected at most 3 of TYPE|TYPE:GPUS:PER_NODE[:CPUS[:MIB]], divided by ';', got "
+    refused("id,submit,gpus,duration,sides\n1,0,1,5,A:3:2\n", "t.csv:2:9: sides: " SIDES "'A:3:2'");
+    refused("id,submit,gpus,duration,sides\n1,0,1,5,A:2\n", "t.csv:2:9: sides: " SIDES "'A:2'");
+    refused("id,submit,gpus,duration,sides\n1,0,1,5,:2:1\n", "t.csv:2:9: sides: " SIDES "':2:1'");
+    refused("id,submit,gpus,duration,sides\n1,0,1,5,A:1:1:1:1:1\n", "t.csv:2:9: sides: " SIDES "'A:1:1:1:1:1'");
+    refused("id,submit,gpus,duration,sides\n1,0,1,5,A:1:1;B:1:1;C:1:1;D:1:1\n",
+            "t.csv:2:9: sides: " SIDES "'A:1:1;B:1:1;C:1:1;D:1:1'");
     refused("id,submit,gpus,duration,colour\n", "t.csv:1:25: unknown column 'colour'");
     refused("id,submit,gpus,duraton\n", "t.csv:1:16: unknown column 'duraton'; did you mean 'duration'?");
     refused("id,submit,gpus,duration,gpus\n", "t.csv:1:25: column 'gpus' comes twice");
