@@ -486,10 +486,10 @@ static void state_take(struct ctl *ctl, uint32_t node, const json_t *report, int
     uint32_t rank = (uint32_t)json_integer_value(json_object_get(report, "rank"));
     struct book_attempt *attempt;
     struct book_task *task;
-    bool was_kept;
+    bool was_kept, vacated = ctl->book.nodes[node].vacated;
 
     if (!job || number >= job->attempt_count || rank >= job->attempts[number].task_count) {
-        attempt_left(ctl, node); /* of a job that is over: it was told to clean up */
+        attempt_left(ctl, node, vacated); /* of a job that is over: it was told to clean up */
         return;
     }
     attempt = &job->attempts[number];
@@ -516,7 +516,7 @@ static void state_take(struct ctl *ctl, uint32_t node, const json_t *report, int
     if (attempt != attempt_now(job) || attempt->ended) {
         if (task_gone(task)) {
             late_exit(ctl, job, attempt, rank);
-            attempt_left(ctl, node);
+            attempt_left(ctl, node, vacated);
         }
         return;
     }
@@ -534,7 +534,7 @@ static void state_take(struct ctl *ctl, uint32_t node, const json_t *report, int
             attempt_stop(ctl, job, "release", 0, 0); /* it is over on one of its nodes: so on all */
         ran_longer(ctl, job, report);
         rank_exited(ctl, job, rank);
-        attempt_left(ctl, node);
+        attempt_left(ctl, node, vacated);
     }
 }
 

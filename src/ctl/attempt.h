@@ -35,7 +35,9 @@ bool task_gone(const struct book_task *task);
 bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */
 bool attempt_ready(struct ctl *ctl, struct book_job *job);                /* nobody is left where it is to be */
 void attempt_leaves(struct ctl *ctl, const struct book_attempt *attempt); /* what the core has given away */
-void attempt_left(struct ctl *ctl, uint32_t node); /* a task of the node is gone: launches who waited */
+/* A task of the node is gone: launches who waited. vacated: the node was known to be so before that; the job itself may
+ * have found it so since, on its way to its next attempt. */
+void attempt_left(struct ctl *ctl, uint32_t node, bool vacated);
 
 /* untold.c */
 /* The launches for the node that were told to nobody: [[job, attempt, rank]]. The caller's. */

@@ -88,11 +88,11 @@ void attempt_leaves(struct ctl *ctl, const struct book_attempt *attempt)
             ctl->book.nodes[attempt->tasks[t].node].vacated = false;
 }
 
-void attempt_left(struct ctl *ctl, uint32_t node)
+void attempt_left(struct ctl *ctl, uint32_t node, bool vacated)
 {
     bool any = false;
 
-    if (ctl->book.nodes[node].vacated)
+    if (vacated && ctl->book.nodes[node].vacated)
         return;
     for (size_t i = 0; i < ctl->book.live_count; i++) {
         struct book_job *job = ctl->book.live[i];

@@ -1,12 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Sizes of elastic jobs set by hand: more, fewer, any again; while they wait; and what is refused."""
+import json
 import os
 import subprocess
+import tempfile
+import time
 
 from cluster import BUILD, Musterd, done, ok
 
 KEEP = "trap 'exit 85' TERM\necho $MUSTER_GPUS\nwhile :; do sleep 0.05; done\n"
+
+# It leaves when somebody says so, to see what is true until then.
+TOLD = """up={f}/$MUSTER_ATTEMPT
+trap 'cat "$MUSTER_NOTICE_FILE" >$up.part; mv $up.part $up.told; while [ ! -e $up.save ]; do sleep 0.05; done
+echo once >>$up.ends; exit 85' TERM
+echo $MUSTER_GPUS $(echo $CUDA_VISIBLE_DEVICES | tr , '\\n' | wc -l) >$up.part; mv $up.part $up.up
+while :; do sleep 0.05; done
+"""
+
+
+def read(path):
+    try:
+        with open(path) as f:
+            return f.read()
+    except OSError:
+        return ""
 
 
 def size(m, job, gpus):
@@ -42,6 +61,39 @@ def grow_and_shrink(m):
     code, text = cli(m, "show", str(job))
     ok("1..4 GPUs, set to 2" in text, "show says what was set", text)
     return job
+
+
+def told_before(m):
+    """The notice is there, and the signal after it, while the job has what it had; nobody else gets any of it until it has left."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        job = m.post("/jobs", {"gpus": "1..3", "run": TOLD.format(f=folder), "time": "1h", "grace": "20s"}).json["id"]
+        ok(has(m, job, 1), "an elastic job that is slow to save itself", m.get("/jobs/%d" % job))
+        for attempt, had, wanted in ((0, 1, 3), (1, 3, 1)):
+            name = "%s/%d" % (folder, attempt)
+            ok(m.until(lambda: os.path.exists(name + ".up")), "it runs with %d" % had)
+            ok(read(name + ".up").split() == [str(had)] * 2, "and finds that many", read(name + ".up"))
+            size(m, job, wanted)
+            ok(m.until(lambda: os.path.exists(name + ".told")), "it is told when %d are wanted" % wanted)
+            notice = json.loads(read(name + ".told"))
+            ok(notice["kind"] == "resize" and notice["grace_seconds"] == 20 and notice["deadline"] > time.time() + 10,
+               "by the notice, which is there before the signal", notice)
+            other = m.post("/jobs", {"gpus": 4 - min(had, wanted), "run": "touch %s.other" % name, "time": "1h"}).json["id"]
+            time.sleep(0.5)
+            ok(not os.path.exists("%s/%d.up" % (folder, attempt + 1)), "it does not run elsewhere meanwhile")
+            ok(m.state(other) in ("PENDING", "STARTING") and not os.path.exists(name + ".other"),
+               "nor does anybody else on what it has, or will have", m.get("/jobs/%d" % other))
+            open(name + ".save", "w").close()
+            ok(has(m, job, wanted), "it has left, and goes on with %d" % wanted, m.get("/jobs/%d" % job))
+            ok(read(name + ".ends") == "once\n", "told once", read(name + ".ends"))
+            if wanted > had:
+                m.ask("DELETE", "/jobs/%d?now=1" % other)
+        ok(m.wait_state(other, "COMPLETED"), "what it gave back is others'", m.get("/jobs/%d" % other))
+        ok(m.until(lambda: read("%s/2.up" % folder).split() == ["1"] * 2), "and it finds one", read("%s/2.up" % folder))
+        j = m.get("/jobs/%d" % job).json
+        ok(j["failures"] == 0 and len(m.get("/jobs/%d/attempts" % job).json["items"]) == 3, "three attempts, no failure", j)
+        m.ask("DELETE", "/jobs/%d?now=1" % job)
+        ok(m.wait_state(job, "CANCELLED"), "and it ends")
 
 
 def refused(m, job):
@@ -84,6 +136,7 @@ def waiting_job(m, job):
 
 with Musterd(fake="1x4:H100") as daemon:
     daemon.wait_nodes(1)
+    told_before(daemon)
     elastic = grow_and_shrink(daemon)
     other = refused(daemon, elastic)
     waits(daemon, elastic, other)
