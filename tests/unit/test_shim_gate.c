@@ -317,11 +317,119 @@ static void test_helper_dead(void **state)
     assert_int_equal(cuMemFree_v2(kept), 0);
 }
 
+/* ---- locks */
+
+static CUdeviceptr kept;
+
+static void segment_cycle(void)
+{
+    CUdeviceptr p;
+
+    if (cuMemAlloc_v2(&p, SEGMENT) == 0)
+        (void)cuMemFree_v2(p);
+}
+
+static void native_cycle(void)
+{
+    CUdeviceptr p;
+
+    if (cuMemAlloc_v2(&p, 4096) == 0)
+        (void)cuMemFree_v2(p);
+}
+
+static void launch_cycle(void)
+{
+    (void)cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    (void)cuStreamSynchronize(NULL);
+}
+
+/* Answered by the library, under its lock; the end of a step takes others. */
+static void questions(void)
+{
+    CUdeviceptr base;
+    size_t size, more;
+
+    (void)cuMemGetAddressRange_v2(&base, &size, kept + MIB);
+    (void)cuMemGetInfo_v2(&size, &more);
+    muster_step();
+}
+
+typedef void (*calls_fn)(void);
+
+static void *calls_run(void *arg)
+{
+    CUcontext ctx;
+
+    if (cuDevicePrimaryCtxRetain(&ctx, 0) == 0 && cuCtxSetCurrent(ctx) == 0)
+        for (const calls_fn *fn = arg; *fn; fn++)
+            (*fn)();
+    through++;
+    return NULL;
+}
+
+static bool through_soon(uint32_t count)
+{
+    for (int i = 0; i < 10000 && through < count; i++)
+        (void)usleep(1000);
+    return through >= count;
+}
+
+/* While one thread is inside a call of the driver's that does not return, the others' calls do. */
+static void test_no_lock(void **state)
+{
+    static calls_fn segments[] = { segment_cycle, NULL }, natives[] = { native_cycle, NULL };
+    static calls_fn launches[] = { launch_cycle, NULL };
+    static calls_fn but_segments[] = { native_cycle, questions, launch_cycle, NULL };
+    static calls_fn but_natives[] = { questions, launch_cycle, NULL };
+    static calls_fn but_launches[] = { segment_cycle, native_cycle, questions, NULL };
+    static const struct {
+        const char *name;
+        calls_fn *stands, *goes_on;
+    } rows[] = {
+        { "cuMemAddressReserve", segments, but_segments },
+        { "cuMemCreate", segments, but_segments },
+        { "cuMemMap", segments, but_segments },
+        { "cuMemSetAccess", segments, but_segments },
+        { "cuMemUnmap", segments, but_segments },
+        { "cuMemRelease", segments, but_segments },
+        { "cuMemAddressFree", segments, but_segments },
+        { "cuMemAlloc_v2", natives, but_natives },
+        { "cuMemFree_v2", natives, but_natives },
+        { "cuLaunchKernel", launches, but_launches },
+        { "cuStreamSynchronize", launches, but_launches },
+    };
+
+    (void)state;
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    assert_int_equal(cuMemAlloc_v2(&kept, SEGMENT), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint32_t before = through;
+        bool stood, went;
+        pthread_t one, other;
+
+        fake_stall(rows[i].name);
+        assert_int_equal(pthread_create(&one, NULL, calls_run, rows[i].stands), 0);
+        for (int k = 0; k < 10000 && !fake_stalled(); k++)
+            (void)usleep(1000);
+        stood = fake_stalled() && through == before;
+        assert_int_equal(pthread_create(&other, NULL, calls_run, rows[i].goes_on), 0);
+        went = through_soon(before + 1);
+        stood = stood && fake_stalled();
+        fake_stall("");
+        assert_int_equal(pthread_join(one, NULL), 0);
+        assert_int_equal(pthread_join(other, NULL), 0);
+        if (!stood || !went)
+            fail_msg("%s: %s", rows[i].name, stood ? "others wait for it" : "was not called");
+    }
+    assert_int_equal(cuMemFree_v2(kept), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),       cmocka_unit_test(test_gone),
         cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread), cmocka_unit_test(test_helper_dead),
+        cmocka_unit_test(test_no_lock),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
