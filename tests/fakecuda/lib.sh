@@ -31,8 +31,10 @@ until_true() {
     done
     return 1
 }
+# listed PID - the node side knows it; one that was just started may not have got so far.
+listed() { until_true 5 '[ -n "$(field '"$1"' state)" ]'; }
 # moves PID - it makes steps; a machine under load may take a while to let it.
-moves() { before=$(field "$1" steps); [ -n "$before" ] && until_true 30 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
+moves() { listed "$1" && before=$(field "$1" steps) && until_true 30 '[ "$(field '"$1"' steps)" -gt "$before" ]'; }
 # gets_on PID NAME N - so many more of what is counted.
 gets_on() { from=$(field "$1" "$2"); until_true 30 '[ "$(field '"$1 $2"')" -gt '"$((from + $3))"' ]'; }
 # stands PID - it makes no step for half a second.

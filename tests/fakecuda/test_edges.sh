@@ -154,6 +154,32 @@ for i in range(300):
     s.close()
 END
     check "three hundred messages of nonsense leave the node side standing" '"$muster" gpu ls >/dev/null && kill -0 $agent'
+    python3 - "$dir/gpu.sock" >"$dir/pages" <<'END'
+import fcntl, os, socket, struct, sys, time
+def register(sealed):
+    fd = os.memfd_create("page", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 16384)
+    os.pwrite(fd, struct.pack("<QII", 0x6d75737465726770, 1, 16384), 0)
+    if sealed:
+        fcntl.fcntl(fd, 1033, 2 | 4) # F_ADD_SEALS: neither smaller nor larger
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    hello = struct.pack("<II4I4Q2I64s64s", 1, 192, 1, 0, os.getpid(), 1, 0, 0, 0, 0, 0, 0, b"", b"shrinker")
+    socket.send_fds(s, [hello], [fd])
+    s.settimeout(20)
+    try:
+        answer = s.recv(4096)
+    except ConnectionResetError:
+        answer = b""
+    if not sealed:
+        os.ftruncate(fd, 0)
+        time.sleep(0.3)
+    s.close()
+    os.close(fd)
+    return len(answer) >= 8 and struct.unpack_from("<I", answer)[0] == 2
+print("sealed", register(True), "open", register(False))
+END
+    check "a page that its process could shrink is not taken, a sealed one is" 'sed "s/^/# /" "$dir/pages"; [ "$(cat "$dir/pages")" = "sealed True open False" ] && "$muster" gpu ls >/dev/null && kill -0 $agent'
 fi
 "$muster" gpu run --memory 64M --native -- "$job" 32 1000000 4 >/dev/null & ot=$!
 until_true 5 '[ "$(field $ot used_bytes)" -ge 33554432 ]'

@@ -39,7 +39,7 @@ first=$(guardian_of $pid)
 kill -9 "$first"
 wait $order
 check "killed in the middle of a checkpoint: the order is carried out by another" \
-    'grep -q "^ok" "$dir/said" && [ "$(field $pid state)" = released ] && [ "$(guardian_of $pid)" != "$first" ]'
+    'echo "# $first, then $(guardian_of $pid): $(field $pid state), $(cat "$dir/said")"; grep -q "^ok" "$dir/said" && [ "$(field $pid state)" = released ] && [ "$(guardian_of $pid)" != "$first" ]'
 check "and back" '"$muster" gpu restore $pid >/dev/null && moves $pid'
 kill -9 $agent; wait $agent 2>/dev/null
 

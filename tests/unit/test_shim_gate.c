@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches at the gate, and how long each wait lasts at most. The test is the node side, on a socket of its own, and
  * the guaranteed job as far as its arena shows it: alive, hung, or gone. */
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +12,7 @@
 #include <cmocka.h>
 
 #include "calls.h"
-#include "shim/channel.h"
-#include "unit/shim_play.h"
+#include "unit/shim_node.h"
 
 #define SEC 1000000000ULL
 #define MSEC 1000000ULL
@@ -25,90 +23,11 @@
 
 void muster_step(void) __attribute__((weak));
 
-static char dir[] = "/tmp/muster-gate-XXXXXX";
-static struct arena *arena;
-static int arena_fd = -1, listener = -1;
-static _Atomic int alive; /* the guaranteed job shows life */
 static CUfunction nothing;
 
 static void kernel(const uint64_t *args)
 {
     (void)args;
-}
-
-/* ---- the node side */
-
-static void answer(int fd)
-{
-    union {
-        struct message_head head;
-        struct message_device device;
-        struct message_hello hello;
-        char bytes[MESSAGE_MAX];
-    } m;
-    struct message_welcome welcome = { .head = { MSG_WELCOME, sizeof(welcome) }, .abi = PAGE_ABI };
-    int passed;
-
-    while (channel_receive(fd, &m, sizeof(m), &passed) > 0) {
-        if (passed >= 0)
-            (void)close(passed);
-        if (m.head.type == MSG_HELLO)
-            (void)channel_send(fd, &welcome, sizeof(welcome), -1);
-        if (m.head.type == MSG_DEVICE) {
-            m.head.type = MSG_ARENA;
-            (void)channel_send(fd, &m, sizeof(m.device), arena_fd);
-        }
-    }
-}
-
-static void *node_side(void *arg)
-{
-    struct pollfd p[2] = { { .fd = listener, .events = POLLIN }, { .fd = -1, .events = POLLIN } };
-
-    (void)arg;
-    for (;;) {
-        if (poll(p, 2, 10) > 0 && p[0].revents)
-            p[1].fd = accept(listener, NULL, NULL);
-        if (p[1].revents)
-            answer(p[1].fd);
-        if (alive)
-            __atomic_store_n(&arena->rg_beat_ns, now_ns(), __ATOMIC_SEQ_CST);
-    }
-    return NULL;
-}
-
-static int node_start(void)
-{
-    struct sockaddr_un addr;
-    char path[64];
-    pthread_t thread;
-
-    (void)snprintf(path, sizeof(path), "%s/gpu.sock", mkdtemp(dir));
-    arena_fd = memfd_create("gate-test", 0);
-    listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    if (arena_fd < 0 || ftruncate(arena_fd, ARENA_SIZE_BYTES) < 0 || channel_address(path, &addr) < 0 ||
-        bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(listener, 4) < 0 ||
-        setenv("MUSTER_GPU_SOCKET", path, 1) < 0)
-        return 1;
-    arena = mmap(NULL, ARENA_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd, 0);
-    if (arena == MAP_FAILED)
-        return 1;
-    *arena = (struct arena){ .magic = PAGE_MAGIC, .abi = PAGE_ABI, .size = sizeof(*arena) };
-    return pthread_create(&thread, NULL, node_side, NULL);
-}
-
-/* The arena is mapped twice: here and by the library. */
-static int arenas(void)
-{
-    char line[512];
-    FILE *f = fopen("/proc/self/maps", "re");
-    int n = 0;
-
-    while (f && fgets(line, sizeof(line), f))
-        n += strstr(line, "memfd:gate-test") != NULL;
-    if (f)
-        (void)fclose(f);
-    return n;
 }
 
 static int setup(void **state)
@@ -119,20 +38,7 @@ static int setup(void **state)
     if (node_start() || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || play_begin())
         return 1;
     nothing = fake_kernel_register("nothing", kernel, 0, 0);
-    for (int i = 0; i < 10000 && arenas() < 2; i++)
-        (void)usleep(1000);
-    return arenas() < 2;
-}
-
-static int teardown(void **state)
-{
-    char path[64];
-
-    (void)state;
-    (void)snprintf(path, sizeof(path), "%s/gpu.sock", dir);
-    (void)unlink(path);
-    (void)rmdir(dir);
-    return 0;
+    return node_wait();
 }
 
 /* ---- launches */
@@ -145,7 +51,7 @@ static void gate_set(enum page_gate gate, uint64_t lease_ns)
 
 static void guaranteed(pid_t pid, bool lives, uint64_t since_ns, uint64_t beat_ns)
 {
-    alive = lives;
+    node_beats = lives;
     (void)usleep(50000); /* a beat that is under way */
     arena->rg_pid = (uint32_t)pid;
     arena->rg_since_ns = since_ns;
@@ -432,5 +338,5 @@ int main(void)
         cmocka_unit_test(test_no_lock),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, node_end);
 }

@@ -107,6 +107,31 @@ static void test_lookup_by_address(void **state)
     }
 }
 
+/* Every name, in every version and for both kinds of stream, by both look-up functions. */
+static void test_lookup_all(void **state)
+{
+    static const struct {
+        const char *name;
+        int since, per_thread;
+    } rows[] = {
+#define VERSION(name, since, per_thread, function) { #name, since, per_thread },
+#include "shim/versions.def"
+#undef VERSION
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t flags = rows[i].per_thread ? 2 : 0;
+        void *p = NULL, *old = NULL;
+        int status = 7;
+
+        if (cuGetProcAddress_v2(rows[i].name, &p, rows[i].since, flags, &status) != 0 || status != 0 || !in_shim(p))
+            fail_msg("%s of %d by cuGetProcAddress_v2 does not reach the wrapper", rows[i].name, rows[i].since);
+        if (cuGetProcAddress(rows[i].name, &old, rows[i].since, flags) != 0 || old != p)
+            fail_msg("%s of %d by cuGetProcAddress does not reach the wrapper", rows[i].name, rows[i].since);
+    }
+}
+
 /* A version of a function of ours that nobody knows yet: the driver's own answer, counted, and said with what to do. */
 static void test_lookup_future(void **state)
 {
@@ -259,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_lookup_first),
         cmocka_unit_test(test_dlsym_handle),
         cmocka_unit_test(test_lookup_by_address),
+        cmocka_unit_test(test_lookup_all),
         cmocka_unit_test(test_lookup_future),
         cmocka_unit_test(test_unhooked),
         cmocka_unit_test(test_empty_name),
