@@ -304,6 +304,7 @@ static void go_on(struct ctl *ctl, struct book_job *job)
     /* It has left what it does not keep; others may be waiting for just that. */
     if (core_job(ctl->core, job->slot)->sheds)
         ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = PROGRESS_OWN });
+    attempt_now(job)->phase = PHASE_JOB_PREEMPTED; /* this one; the job goes on in the next */
     r = attempt_new(ctl, job);
     assert(r == 0);
     (void)r;
