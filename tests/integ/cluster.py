@@ -6,8 +6,10 @@ Only the standard library. MUSTER_BUILD is the build folder.
 import http.client
 import json
 import os
+import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -179,6 +181,75 @@ class Musterd:
     def wait_state(self, job, states, seconds=40):
         states = (states,) if isinstance(states, str) else states
         return self.until(lambda: self.state(job) in states, seconds)
+
+
+class Installed:
+    """A controller as it is installed: `musterd init` in a folder, TLS, a port of its own, its log beside it."""
+
+    def __init__(self, folder, *init, name="lab", hosts="localhost"):
+        self.folder, self.name, self.etc, self.var = folder, name, folder + "/etc", folder + "/var"
+        self.port, self.process = free_port(), None
+        os.makedirs(folder, exist_ok=True)
+        made = subprocess.run([MUSTERD, "init", "--dir", self.etc, "--state", self.var, "--hosts", hosts, "--cluster", name, *init],
+                              capture_output=True, text=True)
+        ok(made.returncode == 0, "%s: musterd init" % name, made)
+        self.join_token = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
+        with open(self.etc + "/admin.token") as f:
+            self.admin = f.read().strip()
+        os.mkdir(self.etc + "/conf.d")
+
+    def configure(self, text):
+        with open(self.etc + "/conf.d/10-test.yaml", "w") as f:
+            f.write(text)
+
+    def context(self, cert=None):
+        c = ssl.create_default_context(cafile=self.etc + "/ca.crt")
+        if cert:
+            c.load_cert_chain(*cert)
+        return c
+
+    def ask(self, method, path, body=None, token=None, headers=None):
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context())
+        head = dict(headers or {})
+        if token:
+            head["Authorization"] = "Bearer " + token
+        connection.request(method, "/api/v1" + path, json.dumps(body) if body is not None else None, head)
+        reply = connection.getresponse()
+        reply.body = reply.read()
+        connection.close()
+        return reply
+
+    def start(self, state=None):
+        command = [MUSTERD, "--config", self.etc + "/muster.yaml"] + (["--state", state] if state else [])
+        with open(self.folder + "/musterd.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        for _ in range(400):
+            try:
+                if self.ask("GET", "/readyz").status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise RuntimeError(self.log())
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def end(self, *agents):
+        """All of it; an agent is None where there was none yet."""
+        agents = [a for a in agents if a]
+        for one in agents:
+            one.terminate()
+        for one in agents:
+            one.wait(30)
+        if self.process and self.process.poll() is None:
+            status = self.stop()
+            ok(status == 0, "%s: stops cleanly" % self.name, (status, self.log()))
+
+    def log(self):
+        with open(self.folder + "/musterd.log", errors="replace") as f:
+            return f.read()[-3000:]
 
 
 def agent(m, folder, name, gpus):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from cluster import AGENT, MUSTER, MUSTERD, done, free_port, ok
+from cluster import AGENT, MUSTER, MUSTERD, Installed, done, ok
 
 # What torchrun does with these variables, less the arithmetic: rank 0 listens, all meet there, and the sum goes round.
 MEET = r"""
@@ -47,60 +47,30 @@ print("rank %d of %d local %s of %s node %s: %d" %
 """
 
 
-class Lab:
+class Lab(Installed):
     """One controller and its agents in a folder; `clients` is where people keep what they log in with."""
 
     def __init__(self, folder, name="lab", clients=None, nodes=("n1", "n2")):
-        self.folder, self.name, self.nodes = folder, name, nodes
-        self.port = free_port()
+        super().__init__(folder, "--nodes", "8", name=name)
+        self.nodes, self.agents = nodes, {}
         self.url = "https://localhost:%d" % self.port
         self.env = dict(os.environ, MUSTER_CONFIG=(clients or folder) + "/muster.yaml", HOME=folder)
         for key in ("MUSTER_URL", "MUSTER_TOKEN", "MUSTER_CONTEXT"):
             self.env.pop(key, None)
-        self.daemon, self.agents = None, {}
-        os.makedirs(folder, exist_ok=True)
-        made = subprocess.run([MUSTERD, "init", "--dir", folder + "/etc", "--state", folder + "/var", "--hosts", "localhost",
-                               "--cluster", name, "--nodes", "8"], capture_output=True, text=True)
-        ok(made.returncode == 0, "%s: musterd init" % name, made)
-        self.token = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
-        os.makedirs(folder + "/etc/conf.d")
-        with open(folder + "/etc/conf.d/lab.yaml", "w") as f:
-            f.write('listen: [":%d"]\nlease: {time: 30s, node_timeout: 5s, beat: 500ms}\n' % self.port)
-
-    def start(self, state=None):
-        command = [MUSTERD, "--config", self.folder + "/etc/muster.yaml"] + (["--state", state] if state else [])
-        with open(self.folder + "/musterd.log", "ab") as log:
-            self.daemon = subprocess.Popen(command, stdout=log, stderr=log)
-        for _ in range(400):
-            try:
-                socket.create_connection(("localhost", self.port), 5).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError(self.log())
-
-    def stop(self, number=signal.SIGTERM):
-        self.daemon.send_signal(number)
-        return self.daemon.wait(30)
-
-    def log(self):
-        with open(self.folder + "/musterd.log", errors="replace") as f:
-            return f.read()[-3000:]
+        self.configure('listen: [":%d"]\nlease: {time: 30s, node_timeout: 5s, beat: 500ms}\n' % self.port)
 
     def login(self):
-        with open(self.folder + "/etc/admin.token") as f:
-            return self.muster("login", self.url, "--name", self.name, "--ca", self.folder + "/etc/ca.crt", "--token", "-",
-                               data=f.read())
+        return self.muster("login", self.url, "--name", self.name, "--ca", self.etc + "/ca.crt", "--token", "-", data=self.admin)
 
     def join(self):
         for node in self.nodes:
-            r = subprocess.run([AGENT, "join", self.url, self.token, "--node", node, "--state", self.folder + "/" + node],
+            r = subprocess.run([AGENT, "join", self.url, self.join_token, "--node", node, "--state", self.folder + "/" + node],
                                capture_output=True, text=True)
             ok(r.returncode == 0, "%s: %s joins" % (self.name, node), r)
             self.agent(node)
 
         for more in (["--fake", "4:H100"], ["--label", "rack=r1"]):
-            r = subprocess.run([AGENT, "join", self.url, self.token, *more], capture_output=True, text=True)
+            r = subprocess.run([AGENT, "join", self.url, self.join_token, *more], capture_output=True, text=True)
             ok(r.returncode == 2 and more[0][2:] in r.stderr, "%s is not for join, and it says so" % more[0], r)
         for wrong, told in (("--fkae", "no such flag: --fkae"), ("--node", "needs a value: --node")):
             r = subprocess.run([AGENT, wrong], capture_output=True, text=True)
@@ -132,14 +102,6 @@ class Lab:
 
     def connected(self):
         return sum(n["connected"] for n in self.json("nodes").get("items", []))
-
-    def end(self):
-        for agent in self.agents.values():
-            agent.terminate()
-        for agent in self.agents.values():
-            agent.wait(30)
-        if self.daemon and self.daemon.poll() is None:
-            ok(self.stop() == 0, "%s: stops cleanly" % self.name, self.log())
 
 
 def both_kinds(lab):
@@ -337,7 +299,7 @@ def main():
             certificate_over(lab)
             elsewhere(lab, folder)
         finally:
-            lab.end()
+            lab.end(*lab.agents.values())
     done()
 
 

@@ -204,7 +204,7 @@ def main():
         lab.start()
         agent = None
         try:
-            subprocess.run([os.path.join(BUILD, "muster-agent"), "join", "https://localhost:%d" % lab.port, lab.join, "--node", "n1", "--state",
+            subprocess.run([os.path.join(BUILD, "muster-agent"), "join", "https://localhost:%d" % lab.port, lab.join_token, "--node", "n1", "--state",
                             folder + "/node"], check=True, capture_output=True)
             agent = agent_run(lab, folder + "/node")
             until(lambda: any(n["connected"] for n in lab.json("GET", "/nodes", token=lab.admin)["items"]))

@@ -4,7 +4,6 @@
 import http.client
 import json
 import os
-import re
 import signal
 import socket
 import ssl
@@ -13,20 +12,13 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, MUSTERD, Answer, done, drain, free_port, ok
+from cluster import BUILD, MUSTERD, Answer, Installed, done, drain, ok
 
 
-class Lab:
+class Lab(Installed):
     def __init__(self, folder):
-        self.etc, self.var = folder + "/etc", folder + "/var"
+        super().__init__(folder, hosts="localhost,127.0.0.1")
         self.sock = folder + "/musterd.sock"
-        self.port = free_port()
-        made = subprocess.run([MUSTERD, "init", "--dir", self.etc, "--state", self.var, "--hosts", "localhost,127.0.0.1",
-                               "--cluster", "lab"], capture_output=True, text=True)
-        ok(made.returncode == 0, "musterd init", made)
-        self.join = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
-        with open(self.etc + "/admin.token") as f:
-            self.admin = f.read().strip()
         again = subprocess.run([MUSTERD, "init", "--dir", self.etc, "--state", self.var], capture_output=True, text=True)
         ok(again.returncode == 5 and "already" in again.stderr, "a second init changes nothing", again)
         ok(all(os.stat(self.etc + "/" + f).st_mode & 0o077 == 0 for f in ("ca.key", "server.key", "admin.token")),
@@ -34,59 +26,11 @@ class Lab:
         deep = folder + "/not/there/yet"
         made = subprocess.run([MUSTERD, "init", "--dir", deep + "/etc", "--state", deep + "/var/"], capture_output=True, text=True)
         ok(made.returncode == 0 and os.path.exists(deep + "/etc/muster.yaml") and os.path.isdir(deep + "/var"), "folders are made", made)
-        os.mkdir(self.etc + "/conf.d")
         self.configure("")
-        self.process = None
 
     def configure(self, more):
-        with open(self.etc + "/conf.d/10-test.yaml", "w") as f:
-            f.write('listen: ["127.0.0.1:%d", %s]\nlease: {time: 30s, node_timeout: 10s, beat: 500ms}\n%s' %
-                    (self.port, self.sock, more))
-
-    def start(self):
-        self.errors = open(self.etc + "/log", "ab+")
-        self.process = subprocess.Popen([MUSTERD, "--config", self.etc + "/muster.yaml"], stderr=self.errors)
-        for _ in range(400):
-            try:
-                if self.ask("GET", "/readyz").status == 200:
-                    return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError(self.log())
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.process.wait(30)
-
-    def end(self, agent):
-        """All of it; the agent is None where there was none yet."""
-        if agent:
-            agent.terminate()
-            agent.wait()
-        if self.process.poll() is None:
-            status = self.stop()
-            ok(status == 0, "stops cleanly", (status, self.log()))
-
-    def log(self):
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace")[-3000:]
-
-    def context(self, cert=None):
-        c = ssl.create_default_context(cafile=self.etc + "/ca.crt")
-        if cert:
-            c.load_cert_chain(*cert)
-        return c
-
-    def ask(self, method, path, body=None, token=None, headers=None):
-        connection = http.client.HTTPSConnection("localhost", self.port, timeout=20, context=self.context())
-        head = dict(headers or {})
-        if token:
-            head["Authorization"] = "Bearer " + token
-        connection.request(method, "/api/v1" + path, json.dumps(body) if body is not None else None, head)
-        reply = connection.getresponse()
-        reply.body = reply.read()
-        connection.close()
-        return reply
+        super().configure('listen: ["127.0.0.1:%d", %s]\nlease: {time: 30s, node_timeout: 10s, beat: 500ms}\n%s' %
+                          (self.port, self.sock, more))
 
     def told(self, *args, **more):
         """Status and what was said."""
@@ -160,14 +104,14 @@ def upgrade(lab, cert=None):
 def joining(lab, folder):
     url = "https://localhost:%d" % lab.port
     join = [os.path.join(BUILD, "muster-agent"), "join", url]
-    secret, pin = lab.join.split(".")
+    secret, pin = lab.join_token.split(".")
     wrong = subprocess.run(join + [secret + "." + "0" * 64, "--node", "n1", "--state", folder], capture_output=True, text=True)
     ok(wrong.returncode != 0, "an agent does not give its token to a stranger", wrong)
-    done_ = subprocess.run(join + [lab.join, "--node", "n1", "--state", folder], capture_output=True, text=True)
+    done_ = subprocess.run(join + [lab.join_token, "--node", "n1", "--state", folder], capture_output=True, text=True)
     ok(done_.returncode == 0, "a node joins", done_)
-    again = subprocess.run(join + [lab.join, "--node", "n2", "--state", folder + "2"], capture_output=True, text=True)
+    again = subprocess.run(join + [lab.join_token, "--node", "n2", "--state", folder + "2"], capture_output=True, text=True)
     ok(again.returncode != 0, "a join token that was used is worth nothing", again)
-    ok(lab.ask("GET", "/jobs", token=lab.join).status == 401, "and is none of a person's")
+    ok(lab.ask("GET", "/jobs", token=lab.join_token).status == 401, "and is none of a person's")
     other = lab.json("POST", "/tokens", {"join": True}, token=lab.admin)["token"]
     ok(lab.ask("GET", "/jobs", token=other).status == 403, "a join token reads nothing")
     ok(lab.ask("POST", "/join", {"node": "../x", "csr": "x"}, token=other).status == 400, "names of nodes are names")

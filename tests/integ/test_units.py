@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-from cluster import BUILD, MUSTERD, done, ok
-from test_tls import free_port, until
+from cluster import BUILD, MUSTERD, done, free_port, ok
+from test_tls import until
 
 AGENT = os.path.join(BUILD, "muster-agent")
 
