@@ -265,7 +265,7 @@ static void audit_queue(const struct core *core, const struct vc *vc, struct aud
 static void audit_vc(const struct core *core, const struct vc *vc, struct audit *audit)
 {
     int64_t used[SKUS_MAX] = { 0 }, guest[SKUS_MAX] = { 0 }, lent[SKUS_MAX] = { 0 };
-    uint32_t running = 0, previous = JOB_NONE;
+    uint32_t running = 0, sided = 0, previous = JOB_NONE;
     usec_t start = INT64_MIN;
 
     for (uint32_t i = vc->run_first; i != JOB_NONE; previous = i, i = core->jobs[i].next) {
@@ -281,8 +281,10 @@ static void audit_vc(const struct core *core, const struct vc *vc, struct audit 
                 lent[s] += job_amount_on(job, s);
         }
         running++;
+        sided += job->spec.side_count > 0;
     }
     MUST(audit, previous == vc->run_last);
+    MUST(audit, sided == vc->sided);
     MUST(audit, running == vc->running);
     for (uint32_t s = 0; s < core->ledger.topo.sku_count; s++) {
         MUST(audit, used[s] == vc->used[s]);

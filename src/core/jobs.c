@@ -203,6 +203,7 @@ static int64_t charge_sides(struct vc *vc, const struct job *job, int64_t sign)
         charge(vc, job, job->side_sku[i], sign * amount);
         sum += amount;
     }
+    vc->sided = (uint32_t)((int64_t)vc->sided + (sum ? sign : 0));
     return sum;
 }
 

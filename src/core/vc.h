@@ -57,6 +57,7 @@ struct vc {
     struct queue queue;
     uint32_t run_first, run_last; /* jobs that hold GPUs, by start */
     uint32_t running, suspended;
+    uint32_t sided;                 /* of those that run, gangs on several types */
     uint32_t resizing;              /* jobs that a person wants at another size than they have; see resize.c */
     uint32_t task_first, task_last; /* jobs without GPUs that wait, in order; those that run, by start */
     uint32_t task_run_first, task_run_last;
