@@ -79,7 +79,7 @@ limit_of() {
     overhead) echo 150 ;;            # 62 to over 93
     hold) echo 60 ;;                 # 40
     small) echo 110 ;;               # 85 to 87
-    alternate) echo 85 ;;            # 66
+    alternate) echo 110 ;;           # 66 to over 87
     memory) echo 150 ;;              # 103 to over 120
     hot) echo 100 ;;                 # the second half of it
     ranks) echo 95 ;;                # 58 to 75
@@ -87,7 +87,7 @@ limit_of() {
     death) echo 140 ;;
     hostile) echo 95 ;;
     soak) echo $((70 + ${SOAK_SECONDS:-25})) ;;
-    duty) echo 95 ;;
+    duty) echo 95 ;;                 # more than 22
     trial) echo 115 ;;
     expandable) echo 100 ;;          # 69 to over 75
     caps | surge | split) echo 75 ;;
