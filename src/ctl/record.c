@@ -10,6 +10,7 @@
 #include "wire/json_quick.h"
 #include "wire/json_read.h"
 #include "wire/json_write.h"
+#include "wire/roles.h"
 
 #define RECORD_BYTES_MAX ((size_t)256 << 20)
 
@@ -105,11 +106,36 @@ static void write_attempt(const struct ctl *ctl, struct json_write *json, const 
     json_write_close(json);
 }
 
+/* The type of the nodes that a part of it last had. */
+static const char *part_type(const struct book *book, const struct book_attempt *attempt, uint32_t part)
+{
+    for (uint32_t t = 0; attempt && t < attempt->task_count; t++)
+        if (attempt->tasks[t].part == part && attempt->tasks[t].node < book->node_count)
+            return json_string_value(json_object_get(book->nodes[attempt->tasks[t].node].inventory, "sku"));
+    return NULL;
+}
+
+void record_types(const struct book *book, const struct book_job *job, struct buf *out)
+{
+    uint32_t parts = job->spec->role_count ? roles_parts(job->spec) : 1;
+
+    for (uint32_t part = 0; part < parts && parts > 1; part++) {
+        const char *type = part_type(book, book_attempt(job), part);
+
+        buf_printf(out, "%s%s", part ? "+" : "", type ? type : roles_part_type(job->spec, part));
+    }
+}
+
 /* Of the nodes it last ran on. */
-static const char *type_of(const struct ctl *ctl, const struct book_job *job)
+static const char *type_of(const struct ctl *ctl, const struct book_job *job, struct buf *several)
 {
     const struct book_attempt *attempt = job->attempt_count ? &job->attempts[job->attempt_count - 1] : NULL;
     const json_t *sku = NULL;
+
+    if (attempt)
+        record_types(&ctl->book, job, several);
+    if (several->size)
+        return several->data;
 
     if (job->wants.gpus && attempt && attempt->task_count && attempt->tasks[0].node < ctl->book.node_count)
         sku = json_object_get(ctl->book.nodes[attempt->tasks[0].node].inventory, "sku");
@@ -160,6 +186,8 @@ static const char *vc_of(const struct ctl *ctl, const struct book_job *job)
 
 static void write_head(const struct ctl *ctl, struct json_write *json, const struct book_job *job)
 {
+    CLEANUP_BUF struct buf types = BUF_INIT(1024);
+
     json_write_i64(json, "id", job->id);
     json_write_text(json, "name", job->spec->name ? job->spec->name : "");
     json_write_text(json, "user", names_get(&ctl->book.users, job->user));
@@ -177,7 +205,7 @@ static void write_head(const struct ctl *ctl, struct json_write *json, const str
     }
     json_write_i64(json, "gpus", jobspec_gpus(&job->wants));
     json_write_i64(json, "gpu_share", job->wants.share);
-    write_text(json, "gpu_type", type_of(ctl, job));
+    write_text(json, "gpu_type", type_of(ctl, job, &types));
     json_write_i64(json, "lost_gpu_seconds", job->lost_usec / USEC_SEC);
     write_time(json, "submit_time", job->submit);
     write_time(json, "eligible_time", job->eligible);

@@ -198,10 +198,15 @@ static void put_type(const struct scene *scene, struct json_write *json, const s
 {
     const struct book_attempt *attempt = book_attempt(job);
     const struct book_node *node = NULL;
+    CLEANUP_BUF struct buf types = BUF_INIT(1024);
 
+    if (job->spec->role_count)
+        record_types(scene->book, job, &types);
     if (job->wants.gpus && attempt && attempt->task_count && attempt->tasks[0].node < scene->book->node_count)
         node = &scene->book->nodes[attempt->tasks[0].node];
-    if (node && json_is_string(json_object_get(node->inventory, "sku")))
+    if (types.size)
+        json_write_text(json, "gpu_type", types.data);
+    else if (node && json_is_string(json_object_get(node->inventory, "sku")))
         json_write_text(json, "gpu_type", json_string_value(json_object_get(node->inventory, "sku")));
     else if (job->spec->gpu_selector)
         json_write_text(json, "gpu_type", job->spec->gpu_selector);

@@ -43,7 +43,11 @@ static const char *sku_name(const struct scene *scene, uint32_t sku)
 
 static bool sku_allowed(const struct jobspec *spec, uint32_t sku)
 {
-    return spec->sku_mask == 0 || (spec->sku_mask >> sku & 1);
+    uint32_t mask = spec->sku_mask;
+
+    for (uint32_t i = 0; i < spec->side_count; i++)
+        mask |= spec->sides[i].sku_mask;
+    return mask == 0 || (mask >> sku & 1);
 }
 
 /* "H100 or A100" */

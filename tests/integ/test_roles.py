@@ -214,7 +214,7 @@ def types_run(m):
                      "log": {"nodes": 3, "run": TYPED}})
     ok(m.wait_state(job, "COMPLETED"), "roles on two types of GPU", (m.get("/jobs/%d" % job), output(m, job)))
     j = m.get("/jobs/%d" % job).json
-    ok(j["gpus"] == 12 and j["nodes"] == 4, "with the GPUs of both", j)
+    ok(j["gpus"] == 12 and j["nodes"] == 4 and j["gpu_type"] == "H100+A100", "with the GPUs of both", j)
     ok(output(m, job) == ["actor 0 A100 [0]", "actor 1 A100 [1]", "actor 2 A100 [0]", "actor 3 A100 [1]",
                           "learner 0 H100 [0,1,2,3]", "learner 1 H100 [0,1,2,3]",
                           "log 0 H100 []", "log 1 H100 []", "log 2 H100 []"], "each on its own", output(m, job))
