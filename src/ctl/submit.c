@@ -101,6 +101,13 @@ static int bind_spec(const struct ctl *ctl, const struct submission *s, struct j
     struct infeasible why = { 0 };
     int r;
 
+    if (!ctl->core && ctl->book.node_count > 0) {
+        (void)snprintf(
+            ret->hint, sizeof(ret->hint),
+            "what a node found is in its log; jobs without GPUs run beside the others, on nodes that have some");
+        (void)error_set(&ret->text, -ERANGE, "no node with GPUs has joined the cluster yet");
+        return refuse(ret, -ERANGE, "Infeasible.Sku");
+    }
     if (!ctl->core) {
         (void)snprintf(ret->hint, sizeof(ret->hint), "start muster-agent on a node: muster-agent join URL TOKEN");
         (void)error_set(&ret->text, -ERANGE, "no node has joined the cluster yet");

@@ -81,6 +81,26 @@ def commands(m):
                 process.wait(20)
 
 
+def without_gpus():
+    """A node that has none is there, and takes no jobs; who submits one is told that."""
+    with tempfile.TemporaryDirectory() as folder, Musterd() as m:
+        ask = {"run": "true", "gpus": "0", "per_node": {"cpu": 1}}
+        r = m.post("/jobs", ask)
+        ok(r.status >= 400 and b"no node has joined" in r.body, "no node at all", r)
+        agent = subprocess.Popen([AGENT, "--url", "http://%s:%d" % (m.host, m.port), "--node", "bare", "--state", folder,
+                                  "--log-level", "err", "--no-sync", "--allow-root"], env=dict(os.environ, LD_LIBRARY_PATH=folder))
+        try:
+            ok(m.until(lambda: m.get("/nodes/bare").status == 200 and node(m, "bare")["connected"]), "a node without GPUs")
+            if node(m, "bare")["gpus"]:
+                print("# SKIP what is told without GPUs: this machine has some")
+                return
+            r = m.post("/jobs", ask)
+            ok(r.status >= 400 and b"no node with GPUs has joined" in r.body, "no node with GPUs", r)
+        finally:
+            agent.terminate()
+            agent.wait(20)
+
+
 def starting(m):
     """A job that has its place but no processes yet is waited for; one without a place is not."""
     with tempfile.TemporaryDirectory() as folder:
@@ -201,6 +221,7 @@ def main():
         commands(m)
         starting(m)
         ok(m.alive(), "musterd is there")
+    without_gpus()
     done()
 
 
