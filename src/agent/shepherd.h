@@ -103,6 +103,7 @@ int shepherd_run(int dir, int listener);
 
 /* shepherd_start.c: from the plan to processes at their gate. Failure: blame and words are set. */
 int shepherd_prepare(struct shepherd *s);
+int shepherd_group(struct shepherd *s); /* makes its group, with its limits; anew where there is one */
 void shepherd_open_gate(struct shepherd *s);
 void shepherd_status(struct shepherd *s, struct proc *proc); /* what it said before it became the program */
 void shepherd_tmp_leave(struct shepherd *s);                 /* the temporary directory goes */

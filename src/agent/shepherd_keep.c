@@ -55,7 +55,11 @@ static bool keeper_start(struct shepherd *s)
     s->words[0] = '\0';
     *keeper = (struct proc){ .status_fd = -1, .out = { .fd = -1 }, .err = { .fd = -1 } };
     keeper->err.log = keeper->err.file = UINT32_MAX;
-    r = shepherd_fork_alone(s, keeper, json_object_get(s->plan, "keeper"));
+    /* In a new group: some kernels (6.1.129 and later of that line) kill whatever is cloned into one that was ever
+     * killed. */
+    r = shepherd_group(s);
+    if (r == 0)
+        r = shepherd_fork_alone(s, keeper, json_object_get(s->plan, "keeper"));
     sleeps = r == 0 && !s->words[0] && keeper_sleeps(keeper);
     if (keeper->status_fd >= 0)
         close(keeper->status_fd);

@@ -33,7 +33,7 @@ int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *f
     return code;
 }
 
-static int group_make(struct shepherd *s)
+int shepherd_group(struct shepherd *s)
 {
     struct cgroup_limits limits = {
         .memory = (uint64_t)util_i64(s->plan, "memory", 0),
@@ -321,7 +321,7 @@ int shepherd_prepare(struct shepherd *s)
         s->procs[i].status_fd = s->procs[i].out.fd = s->procs[i].err.fd = -1;
         s->procs[i].err.log = s->procs[i].err.file = UINT32_MAX;
     }
-    r = group_make(s);
+    r = shepherd_group(s);
     if (r == 0)
         r = job_dir(s);
     if (r == 0)
