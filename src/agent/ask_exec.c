@@ -305,9 +305,8 @@ static json_t *exec_argv(const json_t *plan, const char *container, const json_t
 /* What the command needs of the task's own plan, and what was asked. */
 static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
 {
-    static const char *const kept[] = {
-        "cgroup", "dir", "uid", "gid", "groups", "user", "switch", "private_tmp", "env"
-    };
+    static const char *const kept[] = { "cgroup", "dir",    "uid",         "gid",         "groups",
+                                        "user",   "switch", "private_tmp", "private_shm", "env" };
     json_t *plan = util_json_get(dir, "plan.json"), *exec, *more = json_array(), *value;
     const char *key;
 

@@ -308,6 +308,56 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
     return 0;
 }
 
+static const char *env_value(const json_t *env, const char *name)
+{
+    size_t length = strlen(name), i;
+    const json_t *one;
+
+    json_array_foreach(env, i, one)
+    {
+        const char *text = json_string_value(one);
+
+        if (strncmp(text, name, length) == 0 && text[length] == '=')
+            return text + length + 1;
+    }
+    return NULL;
+}
+
+/* Where the images lie that the user has fetched, and how: podman without a file that says otherwise takes overlay
+ * where it has a helper for that, else whole copies. */
+static bool images_find(const json_t *plan, const char *driver, char *out, size_t size)
+{
+    const char *home = env_value(json_object_get(plan, "env"), "HOME");
+    char list[PATH_MAX];
+
+    if (!home)
+        return false;
+    (void)snprintf(out, size, "%.3000s/.local/share/containers/storage", home);
+    (void)snprintf(list, sizeof(list), "%.3100s/%s-images/images.json", out, driver);
+    return access(list, F_OK) == 0;
+}
+
+/* podman as the task's user, with a store and a state that begin and end with the task: podman's own are one for all
+ * its calls, and a second task with a /tmp of its own takes them for left over from before the machine was started, so
+ * that nobody gets into the first one's container any more; a task that is killed would leave its container there. The
+ * images of the user are read where they are. What podman has to say beside errors would be in the job's output. */
+static json_t *podman_call(const json_t *plan, const char *podman)
+{
+    const char *tmp = util_text(plan, "tmp_real");
+    char store[3200];
+    bool copies = images_find(plan, "vfs", store, sizeof(store)) && !images_find(plan, "overlay", store, sizeof(store));
+    const char *driver = copies ? "vfs" : "overlay";
+    json_t *argv = json_pack("[s,s,s,s]", podman, "--log-level=error", "--runtime=crun", "--cgroup-manager=cgroupfs");
+
+    (void)json_array_append_new(argv, json_sprintf("--root=%s/.podman/root", tmp));
+    (void)json_array_append_new(argv, json_sprintf("--runroot=%s/.podman/run", tmp));
+    (void)json_array_append_new(argv, json_sprintf("--tmpdir=%s/.podman/tmp", tmp));
+    (void)json_array_append_new(argv, json_sprintf("--storage-driver=%s", driver));
+    if (images_find(plan, driver, store, sizeof(store)))
+        (void)json_array_append_new(argv, json_sprintf("--storage-opt=%s.imagestore=%s", driver, store));
+    return argv;
+}
+
 static int podman_wrap(const struct task *task, const char *dir, json_t *plan, const char *podman, struct error *err)
 {
     const struct submission *s = &task->launch.spec;
@@ -319,13 +369,20 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
     json_array_foreach(json_object_get(plan, "procs"), i, proc)
     {
         char id[128];
-        json_t *argv = json_pack("[s,s,s,s,s,s,s]", podman, "--runtime=crun", "run", "--rm", "--network=host",
-                                 "--cgroups=disabled", "--ulimit=host");
+        json_t *argv = podman_call(plan, podman), *rest;
 
+        rest = json_pack("[s,s,s,s,s,s]", "run", "--rm", "--network=host", "--cgroups=disabled", "--log-driver=none",
+                         "--ulimit=host");
+        (void)json_array_extend(argv, rest);
+        json_decref(rest);
         (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
         (void)json_array_append_new(argv, json_sprintf("--name=%s", id));
         if (i == 0) {
-            (void)json_object_set_new(plan, "inside", json_pack("[s,s,s]", podman, "exec", "--interactive"));
+            json_t *inside = podman_call(plan, podman);
+
+            (void)json_array_append_new(inside, json_string("exec"));
+            (void)json_array_append_new(inside, json_string("--interactive"));
+            (void)json_object_set_new(plan, "inside", inside);
             (void)json_object_set_new(plan, "container", json_string(id));
         }
         (void)json_object_set_new(plan, "container_kept", json_string(id));
@@ -363,6 +420,8 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
         (void)json_array_extend(argv, json_object_get(proc, "argv"));
         (void)json_object_set_new(proc, "argv", argv);
     }
+    /* podman keeps its locks there, those of all its stores together, and one that is killed gives none back. */
+    (void)json_object_set_new(plan, "private_shm", json_boolean(geteuid() == 0));
     return 0;
 }
 

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,25 +22,6 @@
 
 enum { FD_DIR, FD_IN, FD_OUT, FD_ERR, FD_STATUS };
 
-static int mounts_enter(const json_t *plan)
-{
-    char path[64];
-    int64_t pid = util_i64(plan, "pid", 0);
-    int fd, r = 0;
-
-    if (pid <= 0 || !util_flag(plan, "private_tmp"))
-        return 0;
-    (void)snprintf(path, sizeof(path), "/proc/%lld/ns/mnt", (long long)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    /* The kernel wants a working directory that no other thread (a sanitizer's) shares. */
-    if (unshare(CLONE_FS) < 0 || setns(fd, CLONE_NEWNS) < 0)
-        r = -errno;
-    close(fd);
-    return r;
-}
-
 static _Noreturn void command_run(const int fds[5], const json_t *plan, bool in_group)
 {
     const char *cgroup = util_text(plan, "cgroup"), *dir = util_text(plan, "dir");
@@ -53,7 +33,7 @@ static _Noreturn void command_run(const int fds[5], const json_t *plan, bool in_
     if (cgroup && *cgroup && !in_group)
         r = cgroup_enter(cgroup);
     if (r == 0)
-        r = mounts_enter(plan);
+        r = child_mounts_enter(plan, (pid_t)util_i64(plan, "pid", 0));
     if (r == 0)
         r = child_become(plan);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

@@ -7,14 +7,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -113,48 +111,6 @@ void child_signals(void)
     (void)umask(022);
 }
 
-/* Makes every directory on the way; they exist only in the private place. */
-static int dirs_make(char *path)
-{
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = '\0';
-            if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                return -errno;
-            *p = '/';
-        }
-    return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-/* A /tmp of its own: the task's directory in a mount namespace. What the job needs of the old one, its working
- * directory and its task's, is carried over. */
-static int tmp_private(const json_t *plan)
-{
-    const char *tmp = util_text(plan, "tmp"), *kept[] = { util_text(plan, "dir"), util_text(plan, "home") };
-    int from[2] = { -1, -1 }, r = 0;
-
-    if (!util_flag(plan, "private_tmp") || !tmp)
-        return 0;
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return -errno;
-    for (int i = 0; i < 2; i++)
-        if (kept[i] && strncmp(kept[i], "/tmp/", 5) == 0)
-            from[i] = open(kept[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (chmod(tmp, 01777) < 0 || mount(tmp, "/tmp", NULL, MS_BIND, NULL) < 0)
-        return -errno;
-    for (int i = 0; i < 2 && r == 0; i++)
-        if (from[i] >= 0) {
-            char source[64], path[PATH_MAX];
-
-            (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", from[i]);
-            (void)snprintf(path, sizeof(path), "%s", kept[i]);
-            r = dirs_make(path);
-            if (r == 0 && mount(source, path, NULL, MS_BIND | MS_REC, NULL) < 0)
-                r = -errno;
-        }
-    return r;
-}
-
 static void limits_set(const json_t *plan)
 {
     const json_t *cpus = json_object_get(plan, "affinity"), *cpu;
@@ -227,9 +183,9 @@ void shepherd_child(void *arg)
     if (s->cgroup[0] && !ends->in_group && (r = cgroup_enter(s->cgroup)) < 0)
         child_fail(ends->status, 'S', "%s: %s", s->cgroup, strerror(-r));
     streams_set(ends);
-    r = tmp_private(s->plan);
+    r = child_mounts_make(s->plan);
     if (r < 0)
-        child_fail(ends->status, 'S', "private /tmp: %s", strerror(-r));
+        child_fail(ends->status, 'S', "private folders: %s", strerror(-r));
     r = child_binds(s->plan, &which);
     if (r < 0)
         child_fail(ends->status, *which ? 'U' : 'S', "mount '%s': %s", which, strerror(-r));
@@ -265,7 +221,16 @@ static char **save_argv(const struct shepherd *s, const char *command)
     return list;
 }
 
-/* In the task's group, as its user, with its environment; its output goes nowhere. */
+/* One of its processes, whose mounts are those of the task. */
+static pid_t first_pid(const struct shepherd *s)
+{
+    for (uint32_t i = 0; i < s->proc_count; i++)
+        if (!s->procs[i].gone)
+            return s->procs[i].pid;
+    return 0;
+}
+
+/* In the task's group, with its mounts, as its user, with its environment; its output goes nowhere. */
 pid_t shepherd_save(struct shepherd *s, const char *command)
 {
     pid_t pid = s->cgroup[0] ? cgroup_fork(s->cgroup) : -ENOSYS;
@@ -282,7 +247,8 @@ pid_t shepherd_save(struct shepherd *s, const char *command)
     (void)setsid();
     argv = save_argv(s, command);
     env = child_strings(json_object_get(s->plan, "env"), NULL);
-    if (!argv || !env || child_become(s->plan) < 0 || (dir && chdir(dir) < 0))
+    if (!argv || !env || child_mounts_enter(s->plan, first_pid(s)) < 0 || child_become(s->plan) < 0 ||
+        (dir && chdir(dir) < 0))
         _exit(126);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     child_signals();

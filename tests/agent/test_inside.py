@@ -166,7 +166,7 @@ def private_tmp(c, a, d):
     open(d + '/go', 'w').close()
     c.report(1, 'exited')
     assert content(d + '/pwd').strip() == d
-    c.launch(2, 'echo kept > /tmp/muster-test-private; exit 9', spec={'dir': d, 'keep_on_fail': '1h'})
+    c.launch(2, 'echo kept > /tmp/muster-test-private; sleep 1000 & exit 9', spec={'dir': d, 'keep_on_fail': '1h'})
     c.report(2, 'kept')
     a.kill()
     a.start()
@@ -176,6 +176,14 @@ def private_tmp(c, a, d):
     assert c.text(2, 'out') == b'kept\n%s\n' % d.encode(), c.answers[2]
     c.order('suspend', 2)  # others are to have its GPUs
     c.report(2, 'exited', exit=9, cause='exit')
+    # The command that saves it is inside as well.
+    c.launch(3, 'echo work > /tmp/muster-test-private; echo x > %s/up; until [ -s %s/saved ]; do sleep 0.05; done' % (d, d),
+             spec={'dir': d, 'checkpoint': {'cmd': 'cat /tmp/muster-test-private > %s/saved' % d}})
+    wait_for(lambda: content(d + '/up'), what='the job')
+    c.report(3, 'running')
+    c.order('stop', 3, kind='preempt', grace_ms=20000)
+    c.report(3, 'exited')
+    assert content(d + '/saved') == 'work\n', content(d + '/saved')
 
 
 def containers(c, a, d):
