@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the project. Each installs what it needs (tools/setup), builds, and does its job.
 .DEFAULT_GOAL := help
-.PHONY: help run demo-sim test build bench bench-live bench-web fuzz lint coverage clean install
+.PHONY: help run demo-sim test test-vm build bench bench-live bench-web fuzz lint coverage clean install
 
 # CC, MESON_ARGS and DESTDIR are the caller's to set.
 BUILD = build
@@ -17,6 +17,9 @@ demo-sim: build ## replay a generated week of a busy GPU cluster under several p
 
 test: ## unit, golden, seeds; the same under sanitizers; short fuzzing
 	@tools/test
+
+test-vm: ## muster installed on a Debian of its own, in a virtual machine that VM_DIR (out/vm) keeps; needs root and qemu
+	@tools/vm "$${VM_DIR:-out/vm}"
 
 build: ## build/muster and the manual pages
 	@tools/setup build
