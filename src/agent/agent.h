@@ -37,10 +37,11 @@ struct task {
     struct launch launch; /* .order NULL when it could not be read any more */
     json_t *report;       /* the last, to be repeated; NULL */
     struct shep_link *link;
-    bool waiting;  /* for GPUs that another has not left */
-    bool holding;  /* its GPUs are counted as used */
-    bool emulated; /* no process: a timer */
-    bool clean;    /* its end need not be told: remove it then */
+    bool waiting;      /* for GPUs that another has not left */
+    bool holding;      /* its GPUs are counted as used */
+    bool emulated;     /* no process: a timer */
+    bool clean;        /* its end need not be told: remove it then */
+    json_t *successor; /* owned: the launch of another job of its number, for when it is gone; NULL */
     bool want_resume;
     bool gated;   /* at or before its gate, without a hold on its GPUs */
     bool want_go; /* the gate is to open when its GPUs are free */
@@ -151,6 +152,7 @@ void task_suspend(struct task *task, bool suspend);
 void task_signal(struct task *task, int number);
 void task_limit(struct task *task, int64_t memory_mib, int64_t percent);
 void task_clean(struct task *task);
+void task_remove(struct task *task); /* the same, and its successor follows */
 void task_kill(struct task *task, const char *cause);
 void task_repeat(struct task *task);
 void task_news(struct task *task, json_t *news);                             /* what its shepherd says; takes it */

@@ -60,19 +60,31 @@ static void welcome_take(struct agent *agent, const json_t *frame)
     log_info("connected", "node", agent->config.node, "controller", agent->config.url);
 }
 
-static bool keeps(const json_t *list, const struct task_id *id)
+/* Whether it is what the item of a keep means: not another job's of that number, nor one that is on its way out. */
+static bool means(const json_t *item, const struct task *task)
+{
+    struct task_id one = id_read(item);
+    int64_t born = util_i64(item, "born", 0);
+    int64_t mine = task->successor ? util_i64(task->successor, "born", 0) : task->launch.born;
+
+    return one.job == task->id.job && one.attempt == task->id.attempt && one.rank == task->id.rank &&
+           (task->successor || !task->clean) && (!born || !mine || born == mine);
+}
+
+static bool keeps(const json_t *list, const struct task *task)
 {
     const json_t *item;
     size_t i;
 
-    json_array_foreach(list, i, item)
-    {
-        struct task_id one = id_read(item);
-
-        if (one.job == id->job && one.attempt == id->attempt && one.rank == id->rank)
-            return true;
-    }
+    json_array_foreach(list, i, item) if (means(item, task)) return true;
     return false;
+}
+
+static void tell_gone(struct agent *agent, const struct task_id *id, const char *cause)
+{
+    agent_report(agent, json_pack("{sI,si,si,ss,si,si,sb,ss}", "job", (json_int_t)id->job, "attempt", (int)id->attempt,
+                                  "rank", (int)id->rank, "state", task_state_name(TASK_EXITED), "exit", 0, "signal", 0,
+                                  "oom", 0, "cause", cause));
 }
 
 /* What the controller does not know of is ended; what it believes to be here and is not, it is told of. */
@@ -81,20 +93,32 @@ static void keep_take(struct agent *agent, const json_t *frame)
     const json_t *list = json_object_get(frame, "tasks"), *item;
     size_t i;
 
-    for (struct task *task = agent->tasks, *next; task; task = next) {
-        next = task->next;
-        if (!keeps(list, &task->id))
-            task_clean(task);
-    }
     json_array_foreach(list, i, item)
     {
         struct task_id id = id_read(item);
+        const struct task *task = task_find(agent, &id);
 
         /* The launch of a fresh one follows. */
-        if (!task_find(agent, &id) && !util_flag(item, "fresh"))
-            agent_report(agent, json_pack("{sI,si,si,ss,si,si,sb,ss}", "job", (json_int_t)id.job, "attempt",
-                                          (int)id.attempt, "rank", (int)id.rank, "state", task_state_name(TASK_EXITED),
-                                          "exit", 0, "signal", 0, "oom", 0, "cause", "lost"));
+        if (!(task && means(item, task)) && !util_flag(item, "fresh"))
+            tell_gone(agent, &id, "lost");
+    }
+    for (struct task *task = agent->tasks, *next; task; task = next) {
+        next = task->next;
+        if (!keeps(list, task))
+            task_clean(task);
+    }
+}
+
+/* To one that waits for another of its number to be gone. */
+static void order_successor(struct task *task, enum order_kind kind, const json_t *order)
+{
+    const char *cause = util_text(order, "kind");
+
+    if (kind == ORDER_STOP)
+        tell_gone(task->agent, &task->id, cause ? cause : "cancel");
+    if (kind == ORDER_STOP || kind == ORDER_CLEAN) {
+        json_decref(task->successor);
+        task->successor = NULL;
     }
 }
 
@@ -149,7 +173,11 @@ static void order_take(struct agent *agent, json_t *order)
     }
     for (struct task *task = agent->tasks, *next; task; task = next) {
         next = task->next;
-        if (task->id.job == id.job && task->id.attempt == id.attempt && (!one || task->id.rank == id.rank))
+        if (task->id.job != id.job || task->id.attempt != id.attempt || (one && task->id.rank != id.rank))
+            continue;
+        if (task->successor)
+            order_successor(task, (enum order_kind)kind, order);
+        else
             order_one(task, (enum order_kind)kind, order);
     }
 }

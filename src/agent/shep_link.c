@@ -100,6 +100,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     shep_detach(task);
     if (!task_over(task))
         shep_lost(task);
+    else if (task->clean)
+        task_remove(task);
 }
 
 static int link_open(struct task *task, int dir)

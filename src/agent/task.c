@@ -57,6 +57,7 @@ void task_free(struct task *task)
     loop_timer_free(task->timer);
     task_cpus_give(task);
     json_decref(task->report);
+    json_decref(task->successor);
     if (task->launch.order)
         launch_done(&task->launch);
     mem_free(task);
@@ -330,6 +331,20 @@ void task_accept(struct task *task, json_t *order)
     task_begin(task);
 }
 
+/* Another job's: after a restore the controller gives numbers again, and what it has never heard of goes first. */
+static bool launch_other(struct task *task, json_t *order)
+{
+    int64_t born = util_i64(order, "born", 0);
+
+    if (!task->clean && (!born || !task->launch.born || born == task->launch.born))
+        return false;
+    json_decref(task->successor);
+    task->successor = json_incref(order);
+    if (!task->clean)
+        task_remove(task);
+    return true;
+}
+
 void task_launch(struct agent *agent, json_t *order)
 {
     const struct task_id id = { util_i64(order, "job", 0), (uint32_t)util_i64(order, "attempt", 0),
@@ -337,6 +352,8 @@ void task_launch(struct agent *agent, json_t *order)
     struct task *task = task_find(agent, &id);
     int r;
 
+    if (task && launch_other(task, order))
+        return;
     if (task) {
         usec_t end = util_i64(order, "end", 0);
 
@@ -481,13 +498,26 @@ void task_signal(struct task *task, int number)
 /* Its end is known, or nobody wants to know: what is left of it goes. Its output stays in the spool. */
 void task_clean(struct task *task)
 {
+    json_decref(task->successor);
+    task->successor = NULL;
+    task_remove(task);
+}
+
+void task_remove(struct task *task)
+{
     struct agent *agent = task->agent;
+    json_t *successor = task->successor;
     char path[TASK_NAME_MAX + 8], mine[TASK_NAME_MAX + 16], cgroup[CGROUP_PATH_MAX];
     int r;
 
     if (!task_over(task)) {
         task->clean = true;
         task_kill(task, "cancel");
+        return;
+    }
+    if (task->successor && task->link) {
+        task->clean =
+            true; /* its shepherd still removes what would be the successor's too; the end of the line says so */
         return;
     }
     (void)snprintf(path, sizeof(path), "tasks/%s", task->name);
@@ -503,7 +533,11 @@ void task_clean(struct task *task)
     task_cgroup(task, cgroup, sizeof(cgroup));
     if (cgroup[0] && !task->emulated)
         (void)cgroup_remove(cgroup);
+    task->successor = NULL;
     task_free(task);
+    if (successor && !agent->set->stopping)
+        task_launch(agent, successor);
+    json_decref(successor);
 }
 
 void task_news(struct task *task, json_t *news)
@@ -539,5 +573,5 @@ void task_news(struct task *task, json_t *news)
     (void)json_object_del(news, "pid");
     task_set_state(task, (enum task_state)state, news);
     if (task_over(task) && task->clean)
-        task_clean(task);
+        task_remove(task);
 }

@@ -163,6 +163,7 @@ json_t *order_launch(const struct ctl *ctl, const struct book_job *job, uint32_t
 
     (void)json_object_set_new_nocheck(order, "rank", json_integer(rank));
     (void)json_object_set_new_nocheck(order, "go", json_boolean(attempt->told_go));
+    (void)json_object_set_new_nocheck(order, "born", json_integer(job->submit));
     (void)json_object_set_new_nocheck(order, "user", json_string(names_get(&ctl->book.users, job->user)));
     (void)json_object_set_new_nocheck(order, "uid", json_integer(job->uid));
     (void)json_object_set_new_nocheck(order, "gid", json_integer(job->gid));
@@ -230,8 +231,9 @@ static void list_task(struct ctl *ctl, struct book_job *job, uint32_t attempt, u
     bool fresh = job->attempts[attempt].tasks[rank].state == TASK_PREPARING;
 
     (void)ctl;
-    (void)json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:b}", "job", (json_int_t)job->id, "attempt",
-                                                (json_int_t)attempt, "rank", (json_int_t)rank, "fresh", fresh));
+    (void)json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:b, s:I}", "job", (json_int_t)job->id, "attempt",
+                                                (json_int_t)attempt, "rank", (json_int_t)rank, "fresh", fresh, "born",
+                                                (json_int_t)job->submit));
 }
 
 static void resend_task(struct ctl *ctl, struct book_job *job, uint32_t attempt, uint32_t rank, json_t *list)
