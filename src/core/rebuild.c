@@ -46,6 +46,8 @@ static bool job_sane(const struct core *core, const struct job *job)
     bool holds = job_holds(job->state) || job->state == JOB_STOPPING || job->state == JOB_SUSPENDED;
     int32_t shares = 0;
 
+    if (!sides_sane(core, job))
+        return false;
     for (uint32_t s = job->shares; s != SHARE_NONE; s = core->ledger.shares[s].next_of_job) {
         const struct share *share = &core->ledger.shares[s];
         const struct node *node = &core->ledger.topo.nodes[core->ledger.gpus[share->gpu].node];
@@ -64,10 +66,10 @@ static bool job_sane(const struct core *core, const struct job *job)
         return shares == 0 && job->holds == HOLD_NONE;
     if (job_gpuless(job))
         return shares == 0 && job->gpus == 0 && tasks_sane(core, job);
-    return shares == job_held(job) && holds == (shares > 0) && sides_sane(core, job) && job->state != JOB_OFFERED &&
-           job->state < JOB_DONE && job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX &&
-           spec->share >= 1 && spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 &&
-           job->rate >= 0 && job->sku < core->ledger.topo.sku_count;
+    return shares == job_held(job) && holds == (shares > 0) && job->state != JOB_OFFERED && job->state < JOB_DONE &&
+           job->since <= core->now && spec->gpus >= 1 && spec->gpus <= GANG_GPUS_MAX && spec->share >= 1 &&
+           spec->share <= MGPU_ONE && spec->estimate >= 0 && spec->time_limit >= 0 && job->rate >= 0 &&
+           job->sku < core->ledger.topo.sku_count;
 }
 
 /* The chain of empty slots holds just the empty slots. */

@@ -22,6 +22,10 @@ static const char *const clusters[] = {
     "skus: {V: {memory: 32G}}\nnodes: {count: 4, gpus: 4, sku: V, sockets: 2}\n"
     "vcs: {a: {guarantee: 2 nodes, borrow: all}, b: {guarantee: 4 gpus in 2s}}\n",
 };
+/* For gangs on several types. */
+static const char two_types[] =
+    "nodes: [{count: 2, gpus: 4, sku: V, cpus: 16}, {count: 2, prefix: w, gpus: 2, sku: W, cpus: 8}]\n"
+    "vcs: {a: {quota: {V: 4, W: 2}}, b: {quota: {V: 4, W: 2}, borrow: 2}}\n";
 static const char *const policies[] = { "fifo-skip", "srsf",   "yarn-cs",     "backfill-easy",
                                         "las",       "antman", "gandiva",     "las+pack+migrate",
                                         "chronus",   "liquid", "singularity", "optimus" };
@@ -75,6 +79,13 @@ static void submit(struct life *life, uint8_t which, uint8_t arg)
     struct event event = { .kind = EVENT_SUBMIT, .target = (arg >> 7) % life->cluster.vc_count, .spec = &spec };
     struct job_ref ref;
 
+    if (life->cluster.sku_count > 1 && (gpus == 2 || gpus == 4)) {
+        spec.sku_mask = 1;
+        spec.memory_mib = 0;
+        spec.sides[spec.side_count++] = (struct gang_side){
+            .gpus = 2, .per_node = (uint16_t)(1 + (which >> 3 & 1)), .sku_mask = 2, .mcpus = (arg & 3) * 500
+        };
+    }
     if (core_offer(life->core, &event, &ref, NULL) == 0 && life->job_count < JOBS)
         life->jobs[life->job_count++] = ref;
 }
@@ -186,7 +197,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct life life = { .now = USEC_SEC };
     struct buf snap = BUF_INIT((size_t)1 << 22);
-    const char *text = size < 3 ? "" : clusters[data[0] % (sizeof(clusters) / sizeof(*clusters))];
+    const char *text = size < 3         ? ""
+                       : data[0] >= 240 ? two_types
+                                        : clusters[data[0] % (sizeof(clusters) / sizeof(*clusters))];
     struct bytes bytes = { .data = (char *)(uintptr_t)text, .size = strlen(text) };
     size_t things;
 
