@@ -100,6 +100,7 @@ check "an unlock that fails is told, and the process is not taken for running" \
     '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said" && [ "$(field $pid state)" = released ] && grep -q restored "$dir/guard-$pid.journal"'
 check "it can be asked for again" '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said"'
 kill -9 $agent "$(guardian_of $pid)"; wait $agent 2>/dev/null
+until_true 10 '[ -z "$(guardian_of $pid)" ]' # one that is still ending would be taken for one that lives
 "$muster" gpu agent & agent=$!
 own $agent
 check "the next guardian unlocks it, and it is had back" 'until_true 25 "[ -n \"\$(field $pid state)\" ]" && "$muster" gpu restore $pid >/dev/null && [ "$(field $pid state)" = running ] && moves $pid && [ ! -s "$dir/err" ]'
