@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guaranteed job whose memory is the driver's own finds the card full: it says what is missing and waits while its
- * neighbours make room, for 300 ms at most. The test is the node side. */
+/* The guaranteed job's side, with the test as its node side. One whose memory is the driver's own finds the card full:
+ * it says what is missing and waits while its neighbours make room, for 300 ms at most. One that never waits for the
+ * GPU is seen to be idle all the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,9 +69,36 @@ static void test_none_is(void **state)
     assert_int_equal(stat_of("used"), 0);
 }
 
+static void kernel(const uint64_t *args)
+{
+    (void)args;
+}
+
+static bool turns(uint32_t state)
+{
+    for (int i = 0; i < 10000 && __atomic_load_n(&arena->rg_state, __ATOMIC_SEQ_CST) != state; i++)
+        (void)usleep(1000);
+    return __atomic_load_n(&arena->rg_state, __ATOMIC_SEQ_CST) == state;
+}
+
+/* Nobody asks whether the kernel is complete: beside a neighbour the helper does, and the gap begins. */
+static void test_never_waits(void **state)
+{
+    CUfunction brief = fake_kernel_register("brief", kernel, 0, 20000);
+
+    (void)state;
+    __atomic_store_n(&arena->ot_count, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(cuLaunchKernel(brief, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
+        assert_int_equal(arena->rg_bursts, (uint64_t)i + 1);
+        assert_true(turns(RG_IDLE));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_room_is_made), cmocka_unit_test(test_none_is) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_room_is_made), cmocka_unit_test(test_none_is),
+                                        cmocka_unit_test(test_never_waits) };
 
     return cmocka_run_group_tests(tests, setup, node_end);
 }
