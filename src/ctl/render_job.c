@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* render_job.c - a job as JSON. Fields are chosen by bits, so that a list of ten thousand writes only what is shown. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "ctl/render.h"
 #include "wire/hostlist.h"
 #include "wire/roles.h"
+
+enum { AFTER_SHOWN = 4 };
 
 /* Why it waits: as it was told; of one that asks for licences as it is by now, since those come and go without a word
  * to all that wait for them. */
@@ -40,6 +43,28 @@ static void short_put(const struct scene *scene, const struct book_job *job, cha
     }
 }
 
+/* Whom it comes after and how they are to end, as far as that is not so yet. */
+static void after_put(const struct book_job *job, char *text, size_t size)
+{
+    static const char *const how[] = { [AFTER_OK] = " (well)", [AFTER_ANY] = "", [AFTER_NOTOK] = " (not well)" };
+    size_t count = 0, more = 0;
+
+    for (size_t i = 0; i < job->spec->after_count && i < BOOK_AFTER_MAX; i++) {
+        const struct after *after = &job->spec->after[i];
+        size_t at = strlen(text);
+
+        if (job->after_met >> i & 1)
+            continue;
+        if (count++ < AFTER_SHOWN)
+            (void)snprintf(text + at, size - at, "%s %" PRId64 "%s", count == 1 ? ":" : ",", after->job,
+                           how[after->kind]);
+        else
+            more++;
+    }
+    if (more)
+        (void)snprintf(text + strlen(text), size - strlen(text), " and %zu more", more);
+}
+
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size)
 {
@@ -62,6 +87,8 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
     if (job->gate != GATE_NONE) {
         *ret_code = codes[job->gate];
         (void)snprintf(text, size, "%s", words[job->gate]);
+        if (job->gate == GATE_DEPENDENCY)
+            after_put(job, text, size);
         return true;
     }
     if (job->phase == PHASE_JOB_SUSPENDED && job->suspended_by_user) {

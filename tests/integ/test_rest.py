@@ -168,6 +168,14 @@ def lists(m):
     a = m.post("/jobs:batch", {"action": "cancel", "ids": ids + [424242]})
     ok(sum(i["status"] == 404 for i in a.json["items"]) >= 1, "batch by ids tells who is missing", a)
     ok(m.post("/jobs:batch", {"action": "cancel"}).status == 400, "a batch must say which")
+    first, second = [m.post("/jobs", {"run": "true", "hold": True}).json["id"] for _ in range(2)]
+    last = m.post("/jobs", {"run": "true", "after": {"ok": [first], "any": [second]}}).json["id"]
+    why = lambda: m.get("/jobs/%d/why" % last).json["message"]
+    ok(why() == "waits for other jobs to end: %d, %d (well)" % (second, first), "whom it comes after", why())
+    m.ask("DELETE", "/jobs/%d" % second)
+    ok(m.until(lambda: why() == "waits for other jobs to end: %d (well)" % first), "and who is left of them", why())
+    m.post("/jobs/%d/release" % first)
+    ok(m.wait_state(last, "COMPLETED"), "it runs when all have ended", m.get("/jobs/%d" % last))
     a = m.post("/jobs", {"name": "arr", "run": "true", "gpus": 1, "array": "0-4"})
     ok(a.status == 201 and a.json["kind"] == "Array" and a.json["size"] == 5, "an array", a)
     array = a.json["id"]
