@@ -16,12 +16,13 @@ import containers  # noqa: E402
 import jobs  # noqa: E402
 import restarts  # noqa: E402
 import setup  # noqa: E402
+import suites  # noqa: E402
 from machine import KEPT, ok, say, shell  # noqa: E402
 
 # A part is one function; what comes after it may stand on what it has made. The first is always run.
 PARTS = [("setup", setup.install), ("people", setup.people), ("jobs", jobs.inside), ("limits", jobs.limits), ("ends", jobs.ends),
          ("runc", containers.runc), ("podman", containers.podman), ("units", restarts.units), ("reboot", restarts.before),
-         ("reboot", restarts.after)]
+         ("reboot", restarts.after), ("suites", suites.run)]
 
 
 def words():
