@@ -205,11 +205,11 @@ static int64_t least_beyond(const struct core *core, const struct vc *vc, int32_
 }
 
 /* The same of each part of a gang on several types, and of all that they borrow together. */
-static int sides_feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, const struct shape *shape,
-                          struct error *err)
+static int sides_feasible(const struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
 {
+    const struct shape shape = queue_shape(core, spec, 0, spec->klass);
     const struct vc *v = &core->vcs[vc];
-    int64_t sum = least_beyond(core, v, spec->gpus, shape->sku_mask);
+    int64_t sum = least_beyond(core, v, spec->gpus, shape.sku_mask);
 
     if (!v->policy.planner->sides)
         return error_set(err, -ERANGE,
@@ -218,11 +218,11 @@ static int sides_feasible(const struct core *core, const struct jobspec *spec, u
                          (long long)spec->id);
     for (uint32_t i = 0; i < spec->side_count; i++) {
         struct jobspec side = sides_spec(spec, i);
-        int r = feasible(core, &side, vc, shape->sides[i].sku_mask, err);
+        int r = feasible(core, &side, vc, shape.sides[i].sku_mask, err);
 
         if (r < 0)
             return r;
-        sum += least_beyond(core, v, side.gpus, shape->sides[i].sku_mask);
+        sum += least_beyond(core, v, side.gpus, shape.sides[i].sku_mask);
     }
     if (spec->klass == CLASS_OPPORTUNISTIC || v->borrow_max < 0 || (v->own && spec->kept) || sum <= v->borrow_max)
         return 0;
@@ -235,11 +235,10 @@ static int sides_feasible(const struct core *core, const struct jobspec *spec, u
 int core_feasible(struct core *core, const struct jobspec *spec, uint32_t vc, struct error *err)
 {
     struct vc *v = &core->vcs[vc];
-    struct shape shape = queue_shape(core, spec, 0, spec->klass);
-    int r = feasible(core, spec, vc, shape.sku_mask, err);
+    int r = feasible(core, spec, vc, queue_types(core, spec), err);
 
     if (r == 0 && spec->side_count)
-        r = sides_feasible(core, spec, vc, &shape, err);
+        r = sides_feasible(core, spec, vc, err);
     return r == 0 && v->policy.planner->check ? v->policy.planner->check(&v->planner, spec, err) : r;
 }
 

@@ -36,7 +36,7 @@ uint8_t plan_sku(const struct ledger *ledger, const struct placement *to)
 
 bool plan_sku_allowed(const struct core *core, const struct job *job, uint8_t sku)
 {
-    return queue_shape(core, &job->spec, job->level, job->klass).sku_mask >> sku & 1;
+    return queue_types(core, &job->spec) >> sku & 1;
 }
 
 /* One that was stopped, kept, and is moved now: whoever gave it its GPUs meanwhile is told before it is. Mostly it is

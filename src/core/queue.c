@@ -23,13 +23,23 @@ int queue_lane(enum reason reason)
     return -1;
 }
 
-struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass)
+uint32_t queue_types(const struct core *core, const struct jobspec *spec)
 {
     const struct topo *topo = &core->ledger.topo;
+    uint32_t mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku;
+
+    for (uint32_t s = 0; s < topo->sku_count; s++)
+        if (topo->sku_memory[s] && topo->sku_memory[s] < spec->memory_mib)
+            mask &= ~(1u << s);
+    return mask;
+}
+
+struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass)
+{
     struct shape shape = { .gpus = spec->gpus,
                            .share = spec->share,
                            .memory_mib = spec->share < MGPU_ONE ? spec->memory_mib : 0,
-                           .sku_mask = spec->sku_mask ? spec->sku_mask & core->any_sku : core->any_sku,
+                           .sku_mask = queue_types(core, spec),
                            .per_node = spec->per_node,
                            .per_unit = spec->per_unit,
                            .unit = spec->unit,
@@ -44,9 +54,6 @@ struct shape queue_shape(const struct core *core, const struct jobspec *spec, ui
                            .level = level,
                            .klass = klass };
 
-    for (uint32_t s = 0; s < topo->sku_count; s++)
-        if (topo->sku_memory[s] && topo->sku_memory[s] < spec->memory_mib)
-            shape.sku_mask &= ~(1u << s);
     if (spec->side_count)
         sides_of(core, spec, &shape);
     return shape;

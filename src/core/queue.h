@@ -88,7 +88,10 @@ void queue_rekey(struct core *core, uint32_t job);
 /* Where a job would stand if it waited now, as far as its key tells. */
 struct rank queue_rank(const struct core *core, uint32_t job);
 
-/* The shape of a job as it is asked for; its types are those that exist and have the memory. May have none. */
+/* The types that exist and have the memory; 0: none. */
+uint32_t queue_types(const struct core *core, const struct jobspec *spec);
+
+/* The shape of a job as it is asked for, on those types. */
 struct shape queue_shape(const struct core *core, const struct jobspec *spec, uint8_t level, uint8_t klass);
 
 /* Whether one more shape would fit. */

@@ -39,7 +39,7 @@ struct world_shape shape_of(const struct driver *d, uint32_t slot)
 
         if (!share_here(job, &ledger->shares[s]))
             continue;
-        if (ledger->topo.nodes[gpu->node].sku != job->sku)
+        if (job->spec.side_count && ledger->topo.nodes[gpu->node].sku != job->sku)
             continue; /* a gang on several types runs as its first part does */
         if (gpu->node != node) {
             if (here)
