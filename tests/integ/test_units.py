@@ -56,8 +56,9 @@ class Machine:
                               capture_output=True, text=True)
         ok(made.returncode == 0, "musterd init", made)
         self.token = re.search(r"muster-agent join \S+ (\S+)", made.stdout).group(1)
-        # What it does by itself where there is a user of that name.
+        # What it does by itself where there is a user of that name; for that one, where muster is installed.
         for folder in (root + "/etc", self.var):
+            os.chown(folder, self.controller.pw_uid, self.controller.pw_gid)
             for name in os.listdir(folder):
                 os.chown(folder + "/" + name, self.controller.pw_uid, self.controller.pw_gid)
         os.chown(root, self.controller.pw_uid, -1)

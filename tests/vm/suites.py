@@ -7,7 +7,7 @@ import subprocess
 from machine import ok, say, shell
 
 SOURCE = "/root/muster"
-TESTS = ["agent/test_inside.py", "agent/test_tasks.py", "integ/test_sick.py", "integ/test_full.py",
+TESTS = ["agent/test_inside.py", "agent/test_tasks.py", "integ/test_sick.py", "integ/test_full.py", "integ/test_units.py",
          "integ/test_roles.py"]
 
 
