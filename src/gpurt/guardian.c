@@ -58,12 +58,18 @@ int guardian_start(struct node *node, struct client *client)
 }
 
 /* Guardians that were killed left their journals. Each gets another, which restores the process when nobody claims it:
- * a process that waits inside the driver cannot register and say so itself. */
+ * a process that waits inside the driver cannot register and say so itself. One that is just being killed still takes
+ * connections: so it is looked at again and again, not only at the start. */
 void ladder_orphans(struct node *node)
 {
-    DIR *dir = opendir(node->run_dir);
     const struct dirent *entry;
     int number;
+    DIR *dir;
+
+    if (node->orphans_ns && node_now() - node->orphans_ns < GUARDIAN_NS)
+        return;
+    node->orphans_ns = node_now();
+    dir = opendir(node->run_dir);
 
     while (dir && (entry = readdir(dir))) {
         struct client lost = { .fd = -1, .guardian = -1 };
@@ -72,7 +78,7 @@ void ladder_orphans(struct node *node)
 
         if (sscanf(entry->d_name, "guard-%d.%15s", &number, suffix) != 2 || strcmp(suffix, "journal") != 0 ||
             guard_journal_read(node->run_dir, number, &journal, NULL) < 0 || journal.pid != number ||
-            channel_start_ticks(journal.pid) != journal.start_ticks)
+            channel_start_ticks(journal.pid) != journal.start_ticks || node_find(node, journal.pid))
             continue;
         lost.pid = journal.pid;
         lost.guardian = guardian_connect(node, &lost);

@@ -302,6 +302,7 @@ static void turn(struct node *node)
     foreign_turn(node, node_now());
     clocks_turn(node, node_now());
     control_turn(node);
+    ladder_orphans(node);
     if (clients)
         node->idle_since_ns = node_now();
     else if (node->idle_exit_ns && node_now() - node->idle_since_ns > node->idle_exit_ns)
@@ -408,7 +409,6 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->law = law && strcmp(law, "duty") == 0 ? PAIR_DUTY : PAIR_GAPS;
     node_empty(node);
     foreign_open(node);
-    ladder_orphans(node);
     while (!node->stop)
         turn(node);
     for (int i = 0; i < NODE_CLIENTS; i++)

@@ -140,7 +140,7 @@ struct node {
     struct gpu_arena gpu[PAGE_GPUS];
     struct ask ask[NODE_ASKS];
     int pending[NODE_PENDING]; /* connections that said nothing yet */
-    uint64_t idle_since_ns, idle_exit_ns;
+    uint64_t idle_since_ns, idle_exit_ns, orphans_ns;
     uint32_t eps;         /* permille of a step the guaranteed job may lose */
     uint32_t aim;         /* and what its neighbours try to take of it; 0 = a fixed guard instead */
     bool anchored;        /* steps before a neighbour came are the measure */

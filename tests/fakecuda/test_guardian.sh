@@ -105,6 +105,19 @@ until_true 10 '[ -z "$(guardian_of $pid)" ]' # one that is still ending would be
 own $agent
 check "the next guardian unlocks it, and it is had back" 'until_true 25 "[ -n \"\$(field $pid state)\" ]" && "$muster" gpu restore $pid >/dev/null && [ "$(field $pid state)" = running ] && moves $pid && [ ! -s "$dir/err" ]'
 
+# A guardian that still takes connections while it ends, as one that is stopped does: the node side that is started meanwhile sees it
+# go, and the process is had back.
+check "release before a slow death" '"$muster" gpu release $pid >/dev/null'
+last=$(guardian_of $pid)
+kill -STOP "$last"; kill -9 $agent; wait $agent 2>/dev/null
+sleep 6 # its lease ends, and it asks the driver
+"$muster" gpu agent & agent=$!
+own $agent
+answers
+kill -9 "$last"
+check "a guardian that the new node side found alive, and that then ended, has a successor" \
+    'until_true 40 "[ -n \"\$(field $pid steps)\" ] && [ \"\$(field $pid state)\" = running ]" && moves $pid && [ ! -s "$dir/err" ]'
+
 # A journal of a process that is gone, and one that is no journal, are nobody's business.
 kill -9 $agent; wait $agent 2>/dev/null
 echo "999999 1 checkpointed" >"$dir/guard-999999.journal"
