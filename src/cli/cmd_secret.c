@@ -74,8 +74,13 @@ int cmd_secret_set(struct command_args *args)
     if (r == 0 && client_call(client, "PUT", path, body, &answer, &problem))
         r = problem_print(&problem);
     json_decref(body);
-    if (r == 0 && !cli_json)
+    if (r == 0 && cli_json) {
+        body = json_pack("[s]", args->words[0]);
+        names_show(args, "Kept", body);
+        json_decref(body);
+    } else if (r == 0) {
         (void)printf("Kept %s; ask for it with --secret %s\n", args->words[0], args->words[0]);
+    }
     return r;
 }
 

@@ -106,6 +106,7 @@ int live_get(const struct command_args *args, const char *path, void (*show)(con
 /* All pages of a list; the problem is printed. */
 int live_list(const struct command_args *args, const char *path, json_t **ret_items);
 /* DELETE of each thing the words name, `format` as below; "told NAME" for each that is gone. */
+void names_show(const struct command_args *args, const char *kind, json_t *names);
 int live_remove(const struct command_args *args, const char *format, const char *told);
 /* Fills path with format where %s is the quoted text. */
 void live_path(char *path, size_t size, const char *format, const char *text);

@@ -61,9 +61,19 @@ int live_list(const struct command_args *args, const char *path, json_t **ret_it
     return r ? problem_print(&problem) : 0;
 }
 
+/* What the controller answers with nothing but "done" is told with the names it was done to. */
+void names_show(const struct command_args *args, const char *kind, json_t *names)
+{
+    json_t *told = json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", kind, "names", names);
+
+    (void)show_object(args, told);
+    json_decref(told);
+}
+
 int live_remove(const struct command_args *args, const char *format, const char *told)
 {
     CLEANUP(client_free) struct client *client = NULL;
+    json_t *names = json_array();
     struct problem problem;
     int r = live_client(args, &client), failed = 0, last = 0;
 
@@ -75,10 +85,15 @@ int live_remove(const struct command_args *args, const char *format, const char 
         if (client_call(client, "DELETE", path, NULL, &answer, &problem)) {
             last = problem_print(&problem);
             failed++;
-        } else if (!cli_json) {
-            (void)printf("%s %s\n", told, args->words[i]);
+        } else {
+            (void)json_array_append_new(names, json_string(args->words[i]));
+            if (!cli_json)
+                (void)printf("%s %s\n", told, args->words[i]);
         }
     }
+    if (cli_json && json_array_size(names))
+        names_show(args, "Removed", names);
+    json_decref(names);
     return r ? r : failed == 0 ? CODE_DONE : failed == args->word_count ? last : CODE_PARTIAL;
 }
 

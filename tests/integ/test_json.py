@@ -45,6 +45,7 @@ context rm lab | ContextList
 context | ContextList
 token new --user ann --role user | Token
 token ls | TokenList
+token rm {token_id} | Removed
 node ls | NodeList
 node show gpu01 | Node
 node drain gpu02 --reason x | Node
@@ -63,8 +64,12 @@ config diff {folder}/vcs.yaml | ConfigDiff
 config apply {folder}/vcs.yaml | Config
 user ls | UserList
 user limits ann max_gpus=4 | Limits
+resv create maint --nodes gpu02 --start now+1h --duration 1h | Reservation
 resv ls | ReservationList
+resv rm maint | Removed
+secret set key | Kept
 secret ls | SecretList
+secret rm key | Removed
 licenses | LicenseList
 sched diag | Scheduler
 sched pause | Scheduler
@@ -79,7 +84,7 @@ REFUSED = (("show 999", 3), ("hold over", 5), ("submit -G 64 --wrap true", 6), (
            ("config reload", 5), ("--json nodes", 2))
 
 # Kinds that the client makes itself: muster(1) tells of them.
-OWN = {"ContextList", "Logout", "CheckList", "Backup", "GpuList"}
+OWN = {"ContextList", "Kept", "Removed", "Logout", "CheckList", "Backup", "GpuList"}
 
 
 def words_of(line, known):
@@ -107,10 +112,11 @@ def main():
             f.write("vcs:\n  default: {quota: {H100: 8}}\n")
         m.wait_nodes(2)
         known = {"folder": folder, "url": "http://%s:%d" % (m.host, m.port),
-                 "token": m.post("/tokens", {"role": "user", "expires_seconds": 600}).json["token"]}
+                 "token": m.post("/tokens", {"role": "user", "expires_seconds": 600}).json["token"],
+                 "token_id": m.post("/tokens", {"role": "user", "expires_seconds": 600}).json["id"]}
         for line in VERBS.split("\n"):
             command, kind = line.split(" | ")
-            r = muster(m, *words_of(command, known), "--json", data="")
+            r = muster(m, *words_of(command, known), "--json", data="hush" if command.startswith("secret set") else "")
             value = parsed(r.stdout)
             ok(r.returncode == 0 and value is not None and value.get("kind") == kind and value.get("apiVersion") == "v1",
                "%s --json is a %s" % (command, kind), (r.returncode, r.stdout[:300], r.stderr[:300]))
