@@ -24,14 +24,14 @@ struct estimate {
 
 struct fence {
     CUevent event;
-    uint64_t sum_us;
+    _Atomic uint64_t sum_us;
     _Atomic uint32_t state; /* 0 free, 1 being written, 2 recorded */
     _Atomic uint64_t since; /* when it was claimed; 0 while it is free */
 };
 
 struct probe {
     CUevent start, end;
-    uint64_t key;
+    _Atomic uint64_t key;
     _Atomic uint32_t state; /* 0 free, 1 open, 2 closed */
     _Atomic uint64_t since;
 };
@@ -108,7 +108,7 @@ int32_t fence_probe_begin(uint64_t key, CUstream stream)
 
         if (!slot_claim(&p->state, &p->since))
             continue;
-        p->key = key;
+        atomic_store_explicit(&p->key, key, memory_order_relaxed);
         if (event_ready(&p->start, CU_EVENT_DEFAULT) && event_ready(&p->end, CU_EVENT_DEFAULT) &&
             REAL(cuEventRecord)(p->start, stream) == CUDA_SUCCESS)
             return (int32_t)((turn + i) % PROBES);
@@ -138,7 +138,7 @@ static void fence_record(CUstream stream, uint64_t sum)
             continue;
         if (event_ready(&fences[i].event, CU_EVENT_DISABLE_TIMING) &&
             REAL(cuEventRecord)(fences[i].event, stream) == CUDA_SUCCESS) {
-            fences[i].sum_us = sum;
+            atomic_store_explicit(&fences[i].sum_us, sum, memory_order_relaxed);
             atomic_store(&since_fence, 0);
             atomic_store(&fenced_us, sum);
             atomic_store(&fences[i].state, 2);
@@ -180,25 +180,34 @@ static void probes_poll(void)
     float ms;
 
     for (uint32_t i = 0; i < PROBES; i++) {
+        uint64_t key = atomic_load(&probes[i].key);
+
         if (atomic_load(&probes[i].state) != 2 || REAL(cuEventQuery)(probes[i].end) == CUDA_ERROR_NOT_READY)
             continue;
-        if (HAVE(cuEventElapsedTime) && REAL(cuEventElapsedTime)(&ms, probes[i].start, probes[i].end) == CUDA_SUCCESS)
-            estimate_learn(probes[i].key, (uint64_t)((double)ms * 1e6));
+        if (HAVE(cuEventElapsedTime) && REAL(cuEventElapsedTime)(&ms, probes[i].start, probes[i].end) == CUDA_SUCCESS &&
+            atomic_load(&probes[i].key) == key)
+            estimate_learn(key, (uint64_t)((double)ms * 1e6));
         slot_free(&probes[i].state, &probes[i].since);
     }
 }
 
+/* A thread that was off the processor for a second is taken over here, and goes on beside its successor: what it asks
+ * of may be another fence by now. So the sum is that of before the question, and a fence that has another stays. */
 void fence_poll(void)
 {
     if (!HAVE(cuEventQuery) || !flag_try(&polling))
         return;
     for (uint32_t i = 0; i < FENCES; i++) {
+        uint64_t sum;
+
         if (atomic_load(&fences[i].state) != 2)
             continue;
+        sum = atomic_load(&fences[i].sum_us);
         if (REAL(cuEventQuery)(fences[i].event) == CUDA_ERROR_NOT_READY)
             continue;
-        completed_raise(fences[i].sum_us);
-        slot_free(&fences[i].state, &fences[i].since);
+        completed_raise(sum);
+        if (atomic_load(&fences[i].sum_us) == sum)
+            slot_free(&fences[i].state, &fences[i].since);
     }
     probes_poll();
     flag_end(&polling);
