@@ -223,7 +223,9 @@ def containers(c, a, d):
     c.report(4, 'running')
     c.ask(5, 'exec', job=4, attempt=0, rank=0, argv=['sh', '-c', 'ls /; echo $MORE'], env={'MORE': 'x'})
     assert b'bin\n' in c.text(5, 'out') and b'home' not in c.text(5) and b'x\n' in c.text(5), c.answers[5]
-    c.launch(5, 'true', uid=65534, gid=65534, gpus=[1], spec=dict(spec, mounts=['/root/.ssh:/data'], image='/'))
+    os.makedirs(d + '/closed/in', mode=0o700)
+    os.chmod(d + '/closed', 0o700)
+    c.launch(5, 'true', uid=65534, gid=65534, gpus=[1], spec=dict(spec, mounts=[d + '/closed/in:/data'], image='/'))
     assert 'cannot be reached' in c.report(5, 'refused')['cause']
     c.order('stop', 4, kind='cancel', grace_ms=0)
     c.report(4, 'exited')
