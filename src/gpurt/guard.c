@@ -117,7 +117,7 @@ struct guard {
     const char *run_dir;
     struct guard_journal journal;
     struct driver driver;
-    int listener, client[CLIENTS];
+    int hold, listener, client[CLIENTS];
     double claimed;   /* by a clock that nobody sets */
     char status[160]; /* what a new connection is told */
     char pairs[1100]; /* which GPU shall stand for which */
@@ -278,6 +278,26 @@ static void guard_adopt(struct guard *guard)
         guard_tell_away(guard);
 }
 
+/* One guardian a process, whoever started it: a second one would unlock what the first is just taking away. Each holds a
+ * byte of a common file, from before it opens the driver, which may take longer than a node side waits; the kernel lets
+ * go of it however a guardian ends. -EBUSY: there is one. */
+static int hold_take(const char *run_dir, pid_t pid, struct error *err)
+{
+    struct flock byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = pid, .l_len = 1 };
+    char path[256];
+    int fd, r;
+
+    (void)snprintf(path, sizeof(path), "%s/guard.lock", run_dir);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (fcntl(fd, F_OFD_SETLK, &byte) == 0)
+        return fd;
+    r = errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+    close(fd);
+    return error_set(err, r, "%s: %s", path, strerror(-r));
+}
+
 static int listen_open(const char *run_dir, pid_t pid, struct error *err)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -360,6 +380,7 @@ static void guard_leave(struct guard *guard)
     (void)unlink(path);
     close(guard->listener);
     guard->listener = -1;
+    close(guard->hold);
 }
 
 /* Until the process is back, gone, or could not be released. */
@@ -410,7 +431,11 @@ int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int
     for (int i = 0; i < CLIENTS; i++)
         guard.client[i] = -1;
     guard.claimed = seconds_now();
-    r = driver_open(&guard.driver, err);
+    r = guard.hold = hold_take(run_dir, pid, err);
+    if (r == -EBUSY)
+        return 0; /* whoever started this one finds that one */
+    if (r >= 0)
+        r = driver_open(&guard.driver, err);
     if (r == 0)
         r = guard.listener = listen_open(run_dir, pid, err);
     if (r < 0)

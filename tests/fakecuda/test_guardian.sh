@@ -20,6 +20,13 @@ first=$(guardian_of $pid)
 kill -9 "$first"
 check "a killed guardian has a successor" 'until_true 12 "[ -n \"\$(guardian_of $pid)\" ] && [ \"\$(guardian_of $pid)\" != $first ]"'
 check "the process is still released" '[ "$(field $pid state)" = released ] && grep -q checkpointed "$dir/guard-$pid.journal"'
+# Another beside one that lives, as a node side starts whose guardian was too slow to open the driver: it would be claimed by
+# nobody, and restore the process behind the first one's back when its two seconds are over.
+first=$(guardian_of $pid)
+timeout 30 "$muster" gpu guard --run-dir "$dir" $pid "$(cut -d' ' -f2 "$dir/guard-$pid.journal")"
+second=$?
+check "a second guardian beside one that lives goes at once, and leaves everything to it" \
+    '[ $second = 0 ] && [ "$(guardian_of $pid)" = "$first" ] && [ -S "$dir/guard-$pid.sock" ] && grep -q checkpointed "$dir/guard-$pid.journal" && [ "$(field $pid state)" = released ]'
 check "restore" '"$muster" gpu restore $pid >/dev/null'
 check "it makes steps" 'moves $pid'
 
