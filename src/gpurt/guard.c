@@ -278,9 +278,9 @@ static void guard_adopt(struct guard *guard)
         guard_tell_away(guard);
 }
 
-/* One guardian a process, whoever started it: a second one would unlock what the first is just taking away. Each holds a
- * byte of a common file, from before it opens the driver, which may take longer than a node side waits; the kernel lets
- * go of it however a guardian ends. -EBUSY: there is one. */
+/* One guardian a process, whoever started it: a second one would unlock what the first is just taking away. Each holds
+ * a byte of a common file, from before it opens the driver, which may take longer than a node side waits; the kernel
+ * lets go of it however a guardian ends. -EBUSY: there is one. */
 static int hold_take(const char *run_dir, pid_t pid, struct error *err)
 {
     struct flock byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = pid, .l_len = 1 };

@@ -213,3 +213,30 @@ CUresult cuIpcGetMemHandle(struct cuda_ipc_mem *handle, CUdeviceptr dptr)
     }
     return REAL(cuIpcGetMemHandle)(handle, dptr);
 }
+
+/* Memory of another process, or of several GPUs at once: the driver's checkpoint knows neither. One that ends it later
+ * stays marked: it may hold more. */
+#define SHARED(name, params, args)                                                                                     \
+    CUresult name params                                                                                               \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        r = REAL(name) args;                                                                                           \
+        if (on)                                                                                                        \
+            COUNT_ADD(tracked, 1);                                                                                     \
+        if (on && r == CUDA_SUCCESS)                                                                                   \
+            __atomic_fetch_or(&shim.page->health.flags, HEALTH_SHARED, __ATOMIC_RELAXED);                              \
+        return r;                                                                                                      \
+    }
+SHARED(cuIpcOpenMemHandle, (CUdeviceptr * dptr, struct cuda_ipc_mem handle, unsigned int flags), (dptr, handle, flags))
+SHARED(cuIpcOpenMemHandle_v2, (CUdeviceptr * dptr, struct cuda_ipc_mem handle, unsigned int flags),
+       (dptr, handle, flags))
+SHARED(cuImportExternalMemory, (CUexternalMemory * ext, const struct cuda_opaque *desc), (ext, desc))
+SHARED(cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle * handle, void *share, int type),
+       (handle, share, type))
+SHARED(cuMemPoolImportFromShareableHandle, (CUmemoryPool * pool, void *handle, int type, uint64_t flags),
+       (pool, handle, type, flags))
+SHARED(cuMemPoolImportPointer, (CUdeviceptr * dptr, CUmemoryPool pool, void *share), (dptr, pool, share))
+SHARED(cuMulticastCreate, (CUmemGenericAllocationHandle * handle, const struct cuda_opaque *prop), (handle, prop))

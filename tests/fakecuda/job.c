@@ -126,6 +126,18 @@ static uint64_t grow_mib(void)
     return mib;
 }
 
+/* JOB_SHARED=managed, or =opened: memory that the driver's checkpoint does not know. */
+static int shared_have(void)
+{
+    const char *kind = getenv("JOB_SHARED");
+    struct cuda_ipc_mem token = { 0 };
+    CUdeviceptr at;
+
+    if (!kind)
+        return 0;
+    return strcmp(kind, "managed") == 0 ? cuMemAllocManaged(&at, 4 * MIB, 1) : cuIpcOpenMemHandle_v2(&at, token, 1);
+}
+
 static void slow_down(void)
 {
     const char *path = getenv("JOB_SLOW");
@@ -148,7 +160,7 @@ int main(int argc, char **argv)
     CUcontext ctx;
 
     count = total * MIB / part;
-    if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
+    if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || shared_have())
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
     small = fake_kernel_register("small", nothing, 0, (unsigned int)number("JOB_KERNEL_US", 50));

@@ -152,6 +152,17 @@ says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
 says 0 "ok $pid: signal 12 sent; it defines no muster_on_checkpoint()" gpu checkpoint $pid USR2
 check "and was" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
 says 1 "no process $pid is registered" gpu resume $pid
+# Memory that the driver's checkpoint does not know, its own or opened from another process: refused before anything stops.
+for kind in managed opened; do
+    JOB_SHARED=$kind "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & shared=$!
+    own $shared
+    until_true 8 '[ "$(field $shared steps)" -gt 3 ]'
+    says 1 "process $shared uses managed or shared memory, which the driver cannot release; evict it instead" gpu release $shared
+    check "$kind memory: it runs on" '[ "$(field $shared state)" = running ] && moves $shared'
+    says 0 "ok $shared: evicted" gpu evict $shared
+    kill -9 $shared
+done
+
 # Under MPS, whose daemon serves: what is not there is said, and not tried.
 mkdir "$dir/mps"
 echo $$ >"$dir/mps/nvidia-cuda-mps-control.pid"

@@ -208,6 +208,47 @@ static void test_pieces_shared(void **state)
     pieces_unmap();
 }
 
+/* Whose memory is another process', or bound to several GPUs, cannot be released: whoever is the first to ask for it.
+ * What the driver refuses marks nobody. */
+static void test_shared(void **state)
+{
+    struct cuda_ipc_mem token = { 0 };
+    CUmemGenericAllocationHandle other = 0;
+    CUexternalMemory outside = NULL;
+    CUmemoryPool pool = NULL;
+    CUdeviceptr at = 0;
+    struct {
+        const char *name;
+        CUresult result;
+        uint64_t flags;
+    } seen[9];
+    int n = 0;
+
+    (void)state;
+#define SEEN(call, name_)                                                                                              \
+    do {                                                                                                               \
+        __atomic_fetch_and(&page->health.flags, ~(uint64_t)HEALTH_SHARED, __ATOMIC_SEQ_CST);                           \
+        seen[n].name = (name_);                                                                                        \
+        seen[n].result = (call);                                                                                       \
+        seen[n++].flags = page->health.flags & HEALTH_SHARED;                                                          \
+    } while (0)
+    SEEN(cuIpcOpenMemHandle(&at, token, 1), "cuIpcOpenMemHandle");
+    SEEN(cuIpcOpenMemHandle_v2(&at, token, 1), "cuIpcOpenMemHandle_v2");
+    SEEN(cuImportExternalMemory(&outside, NULL), "cuImportExternalMemory");
+    SEEN(cuMemPoolImportFromShareableHandle(&pool, NULL, 1, 0), "cuMemPoolImportFromShareableHandle");
+    SEEN(cuMemPoolImportPointer(&at, pool, NULL), "cuMemPoolImportPointer");
+    SEEN(cuMulticastCreate(&other, NULL), "cuMulticastCreate");
+    SEEN(cuIpcGetMemHandle(&token, base), "cuIpcGetMemHandle");
+    for (int i = 0; i < n; i++)
+        if (seen[i].result != CUDA_SUCCESS || !seen[i].flags)
+            fail_msg("%s: %d, and the process is not marked", seen[i].name, seen[i].result);
+    fake_fail("cuIpcOpenMemHandle_v2", 1, 201);
+    SEEN(cuIpcOpenMemHandle_v2(&at, token, 1), "refused");
+    assert_int_equal(seen[n - 1].result, 201);
+    assert_int_equal(seen[n - 1].flags, 0);
+#undef SEEN
+}
+
 /* Above the limit: refused once, so that the framework drops its cache; then from host memory. */
 static void test_pieces_capped(void **state)
 {
@@ -355,7 +396,7 @@ int main(void)
                                         cmocka_unit_test(test_windows),       cmocka_unit_test(test_pieces_shared),
                                         cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
                                         cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
-                                        cmocka_unit_test(test_cold) };
+                                        cmocka_unit_test(test_cold),          cmocka_unit_test(test_shared) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
