@@ -31,10 +31,9 @@ CUmemGenericAllocationHandle stock_take(int gpu, uint64_t size)
     if (best < MOST) {
         handle = ready[best].handle;
         ready[best] = ready[--count];
+        __atomic_fetch_sub(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
     }
     spin_unlock(&lock);
-    if (handle)
-        __atomic_fetch_sub(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
     return handle;
 }
 
@@ -51,12 +50,11 @@ static void stock_put(int gpu, CUmemGenericAllocationHandle handle, uint64_t siz
     spin_lock(&lock);
     if (count < MOST) {
         ready[count++] = (struct ready){ handle, size, (int16_t)gpu, looked };
+        __atomic_fetch_add(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED); /* before another takes it */
         kept = true;
     }
     spin_unlock(&lock);
-    if (kept)
-        __atomic_fetch_add(&shim.page->health.pool_bytes, size, __ATOMIC_RELAXED);
-    else
+    if (!kept)
         stock_drop(handle);
 }
 
@@ -179,13 +177,13 @@ static bool stock_shed(void)
 
 bool stock_fill(int gpu)
 {
-    static uint64_t looked;
+    static uint64_t looked[PAGE_GPUS]; /* when nothing was left to do */
     uint64_t now = clock_ns();
 
-    if (shim.mode != MODE_SPILL || !enter_context_of(gpu) || now - looked < 20 * NSEC_MSEC)
+    if (shim.mode != MODE_SPILL || !enter_context_of(gpu) || now - looked[gpu] < 20 * NSEC_MSEC)
         return false;
     if (stock_shed() || stock_make(gpu, shim.page->limit[gpu].host_pool_bytes) || stock_open(gpu))
         return true;
-    looked = now;
+    looked[gpu] = now;
     return false;
 }

@@ -8,7 +8,8 @@
 #include "shim/shim.h"
 
 #define RANGE 64u /* windows of one reserved range of addresses */
-#define RANGES 64u
+/* As many windows as there are pieces of memory (vmm.c): one for which there is none could not leave the GPU. */
+#define RANGES 1024u
 #define WINDOWS (RANGE * RANGES)
 
 #define TAKEN (~(CUmemGenericAllocationHandle)0) /* being closed, or the driver would not */

@@ -184,6 +184,26 @@ static void test_windows(void **state)
     pieces_unmap();
 }
 
+/* Host memory is made ahead for every GPU, also while the first one's has nothing to be made. */
+static void test_stock_each(void **state)
+{
+    CUdeviceptr second = 0;
+    uint64_t before;
+
+    (void)state;
+    stocked();
+    before = (uint64_t)stat_of("pool_bytes");
+    page->limit[1].host_pool_bytes = 3 * SMALL;
+    assert_int_equal(cuCtxSetCurrent(ctx[1]), 0);
+    assert_int_equal(cuMemAlloc_v2(&second, 3 * SMALL), 0);
+    for (int i = 0; i < 50 && stat_of("pool_bytes") == before; i++)
+        usleep(100000);
+    assert_int_equal(stat_of("pool_bytes"), before + 3 * SMALL);
+    page->limit[1].host_pool_bytes = 0;
+    assert_int_equal(cuMemFree_v2(second), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
+}
+
 /* What somebody else may hold stays: exported, mapped twice. */
 static void test_pieces_shared(void **state)
 {
@@ -393,10 +413,11 @@ static void test_cold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_calls),
-                                        cmocka_unit_test(test_windows),       cmocka_unit_test(test_pieces_shared),
-                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
-                                        cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
-                                        cmocka_unit_test(test_cold),          cmocka_unit_test(test_shared) };
+                                        cmocka_unit_test(test_windows),       cmocka_unit_test(test_stock_each),
+                                        cmocka_unit_test(test_pieces_shared), cmocka_unit_test(test_pieces_capped),
+                                        cmocka_unit_test(test_pieces_many),   cmocka_unit_test(test_pieces_bounds),
+                                        cmocka_unit_test(test_peers),         cmocka_unit_test(test_cold),
+                                        cmocka_unit_test(test_shared) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
