@@ -61,6 +61,14 @@ for p in $pids; do kill -0 "$p" 2>/dev/null && agent="$agent $p"; done
 check "of eight node sides that start at once, one stays" '[ "$(echo $agent | wc -w)" = 1 ] && "$muster" gpu ls >/dev/null'
 agent=$(echo $agent)
 # A first call has 50 ms to register; on a busy machine most take their welcome later, from their helper.
+# Two seconds are the bound for all of them; where the machine had other things to do, the best of three counts.
+took() { sed -n 's/^300 registered.* \([0-9]*\) ms$/\1/p' "$dir/crowds" | sort -n | head -1; }
+for try in 1 2 3; do
+    with MUSTER_GPU_SOCKET="$dir/gpu.sock" "$fake/fake_crowd" 300 </dev/null >>"$dir/crowds"
+    until_true 10 '[ "$("$muster" gpu ls | grep -c fake_crowd)" = 0 ]'
+    [ "$(took)" -le 2000 ] 2>/dev/null && break
+done
+check "three hundred processes register within two seconds" 'sed "s/^/# /" "$dir/crowds"; [ "$(took)" -le 2000 ]'
 mkfifo "$dir/hold"
 with MUSTER_GPU_SOCKET="$dir/gpu.sock" "$fake/fake_crowd" 300 <"$dir/hold" >"$dir/crowd" & crowd=$!
 exec 3>"$dir/hold"
