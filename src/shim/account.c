@@ -311,6 +311,21 @@ bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries)
     return true;
 }
 
+/* The card itself is full, and it is others who fill it: on a card of its own this process would find room. The node
+ * side learns of a neighbour only a turn after it has come; until then it is not to fail for that. What is larger than
+ * the card fails as it always did: a program that looks for the batch that fits must find it. */
+bool mem_crowded(int gpu, uint64_t bytes)
+{
+    const struct page_memory *m = memory_of(gpu);
+    uint64_t held;
+
+    if (!m || shim.role != ROLE_OPPORTUNISTIC || !shim.registered)
+        return false;
+    held = __atomic_load_n(&m->used, __ATOMIC_RELAXED) + __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) +
+           __atomic_load_n(&m->saved, __ATOMIC_RELAXED);
+    return bytes <= m->total_bytes && held <= m->total_bytes - bytes;
+}
+
 /* ---- the table: open addressing, deletion shifts back */
 
 static uint32_t home_of(uint64_t key)

@@ -413,6 +413,7 @@ static void turn(void)
         nap_ns(5 * NSEC_MSEC);
         reconnect();
     }
+    host_look(now);
     commands_look();
     later_look();
     orphan_look();

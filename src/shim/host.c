@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host.c - how much host memory may be taken now: what the machine can spare, what the job's cgroup leaves, what the
- * process was told. Only the helper comes here. */
+ * process was told. Files are read by the helper alone; whoever allocates takes from what it saw last. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,9 @@
 
 #define SPARE (1024 * MIB) /* the machine's last is not ours to pin */
 #define PATH_BYTES 512
+#define LOOK_NS (250 * NSEC_MSEC)
+
+static _Atomic uint64_t left = UINT64_MAX; /* of what the helper saw last; nothing is known until then */
 
 uint64_t host_available(void)
 {
@@ -65,17 +68,54 @@ static const char *cgroup_dir(void)
     return dir[0] ? dir : "/sys/fs/cgroup";
 }
 
-uint64_t host_room(int gpu)
+/* Of the machine and the cgroup. */
+static uint64_t room_seen(void)
 {
     uint64_t room = host_available(), most = cgroup_number(cgroup_dir(), "memory.max"), now;
-    uint64_t cap = shim.page->limit[gpu].host_cap_bytes;
-    uint64_t held = __atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED);
 
     room = room > SPARE ? room - SPARE : 0;
     now = most == UINT64_MAX ? 0 : cgroup_number(cgroup_dir(), "memory.current");
     if (now != UINT64_MAX && most != UINT64_MAX)
         room = most <= now ? 0 : most - now < room ? most - now : room;
-    if (cap)
-        room = cap <= held ? 0 : cap - held < room ? cap - held : room;
     return room;
+}
+
+/* Of what the process was told it may have there. */
+static uint64_t room_told(int gpu)
+{
+    uint64_t cap = __atomic_load_n(&shim.page->limit[gpu].host_cap_bytes, __ATOMIC_RELAXED);
+    uint64_t held = __atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED);
+
+    return cap == 0 ? UINT64_MAX : cap > held ? cap - held : 0;
+}
+
+uint64_t host_room(int gpu)
+{
+    uint64_t seen = room_seen(), told = room_told(gpu);
+
+    return seen < told ? seen : told;
+}
+
+/* What lies ready was taken before: it is there for whoever asks. */
+void host_look(uint64_t now_ns)
+{
+    static uint64_t looked;
+
+    if (shim.mode != MODE_SPILL || now_ns - looked < LOOK_NS)
+        return;
+    looked = now_ns;
+    atomic_store(&left, room_seen() + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED));
+}
+
+/* Without this a program above its limit would pin memory until the kernel ends somebody. */
+bool host_allow(int gpu, uint64_t bytes)
+{
+    uint64_t seen = atomic_load(&left);
+
+    if (room_told(gpu) < bytes)
+        return false;
+    while (seen >= bytes && seen != UINT64_MAX)
+        if (atomic_compare_exchange_weak(&left, &seen, seen - bytes))
+            return true;
+    return seen == UINT64_MAX;
 }

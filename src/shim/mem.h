@@ -20,6 +20,7 @@ uint64_t mem_step_peak(int gpu); /* the most that was held in the step that ends
 void mem_hole_tell(int gpu);     /* helper: what is left of the limit, into the page */
 void mem_context_learn(int gpu); /* helper: the context is as large as the node side has seen */
 bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries);
+bool mem_crowded(int gpu, uint64_t bytes); /* the driver refused: would it fit on the card alone? */
 /* What an address or handle was given for. `class` CLASS_COUNT is host memory. */
 #define TABLE_HANDLE ((uint64_t)1 << 63)
 #define TABLE_ARRAY ((uint64_t)1 << 62)
@@ -135,6 +136,8 @@ void window_close_all(void);
 /* --- host.c: helper: host memory that can be had, and that may be taken for spills of this GPU */
 uint64_t host_available(void);
 uint64_t host_room(int gpu);
+void host_look(uint64_t now_ns);          /* helper: how much there is for others, once a second */
+bool host_allow(int gpu, uint64_t bytes); /* anybody: may so much more lie in host memory? */
 
 /* --- area.c: host memory for what is evicted */
 #define AREA_BLOCK (256 * MIB)

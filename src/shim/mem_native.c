@@ -2,8 +2,8 @@
 /* mem_native.c - plain, pitched and managed allocations, arrays, pinned host memory.
  *
  * Above the cap the first answer is "out of memory" (the soft refusal), so that the framework drops its cache and asks
- * again. A second request finds room, or host memory where segments are movable, or is refused for good. A pointer
- * we never saw goes to the driver.
+ * again. A second request finds room, or host memory where segments are movable, or is refused for good. So it is for
+ * a neighbour on a card that others have filled. A pointer we never saw goes to the driver.
  */
 #include <errno.h>
 
@@ -21,25 +21,33 @@ static CUresult refuse(int gpu, uint64_t bytes)
 
 static CUresult alloc_plain(int gpu, size_t bytes, CUdeviceptr *dptr);
 
+/* No room for it on the device. */
+static CUresult alloc_host(int gpu, uint64_t size, size_t bytes, CUdeviceptr *dptr)
+{
+    CUresult r;
+
+    if (mem_soft_refuse(gpu, bytes) || !host_allow(gpu, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = vmm_alloc(gpu, size, true, dptr);
+    return r == VMM_FULL ? CUDA_ERROR_OUT_OF_MEMORY : r;
+}
+
 static CUresult alloc_segment(int gpu, size_t bytes, CUdeviceptr *dptr)
 {
     uint64_t size = (bytes + VMM_GRAIN - 1) / VMM_GRAIN * VMM_GRAIN;
     uint32_t tries = 0;
     CUresult r;
-    bool host = mem_reserve(gpu, CLASS_VMM, size) < 0;
 
-    if (host && mem_soft_refuse(gpu, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (mem_reserve(gpu, CLASS_VMM, size) < 0)
+        return alloc_host(gpu, size, bytes, dptr);
     do
-        r = vmm_alloc(gpu, size, host, dptr);
-    while (r == CUDA_ERROR_OUT_OF_MEMORY && !host && mem_need_wait(gpu, size, &tries));
+        r = vmm_alloc(gpu, size, false, dptr);
+    while (r == CUDA_ERROR_OUT_OF_MEMORY && mem_need_wait(gpu, size, &tries));
     if (r == CUDA_SUCCESS)
         return r;
-    if (host) /* above the limit, and nowhere else to put it */
-        return r == VMM_FULL ? CUDA_ERROR_OUT_OF_MEMORY : r;
     mem_give_back(gpu, CLASS_VMM, size);
     if (r == CUDA_ERROR_OUT_OF_MEMORY)
-        return r;
+        return mem_crowded(gpu, size) ? alloc_host(gpu, size, bytes, dptr) : r;
     /* Not for want of memory: our tables are full, or the driver does not map. Then it is native, and stays put. */
     COUNT_ADD(unknown, 1);
     return alloc_plain(gpu, bytes, dptr);

@@ -124,11 +124,14 @@ static void piece_publish(struct piece *piece, uint32_t peers)
     piece->known = vmm_piece_put(&segment, &chunk);
 }
 
-/* One that was made ahead, if there is: making one takes milliseconds, and a program may ask for hundreds. */
-static CUresult host_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
+/* No room for it on the device. One that was made ahead, if there is: making one takes milliseconds, and a program may
+ * ask for hundreds. */
+static CUresult host_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size)
 {
+    if (mem_soft_refuse(gpu, size) || !host_allow(gpu, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *ret = stock_take(gpu, size);
-    return *ret ? CUDA_SUCCESS : REAL(cuMemCreate)(ret, size, prop, 0);
+    return *ret ? CUDA_SUCCESS : vmm_create(gpu, size, true, 0, ret);
 }
 
 static CUresult device_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
@@ -142,26 +145,32 @@ static CUresult device_make(int gpu, CUmemGenericAllocationHandle *ret, size_t s
     return r;
 }
 
+/* Counted where it succeeds, and where is told. */
+static CUresult piece_memory(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop,
+                             bool *ret_host)
+{
+    CUresult r;
+
+    *ret_host = mem_reserve(gpu, CLASS_VMM, size) < 0;
+    if (*ret_host)
+        return host_make(gpu, ret, size);
+    r = device_make(gpu, ret, size, prop);
+    if (r == CUDA_SUCCESS)
+        return r;
+    mem_give_back(gpu, CLASS_VMM, size);
+    *ret_host = r == CUDA_ERROR_OUT_OF_MEMORY && mem_crowded(gpu, size);
+    return *ret_host ? host_make(gpu, ret, size) : r;
+}
+
 static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, const struct cuda_mem_prop *prop)
 {
     int gpu = prop->location.id;
     struct page_memory *m = &shim.page->memory[gpu];
-    uint64_t host_cap = shim.page->limit[gpu].host_cap_bytes;
-    struct cuda_mem_prop mine = *prop;
-    bool host = mem_reserve(gpu, CLASS_VMM, size) < 0;
     CUmemGenericAllocationHandle real = 0;
     struct piece *piece;
-    CUresult r;
+    bool host = false;
+    CUresult r = piece_memory(gpu, &real, size, prop, &host);
 
-    if (host && (mem_soft_refuse(gpu, size) ||
-                 (host_cap && __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + size > host_cap)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (host) {
-        mine.location = (struct cuda_location){ CU_MEM_LOCATION_TYPE_HOST, 0 };
-        mine.flags.rdma = 0;
-        mine.handle_types = 0;
-    }
-    r = host ? host_make(gpu, &real, size, &mine) : device_make(gpu, &real, size, &mine);
     piece = r == CUDA_SUCCESS ? piece_new() : NULL;
     if (!piece) {
         if (r == CUDA_SUCCESS) {
@@ -172,7 +181,7 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
             }
             (void)REAL(cuMemRelease)(real);
         }
-        if (!host)
+        if (!host && r == CUDA_SUCCESS)
             mem_give_back(gpu, CLASS_VMM, size);
         return r == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : r;
     }

@@ -218,14 +218,11 @@ static bool segment_publish(const struct segment *segment)
 CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
 {
     struct page_memory *m = &shim.page->memory[gpu];
-    uint64_t host_cap = shim.page->limit[gpu].host_cap_bytes;
     struct segment segment;
     CUdeviceptr base = 0;
     uint32_t first;
     CUresult r;
 
-    if (host && host_cap && __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + size > host_cap)
-        return CUDA_ERROR_OUT_OF_MEMORY;
     r = REAL(cuMemAddressReserve)(&base, size, VMM_GRAIN, 0, 0);
     if (r != CUDA_SUCCESS)
         return r;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,9 +21,10 @@ CUresult cuCtxGetDevice(CUdevice *dev);
 
 struct device {
     int fd;
-    uint64_t pages, used;
+    uint64_t pages, used, others;
     uint8_t *taken;
-    uint64_t low; /* all below are taken */
+    uint64_t low;           /* all below are taken */
+    _Atomic uint64_t *card; /* pages that all processes hold together, where they share one */
 };
 struct extent { /* physical memory: a piece of a device, or a memfd of its own in host memory */
     int fd, dev;
@@ -44,6 +46,47 @@ static int maps_high;
 static struct CUmemPoolHandle_st default_pool;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* With FAKE_CUDA_SHARED=FILE the processes that name it have one card's memory between them. One that is killed keeps
+ * its part for good. */
+static _Atomic uint64_t *card_open(int dev)
+{
+    const char *path = getenv("FAKE_CUDA_SHARED");
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    void *p = MAP_FAILED;
+
+    if (fd < 0)
+        return NULL;
+    if (ftruncate(fd, (off_t)GRAIN) == 0)
+        p = mmap(NULL, GRAIN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    return p == MAP_FAILED ? NULL : (_Atomic uint64_t *)p + dev;
+}
+
+__attribute__((destructor)) static void cards_leave(void)
+{
+    for (int i = 0; i < DEVICES; i++)
+        if (devices[i].card)
+            *devices[i].card -= devices[i].used;
+}
+
+/* Pages of the card, if there are so many. */
+static bool card_take(struct device *d, uint64_t need)
+{
+    uint64_t held = d->card ? atomic_fetch_add(d->card, need) : d->used + d->others;
+
+    if (held + need <= d->pages)
+        return true;
+    if (d->card)
+        *d->card -= need;
+    return false;
+}
+
+static void card_give(struct device *d, uint64_t pages)
+{
+    if (d->card)
+        *d->card -= pages;
+}
+
 static struct device *device_get(int dev)
 {
     struct device *d = &devices[dev];
@@ -54,6 +97,7 @@ static struct device *device_get(int dev)
         d->fd = memfd_create("fake-gpu", MFD_CLOEXEC);
         d->pages = (mib << 20) / GRAIN;
         d->taken = calloc(d->pages, 1);
+        d->card = card_open(dev);
         if (d->fd < 0 || ftruncate(d->fd, (off_t)(mib << 20)) < 0)
             abort();
     }
@@ -70,6 +114,13 @@ FAKE_API uint64_t fake_device_used(int dev)
     return used;
 }
 
+FAKE_API void fake_others(int dev, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    device_get(dev)->others = bytes / GRAIN;
+    pthread_mutex_unlock(&lock);
+}
+
 /* First fit; the caller holds the lock. */
 static struct extent *extent_new(int dev, uint64_t size)
 {
@@ -77,6 +128,8 @@ static struct extent *extent_new(int dev, uint64_t size)
     uint64_t need = (size + GRAIN - 1) / GRAIN, run = 0;
     struct extent *e;
 
+    if (!card_take(d, need))
+        return NULL;
     while (d->low < d->pages && d->taken[d->low])
         d->low++;
     for (uint64_t i = d->low; i < d->pages; i++) {
@@ -89,6 +142,7 @@ static struct extent *extent_new(int dev, uint64_t size)
         *e = (struct extent){ d->fd, dev, (i + 1 - need) * GRAIN, need * GRAIN, 1 };
         return e;
     }
+    card_give(d, need);
     return NULL;
 }
 
@@ -111,6 +165,7 @@ static void extent_drop(struct extent *e)
         (void)fallocate(e->fd, 0x01 | 0x02, (off_t)e->at, (off_t)e->size);
         memset(devices[e->dev].taken + e->at / GRAIN, 0, e->size / GRAIN);
         devices[e->dev].used -= e->size / GRAIN;
+        card_give(&devices[e->dev], e->size / GRAIN);
         if (e->at / GRAIN < devices[e->dev].low)
             devices[e->dev].low = e->at / GRAIN;
     } else {
@@ -223,7 +278,7 @@ FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     if (cuCtxGetDevice(&dev) != 0)
         return 201;
     d = device_get(dev);
-    *free_bytes = (d->pages - d->used) * GRAIN;
+    *free_bytes = (d->pages > d->used + d->others ? d->pages - d->used - d->others : 0) * GRAIN;
     *total = d->pages * GRAIN;
     return 0;
 }

@@ -108,6 +108,23 @@ own $rg
 check "a native neighbour keeps what it has and gets no more" 'until_true 8 "[ \$(mib $native cap_bytes) = 64 ]" && moves $native'
 kill -9 $rg $native $ot $agent; wait $rg $native $ot $agent 2>/dev/null
 
+# Two neighbours that want 0.6 of the card each, started at once: the node side knows of neither. The one that finds the
+# card full goes on in host memory; then limits share the card, and the machine's memory takes the rest.
+"$muster" gpu agent & agent=$!
+own $agent
+answers
+export FAKE_CUDA_SHARED="$dir/card"
+"$muster" gpu run --role opportunistic -- "$job" 152 1000000 8 >"$dir/one.out" 2>&1 & one=$!
+"$muster" gpu run --role opportunistic -- "$job" 152 1000000 8 >"$dir/two.out" 2>&1 & two=$!
+own $one
+own $two
+unset FAKE_CUDA_SHARED
+check "neither of two that do not fit together is refused" 'until_true 8 "moves $one && moves $two"'
+check "both have all they asked for, and the card no more than it has" 'until_true 8 "[ \$((\$(mib $one used_bytes) + \$(mib $one host_bytes))) = 152 ] && [ \$((\$(mib $two used_bytes) + \$(mib $two host_bytes))) = 152 ] && [ \$((\$(mib $one used_bytes) + \$(mib $two used_bytes))) -le 256 ]"'
+check "limits share the card" 'until_true 12 "[ \$(mib $one cap_bytes) -gt 0 ] && [ \$(mib $two cap_bytes) -gt 0 ] && [ \$((\$(mib $one cap_bytes) + \$(mib $two cap_bytes))) -le 256 ]" && moves $one && moves $two'
+kill $one; wait $one 2>/dev/null
+kill -9 $two $agent; wait $two $agent 2>/dev/null
+
 # AntMan's own law, where gaps cannot be seen (here: asked for).
 MUSTER_GPU_LAW=duty "$muster" gpu agent & agent=$!
 own $agent

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from threading import Thread
 
 from lab import STANDIN, Job, listed, node_pid, order, own_node, result
 
@@ -14,6 +15,14 @@ def moved(job, within):
         if len(job.lines()) >= n + 3:
             return time.monotonic() - start
         time.sleep(0.05)
+    return float("nan")
+
+
+def opened(job, since, within):
+    """Seconds until the job's gate is open, looked at as often as the command can be started."""
+    while time.monotonic() - since < within:
+        if listed(job.pid).get("gate") == "open":
+            return time.monotonic() - since
     return float("nan")
 
 
@@ -70,9 +79,16 @@ def main():
     rg = Job(["rg", 100], ["--role", "guaranteed"])
     rg.wait_steps(30)
     time.sleep(3)
+    before, killed = listed(job.pid).get("gate"), time.monotonic()
     rg.proc.send_signal(signal.SIGKILL)
     rg.proc.wait()
-    result("death", who="guaranteed", state="pair", resumed_s=moved(job, 10), bound_s=0.2, gate=listed(job.pid).get("gate"))
+    ended = time.monotonic()
+    again = Thread(target=lambda: found.append(moved(job, 10)))
+    found = []
+    again.start()
+    seconds = opened(job, ended, 10)
+    again.join()
+    result("death", who="guaranteed", state="pair", resumed_s=found[0], open_s=seconds, bound_s=0.2, ended_s=ended - killed, gate_before=before)
     open(job.log + ".check", "w").close()
     time.sleep(1)
     r = job.stop()

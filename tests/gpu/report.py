@@ -117,7 +117,9 @@ def targets(r):
     ranks = r.one("ranks")
     truth("two ranks paused after the same step", None if not ranks else ranks["together"] == ranks["of"] and ranks["equal"],
           f"{ranks.get('together')} of {ranks.get('of')}, loss {'equal' if ranks.get('equal') else 'not equal'}")
-    killed = [x for x in r.all("death") if x.get("resumed_s") is None or x["resumed_s"] > x.get("bound_s", 0) + 1]
+    # Until the third step: a second more than the bound. Until the gate is open: the bound itself.
+    killed = [x for x in r.all("death") if x.get("resumed_s") is None or x["resumed_s"] > x.get("bound_s", 0) + 1 or
+              ("open_s" in x and not (x["open_s"] or 99) <= x["bound_s"])]
     truth("node side, guardian, guaranteed job killed: going on in time", not killed if r.all("death") else None,
           f"{len(r.all('death'))} deaths, {len(killed)} too late")
     soak = r.one("soak")
@@ -130,6 +132,10 @@ def targets(r):
     truth("a guaranteed job wants 8 GiB more of a full card", None if not surge else surge.get("oom") == 0 and surge.get("good") and
           surge.get("home_s") is not None and surge.get("neighbour_bad") == 0,
           f"served in {number(surge.get('served_s'))} s, home after {number(surge.get('home_s'))} s, {surge.get('oom')} times out of memory")
+    trial, failed = r.one("trial"), r.one("trial-error")
+    truth("two neighbours that want 0.6 of the card each: none is refused, contents", None if not trial and not failed else
+          bool(trial) and trial.get("bad") == 0,
+          f"{trial.get('bad')} wrong, limits at last {trial['caps_gib'].split(';')[-1]} GiB" if trial else "one was refused")
     foreign, nvml, abi = r.one("foreign"), r.one("nvml"), r.one("abi")
     truth("a program without the library is shown", None if not foreign else foreign.get("shown_s") is not None,
           f"after {number(foreign.get('shown_s'))} s, with {number(foreign.get('used_gib'))} GiB")
@@ -198,9 +204,9 @@ def sections(r):
     hostile = [(x["kind"], number(x.get("p50_percent"), PERCENT), number(x.get("p99_percent"), PERCENT), x.get("steps")) for x in r.all("hostile")]
     if hostile:
         yield "Hostile neighbours", table(("neighbour", "p50", "p99", "steps"), hostile)
-    deaths = [(x["who"], x["state"], number(x.get("resumed_s")), x.get("bound_s")) for x in r.all("death")]
+    deaths = [(x["who"], x["state"], number(x["open_s"]) if "open_s" in x else "", number(x.get("resumed_s")), x.get("bound_s")) for x in r.all("death")]
     if deaths:
-        yield "Deaths", table(("killed", "state of the job", "steps again after, s", "bound, s"), deaths)
+        yield "Deaths", table(("killed", "state of the job", "gate open after, s", "third step after, s", "bound, s"), deaths)
     phases = [(x["phase"], number(x.get("settled_s")), x.get("cuts"), number(x.get("late_p50_percent"), PERCENT)) for x in r.all("phases")]
     if phases:
         yield "Changes of phase", table(("phase", "within 2 % after, s", "cuts", "late p50"), phases)
