@@ -252,17 +252,28 @@ void token_reply(struct request *request, const char *user, const char *role, co
     token_offer(request, token);
 }
 
+/* Whoever has a token may end that one; users their own, admins everybody's. */
+static bool may_end(const struct principal *who, const struct book_token *token)
+{
+    if (who->token[0] && strcmp(who->token, token->id) == 0)
+        return true;
+    return who->role == ROLE_ADMIN || (who->role >= ROLE_USER && strcmp(token->user, who->user) == 0);
+}
+
 void rest_tokens_remove(struct request *request)
 {
     const struct book *book = server_book(request_server(request));
 
     for (size_t i = 0; i < book->token_count; i++)
-        if (strcmp(book->tokens[i].id, request->params[0]) == 0 &&
-            (request->who.role == ROLE_ADMIN || strcmp(book->tokens[i].user, request->who.user) == 0)) {
+        if (strcmp(book->tokens[i].id, request->params[0]) == 0 && may_end(&request->who, &book->tokens[i])) {
             request_offer(request, ENTRY_UNTOKEN, json_pack("{s:s}", "id", request->params[0]), offered_nothing);
             return;
         }
-    reply_problem(request, 404, "NotFound", NULL, "no token %.40s", request->params[0]);
+    if (request->who.role < ROLE_USER)
+        reply_problem(request, 403, "NotAllowed", NULL, "your role (%s) ends no token but its own",
+                      role_name(request->who.role));
+    else
+        reply_problem(request, 404, "NotFound", NULL, "no token %.40s", request->params[0]);
 }
 
 /* A node joins: that use of its token is counted first, durably; then its request is signed. */

@@ -21,7 +21,7 @@ const struct route routes[] = {
     { "GET", "/whoami", rest_whoami, ACCESS_READ, true },
     { "GET", "/tokens", rest_tokens_list, ACCESS_USER, false },
     { "POST", "/tokens", rest_tokens_add, ACCESS_USER, false },
-    { "DELETE", "/tokens/{id}", rest_tokens_remove, ACCESS_USER, false },
+    { "DELETE", "/tokens/{id}", rest_tokens_remove, ACCESS_READ, false },
     { "POST", "/join", rest_join, ACCESS_JOIN, false },
     { "GET", "/jobs", rest_jobs_list, ACCESS_READ, false },
     { "POST", "/jobs", rest_jobs_submit, ACCESS_USER, false },

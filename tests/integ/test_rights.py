@@ -20,6 +20,17 @@ def token(lab, by=None, **what):
     return a.json.get("token") if a.status == 201 else a
 
 
+def ending(lab, theirs):
+    """A viewer's token ends itself and no other, not even another of the same person."""
+    own, other = (lab.json("POST", "/tokens", {"user": "nobody", "role": "viewer"}, token=lab.admin) for _ in range(2))
+    for what, name in ((theirs, "another's"), (other["id"], "a second one of its own"), ("t99999", "one that is not there")):
+        ok(lab.told("DELETE", "/tokens/" + what, token=own["token"]).status == 403, "a viewer's token does not end " + name)
+    ok(lab.told("DELETE", "/tokens/" + own["id"], token=own["token"]).status == 204, "but itself")
+    ok(lab.told("GET", "/jobs", token=own["token"]).status == 401, "and is over")
+    ok(lab.told("GET", "/jobs", token=other["token"]).status == 200, "the other one is not")
+    ok(lab.told("DELETE", "/tokens/" + theirs).status == 401, "without a token nothing is ended")
+
+
 def handing_on(lab):
     """Nobody makes a token that may more than the one it is made with."""
     lead = token(lab, user="nobody", role="vc-admin", scope="vc:nlp")
@@ -42,6 +53,7 @@ def handing_on(lab):
     ok(a.status == 403, "a user does not become a lead", a)
     theirs = lab.json("POST", "/tokens", {"user": "daemon", "role": "user"}, token=lab.admin)["id"]
     ok(lab.told("DELETE", "/tokens/" + theirs, token=user).status == 404, "nor takes other people's tokens back")
+    ending(lab, theirs)
     for path in ("/secrets/..%2F..%2Fx", "/secrets/" + "a" * 300, "/secrets/a%00b", "/secrets/A=B"):
         ok(lab.told("PUT", path, {"value": "x"}, token=user).status in (400, 404, 422), "no secret is called %.20s" % path)
     lab.told("PUT", "/secrets/MINE", {"value": "tell-nobody"}, token=token(lab, user="daemon", role="user"))
