@@ -85,6 +85,10 @@ void render_job(const struct scene *scene, struct json_write *json, const struct
 void render_job_begin(const struct scene *scene, struct json_write *json, const struct book_job *job);
 void render_attempt(const struct scene *scene, struct json_write *json, const struct book_job *job,
                     const struct book_attempt *attempt, bool tasks);
+/* Why it was told to leave, as people are told: "resize" where it goes on with another number of GPUs; "" = it was not.
+ */
+const char *attempt_stop_word(const struct scene *scene, const struct book_job *job,
+                              const struct book_attempt *attempt);
 void render_tasks(const struct scene *scene, struct json_write *json, const char *key, const struct book_job *job,
                   const struct book_attempt *attempt);
 const char *license_name(const struct scene *scene, uint32_t number);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* render_attempt.c - a run of a job and its tasks as JSON. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "core/ledger.h"
 #include "ctl/render.h"
 #include "wire/roles.h"
 
@@ -88,18 +90,53 @@ void render_tasks(const struct scene *scene, struct json_write *json, const char
     mem_free(roles);
 }
 
+static uint32_t gpus_of(const struct book_attempt *attempt)
+{
+    uint32_t count = 0;
+
+    for (uint32_t t = 0; t < attempt->task_count; t++)
+        count += attempt->tasks[t].gpu_count;
+    return count;
+}
+
+/* GPUs it goes on with: those of the next attempt, or where there is none yet what the core has given it. */
+static uint32_t gpus_after(const struct scene *scene, const struct book_job *job, const struct book_attempt *attempt)
+{
+    const struct ledger *ledger = scene->core && job->in_core ? core_ledger(scene->core) : NULL;
+    uint32_t count = 0;
+
+    if (attempt + 1 < job->attempts + job->attempt_count)
+        return gpus_of(attempt + 1);
+    if (!ledger)
+        return gpus_of(attempt);
+    for (uint32_t s = core_job(scene->core, job->slot)->shares; s != SHARE_NONE; s = ledger->shares[s].next_of_job)
+        count += !ledger->shares[s].leaving;
+    return count;
+}
+
+const char *attempt_stop_word(const struct scene *scene, const struct book_job *job, const struct book_attempt *attempt)
+{
+    /* To the nodes one is as the other: it leaves, and is launched anew. */
+    if (attempt->moves && strcmp(attempt->stop_kind, "migrate") == 0 &&
+        gpus_after(scene, job, attempt) != gpus_of(attempt))
+        return "resize";
+    return attempt->stop_kind;
+}
+
 void render_attempt(const struct scene *scene, struct json_write *json, const struct book_job *job,
                     const struct book_attempt *attempt, bool tasks)
 {
+    usec_t ran = attempt->ended ? attempt->ran : attempt->started ? scene->now - attempt->started : 0;
+
     json_write_object(json, NULL);
     json_write_i64(json, "number", attempt->number);
     json_write_text(json, "state", phase_name(attempt->phase));
     put_time(json, "placed_time", attempt->placed);
     put_time(json, "start_time", attempt->started);
     put_time(json, "end_time", attempt->ended);
-    json_write_i64(json, "ran_seconds", attempt->ran / USEC_SEC);
+    json_write_i64(json, "ran_seconds", (ran > 0 ? ran : 0) / USEC_SEC);
     put_exit(json, attempt->ended != 0, attempt->exit, attempt->signal);
-    json_write_text(json, "stop_kind", attempt->stop_kind);
+    json_write_text(json, "stop_kind", attempt_stop_word(scene, job, attempt));
     if (attempt->stop_by)
         json_write_i64(json, "stop_by", attempt->stop_by);
     else

@@ -226,6 +226,15 @@ static void holders_put(const struct scene *scene, struct json_write *json, cons
     mem_free(holders);
 }
 
+/* Whether it was planned before this place too: what starts, is sent away and starts again is ahead once. */
+static bool planned_before(const struct planned *planned, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (planned[i].job == planned[at].job)
+            return true;
+    return false;
+}
+
 /* Waiting jobs that start before it in the likely future. */
 static void ahead_put(const struct scene *scene, struct json_write *json, int64_t id)
 {
@@ -237,7 +246,7 @@ static void ahead_put(const struct scene *scene, struct json_write *json, int64_
     for (size_t i = 0; i < count && planned[i].job != id && shown < SHOWN_MAX; i++) {
         const struct book_job *job = book_find(scene->book, planned[i].job);
 
-        if (!job || job->phase != PHASE_JOB_PENDING)
+        if (!job || job->phase != PHASE_JOB_PENDING || planned_before(planned, i))
             continue;
         json_write_object(json, NULL);
         json_write_i64(json, "job", job->id);
@@ -442,6 +451,7 @@ void why_shapes(const struct scene *scene, struct json_write *json, const char *
 static void receipt_put(const struct scene *scene, struct json_write *json, const struct book_job *job)
 {
     const struct book_attempt *attempt = NULL;
+    const char *kind;
     char text[256];
 
     for (uint32_t a = job->attempt_count; a-- > 0 && !attempt;)
@@ -451,19 +461,19 @@ static void receipt_put(const struct scene *scene, struct json_write *json, cons
         json_write_null(json, "receipt");
         return;
     }
-    (void)scene;
+    kind = attempt_stop_word(scene, job, attempt);
     json_write_object(json, "receipt");
     json_write_i64(json, "attempt", attempt->number);
-    json_write_text(json, "step", attempt->stop_kind);
+    json_write_text(json, "step", kind);
     if (attempt->stop_by)
         json_write_i64(json, "by", attempt->stop_by);
     else
         json_write_null(json, "by");
     json_write_i64(json, "lost_gpu_seconds", attempt_lost(job, attempt) / USEC_SEC);
     if (attempt->stop_by)
-        (void)snprintf(text, sizeof(text), "%s: made room for job %" PRId64, attempt->stop_kind, attempt->stop_by);
+        (void)snprintf(text, sizeof(text), "%s: made room for job %" PRId64, kind, attempt->stop_by);
     else
-        (void)snprintf(text, sizeof(text), "%s", attempt->stop_kind);
+        (void)snprintf(text, sizeof(text), "%s", kind);
     json_write_text(json, "text", text);
     put_time(json, "time", attempt->ended);
     json_write_close(json);

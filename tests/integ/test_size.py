@@ -94,6 +94,10 @@ def told_before(m):
         attempts = m.get("/jobs/%d/attempts" % job).json["items"]
         ok(j["failures"] == 0 and [a["state"] for a in attempts] == ["PREEMPTED", "PREEMPTED", "RUNNING"],
            "three attempts, of which the last runs, no failure", attempts)
+        ok([a["stop_kind"] for a in attempts] == ["resize", "resize", ""], "those before it were resized, not moved", attempts)
+        ok(m.until(lambda: m.get("/jobs/%d/attempts" % job).json["items"][2]["ran_seconds"] > 0), "the last one's time goes on")
+        code, text = cli(m, "show", str(job))
+        ok(text.count("(resize)") == 2 and "migrate" not in text, "show says so", text)
         m.ask("DELETE", "/jobs/%d?now=1" % job)
         ok(m.wait_state(job, "CANCELLED"), "and it ends")
 
