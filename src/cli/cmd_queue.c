@@ -116,8 +116,8 @@ static int filters_put(const struct command_args *args, struct buf *path)
 {
     static const struct {
         const char *flag, *key;
-    } filters[] = { { "user", "user" }, { "vc", "vc" },   { "state", "state" },
-                    { "name", "name" }, { "tag", "tag" }, { "node", "node" } };
+    } filters[] = { { "user", "user" }, { "vc", "vc" },   { "state", "state" }, { "name", "name" },
+                    { "find", "find" }, { "tag", "tag" }, { "node", "node" } };
     static const char *const times[] = { "since", "until" };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {

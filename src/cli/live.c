@@ -7,7 +7,8 @@
 #define FILTERS                                                                                                        \
     { "user", 'u', "NAME", "of this user", "Filters" }, { "vc", 'p', "NAME", "of this virtual cluster", NULL },        \
         { "state", 0, "STATES", "in these states: PENDING,RUNNING or PD,R", NULL },                                    \
-        { "name", 0, "NAME", "of this name", NULL }, { "tag", 0, "K[=V]", "with this tag", NULL },                     \
+        { "name", 0, "NAME", "of this name", NULL }, { "find", 0, "TEXT", "with this in its name", NULL },             \
+        { "tag", 0, "K[=V]", "with this tag", NULL },                                                                  \
     {                                                                                                                  \
         "node", 0, "NODE", "on this node", NULL                                                                        \
     }

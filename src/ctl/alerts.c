@@ -44,6 +44,34 @@ static void optional_text(struct json_write *json, const char *key, const char *
         json_write_null(json, key);
 }
 
+/* A hint with the names that the alert has in place of NODE, INDEX and JOB: a command that can be copied as it is. */
+static void hint_put(struct json_write *json, const struct alert *alert)
+{
+    char index[16], job[24], text[512];
+    const char *const words[][2] = { { "NODE", alert->node },
+                                     { "INDEX", alert->gpu >= 0 ? index : NULL },
+                                     { "JOB", alert->job ? job : NULL } };
+    size_t used = 0;
+
+    (void)snprintf(index, sizeof(index), "%d", alert->gpu);
+    (void)snprintf(job, sizeof(job), "%lld", alert->job ? (long long)alert->job->id : 0);
+    for (const char *at = alert->hint; *at && used + 1 < sizeof(text);) {
+        const char *name = NULL;
+
+        for (size_t w = 0; !name && w < sizeof(words) / sizeof(words[0]); w++)
+            if (words[w][1] && strncmp(at, words[w][0], strlen(words[w][0])) == 0) {
+                name = words[w][1];
+                at += strlen(words[w][0]);
+            }
+        if (name)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", name);
+        else
+            text[used++] = *at++;
+    }
+    text[used < sizeof(text) ? used : sizeof(text) - 1] = '\0';
+    json_write_text(json, "hint", text);
+}
+
 static void found(struct finding *finding, const struct alert *alert)
 {
     struct json_write *json = finding->json;
@@ -56,7 +84,10 @@ static void found(struct finding *finding, const struct alert *alert)
     json_write_text(json, "severity", severities[alert->severity]);
     put_time(json, "since", alert->since);
     json_write_text(json, "text", alert->text);
-    optional_text(json, "hint", alert->hint);
+    if (alert->hint)
+        hint_put(json, alert);
+    else
+        json_write_null(json, "hint");
     optional_text(json, "node", alert->node);
     if (alert->gpu >= 0)
         json_write_i64(json, "gpu", alert->gpu);

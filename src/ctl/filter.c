@@ -58,6 +58,12 @@ int filter_read(struct request *request, struct job_filter *filter)
     (void)query_text(request, "vc", filter->vc, sizeof(filter->vc));
     (void)query_text(request, "name", filter->name, sizeof(filter->name));
     (void)query_text(request, "node", filter->node, sizeof(filter->node));
+    (void)query_text(request, "find", filter->find, sizeof(filter->find));
+    if (query_text(request, "array", text, sizeof(text)) &&
+        (decimal_parse_i64(text, strlen(text), &filter->array) < 0 || filter->array <= 0)) {
+        reply_problem(request, 400, "BadRequest", NULL, "array: expected the number of an array, not '%.60s'", text);
+        return -EINVAL;
+    }
     filter->all = query_flag(request, "all");
     if (query_text(request, "tag", text, sizeof(text))) {
         mark = strchr(text, '=');
@@ -129,6 +135,10 @@ bool filter_takes(const struct scene *scene, const struct job_filter *filter, co
     if (filter->vc[0] && !words_have(filter->vc, vc_name(scene, job->vc)))
         return false;
     if (filter->name[0] && (!job->spec->name || strcmp(job->spec->name, filter->name) != 0))
+        return false;
+    if (filter->find[0] && (!job->spec->name || !strcasestr(job->spec->name, filter->find)))
+        return false;
+    if (filter->array && job->array_id != filter->array)
         return false;
     if (filter->since && (job->end ? job->end : job->submit) < filter->since)
         return false;

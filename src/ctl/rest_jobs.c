@@ -349,8 +349,9 @@ static struct job_list *list_make(struct request *request, const struct scene *s
 
 void rest_jobs_list(struct request *request)
 {
-    static const char *const known[] = { "user", "vc",    "state",  "name", "tag",    "node", "since", "until", "ids",
-                                         "all",  "limit", "cursor", "sort", "fields", "eta",  "merge", NULL };
+    static const char *const known[] = { "user",  "vc",    "state", "name",  "tag",    "node", "since",
+                                         "until", "ids",   "all",   "limit", "cursor", "sort", "fields",
+                                         "eta",   "merge", "find",  "array", NULL };
     struct job_filter filter;
     struct list_want want;
     struct job_list *list;

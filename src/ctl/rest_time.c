@@ -94,7 +94,8 @@ static void queue_page(const struct scene *scene, struct json_write *json, const
 
 void rest_queue(struct request *request)
 {
-    static const char *const known[] = { "vc", "user", "name", "reason", "limit", "cursor", "fields", NULL };
+    static const char *const known[] = { "vc",     "user",  "name",   "find",   "array",
+                                         "reason", "limit", "cursor", "fields", NULL };
     struct buf out = BUF_INIT((size_t)64 << 20);
     struct waiting *list;
     struct job_filter filter;

@@ -146,7 +146,8 @@ def foreign(m, state):
     ok(m.until(lambda: m.get(gpu).json["state"] == "foreign", 30), "a GPU that others use", m.get(gpu))
     ok("process %d of " % sleeper.pid in m.get(gpu).json["reason"], "by whom", m.get(gpu))
     ok(m.get("/nodes/gpu01").json["foreign"] == 1 and m.get("/gpus").json["items"][0]["free"] == 15, "it is not offered")
-    ok(any(a["kind"] == "ForeignUse" for a in m.get("/alerts").json["items"]), "and an alert says so")
+    told = [a["hint"] for a in m.get("/alerts").json["items"] if a["kind"] == "ForeignUse"]
+    ok(told == ["muster node show gpu01 names the process"], "and an alert says so, with a command that can be copied", told)
     os.remove(path)
     sleeper.kill()
     sleeper.wait()

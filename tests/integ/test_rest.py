@@ -160,6 +160,8 @@ def lists(m):
     ok(m.get("/jobs?sort=colour").status == 400, "sort by what is not there")
     ok(m.get("/jobs?fields=colour").status == 400, "fields that are not there")
     ok(len(m.get("/jobs?name=l0").json["items"]) == 3, "filter by name")
+    ok(len(m.get("/jobs?find=L0").json["items"]) == 3 and not m.get("/jobs?find=%25").json["items"], "by a part of the name")
+    ok(m.get("/jobs?array=x").status == 400 and m.get("/jobs?array=0").status == 400, "an array has a number")
     ok(len(m.get("/jobs?tag=k=4").json["items"]) == 1, "filter by tag", m.get("/jobs?tag=k=4"))
     ok(m.get("/jobs?state=COMPLETED").json["items"] != [], "finished ones by state")
     ok(m.get("/jobs?state=PD&user=nobody").json["items"] == [], "filter by user")
@@ -181,6 +183,8 @@ def lists(m):
     array = a.json["id"]
     ok(m.until(lambda: m.get("/arrays/%d" % array).json["states"].get("COMPLETED") == 5), "all of it runs")
     ok(m.get("/jobs/%d_3" % array).json["array"]["index"] == 3, "an element by its index")
+    found = m.get("/jobs?all=1&array=%d&sort=id" % array).json["items"]
+    ok([j["array"]["index"] for j in found] == [0, 1, 2, 3, 4], "its elements, and no others", found)
 
 
 def waiting(m):
