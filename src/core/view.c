@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "core/rules.h"
+#include "core/sides.h"
 #include "core/state.h"
 
 usec_t view_now(const struct view *view)
@@ -189,9 +190,55 @@ static struct rank inside(const struct view *view, const struct run_class *run, 
     return rank;
 }
 
-int64_t view_running_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank)
+/* The next running gang, from `job` on, that has GPUs of the type on a side: trees hold a gang by its first part. */
+static uint32_t side_next(const struct view *view, uint32_t sku, uint32_t job)
+{
+    for (; job != JOB_NONE; job = view->core->jobs[job].next) {
+        const struct job *j = &view->core->jobs[job];
+
+        if (j->spec.side_count && j->sku != sku && job_on(j, sku) && j->klass != CLASS_OPPORTUNISTIC &&
+            view_shows(view, job))
+            break;
+    }
+    return job;
+}
+
+/* What gangs before the rank, or all of them, have of the type on a side. */
+static int64_t sides_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank)
 {
     int64_t sum = 0;
+
+    for (uint32_t job = side_next(view, sku, vc->run_first); job != JOB_NONE;
+         job = side_next(view, sku, view->core->jobs[job].next)) {
+        struct rank own = view_rank(view, job);
+
+        if (!rank || rank_before(&own, rank))
+            sum += job_amount_on(&view->core->jobs[job], sku);
+    }
+    return sum;
+}
+
+/* The last gang before `bound` (NULL: of all) that has GPUs of the type on a side, or `best` if that comes after it. */
+static uint32_t sides_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound,
+                           uint32_t best)
+{
+    struct rank last = best != JOB_NONE ? view_rank(view, best) : (struct rank){ 0 };
+
+    for (uint32_t job = side_next(view, sku, vc->run_first); job != JOB_NONE;
+         job = side_next(view, sku, view->core->jobs[job].next)) {
+        struct rank own = view_rank(view, job);
+
+        if ((!bound || rank_before(&own, bound)) && (best == JOB_NONE || rank_before(&last, &own))) {
+            best = job;
+            last = own;
+        }
+    }
+    return best;
+}
+
+int64_t view_running_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank)
+{
+    int64_t sum = vc->sided ? sides_before(view, vc, sku, rank) : 0;
 
     for (uint32_t i = 0; i < vc->queue.run_count; i++) {
         const struct run_class *run = &vc->queue.runs[i];
@@ -207,7 +254,7 @@ int64_t view_running_before(const struct view *view, const struct vc *vc, uint32
 
 int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t sku)
 {
-    int64_t sum = 0;
+    int64_t sum = vc->sided ? sides_before(view, vc, sku, NULL) : 0;
 
     for (uint32_t i = 0; i < vc->queue.run_count; i++)
         if (shown(view, &vc->queue.runs[i]) && vc->queue.runs[i].sku == sku)
@@ -268,7 +315,9 @@ uint32_t view_first_waiting(const struct view *view, const struct vc *vc, const 
 
 uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)
 {
-    return running_near(view, vc, sku, bound, false);
+    uint32_t last = running_near(view, vc, sku, bound, false);
+
+    return vc->sided ? sides_last(view, vc, sku, bound, last) : last;
 }
 
 uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound)

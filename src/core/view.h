@@ -50,15 +50,17 @@ int64_t view_capacity(const struct view *view);
 /* A job's place in its order, as a rank that can be compared with others now. */
 struct rank view_rank(const struct view *view, uint32_t index);
 
-/* Thousandths of running jobs of the virtual cluster on type `sku` whose rank comes before. RUN_BY_KEY planners only.
- */
+/* Thousandths of running jobs of the virtual cluster on type `sku` whose rank comes before; those that gangs have there
+ * on a side count too. RUN_BY_KEY planners only. */
 int64_t view_running_before(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *rank);
 int64_t view_running_sum(const struct view *view, const struct vc *vc, uint32_t sku);
 
-/* The running job of that type with the largest rank below `bound` (NULL: of all); JOB_NONE if there is none. */
+/* The running job with the largest rank below `bound` (NULL: of all) that has GPUs of that type, be it on a side;
+ * JOB_NONE if there is none. */
 uint32_t view_running_last(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
 
-/* The running job of that type with the smallest rank after `bound` (NULL: of all); JOB_NONE if there is none. */
+/* The running job of that type, but for sides, with the smallest rank after `bound` (NULL: of all); JOB_NONE if there
+ * is none. */
 uint32_t view_running_next(const struct view *view, const struct vc *vc, uint32_t sku, const struct rank *bound);
 
 /* The first waiting job over all shapes of the virtual cluster but those given up, by number; TREE_NONE if there is

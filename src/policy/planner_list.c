@@ -18,11 +18,16 @@
  * fit together. Only an arrival, an end or a key that jumped can make somebody wrong. The walk looks for the first who
  * is wrong (a waiting job that fits, or a running one that does not), puts it right, and goes on from there; everything
  * to the left of it is final. "What those before it leave" is one sum in the trees of running jobs.
+ *
+ * A gang on several types (core/sides.h) fits if each of its parts does, and goes if one of them does not; either way
+ * all of it counts, on each type at the gang's place in the order.
  */
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "core/plan.h"
+#include "core/sides.h"
 #include "core/view.h"
 #include "policy/list.h"
 #include "policy/planner_list.h"
@@ -102,17 +107,53 @@ static int64_t capacity(const struct planner_ctx *ctx, const struct plan *plan, 
     return view_running_sum(ctx->view, ctx->vc, sku) + (free < budget ? free : budget);
 }
 
-/* The first waiting job, over all shapes, that fits in what those before it leave. */
-static bool next_in(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room, struct change *ret)
+/* The first of the types on which so much fits in what those before the rank (NULL: all) leave; SKUS_MAX if there is
+ * none. */
+static uint32_t fits_on(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room, uint32_t sku_mask,
+                        int64_t amount, const struct rank *rank)
+{
+    for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
+        if (sku_mask >> sku & 1 && amount <= room[sku] &&
+            (rank ? held_before(ctx, walk, sku, rank) : held_sum(ctx, walk, sku)) + amount <= room[sku])
+            return sku;
+    return SKUS_MAX;
+}
+
+/* A waiting job of the shape as so many changes, one for each of its parts, or 0 if one of them does not fit. */
+static uint32_t fits(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room,
+                     const struct shape *shape, const struct rank *rank, struct change *ret)
+{
+    ret->amount = (int64_t)shape->gpus * shape->share;
+    ret->sku = (uint16_t)fits_on(ctx, walk, room, shape->sku_mask, ret->amount, rank);
+    if (ret->sku == SKUS_MAX)
+        return 0;
+    for (uint32_t i = 0; i < shape->side_count; i++) {
+        const struct gang_side *side = &shape->sides[i];
+        struct change *to = &ret[1 + i];
+
+        *to = (struct change){ .job = ret->job, .beside = 1, .amount = (int64_t)side->gpus * MGPU_ONE };
+        to->rank = ret->rank;
+        to->sku = (uint16_t)fits_on(ctx, walk, room, side->sku_mask, to->amount, rank);
+        if (to->sku == SKUS_MAX)
+            return 0;
+    }
+    return 1u + shape->side_count;
+}
+
+/* The first waiting job, over all shapes, that fits in what those before it leave; returns of how many parts. Beyond
+ * what its virtual cluster is owed a gang on several types stops nobody: what it borrows of one type may be wanted back
+ * as soon as somebody was stopped for it on another, and so on in turns. */
+static uint32_t next_in(const struct planner_ctx *ctx, const struct plan *plan, const struct walk *walk,
+                        const int64_t *room, struct change *ret)
 {
     const struct queue *queue = &ctx->vc->queue;
     const struct tree_node *tree = view_tree(ctx->view);
-    bool found = false;
+    uint32_t found = 0;
 
     for (uint32_t i = 0; i < queue->live_count; i++) {
-        uint32_t cls = queue->live[i], job;
+        uint32_t cls = queue->live[i], job, parts;
         const struct shape *shape = &queue->shapes[cls].shape;
-        int64_t amount = (int64_t)shape->gpus * shape->share;
+        struct change in[1 + SIDES_MAX];
 
         if (walk->hopeless[cls])
             continue;
@@ -120,13 +161,12 @@ static bool next_in(const struct planner_ctx *ctx, const struct walk *walk, cons
                                 : tree_first(tree, queue->shapes[cls].root);
         if (job == TREE_NONE || (found && rank_before(&ret->rank, &tree[job].rank)))
             continue;
-        for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++)
-            if (shape->sku_mask >> sku & 1 && amount <= room[sku] &&
-                held_before(ctx, walk, sku, &tree[job].rank) + amount <= room[sku]) {
-                *ret = (struct change){ job, sku, amount, tree[job].rank };
-                found = true;
-                break;
-            }
+        *in = (struct change){ .job = job, .rank = tree[job].rank };
+        parts = fits(ctx, walk, room, shape, shape->side_count && plan_borrows(plan) ? NULL : &in->rank, in);
+        if (parts) {
+            memcpy(ret, in, parts * sizeof(*in));
+            found = parts;
+        }
     }
     return found;
 }
@@ -158,7 +198,7 @@ static bool next_out(const struct planner_ctx *ctx, const struct plan *plan, con
         bound = &rank;
         if (is_out(walk, job))
             continue;
-        amount = (int64_t)view_job(ctx->view, job)->gpus * view_job(ctx->view, job)->spec.share;
+        amount = job_amount_on(view_job(ctx->view, job), sku);
         if (!plan_may_stop(plan, job)) {
             /* Started a moment ago with what it was owed, on its way elsewhere, or where nothing is handed out just
              * now: it stays, whoever comes before it by key. */
@@ -169,12 +209,37 @@ static bool next_out(const struct planner_ctx *ctx, const struct plan *plan, con
         /* Jobs chosen in this walk that come after it are held as well, further right. */
         chosen = changes_sum(walk->in, walk->in_count, sku) - changes_before(walk->in, walk->in_count, sku, &rank);
         if (held - chosen - amount <= room && held - chosen > room) {
-            *ret = (struct change){ job, sku, amount, rank };
+            *ret = (struct change){ .job = job, .sku = (uint16_t)sku, .amount = amount, .rank = rank };
             return true;
         }
         held -= amount;
     }
     return false;
+}
+
+/* A job that goes, with all it has on other types. */
+static void walk_out(const struct planner_ctx *ctx, struct walk *walk, const struct change *out)
+{
+    const struct job *job = view_job(ctx->view, out->job);
+
+    walk->out[walk->out_count++] = *out;
+    for (uint32_t i = 0; i <= job->spec.side_count && job->spec.side_count; i++) {
+        struct change part = *out;
+
+        part.sku = i ? job->side_sku[i - 1] : job->sku;
+        part.amount = job_amount_on(job, part.sku);
+        part.beside = 1;
+        if (part.sku != out->sku)
+            walk->out[walk->out_count++] = part;
+    }
+}
+
+/* Tells all that are to go to. */
+static void stop_all(struct plan *plan, const struct walk *walk)
+{
+    for (uint32_t i = 0; i < walk->out_count; i++)
+        if (!walk->out[i].beside)
+            (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
 }
 
 /* Carries the changes out: stops first, then starts in order; a stop that freed nothing anybody took is taken back,
@@ -183,17 +248,17 @@ static bool walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct 
 {
     bool hold = ctx->params[P_UNPLACED] == UNPLACED_HOLD, unplaced = false;
 
-    for (uint32_t i = 0; i < walk->out_count; i++)
-        (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
+    stop_all(plan, walk);
     /* Room was made for one that has no place: nobody behind it may take it before those who gave it up. */
     for (uint32_t i = 0; i < walk->in_count && (hold || !unplaced); i++) {
         uint32_t cls = view_job(ctx->view, walk->in[i].job)->shape;
 
-        if (!walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
+        if (!walk->in[i].beside && !walk->hopeless[cls] && try_start(plan, walk->in[i].job) < 0)
             walk->hopeless[cls] = unplaced = true;
     }
     for (uint32_t i = 0; i < walk->out_count && !hold; i++)
-        (void)plan_keep(plan, walk->out[i].job);
+        if (!walk->out[i].beside)
+            (void)plan_keep(plan, walk->out[i].job);
     walk->in_count = walk->out_count = 0;
     return unplaced;
 }
@@ -201,8 +266,7 @@ static bool walk_apply(const struct planner_ctx *ctx, struct plan *plan, struct 
 /* So many have to go that the list is full: they go now. What those before each of them hold is unchanged by it. */
 static void walk_stop(struct plan *plan, struct walk *walk)
 {
-    for (uint32_t i = 0; i < walk->out_count; i++)
-        (void)plan_stop(plan, walk->out[i].job, STOP_CHECKPOINT);
+    stop_all(plan, walk);
     walk->out_count = 0;
 }
 
@@ -224,6 +288,15 @@ static bool first_out(const struct planner_ctx *ctx, const struct plan *plan, co
     return found;
 }
 
+/* Whether those that are chosen fit beside everybody. */
+static bool to_spare(const struct planner_ctx *ctx, const struct walk *walk, const int64_t *room)
+{
+    for (uint32_t i = 0; i < walk->in_count; i++)
+        if (held_sum(ctx, walk, walk->in[i].sku) > room[walk->in[i].sku])
+            return false;
+    return true;
+}
+
 /* One walk over everybody. Returns whether a job was chosen that cannot be placed: others may then fit after all. */
 static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct walk *walk, bool lent)
 {
@@ -235,29 +308,30 @@ static bool walk_preempting(struct planner_ctx *ctx, struct plan *plan, struct w
     for (uint32_t i = 0; i < ctx->vc->queue.live_count; i++)
         walk->passed[ctx->vc->queue.live[i]] = false;
     for (;;) {
-        struct change in, out;
-        bool any_in = next_in(ctx, walk, room, &in), any_out = first_out(ctx, plan, walk, room, &out);
-        uint32_t cls;
+        struct change in[1 + SIDES_MAX], out;
+        uint32_t parts = next_in(ctx, plan, walk, room, in), cls;
+        bool any_out = first_out(ctx, plan, walk, room, &out);
 
-        if (!any_in && !any_out)
+        if (!parts && !any_out)
             break;
-        if (walk->out_count == CHANGES_MAX)
+        if (walk->out_count + view_job(ctx->view, any_out ? out.job : in->job)->spec.side_count >= CHANGES_MAX)
             walk_stop(plan, walk);
-        if (walk->in_count == CHANGES_MAX) {
+        if (walk->in_count + (parts ? parts - 1 : 0) >= CHANGES_MAX) {
             unplaced |= walk_apply(ctx, plan, walk);
             continue;
         }
-        if (any_out && (!any_in || rank_before(&out.rank, &in.rank))) {
-            walk->out[walk->out_count++] = out;
+        if (any_out && (!parts || rank_before(&out.rank, &in->rank))) {
+            walk_out(ctx, walk, &out);
             continue;
         }
-        cls = view_job(ctx->view, in.job)->shape;
-        walk->after[cls] = in.rank;
+        cls = view_job(ctx->view, in->job)->shape;
+        walk->after[cls] = in->rank;
         walk->passed[cls] = true;
-        walk->in[walk->in_count++] = in;
+        memcpy(walk->in + walk->in_count, in, parts * sizeof(*in));
+        walk->in_count += parts;
         /* Room to spare and nothing pending: no need to gather changes. */
-        if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == 1 && walk->out_count == 0 &&
-            held_sum(ctx, walk, in.sku) <= room[in.sku])
+        if (ctx->params[P_UNPLACED] == UNPLACED_PASS && walk->in_count == parts && walk->out_count == 0 &&
+            to_spare(ctx, walk, room))
             unplaced |= walk_apply(ctx, plan, walk);
     }
     return walk_apply(ctx, plan, walk) || unplaced;

@@ -10,9 +10,10 @@ enum { MODE_STRICT, MODE_SKIP, MODE_PREEMPT };
 /* Changes of one walk before they are carried out. */
 enum { CHANGES_MAX = 512 };
 
+/* A gang on several types has one for each of its parts, of which all but the first are told as beside it. */
 struct change {
     uint32_t job;
-    uint32_t sku;
+    uint16_t sku, beside;
     int64_t amount;
     struct rank rank;
 };
