@@ -87,8 +87,8 @@ limit_of() {
     death) echo 140 ;;
     hostile) echo 95 ;;
     soak) echo $((70 + ${SOAK_SECONDS:-25})) ;;
-    duty) echo 95 ;;                 # more than 22
-    trial) echo 115 ;;
+    duty) echo 170 ;;                # more than 95
+    trial) echo 130 ;;               # 107
     expandable) echo 100 ;;          # 69 to over 75
     caps | surge | split) echo 75 ;;
     foreign | abi) echo 40 ;;
