@@ -404,6 +404,7 @@ static void turn(void)
     for (int i = 0; i < PAGE_GPUS; i++)
         if (enter_context_of(i)) {
             mem_context_learn(i);
+            mem_graph_look(i);
             mem_hole_tell(i);
         }
     if (p.fd >= 0) {

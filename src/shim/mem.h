@@ -45,6 +45,7 @@ void flag_end(_Atomic uint64_t *flag);
 /* pool.c, graph memory */
 void mem_pool_refresh(int gpu);
 void mem_graph_refresh(int gpu);
+void mem_graph_look(int gpu); /* helper: what graphs have taken since */
 
 /* --- vmm.c: segments of our own making */
 #define VMM_CHUNK (64 * MIB)

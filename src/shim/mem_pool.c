@@ -62,6 +62,23 @@ void mem_pool_refresh(int gpu)
         mem_set_class(gpu, CLASS_POOL, sum);
 }
 
+/* A graph takes its memory when it is launched, not when it is built: the helper asks, of a GPU whose graphs do. */
+static _Atomic uint32_t graphs_allocate; /* a bit a GPU */
+
+static void graph_allocates(void)
+{
+    int gpu = enter_device();
+
+    if (gpu >= 0)
+        atomic_fetch_or(&graphs_allocate, (uint32_t)1 << gpu);
+}
+
+void mem_graph_look(int gpu)
+{
+    if (unlikely(atomic_load_explicit(&graphs_allocate, memory_order_relaxed) >> gpu & 1))
+        mem_graph_refresh(gpu);
+}
+
 void mem_graph_refresh(int gpu)
 {
     uint64_t bytes = 0;
@@ -99,6 +116,8 @@ static CUmemoryPool pool_default(int gpu)
         int gpu;                                                                                                       \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
+        if (on && unlikely(shim_thread.capturing)) /* it becomes a node of the graph */                                \
+            graph_allocates();                                                                                         \
         if (!on || shim_thread.capturing || (gpu = enter_device()) < 0)                                                \
             return REAL(name) args;                                                                                    \
         from = (which);                                                                                                \
@@ -168,17 +187,27 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
     return r;
 }
 
-CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, void *params)
-{
-    bool on = shim_ready();
-    CUresult r;
-
-    NO_DRIVER(cuGraphAddMemAllocNode);
-    r = REAL(cuGraphAddMemAllocNode)(node, graph, deps, count, params);
-    if (on)
-        mem_graph_refresh(enter_device());
-    return r;
-}
+#define GRAPH_NODE(name, params_, args, allocates)                                                                     \
+    CUresult name params_                                                                                              \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        r = REAL(name) args;                                                                                           \
+        if (on && r == CUDA_SUCCESS && (allocates))                                                                    \
+            graph_allocates();                                                                                         \
+        return r;                                                                                                      \
+    }
+#define NODE_ALLOCATES (params && *(const int *)params == CU_GRAPH_NODE_TYPE_MEM_ALLOC) /* what it begins with */
+GRAPH_NODE(cuGraphAddMemAllocNode,
+           (CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t count, void *params),
+           (node, graph, deps, count, params), true)
+GRAPH_NODE(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t count, void *params),
+           (node, graph, deps, count, params), NODE_ALLOCATES)
+GRAPH_NODE(cuGraphAddNode_v2,
+           (CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, const void *data, size_t count, void *params),
+           (node, graph, deps, data, count, params), NODE_ALLOCATES)
 
 CUresult cuDeviceGraphMemTrim(CUdevice dev)
 {

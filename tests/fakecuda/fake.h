@@ -24,6 +24,7 @@ bool fake_is_host(CUdeviceptr ptr);        /* what is mapped there lies in host 
 uint64_t fake_mapped_host(void);           /* bytes of host memory that are mapped for the GPU or registered with it */
 uint64_t fake_grants(int dev);             /* how often this GPU was given access to a mapping */
 uint64_t fake_slice_us(void);              /* of the newest channel group; 0 = none set */
+void fake_graph_holds(int dev, uint64_t bytes); /* what graphs have taken of this GPU's memory */
 bool fake_busy(void); /* this thread is in a call of the driver: a handler that interrupted it there must not call */
 void fake_inside_alloc(void (*fn)(void)); /* called by the next plain allocation, from inside the driver */
 void fake_fail(const char *name, unsigned int nth, int code); /* the nth call from now on; nth 0 = every call */

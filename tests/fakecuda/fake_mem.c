@@ -623,3 +623,26 @@ FAKE_API CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n)
     fake_wait_all();
     return 0;
 }
+
+/* Graphs: how much they hold is the test's to say. */
+static _Atomic uint64_t graph_bytes[DEVICES];
+
+FAKE_API void fake_graph_holds(int dev, uint64_t bytes)
+{
+    graph_bytes[dev] = bytes;
+}
+
+FAKE_API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, int attr, void *value);
+FAKE_API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, int attr, void *value)
+{
+    FAKE_ENTER(cuDeviceGetGraphMemAttribute);
+    *(uint64_t *)value = attr == CU_GRAPH_MEM_ATTR_RESERVED_CURRENT ? graph_bytes[dev] : 0;
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGraphMemTrim(CUdevice dev)
+{
+    FAKE_ENTER(cuDeviceGraphMemTrim);
+    graph_bytes[dev] = 0;
+    return 0;
+}
