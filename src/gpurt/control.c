@@ -158,10 +158,26 @@ static bool undisturbed(const struct node *node, const struct gpu_arena *gpu, co
     return true;
 }
 
-/* A guaranteed job publishes its gaps for the first of its GPUs. On the others they cannot be seen, and its neighbours
- * there run a part of the time instead, by AntMan's own rule. */
+/* Is another guaranteed process at work on this GPU? */
+static bool guaranteed_twice(const struct node *node, const struct gpu_arena *gpu, const struct client *rg)
+{
+    for (int i = 0; i < NODE_CLIENTS; i++) {
+        const struct client *c = &node->client[i];
+
+        if (c->fd >= 0 && c != rg && c->role == ROLE_GUARANTEED && c->state == CLIENT_RUNNING &&
+            client_on(c, (int)(gpu - node->gpu)))
+            return true;
+    }
+    return false;
+}
+
+/* A guaranteed job publishes its gaps for the first of its GPUs, and each process only its own: a gap of one is not a
+ * gap of another beside it. Where gaps cannot be seen, neighbours run a part of the time instead, by AntMan's own rule.
+ */
 static enum pair_law law_of(const struct node *node, const struct gpu_arena *gpu, const struct client *rg)
 {
+    if (guaranteed_twice(node, gpu, rg))
+        return PAIR_DUTY;
     for (int i = 0; i < PAGE_GPUS; i++)
         if (rg->arena[i] >= 0)
             return &node->gpu[rg->arena[i]] == gpu ? node->law : PAIR_DUTY;
@@ -349,7 +365,7 @@ static uint32_t gpu_paired(struct node *node, struct gpu_arena *gpu, struct clie
         steps_read(gpu, rg, !judged ? STEPS_OTHERWISE : undisturbed(node, gpu, rg) ? STEPS_BEFORE : STEPS_NOBODY, now);
         return SHARE_MAX;
     }
-    if (gpu->pair != rg->pid)
+    if (gpu->pair != rg->pid || gpu->loop.law != law_of(node, gpu, rg))
         pair_form(node, gpu, rg, now);
     judged = judged && !(gpu->loop.baselining && ranks_leaving(node, gpu, now));
     steps_read(gpu, rg, judged ? STEPS_PAIR : STEPS_OTHERWISE, now);

@@ -93,11 +93,13 @@ check "and its helper, which turns no more, shows as degraded" 'until_true 10 "[
 kill -CONT $rg
 part
 
-# Two guaranteed processes of one job on one GPU: the neighbour waits for both, and both end without holding it.
+# Two guaranteed processes on one GPU: a gap of one is none of the other's, so the neighbour has a part of the time; and both
+# end without holding it.
 pair JOB_GAP_US=20000 ""
 JOB_GAP_US=20000 "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & second=$!
 own $second
 check "two guaranteed processes beside one neighbour: all get on" 'moves $rg && moves $second && moves $ot'
+check "and nobody goes by the gaps of one of them" 'until_true 10 "[ \"\$(field $ot gate)\" = duty ] || [ \"\$(field $ot gate)\" = closed ]" && [ "$(field $ot gate)" != harvest ]'
 kill -9 $second; wait $second 2>/dev/null
 check "one of them gone, the pair goes on" 'gone $second && moves $ot && [ "$(field $ot gate)" != open ]'
 part

@@ -223,6 +223,36 @@ static void test_ranks_baseline(void **state)
     assert_int_equal(baseline_of(&node->gpu[0].loop.baseline, 100), ALONE_US);
 }
 
+/* Of two guaranteed processes each tells its own gaps only: in a gap of one the other may be at work. So nobody
+ * harvests while there are two, and again when one has left or is paused. */
+static void test_two_guaranteed(void **state)
+{
+    struct client *rg = process_new(0, ROLE_GUARANTEED, ""), *ot = process_new(1, ROLE_OPPORTUNISTIC, ""), *second;
+
+    (void)state;
+    control_turn(node);
+    assert_int_equal(node->gpu[0].loop.law, PAIR_GAPS);
+    second = process_new(2, ROLE_GUARANTEED, "");
+    control_turn(node);
+    assert_int_equal(node->gpu[0].loop.law, PAIR_DUTY);
+    for (int i = 0; i < 40; i++) { /* what it is alone is known then */
+        step_add(rg, 0, ALONE_US);
+        control_turn(node);
+        assert_int_not_equal(ot->page->control.gate, GATE_HARVEST);
+        assert_int_not_equal(ot->page->control.gate, GATE_OPEN);
+    }
+    assert_int_equal(ot->page->control.gate, GATE_DUTY);
+    second->state = second->goal = CLIENT_PAUSED;
+    control_turn(node);
+    assert_int_equal(node->gpu[0].loop.law, PAIR_GAPS);
+    second->state = second->goal = CLIENT_RUNNING;
+    control_turn(node);
+    assert_int_equal(node->gpu[0].loop.law, PAIR_DUTY);
+    second->arena[0] = -1; /* on another GPU */
+    control_turn(node);
+    assert_int_equal(node->gpu[0].loop.law, PAIR_GAPS);
+}
+
 /* ---- what nobody on the GPU did */
 
 static void test_clocks_judged(void **state)
@@ -360,6 +390,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranks_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ranks_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ranks_baseline, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_guaranteed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_judged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hold, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hold_look, setup, teardown),
