@@ -11,12 +11,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "shim/shim.h"
 
 #define SLOTS 1024u
-#define RANGES 8
+#define RANGES 32
 #define PER_THREAD 2u /* flag of a look-up: the per-thread default stream */
 
 typedef void *(*dlsym_fn)(void *, const char *);
@@ -65,8 +66,7 @@ __attribute__((visibility("hidden"))) void *resolve_pick(void *handle, const cha
 
 static uint16_t name_slot[SLOTS]; /* hook + 1 */
 static uint16_t real_slot[SLOTS];
-static _Atomic uint32_t names_ready, driver_ready, substitutions, range_count, differs;
-static struct range driver_range[RANGES];
+static _Atomic uint32_t names_ready, driver_ready, substitutions, differs;
 
 /* Of our own, because the C library's may be a sanitizer's that has not started yet. */
 static bool text_same(const char *a, const char *b)
@@ -251,13 +251,24 @@ void *resolve_next(const char *name)
 
 /* ---- who is asking */
 
+/* Objects of the driver's, as they lay in memory when `changes` was read. The driver loads more of its own while it
+ * works: what is not found is looked for again when anything was loaded or unloaded since. */
+struct ranges {
+    uint64_t changes;
+    uint32_t count;
+    struct range one[RANGES];
+};
+static struct ranges ranges_kept[2];
+static _Atomic uint32_t ranges_now, ranges_writing; /* which of the two holds; somebody fills the other */
+
 static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     const char *base = text_base(info->dlpi_name);
-    uint32_t *count = data;
+    struct ranges *ranges = data;
     uintptr_t low = UINTPTR_MAX, high = 0;
 
-    (void)size;
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+        ranges->changes = info->dlpi_adds + info->dlpi_subs;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         uintptr_t from = info->dlpi_addr + ph->p_vaddr;
@@ -270,27 +281,49 @@ static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
     if (!text_begins(base, "libcuda.so") && !text_begins(base, "libnvidia-") &&
         !((uintptr_t)&resolve_driver >= low && (uintptr_t)&resolve_driver < high))
         return 0;
-    if (*count < RANGES)
-        driver_range[(*count)++] = (struct range){ low, high };
+    if (ranges->count < RANGES)
+        ranges->one[ranges->count++] = (struct range){ low, high };
     return 0;
 }
 
 static void ranges_read(void)
 {
-    uint32_t count = 0;
+    struct ranges *other;
 
-    dl_iterate_phdr(range_visit, &count);
-    atomic_store_explicit(&range_count, count, memory_order_release);
+    if (atomic_exchange_explicit(&ranges_writing, 1, memory_order_acquire))
+        return; /* another thread is at it: the caller's next look finds it */
+    other = &ranges_kept[1 - atomic_load(&ranges_now)];
+    other->count = 0;
+    dl_iterate_phdr(range_visit, other);
+    atomic_store_explicit(&ranges_now, 1 - atomic_load(&ranges_now), memory_order_release);
+    atomic_store_explicit(&ranges_writing, 0, memory_order_release);
+}
+
+static int changes_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+        *(uint64_t *)data = info->dlpi_adds + info->dlpi_subs;
+    return 1; /* every object says the same */
+}
+
+static bool range_found(uintptr_t caller)
+{
+    const struct ranges *ranges = &ranges_kept[atomic_load_explicit(&ranges_now, memory_order_acquire)];
+
+    for (uint32_t i = 0; i < ranges->count; i++)
+        if (caller >= ranges->one[i].from && caller < ranges->one[i].to)
+            return true;
+    return false;
 }
 
 static bool caller_is_driver(uintptr_t caller)
 {
-    uint32_t n = atomic_load_explicit(&range_count, memory_order_acquire);
+    uint64_t changes = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (caller >= driver_range[i].from && caller < driver_range[i].to)
-            return true;
-    return false;
+    dl_iterate_phdr(changes_visit, &changes);
+    if (changes != ranges_kept[atomic_load_explicit(&ranges_now, memory_order_acquire)].changes)
+        ranges_read();
+    return range_found(caller);
 }
 
 /* ---- the driver's functions */
@@ -341,7 +374,6 @@ bool resolve_driver(bool load)
     for (uint32_t h = 0; h < FUNC_COUNT; h++)
         shim.real[h] = resolve_real_dlsym(handle, hook_name[h]);
     real_index();
-    ranges_read();
     lookup_check();
     atomic_store_explicit(&driver_ready, 1, memory_order_release);
     return true;
@@ -357,8 +389,10 @@ void *resolve_pick(void *handle, const char *name, uintptr_t caller)
     names_build();
     if (name && name[0] == 'n' && name[1] == 'v' && (found = nvml_pick(name)) != NULL)
         found = caller_is_driver(caller) ? NULL : found;
-    if (!name || name[0] != 'c' || name[1] != 'u' || (h = name_find(name)) < 0)
+    if (!name || name[0] != 'c' || name[1] != 'u' || (h = name_find(name)) < 0) {
+        errno = saved;
         return found;
+    }
     if (resolve_driver(false) && shim.real[h] && !caller_is_driver(caller)) {
         atomic_fetch_add_explicit(&substitutions, 1, memory_order_relaxed);
         found = hook_wrapper[h];

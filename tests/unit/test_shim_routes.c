@@ -197,6 +197,23 @@ static void test_caller_is_driver(void **state)
     assert_ptr_equal(fake_asks("cuLaunchKernel"), fake_symbol("cuLaunchKernel"));
 }
 
+/* A part of it that is loaded later as well, and one that is unloaded is nobody any more. */
+static void test_caller_is_late(void **state)
+{
+    void *late = dlopen("libnvidia-late.so", RTLD_NOW), *driver = driver_handle();
+    void *(*asks)(void *, const char *) = NULL;
+
+    (void)state;
+    assert_non_null(late);
+    *(void **)&asks = dlsym(late, "late_asks");
+    assert_non_null(asks);
+    assert_ptr_equal(asks(driver, "cuInit"), fake_symbol("cuInit"));
+    assert_ptr_equal(asks(driver, "cuLaunchKernel"), fake_symbol("cuLaunchKernel"));
+    assert_true(in_shim(dlsym(driver, "cuInit")));
+    assert_int_equal(dlclose(late), 0);
+    assert_true(in_shim(dlsym(driver, "cuInit")));
+}
+
 static void test_direct(void **state)
 {
     uint64_t before = fake_calls("cuMemcpyHtoD_v2");
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_unhooked),
         cmocka_unit_test(test_empty_name),
         cmocka_unit_test(test_caller_is_driver),
+        cmocka_unit_test(test_caller_is_late),
         cmocka_unit_test(test_direct),
         cmocka_unit_test(test_errno_and_versions),
         cmocka_unit_test(test_bulk),
