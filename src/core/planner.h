@@ -54,7 +54,7 @@ struct planner_ops {
     /* What jobs of that shape that would fit wait for: those ahead of them (REASON_PRIORITY; NULL: always), or its own
      * clock or an answer (REASON_SCHEDULING; then it has asked to be woken), or something that it alone counts. */
     enum reason (*awaits)(const struct planner_ctx *ctx, const struct shape_class *cls);
-    bool sides;   /* starts what plan_find has found for a job, and nothing else: gangs on several types are whole */
+    bool sides;   /* starts what plan_find has found for gangs on several types, and nothing else: they are whole */
     bool sizes;   /* plans its jobs together, with their sizes: nobody sets these by hand */
     bool splices; /* starts jobs on fewer GPUs than they have workers, their worlds as they are (see splice.h) */
     /* Whoever else planned, at the end of a pass: jobs of it are guests, and others have come to their GPUs or gone.

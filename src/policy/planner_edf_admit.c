@@ -67,7 +67,7 @@ static uint32_t line_up(struct planner_ctx *ctx, struct edf *edf, uint32_t job, 
     for (uint32_t i = 0; i < edf->count + with; i++) {
         const struct job *j = i == place ? fresh : view_job(ctx->view, edf->promised[i - (i > place)].index);
 
-        edf->players[i] = (struct player){ left_of(ctx, j), j->spec.deadlines[0].at, j->spec.gpus, i + 1 };
+        edf->players[i] = (struct player){ left_of(ctx, j), j->spec.deadlines[0].at, jobspec_gpus(&j->spec), i + 1 };
     }
     return place;
 }
@@ -145,7 +145,7 @@ static usec_t earliest(struct planner_ctx *ctx, struct edf *edf, uint32_t job)
     usec_t end = USEC_NEVER;
 
     (void)line_up(ctx, edf, job, false);
-    edf->players[edf->count] = (struct player){ left_of(ctx, j), USEC_NEVER, j->spec.gpus, edf->count + 1 };
+    edf->players[edf->count] = (struct player){ left_of(ctx, j), USEC_NEVER, jobspec_gpus(&j->spec), edf->count + 1 };
     (void)play(ctx, edf, edf->count + 1, edf->count, &end);
     return end;
 }
@@ -199,6 +199,7 @@ const struct planner_ops planner_edf_admit = {
     .state_size = sizeof(struct edf),
     .kept_size = offsetof(struct edf, players),
     .run_order = RUN_BY_KEY,
+    .sides = true,
     .plan = edf_plan,
     .queued = edf_queued,
 };

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "core/plan.h"
+#include "core/sides.h"
 #include "core/view.h"
 #include "model/event.h"
 #include "model/measure.h"
@@ -175,7 +176,7 @@ static usec_t ready_at(const struct planner_ctx *ctx, uint32_t index, const stru
     struct demand_stages s = stages(job);
     usec_t now = view_now(ctx->view), left;
 
-    if (!job_holds(job->state) || job->gpus != 1 || job->spec.share != MGPU_ONE || job->spec.estimate == 0 ||
+    if (!job_holds(job->state) || job_held(job) != 1 || job->spec.share != MGPU_ONE || job->spec.estimate == 0 ||
         share == SHARE_NONE || ledger->shares[share].role != ROLE_OWNER ||
         ledger->gpus[ledger->shares[share].gpu].guests || guarded(ctx->state, index) ||
         !(ctx->vc->queue.shapes[next->shape].shape.sku_mask >> job->sku & 1))
@@ -230,7 +231,7 @@ static void prestart(struct planner_ctx *ctx, struct plan *plan)
         const struct shape *shape = &queue->shapes[queue->live[i]].shape;
 
         l->hopeless[queue->live[i]] = shape->gpus != 1 || shape->share != MGPU_ONE || shape->per_node ||
-                                      !plan_considers(plan, &queue->shapes[queue->live[i]]);
+                                      shape->side_count || !plan_considers(plan, &queue->shapes[queue->live[i]]);
     }
     while ((index = first_waiting(ctx)) != TREE_NONE) {
         const struct job *job = view_job(ctx->view, index);
@@ -304,6 +305,7 @@ const struct planner_ops planner_liquid = {
     .params = liquid_params,
     .state_size = sizeof(struct liquid),
     .kept_size = offsetof(struct liquid, hopeless),
+    .sides = true,
     .plan = liquid_plan,
     .queued = liquid_queued,
     .report = liquid_report,

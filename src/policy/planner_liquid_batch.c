@@ -56,7 +56,7 @@ struct batch {
 static bool fit_for_search(const struct shape *shape)
 {
     bool wants = shape->per_node || shape->unit || (shape->within && shape->must) || shape->mcpus || shape->host_mib ||
-                 shape->mark || shape->kept;
+                 shape->mark || shape->kept || shape->side_count;
 
     return shape->share == MGPU_ONE && !wants && shape->klass != CLASS_OPPORTUNISTIC && shape->gpus <= TASKS_MAX_ASKED;
 }
@@ -501,6 +501,7 @@ const struct planner_ops planner_liquid_batch = {
     .sizes = true,
     .state_size = sizeof(struct batch),
     .kept_size = offsetof(struct batch, hopeless),
+    .sides = true,
     .plan = batch_plan,
     .solved = batch_solved,
     .awaits = batch_awaits,

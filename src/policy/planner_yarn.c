@@ -107,20 +107,30 @@ static void yarn_queued(struct planner_ctx *ctx, struct plan *plan, uint32_t job
     begin_try(ctx, plan, job);
 }
 
+/* Whether it may take so much of one of the types. */
+static bool may_take(const struct planner_ctx *ctx, uint32_t mask, int64_t amount)
+{
+    const struct vc *vc = ctx->vc;
+
+    for (uint32_t s = 0; s < view_sku_count(ctx->view); s++)
+        if (mask >> s & 1 && vc->used[s] + amount <= vc->quota[s] + vc->borrow_max - vc->borrowed)
+            return true;
+    return false;
+}
+
 /* Whether the virtual cluster may take the job at all now, beyond its quota or not. */
 static bool entitled(const struct planner_ctx *ctx, const struct job *job)
 {
     const struct vc *vc = ctx->vc;
-    uint32_t mask = job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX;
+    bool may = true;
 
     if (job->reason == REASON_USER_LIMIT || job->reason == REASON_LICENSE_LIMIT)
         return false;
     if (vc->borrow_max < 0 || job->klass == CLASS_OPPORTUNISTIC || unlimited(ctx))
         return true;
-    for (uint32_t s = 0; s < view_sku_count(ctx->view); s++)
-        if (mask >> s & 1 && vc->used[s] + job_demand(job) <= vc->quota[s] + vc->borrow_max - vc->borrowed)
-            return true;
-    return false;
+    for (uint32_t i = 0; i < job->spec.side_count; i++)
+        may &= may_take(ctx, job->spec.sides[i].sku_mask, (int64_t)job->spec.sides[i].gpus * MGPU_ONE);
+    return may && may_take(ctx, job->spec.sku_mask ? job->spec.sku_mask : UINT32_MAX, job_demand(job));
 }
 
 /* A try has lasted `acquire`, or a back-off `backoff`. */
@@ -199,12 +209,13 @@ static uint32_t gather(const struct planner_ctx *ctx, struct yarn *yarn, const s
     return count;
 }
 
-/* The first in line that is inside its quota keeps what it can use, until its try is over. */
+/* The first in line that is inside its quota keeps what it can use, until its try is over. What would be kept of one
+ * type for a gang on several, the others may never complete. */
 static void hold(const struct planner_ctx *ctx, struct plan *plan, struct yarn *yarn, uint32_t index)
 {
     const struct job *job = view_job(ctx->view, index);
 
-    if (job->spec.share < MGPU_ONE)
+    if (job->spec.share < MGPU_ONE || job->spec.side_count)
         return;
     for (uint32_t sku = 0; sku < view_sku_count(ctx->view); sku++) {
         struct placement what = { yarn->gpus, 0 };
@@ -296,6 +307,7 @@ const struct planner_ops planner_yarn = {
     .params = yarn_params,
     .kept_size = offsetof(struct yarn, hopeless),
     .state_size = sizeof(struct yarn) + HOLD_MAX * sizeof(uint32_t),
+    .sides = true,
     .plan = yarn_plan,
     .queued = yarn_queued,
     .timer = yarn_timer,

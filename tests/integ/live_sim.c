@@ -532,7 +532,10 @@ static int side_jobs(struct trace *trace)
 /* Policies that place gangs on several types, on a cluster of two. */
 static size_t with_sides(const struct gen_config *gen, size_t first, const char *only)
 {
-    static const char *const names[] = { "fifo", "fifo-skip", "srtf", "las", "backfill-easy", "backfill-conservative" };
+    static const char *const names[] = {
+        "fifo",    "fifo-skip", "srtf",        "las", "edf-admit", "backfill-easy", "backfill-conservative",
+        "yarn-cs", "liquid",    "liquid-batch"
+    };
     struct cluster_spec cluster = { 0 };
     struct trace trace = { 0 };
     struct error err = { 0 };
@@ -575,7 +578,7 @@ int main(int argc, char **argv)
         return 1;
     }
     number_jobs(&trace);
-    printf("1..%zu\n", 2 * (count + 1) + 6);
+    printf("1..%zu\n", 2 * (count + 1) + 10);
     for (size_t n = 0; n < 2 * (count + 1); n++) {
         size_t i = n % (count + 1);
         /* At last successors that are launched to their gates: agents are told so, and nothing is decided otherwise. */
