@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "shim/kernel.h"
 #include "shim/shim.h"
 
+#define START_NS NSEC_SEC
 #define CONTEXT_BYTES (512 * MIB) /* until the node side has seen how large it is */
 
 static struct page private_page;
@@ -233,9 +233,10 @@ void enter_start(void)
         atomic_store(&start_state, 2);
         signals_release();
     } else if (!thread_deeper()) {
-        /* Another thread is at it, for 50 ms at most beyond the driver's own loading. */
-        for (int i = 0; i < 100000 && atomic_load(&start_state) != 2; i++)
-            sched_yield();
+        /* Another thread is at it, for 50 ms at most beyond the driver's own loading. Whoever did not wait for it would
+         * pass us by: a context that nobody saw has no helper. */
+        for (uint64_t until = clock_ns() + START_NS; atomic_load(&start_state) != 2 && clock_ns() < until;)
+            nap_ns(50 * NSEC_USEC);
     } else {
         (void)resolve_driver(true);
     }

@@ -1,16 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* speak.c - a program for tests of the edges: `speak` prints a line by puts; `speak alloc` and `speak launch` say what
- * the driver answered; `speak on` whether the library is active. */
+ * the driver answered; `speak on` whether the library is active; `speak together` what a thread finds that comes while
+ * another makes the first call. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calls.h"
 
 static void nothing(const uint64_t *args)
 {
     (void)args;
+}
+
+static void *first(void *arg)
+{
+    (void)arg;
+    (void)cuInit(0);
+    return NULL;
+}
+
+static int together(void)
+{
+    uint64_t (*stat)(const char *) = NULL;
+    pthread_t thread;
+    CUcontext ctx;
+
+    if (pthread_create(&thread, NULL, first, NULL))
+        return 1;
+    (void)usleep(10000);
+    if (cuDevicePrimaryCtxRetain(&ctx, 0))
+        return 1;
+    *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
+    (void)printf("%llu\n", stat ? (unsigned long long)stat("on") : 99ull);
+    return pthread_join(thread, NULL);
 }
 
 int main(int argc, char **argv)
@@ -23,6 +49,8 @@ int main(int argc, char **argv)
 
     if (!*what)
         return puts("hello") < 0;
+    if (strcmp(what, "together") == 0)
+        return together();
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
     *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");

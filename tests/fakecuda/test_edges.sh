@@ -38,6 +38,15 @@ c.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0); p = ctypes.c_uint64(); print(c.c
     check "check says what an old driver cannot do" \
         'env $old "$muster" gpu check | grep -q "^no  memory can be moved" && env $old "$muster" gpu check | grep -q "^no  processes can be released"'
 fi
+# A node side that listens and never answers: the first call takes its 50 ms, and a thread that comes meanwhile waits for it.
+if command -v python3 >/dev/null; then
+    python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(sys.argv[1]); s.listen(64); time.sleep(600)' "$dir/mute" & mute=$!
+    until_true 10 '[ -S "$dir/mute" ]'
+    check "who comes while another thread makes the first call finds the library active" \
+        '[ "$(for i in 1 2 3 4 5; do with MUSTER_GPU_SOCKET="$dir/mute" "$speak" together; done | tr -d "\n")" = 11111 ]'
+    kill -9 $mute; wait $mute 2>/dev/null
+fi
 if command -v python3 >/dev/null; then
     nvml='import ctypes
 n = ctypes.CDLL("libnvidia-ml.so.1"); c = ctypes.CDLL("libcuda.so.1"); x = ctypes.c_void_p(); d = ctypes.c_void_p()
