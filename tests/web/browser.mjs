@@ -124,7 +124,7 @@ async function press(page, label, fill) {
 /* Every page, wide and narrow, light and dark. */
 
 async function pages(browser, m, s) {
-  const views = [['overview', '/'], ['queue', '/queue'], ['topology', '/topology'], ['timeline', '/timeline'], ['jobs', '/jobs'], ['job-running', '/jobs/' + s.jobs.gang], ['job-waiting', '/jobs/' + s.jobs.wait], ['job-output', '/jobs/' + s.jobs.loud], ['job-failed', '/jobs/' + s.jobs.failed], ['vcs', '/vcs'], ['vc', '/vcs/nlp'], ['nodes', '/nodes'], ['node', '/nodes/gpu11'], ['reports', '/reports'], ['submit', '/submit'], ['whatif', '/whatif'], ['whatif-result', '/whatif/1']];
+  const views = [['overview', '/'], ['queue', '/queue'], ['topology', '/topology'], ['timeline', '/timeline'], ['jobs', '/jobs'], ['job-running', '/jobs/' + s.jobs.gang], ['job-waiting', '/jobs/' + s.jobs.wait], ['job-output', '/jobs/' + s.jobs.loud], ['job-failed', '/jobs/' + s.jobs.failed], ['array', '/arrays/' + s.jobs.sweep], ['vcs', '/vcs'], ['vc', '/vcs/nlp'], ['nodes', '/nodes'], ['node', '/nodes/gpu11'], ['reports', '/reports'], ['submit', '/submit'], ['whatif', '/whatif'], ['whatif-result', '/whatif/1']];
   for (const view of ['desktop', 'phone'])
     for (const dark of [false, true]) {
       const page = await open(browser, m.url, { view, dark }), mode = view + (dark ? '-dark' : '');
@@ -222,6 +222,7 @@ async function content(browser, m, s) {
   await page.waitForFunction(() => document.querySelectorAll('.gpu-cell').length === 16, null, { timeout: 15000 });
   ok(true, 'job: sixteen GPUs measured');
   for (const metric of ['Memory', 'Power']) await page.getByRole('radio', { name: metric, exact: true }).click();
+  await arrays(page, s);
   await go(page, '/reports');
   for (const by of ['Virtual clusters', 'GPU types', 'Nodes', 'Job names', 'Accounts']) {
     await page.getByRole('radio', { name: by, exact: true }).click();
@@ -236,6 +237,32 @@ async function content(browser, m, s) {
   ok(/Guaranteed/.test(await text(page, '.stats')), 'virtual cluster: figures');
   clean(page, 'contents');
   await page.context().close();
+}
+
+/** An array has a page, by its number too; an element is found by its index, jobs by a part of their name. */
+async function arrays(page, s) {
+  await go(page, '/arrays/' + s.jobs.sweep);
+  ok(/Array \d+ \u00b7 lr-sweep/.test(await text(page, 'h1')) && await page.locator('tbody tr').count() === 10, 'array: its ten elements');
+  ok(await page.locator('.sidebar [aria-current]', { hasText: 'Jobs' }).count() === 1, 'array: among the jobs');
+  await page.selectOption('select[aria-label="State"]', 'PENDING');
+  await page.waitForFunction(() => { const rows = document.querySelectorAll('tbody tr'); return rows.length > 0 && rows.length < 10; }, null, { timeout: 5000 });
+  ok((await page.locator('tbody .badge').allInnerTexts()).every(t => t.trim() === 'PENDING'), 'array: those that wait');
+  clean(page, 'array');
+  const find = async words => {
+    await page.fill('[data-search]', words);
+    await page.keyboard.press('Enter');
+  };
+  await find(String(s.jobs.sweep));
+  await page.waitForURL(/\/arrays\/\d+$/);
+  ok(true, 'the number of an array leads to it');
+  page.wrong.length = 0; // that it is no job was asked first
+  await find(s.jobs.sweep + '_2');
+  await page.waitForURL(url => /\/jobs\/\d+$/.test(url.pathname));
+  await settled(page);
+  ok((await text(page, 'h1')).includes(s.jobs.sweep + '_2'), 'an element is found by its index', await text(page, 'h1'));
+  await find('LLAMA-PRE');
+  await page.locator('tbody tr', { hasText: 'llama-pretrain' }).waitFor();
+  ok(await page.locator('tbody tr').count() === 1, 'a job is found by a part of its name');
 }
 
 /* Everything that changes something. */
@@ -355,7 +382,7 @@ async function tools(browser, m, s) {
   ok(words === 'muster queue -A --state PD -p nlp', 'copy as a command', words);
   const out = execFileSync('sh', ['-c', words.replace(/^muster/, '"$0"'), path.join(process.env.MUSTER_BUILD || 'build', 'muster')], { encoding: 'utf8', env: { ...process.env, MUSTER_URL: m.url } });
   ok(/PENDING/.test(out), 'and the command works', out);
-  for (const view of ['/', '/queue?user=root&name=x', '/topology', '/timeline', '/jobs', '/jobs?state=FAILED&user=root', '/jobs/' + s.jobs.gang, '/vcs', '/vcs/nlp', '/nodes', '/nodes/gpu11', '/reports?by=skus', '/whatif', '/whatif/1']) {
+  for (const view of ['/', '/queue?user=root&name=x', '/topology', '/timeline', '/jobs', '/jobs?state=FAILED&user=root', '/jobs?find=lr', '/queue?find=lr', '/arrays/' + s.jobs.sweep, '/jobs/' + s.jobs.gang, '/vcs', '/vcs/nlp', '/nodes', '/nodes/gpu11', '/reports?by=skus', '/whatif', '/whatif/1']) {
     await go(page, view);
     const title = await page.locator('.command').getAttribute('title'), line = title.replace('Copy as a command: muster', '"$0"');
     let said = '';

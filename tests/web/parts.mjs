@@ -107,7 +107,9 @@ test('addresses', () => {
   assert.deepEqual(route.route_of('/', ''), { page: 'overview', id: null, query: {} });
   assert.deepEqual(route.route_of('/jobs/12', '?x=1'), { page: 'job', id: '12', query: { x: '1' } });
   assert.deepEqual(route.route_of('/nodes/a%2Fb.example', ''), { page: 'node', id: 'a/b.example', query: {} });
-  for (const bad of ['/nope', '/jobs/abc', '/queue/1', '/jobs/1/2']) assert.equal(route.route_of(bad, '').page, null);
+  assert.deepEqual(route.route_of('/jobs/12_3', ''), { page: 'job', id: '12_3', query: {} });
+  assert.deepEqual(route.route_of('/arrays/12', ''), { page: 'array', id: '12', query: {} });
+  for (const bad of ['/nope', '/arrays/12_3', '/arrays',  '/jobs/abc', '/queue/1', '/jobs/1/2']) assert.equal(route.route_of(bad, '').page, null);
   assert.equal(route.route_of('/nodes/%zz', '').id, '%zz');
   assert.equal(route.with_query('/queue', { vc: 'a b', user: 'x' }, { user: '' }), '/queue?vc=a+b');
 });

@@ -111,6 +111,7 @@ export function draw(canvas, view, width, height) {
     if (y > height || y + row.height < AXIS) continue;
     g.fillStyle = ink.row;
     g.fillRect(NAME, y, width - NAME, row.height);
+    rule(g, view, ticks, y - 2, row.height + 4, width, ink); // behind the bars: their words are to be read
     for (const r of view.reservations || []) if (r.nodes.has(row.name)) draw_reserved(g, view, r, y, row.height, width, ink);
     for (const bar of row.bars) draw_bar(g, view, row, bar, y, width, ink);
     g.fillStyle = ink.surface;
@@ -120,16 +121,11 @@ export function draw(canvas, view, width, height) {
   }
   g.fillStyle = ink.surface;
   g.fillRect(0, 0, width, AXIS);
+  rule(g, view, ticks, AXIS - 4, 4, width, ink);
   g.fillStyle = ink.muted;
-  g.strokeStyle = ink.line;
-  g.lineWidth = 1;
   for (const t of ticks.at) {
     const x = Math.round(X(view, t, width)) + 0.5;
     if (x < NAME) continue;
-    g.beginPath();
-    g.moveTo(x, AXIS - 4);
-    g.lineTo(x, height);
-    g.stroke();
     g.textAlign = 'center';
     g.fillText(tick_label(t, ticks.step), x, 14);
     g.textAlign = 'left';
@@ -145,6 +141,20 @@ export function draw(canvas, view, width, height) {
     g.fillStyle = ink.bad;
     g.fillText('now', Math.min(now + 3, width - 26), 26);
   }
+}
+
+/** Lines at the ticks, over a part of the height. */
+function rule(g, view, ticks, y, tall, width, ink) {
+  g.strokeStyle = ink.line;
+  g.lineWidth = 1;
+  g.beginPath();
+  for (const t of ticks.at) {
+    const x = Math.round(X(view, t, width)) + 0.5;
+    if (x < NAME) continue;
+    g.moveTo(x, y);
+    g.lineTo(x, y + tall);
+  }
+  g.stroke();
 }
 
 /** A node that is kept for some, or for nobody: shaded, with its name. */

@@ -46,7 +46,7 @@ class Tail {
   }
 }
 
-/** s: the state of the viewer, kept by the page. options: {job, ranks, attempts, attempt, over} */
+/** s: the state of the viewer, kept by the page. options: {job, ranks, attempts, attempt} */
 export function log_view(ctx, s, options) {
   const want = [options.job, s.rank || 0, s.attempt === undefined ? options.attempt : s.attempt, s.stream || 'out'].join('/');
   if (s.want !== want) {
@@ -94,8 +94,17 @@ export function log_view(ctx, s, options) {
         ctx.redraw();
       } },
       h('div', { key: 'top', style: { height: from * LINE + 'px' } }), shown, h('div', { key: 'end', style: { height: (total - to) * LINE + 'px' } }),
-      total ? null : h('p', { class: 'muted log-none' }, s.tail.state === 'reading' ? 'Nothing yet\u2026' : s.tail.state === 'failed' ? s.tail.error.message : hits ? 'No line has it.' : 'It has written nothing' + (s.tail.state === 'over' ? '.' : ' yet.'))),
-    h('p', { class: 'muted small' }, s.tail.skipped ? 'From byte ' + bytes(s.tail.skipped) + ' on; all of it: ' : 'All of it: ', h('code', null, 'muster logs ' + options.job + ((s.rank || 0) ? '.' + s.rank : '') + (s.stream === 'err' ? ' --err' : '')), s.tail.state === 'following' ? ' \u00b7 following' : s.tail.state === 'over' ? ' \u00b7 complete' : ''));
+      total ? null : h('div', { class: 'row log-none' }, nothing(ctx, s, hits))),
+    h('p', { class: 'muted small' }, s.tail.skipped ? 'From byte ' + bytes(s.tail.skipped) + ' on; all of it: ' : 'All of it: ', h('code', null, 'muster logs ' + options.job + ((s.rank || 0) ? '.' + s.rank : '') + (s.attempt === undefined || s.attempt === options.attempt ? '' : '@' + s.attempt) + (s.stream === 'err' ? ' --err' : '')), s.tail.state === 'following' ? ' \u00b7 following' : s.tail.state === 'over' ? ' \u00b7 complete' : ''));
+}
+
+/** Why no line is shown, and what to do about it. */
+function nothing(ctx, s, hits) {
+  if (s.tail.state === 'reading') return 'Nothing yet\u2026';
+  if (s.tail.state === 'failed') return [s.tail.error.message, button('Try again', () => { s.want = null; ctx.redraw(); }, { class: 'small' })];
+  if (hits) return 'No line has it.';
+  if (s.tail.state !== 'over') return 'It has written nothing yet.';
+  return s.stream === 'err' ? 'It wrote nothing here.' : ['It wrote nothing here.', button('Show errors', () => { s.stream = 'err'; ctx.redraw(); }, { class: 'small' })];
 }
 
 /** The text with what was searched for marked. */

@@ -69,12 +69,14 @@ export function plot(series, options) {
   if (options.x0 !== undefined) box.x0 = options.x0;
   if (options.x1 !== undefined) box.x1 = options.x1;
   if (options.y_max) box.y1 = Math.max(options.y_max, options.y_fixed ? 0 : box.y1);
+  const many = Math.max(2, Math.floor(height / 50)), step = ticks(0, box.y1, many)[1];
+  if (step && !options.y_fixed) box.y1 = Math.ceil(box.y1 / step - 1e-9) * step; // the highest value is below a line with a number
   const left = 44, right = 12, top = 10, bottom = 22;
   const tf = options.log ? v => Math.log10(Math.max(v, options.log)) : v => v;
   const r1 = n => Math.round(n * 10) / 10;
   const X = x => r1(left + ((tf(x) - tf(box.x0)) / (tf(box.x1) - tf(box.x0))) * (W - left - right));
   const Y = y => r1(height - bottom - (Math.min(y, box.y1) / box.y1) * (height - top - bottom));
-  const ys = ticks(0, box.y1, Math.max(2, Math.floor(height / 50)));
+  const ys = ticks(0, box.y1, many);
   const xs = options.time ? time_ticks(box.x0, box.x1, 6) : { at: options.log ? decades(box.x0, box.x1) : options.spans ? span_ticks(box.x0, box.x1, 6) : ticks(box.x0, box.x1, 6) };
   const areas = options.stacked ? series.filter(s => !s.line) : [];
   const lines = options.stacked ? series.filter(s => s.line) : series;

@@ -25,7 +25,8 @@ export function route_of(path, search) {
   });
   const query = Object.fromEntries(new URLSearchParams(search || ''));
   if (parts.length === 0) return { page: 'overview', id: null, query };
-  if (parts[0] === 'jobs' && parts.length === 2 && /^\d+$/.test(parts[1])) return { page: 'job', id: parts[1], query };
+  if (parts[0] === 'jobs' && parts.length === 2 && /^\d+(_\d+)?$/.test(parts[1])) return { page: 'job', id: parts[1], query };
+  if (parts[0] === 'arrays' && parts.length === 2 && /^\d+$/.test(parts[1])) return { page: 'array', id: parts[1], query };
   if (parts[0] === 'nodes' && parts.length === 2) return { page: 'node', id: parts[1], query };
   if (parts[0] === 'vcs' && parts.length === 2) return { page: 'vcs', id: parts[1], query };
   if (parts[0] === 'whatif' && parts.length === 2) return { page: 'whatif', id: parts[1], query };

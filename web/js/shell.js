@@ -62,7 +62,7 @@ async function json_dialog(ctx, path, words) {
 
 function sidebar(ctx) {
   const { app } = ctx;
-  const here = app.route.page === 'job' ? 'jobs' : app.route.page === 'node' ? 'nodes' : app.route.page;
+  const here = app.route.page === 'job' || app.route.page === 'array' ? 'jobs' : app.route.page === 'node' ? 'nodes' : app.route.page;
   return h('nav', { class: 'sidebar', 'aria-label': 'Pages' },
     h('a', { class: 'brand', href: '/' }, h('img', { src: '/icon.svg', alt: '', width: 28, height: 28 }), h('span', null, 'muster'), h('span', { class: 'cluster' }, plain(app.version && app.version.cluster, 30))),
     h('ul', null, PAGES.filter(p => !p.role || ctx.may(p.role)).map(p => h('li', { key: p.id },
@@ -101,8 +101,8 @@ function find_box(ctx) {
     e.preventDefault();
     const text = e.target.elements.find.value.trim();
     if (!text) return;
-    if (/^\d+$/.test(text)) ctx.go('/jobs/' + text);
-    else ctx.go('/jobs?name=' + encodeURIComponent(text));
+    if (/^\d+(_\d+)?$/.test(text)) ctx.go('/jobs/' + text);
+    else ctx.go('/jobs?find=' + encodeURIComponent(text));
     e.target.elements.find.value = '';
   } }, icon('search'), h('input', { name: 'find', type: 'search', 'data-search': true, 'aria-label': 'Find a job by number or name', placeholder: 'Job number or name', autocomplete: 'off', maxlength: 128 }));
 }

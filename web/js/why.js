@@ -3,7 +3,7 @@
 import { h } from './dom.js';
 import { plain } from './text.js';
 import { count, hostlist, plural, span } from './format.js';
-import { time } from './ui.js';
+import { badge, time } from './ui.js';
 import { icon } from './icon.js';
 
 // short: for a table; long: what it means; because: after "mostly because"; help: what its owner can do.
@@ -44,14 +44,14 @@ export function reason_words(code) {
 const row = (name, ...value) => h('div', { class: 'why-row', key: name }, h('dt', null, name), h('dd', null, value));
 
 /** An answer of GET /jobs/ID/why. */
-export function why_view(ctx, w) {
+export function why_view(ctx, w, job) {
   const waits = w.state === 'PENDING', words = w.code && waits ? reason_words(w.code) : null;
   return h('div', { class: 'why' },
     w.code && w.state === 'PENDING' ? h('div', { class: 'why-head' }, icon('clock'), h('div', null, h('strong', null, words.short), h('code', { class: 'muted' }, ' ' + plain(w.code, 60)), h('p', null, plain(w.message, 400) || words.long))) : null,
-    !waits && w.message && !w.receipt ? h('p', null, plain(w.message, 300).replace(/^it /, 'It ') + '.') : null,
-    w.receipt ? receipt(w.receipt) : null,
+    !waits && (w.message || job) ? h('p', null, job && job.end_time ? [badge(w.state), ' '] : null, w.message ? plain(w.message, 300).replace(/^it /, 'It ') + '.' : null) : null,
+    w.receipt ? receipt(ctx, w.receipt) : null,
     h('dl', { class: 'why-rows' },
-      w.asks && w.asks.text ? row('asks for', plain(w.asks.text, 200)) : null,
+      w.asks && w.asks.text ? row('asks for', plain(w.asks.text, 200), job && job.size && job.size.max > job.size.min ? ', elastic from ' + count(job.size.min) + ' to ' + plural(job.size.max, 'GPU') : '') : null,
       w.entitlement ? row('virtual cluster', plain(w.entitlement.vc, 60) + ': ' + plain(w.entitlement.text, 200)) : null,
       waits && w.free ? row('free now', w.free.length ? w.free.slice(0, 12).map((f, i) => [i ? ', ' : '', h('a', { href: '/nodes/' + encodeURIComponent(f.node) }, plain(f.node, 60)), ' ' + f.gpus]) : 'nothing it could use', w.free.length > 12 ? ' and ' + (w.free.length - 12) + ' more nodes' : '') : null,
       w.heldBy && w.heldBy.length ? row('held by', h('ul', null, w.heldBy.slice(0, 8).map(b => h('li', { key: b.job }, h('a', { href: '/jobs/' + b.job }, 'job ' + b.job), ' of ' + plain(b.user, 30) + ', ' + plural(b.gpus, 'GPU') + (b.nodes && b.nodes.length ? ' on ' + plain(hostlist([].concat(b.nodes)), 60) : ''), b.until ? [', until ', time(b.until, ctx.now)] : ', no time limit')))) : null,
@@ -61,5 +61,6 @@ export function why_view(ctx, w) {
     w.startsNowWith && w.startsNowWith.length ? [h('h3', null, 'Other shapes'), h('ul', { class: 'shapes' }, w.startsNowWith.map((s, i) => h('li', { key: i, class: s.ok ? 'ok-text' : 'muted' }, icon(s.ok ? 'check' : 'minus'), h('code', null, plain(s.flags, 120)), ' ', plain(s.text, 200))))] : null);
 }
 
-const receipt = r => h('div', { class: 'receipt' }, icon('back'), h('div', null, h('strong', null, plain(r.text, 400)),
-  h('p', { class: 'muted' }, [r.step ? 'How: ' + plain(r.step, 60) : '', r.by ? 'by ' + plain(String(r.by), 80) : '', r.lost_gpu_seconds !== null && r.lost_gpu_seconds !== undefined ? 'lost ' + span(r.lost_gpu_seconds) + ' of GPU time' : ''].filter(Boolean).join(' \u00b7 '))));
+/** Why an attempt had to leave, and what that cost. */
+const receipt = (ctx, r) => h('div', { class: 'receipt' }, icon('back'), h('div', null, h('strong', null, 'Attempt ' + r.attempt + ' ended ', time(r.time, ctx.now), ': ', r.by ? [plain(r.step, 60) + ', made room for ', h('a', { href: '/jobs/' + r.by }, 'job ' + r.by)] : plain(r.text, 400)),
+  r.lost_gpu_seconds ? h('p', { class: 'muted' }, 'lost ' + span(r.lost_gpu_seconds) + ' of GPU time') : null));

@@ -19,40 +19,62 @@ export default {
     return 'Job ' + (job ? job_ref(job) + (job.name ? ' \u00b7 ' + plain(job.name, 80) : '') : ctx.id);
   },
   needs: ctx => {
-    const me = { kinds: ['job.'], job: Number(ctx.id), gap: 400 };
-    return [{ path: at(ctx), ...me, every: 10000 }, { path: at(ctx) + '/why', ...me, gap: 1000, every: 15000 }, { path: at(ctx) + '/attempts', ...me }, { path: at(ctx) + '/events', ...me },
-      { path: at(ctx) + '/metrics', gap: 5000, every: 5000 }];
+    if (missing(ctx)) return [{ path: '/arrays/' + ctx.id }];
+    const me = { kinds: ['job.'], job: Number(ctx.id), gap: 400 }, first = { path: at(ctx), ...me, every: 10000 };
+    // The rest when it is known to be a job, and which: the number may be an array's.
+    return !ctx.data(at(ctx)).value ? [first] : [first, { path: at(ctx) + '/why', ...me, gap: 1000, every: 15000 }, { path: at(ctx) + '/attempts', ...me }, { path: at(ctx) + '/events', ...me },
+      { path: at(ctx) + '/metrics', gap: 5000, every: 5000 }, { path: '/alerts', kinds: ['node.'], gap: 5000, every: 15000 }];
   },
   command: ctx => 'muster show ' + ctx.id,
   json: ctx => '/jobs/' + ctx.id,
   view: ctx => {
     const data = ctx.data(at(ctx));
+    if (data.value && data.value.id !== Number(ctx.id)) return elsewhere(ctx, '/jobs/' + data.value.id); // an element by its index
     if (!data.value) {
+      if (missing(ctx)) {
+        const array = ctx.data('/arrays/' + ctx.id);
+        if (!array.error && !array.value) ctx.app.needs();
+        if (array.value) return elsewhere(ctx, '/arrays/' + ctx.id);
+        if (!array.error) return loading();
+      }
       if (data.error && data.error.status === 404) return card('', empty('search', 'There is no job ' + ctx.id, 'It may be long over: ', h('code', null, 'muster history'), '. ', h('a', { href: '/jobs' }, 'To the jobs there are'), '.'));
       return data.error ? failed(data.error) : loading();
     }
+    if (!ctx.data(at(ctx) + '/why').wanted) ctx.app.needs();
     return page(ctx, data.value);
   },
 };
+
+/** There is no such job: the number may be that of an array. */
+function missing(ctx) {
+  const { value, error } = ctx.data(at(ctx));
+  return !value && error && error.status === 404 && /^\d+$/.test(ctx.id);
+}
+
+/** The same under the address it has. */
+function elsewhere(ctx, href) {
+  queueMicrotask(() => ctx.app.route.id === ctx.id && ctx.go(href, true));
+  return loading();
+}
 
 function page(ctx, job) {
   const over = OVER.has(job.state);
   return [
     h('section', { class: 'card job-head' },
       h('div', { class: 'row spread' },
-        h('div', { class: 'row' }, badge(job.state), h('span', null, plain(job.user, 40)), vc_mark(job.vc), priority(job.priority_class), job.array ? h('a', { href: '/jobs?name=' + encodeURIComponent(job.name || '') }, 'array ' + job.array.id + ', element ' + job.array.index) : null),
+        h('div', { class: 'row' }, badge(job.state), h('span', null, plain(job.user, 40)), vc_mark(job.vc), priority(job.priority_class), job.array ? h('a', { href: '/arrays/' + job.array.id }, 'array ' + job.array.id + ', element ' + job.array.index) : null),
         h('div', { class: 'row' }, change_button(ctx, job), action_buttons(ctx, job), governs(ctx.who, job) && job.state === 'RUNNING' ? button('Shell', async () => ctx.toast((await copy('muster attach ' + job.id)) ? 'Copied: muster attach ' + job.id : 'In a terminal: muster attach ' + job.id), { icon: 'code', title: 'Copies the command that opens a shell inside the job' }) : null)),
       h('div', { class: 'stats' },
         stat('GPUs', gpus_of(job), job.nodes ? 'on ' + job.nodes + (job.nodes === 1 ? ' node' : ' nodes') : null),
         stat(job.state === 'PENDING' ? 'Waiting' : 'Ran', span(job.state === 'PENDING' ? (ctx.now - instant(job.eligible_time || job.submit_time)) / 1000 : over ? job.elapsed_seconds : (ctx.now - instant(job.start_time)) / 1000), job.limit_seconds ? 'limit ' + span(job.limit_seconds) : 'no limit'),
         job.state === 'PENDING' ? stat('Starts', job.eta && job.eta.at ? ['~', time(job.eta.at, ctx.now)] : 'not known', job.eta && job.eta.low && job.eta.low !== job.eta.high ? ['between ', time(job.eta.low, ctx.now), ' and ', time(job.eta.high, ctx.now)] : null)
-          : over ? stat('Ended', time(job.end_time, ctx.now), plain(job.end_text, 120), job.state === 'COMPLETED' ? 'ok' : 'bad') : stat('Must end by', job.limit_seconds ? time(instant(job.start_time) + job.limit_seconds * 1000, ctx.now) : '\u2013', null),
+          : over ? stat('Ended', time(job.end_time, ctx.now), null, job.state === 'COMPLETED' ? 'ok' : 'bad') : stat('Must end by', job.limit_seconds ? time(instant(job.start_time) + job.limit_seconds * 1000, ctx.now) : '\u2013', null),
         stat('GPU-hours', count(job.gpu_seconds / 3600), null),
-        stat('Attempt', String(job.attempt + 1), [job.preemptions ? count(job.preemptions) + ' preempted ' : '', job.failures ? count(job.failures) + ' failed' : ''].join('') || 'the first'),
+        stat('Attempts', job.start_time || job.attempt ? String(job.attempt + 1) : '0', [job.preemptions ? count(job.preemptions) + ' sent away' : '', job.failures ? count(job.failures) + ' failed' : ''].filter(Boolean).join(', ') || null),
         over && job.exit_code !== null ? stat('Exit code', String(job.exit_code), job.signal ? 'signal ' + job.signal : null, job.exit_code === 0 ? 'ok' : 'bad') : null)),
     h('div', { class: 'grid' },
       h('div', { class: 'c12' }, card('Life', with_data(ctx.data(at(ctx) + '/attempts'), v => lanes(ctx, job, v.items)))),
-      h('div', { class: 'c6', key: 'why' }, card(over ? 'How it ended' : job.state === 'PENDING' ? 'Why it waits' : 'What it was given', { actions: h('code', { class: 'small muted' }, 'muster why ' + job.id) }, with_data(ctx.data(at(ctx) + '/why'), w => [over ? h('p', null, badge(job.state), ' ', plain(job.end_text, 300)) : null, why_view(ctx, w)]))),
+      h('div', { class: 'c6', key: 'why' }, card(over ? 'How it ended' : job.state === 'PENDING' ? 'Why it waits' : 'What it was given', { actions: h('code', { class: 'small muted' }, 'muster why ' + job.id) }, with_data(ctx.data(at(ctx) + '/why'), w => why_view(ctx, w, job)))),
       h('div', { class: 'c6', key: 'place' }, card('Placement', { actions: job.placement.length ? h('a', { href: '/topology?job=' + job.id }, 'on the map') : null }, placement(ctx, job)), verdict(ctx, job)),
       h('div', { class: 'c12', key: 'use' }, utilisation(ctx, job)),
       h('div', { class: 'c12', key: 'log' }, card('Output', output(ctx, job))),
@@ -73,14 +95,14 @@ function lanes(ctx, job, attempts) {
   let waiting = instant(job.eligible_time) && attempts.length === 0 ? submit : submit;
   const rows = attempts.map(a => {
     const placed = instant(a.placed_time) || instant(a.start_time), start = instant(a.start_time), stop = instant(a.end_time) || ctx.now;
-    const out = h('div', { class: 'lane', key: a.number }, h('span', { class: 'lane-name' }, 'attempt ' + (a.number + 1)), h('span', { class: 'lane-bar' },
+    const out = h('div', { class: 'lane', key: a.number }, h('span', { class: 'lane-name' }, 'attempt ' + a.number), h('span', { class: 'lane-bar' },
       part('wait', waiting, placed, 'waiting'), part('start', placed, start || stop, 'starting'), start ? part(a.state === 'SUSPENDED' ? 'hold' : 'run', start, stop, a.end_time ? 'ran' : a.state.toLowerCase()) : null,
       a.end_time ? h('span', { class: 'life-end', style: { left: X(stop) + '%' }, title: a.state }, '') : null, now_line(X, ctx, job)),
       h('span', { class: 'lane-state' }, badge(a.state), a.stop_kind && a.end_time && a.state !== 'COMPLETED' ? h('span', { class: 'muted small' }, ' ' + plain(a.stop_kind, 30), a.stop_by ? [' by ', h('a', { href: '/jobs/' + a.stop_by }, 'job ' + a.stop_by)] : null) : null));
     waiting = stop;
     return out;
   });
-  if (job.state === 'PENDING') rows.push(h('div', { class: 'lane', key: 'next' }, h('span', { class: 'lane-name' }, 'attempt ' + (attempts.length + 1)), h('span', { class: 'lane-bar' }, part('wait', waiting, ctx.now, 'waiting'), planned > ctx.now ? part('expect', ctx.now, planned, 'expected to wait') : null, planned ? part('plan-run', planned, end, 'planned') : null, now_line(X, ctx, job)), h('span', { class: 'lane-state' }, badge('PENDING'))));
+  if (job.state === 'PENDING') rows.push(h('div', { class: 'lane', key: 'next' }, h('span', { class: 'lane-name' }, 'attempt ' + attempts.length), h('span', { class: 'lane-bar' }, part('wait', waiting, ctx.now, 'waiting'), planned > ctx.now ? part('expect', ctx.now, planned, 'expected to wait') : null, planned ? part('plan-run', planned, end, 'planned') : null, now_line(X, ctx, job)), h('span', { class: 'lane-state' }, badge('PENDING'))));
   if (job.last_checkpoint_time) rows.push(h('p', { class: 'muted small', key: 'ck' }, 'Last checkpoint ', time(job.last_checkpoint_time, ctx.now, true)));
   return h('div', { class: 'lanes' }, rows, h('div', { class: 'lane-axis small muted' }, h('span', null, 'submitted ', time(submit, ctx.now)), h('span', null, OVER.has(job.state) ? ['ended ', time(end, ctx.now)] : time(end, ctx.now))));
 }
@@ -89,16 +111,22 @@ const now_line = (X, ctx, job) => (OVER.has(job.state) ? null : h('span', { clas
 
 function placement(ctx, job) {
   if (!job.placement.length) return h('p', { class: 'muted' }, job.state === 'PENDING' ? 'It is on no GPU yet.' : 'It is on no GPU any more.');
-  return h('div', { class: 'place-list' }, job.placement.slice(0, 64).map((p, rank) => h('div', { key: rank, class: 'place' }, h('a', { href: '/nodes/' + encodeURIComponent(p.node) }, plain(p.node, 40)), h('span', { class: 'chips' }, p.gpus.map(g => h('span', { class: 'chip', key: g, style: { '--c': job_color(job.id) } }, g))), h('span', { class: 'muted small' }, 'rank ' + rank))), job.placement.length > 64 ? h('p', { class: 'muted' }, 'and ' + (job.placement.length - 64) + ' more nodes') : null);
+  return h('div', { class: 'place-list' }, job.placement.slice(0, 64).map((p, rank) => h('div', { key: rank, class: 'place' }, h('a', { href: '/nodes/' + encodeURIComponent(p.node) }, plain(p.node, 40)), h('span', { class: 'chips' }, p.gpus.map(g => h('span', { class: 'chip', key: g, style: { '--c': job_color(job.id) } }, g))), h('span', { class: 'muted small' }, 'rank ' + rank), silent(ctx, job, p.node))), job.placement.length > 64 ? h('p', { class: 'muted' }, 'and ' + (job.placement.length - 64) + ' more nodes') : null);
+}
+
+/** What is told of a node that nobody hears. */
+function silent(ctx, job, node) {
+  const alerts = ctx.data('/alerts').value, found = alerts && !OVER.has(job.state) && alerts.items.find(a => a.kind === 'NodeSilent' && a.node === node);
+  return found ? h('span', { class: 'bad-text small' }, 'silent since ', time(found.since, ctx.now), ': what is shown of it is as it was then') : null;
 }
 
 /** What its GPUs were used for, in a sentence. */
 function verdict(ctx, job) {
-  const data = ctx.data(at(ctx) + '/metrics').value;
-  if (!data || !data.items.length || (ctx.now - instant(job.start_time)) < 30e3) return null;
+  const data = ctx.data(at(ctx) + '/metrics').value, over = OVER.has(job.state);
+  if (!data || !data.items.length || (over ? job.elapsed_seconds * 1000 : ctx.now - instant(job.start_time)) < 30e3) return null;
   const means = data.items.map(m => (m.series.length ? m.series.reduce((a, p) => a + p.util, 0) / m.series.length : m.util || 0));
   const mean = means.reduce((a, b) => a + b, 0) / means.length, low = means.filter(u => u < mean * 0.6).length;
-  const words = mean < 5 ? ['bad', 'Its GPUs have been idle. Others could use them: is it stuck, or waiting for data?'] : mean < 40 ? ['wait', 'Its GPUs are lightly used. More data workers or larger batches may help.'] : ['ok', 'Its GPUs are well used.'];
+  const words = mean < 5 ? ['bad', over ? 'Its GPUs were idle.' : 'Its GPUs have been idle. Others could use them: is it stuck, or waiting for data?'] : mean < 40 ? ['wait', 'Its GPUs ' + (over ? 'were' : 'are') + ' lightly used. More data workers or larger batches may help.'] : ['ok', 'Its GPUs ' + (over ? 'were' : 'are') + ' well used.'];
   return h('p', { class: 'verdict ' + words[0] + '-text' }, h('b', null, percent(mean / 100)), ' mean utilisation. ', words[1], low && mean >= 5 ? ' ' + count(low) + (low === 1 ? ' GPU lags' : ' GPUs lag') + ' behind the others.' : '');
 }
 
@@ -138,4 +166,4 @@ function output(ctx, job) {
   return log_view(ctx, s, { job: job.id, ranks, attempts: attempts.items.length, attempt: last.number });
 }
 
-const events = (ctx, items) => items.length ? table([{ label: 'When', class: 'nowrap', cell: e => time(e.time, ctx.now) }, { label: 'What', cell: e => plain(e.kind.replace(/^job\./, ''), 40) }, { label: '', cell: e => h('span', { class: 'muted' }, e.detail ? plain(Object.entries(e.detail).map(([k, v]) => k.replace(/_/g, ' ') + ' ' + (typeof v === 'number' ? count(v) : v)).join(', '), 200) : '') }], [...items].reverse().slice(0, 100), { key: e => e.id, label: 'Events' }) : h('p', { class: 'muted' }, 'None that are still kept.');
+const events = (ctx, items) => items.length ? table([{ label: 'When', class: 'nowrap', cell: e => time(e.time, ctx.now) }, { label: 'What', cell: e => plain(e.kind.replace(/^job\./, ''), 40) }, { label: '', cell: e => h('span', { class: 'muted' }, e.detail ? plain(Object.entries(e.detail).filter(([, v]) => v !== null).map(([k, v]) => k.replace(/_/g, ' ') + ' ' + (typeof v === 'number' ? count(v) : v)).join(', '), 200) : '') }], [...items].reverse().slice(0, 100), { key: e => e.id, label: 'Events' }) : h('p', { class: 'muted' }, 'None that are still kept.');

@@ -68,7 +68,7 @@ function sku_card(ctx, g) {
     bar([{ name: 'used', value: g.used, color: 'var(--run)' }, { name: 'unhealthy or drained', value: g.down, color: 'var(--bad)', pattern: 'cross' }, { name: 'free', value: g.free, color: 'var(--free)' }], g.total, { class: 'tall', label: g.sku }),
     h('dl', { class: 'figures' },
       figure('used', count(g.used), percent(g.total ? g.used / g.total : 0)), figure('free', count(g.free)),
-      figure('usable as one gang', count(g.biggest_gang), 'on one node ' + count(g.biggest_node)), figure('unhealthy', count(g.down), null, g.down ? 'bad-text' : '')),
+      figure('usable as one gang', count(g.biggest_gang), 'on one node ' + count(g.biggest_node)), figure('unhealthy or drained', count(g.down), null, g.down ? 'bad-text' : '')),
     line && line.series.length > 1 ? h('div', { class: 'sku-spark', title: 'GPUs in use over the last ' + (ctx.query.span || '1h') }, spark(line.series.map(p => p.used || 0), 'var(--run)', g.total)) : null);
 }
 
@@ -78,7 +78,7 @@ function alerts(ctx, o) {
   const list = o.alerts || [];
   if (!list.length) return null;
   return h('section', { class: 'alerts', 'aria-label': 'Alerts' }, list.slice(0, 6).map((a, i) => h('div', { key: i, class: 'alert ' + (a.severity || '') }, icon(a.severity === 'info' ? 'bell' : 'warn'),
-    h('div', null, h('strong', null, plain(a.text, 300)), a.hint ? h('span', { class: 'muted' }, ' ' + plain(a.hint, 200)) : null),
+    h('div', null, h('strong', null, plain(a.text, 300)), a.hint ? h('span', { class: 'muted' }, ' \u2013 ' + plain(a.hint, 200)) : null),
     h('span', { class: 'row' }, a.node ? h('a', { href: '/nodes/' + encodeURIComponent(a.node) }, plain(a.node, 40)) : null, a.job ? h('a', { href: '/jobs/' + a.job }, 'job ' + a.job) : null, a.since ? h('span', { class: 'muted small' }, 'since ', time(a.since, ctx.now)) : null))),
     list.length > 6 ? h('p', { class: 'muted small' }, 'and ' + (list.length - 6) + ' more: ', h('code', null, 'GET /api/v1/alerts')) : null);
 }
@@ -147,9 +147,9 @@ function over_time(ctx) {
     if (points.length < 2) return h('p', { class: 'muted' }, 'The first minutes are being recorded.');
     const pick = key => points.map(([x, s]) => [x, s[key]]);
     if (ctx.state.what === 'gang')
-      return plot(u.items.map((sku, i) => ({ name: plain(sku.sku, 20) + ': largest gang', color: PALETTE[i % PALETTE.length], points: sku.series.map(p => [instant(p.time), p.largest_gang]) })), { time: true, step: true, label: 'Largest gang that could start', height: 200 });
+      return plot(u.items.map((sku, i) => ({ name: plain(sku.sku, 20) + ': largest gang', color: PALETTE[i % PALETTE.length], points: sku.series.map(p => [instant(p.time), p.largest_gang]) })), { time: true, step: true, label: 'Largest gang that could start', y_label: 'GPUs', height: 200 });
     return plot([{ name: 'in use', color: 'var(--run)', points: pick('used') }, { name: 'free', color: 'var(--free)', points: pick('free') }, { name: 'unhealthy or drained', color: 'var(--bad)', points: pick('down') }, { name: 'really busy', color: 'var(--text)', points: pick('busy'), line: true, dash: true }],
-      { stacked: true, time: true, label: 'GPUs over time', height: 200 });
+      { stacked: true, time: true, label: 'GPUs over time', y_label: 'GPUs', height: 200 });
   }));
 }
 

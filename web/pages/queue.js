@@ -11,7 +11,7 @@ import { action_buttons } from '../js/act.js';
 
 const PAGE = 100;
 const FIELDS = 'id,name,user,vc,priority_class,state,array,gpus,gpu_share,gpu_type,nodes,submit_time,limit_seconds,reason,eta,held';
-const FILTERS = ['vc', 'user', 'name', 'reason'];
+const FILTERS = ['vc', 'user', 'name', 'find', 'reason'];
 
 const base = q => '/queue?limit=' + PAGE + '&fields=' + FIELDS + FILTERS.filter(k => q[k]).map(k => '&' + k + '=' + encodeURIComponent(q[k])).join('');
 const page_path = (q, n) => base(q) + '&cursor=' + n * PAGE;
@@ -29,7 +29,7 @@ export default {
     ...shown_pages(ctx.state).pages.map(n => ({ path: page_path(ctx.query, n), kinds: ['job.'], gap: 1500, every: 15000 })),
     { path: '/overview', kinds: ['job.'], gap: 3000 },
   ],
-  command: ({ query }) => 'muster queue -A --state PD' + (query.vc ? ' -p ' + shell_word(query.vc) : '') + (query.user ? ' -u ' + shell_word(query.user) : '') + (query.name ? ' --name ' + shell_word(query.name) : ''),
+  command: ({ query }) => 'muster queue -A --state PD' + (query.vc ? ' -p ' + shell_word(query.vc) : '') + (query.user ? ' -u ' + shell_word(query.user) : '') + (query.name ? ' --name ' + shell_word(query.name) : '') + (query.find ? ' --find ' + shell_word(query.find) : ''),
   json: ({ query }) => base(query).replace(/&fields=[^&]*/, ''),
   view: ctx => {
     const first = ctx.data(page_path(ctx.query, 0)), any = shown_pages(ctx.state).pages.map(n => ctx.data(page_path(ctx.query, n))).find(d => d.value) || first;
@@ -57,6 +57,7 @@ function filters(ctx, filtered, value) {
     select(q.vc || '', [['', 'All virtual clusters'], ...(o ? o.vcs.map(v => [v.name, plain(v.name, 40)]) : [])], v => set({ vc: v }), 'Virtual cluster'),
     select(q.reason || '', [['', 'All reasons'], ...reasons.map(r => [r, reason_words(r).short])], v => set({ reason: v }), 'Reason'),
     h('input', { type: 'search', value: q.user || '', placeholder: 'User', 'aria-label': 'User', size: 10, maxlength: 60, onchange: e => set({ user: e.target.value.trim() }) }),
+    h('input', { type: 'search', value: q.find || '', placeholder: 'Part of the name', 'aria-label': 'Part of the name', size: 14, maxlength: 120, onchange: e => set({ find: e.target.value.trim() }) }),
     ctx.who.user && q.user !== ctx.who.user ? button('Mine', () => set({ user: ctx.who.user }), { class: 'small' }) : null,
     filtered ? button('Clear', () => ctx.go('/queue'), { class: 'small quiet', icon: 'cross' }) : null);
 }
@@ -104,5 +105,5 @@ function figures_first(message) {
 function eta(ctx, job) {
   if (!job.eta || !job.eta.at) return h('span', { class: 'muted' }, 'not known');
   const low = job.eta.low, high = job.eta.high;
-  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && when(instant(low), ctx.now) !== when(instant(high), ctx.now) ? h('span', { class: 'muted small' }, ' (', time(low, ctx.now), ' \u2013 ', time(high, ctx.now), ')') : null);
+  return h('span', { title: plain(job.eta.basis, 200) }, '~', time(job.eta.at, ctx.now), low && high && when(instant(low), ctx.now) !== when(instant(high), ctx.now) ? h('span', { class: 'muted small q-span' }, ' (', time(low, ctx.now), ' \u2013 ', time(high, ctx.now), ')') : null);
 }

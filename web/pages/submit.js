@@ -73,7 +73,7 @@ async function submit(ctx) {
     const job = await send('POST', '/jobs', s.text, 'application/yaml');
     ctx.toast(job.kind === 'Array' ? 'Submitted array ' + job.id + ' of ' + job.size : 'Submitted job ' + job.id);
     ctx.app.states.delete('submit/');
-    ctx.go(job.kind === 'Array' ? '/jobs?name=' + encodeURIComponent(job.name || '') : '/jobs/' + job.id);
+    ctx.go(job.kind === 'Array' ? '/arrays/' + job.id : '/jobs/' + job.id);
   } catch (error) {
     s.problem = error;
     s.plan = null;

@@ -61,7 +61,7 @@ function series_of(value, color) {
 }
 
 const graph = (ctx, v, height, more) => with_data(ctx.data(usage(ctx, v.name)), value => value.series.length > 1
-  ? plot([...series_of(value, vc_colors.of(v.name).fill), ...(more ? [{ name: 'waiting', color: 'var(--bad)', points: value.series.map(p => [instant(p.time), p.pending_gpus]), line: true, dash: true }] : [])], { stacked: true, time: true, step: true, label: 'GPUs of ' + plain(v.name, 40) + ' over time', height })
+  ? plot([...series_of(value, vc_colors.of(v.name).fill), ...(more ? [{ name: 'waiting', color: 'var(--bad)', points: value.series.map(p => [instant(p.time), p.pending_gpus]), line: true, dash: true }] : [])], { stacked: true, time: true, step: true, label: 'GPUs of ' + plain(v.name, 40) + ' over time', y_label: 'GPUs', height })
   : h('p', { class: 'muted' }, 'The first minutes are being recorded.'));
 
 const small = (ctx, v) => card(h('a', { href: '/vcs/' + encodeURIComponent(v.name) }, plain(v.name, 40)), { label: v.name, note: count(total(v.used)) + ' of ' + count(total(v.guarantee)) + ' used' + (v.borrowed ? ', ' + count(v.borrowed) + ' borrowed' : '') + (v.lent ? ', ' + count(v.lent) + ' lent' : '') }, graph(ctx, v, 150));
