@@ -87,7 +87,9 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     if (!c->page)
         return false;
     c->pid = cred.pid;
-    c->start_ticks = hello->start_ticks;
+    c->start_ticks = channel_start_ticks(c->pid); /* the kernel's word: by it the process is stopped, or released */
+    if (!c->start_ticks)
+        c->start_ticks = hello->start_ticks;
     c->role = hello->role;
     c->mode = hello->mode;
     c->driver_version = hello->driver_version;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The node side's turns, played with processes that are only pages: whose turn it is and for how long, ranks that close
  * after a step, and steps that say nothing because something else slows the GPU down. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -15,6 +19,7 @@
 #include "gpurt/turns.h"
 #include "gpurt_process.h"
 #include "shim/admit.h"
+#include "shim/channel.h"
 
 #define MSEC 1000000ULL
 #define ALONE_US 10000u
@@ -253,6 +258,31 @@ static void test_two_guaranteed(void **state)
     assert_int_equal(node->gpu[0].loop.law, PAIR_GAPS);
 }
 
+/* By its start a process is told from a later one of the same number, before it is stopped or released: the kernel is
+ * asked, not the process. */
+static void test_start_seen(void **state)
+{
+    struct message_hello hello = { .head = { MSG_HELLO, sizeof(hello) }, .abi = PAGE_ABI, .start_ticks = 1 };
+    struct page page = { .magic = PAGE_MAGIC, .abi = PAGE_ABI, .size = sizeof(page) };
+    int ends[2], fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    assert_true(fd >= 0 && ftruncate(fd, PAGE_SIZE_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    assert_int_equal(pwrite(fd, &page, sizeof(page), 0), sizeof(page));
+    assert_true(channel_send(ends[1], &hello, sizeof(hello), fd));
+    node->run_dir = "/nonexistent";
+    node->pending[0] = ends[0];
+    node_pending(node, 0);
+    assert_int_equal(node->client[0].pid, getpid());
+    assert_int_equal(node->client[0].start_ticks, channel_start_ticks(getpid()));
+    (void)munmap(node->client[0].page, PAGE_SIZE_BYTES);
+    node->client[0].page = NULL;
+    close(ends[0]);
+    close(ends[1]);
+    close(fd);
+}
+
 /* ---- what nobody on the GPU did */
 
 static void test_clocks_judged(void **state)
@@ -391,6 +421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranks_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ranks_baseline, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_guaranteed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_start_seen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_judged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hold, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hold_look, setup, teardown),
