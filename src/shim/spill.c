@@ -28,7 +28,8 @@
 
 static CUdeviceptr scratch;
 static bool scratch_stuck;
-static CUstream stream;
+static CUstream streams[PAGE_GPUS]; /* each made in the context of its GPU: another's cannot reach the memory */
+static CUstream stream;             /* of the GPU whose memory is moved, or lies evicted */
 static struct move_times times;
 static struct pick {
     struct chunk *chunk;
@@ -43,9 +44,16 @@ static bool no_host;       /* and it was not enough */
 
 CUstream move_stream(void)
 {
-    if (!stream && HAVE(cuStreamCreate))
-        (void)REAL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
     return stream;
+}
+
+/* With the GPU's context current. */
+static bool stream_have(int gpu)
+{
+    if (!streams[gpu] && HAVE(cuStreamCreate))
+        (void)REAL(cuStreamCreate)(&streams[gpu], CU_STREAM_NON_BLOCKING);
+    stream = streams[gpu];
+    return stream != NULL;
 }
 
 const struct move_times *move_times(void)
@@ -74,7 +82,7 @@ bool move_begin(int gpu, uint64_t deadline_ns)
         return false;
     (void)REAL(cuCtxSetCurrent)(ctx); /* where that fails the wait below tells */
     gate_hold();
-    quiet = gate_quiet(deadline_ns) && device_wait() && move_stream();
+    quiet = gate_quiet(deadline_ns) && device_wait() && stream_have(gpu);
     times.wait_ns = clock_ns() - start;
     if (!quiet)
         gate_release();
@@ -225,14 +233,14 @@ static bool scratch_have(void)
     return scratch != 0;
 }
 
-static CUevent copied[UNDER_WAY];
+static CUevent copied[PAGE_GPUS][UNDER_WAY];
 static bool no_events; /* the driver would not: the stream is waited for instead */
 
 /* New memory for pick `i` of the batch, and its copy under way. False: no more can be had. */
 static bool copy_begin(int gpu, uint32_t i, bool to_host)
 {
     struct pick *p = &batch[i];
-    CUevent *event = &copied[i % UNDER_WAY];
+    CUevent *event = &copied[gpu][i % UNDER_WAY];
 
     if (!pick_make(gpu, p, to_host, scratch + i % UNDER_WAY * VMM_CHUNK))
         return false;
@@ -243,13 +251,13 @@ static bool copy_begin(int gpu, uint32_t i, bool to_host)
     if (!*event && !no_events)
         no_events = REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
     if (!no_events)
-        no_events = REAL(cuEventRecord)(*event, stream) != CUDA_SUCCESS; /* of another GPU's context, say */
+        no_events = REAL(cuEventRecord)(*event, stream) != CUDA_SUCCESS;
     return true;
 }
 
-static bool copy_wait(uint32_t i)
+static bool copy_wait(int gpu, uint32_t i)
 {
-    return (no_events ? REAL(cuStreamSynchronize)(stream) : REAL(cuEventSynchronize)(copied[i % UNDER_WAY])) ==
+    return (no_events ? REAL(cuStreamSynchronize)(stream) : REAL(cuEventSynchronize)(copied[gpu][i % UNDER_WAY])) ==
            CUDA_SUCCESS;
 }
 
@@ -316,7 +324,7 @@ static int64_t batch_move(int gpu, uint32_t count, bool to_host)
         while (more && begun < count && begun < i + UNDER_WAY)
             if ((more = copy_begin(gpu, begun, to_host)))
                 begun++;
-        if (i == begun || !copy_wait(i))
+        if (i == begun || !copy_wait(gpu, i))
             break;
         moved += copy_end(gpu, &batch[i], to_host);
         i++;

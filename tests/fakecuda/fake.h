@@ -52,6 +52,7 @@ struct fake_graph {
 };
 struct CUstream_st {
     uint64_t last_seq;
+    CUdevice dev;
     struct fake_graph *capture;
 };
 int fake_enter(const char *name); /* counts; a code to fail with, or 0 */

@@ -609,7 +609,28 @@ static CUresult copy(void *dst, const void *src, size_t n, CUstream stream)
     }
 COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *)
 COPY_ASYNC(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr)
-COPY_ASYNC(cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr)
+
+/* Is it memory of another GPU than the stream's, which that one may not reach? */
+static bool elsewhere(CUdeviceptr ptr, CUstream stream)
+{
+    struct extent *e;
+    bool is;
+
+    if ((uintptr_t)stream <= 2 || !getenv("FAKE_CUDA_DEVICES"))
+        return false;
+    pthread_mutex_lock(&lock);
+    e = extent_at(ptr);
+    is = e && e->dev >= 0 && e->dev != stream->dev;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
+{
+    FAKE_ENTER(cuMemcpyDtoDAsync_v2);
+    return elsewhere(dst, stream) || elsewhere(src, stream) ? 1 : copy(PTR(dst), PTR(src), n, stream);
+}
+
 COPY_ASYNC(cuMemcpyAsync, CUdeviceptr, CUdeviceptr)
 COPY_SYNC(cuMemcpyHtoD_v2, CUdeviceptr, const void *)
 COPY_SYNC(cuMemcpyDtoH_v2, void *, CUdeviceptr)

@@ -7,6 +7,8 @@
 
 #include "fake.h"
 
+CUresult cuCtxGetDevice(CUdevice *dev);
+
 struct CUfunc_st {
     const char *name;
     fake_kernel_fn fn;
@@ -218,6 +220,7 @@ FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
     (void)flags;
     FAKE_ENTER(cuStreamCreate);
     *stream = calloc(1, sizeof(**stream));
+    (void)cuCtxGetDevice(&(*stream)->dev);
     return 0;
 }
 

@@ -43,19 +43,25 @@ static struct page *page_find(void)
     return NULL;
 }
 
-static uint64_t command_post(enum page_op op, uint64_t arg)
+static uint64_t command_post_gpu(uint32_t gpu, enum page_op op, uint64_t arg)
 {
     uint64_t seq = page->control.command_seq + 1;
 
-    page->command[seq % PAGE_RING] =
-        (struct page_command){ .seq = seq, .op = op, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL };
+    page->command[seq % PAGE_RING] = (struct page_command){
+        .seq = seq, .op = op, .gpu = gpu, .arg = { arg }, .deadline_ns = now_ns() + 5000000000ULL
+    };
     __atomic_store_n(&page->control.command_seq, seq, __ATOMIC_RELEASE);
     return seq;
 }
 
-static inline int64_t command(enum page_op op, uint64_t arg)
+static inline uint64_t command_post(enum page_op op, uint64_t arg)
 {
-    uint64_t seq = command_post(op, arg);
+    return command_post_gpu(0, op, arg);
+}
+
+static inline int64_t command_gpu(uint32_t gpu, enum page_op op, uint64_t arg)
+{
+    uint64_t seq = command_post_gpu(gpu, op, arg);
     struct page_reply *reply = &page->reply[seq % PAGE_RING];
 
     for (int i = 0; i < 10000; i++) {
@@ -65,6 +71,11 @@ static inline int64_t command(enum page_op op, uint64_t arg)
     }
     PLAY_FAIL("command %d was not answered", (int)op);
     return -1;
+}
+
+static inline int64_t command(enum page_op op, uint64_t arg)
+{
+    return command_gpu(0, op, arg);
 }
 
 static inline int play_begin(void)

@@ -207,6 +207,35 @@ static void test_stock_each(void **state)
     assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
 }
 
+/* Memory of the second GPU moves as the first one's does, in turns with it: by streams of its own. */
+static void test_second_gpu(void **state)
+{
+    CUdeviceptr first = 0, second = 0;
+
+    (void)state;
+    assert_int_equal(cuMemAlloc_v2(&first, PIECE), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx[1]), 0);
+    assert_int_equal(cuMemAlloc_v2(&second, 2 * PIECE), 0);
+    write_all(first, PIECE, 51);
+    write_all(second, 2 * PIECE, 52);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(command(OP_SPILL_TO, 1), PIECE);
+        assert_int_equal(command_gpu(1, OP_SPILL_TO, 1), 2 * PIECE);
+        assert_true(fake_is_host(first) && fake_is_host(second));
+        assert_int_equal(fake_device_used(1), 0);
+        expect_all(first, PIECE, 51);
+        expect_all(second, 2 * PIECE, 52);
+        assert_int_equal(command_gpu(1, OP_PROMOTE, 0), 2 * PIECE);
+        assert_int_equal(command(OP_PROMOTE, 0), PIECE);
+        assert_false(fake_is_host(first) || fake_is_host(second));
+        expect_all(first, PIECE, 51);
+        expect_all(second, 2 * PIECE, 52);
+    }
+    assert_int_equal(cuMemFree_v2(second), 0);
+    assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
+    assert_int_equal(cuMemFree_v2(first), 0);
+}
+
 /* What somebody else may hold stays: exported, mapped twice. */
 static void test_pieces_shared(void **state)
 {
@@ -417,10 +446,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_calls),
                                         cmocka_unit_test(test_windows),       cmocka_unit_test(test_stock_each),
-                                        cmocka_unit_test(test_pieces_shared), cmocka_unit_test(test_pieces_capped),
-                                        cmocka_unit_test(test_pieces_many),   cmocka_unit_test(test_pieces_bounds),
-                                        cmocka_unit_test(test_peers),         cmocka_unit_test(test_cold),
-                                        cmocka_unit_test(test_shared) };
+                                        cmocka_unit_test(test_second_gpu),    cmocka_unit_test(test_pieces_shared),
+                                        cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
+                                        cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
+                                        cmocka_unit_test(test_cold),          cmocka_unit_test(test_shared) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
