@@ -89,6 +89,11 @@ def the_environment_is_whole(c, a, d):
     assert c.report(43, 'exited')['exit'] == 0
 
 
+def running(command):
+    """Processes with that in their command."""
+    return subprocess.run(['pgrep', '-f', command], capture_output=True, text=True).stdout.split()
+
+
 @test('--cgroup', 'none')
 def without_groups_it_is_done_by_hand(c, a, d):
     hello = c.connected() and c.hellos[0]
@@ -218,9 +223,11 @@ def containers(c, a, d):
     end = c.report(3, 'exited')
     assert end['exit'] == 4, (end, c.log(1, 3))
     assert 'bin\n' in c.log(2, 3) and 'home' not in c.log(3, 3) and content(d + '/hosts')
-    c.launch(4, 'echo up > /data/up; sleep 4321', spec=spec)
+    ours = 'sleep %d' % (1000000000 + os.getpid())  # containers of another run of this test may be here beside us
+    c.launch(4, 'echo up > /data/up; ' + ours, spec=spec)
     wait_for(lambda: content(d + '/up'), what='the container')
     c.report(4, 'running')
+    wait_for(lambda: running(ours), what='what it runs')
     c.ask(5, 'exec', job=4, attempt=0, rank=0, argv=['sh', '-c', 'ls /; echo $MORE'], env={'MORE': 'x'})
     assert b'bin\n' in c.text(5, 'out') and b'home' not in c.text(5) and b'x\n' in c.text(5), c.answers[5]
     os.makedirs(d + '/closed/in', mode=0o700)
@@ -229,7 +236,7 @@ def containers(c, a, d):
     assert 'cannot be reached' in c.report(5, 'refused')['cause']
     c.order('stop', 4, kind='cancel', grace_ms=0)
     c.report(4, 'exited')
-    assert not subprocess.run(['pgrep', '-f', 'sleep 4321'], capture_output=True).stdout
+    assert not running(ours), running(ours)
     # The place of one that failed is in its container too: what it left in its image and directory is there.
     c.launch(6, 'echo here > $MUSTER_TMPDIR/left; echo here > /made; exit 9', spec=dict(spec, keep_on_fail='1h'))
     c.report(6, 'kept', exit=9)
