@@ -28,10 +28,14 @@ struct shep_link {
     struct buf heard;
 };
 
+/* Of a task whose controller did not tell; of one whose record is gone, so that nobody knows whose it was. */
+enum born { BORN_UNTOLD = 0, BORN_LOST = -1 };
+
 struct task {
     struct task *next;
     struct agent *agent;
     struct task_id id;
+    int64_t born;             /* when its job was submitted: tells it from another of its number; enum born */
     char name[TASK_NAME_MAX]; /* "17.0.0": its directory */
     enum task_state state;
     struct launch launch; /* .order NULL when it could not be read any more */
@@ -146,6 +150,12 @@ void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, 
 /* task.c */
 struct task *task_find(struct agent *agent, const struct task_id *id);
 void task_launch(struct agent *agent, json_t *order);
+/* Whether two are of one job, as far as anybody tells. */
+static inline bool born_same(int64_t a, int64_t b)
+{
+    return a == BORN_UNTOLD || b == BORN_UNTOLD || a == b;
+}
+
 void task_go(struct task *task);
 void task_stop(struct task *task, const json_t *order);
 void task_suspend(struct task *task, bool suspend);

@@ -112,7 +112,6 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .gid = util_i64(order, "gid", -1),
         .array_id = util_i64(json_object_get(order, "array"), "id", 0),
         .array_index = (int32_t)util_i64(json_object_get(order, "array"), "index", 0),
-        .born = util_i64(order, "born", 0),
         .port = (uint16_t)util_i64(order, "port", 0),
         .end = util_i64(order, "end", 0),
         .go = util_flag(order, "go"),

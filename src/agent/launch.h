@@ -28,7 +28,6 @@ struct launch {
     uint32_t node_count;
     int64_t array_id; /* 0 = none */
     int32_t array_index;
-    int64_t born; /* when its job was submitted: tells it from another of its number; 0 = not told */
     uint16_t port;
     usec_t end; /* 0 = none */
     bool go, resume;

@@ -64,11 +64,11 @@ static void welcome_take(struct agent *agent, const json_t *frame)
 static bool means(const json_t *item, const struct task *task)
 {
     struct task_id one = id_read(item);
-    int64_t born = util_i64(item, "born", 0);
-    int64_t mine = task->successor ? util_i64(task->successor, "born", 0) : task->launch.born;
+    int64_t born = util_i64(item, "born", BORN_UNTOLD);
 
     return one.job == task->id.job && one.attempt == task->id.attempt && one.rank == task->id.rank &&
-           (task->successor || !task->clean) && (!born || !mine || born == mine);
+           (task->successor ? born_same(born, util_i64(task->successor, "born", BORN_UNTOLD))
+                            : !task->clean && born_same(born, task->born));
 }
 
 static bool keeps(const json_t *list, const struct task *task)

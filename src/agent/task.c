@@ -334,9 +334,7 @@ void task_accept(struct task *task, json_t *order)
 /* Another job's: after a restore the controller gives numbers again, and what it has never heard of goes first. */
 static bool launch_other(struct task *task, json_t *order)
 {
-    int64_t born = util_i64(order, "born", 0);
-
-    if (!task->clean && (!born || !task->launch.born || born == task->launch.born))
+    if (!task->clean && born_same(util_i64(order, "born", BORN_UNTOLD), task->born))
         return false;
     json_decref(task->successor);
     task->successor = json_incref(order);
@@ -372,6 +370,7 @@ void task_launch(struct agent *agent, json_t *order)
         log_err("no memory for a task", "node", agent->config.node);
         return;
     }
+    task->born = util_i64(order, "born", BORN_UNTOLD);
     r = dir_make(task);
     if (r < 0) {
         task_refuse(task, "system", strerror(-r));

@@ -2,8 +2,9 @@
 /* task_recover.c - an agent that starts finds the tasks of the one before it.
  *
  * A directory a task: with an end recorded it is over; with a shepherd that answers it goes on; with a plan and no
- * shepherd it is lost, after what it left has been killed; with an order alone it had not begun. What the journal still
- * holds of a task need not be reported again.
+ * shepherd it is lost, after what it left has been killed; with an order alone it had not begun. One whose plan cannot
+ * be read any more may still run: its shepherd is told to end it, and the controller that it is lost. What the journal
+ * still holds of a task need not be reported again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,15 @@ static void live_recover(struct task *task, int dir, json_t *order)
         shep_lost(task);
 }
 
+/* What its plan was cannot be read, and it may run: on which GPUs, and for whom, nobody can say. It goes. */
+static void blind_recover(struct task *task)
+{
+    log_warn("a task whose plan cannot be read is ended", "node", task->agent->config.node, "task", task->name);
+    if (shep_attach(task) < 0)
+        shep_lost(task);
+    task_clean(task);
+}
+
 /* By itself, while it had not begun; later in the plan. */
 static json_t *order_kept(int dir)
 {
@@ -112,8 +122,11 @@ static void one_recover(struct agent *agent, const char *name)
     dir = task_dir(task);
     order = dir >= 0 ? order_kept(dir) : NULL;
     end = dir >= 0 ? util_json_get(dir, "exit.json") : NULL;
-    if (!order) {
-        /* Cut off before its order was whole: nothing can have begun. */
+    task->born = order ? util_i64(order, "born", BORN_UNTOLD) : BORN_LOST;
+    if (!order && !end && dir >= 0 && faccessat(dir, "plan.json", F_OK, 0) == 0) {
+        blind_recover(task);
+    } else if (!order) {
+        /* Cut off before its order was whole: nothing can have begun. Or it is over, and nobody knows whose it was. */
         json_decref(end);
         task->state = TASK_EXITED;
         task_clean(task);

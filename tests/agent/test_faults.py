@@ -3,6 +3,7 @@
 
 usage: test_faults.py MUSTER_AGENT [NAME...]
 """
+import json
 import os
 import signal
 import sys
@@ -224,6 +225,39 @@ def a_number_given_again(c, a, d):
     c.cut()
     c.connected(3)
     assert c.report(6, 'exited')['cause'] == 'lost'
+
+
+@test()
+def a_number_given_again_whose_record_is_not_read(c, a, d):
+    """Whose a task was is known also where the rest of its order makes no sense; and where all is lost, it is nobody's."""
+    c.connected()
+    stays = 'echo old >> {0}/{1}; echo $$ > {0}/{1}.pid; while :; do sleep 0.05; done'
+    # Refused for what it says: the refusal is not the next one's.
+    c.launch(1, 'true', born=100, spec={'grace': 'nonsense'})
+    c.report(1, 'refused')
+    c.launch(1, 'echo new >> %s/one' % d, born=200)
+    assert c.report(1, 'exited')['exit'] == 0
+    # Written by an agent whose orders this one does not read; and damaged altogether.
+    c.launch(2, stays.format(d, 'two'), born=100, gpus=[0])
+    c.launch(3, stays.format(d, 'three'), born=100, gpus=[1])
+    pids = [int(wait_for(lambda: content('%s/%s.pid' % (d, name)).strip(), what=name)) for name in ('two', 'three')]
+    a.kill()
+    with open(a.state + '/tasks/2.0.0/plan.json') as file:
+        plan = json.load(file)
+    del plan['order']['place']
+    with open(a.state + '/tasks/2.0.0/plan.json', 'w') as file:
+        json.dump(plan, file)
+    with open(a.state + '/tasks/3.0.0/plan.json', 'w') as file:
+        file.write('{"order":')
+    c.keep = [{'job': n, 'attempt': 0, 'rank': 0, 'fresh': True, 'born': 200} for n in (2, 3)]
+    a.start()
+    c.connected(2)
+    c.launch(2, 'echo new >> %s/two' % d, born=200, gpus=[0])
+    c.launch(3, 'echo new >> %s/three' % d, born=200, gpus=[1])
+    for job, name, pid in ((2, 'two', pids[0]), (3, 'three', pids[1])):
+        assert c.report(job, 'exited')['exit'] == 0, name
+        assert content('%s/%s' % (d, name)) == 'old\nnew\n', content('%s/%s' % (d, name))
+        assert gone(pid), name
 
 
 @test()
