@@ -73,9 +73,11 @@ static void graph_allocates(void)
         atomic_fetch_or(&graphs_allocate, (uint32_t)1 << gpu);
 }
 
+/* Not while the process is moved or away: a call of the driver's would wait there, and the helper with it. */
 void mem_graph_look(int gpu)
 {
-    if (unlikely(atomic_load_explicit(&graphs_allocate, memory_order_relaxed) >> gpu & 1))
+    if (unlikely(atomic_load_explicit(&graphs_allocate, memory_order_relaxed) >> gpu & 1) &&
+        shim.page->health.state == STATE_RUNNING)
         mem_graph_refresh(gpu);
 }
 
