@@ -28,14 +28,10 @@ struct shep_link {
     struct buf heard;
 };
 
-/* Of a task whose controller did not tell; of one whose record is gone, so that nobody knows whose it was. */
-enum born { BORN_UNTOLD = 0, BORN_LOST = -1 };
-
 struct task {
     struct task *next;
     struct agent *agent;
     struct task_id id;
-    int64_t born;             /* when its job was submitted: tells it from another of its number; enum born */
     char name[TASK_NAME_MAX]; /* "17.0.0": its directory */
     enum task_state state;
     struct launch launch; /* .order NULL when it could not be read any more */
@@ -47,9 +43,9 @@ struct task {
     bool clean;        /* its end need not be told: remove it then */
     json_t *successor; /* owned: the launch of another job of its number, for when it is gone; NULL */
     bool want_resume;
-    bool gated;   /* at or before its gate, without a hold on its GPUs */
-    bool want_go; /* the gate is to open when its GPUs are free */
-    int64_t pid;
+    bool gated;                   /* at or before its gate, without a hold on its GPUs */
+    bool want_go;                 /* the gate is to open when its GPUs are free */
+    int64_t pid, born;            /* born: of its job, enum born */
     usec_t started, emulated_end; /* since 1970 */
     usec_t suspended_at;
     struct loop_timer *timer;
@@ -150,12 +146,6 @@ void task_usage(const struct task *task, int64_t *ret_cpu, int64_t *ret_memory, 
 /* task.c */
 struct task *task_find(struct agent *agent, const struct task_id *id);
 void task_launch(struct agent *agent, json_t *order);
-/* Whether two are of one job, as far as anybody tells. */
-static inline bool born_same(int64_t a, int64_t b)
-{
-    return a == BORN_UNTOLD || b == BORN_UNTOLD || a == b;
-}
-
 void task_go(struct task *task);
 void task_stop(struct task *task, const json_t *order);
 void task_suspend(struct task *task, bool suspend);

@@ -18,6 +18,16 @@ struct launch_node {
     uint16_t gpus[AGENT_GPUS_MAX]; /* indices on the node */
 };
 
+/* When a job was submitted, which tells its task from another's of that number. Of one whose controller did not tell;
+ * of one whose record is gone, so that nobody knows whose it was. */
+enum born { BORN_UNTOLD = 0, BORN_LOST = -1 };
+
+/* Whether two are of one job, as far as anybody tells. */
+static inline bool born_same(int64_t a, int64_t b)
+{
+    return a == BORN_UNTOLD || b == BORN_UNTOLD || a == b;
+}
+
 struct launch {
     json_t *order; /* owned */
     struct task_id id;
