@@ -288,6 +288,14 @@ async function buttons(browser, m, s) {
     return job.priority_class === 'high' && job.limit_seconds === 10800;
   });
   ok(true, 'another priority and time limit');
+  const wide = (await ask(m.url, 'POST', '/jobs', { name: 'elastic', vc: 'vision', gpus: 'H100:1..2', time: '1h', hold: true, run: 'true' })).id;
+  await go(page, '/jobs/' + wide);
+  ok(/elastic from 1 to 2 GPUs/.test(await text(page, '.why')), 'an elastic job says between which sizes', await text(page, '.why'));
+  await page.locator('main').getByRole('button', { name: 'Change', exact: true }).click();
+  await page.locator('dialog[open] input').nth(1).fill('2');
+  await page.locator('dialog[open]').getByRole('button', { name: 'Change', exact: true }).click();
+  await until('resized', async () => (await ask(m.url, 'GET', '/jobs/' + wide)).size.set === 2);
+  ok(true, 'another size');
   const run = (await ask(m.url, 'POST', '/jobs', { name: 'to-push-around', vc: 'default', gpus: 1, time: '1h', emulate: { run: '3000s', exit: 0 }, priority: 'urgent' })).id;
   await until('running', async () => (await state(run)) === 'RUNNING');
   await go(page, '/jobs/' + run);

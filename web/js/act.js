@@ -55,19 +55,20 @@ function act(ctx, job, name, text, danger) {
 
 const PRIORITIES = ['oppo', 'low', 'normal', 'high', 'urgent'];
 
-/** Another priority or time limit. */
+/** Another priority or time limit; of an elastic job another size. */
 export function change_button(ctx, job) {
   if (!governs(ctx.who, job) || OVER.has(job.state)) return null;
-  return button('Change', () => ctx.dialog({ kind: 'confirm', title: 'Change job ' + job.id, text: 'What is left as it is stays as it is.', words: 'muster set ' + job.id + ' priority=high time=12h', verb: 'Change',
-    fields: [{ name: 'priority', label: 'Priority', choices: PRIORITIES, value: job.priority_class }, { name: 'hours', label: 'Time limit in hours', placeholder: job.limit_seconds ? String(Math.round(job.limit_seconds / 36) / 100) : 'none', type: 'number' }],
+  return button('Change', () => ctx.dialog({ kind: 'confirm', title: 'Change job ' + job.id, text: 'What is left as it is stays as it is.', words: 'muster set ' + job.id + ' priority=high time=12h' + (job.size ? ' size=' + job.size.max : ''), verb: 'Change',
+    fields: [{ name: 'priority', label: 'Priority', choices: PRIORITIES, value: job.priority_class }, { name: 'hours', label: 'Time limit in hours', placeholder: job.limit_seconds ? String(Math.round(job.limit_seconds / 36) / 100) : 'none', type: 'number' },
+      ...(job.size ? [{ name: 'size', label: 'GPUs, ' + job.size.min + ' to ' + job.size.max, placeholder: job.size.set ? String(job.size.set) : 'as the policy chooses', type: 'number' }] : [])],
     yes: async values => {
       const body = {};
       if (values.priority !== job.priority_class) body.priority = values.priority;
       if (Number(values.hours) > 0) body.time_seconds = Math.round(Number(values.hours) * 3600);
-      if (!Object.keys(body).length) return;
-      await ctx.ask('Change job ' + job.id, () => send('PATCH', '/jobs/' + job.id, body));
+      if (Object.keys(body).length) await ctx.ask('Change job ' + job.id, () => send('PATCH', '/jobs/' + job.id, body));
+      if (Number(values.size) > 0) await ctx.ask('Resize job ' + job.id, () => send('POST', '/jobs/' + job.id + '/resize', { size: Number(values.size) }));
       ctx.store.touch('/jobs');
-    } }), { icon: 'resize', title: 'Another priority or time limit' });
+    } }), { icon: 'resize', title: 'Another priority, time limit or, where it is elastic, size' });
 }
 
 export function node_buttons(ctx, node) {

@@ -3,7 +3,7 @@
 import { h } from '../js/dom.js';
 import { badge, button, card, copy, empty, failed, gpus_of, job_name, job_ref, loading, priority, segments, stat, table, time, vc_mark, with_data } from '../js/ui.js';
 import { plain } from '../js/text.js';
-import { bytes, count, instant, percent, span, when } from '../js/format.js';
+import { bytes, count, exact, instant, percent, span, when } from '../js/format.js';
 import { action_buttons, change_button, governs, OVER } from '../js/act.js';
 import { why_view } from '../js/why.js';
 import { log_view } from '../js/logs.js';
@@ -166,4 +166,4 @@ function output(ctx, job) {
   return log_view(ctx, s, { job: job.id, ranks, attempts: attempts.items.length, attempt: last.number });
 }
 
-const events = (ctx, items) => items.length ? table([{ label: 'When', class: 'nowrap', cell: e => time(e.time, ctx.now) }, { label: 'What', cell: e => plain(e.kind.replace(/^job\./, ''), 40) }, { label: '', cell: e => h('span', { class: 'muted' }, e.detail ? plain(Object.entries(e.detail).filter(([, v]) => v !== null).map(([k, v]) => k.replace(/_/g, ' ') + ' ' + (typeof v === 'number' ? count(v) : v)).join(', '), 200) : '') }], [...items].reverse().slice(0, 100), { key: e => e.id, label: 'Events' }) : h('p', { class: 'muted' }, 'None that are still kept.');
+const events = (ctx, items) => items.length ? table([{ label: 'When', class: 'nowrap', cell: e => h('time', { datetime: e.time, title: exact(instant(e.time)) }, exact(instant(e.time)).slice(5, 19)) }, { label: 'What', cell: e => plain(e.kind.replace(/^job\./, ''), 40) }, { label: '', cell: e => h('span', { class: 'muted' }, e.detail ? plain(Object.entries(e.detail).filter(([, v]) => v !== null).map(([k, v]) => k.replace(/_/g, ' ') + ' ' + (typeof v === 'number' ? count(v) : v)).join(', '), 200) : '') }], [...items].reverse().slice(0, 100), { key: e => e.id, label: 'Events' }) : h('p', { class: 'muted' }, 'None that are still kept.');

@@ -80,7 +80,7 @@ function alerts(ctx, o) {
   return h('section', { class: 'alerts', 'aria-label': 'Alerts' }, list.slice(0, 6).map((a, i) => h('div', { key: i, class: 'alert ' + (a.severity || '') }, icon(a.severity === 'info' ? 'bell' : 'warn'),
     h('div', null, h('strong', null, plain(a.text, 300)), a.hint ? h('span', { class: 'muted' }, ' \u2013 ' + plain(a.hint, 200)) : null),
     h('span', { class: 'row' }, a.node ? h('a', { href: '/nodes/' + encodeURIComponent(a.node) }, plain(a.node, 40)) : null, a.job ? h('a', { href: '/jobs/' + a.job }, 'job ' + a.job) : null, a.since ? h('span', { class: 'muted small' }, 'since ', time(a.since, ctx.now)) : null))),
-    list.length > 6 ? h('p', { class: 'muted small' }, 'and ' + (list.length - 6) + ' more: ', h('code', null, 'GET /api/v1/alerts')) : null);
+    list.length > 6 ? h('p', { class: 'muted small' }, 'and ' + (list.length - 6) + ' more: ', h('a', { href: '/nodes' }, 'nodes'), ', or ', h('code', null, 'GET /api/v1/alerts')) : null);
 }
 
 function my_jobs(ctx, o) {

@@ -121,7 +121,7 @@ function result(ctx) {
   const runs = sim.items || [];
   runs.forEach(r => policy_colors.of(name_of(r)));
   return [
-    h('div', { class: 'row spread' }, h('a', { href: '/whatif' }, '\u2190 try something else'), h('span', { class: 'row muted small' }, plural(sim.jobs, 'job') + ' of ' + (sim.source === 'trace' ? 'the trace' : 'this cluster\u2019s history'), sim.since ? ['since ', time(sim.since, ctx.now)] : null, h('span', null, 'asked ', time(sim.created_time, ctx.now, true), ' by ' + plain(sim.user, 30)))),
+    h('div', { class: 'row spread' }, h('a', { href: '/whatif' }, '\u2190 try something else'), h('span', { class: 'row muted small' }, plural(sim.jobs, 'job') + ' of ' + (sim.source === 'trace' ? 'the trace' : 'this cluster\u2019s history'), sim.since ? h('span', null, 'since ', time(sim.since, ctx.now)) : null, h('span', null, 'asked ', time(sim.created_time, ctx.now, true), ' by ' + plain(sim.user, 30)))),
     sim.state === 'failed' ? h('div', { class: 'problem', role: 'alert' }, icon('warn'), h('div', null, h('strong', null, plain(sim.error, 400)))) : null,
     over ? null : card('', { label: 'Progress' }, h('p', { role: 'status' }, sim.state === 'waiting' ? 'Waiting for an earlier comparison\u2026' : 'Replaying ' + plain((sim.progress && sim.progress.step) || '', 60) + '\u2026'), h('progress', { max: Math.max(1, (sim.progress && sim.progress.total) || 1), value: (sim.progress && sim.progress.done) || 0, 'aria-label': 'Progress' })),
     runs.length ? [verdict(runs), h('div', { class: 'grid' },
