@@ -286,7 +286,7 @@ bool mem_soft_refuse(int gpu, uint64_t bytes)
     uint64_t now = clock_ns();
     struct page_memory *m = memory_of(gpu);
 
-    if (shim_thread.capturing)
+    if (thread_captures())
         return false;
     if (shim_thread.refused_bytes == bytes && now - shim_thread.asked_ns < SOFT_NS &&
         now - shim_thread.refused_ns < SOFT_MOST_NS) {
@@ -303,7 +303,7 @@ bool mem_soft_refuse(int gpu, uint64_t bytes)
 /* The card itself is full. A guaranteed job waits a little while its neighbours make room. */
 bool mem_need_wait(int gpu, uint64_t bytes, uint32_t *tries)
 {
-    if (shim.role != ROLE_GUARANTEED || !shim.registered || shim_thread.capturing || *tries >= NEED_TRIES)
+    if (shim.role != ROLE_GUARANTEED || !shim.registered || thread_captures() || *tries >= NEED_TRIES)
         return false;
     if ((*tries)++ == 0)
         helper_need(gpu, bytes);

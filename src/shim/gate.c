@@ -245,7 +245,7 @@ static __attribute__((noinline)) void gate_wait(struct submit *submit, enum subm
     struct admit_rule rule;
 
     submit->gated = true;
-    if (shim_thread.capturing)
+    if (thread_captures())
         return;
     if (!shim_thread.precise) { /* naps here are shorter than the kernel's usual slack of 50 us */
         shim_thread.precise = 1;
@@ -300,17 +300,17 @@ void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CU
     if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
         gate_wait(submit, kind);
     inside_enter(submit);
-    if (unlikely(atomic_load(&shim.hold)) && !shim_thread.capturing)
+    if (unlikely(atomic_load(&shim.hold)) && !thread_captures())
         hold_wait(submit, kind);
-    if (unlikely(submit->gated) && kind != SUBMIT_COPY && !shim_thread.capturing)
+    if (unlikely(submit->gated) && kind != SUBMIT_COPY && !thread_captures())
         submit->probe = fence_probe_begin(key, stream);
-    if (shim.role == ROLE_GUARANTEED && !shim_thread.capturing)
+    if (shim.role == ROLE_GUARANTEED && !thread_captures())
         rg_submit(stream);
 }
 
 void submit_leave(struct submit *submit, CUresult result)
 {
-    if (unlikely(submit->gated) && !shim_thread.capturing && result == CUDA_SUCCESS) {
+    if (unlikely(submit->gated) && !thread_captures() && result == CUDA_SUCCESS) {
         fence_probe_end(submit->probe, submit->stream);
         if (submit->cost_us)
             fence_submitted(submit->stream, submit->cost_us);

@@ -21,7 +21,7 @@ static uint64_t key_of(const void *f, unsigned int gx, unsigned int gy, unsigned
 static void kernel_enter(struct submit *submit, CUfunction f, uint64_t key, CUstream stream)
 {
     submit_enter(submit, SUBMIT_KERNEL, key, stream);
-    if (likely(!shim_thread.capturing)) {
+    if (likely(!thread_captures())) {
         __atomic_fetch_add(&submit->stripe->launches, 1, __ATOMIC_RELAXED);
         step_launch(f, key);
     }
@@ -133,7 +133,7 @@ LAUNCH_OLD(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
             return REAL(name)(exec, stream);                                                                           \
         }                                                                                                              \
         submit_enter(&submit, SUBMIT_GRAPH, key_of(exec, 0, 0, 0), stream);                                            \
-        if (likely(!shim_thread.capturing)) {                                                                          \
+        if (likely(!thread_captures())) {                                                                              \
             __atomic_fetch_add(&submit.stripe->graph_launches, 1, __ATOMIC_RELAXED);                                   \
             step_launch(NULL, key_of(exec, 0, 0, 0));                                                                  \
         }                                                                                                              \
@@ -156,7 +156,7 @@ static void capture_began(CUresult r)
 
 static void capture_ended(void)
 {
-    /* A capture may end on another thread than it began on, or fail: it is over in both cases. */
+    /* A capture may end on another thread than it began on (thread_captures()), or fail: it is over in both cases. */
     if (shim_thread.capturing)
         shim_thread.capturing--;
     if (atomic_load(&shim.captures))

@@ -118,9 +118,9 @@ static CUmemoryPool pool_default(int gpu)
         int gpu;                                                                                                       \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (on && unlikely(shim_thread.capturing)) /* it becomes a node of the graph */                                \
+        if (on && unlikely(thread_captures())) /* it becomes a node of the graph */                                    \
             graph_allocates();                                                                                         \
-        if (!on || shim_thread.capturing || (gpu = enter_device()) < 0)                                                \
+        if (!on || thread_captures() || (gpu = enter_device()) < 0)                                                    \
             return REAL(name) args;                                                                                    \
         from = (which);                                                                                                \
         if (from)                                                                                                      \
@@ -149,7 +149,7 @@ POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, FROM_POOL, (dptr, bytes, pool, stream),
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
         r = REAL(name) args;                                                                                           \
-        if (on && !shim_thread.capturing)                                                                              \
+        if (on && !thread_captures())                                                                                  \
             mem_pool_refresh(enter_device());                                                                          \
         return r;                                                                                                      \
     }

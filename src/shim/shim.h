@@ -133,6 +133,17 @@ static inline uint32_t shim_state(void)
     return on;
 }
 
+/* Does this thread record instead of running? Not if what it began has ended on another thread. */
+static inline bool thread_captures(void)
+{
+    if (likely(!shim_thread.capturing))
+        return false;
+    if (atomic_load_explicit(&shim.captures, memory_order_relaxed))
+        return true;
+    shim_thread.capturing = 0;
+    return false;
+}
+
 /* False: inert, pass the call on. */
 static inline bool shim_ready(void)
 {

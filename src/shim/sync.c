@@ -81,7 +81,7 @@ WAIT_EVENT(cuEventQuery)
 #define EVENT_RECORD(name, params, args)                                                                               \
     CUresult name params                                                                                               \
     {                                                                                                                  \
-        bool rg = shim_ready() && shim.role == ROLE_GUARANTEED && !shim_thread.capturing;                              \
+        bool rg = shim_ready() && shim.role == ROLE_GUARANTEED && !thread_captures();                                  \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
         if (rg)                                                                                                        \

@@ -22,7 +22,7 @@ static _Atomic uint32_t peers_of[PAGE_GPUS]; /* a bit for each GPU that may read
 
 bool vmm_eligible(int gpu, uint64_t bytes)
 {
-    return shim.mode == MODE_SPILL && bytes >= VMM_GRAIN && !shim_thread.capturing && gpu >= 0 && gpu < PAGE_GPUS &&
+    return shim.mode == MODE_SPILL && bytes >= VMM_GRAIN && !thread_captures() && gpu >= 0 && gpu < PAGE_GPUS &&
            !atomic_load_explicit(&native_only, memory_order_relaxed) && HAVE(cuMemCreate) && HAVE(cuMemMap) &&
            HAVE(cuMemSetAccess) && HAVE(cuMemAddressReserve) && HAVE(cuMemUnmap) && HAVE(cuMemRelease);
 }

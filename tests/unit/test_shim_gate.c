@@ -330,12 +330,46 @@ static void test_no_lock(void **state)
     assert_int_equal(cuMemFree_v2(kept), 0);
 }
 
+static void *capture_end(void *arg)
+{
+    CUgraph graph;
+
+    return cuStreamEndCapture(arg, &graph) == 0 ? NULL : arg;
+}
+
+/* A capture may end on another thread than it began on. Whoever began it then runs what it launches: counted, and held
+ * as everybody's. */
+static void test_capture_moves(void **state)
+{
+    CUstream stream = NULL;
+    pthread_t other;
+    void *bad;
+    uint64_t before, took;
+
+    (void)state;
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 2), 0); /* in the mode that allows it */
+    before = stat_of("launches");
+    (void)launch();
+    assert_int_equal(stat_of("launches"), before); /* recorded */
+    assert_int_equal(pthread_create(&other, NULL, capture_end, stream), 0);
+    assert_int_equal(pthread_join(other, &bad), 0);
+    assert_null(bad);
+    gate_set(GATE_CLOSED, now_ns() + 300 * MSEC);
+    took = launch();
+    assert_true(took > 200 * MSEC);
+    assert_int_equal(stat_of("launches"), before + 1);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),       cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread), cmocka_unit_test(test_helper_dead),
-        cmocka_unit_test(test_no_lock),
+        cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),          cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread),    cmocka_unit_test(test_helper_dead),
+        cmocka_unit_test(test_no_lock),  cmocka_unit_test(test_capture_moves),
     };
 
     return cmocka_run_group_tests(tests, setup, node_end);
