@@ -132,10 +132,12 @@ static void node_row(struct listing *table, json_t *node, struct node_sum *sum)
     listing_addf(table, "%lld", (long long)sum->foreign);
     if (sum->unhealthy)
         listing_addf(table, "%lld unhealthy", (long long)sum->unhealthy);
+    else if (json_is_false(json_object_get(node, "connected")))
+        listing_add(table, "away");
     else if (sum->down && strncmp(fmt_text(node, "state"), "drain", 5) != 0)
         listing_addf(table, "%lld drained", (long long)sum->down);
     else
-        listing_add(table, json_is_false(json_object_get(node, "connected")) ? "away" : "ok");
+        listing_add(table, "ok");
     listing_add(table, fmt_text(node, "reason"));
     listing_add(table, sum->count == 1 ? fmt_text(node, "address") : "-");
     listing_add(table, fmt_text(node, "version"));
@@ -224,6 +226,8 @@ int cmd_vc(struct command_args *args)
     {
         if (args->word_count && strcmp(fmt_text(vc, "name"), args->words[0]) != 0)
             continue;
+        bool first = true; /* what is of all types together is told once */
+
         found = true;
         json_object_foreach(json_object_get(vc, "guarantee"), sku, amount)
         {
@@ -233,9 +237,15 @@ int cmd_vc(struct command_args *args)
             amount_put(&table, vc, "used", sku);
             amount_put(&table, vc, json_object_get(vc, "borrowed_by_sku") ? "borrowed_by_sku" : "borrowed", sku);
             amount_put(&table, vc, json_object_get(vc, "lent_by_sku") ? "lent_by_sku" : "lent", sku);
-            amount_put(&table, vc, "pending_gpus", sku);
-            listing_addf(&table, "%.2f",
-                         json_number_value(json_object_get(vc, fmt_null(vc, "share_7d") ? "share" : "share_7d")));
+            if (first) {
+                amount_put(&table, vc, "pending_gpus", sku);
+                listing_addf(&table, "%.2f",
+                             json_number_value(json_object_get(vc, fmt_null(vc, "share_7d") ? "share" : "share_7d")));
+            } else {
+                listing_add(&table, "-");
+                listing_add(&table, "-");
+            }
+            first = false;
             listing_add(&table, fmt_text(vc, "policy"));
         }
     }

@@ -217,13 +217,36 @@ int cmd_show(struct command_args *args)
     return CODE_DONE;
 }
 
+/* The element of an array that speaks for it: the first that waits, else its first. 0: the number is not that of an
+ * array. */
+static int64_t array_speaker(struct client *client, int64_t id, char *ref, size_t size)
+{
+    struct problem problem;
+    json_t *jobs = NULL, *job, *found = NULL;
+    int64_t speaker = 0;
+    size_t i;
+
+    if (client_array(client, id, &jobs, &problem))
+        return 0;
+    json_array_foreach(jobs, i, job) if (!found || (strcmp(fmt_text(job, "state"), "PENDING") == 0 &&
+                                                    strcmp(fmt_text(found, "state"), "PENDING") != 0)) found = job;
+    if (found) {
+        speaker = fmt_i64(found, "id");
+        (void)snprintf(ref, size, "%lld_%lld", (long long)id,
+                       (long long)fmt_i64(json_object_get(found, "array"), "index"));
+    }
+    json_decref(jobs);
+    return speaker;
+}
+
 int cmd_why(struct command_args *args)
 {
     CLEANUP(client_free) struct client *client = NULL;
-    CLEANUP_ANSWER struct answer answer = { 0 };
+    CLEANUP_ANSWER struct answer answer = { 0 }, again = { 0 };
     struct job_ref_text ref;
-    struct problem problem;
-    char path[64];
+    struct problem problem, other;
+    char path[64], element[64];
+    int64_t speaker = 0;
     int r = live_client(args, &client);
 
     if (r)
@@ -232,11 +255,18 @@ int cmd_why(struct command_args *args)
     if (r == 0) {
         (void)snprintf(path, sizeof(path), "/jobs/%lld/why", (long long)ref.id);
         r = client_call(client, "GET", path, NULL, &answer, &problem);
+        speaker = r == CODE_NOT_FOUND ? array_speaker(client, ref.id, element, sizeof(element)) : 0;
+        if (speaker) {
+            (void)snprintf(path, sizeof(path), "/jobs/%lld/why", (long long)speaker);
+            r = client_call(client, "GET", path, NULL, &again, &other);
+            if (r == 0 && !cli_json)
+                (void)fprintf(stderr, "%lld is an array; of its element %s:\n", (long long)ref.id, element);
+        }
     }
     if (r)
         return problem_print(&problem);
-    if (!show_object(args, answer.json))
-        why_show(answer.json);
+    if (!show_object(args, speaker ? again.json : answer.json))
+        why_show(speaker ? again.json : answer.json);
     return CODE_DONE;
 }
 
@@ -247,6 +277,7 @@ int cmd_logs(struct command_args *args)
     struct follow how = { .task = -1, .attempt = -1, .lines = -1 };
     struct job_ref_text ref;
     struct problem problem;
+    char element[64];
     int r = live_client(args, &client);
 
     if (r)
@@ -269,6 +300,9 @@ int cmd_logs(struct command_args *args)
     if (how.follow && how.until)
         return args_wrong(args, "--follow goes on as output comes: it has no --until");
     r = job_output(client, ref.id, &how, &problem);
+    if (r == CODE_NOT_FOUND && array_speaker(client, ref.id, element, sizeof(element)))
+        problem_hint(&problem, "%lld is an array, and each element has its own output: muster logs %s",
+                     (long long)ref.id, element);
     return r ? problem_print(&problem) : CODE_DONE;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/ledger.h"
 #include "ctl/forecast.h"
 #include "ctl/record.h"
 #include "ctl/render.h"
@@ -65,6 +66,21 @@ static void after_put(const struct book_job *job, char *text, size_t size)
         (void)snprintf(text + strlen(text), size - strlen(text), " and %zu more", more);
 }
 
+/* GPUs that are free, in thousandths: where it asks for some types whole ones of those, for others are of no use to it.
+ */
+static int64_t free_for(const struct scene *scene, const struct book_job *job)
+{
+    const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
+    int64_t count = 0;
+
+    if (!topo || !job->wants.sku_mask || job->wants.share != MGPU_ONE || job->wants.side_count)
+        return job->reason_free;
+    for (uint32_t sku = 0; sku < topo->sku_count; sku++)
+        if (job->wants.sku_mask >> sku & 1 && topo->sku_pools[sku] < topo->pool_count)
+            count += topo->pools[topo->sku_pools[sku]].free;
+    return count * MGPU_ONE;
+}
+
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size)
 {
@@ -105,7 +121,7 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
     *ret_code = reason_name(now);
     if (now == job->reason && now != REASON_LICENSE_LIMIT && job->reason_needs > 0)
         (void)snprintf(text, size, "%s (needs %g, free %g)", reason_text(job->reason),
-                       (double)job->reason_needs / MGPU_ONE, (double)job->reason_free / MGPU_ONE);
+                       (double)job->reason_needs / MGPU_ONE, (double)free_for(scene, job) / MGPU_ONE);
     else
         (void)snprintf(text, size, "%s", reason_text(now));
     if (now == REASON_LICENSE_LIMIT && scene->core)

@@ -62,6 +62,10 @@ exits 'a time limit' 124 "$muster" submit -W -t 1s --grace 1s --wrap 'sleep 60'
 prints 'an array' 'Submitted job 9 (array of 4)' "$muster" submit -a 0-3%2 --wrap 'echo $MUSTER_ARRAY_ID/$MUSTER_ARRAY_INDEX'
 exits 'all of it' 0 "$muster" wait 9
 prints 'an element of it' '9/2' "$muster" logs 9_2
+refuses 'output of the array is that of its elements' 'muster logs 9_0' "$muster" logs 9
+accepts 'why of an array is that of an element' sh -c "'$muster' why 9 2>why.err | grep -q '^Job 9_0 ' && grep -q '9 is an array; of its element 9_0:' why.err"
+accepts 'in JSON too' sh -c "'$muster' why 9 --json 2>why.err | grep -q Explanation && ! test -s why.err"
+refuses 'why of no job is refused' 'no job 99' "$muster" why 99
 cat >sweep.yaml <<'END'
 name: sweep
 gpus: 1

@@ -248,6 +248,10 @@ def types():
            m.get("/jobs/%d" % job))
         why = m.get("/jobs/%d/why" % job).json
         ok(why["asks"]["text"] == "2 nodes x 4 H100, and 2 nodes x 2 A100" and why["asks"]["gpus"] == 12, "and says what for", why)
+        short = m.post("/jobs", {"run": "true", "gpus": "A100:4"}).json["id"]
+        ok(m.until(lambda: "(needs 4, free 3)" in (m.get("/jobs/%d" % short).json["reason"] or {}).get("message", "")),
+           "what is free is counted of the type that is asked for", m.get("/jobs/%d" % short))
+        m.ask("DELETE", "/jobs/%d" % short)
         other = m.post("/jobs", {"run": "true", "gpus": "H100:8"}).json["id"]
         ok(m.wait_state(other, "COMPLETED") and m.state(job) == "PENDING", "it holds none of the other meanwhile")
         m.stop(signal.SIGKILL)
