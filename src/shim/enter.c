@@ -171,7 +171,9 @@ static void child_inert(void)
 {
     atomic_store(&shim.on, 0);
     atomic_store(&shim.hold, 0);
-    shim.page = &private_page;
+    shim.page = &private_page; /* the other stays mapped: a call that was interrupted may still count there */
+    if (shim.page_fd >= 0)
+        (void)close(shim.page_fd);
     shim.page_fd = -1;
     shim.registered = false;
     memset(shim.arena, 0, sizeof(shim.arena));

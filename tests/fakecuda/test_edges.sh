@@ -69,6 +69,10 @@ until_true 10 '[ "$(grep -c "running there already" "$dir/refused")" = 7 ]'
 for p in $pids; do kill -0 "$p" 2>/dev/null && agent="$agent $p"; done
 check "of eight node sides that start at once, one stays" '[ "$(echo $agent | wc -w)" = 1 ] && "$muster" gpu ls >/dev/null'
 agent=$(echo $agent)
+check "a forked child is inert and holds neither page nor socket; its parent goes on" \
+    '[ "$(with MUSTER_GPU_SOCKET="$dir/gpu.sock" "$speak" fork | tr "\n" " ")" = "0 0 0 1 1 1 " ]'
+check "a program that is started instead inherits nothing, and begins anew" \
+    '[ "$(with MUSTER_GPU_SOCKET="$dir/gpu.sock" "$speak" exec)" = "0 1 1" ]'
 # A first call has 50 ms to register; on a busy machine most take their welcome later, from their helper.
 # Two seconds are the bound for all of them; where the machine had other things to do, the best of three counts.
 took() { sed -n 's/^300 registered.* \([0-9]*\) ms$/\1/p' "$dir/crowds" | sort -n | head -1; }
