@@ -108,7 +108,12 @@ static int verb_unknown(const char *name)
         problem_hint(&problem, "muster VERB %.60s: flags follow the verb they belong to", name);
         return problem_print(&problem);
     }
-    near = suggest_word(name, strlen(name), words, count);
+    near = NULL;
+    for (size_t i = 0; i < count && name[0] && name[1] && !near; i++)
+        if (strncmp(words[i], name, strlen(name)) == 0)
+            near = words[i]; /* its beginning: whoever stops in the middle of a word means that word */
+    if (!near)
+        near = suggest_word(name, strlen(name), words, count);
     (void)problem_set(&problem, CODE_USAGE, "", "no verb '%.60s'%s%s%s", name, near ? "; did you mean '" : "",
                       near ? near : "", near ? "'?" : "");
     problem_hint(&problem, "muster --help lists them");
@@ -126,6 +131,12 @@ int main(int argc, char **argv)
     if (argc < 2) {
         help_all(stderr);
         return CODE_USAGE;
+    }
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* muster help VERB is muster VERB --help */
+        static char flag[] = "--help";
+
+        memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof(argv[0]));
+        argv[argc - 1] = flag;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         help_all(stdout);

@@ -177,6 +177,16 @@ static void kept_show(json_t *e, const char *id)
                  "let go", id, id);
 }
 
+/* Where to look next: what it said before it failed. */
+static void output_show(json_t *e, const char *id)
+{
+    static const char *const failed[] = { "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL" };
+
+    for (size_t i = 0; i < sizeof(failed) / sizeof(failed[0]); i++)
+        if (strcmp(fmt_text(e, "state"), failed[i]) == 0)
+            (void)printf("  %-8s muster logs %s\n", "output", id);
+}
+
 void why_show(json_t *e)
 {
     json_t *asks = json_object_get(e, "asks"), *entitlement = json_object_get(e, "entitlement");
@@ -194,6 +204,7 @@ void why_show(json_t *e)
     if (*code || *message)
         (void)printf("Reason   %s%s%s\n", code, *code && *message ? ": " : "", message);
     kept_show(e, id);
+    output_show(e, id);
     if (*fmt_text(asks, "text"))
         (void)printf("  %-8s %s\n", "asks", fmt_text(asks, "text"));
     if (*fmt_text(entitlement, "text")) {

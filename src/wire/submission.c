@@ -93,7 +93,7 @@ int submission_check(struct submission_reader *rd)
     if (s->no_gpus && (s->cells || s->topo_level || s->exclusive || s->memory_per_gpu))
         return reader_fail(rd, "a job with 0 GPUs has no cells, topology, exclusive or memory_per_gpu");
     if (s->no_gpus && s->cpus == 0 && s->cpus_per_task == 0)
-        return reader_fail(rd, "a job with 0 GPUs says how many CPUs it needs: per_node.cpu or cpus_per_task");
+        return reader_fail(rd, "a job with 0 GPUs says how many CPUs it needs: per_node.cpu, cpus_per_task or --cpus");
     if (s->cells && (s->gpus || s->nodes))
         return reader_fail(rd, "give either cells, or gpus and nodes");
     if (s->topo_must && !s->topo_level)

@@ -54,4 +54,13 @@ helps() {
 accepts 'muster gpu resume --help' helps gpu resume
 accepts 'muster gpu resume NODE:INDEX --help' helps gpu resume n1:0
 accepts 'muster gpu pause --help' helps gpu pause
+# help VERB: the same as VERB --help, of every kind of verb.
+same_help() {
+    "$muster" help "$@" >"$scratch/help" && "$muster" "$@" --help | diff - "$scratch/help"
+}
+accepts 'muster help submit' same_help submit
+accepts 'muster help node drain' same_help node drain
+accepts 'muster help sim run' same_help sim run
+refuses 'the beginning of a verb is taken for it' "no verb 'que'; did you mean 'queue'?" "$muster" que
+refuses 'another word for a near one' "no verb 'sumbit'; did you mean 'submit'?" "$muster" sumbit
 finish

@@ -56,8 +56,13 @@ exits 'wait' 0 "$muster" wait 6
 prints 'logs' 'word one' "$muster" logs 6
 prints 'logs by name' 'word one' "$muster" logs one
 { printf '#!/bin/sh\n' && head -c 1100000 /dev/zero | tr '\0' '#'; } >large.sh
+printf 'import torch\n' >train.py
+refuses 'Python without #! is no script for a shell' "train.py: its first line is no #! line, so that a shell would run it; for Python: --wrap 'python3 train.py'" "$muster" submit train.py
+refuses 'a command is no script' "python3: there is no such script; a command goes to 'muster run'" "$muster" submit -G 1 -- python3 train.py
+exits 'with the code of what is not there' 3 "$muster" submit nothere.sh
 exits 'a script that is too large is a wrong one' 2 "$muster" submit large.sh
 exits 'submit -W exits as the job did' 3 "$muster" submit -W --wrap 'exit 3'
+accepts 'why of one that failed names its output' sh -c "'$muster' why 7 | grep -qx '  output   muster logs 7'"
 exits 'a time limit' 124 "$muster" submit -W -t 1s --grace 1s --wrap 'sleep 60'
 prints 'an array' 'Submitted job 9 (array of 4)' "$muster" submit -a 0-3%2 --wrap 'echo $MUSTER_ARRAY_ID/$MUSTER_ARRAY_INDEX'
 exits 'all of it' 0 "$muster" wait 9
