@@ -125,6 +125,22 @@ kill -9 "$last"
 check "a guardian that the new node side found alive, and that then ended, has a successor" \
     'until_true 40 "[ -n \"\$(field $pid steps)\" ] && [ \"\$(field $pid state)\" = running ]" && moves $pid && [ ! -s "$dir/err" ]'
 
+# The node side killed while the driver's checkpoint runs, which nothing interrupts: the guardian finishes it, nobody claims the
+# process, and it is brought back. With no node side at all it makes steps again.
+kill -9 $agent; wait $agent 2>/dev/null
+FAKE_CUDA_CKPT_MS=1500 "$muster" gpu agent & agent=$!
+own $agent
+until_true 12 '[ -n "$(field $pid steps)" ]'
+"$muster" gpu release $pid >/dev/null 2>&1 & order=$!
+until_true 8 'grep -q locked "$dir/guard-$pid.journal" 2>/dev/null'
+kill -9 $agent; wait $agent $order 2>/dev/null
+check "the node side killed in the middle of a checkpoint: the guardian finishes it" 'until_true 8 "grep -q checkpointed \"$dir/guard-$pid.journal\""'
+check "and brings the process back when nobody claims it" 'until_true 20 "[ -z \"\$(guardian_of $pid)\" ]" && [ ! -e "$dir/guard-$pid.journal" ]'
+sleep 3 # nobody holds it any more: its helper brings the memory home. A node side that came first would adopt it as evicted
+"$muster" gpu agent & agent=$!
+own $agent
+check "which is then found running, with every byte" 'until_true 20 "[ \"\$(field $pid state)\" = running ]" && moves $pid && [ ! -s "$dir/err" ]'
+
 # A journal of a process that is gone, and one that is no journal, are nobody's business.
 kill -9 $agent; wait $agent 2>/dev/null
 echo "999999 1 checkpointed" >"$dir/guard-999999.journal"
