@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gpurt/guard.h"
 #include "gpurt/node.h"
 
 #define SEC 1000000000ULL
@@ -132,10 +133,20 @@ static void failed(struct node *node, struct client *client, const char *what)
     tell(node, client, "error", what);
 }
 
+/* Has a guardian been told to take it away? One that was started for a release that came to nothing lives on for a
+ * while, and is no reason to think that the process is gone. */
+static bool guardian_told(const struct node *node, const struct client *client)
+{
+    struct guard_journal journal;
+
+    return guard_journal_read(node->run_dir, client->pid, &journal, NULL) == 0 &&
+           journal.start_ticks == client->start_ticks && journal.state != GUARD_NEW;
+}
+
 void ladder_adopt(struct node *node, struct client *client)
 {
     /* The page outlives a node side: what it says is where the process is. */
-    client->guardian = guardian_connect(node, client);
+    client->guardian = guardian_told(node, client) ? guardian_connect(node, client) : -1;
     if (client->guardian >= 0)
         client->state = client->goal = CLIENT_RELEASED;
     else if (client->page->health.state == STATE_EVICTED || client->page->health.state == STATE_EVICTING)

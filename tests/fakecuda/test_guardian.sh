@@ -141,6 +141,16 @@ sleep 3 # nobody holds it any more: its helper brings the memory home. A node si
 own $agent
 check "which is then found running, with every byte" 'until_true 20 "[ \"\$(field $pid state)\" = running ]" && moves $pid && [ ! -s "$dir/err" ]'
 
+# A guardian that was never told, of a release that came to nothing: the next node side does not take the process for released.
+MUSTER_GPU_CLAIM_SECONDS=60 "$muster" gpu guard --run-dir "$dir" $pid "$(cut -d' ' -f22 "/proc/$pid/stat")" & idle=$!
+own $idle
+until_true 8 'grep -q new "$dir/guard-$pid.journal" 2>/dev/null'
+kill -9 $agent; wait $agent 2>/dev/null
+"$muster" gpu agent & agent=$!
+own $agent
+check "a guardian that was never told releases nobody" 'until_true 12 "[ -n \"\$(field $pid state)\" ]" && [ "$(field $pid state)" = running ] && moves $pid'
+kill -9 $idle; wait $idle 2>/dev/null
+
 # A journal of a process that is gone, and one that is no journal, are nobody's business.
 kill -9 $agent; wait $agent 2>/dev/null
 echo "999999 1 checkpointed" >"$dir/guard-999999.journal"
