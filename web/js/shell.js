@@ -154,7 +154,7 @@ const KEYS = [['g o', 'Overview'], ['g q', 'Queue'], ['g t', 'Topology'], ['g l'
 
 function modal(ctx, d) {
   const done = () => ctx.close();
-  return h('dialog', { class: 'modal modal-' + d.kind, key: 'modal', 'aria-label': d.title, mount: el => el.showModal(), oncancel: e => { e.preventDefault(); done(); }, onclick: e => e.target.tagName === 'DIALOG' && done() },
+  return h('dialog', { class: 'modal modal-' + d.kind, key: 'modal', 'aria-label': d.title, mount: el => open_box(el), oncancel: e => { e.preventDefault(); done(); }, onclick: e => e.target.tagName === 'DIALOG' && done() },
     h('div', { class: 'modal-box' },
       h('header', null, h('h2', null, d.title), button('', done, { icon: 'cross', class: 'quiet round', title: 'Close' })),
       d.kind === 'json' ? [
@@ -163,6 +163,13 @@ function modal(ctx, d) {
         h('footer', null, button('Copy', async () => ctx.toast((await copy(d.text)) ? 'Copied' : 'The browser does not let copy'), { icon: 'copy' }), button('Close', done))]
       : d.kind === 'keys' ? h('dl', { class: 'keys' }, KEYS.map(([k, what]) => [h('dt', null, h('kbd', null, k)), h('dd', null, what)]))
       : d.kind === 'confirm' ? confirm_box(ctx, d, done) : d.view(ctx, done)));
+}
+
+/** The first thing to fill in has the keyboard, or the way back: not the cross. */
+function open_box(el) {
+  el.showModal();
+  const first = el.querySelector('form input, form select') || el.querySelector('footer button');
+  if (first) first.focus();
 }
 
 function confirm_box(ctx, d, done) {
