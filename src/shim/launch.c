@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - kernels, graphs and captures on their way to the driver.
  *
- * Inert, a wrapper is one load, one branch and a jump. A launch inside a capture is recorded, not executed: it is
+ * Inert, a wrapper looks at one word and jumps on. A launch inside a capture is recorded, not executed: it is
  * neither gated nor counted; the launch of the graph is.
  */
 #include "shim/shim.h"
