@@ -286,9 +286,14 @@ static int node_check(const struct fit *fit, const struct jobspec *spec)
     if (s->memory_per_gpu && fit->per_node)
         memory = s->memory_per_gpu * (uint64_t)fit->per_node;
     if (fit->node_mib && memory >> 20 > fit->node_mib) {
-        (void)snprintf(hint, sizeof(hint), "ask for at most %uM a node", fit->node_mib);
-        return never(fit, "Infeasible.NodeSize", hint, "no node has %lluM of memory; the largest has %uM",
-                     (unsigned long long)(memory >> 20), fit->node_mib);
+        /* In GiB where they still differ: people ask in those. */
+        bool large = fit->node_mib >= 10240 && memory >> 30 > fit->node_mib >> 10;
+        const char *unit = large ? "G" : "M";
+        uint32_t most = large ? fit->node_mib >> 10 : fit->node_mib;
+
+        (void)snprintf(hint, sizeof(hint), "ask for at most %u%s a node", most, unit);
+        return never(fit, "Infeasible.NodeSize", hint, "no node has %llu%s of memory; the largest has %u%s",
+                     (unsigned long long)(large ? memory >> 30 : memory >> 20), unit, most, unit);
     }
     return 0;
 }

@@ -83,6 +83,7 @@ prints 'has its values' '0.2/0' "$muster" logs 14_2
 prints 'parsable' '19' "$muster" submit --parsable -N 2 --gpus-per-node=4 -J holder --wrap 'sleep 600'
 refuses 'what can never run is refused' 'Infeasible.NodeSize' "$muster" submit -N1 -G 8 --wrap true
 exits 'with its code' 6 "$muster" submit -N1 -G 8 --wrap true
+refuses 'more memory than there is, in units people use' 'no node has 99999G of memory; the largest has 512G' "$muster" submit --mem 99999G --wrap true
 prints 'one more waits' '20' "$muster" submit --parsable -G 1 -J waiter --wrap true
 accepts 'why says for what' sh -c "'$muster' why waiter | grep -q '^Reason   InsufficientGpus'"
 accepts 'and who holds it' sh -c "'$muster' why waiter | grep -q 'held by  19'"
