@@ -70,7 +70,7 @@ static void audit_tasks(const struct core *core, uint32_t index, struct audit *a
  * what they are given never exceeds what there is. */
 static void audit_hosts(const struct core *core, const struct ledger *ledger, struct audit *audit)
 {
-    for (uint32_t n = 0; ledger->hosts && n < ledger->topo.node_count; n++) {
+    for (uint32_t n = 0; ledger->hosts && n < ledger->topo.host_count; n++) {
         const struct host *host = &ledger->hosts[n];
         const struct node *node = &ledger->topo.nodes[n];
         uint64_t used = 0, leaving = 0, held = 0;

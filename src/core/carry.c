@@ -17,7 +17,7 @@
 struct carry {
     const struct core *old;
     struct core *core;
-    const uint32_t *gpus; /* new number of each old GPU, or UINT32_MAX */
+    const uint32_t *gpus; /* new number of each old GPU, or UINT32_MAX; then of each old node without GPUs */
     bool same_gpus;
 };
 
@@ -29,6 +29,34 @@ static bool same_planner(const struct carry *c, uint32_t vc)
 static bool same_order(const struct carry *c, uint32_t vc)
 {
     return c->old->vcs[vc].policy.order == c->core->vcs[vc].policy.order;
+}
+
+/* What becomes of a node: where its first GPU goes, or it itself if it has none. UINT32_MAX: it is no more. */
+static uint32_t node_new(const struct carry *c, uint32_t node)
+{
+    const struct topo *from = &c->old->ledger.topo;
+    uint32_t new =
+        c->gpus[node < from->node_count ? from->nodes[node].first_gpu : from->gpu_count + node - from->node_count];
+
+    return new == UINT32_MAX || node >= from->node_count ? new : c->core->ledger.gpus[new].node;
+}
+
+/* The same of nodes without GPUs. */
+static int bare_check(const struct carry *c, struct error *err)
+{
+    const struct ledger *from = &c->old->ledger;
+    const struct topo *to = &c->core->ledger.topo;
+
+    for (uint32_t n = from->topo.node_count, last = UINT32_MAX; n < from->topo.host_count; n++) {
+        uint32_t new = node_new(c, n);
+
+        if (new == UINT32_MAX && from->hosts && from->hosts[n].first != HOLD_NONE)
+            return error_set(err, -EBUSY, "node %u has tasks and would be gone", n);
+        if (new != UINT32_MAX && (new < to->node_count || new >= to->host_count || new == last))
+            return error_set(err, -EINVAL, "node %u cannot become number %u", n, new);
+        last = new;
+    }
+    return 0;
 }
 
 /* Whether every old GPU that still matters has a place, of the same type, and no two the same. */
@@ -57,7 +85,7 @@ static int map_check(struct carry *c, struct error *err)
             return error_set(err, -EINVAL, "GPU %u would be of another type", g);
         last = new;
     }
-    return 0;
+    return bare_check(c, err);
 }
 
 static void carry_health(struct carry *c)
@@ -77,6 +105,14 @@ static void carry_health(struct carry *c)
             topo_node_up(&to->topo, to->gpus[new].node, was->up);
             to->topo.nodes[to->gpus[new].node].closed = was->closed;
         }
+    }
+    for (uint32_t n = from->topo.node_count; n < from->topo.host_count; n++) {
+        uint32_t new = node_new(c, n);
+
+        if (new == UINT32_MAX)
+            continue;
+        topo_node_up(&to->topo, new, from->topo.nodes[n].up);
+        to->topo.nodes[new].closed = from->topo.nodes[n].closed;
     }
 }
 
@@ -119,11 +155,9 @@ static int carry_holds(struct carry *c)
     for (uint32_t i = 0; i < old->job_top; i++) {
         for (uint32_t h = old->jobs[i].state == JOB_FREE ? HOLD_NONE : old->jobs[i].holds; h != HOLD_NONE;
              h = old->holds[h].next_of_job) {
-            uint32_t gpu = c->gpus[old->ledger.topo.nodes[old->holds[h].node].first_gpu];
-
             if (!c->core->ledger.hosts || c->core->hold_free == HOLD_NONE)
                 return -ENOSPC;
-            tasks_hold(c->core, i, c->core->ledger.gpus[gpu].node, old->holds[h].tasks);
+            tasks_hold(c->core, i, node_new(c, old->holds[h].node), old->holds[h].tasks);
         }
         tasks_turn(c->core, i);
     }

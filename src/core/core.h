@@ -38,7 +38,8 @@ void core_free(struct core *core);
 
 /* The same jobs in another cluster or under other policies: nodes that joined or left, virtual clusters that were added
  * (those there were keep their numbers, and so do GPU types), other policies. gpus[g]: the number that GPU g of `old`
- * has now, ascending, or UINT32_MAX where it is gone; a GPU in use cannot go (-EBUSY). Jobs keep their references.
+ * has now, ascending, or UINT32_MAX where it is gone; a GPU in use cannot go (-EBUSY); behind them the same of nodes
+ * without GPUs, which are numbered as nodes. Jobs keep their references.
  * Between two steps, with nothing offered; `old` stays as it is. Step at the present instant next. */
 int core_carry(const struct core *old, const struct cluster_spec *spec, const struct core_config *config,
                const uint32_t *gpus, struct core **ret_core, struct error *err);

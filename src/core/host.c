@@ -213,7 +213,7 @@ void host_show(struct ledger *ledger, const uint32_t *hidden, uint32_t count)
 
 static void recount(const struct core *core, struct ledger *ledger)
 {
-    for (uint32_t n = 0; n < ledger->topo.node_count; n++)
+    for (uint32_t n = 0; n < ledger->topo.host_count; n++)
         ledger->hosts[n].used = ledger->hosts[n].leaving = ledger->hosts[n].held = ledger->hosts[n].parting =
             (struct host_room){ 0 };
     for (uint32_t i = 0; i < core->job_top; i++) {

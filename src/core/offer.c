@@ -350,7 +350,7 @@ int core_offer(struct core *core, const struct event *event, struct job_ref *ret
         r = offer_submit(core, &taken, event->target, err);
         break;
     case EVENT_NODE:
-        if (event->target >= core->ledger.topo.node_count)
+        if (event->target >= core->ledger.topo.host_count)
             r = error_set(err, -ENOENT, "no node %u", event->target);
         break;
     case EVENT_GPU:

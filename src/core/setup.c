@@ -63,7 +63,7 @@ static int spec_sane(const struct cluster_spec *spec, const struct core_config *
 {
     size_t gpus = 0;
 
-    if (spec->node_count == 0 || spec->node_count > NODES_MAX)
+    if (spec->node_count == 0 || spec->node_count > NODES_MAX || spec->bare_count > NODES_MAX)
         return error_set(err, -EINVAL, "nodes: expected 1 to %zu, got %u", NODES_MAX, spec->node_count);
     if (spec->vc_count == 0 || spec->vc_count > VCS_MAX)
         return error_set(err, -EINVAL, "virtual clusters: expected 1 to %d, got %u", VCS_MAX, spec->vc_count);
@@ -86,6 +86,9 @@ static int spec_sane(const struct cluster_spec *spec, const struct core_config *
             return error_set(err, -EINVAL, "node %u: nodes that are one machine must lead to each other", n);
         gpus += node->gpus;
     }
+    for (uint32_t n = spec->node_count; n < spec->node_count + spec->bare_count; n++)
+        if (spec->nodes[n].gpus || spec->nodes[n].cpus == 0 || spec->nodes[n].twin)
+            return error_set(err, -EINVAL, "node %u: a node without GPUs has CPUs", n);
     if (gpus > CLUSTER_GPUS_MAX)
         return error_set(err, -EINVAL, "GPUs: at most %zu, got %zu", CLUSTER_GPUS_MAX, gpus);
     return 0;
@@ -112,6 +115,18 @@ static void node_for(struct topo *topo, uint32_t number, const struct node_spec 
     topo->kept_count += from->kept != 0;
 }
 
+/* Nodes without GPUs: no placement comes to them, only tasks do. */
+static void build_bare(struct topo *topo, const struct cluster_spec *spec)
+{
+    topo->host_count = spec->node_count + spec->bare_count;
+    for (uint32_t n = topo->node_count; n < topo->host_count; n++) {
+        topo->nodes[n] = (struct node){ .cell = UINT32_MAX, .first_gpu = topo->gpu_count, .up = true };
+        for (int i = 0; i <= ZONE_KINDS; i++)
+            topo->nodes[n].pool[i] = POOL_NONE;
+        node_for(topo, n, &spec->nodes[n]);
+    }
+}
+
 /* Cells lie by level: cluster, domains, racks, nodes, then each node's sockets and groups. */
 static void build_cells(struct core *core, struct topo *topo, const struct cluster_spec *spec, bool *failed)
 {
@@ -121,7 +136,7 @@ static void build_cells(struct core *core, struct topo *topo, const struct clust
     for (uint32_t n = 0; n < spec->node_count; n++)
         below += spec->nodes[n].sockets * (1u + spec->nodes[n].groups);
     topo->cells = core_block(core, failed, below, sizeof(*topo->cells));
-    topo->nodes = core_block(core, failed, spec->node_count, sizeof(*topo->nodes));
+    topo->nodes = core_block(core, failed, (size_t)spec->node_count + spec->bare_count, sizeof(*topo->nodes));
     if (*failed)
         return;
     topo->cell_count = below;
@@ -299,14 +314,15 @@ static void build_pools(struct core *core, struct topo *topo, const struct clust
 /* CPUs and memory, where some node tells them. */
 static void build_hosts(struct core *core, struct ledger *ledger, const struct cluster_spec *spec, bool *failed)
 {
+    uint32_t hosts = ledger->topo.host_count;
     bool told = false;
 
-    for (uint32_t n = 0; n < spec->node_count; n++)
+    for (uint32_t n = 0; n < hosts; n++)
         told |= spec->nodes[n].cpus || spec->nodes[n].memory_mib;
     if (!told)
         return;
-    ledger->hosts = core_block(core, failed, spec->node_count, sizeof(*ledger->hosts));
-    for (uint32_t n = 0; n < spec->node_count && !*failed; n++) {
+    ledger->hosts = core_block(core, failed, hosts, sizeof(*ledger->hosts));
+    for (uint32_t n = 0; n < hosts && !*failed; n++) {
         const struct node_spec *node = &spec->nodes[n];
         uint32_t part = node->cpu_jobs < node->cpus ? node->cpu_jobs : node->cpus;
 
@@ -325,6 +341,8 @@ void core_build_ledger(struct core *core, struct ledger *ledger, const struct cl
     for (uint32_t s = 0; s < spec->sku_count; s++)
         topo->node_gpus_max[s] = 1; /* where there are none: a node of one would be the largest */
     build_cells(core, topo, spec, failed);
+    if (!*failed)
+        build_bare(topo, spec);
     if (!*failed)
         build_pools(core, topo, spec, failed);
     if (!*failed)

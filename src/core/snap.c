@@ -94,7 +94,7 @@ static void hold_parts(struct codec *c, struct core *core)
         for (uint32_t k = 0; k < count && !c->bad; k++) {
             uint32_t node = c->write ? core->holds[at].node : 0, tasks = c->write ? core->holds[at].tasks : 0;
 
-            codec_u32(c, &node, core->ledger.topo.node_count - 1);
+            codec_u32(c, &node, core->ledger.topo.host_count - 1);
             codec_u32(c, &tasks, TASKS_MAX);
             if (c->write)
                 at = core->holds[at].next_of_job;
@@ -262,12 +262,13 @@ static void state(struct codec *c, struct core *core)
     codec_ref(c, &core->job_free, core->job_capacity);
     for (uint32_t i = 0; i < core->job_top && !c->bad; i++)
         snap_job(c, core, i);
-    for (uint32_t n = 0; n < core->ledger.topo.node_count && !c->bad; n++) {
+    for (uint32_t n = 0; n < core->ledger.topo.host_count && !c->bad; n++) {
         bool up = core->ledger.topo.nodes[n].up, closed = core->ledger.topo.nodes[n].closed;
 
         codec_flag(c, &up);
         codec_flag(c, &closed);
-        mover_part(c, core, &core->movers[n]);
+        if (n < core->ledger.topo.node_count)
+            mover_part(c, core, &core->movers[n]);
         if (!c->write) {
             topo_node_up(&core->ledger.topo, n, up);
             core->ledger.topo.nodes[n].closed = closed;

@@ -7,7 +7,8 @@
  * ones. While somebody waits for those to leave who were stopped for its sake, nobody starts who could be stopped for
  * it too: so of such jobs there are only ever fewer until it runs, and no two take turns in what it was given. All of
  * them together hold on each node at most what the administrator has set, so that GPUs are never kept idle
- * for want of CPUs that a job without any has taken beyond that.
+ * for want of CPUs that a job without any has taken beyond that. Nodes without GPUs are theirs altogether, unless he
+ * says otherwise; a job that fits on one of them is put there.
  */
 #include <assert.h>
 
@@ -32,6 +33,12 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* Whether the node has GPUs of a type that the tasks are to be beside, if they are. */
+static bool beside(const struct node *node, const struct jobspec *spec)
+{
+    return spec->sku_mask == 0 || (node->gpus && spec->sku_mask >> node->sku & 1);
+}
+
 /* Tasks of that size for which the node has room; with `gone`, as if those that leave had left. */
 static uint32_t tasks_on(const struct core *core, uint32_t n, const struct jobspec *spec, bool gone)
 {
@@ -40,8 +47,7 @@ static uint32_t tasks_on(const struct core *core, uint32_t n, const struct jobsp
     struct host_room used = host->used, held = host->held, each = room_of(spec);
     uint32_t count;
 
-    if (!node->up || !node_allows(node, spec->mark, spec->kept) ||
-        (spec->sku_mask && !(spec->sku_mask >> node->sku & 1)) || host->tasks.mcpus == 0)
+    if (!node->up || !node_allows(node, spec->mark, spec->kept) || !beside(node, spec) || host->tasks.mcpus == 0)
         return 0;
     if (!gone) {
         used = (struct host_room){ used.mcpus + host->leaving.mcpus, used.mib + host->leaving.mib };
@@ -57,7 +63,7 @@ static bool fits(const struct core *core, const struct jobspec *spec, bool gone)
 {
     uint32_t left = (uint32_t)spec->tasks;
 
-    for (uint32_t n = 0; n < core->ledger.topo.node_count && left; n++)
+    for (uint32_t n = 0; n < core->ledger.topo.host_count && left; n++)
         left -= least(left, tasks_on(core, n, spec, gone));
     return left == 0;
 }
@@ -67,12 +73,12 @@ bool tasks_possible(const struct core *core, const struct jobspec *spec)
     uint32_t left = (uint32_t)spec->tasks;
     struct host_room each = room_of(spec);
 
-    for (uint32_t n = 0; core->ledger.hosts && n < core->ledger.topo.node_count && left; n++) {
+    for (uint32_t n = 0; core->ledger.hosts && n < core->ledger.topo.host_count && left; n++) {
         const struct host *host = &core->ledger.hosts[n];
 
         if (host->tasks.mcpus == 0 ||
             !node_allows(&core->ledger.topo.nodes[n], spec->mark, core->ledger.topo.nodes[n].kept) ||
-            (spec->sku_mask && !(spec->sku_mask >> core->ledger.topo.nodes[n].sku & 1)))
+            !beside(&core->ledger.topo.nodes[n], spec))
             continue;
         left -= least(left, least(least(fit(host->tasks.mcpus, 0, each.mcpus), fit(host->tasks.mib, 0, each.mib)),
                                   spec->per_node ? spec->per_node : UINT32_MAX));
@@ -275,16 +281,22 @@ static bool has_tasks(const struct core *core, uint32_t index, uint32_t node)
     return false;
 }
 
-/* All on the node that has just room for them; else as many as go on each, most room first. */
+static bool bare(const struct core *core, uint32_t node)
+{
+    return node >= core->ledger.topo.node_count;
+}
+
+/* All on the node that has just room for them, rather one without GPUs; else as many as go on each, most room first. */
 static void place(struct core *core, uint32_t index)
 {
     const struct jobspec *spec = &core->jobs[index].spec;
     uint32_t left = (uint32_t)spec->tasks, best = UINT32_MAX, room = UINT32_MAX;
 
-    for (uint32_t n = 0; n < core->ledger.topo.node_count; n++) {
+    for (uint32_t n = 0; n < core->ledger.topo.host_count; n++) {
         uint32_t here = tasks_on(core, n, spec, false);
 
-        if (here >= left && (best == UINT32_MAX || here < room)) {
+        if (here >= left && (best == UINT32_MAX || bare(core, n) > bare(core, best) ||
+                             (bare(core, n) == bare(core, best) && here < room))) {
             best = n;
             room = here;
         }
@@ -295,7 +307,7 @@ static void place(struct core *core, uint32_t index)
     }
     while (left) {
         room = 0;
-        for (uint32_t n = 0; n < core->ledger.topo.node_count; n++) {
+        for (uint32_t n = 0; n < core->ledger.topo.host_count; n++) {
             uint32_t here = has_tasks(core, index, n) ? 0 : tasks_on(core, n, spec, false);
 
             if (here > room) {
@@ -506,7 +518,7 @@ void tasks_build(struct core *core, bool *failed)
 {
     if (!core->ledger.hosts)
         return;
-    core->hold_capacity = core->job_capacity + 4 * core->ledger.topo.node_count + TASKS_MAX;
+    core->hold_capacity = core->job_capacity + 4 * core->ledger.topo.host_count + TASKS_MAX;
     core->holds = core_block(core, failed, core->hold_capacity, sizeof(*core->holds));
     for (uint32_t i = 0; i < core->hold_capacity && !*failed; i++)
         core->holds[i].next_of_job = i + 1 < core->hold_capacity ? i + 1 : HOLD_NONE;

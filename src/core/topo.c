@@ -94,6 +94,8 @@ void topo_node_up(struct topo *topo, uint32_t node, bool up)
     if (n->up == up)
         return;
     n->up = up;
+    if (n->gpus == 0)
+        return;
     for (int i = 0; i <= ZONE_KINDS; i++) {
         struct pool *pool;
 

@@ -70,6 +70,7 @@ struct topo {
     uint32_t *sku_pools; /* [sku]: the whole cluster's */
     struct zones zones[ZONE_KINDS];
     uint32_t cell_count, node_count, pool_count, sku_count, gpu_count;
+    uint32_t host_count; /* nodes, and behind them those without GPUs, which are in no cell or pool */
     uint32_t kept_count; /* nodes that are not for everybody */
     uint16_t node_gpus_max[SKUS_MAX];
     uint32_t sku_memory[SKUS_MAX]; /* MiB of one GPU, 0 = not told */

@@ -61,8 +61,10 @@ static int compare(const void *x, const void *y)
 {
     const struct sorted *a = x, *b = y;
     const struct book_node *na = &a->book->nodes[a->node], *nb = &b->book->nodes[b->node];
-    int order = natural(label(na, "domain"), label(nb, "domain"));
+    int order = (na->gpu_count == 0) - (nb->gpu_count == 0); /* those without GPUs come last */
 
+    if (order == 0)
+        order = natural(label(na, "domain"), label(nb, "domain"));
     if (order == 0)
         order = natural(label(na, "rack"), label(nb, "rack"));
     return order ? order
@@ -82,13 +84,14 @@ static json_t *node_json(const struct ctl *ctl, const struct book_node *node, bo
     int64_t groups = number(node->inventory, "groups", 1);
     json_t *out;
 
-    if (sockets < 1 || gpus % sockets != 0)
+    if (sockets < 1 || gpus % sockets != 0 || gpus == 0)
         sockets = 1;
     if (groups < 1 || gpus % (sockets * groups) != 0)
         groups = 1;
-    out = json_pack("{s:s, s:I, s:s, s:I, s:I}", "name", names_get(&ctl->book.node_names, node->name), "gpus", gpus,
-                    "sku", json_string_value(json_object_get(node->inventory, "sku")), "sockets", sockets, "groups",
-                    groups);
+    out = json_pack("{s:s, s:I, s:I, s:I}", "name", names_get(&ctl->book.node_names, node->name), "gpus", gpus,
+                    "sockets", sockets, "groups", groups);
+    if (gpus)
+        (void)json_object_set(out, "sku", json_object_get(node->inventory, "sku"));
     if (number(node->inventory, "cpus", 0) > 0)
         (void)json_object_set_new(out, "cpus", json_integer(number(node->inventory, "cpus", 0)));
     if (*label(node, "cpu_jobs") && number(node->inventory, "cpus", 0) > 0) {
@@ -117,7 +120,7 @@ static json_t *skus_json(const struct ctl *ctl, const struct sorted *nodes, size
         const json_t *inventory = ctl->book.nodes[nodes[i].node].inventory;
         const char *sku = json_string_value(json_object_get(inventory, "sku"));
 
-        if (!json_object_get(skus, sku))
+        if (ctl->book.nodes[nodes[i].node].gpu_count && !json_object_get(skus, sku))
             (void)json_object_set_new(skus, sku,
                                       number(inventory, "memory_mib", 0) > 0
                                           ? json_pack("{s:I}", "memory", number(inventory, "memory_mib", 0))
@@ -174,18 +177,24 @@ static json_t *describe(const struct ctl *ctl, const struct picture *picture)
     return out;
 }
 
-/* The nodes that are part of the cluster, in its order. */
+/* Whether jobs may be there: a node without GPUs has to tell its CPUs. */
+static bool takes_jobs(const struct book_node *node)
+{
+    return node->joined && !node->forgotten && (node->gpu_count > 0 || number(node->inventory, "cpus", 0) > 0);
+}
+
+/* The nodes that are part of the cluster, in its order; none, before there is one with GPUs. */
 static struct sorted *sort_nodes(const struct ctl *ctl, size_t *ret_count)
 {
     struct sorted *nodes = mem_zalloc(ctl->book.node_count + 1, sizeof(*nodes));
     size_t count = 0;
 
     for (uint32_t n = 0; nodes && n < ctl->book.node_count; n++)
-        if (ctl->book.nodes[n].joined && !ctl->book.nodes[n].forgotten && ctl->book.nodes[n].gpu_count > 0)
+        if (takes_jobs(&ctl->book.nodes[n]))
             nodes[count++] = (struct sorted){ &ctl->book, n };
     if (nodes)
         qsort(nodes, count, sizeof(*nodes), compare);
-    *ret_count = count;
+    *ret_count = count && ctl->book.nodes[nodes[0].node].gpu_count ? count : 0;
     return nodes;
 }
 
@@ -254,7 +263,7 @@ static int read_described(const struct ctl *ctl, const struct picture *picture, 
     if (r < 0)
         r = tell_by_keys(bytes.data, r, err);
     free(bytes.data); /* jansson's */
-    for (size_t i = 0; r == 0 && i < picture->count && i < ret->node_count; i++) {
+    for (size_t i = 0; r == 0 && i < picture->count && i < ret->node_count + ret->bare_count; i++) {
         ret->nodes[i].marks = where_marks(ctl, &ctl->book.nodes[picture->nodes[i].node]);
         ret->nodes[i].kept = picture->resvs ? resv_kept(ctl, &ctl->book.nodes[picture->nodes[i].node]) : 0;
     }
@@ -349,15 +358,16 @@ uint32_t cluster_vc(const struct ctl *ctl, const char *name)
     return UINT32_MAX;
 }
 
-/* New numbers of the old core's GPUs; and of the nodes, into the book. */
+/* New numbers of the old core's GPUs, and of its nodes without any. */
 static uint32_t *map_gpus(const struct ctl *ctl, const struct sorted *nodes, size_t count)
 {
     const struct topo *old = ctl->core ? &ctl_ledger(ctl)->topo : NULL;
-    uint32_t *map = mem_zalloc(old ? old->gpu_count + 1 : 1, sizeof(*map)), first = 0;
+    uint32_t places = old ? old->gpu_count + old->host_count - old->node_count : 0;
+    uint32_t *map = mem_zalloc((size_t)places + 1, sizeof(*map)), first = 0;
 
     if (!map)
         return NULL;
-    for (uint32_t g = 0; old && g < old->gpu_count; g++)
+    for (uint32_t g = 0; g < places; g++)
         map[g] = UINT32_MAX;
     for (size_t i = 0; i < count; i++) {
         const struct book_node *node = &ctl->book.nodes[nodes[i].node];
@@ -366,6 +376,8 @@ static uint32_t *map_gpus(const struct ctl *ctl, const struct sorted *nodes, siz
             if (g < old->nodes[node->core_node].gpus)
                 map[old->nodes[node->core_node].first_gpu + g] = first + g;
         first += node->gpu_count;
+        if (old && node->gpu_count == 0 && node->core_node != UINT32_MAX && node->core_node >= old->node_count)
+            map[old->gpu_count + node->core_node - old->node_count] = (uint32_t)i;
     }
     return map;
 }
@@ -450,6 +462,20 @@ int cluster_rebuild(struct ctl *ctl, struct error *err)
     return r;
 }
 
+/* Those that were in the core: nodes without GPUs of which it knew nothing come in when it is next made anew. */
+static size_t only_known(struct sorted *nodes, size_t count)
+{
+    size_t known = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct book_node *node = &nodes[i].book->nodes[nodes[i].node];
+
+        if (node->gpu_count || node->core_node != UINT32_MAX)
+            nodes[known++] = nodes[i];
+    }
+    return known;
+}
+
 /* The core of a snapshot, on the cluster that the book describes. */
 int cluster_restore(struct ctl *ctl, const void *data, size_t size, struct error *err)
 {
@@ -458,6 +484,7 @@ int cluster_restore(struct ctl *ctl, const void *data, size_t size, struct error
     struct sorted *nodes = sort_nodes(ctl, &count);
     int r = nodes ? 0 : error_set(err, -ENOMEM, "no memory for the cluster");
 
+    count = r == 0 ? only_known(nodes, count) : 0;
     if (r == 0 && count > 0)
         r = read_cluster(ctl, ctl->settings, nodes, count, &ctl->cluster, err);
     if (r == 0 && count > 0)

@@ -98,17 +98,17 @@ int core_copy_choosing(const struct scene *scene, struct core **ret_core, struct
 {
     const struct ctl *ctl = drive_ctl(scene->server->drive);
     struct cluster_spec marked = *scene->cluster;
+    uint32_t hosts = marked.node_count + marked.bare_count;
     int r;
 
     if (!scene->choice)
         return core_copy(scene->server, ret_core, err);
-    marked.nodes = mem_zalloc(marked.node_count + 1, sizeof(*marked.nodes));
+    marked.nodes = mem_zalloc((size_t)hosts + 1, sizeof(*marked.nodes));
     if (!marked.nodes)
         return error_set(err, -ENOMEM, "no memory for a copy of the state");
-    memcpy(marked.nodes, scene->cluster->nodes, marked.node_count * sizeof(*marked.nodes));
+    memcpy(marked.nodes, scene->cluster->nodes, hosts * sizeof(*marked.nodes));
     for (size_t n = 0; n < scene->book->node_count; n++)
-        if (scene->book->nodes[n].core_node < marked.node_count &&
-            ctl_chooses(ctl, scene->choice, &scene->book->nodes[n]))
+        if (scene->book->nodes[n].core_node < hosts && ctl_chooses(ctl, scene->choice, &scene->book->nodes[n]))
             marked.nodes[scene->book->nodes[n].core_node].marks |= 1ULL << (PLAN_MARK - 1);
     r = copy_on(scene->server, &marked, ret_core, err);
     mem_free(marked.nodes);

@@ -107,6 +107,7 @@ void put_array(const struct scene *scene, struct json_write *json, const struct 
 /* GPUs of a node by what they are. */
 struct node_use {
     uint32_t total, used, free, down, foreign;
+    bool tasks, full; /* jobs without GPUs are there; and have all the CPUs that are for them */
 };
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret);
 const char *node_state(const struct book_node *node, const struct node_use *use);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "core/ledger.h"
 #include "ctl/render.h"
 #include "ctl/watch.h"
@@ -77,9 +78,23 @@ uint32_t largest_gang(const struct scene *scene, uint32_t sku)
     return free;
 }
 
+/* Jobs without GPUs, as the core has them there. */
+static void node_tasks(const struct scene *scene, const struct book_node *node, struct node_use *ret)
+{
+    const struct ledger *ledger = scene->core ? core_ledger(scene->core) : NULL;
+    const struct host *host;
+
+    if (!ledger || !ledger->hosts || node->core_node >= ledger->topo.host_count)
+        return;
+    host = &ledger->hosts[node->core_node];
+    ret->tasks = host->first != HOLD_NONE;
+    ret->full = host->held.mcpus + host->parting.mcpus >= host->tasks.mcpus;
+}
+
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret)
 {
     *ret = (struct node_use){ .total = node->gpu_count };
+    node_tasks(scene, node, ret);
     for (uint32_t i = 0; i < node->gpu_count; i++)
         switch (gpu_state_of(scene, node, i)) {
         case GPU_USED:
@@ -116,7 +131,9 @@ const char *node_state(const struct book_node *node, const struct node_use *use)
     if (node->lost || node->silent)
         return "down";
     if (node->drained)
-        return use->used ? "draining" : "drain";
+        return use->used || use->tasks ? "draining" : "drain";
+    if (use->total == 0 && use->tasks)
+        return use->full ? "alloc" : "mixed";
     if (use->used == 0)
         return "idle";
     return use->free ? "mixed" : "alloc";

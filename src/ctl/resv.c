@@ -294,6 +294,7 @@ static int cells_check(const struct ctl *ctl, const json_t *body, struct entry_r
 
     if (!cluster.cells)
         return 0;
+    cluster.bare_count = 0; /* no cell is made of those */
     cluster.nodes = mem_zalloc(cluster.node_count, sizeof(*cluster.nodes));
     if (!cluster.nodes) {
         (void)error_set(&ret->text, -ENOMEM, "no memory for the cluster");

@@ -102,9 +102,9 @@ static int bind_spec(const struct ctl *ctl, const struct submission *s, struct j
     int r;
 
     if (!ctl->core && ctl->book.node_count > 0) {
-        (void)snprintf(
-            ret->hint, sizeof(ret->hint),
-            "what a node found is in its log; jobs without GPUs run beside the others, on nodes that have some");
+        (void)snprintf(ret->hint, sizeof(ret->hint),
+                       "what a node found is in its log; nodes without GPUs take jobs without GPUs as soon as one with "
+                       "some is there");
         (void)error_set(&ret->text, -ERANGE, "no node with GPUs has joined the cluster yet");
         return refuse(ret, -ERANGE, "Infeasible.Sku");
     }

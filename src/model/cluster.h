@@ -90,6 +90,7 @@ struct cluster_spec {
     uint32_t sku_count, node_count, rack_count, domain_count, vc_count;
     struct sku_spec skus[SKUS_MAX];
     struct node_spec *nodes;      /* owned; sorted so that a rack's and a domain's nodes are contiguous */
+    uint32_t bare_count;          /* nodes without GPUs, behind those: for jobs without GPUs, in no rack */
     struct vc_spec *vcs;          /* owned; at least one. None in the file: one, "default", owed everything */
     struct guarantee *guarantees; /* owned; in the order of the file. Their GPUs are in the quotas as well */
     uint32_t guarantee_count;

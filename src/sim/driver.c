@@ -144,7 +144,8 @@ static int reload(struct driver *d)
 /* The cluster is made anew, as when a node joins; here it is the same one. */
 static int carry(struct driver *d)
 {
-    uint32_t *gpus = mem_zalloc(d->result->gpu_count, sizeof(*gpus));
+    const struct cluster_spec *cluster = d->config->cluster;
+    uint32_t *gpus = mem_zalloc((size_t)d->result->gpu_count + cluster->bare_count, sizeof(*gpus));
     struct core *core;
     int r;
 
@@ -152,7 +153,9 @@ static int carry(struct driver *d)
         return error_set(d->err, -ENOMEM, "no memory");
     for (uint32_t g = 0; g < d->result->gpu_count; g++)
         gpus[g] = g;
-    r = core_carry(d->core, d->config->cluster, &d->core_config, gpus, &core, d->err);
+    for (uint32_t n = 0; n < cluster->bare_count; n++)
+        gpus[d->result->gpu_count + n] = cluster->node_count + n;
+    r = core_carry(d->core, cluster, &d->core_config, gpus, &core, d->err);
     mem_free(gpus);
     if (r < 0)
         return r;

@@ -100,7 +100,7 @@ static int push_units(struct fault_clock *clock, const struct world *world)
 {
     const struct cluster_spec *cluster = world->cluster;
 
-    for (uint32_t node = 0; node < cluster->node_count; node++) {
+    for (uint32_t node = 0; node < cluster->node_count + cluster->bare_count; node++) {
         /* A machine that is several nodes fails once. */
         if (world->config.mtbf && node_first(cluster, node) == node) {
             int r = push_unit(clock, world, node, WORLD_WHOLE_NODE);
@@ -122,7 +122,7 @@ static uint32_t node_find(const struct cluster_spec *cluster, const struct csv_f
 {
     uint32_t name = names_find(&cluster->names, field->text, field->length);
 
-    for (uint32_t i = 0; name != NAME_NONE && i < cluster->node_count; i++) {
+    for (uint32_t i = 0; name != NAME_NONE && i < cluster->node_count + cluster->bare_count; i++) {
         if (cluster->nodes[i].name == name)
             return i;
     }

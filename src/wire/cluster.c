@@ -44,6 +44,7 @@ struct text_group {
     int64_t numbers[KEY_COUNT]; /* 0 = not told */
     char sku[NAME_LENGTH_MAX + 1], prefix[NAME_LENGTH_MAX + 1];
     uint32_t memory_mib, gpu_memory_mib;
+    bool bare; /* gpus:0 */
 };
 
 static int fail(const struct text_cluster *cluster, const char *at, struct error *err, const char *words)
@@ -129,10 +130,13 @@ static int value_read(const struct text_cluster *cluster, enum key key, const ch
             return fail(cluster, at, err, "expected a size such as 32G, whole MiB");
         return 0;
     }
+    group->bare |= key == GPUS && length == 1 && *at == '0';
+    if (group->bare && key == GPUS)
+        return 0; /* the number stays told */
     if (decimal_parse_i64(at, length, &group->numbers[key]) < 0 || group->numbers[key] < 1 ||
         group->numbers[key] > key_max[key])
         return fail(cluster, at, err,
-                    key == GPUS ? "expected a number of GPUs, 1 to 256" : "expected a number above 0");
+                    key == GPUS ? "expected a number of GPUs, 0 to 256" : "expected a number above 0");
     return 0;
 }
 
@@ -189,7 +193,8 @@ static int group_build(struct text_cluster *cluster, const struct text_group *gr
     int r;
 
     nodes.count = or_one(group->numbers[NODES]);
-    nodes.gpus = group->numbers[GPUS];
+    nodes.gpus = group->bare ? 0 : group->numbers[GPUS];
+    nodes.bare = group->bare;
     nodes.sockets = or_one(group->numbers[SOCKETS]);
     nodes.groups = or_one(group->numbers[GROUPS]);
     nodes.cpus = group->numbers[CPUS];
@@ -200,8 +205,8 @@ static int group_build(struct text_cluster *cluster, const struct text_group *gr
         nodes.prefix = group->prefix;
     if (domains * racks > (int64_t)NODES_MAX / nodes.count) /* each factor is at most COUNT_MAX */
         return error_set(err, -E2BIG, "more than %zu nodes", NODES_MAX);
-    r = cluster_build_sku(build, *group->sku ? group->sku : SKU_DEFAULT, &nodes.sku, err);
-    if (r == 0 && group->gpu_memory_mib)
+    r = group->bare ? 0 : cluster_build_sku(build, *group->sku ? group->sku : SKU_DEFAULT, &nodes.sku, err);
+    if (r == 0 && group->gpu_memory_mib && !group->bare)
         build->spec.skus[nodes.sku].memory_mib = group->gpu_memory_mib;
     for (int64_t d = 0; r == 0 && d < domains; d++) {
         cluster->domain += cluster->any && (group->numbers[DOMAINS] || d > 0);

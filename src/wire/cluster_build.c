@@ -15,6 +15,7 @@ void cluster_build_done(struct cluster_build *build)
     names_done(&build->node_names);
     names_done(&build->prefixes);
     mem_free(build->prefix_used);
+    mem_free(build->bare);
     *build = (struct cluster_build){ 0 };
 }
 
@@ -45,6 +46,12 @@ int cluster_build_sku(struct cluster_build *build, const char *name, uint16_t *r
 
 static int group_check(const struct cluster_build *build, const struct node_group *group, struct error *err)
 {
+    if (group->bare && group->cpus < 1)
+        return error_set(err, -EINVAL, "a node without GPUs is there for its CPUs: 'cpus' is missing");
+    if (group->bare && build->spec.bare_count + (size_t)group->count > NODES_MAX)
+        return error_set(err, -E2BIG, "more than %zu nodes", NODES_MAX);
+    if (group->bare)
+        return 0;
     if (group->gpus < 1 || group->gpus > NODE_GPUS_MAX)
         return error_set(err, -EINVAL, "a node has 1 to %d GPUs, not %lld", NODE_GPUS_MAX, (long long)group->gpus);
     if (group->gpus % group->sockets)
@@ -80,6 +87,8 @@ static int node_add(struct cluster_build *build, const struct node_spec *node, c
                     struct error *err)
 {
     struct cluster_spec *spec = &build->spec;
+    struct node_spec **list = node->gpus ? &spec->nodes : &build->bare;
+    uint32_t *count = node->gpus ? &spec->node_count : &spec->bare_count;
     uint32_t index, known = (uint32_t)build->node_names.count;
 
     if (strlen(name) > NAME_LENGTH_MAX)
@@ -87,14 +96,15 @@ static int node_add(struct cluster_build *build, const struct node_spec *node, c
     if (names_put(&build->node_names, name, strlen(name), &index) < 0)
         return no_memory(err);
     build->twins |= index < known;
-    if (index < known && !part)
+    if (index < known && (!part || node->gpus == 0))
         return error_set(err, -EINVAL, "two nodes are called '%.80s'", name);
-    if (mem_grow((void **)&spec->nodes, &build->node_capacity, spec->node_count + 1, NODES_MAX, sizeof(*node)) < 0)
+    if (mem_grow((void **)list, node->gpus ? &build->node_capacity : &build->bare_capacity, *count + (size_t)1,
+                 NODES_MAX, sizeof(*node)) < 0)
         return no_memory(err);
-    spec->nodes[spec->node_count] = *node;
-    if (names_put(&spec->names, name, strlen(name), &spec->nodes[spec->node_count].name) < 0)
+    (*list)[*count] = *node;
+    if (names_put(&spec->names, name, strlen(name), &(*list)[*count].name) < 0)
         return no_memory(err);
-    spec->node_count++;
+    (*count)++;
     build->gpus += node->gpus;
     return 0;
 }
@@ -113,6 +123,7 @@ int cluster_build_nodes(struct cluster_build *build, const struct node_group *gr
         .memory_mib = group->memory_mib,
         .apart = group->apart,
         .cpu_jobs = (uint32_t)(group->cpu_jobs >= 0 ? group->cpu_jobs
+                               : group->bare        ? group->cpus
                                : group->cpus < 4    ? group->cpus / 2
                                                     : group->cpus / 4),
     };
@@ -167,10 +178,10 @@ static int place_compare(const void *left, const void *right)
 }
 
 /* Domains and racks next to each other, in the order in which they came, numbered without gaps. */
-static int nodes_order(struct cluster_spec *spec, struct error *err)
+static int nodes_order(struct cluster_spec *spec, const struct node_spec *bare, struct error *err)
 {
     struct place *places = mem_zalloc(spec->node_count, sizeof(*places));
-    struct node_spec *nodes = mem_zalloc(spec->node_count, sizeof(*nodes));
+    struct node_spec *nodes = mem_zalloc((size_t)spec->node_count + spec->bare_count, sizeof(*nodes));
 
     if (!places || !nodes) {
         mem_free(places);
@@ -189,6 +200,8 @@ static int nodes_order(struct cluster_spec *spec, struct error *err)
         nodes[i].domain = spec->domain_count - 1;
         nodes[i].rack = spec->rack_count - 1;
     }
+    if (spec->bare_count)
+        memcpy(nodes + spec->node_count, bare, spec->bare_count * sizeof(*nodes));
     mem_free(places);
     mem_free(spec->nodes);
     spec->nodes = nodes;
@@ -250,8 +263,9 @@ int cluster_build_take(struct cluster_build *build, struct cluster_spec *ret_spe
     int r;
 
     if (build->spec.node_count == 0)
-        return error_set(err, -EINVAL, "the cluster has no nodes");
-    r = nodes_order(&build->spec, err);
+        return error_set(err, -EINVAL,
+                         build->spec.bare_count ? "the cluster has no node with GPUs" : "the cluster has no nodes");
+    r = nodes_order(&build->spec, build->bare, err);
     if (r == 0 && build->twins)
         r = nodes_twin(&build->spec, err);
     if (r == 0)

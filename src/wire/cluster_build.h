@@ -16,7 +16,8 @@ struct node_group {
     bool part;          /* a machine of that name may be there already: it has several types of GPUs */
     uint16_t sku;
     int64_t gpus, sockets, groups, cpus;
-    int64_t cpu_jobs; /* of the CPUs, for jobs without GPUs; -1 = not told: a quarter */
+    int64_t cpu_jobs; /* of the CPUs, for jobs without GPUs; -1 = not told: a quarter; without GPUs all */
+    bool bare;        /* it has no GPUs, and says so */
     uint32_t memory_mib;
     bool apart;
 };
@@ -28,7 +29,8 @@ struct node_group {
 
 struct cluster_build {
     struct cluster_spec spec;
-    size_t node_capacity, vc_capacity, guarantee_capacity, gpus;
+    size_t node_capacity, bare_capacity, vc_capacity, guarantee_capacity, gpus;
+    struct node_spec *bare; /* owned; those without GPUs, which go behind the others */
     struct names node_names, prefixes;
     uint32_t *prefix_used; /* by prefix: numbers given */
     size_t prefix_capacity;

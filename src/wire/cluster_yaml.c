@@ -125,7 +125,10 @@ static int group_read(struct file_cluster *file, yaml_node_t *map, struct node_g
     if (r == 0)
         r = names_of_nodes(file, keys, &group, err);
     if (r == 0)
-        r = optional(file, &keys[N_GPUS], NODE_GPUS_MAX, &group.gpus, err);
+        r = yaml_i64(&file->doc, keys[N_GPUS].value, 0, NODE_GPUS_MAX, &group.gpus, err);
+    group.bare = group.gpus == 0;
+    if (r == 0 && group.bare && keys[N_SKU].value)
+        r = yaml_fail(&file->doc, keys[N_SKU].node, err, "sku: a node with 'gpus: 0' has no type of GPU");
     if (r == 0)
         r = optional(file, &keys[N_SOCKETS], NODE_GPUS_MAX, &group.sockets, err);
     if (r == 0)
@@ -142,7 +145,7 @@ static int group_read(struct file_cluster *file, yaml_node_t *map, struct node_g
         r = yaml_mib(&file->doc, keys[N_MEMORY].value, NODE_MEMORY_MIB_MAX, &group.memory_mib, err);
     if (r == 0 && keys[N_APART].value && !yaml_flag(keys[N_APART].value, &group.apart))
         r = yaml_fail(&file->doc, keys[N_APART].value, err, "apart: expected true or false");
-    if (r == 0)
+    if (r == 0 && !group.bare)
         r = keys[N_SKU].value ? cluster_yaml_sku(file, keys[N_SKU].value, &group.sku, err)
                               : sku_default(file, map, &group.sku, err);
     if (r == 0)

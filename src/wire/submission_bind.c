@@ -85,6 +85,14 @@ static int types_find(struct fit *fit)
     return never(fit, "Infeasible.Sku", hint, "no node has GPUs of type '%s'", fit->s->gpu_selector);
 }
 
+/* Nodes that it may be on end before this one: those without GPUs too, if it asks for none and for no type of them. */
+static uint32_t hosts_end(const struct fit *fit)
+{
+    bool bare = fit->s->no_gpus && !fit->s->gpu_selector;
+
+    return fit->cluster->node_count + (bare ? fit->cluster->bare_count : 0);
+}
+
 static void sizes_find(struct fit *fit)
 {
     const struct cluster_spec *cluster = fit->cluster;
@@ -108,6 +116,12 @@ static void sizes_find(struct fit *fit)
         fit->node_cpus = node->cpus > fit->node_cpus ? node->cpus : fit->node_cpus;
         fit->node_mib = node->memory_mib > fit->node_mib ? node->memory_mib : fit->node_mib;
         fit->gpus += node->gpus;
+    }
+    for (uint32_t i = cluster->node_count; i < hosts_end(fit); i++) {
+        const struct node_spec *node = &cluster->nodes[i];
+
+        fit->node_cpus = node->cpus > fit->node_cpus ? node->cpus : fit->node_cpus;
+        fit->node_mib = node->memory_mib > fit->node_mib ? node->memory_mib : fit->node_mib;
     }
 }
 
@@ -188,12 +202,12 @@ static int tasks_bind(struct fit *fit, struct jobspec *spec)
     spec->tasks = fit->s->nodes ? fit->s->nodes : 1;
     spec->share = MGPU_ONE;
     spec->per_node = 1;
-    for (uint32_t n = 0; n < fit->cluster->node_count; n++) {
+    for (uint32_t n = 0; n < hosts_end(fit); n++) {
         const struct node_spec *node = &fit->cluster->nodes[n];
+        bool typed = n >= fit->cluster->node_count || (fit->mask >> node->sku & 1);
         uint64_t mib = node->cpus ? (uint64_t)node->memory_mib * node->cpu_jobs / node->cpus : 0;
 
-        nodes += (fit->mask >> node->sku & 1) && spec->mcpus <= node->cpu_jobs * 1000 &&
-                 (node->memory_mib == 0 || spec->host_mib <= mib);
+        nodes += typed && spec->mcpus <= node->cpu_jobs * 1000 && (node->memory_mib == 0 || spec->host_mib <= mib);
     }
     if (spec->tasks <= nodes)
         return 0;

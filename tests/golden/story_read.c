@@ -178,7 +178,7 @@ static int node_of(const struct line *line, const char *name, size_t length, uin
 {
     const struct cluster_spec *cluster = &line->story->cluster;
 
-    for (*ret = 0; *ret < cluster->node_count; (*ret)++) {
+    for (*ret = 0; *ret < cluster->node_count + cluster->bare_count; (*ret)++) {
         const char *own = names_get(&cluster->names, cluster->nodes[*ret].name);
 
         if (strlen(own) == length && strncmp(own, name, length) == 0)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, MUSTER, Musterd, done, muster, ok
+from cluster import Agents, BUILD, MUSTER, Musterd, done, muster, ok
 
 AGENT = os.path.join(BUILD, "muster-agent")
 
@@ -82,8 +82,8 @@ def commands(m):
 
 
 def without_gpus():
-    """A node that has none is there, and takes no jobs; who submits one is told that."""
-    with tempfile.TemporaryDirectory() as folder, Musterd() as m:
+    """A node that has none is there, but makes no cluster; beside one that has some it takes jobs without GPUs."""
+    with tempfile.TemporaryDirectory() as folder, Musterd(state=folder + "/s") as m:
         ask = {"run": "true", "gpus": "0", "per_node": {"cpu": 1}}
         r = m.post("/jobs", ask)
         ok(r.status >= 400 and b"no node has joined" in r.body, "no node at all", r)
@@ -96,9 +96,48 @@ def without_gpus():
                 return
             r = m.post("/jobs", ask)
             ok(r.status >= 400 and b"no node with GPUs has joined" in r.body, "no node with GPUs", r)
+            with Agents(m, folder, ["gpu1"], 1):
+                beside_gpus(m, ask)
         finally:
             agent.terminate()
             agent.wait(20)
+
+
+def beside_gpus(m, ask):
+    """Jobs without GPUs are on the node without GPUs first, with all its CPUs; it is drained, lost and kept like any."""
+    def placed(job):
+        return [x["node"] for x in m.get("/jobs/%d" % job).json["placement"]]
+
+    def run(**more):
+        return m.post("/jobs", dict(ask, run="sleep 60", **more)).json["id"]
+
+    ok(m.until(lambda: m.get("/nodes/gpu1").status == 200 and node(m, "gpu1")["connected"]), "a node with GPUs")
+    cpus = node(m, "bare")["cpus"]
+    job = run(per_node={"cpu": cpus})
+    ok(m.wait_state(job, "RUNNING") and placed(job) == ["bare"], "all CPUs of the node without GPUs", m.get("/jobs/%d" % job))
+    gpu = m.post("/jobs", {"run": "true", "gpus": "H100:1"}).json["id"]
+    ok(m.wait_state(gpu, "COMPLETED") and placed(gpu) == ["gpu1"], "GPUs are where they are", m.get("/jobs/%d" % gpu))
+    ok(node(m, "bare")["state"] == "alloc" and node(m, "gpu1")["state"] == "idle", "a node is what jobs make of it", node(m, "bare"))
+    m.stop(signal.SIGKILL)
+    m.command = [word.replace("127.0.0.1:0", "127.0.0.1:%d" % m.port) for word in m.command]
+    m.start()
+    ok(m.until(lambda: node(m, "bare")["connected"]) and m.state(job) == "RUNNING" and placed(job) == ["bare"], "it outlives the controller",
+       m.get("/jobs/%d" % job))
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(m.wait_state(job, "CANCELLED"), "and ends")
+    m.ask("PATCH", "/nodes/bare", {"drain": True, "reason": "test"})
+    job = run()
+    ok(m.wait_state(job, "RUNNING") and placed(job) == ["gpu1"], "drained it takes nobody new", m.get("/jobs/%d" % job))
+    m.ask("PATCH", "/nodes/bare", {"drain": False})
+    more = run()
+    ok(m.wait_state(more, "RUNNING") and placed(more) == ["bare"], "and others when it is back", m.get("/jobs/%d" % more))
+    a = m.ask("PUT", "/config", {"vcs": {"default": {"guarantee": {"H100": "1 node"}}}})
+    ok(a.status == 200 and m.state(more) == "RUNNING" and placed(more) == ["bare"], "cells are made of the others", a)
+    last = run()
+    ok(m.wait_state(last, "RUNNING") and placed(last) == ["bare" if cpus > 1 else "gpu1"], "and it goes on", m.get("/jobs/%d" % last))
+    for one in (job, more, last):
+        m.ask("DELETE", "/jobs/%d?now=1" % one)
+        ok(m.wait_state(one, "CANCELLED"), "cancelled")
 
 
 def starting(m):

@@ -590,6 +590,8 @@ int life_draw(const struct draw *draw, struct life *ret_life, struct error *err)
     if (r == 0)
         r = draw_licenses(seed, ret_life);
     draw_sides(draw, ret_life);
+    if (r == 0)
+        r = draw_bare(draw, ret_life);
     return r < 0 ? r : draw_given(draw, ret_life);
 }
 

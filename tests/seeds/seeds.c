@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c - simulated lives of clusters, one a seed, audited at every step.
  *
- *   seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] [--sides] [--policy NAME]
- *         [--set KEY=VALUE]...
+ *   seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] [--sides] [--bare]
+ *         [--policy NAME] [--set KEY=VALUE]...
  *
  * Each seed is run twice, and once more with the core saved, dropped and loaded again as it goes; the three decide
  * alike. The failing seed is the last line printed. With --cells virtual clusters are guaranteed shapes, not counts;
  * with --marks some nodes are for some jobs only, and why somebody waits is not looked at; with --sides there are
- * several types of GPU, and gangs on more than one of them.
+ * several types of GPU, and gangs on more than one of them; with --bare there are nodes without GPUs.
  * With --policy it is that of the cluster and of half of its parts, and not drawn; with --set it has that option
  * everywhere. With --limit a seed that takes longer has failed: one whose policy asks itself the same thing over and
  * over would never end.
@@ -23,7 +23,7 @@
 #include "core/state.h"
 #include "seeds.h"
 
-static bool verbose, logging, cells, marks, sides;
+static bool verbose, logging, cells, marks, sides, bare;
 static const char *policy;
 static struct setting given[GIVEN_MAX]; /* by --set, after what was drawn */
 static size_t given_count;
@@ -195,7 +195,7 @@ static int one(uint64_t seed, char *why)
     struct watch watch = { 0 };
     struct run_result result = { 0 };
     struct error err = { 0 };
-    int r = life_draw(&(struct draw){ seed, cells, marks, sides, policy, given, given_count }, &life, &err);
+    int r = life_draw(&(struct draw){ seed, cells, marks, sides, bare, policy, given, given_count }, &life, &err);
 
     if (r == 0)
         r = watch_init(&watch, &life);
@@ -279,11 +279,13 @@ int main(int argc, char **argv)
             marks = true;
         else if (strcmp(argv[i], "--sides") == 0)
             sides = true;
+        else if (strcmp(argv[i], "--bare") == 0)
+            bare = true;
         else if (strcmp(argv[i], "--log") == 0)
             logging = true;
         else {
             fprintf(stderr, "usage: seeds [--from A] [--count N] [--limit SECONDS] [-v] [--log] [--cells] [--marks] "
-                            "[--sides] [--policy NAME] [--set KEY=VALUE]...\n");
+                            "[--sides] [--bare] [--policy NAME] [--set KEY=VALUE]...\n");
             return 2;
         }
     }

@@ -29,6 +29,7 @@ struct draw {
     bool cells;                  /* virtual clusters are guaranteed shapes */
     bool marks;                  /* nodes have marks, or are kept for some jobs; jobs ask for them */
     bool sides;                  /* several types of GPU, and gangs on more than one of them */
+    bool bare;                   /* nodes without GPUs, and more jobs without GPUs */
     const char *policy;          /* of the cluster and of some of its parts; NULL: drawn */
     const struct setting *given; /* its options, wherever it is; at most GIVEN_MAX */
     size_t given_count;
@@ -36,6 +37,9 @@ struct draw {
 
 /* Where they are drawn, some gangs that have a size of their own and no wish of how they lie are on several types. */
 void draw_sides(const struct draw *draw, struct life *life);
+
+/* Where they are drawn, nodes without GPUs. -ENOMEM. */
+int draw_bare(const struct draw *draw, struct life *life);
 
 /* -ENOMEM or what the parsers say, in words. */
 int life_draw(const struct draw *draw, struct life *ret_life, struct error *err);

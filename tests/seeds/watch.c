@@ -310,7 +310,7 @@ static void check_hosts(struct watch *watch, const struct core *core)
 {
     uint64_t cpus[256] = { 0 }, mib[256] = { 0 }, tasks[256] = { 0 };
 
-    if (!core->ledger.hosts || core->ledger.topo.node_count > 256)
+    if (!core->ledger.hosts || core->ledger.topo.host_count > 256)
         return;
     for (uint32_t i = 0; i < core->job_top; i++) {
         const struct job *job = &core->jobs[i];
@@ -331,7 +331,7 @@ static void check_hosts(struct watch *watch, const struct core *core)
             tasks[core->holds[h].node] += (uint64_t)core->holds[h].tasks * job->spec.mcpus;
         }
     }
-    for (uint32_t n = 0; n < core->ledger.topo.node_count; n++) {
+    for (uint32_t n = 0; n < core->ledger.topo.host_count; n++) {
         const struct node_spec *node = &watch->life->cluster.nodes[n];
 
         if (cpus[n] > node->cpus * 1000ULL || (node->memory_mib && mib[n] > node->memory_mib))

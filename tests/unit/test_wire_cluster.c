@@ -119,14 +119,54 @@ static void everything_belongs_to_somebody(void **state)
     cluster_spec_done(&spec);
 }
 
+/* Behind all others, whatever the order they come in; racks are those of the others. */
+static void without_gpus(void **state)
+{
+    static const struct {
+        enum source source;
+        const char *text;
+    } forms[] = { { STRING, "nodes:2 gpus:0 cpus:16 memory:32G prefix:c + 1x8:V100 cpus:64 + 1x4:A100" },
+                  { YAML, "racks:\n- nodes: {count: 2, gpus: 0, cpus: 16, memory: 32G, prefix: c}\n"
+                          "- nodes: [{gpus: 8, sku: V100, cpus: 64}]\n- nodes: {gpus: 4, sku: A100}\n" } };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct cluster_spec spec;
+
+        if (read_text(forms[i].source, forms[i].text, &spec) < 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(spec.node_count, 2);
+        assert_int_equal(spec.bare_count, 2);
+        assert_int_equal(spec.rack_count, 2);
+        assert_int_equal(spec.sku_count, 2);
+        assert_int_equal(spec.nodes[0].cpu_jobs, 16);
+        assert_int_equal(spec.nodes[0].rack, 0);
+        assert_string_equal(names_get(&spec.names, spec.nodes[3].name), "c1");
+        assert_int_equal(spec.nodes[3].gpus, 0);
+        assert_int_equal(spec.nodes[3].cpus, 16);
+        assert_int_equal(spec.nodes[3].cpu_jobs, 16);
+        assert_int_equal(spec.nodes[3].memory_mib, 32768);
+        cluster_spec_done(&spec);
+    }
+    refused(YAML, "nodes: [{gpus: 8}, {gpus: 0, cpus: 4, sku: V100}]\n",
+            "c.yaml:1:39: sku: a node with 'gpus: 0' has no type of GPU\n"
+            "  nodes: [{gpus: 8}, {gpus: 0, cpus: 4, sku: V100}]\n"
+            "                                        ^");
+    refused(YAML, "nodes: [{gpus: 8, name: a}, {gpus: 0, cpus: 4, name: a}]\n",
+            "c.yaml:1:29: two nodes are called 'a'\n  nodes: [{gpus: 8, name: a}, {gpus: 0, cpus: 4, name: a}]\n"
+            "                              ^");
+}
+
 static void strings_refused(void **state)
 {
     (void)state;
     refused(STRING, "", "cluster '': character 1: expected NODESxGPUS such as 3x8, or KEY:VALUE such as nodes:3");
-    refused(STRING, "3x", "cluster '3x': character 3: expected a number of GPUs, 1 to 256");
-    refused(STRING, "3x0", "cluster '3x0': character 3: expected a number of GPUs, 1 to 256");
+    refused(STRING, "3x", "cluster '3x': character 3: expected a number of GPUs, 0 to 256");
+    refused(STRING, "1x8 + 3x0",
+            "cluster '1x8 + 3x0': character 7: a node without GPUs is there for its CPUs: 'cpus' is missing");
+    refused(STRING, "3x0 cpus:4", "the cluster has no node with GPUs");
     refused(STRING, "0x8", "cluster '0x8': character 1: expected a number above 0");
-    refused(STRING, "3x257", "cluster '3x257': character 3: expected a number of GPUs, 1 to 256");
+    refused(STRING, "3x257", "cluster '3x257': character 3: expected a number of GPUs, 0 to 256");
     refused(STRING, "38", "cluster '38': character 1: expected NODESxGPUS such as 3x8, or KEY:VALUE such as nodes:3");
     refused(STRING, "3x8:", "cluster '3x8:': character 5: expected a name");
     refused(STRING, "3x8 foo", "cluster '3x8 foo': character 5: expected KEY:VALUE such as nodes:3");
@@ -198,9 +238,9 @@ static void files_refused(void **state)
             "c.yaml:1:18: key 'gpus' comes twice\n  nodes: {gpus: 8, gpus: 4}\n                   ^");
     refused(YAML, "nodes: {count: 2}\n", "c.yaml:1:8: key 'gpus' is missing\n  nodes: {count: 2}\n         ^");
     refused(YAML, "nodes: {gpus: many}\n",
-            "c.yaml:1:15: expected a whole number from 1 to 256, got 'many'\n  nodes: {gpus: many}\n                ^");
+            "c.yaml:1:15: expected a whole number from 0 to 256, got 'many'\n  nodes: {gpus: many}\n                ^");
     refused(YAML, "nodes: {gpus: [8]}\n",
-            "c.yaml:1:15: expected a whole number from 1 to 256\n  nodes: {gpus: [8]}\n                ^");
+            "c.yaml:1:15: expected a whole number from 0 to 256\n  nodes: {gpus: [8]}\n                ^");
     refused(YAML, "nodes: 8\n", "c.yaml:1:8: nodes: expected a mapping or a list of mappings\n  nodes: 8\n         ^");
     refused(YAML, "nodes: {gpus: 8}\nracks: []\n",
             "c.yaml:1:1: expected either 'racks' or 'nodes'\n  nodes: {gpus: 8}\n  ^");
@@ -234,7 +274,7 @@ static void files_refused(void **state)
             "          ^");
     refused(YAML, "a: &a [*a]\nnodes: &b {gpus: *b}\n", "c.yaml:1:1: unknown key 'a'\n  a: &a [*a]\n  ^");
     refused(YAML, "nodes: &b {gpus: *b}\n",
-            "c.yaml:1:8: expected a whole number from 1 to 256\n  nodes: &b {gpus: *b}\n         ^");
+            "c.yaml:1:8: expected a whole number from 0 to 256\n  nodes: &b {gpus: *b}\n         ^");
     refused(YAML, "a: \x01\n", "c.yaml: byte 3: control characters are not allowed");
 }
 
@@ -369,11 +409,17 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings),         cmocka_unit_test(everything_belongs_to_somebody),
-        cmocka_unit_test(strings_refused), cmocka_unit_test(files),
-        cmocka_unit_test(files_refused),   cmocka_unit_test(files_have_limits),
-        cmocka_unit_test(tables),          cmocka_unit_test(public_tables),
-        cmocka_unit_test(sizes),           cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(everything_belongs_to_somebody),
+        cmocka_unit_test(without_gpus),
+        cmocka_unit_test(strings_refused),
+        cmocka_unit_test(files),
+        cmocka_unit_test(files_refused),
+        cmocka_unit_test(files_have_limits),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(public_tables),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(out_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
