@@ -45,6 +45,20 @@ static void fail_from_env(void)
         (void)sscanf(text, "%63[^:]:%u:%d", fail_name, &fail_nth, &fail_code);
 }
 
+/* FAKE_CUDA_TRACE: a file that has the name of every call that reached the driver, in their order. */
+static void trace_write(const char *name)
+{
+    static FILE *trace;
+    static bool looked;
+    const char *path = looked ? NULL : getenv("FAKE_CUDA_TRACE");
+
+    looked = true;
+    if (path)
+        trace = fopen(path, "ae");
+    if (trace && fprintf(trace, "%s\n", name) > 0)
+        (void)fflush(trace);
+}
+
 FAKE_API void fake_fail(const char *name, unsigned int nth, int code)
 {
     pthread_mutex_lock(&lock);
@@ -107,6 +121,7 @@ int fake_enter(const char *name)
         ;
     called[i].name = name;
     called[i].calls++;
+    trace_write(name);
     if (fail_code && strcmp(fail_name, name) == 0) {
         if (fail_nth == 0) {
             code = fail_code;

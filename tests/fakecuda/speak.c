@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
         return 1;
     *(void **)&stat = dlsym(RTLD_DEFAULT, "muster_gpu_stat");
-    if (!stat)
+    if (!stat && strcmp(what, "launch") != 0) /* that goes without the library */
         return 1;
     if (strcmp(what, "fork") == 0 || strcmp(what, "exec") == 0 || strcmp(what, "started") == 0)
         settle(stat);

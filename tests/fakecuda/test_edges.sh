@@ -25,6 +25,11 @@ check "and is what the program sees" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MU
 check "where a node side is required, memory is refused" \
     '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" alloc)" = 2 ]'
 check "but launches are not" '[ "$(with MUSTER_GPU_SOCKET="$dir/none" MUSTER_GPU_REQUIRED=1 "$speak" launch)" = 0 ]'
+# What reaches the driver is the same with the library inert as without it, call for call; it may look functions up at its start.
+FAKE_CUDA_TRACE="$dir/without" "$speak" launch >/dev/null
+with FAKE_CUDA_TRACE="$dir/inert" "$speak" launch >/dev/null
+check "inert it adds no call and changes no order" \
+    'grep -q cuLaunchKernel "$dir/without" && grep -v GetProcAddress "$dir/inert" | cmp -s - "$dir/without"'
 check "an older driver works" '[ "$(with FAKE_CUDA_VERSION=11040 MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
 
 # A driver that lacks most functions, and one that answers no more.
