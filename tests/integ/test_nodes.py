@@ -98,9 +98,25 @@ def without_gpus():
             ok(r.status >= 400 and b"no node with GPUs has joined" in r.body, "no node with GPUs", r)
             with Agents(m, folder, ["gpu1"], 1):
                 beside_gpus(m, ask)
+                bare_goes(m, ask)
         finally:
             agent.terminate()
             agent.wait(20)
+
+
+def bare_goes(m, ask):
+    """Jobs are sent away from a node without GPUs when patience ends, to where there are CPUs."""
+    job = m.post("/jobs", dict(ask, run="sleep 60")).json["id"]
+    ok(m.wait_state(job, "RUNNING") and m.get("/jobs/%d" % job).json["placement"][0]["node"] == "bare", "a job there")
+    m.ask("PATCH", "/nodes/bare", {"drain": True, "reason": "sold"})
+    ok(node(m, "bare")["state"] == "draining", "it still runs on the drained node", node(m, "bare"))
+    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
+    m.ask("PATCH", "/nodes/bare", {"drain": True, "reason": "sold", "deadline": soon})
+    ok(m.until(lambda: [x["node"] for x in m.get("/jobs/%d" % job).json["placement"]] == ["gpu1"]), "and goes elsewhere",
+       m.get("/jobs/%d" % job))
+    ok(node(m, "bare")["state"] == "drain", "which leaves it empty", node(m, "bare"))
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(m.wait_state(job, "CANCELLED"), "cancelled")
 
 
 def beside_gpus(m, ask):
