@@ -135,7 +135,7 @@ function gate(ctx) {
   if (app.entry === 'unreachable') return box('The controller does not answer', h('p', null, 'It is tried again every two seconds. Jobs that run go on without it.'), h('p', { class: 'muted' }, 'On its machine: ', h('code', null, 'systemctl status musterd')), loading());
   const expired = app.entry === 'expired', forbidden = app.entry === 'forbidden';
   return box(expired ? 'Your token is no longer accepted' : forbidden ? 'This token may not look here' : 'Sign in',
-    h('p', null, expired ? 'It has expired, or was taken back. Make another one in a terminal, and paste it here:' : forbidden ? 'It is for nodes, not for people. Paste one of your own:' : 'Paste a token. You get one in a terminal on the cluster:'),
+    h('p', null, expired ? 'It has expired, or was taken back. Make another one in a terminal, or ask an administrator for one, and paste it here:' : forbidden ? 'It is for nodes, not for people. Paste one of your own:' : 'Paste a token. You get one in a terminal on the cluster:'),
     h('pre', { class: 'say' }, 'muster token new'),
     h('form', { class: 'signin', onsubmit: e => {
       e.preventDefault();

@@ -75,7 +75,7 @@ function page(ctx, job) {
     h('div', { class: 'grid' },
       h('div', { class: 'c12' }, card('Life', with_data(ctx.data(at(ctx) + '/attempts'), v => lanes(ctx, job, v.items)))),
       h('div', { class: 'c6', key: 'why' }, card(over ? 'How it ended' : job.state === 'PENDING' ? 'Why it waits' : 'What it was given', { actions: h('code', { class: 'small muted' }, 'muster why ' + job.id) }, with_data(ctx.data(at(ctx) + '/why'), w => why_view(ctx, w, job)))),
-      h('div', { class: 'c6', key: 'place' }, card('Placement', { actions: job.placement.length ? h('a', { href: '/topology?job=' + job.id }, 'on the map') : null }, placement(ctx, job)), verdict(ctx, job)),
+      h('div', { class: 'c6', key: 'place' }, card('Placement', { actions: job.placement.length && !over ? h('a', { href: '/topology?job=' + job.id }, 'on the map') : null }, placement(ctx, job)), verdict(ctx, job)),
       h('div', { class: 'c12', key: 'use' }, utilisation(ctx, job)),
       h('div', { class: 'c12', key: 'log' }, card('Output', output(ctx, job))),
       h('div', { class: 'c6', key: 'events' }, card('Events', with_data(ctx.data(at(ctx) + '/events'), v => events(ctx, v.items)))),
