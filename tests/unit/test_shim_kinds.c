@@ -186,12 +186,37 @@ static void test_graphs(void **state)
     assert_int_equal(page->memory[0].used, 0);
 }
 
+static uint64_t asked(void)
+{
+    return fake_calls("cuDeviceGetGraphMemAttribute");
+}
+
+/* While the process is moved or away nobody asks: the driver would answer when it is back, and the helper wait for it.
+ */
+static void test_graphs_away(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    __atomic_store_n(&page->health.state, STATE_EVICTED, __ATOMIC_SEQ_CST);
+    assert_int_equal(command(OP_PING, 0), 0); /* what was under way is over */
+    assert_int_equal(command(OP_PING, 0), 0);
+    before = asked();
+    usleep(100000);
+    assert_int_equal(command(OP_PING, 0), 0); /* it turned meanwhile */
+    assert_int_equal(asked(), before);
+    __atomic_store_n(&page->health.state, STATE_RUNNING, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 5000 && asked() == before; i++)
+        usleep(1000);
+    assert_true(asked() > before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays), cmocka_unit_test(test_managed), cmocka_unit_test(test_old),
-        cmocka_unit_test(test_heaps),  cmocka_unit_test(test_pinned),  cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_arrays), cmocka_unit_test(test_managed),     cmocka_unit_test(test_old),
+        cmocka_unit_test(test_heaps),  cmocka_unit_test(test_pinned),      cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_graphs), cmocka_unit_test(test_graphs_away),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
