@@ -503,7 +503,10 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
         json_write_null(json, "tier");
     } else {
         json_write_text(json, "code", phase_over(job->phase) ? phase_name(job->phase) : "Running");
-        json_write_text(json, "message", phase_over(job->phase) ? job->end_text : "it holds its GPUs");
+        json_write_text(json, "message",
+                        phase_over(job->phase) ? job->end_text
+                        : job->wants.gpus == 0 ? "it holds its CPUs"
+                                               : "it holds its GPUs");
         json_write_null(json, "tier");
     }
     put_time(json, "since", since);

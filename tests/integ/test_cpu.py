@@ -42,6 +42,11 @@ def beside(m, name, vc):
     """Jobs that have every GPU of the virtual cluster are in nobody's way, nor is anybody in theirs."""
     wide = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:4", "time": "5m", "vc": vc}).json["id"]
     ok(m.wait_state(wide, "RUNNING"), "%s: GPUs in use" % name, job_of(m, wide))
+    mine = submit(m, vc=vc).json["id"]
+    ok(m.wait_state(mine, "RUNNING") and "its CPUs" in m.get("/jobs/%d/why" % mine).json["message"], "%s: why it runs" % name,
+       m.get("/jobs/%d/why" % mine))
+    m.ask("DELETE", "/jobs/%d?now=1" % mine)
+    ok(m.wait_state(mine, "CANCELLED"), "%s: and is cancelled" % name)
     full = [submit(m, cpus_per_task=EACH, vc=vc).json["id"] for _ in range(NODES)]
     ok(all(m.wait_state(job, "RUNNING") for job in full), "%s: CPUs beside them" % name)
     ok(sorted(job_of(m, job)["placement"][0]["node"] for job in full) == ["gpu01", "gpu02"],
