@@ -146,6 +146,7 @@ static void job_put(struct scene *scene, struct json_write *json, const struct b
 
     json_write_object(json, NULL);
     json_write_i64(json, "id", job->id);
+    put_array(scene, json, job);
     if (named && job->spec->name)
         json_write_text(json, "name", job->spec->name);
     else

@@ -171,6 +171,7 @@ async function content(browser, m, s) {
   await page.goBack();
   await go(page, '/topology?gang=8');
   ok(/place/.test(await text(page, '.holes')), 'topology: holes for a gang are counted');
+  ok((await text(page, '.job-list')).includes(s.jobs.sweep + '_0'), 'topology: an element of an array has its index');
   const canvas = page.locator('.map canvas');
   await canvas.focus();
   for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowLeft']) await page.keyboard.press(key);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // topology.js - every GPU where it is: whose, how busy, how well, and where a gang would fit.
 import { h } from '../js/dom.js';
-import { button, card, empty, job_name, segments, select, vc_mark, with_data } from '../js/ui.js';
+import { button, card, empty, job_name, job_ref, segments, select, vc_mark, with_data } from '../js/ui.js';
 import { plain } from '../js/text.js';
 import { count, plural } from '../js/format.js';
 import { with_query } from '../js/route.js';
@@ -174,10 +174,10 @@ function side(ctx, value) {
       h('strong', null, plain(node.name, 60) + (i >= 0 ? ' GPU ' + i : '')), h('span', { class: 'muted' }, ' ' + (node.sku || '')),
       i >= 0 ? h('div', null, STATE_WORDS[node.gpus[i]] || '', node.gpus[i] === 'u' || node.gpus[i] === 's' ? ', ' + node.util[i] + ' % busy, ' + count(node.memory_used_mib[i]) + ' MiB used' : '') : h('div', { class: 'muted' }, 'node is ' + node.state),
       i >= 0 && s.owners ? h('div', { class: 'owner' }, owner_of(s.owners, node.name, i) ? ['guaranteed to ', vc_mark(owner_of(s.owners, node.name, i))] : 'unbound: nobody\'s guarantee') : null,
-      job ? h('div', null, 'job ', h('a', { href: '/jobs/' + job.id }, job.id), ' ', job_name(job), h('div', { class: 'muted' }, plain(job.user, 30) + ' \u00b7 ', vc_mark(job.vc), job.borrowed ? ' borrowed' : ' inside its guarantee')) : null,
+      job ? h('div', null, 'job ', h('a', { href: '/jobs/' + job.id }, job_ref(job)), ' ', job_name(job), h('div', { class: 'muted' }, plain(job.user, 30) + ' \u00b7 ', vc_mark(job.vc), job.borrowed ? ' borrowed' : ' inside its guarantee')) : null,
     ] : h('span', { class: 'muted' }, 'Point at a GPU, or use the arrow keys on the map.'))),
     card('Jobs on GPUs', { note: count(value.jobs.length) }, jobs.length ? h('ul', { class: 'job-list' }, jobs.map(j => h('li', { key: j.id, class: s.over === j.id ? 'lit' : '', onpointerenter: () => { s.over = j.id; ctx.redraw(); }, onpointerleave: () => { s.over = 0; ctx.redraw(); } },
-      h('a', { href: '/jobs/' + j.id, onfocus: () => { s.over = j.id; ctx.redraw(); }, onblur: () => { s.over = 0; ctx.redraw(); } }, h('span', { class: 'clip' }, String(j.id) + ' ', job_name(j)), h('span', { class: 'muted nowrap' }, plain(j.user, 16) + ' \u00b7 ' + j.gpus + ' GPU' + (j.gpus === 1 ? '' : 's')))))) : h('p', { class: 'muted' }, 'No job is on a GPU.'),
+      h('a', { href: '/jobs/' + j.id, onfocus: () => { s.over = j.id; ctx.redraw(); }, onblur: () => { s.over = 0; ctx.redraw(); } }, h('span', { class: 'clip' }, job_ref(j) + ' ', job_name(j)), h('span', { class: 'muted nowrap' }, plain(j.user, 16) + ' \u00b7 ' + j.gpus + ' GPU' + (j.gpus === 1 ? '' : 's')))))) : h('p', { class: 'muted' }, 'No job is on a GPU.'),
     Number(ctx.query.job) ? button('Stop lighting job ' + Number(ctx.query.job), () => set(ctx, { job: '' }), { class: 'small' }) : null));
 }
 
