@@ -85,6 +85,7 @@ limit_of() {
     ranks) echo 95 ;;                # 58 to 75
     coverage) echo 45 ;;             # 19 to 25
     death) echo 140 ;;
+    gone) echo 70 ;;                 # of death, the guaranteed job's
     hostile) echo 95 ;;
     soak) echo $((70 + ${SOAK_SECONDS:-25})) ;;
     duty) echo 170 ;;                # more than 95
@@ -121,6 +122,7 @@ run() {
     record) sh tests/gpu/record.sh "$out/traces" ;;
     sweep-gate | sweep-release | sweep-pages) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
     phases | burst | tiers | slices | death | ranks) python3 "tests/gpu/$1.py" ;;
+    gone) python3 tests/gpu/death.py gone ;;
     *) echo "unknown experiment: $1" && return 2 ;;
     esac
 }

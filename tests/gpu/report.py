@@ -119,7 +119,7 @@ def targets(r):
           f"{ranks.get('together')} of {ranks.get('of')}, loss {'equal' if ranks.get('equal') else 'not equal'}")
     # Until the third step: a second more than the bound. Until the gate is open: the bound itself.
     killed = [x for x in r.all("death") if x.get("resumed_s") is None or x["resumed_s"] > x.get("bound_s", 0) + 1 or
-              ("open_s" in x and not (x["open_s"] or 99) <= x["bound_s"])]
+              ("open_s" in x and (x["open_s"] is None or x["open_s"] > x["bound_s"]))]
     truth("node side, guardian, guaranteed job killed: going on in time", not killed if r.all("death") else None,
           f"{len(r.all('death'))} deaths, {len(killed)} too late")
     soak = r.one("soak")
