@@ -69,8 +69,8 @@ struct scene {
     uint64_t fields;                 /* of jobs */
     const struct submission *choice; /* of a job that is only thought of: nodes it chooses have the mark PLAN_MARK */
     bool eta;
-    const char *indices; /* of the elements of an array that this job stands for; NULL: of none but itself */
-    size_t alike;        /* how many they are */
+    const char *indices; /* of the elements of an array that this job stands for; NULL: they are not told */
+    size_t alike;        /* how many they are; 0 or 1: none but itself */
 };
 
 void scene_fill(struct scene *scene, const struct request *request);

@@ -384,10 +384,10 @@ void put_array(const struct scene *scene, struct json_write *json, const struct 
     json_write_object(json, "array");
     json_write_i64(json, "id", job->array_id);
     json_write_i64(json, "index", job->array_index);
-    if (scene->indices) {
+    if (scene->indices)
         json_write_text(json, "indices", scene->indices);
+    if (scene->alike > 1)
         json_write_i64(json, "count", (int64_t)scene->alike);
-    }
     json_write_close(json);
 }
 

@@ -93,7 +93,7 @@ def main():
                 for key, value in values.items():
                     path = path.replace("{%s}" % key, "default" if key == "name" and "/vcs" in path else value)
                 check(doc, m, "GET", template, path)
-        for query in ("?all=1&eta=1", "?fields=id,name", "?state=NOPE", "?limit=0", "?sort=-gpus"):
+        for query in ("?all=1&eta=1", "?fields=id,name", "?state=NOPE", "?limit=0", "?sort=-gpus", "?merge=1", "?all=1&merge=arrays"):
             check(doc, m, "GET", "/jobs", "/jobs" + query)
         check(doc, m, "POST", "/jobs:plan", "/jobs:plan", {"run": "true", "gpus": "H100:8", "time": "1m"})
         check(doc, m, "POST", "/jobs:plan", "/jobs:plan", {"run": "true", "nodes": 1, "per_node": {"gpu": "H100:80"}})

@@ -187,6 +187,47 @@ def lists(m):
     ok([j["array"]["index"] for j in found] == [0, 1, 2, 3, 4], "its elements, and no others", found)
 
 
+def paged(m, query):
+    """What lies on each page, and that the last one ends."""
+    out, cursor = [], ""
+    while len(out) < 10:
+        a = m.get("/jobs?find=pages&limit=2" + query + cursor).json
+        out.append([(j["id"], j["array"] and j["array"].get("count")) for j in a["items"]])
+        if not a["next"]:
+            return out
+        cursor = "&cursor=" + a["next"]
+    return out
+
+
+def merged(m):
+    """A large array takes one place of a page, and pages go on behind it."""
+    one = {"name": "pages", "run": "sleep 60", "gpus": 1, "hold": True}
+    first = m.post("/jobs", one).json["id"]
+    array = m.post("/jobs", dict(one, array="0-249")).json["id"]
+    last = m.post("/jobs", one).json["id"]
+    ids = m.get("/arrays/%d" % array).json["jobs"]
+    ok(paged(m, "&merge=1") == [[(first, None), (ids[0], 250)], [(last, None)]], "an array that waits is one item",
+       paged(m, "&merge=1"))
+    item = m.get("/jobs?find=pages&limit=2&merge=1").json["items"][1]
+    ok(item["array"]["indices"] == "0-249", "with all its elements", item)
+    ok(paged(m, "&merge=arrays&sort=-submit_time") == [[(last, None), (ids[249], 250)], [(first, None)]],
+       "and from its other end", paged(m, "&merge=arrays&sort=-submit_time"))
+    plain = m.get("/jobs?find=pages&limit=2").json
+    ok([j["id"] for j in plain["items"]] == [first, ids[0]] and plain["next"] == "2", "unmerged it is its elements", plain)
+    m.post("/jobs/%d/release" % ids[7])
+    ok(m.wait_state(ids[7], "RUNNING"), "one of them runs")
+    ok(paged(m, "&merge=1") == [[(first, None), (ids[0], 7)], [(ids[7], None), (ids[8], 242)], [(last, None)]],
+       "what runs is apart from what waits", paged(m, "&merge=1"))
+    ok(paged(m, "&merge=arrays") == [[(first, None), (ids[7], 250)], [(last, None)]], "or stands for all",
+       paged(m, "&merge=arrays"))
+    ok(paged(m, "&merge=arrays&sort=state") == [[(first, None), (ids[7], 250)], [(last, None)]],
+       "also where others lie between its elements", paged(m, "&merge=arrays&sort=state"))
+    ok(paged(m, "&merge=arrays&state=RUNNING") == [[(ids[7], None)]], "one element alone is itself")
+    for path in ("/arrays/%d" % array, "/jobs/%d" % first, "/jobs/%d" % last):
+        m.ask("DELETE", path + "?now=1")
+    ok(m.until(lambda: not m.get("/jobs?find=pages").json["items"]), "all of them end")
+
+
 def waiting(m):
     held = [m.post("/jobs", {"name": "full", "run": "sleep 60", "gpus": "H100:8", "time": "10m"}).json["id"]
             for _ in range(2)]
@@ -599,7 +640,7 @@ def flood(m, job, port):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, until, lists, waiting, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, merged, waiting, nodes, events, figures, pages, pipelines,
                      follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")

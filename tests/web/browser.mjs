@@ -262,6 +262,9 @@ async function arrays(page, s) {
   await page.waitForURL(url => /\/jobs\/\d+$/.test(url.pathname));
   await settled(page);
   ok((await text(page, 'h1')).includes(s.jobs.sweep + '_2'), 'an element is found by its index', await text(page, 'h1'));
+  await go(page, '/jobs?find=lr-sweep');
+  const sweep = page.locator('tbody tr', { hasText: 'lr-sweep' });
+  ok(await sweep.count() === 1 && /array \d+ 10 elements/.test(await sweep.innerText()) && await sweep.locator('a[href="/arrays/' + s.jobs.sweep + '"]').count() > 0, 'jobs: an array is one row that leads to it');
   await find('LLAMA-PRE');
   await page.locator('tbody tr', { hasText: 'llama-pretrain' }).waitFor();
   ok(await page.locator('tbody tr').count() === 1, 'a job is found by a part of its name');

@@ -33,15 +33,6 @@ test('output: escapes go, a bar shows where it got to, long lines are cut', () =
   assert.equal(long.cut, 996000);
 });
 
-test('the newest jobs: an array is one of them', async () => {
-  const { newest } = await load('pages/overview.js');
-  const element = (id, index, state) => ({ id, state, array: { id: 10, index } });
-  const list = [{ id: 20, array: null }, element(13, 2, 'PENDING'), element(12, 1, 'RUNNING'), element(11, 0, 'COMPLETED'), { id: 9, array: null }, { id: 8, array: null }];
-  assert.deepEqual(newest(list, 5).map(j => j.id), [20, 12, 9, 8]);
-  assert.deepEqual(newest(list, 2).map(j => j.id), [20, 12]);
-  assert.deepEqual(newest([element(13, 2, 'PENDING'), element(12, 1, 'PENDING')], 5).map(j => j.id), [13]);
-});
-
 test('lines come in pieces', () => {
   const lines = new text.Lines(3);
   lines.add('a\nb');

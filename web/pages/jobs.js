@@ -10,7 +10,7 @@ import { reason_words } from '../js/why.js';
 const FILTERS = ['user', 'vc', 'find', 'name', 'state'];
 const STATES = ['PENDING', 'RUNNING', 'SUSPENDED', 'COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT', 'PREEMPTED', 'NODE_FAIL', 'OUT_OF_MEMORY'];
 const limit = q => Math.min(2000, Number(q.limit) || 100);
-const path = q => '/jobs?all=1&eta=1&sort=-submit_time&limit=' + limit(q) + FILTERS.filter(k => q[k]).map(k => '&' + k + '=' + encodeURIComponent(q[k])).join('');
+const path = q => '/jobs?all=1&eta=1&merge=arrays&sort=-submit_time&limit=' + limit(q) + FILTERS.filter(k => q[k]).map(k => '&' + k + '=' + encodeURIComponent(q[k])).join('');
 
 export default {
   title: () => 'Jobs',
@@ -33,10 +33,14 @@ export default {
   },
 };
 
+/** Elements of an array that a row stands for; 0: one job. */
+const several = j => (j.array && j.array.count) || 0;
+const page_of = j => (several(j) ? '/arrays/' + j.array.id : '/jobs/' + j.id);
+
 /** Jobs as a table. */
 export const rows = (ctx, items) => table([
-  { label: 'Job', cell: j => h('a', { href: '/jobs/' + j.id }, job_ref(j)) },
-  { label: 'Name', cell: j => h('div', { class: 'clip name' }, h('a', { href: '/jobs/' + j.id, title: plain(j.name, 300) }, job_name(j))) },
+  { label: 'Job', cell: j => h('a', { href: page_of(j) }, several(j) ? 'array ' + j.array.id : job_ref(j), several(j) ? h('span', { class: 'muted small' }, ' ' + count(several(j)) + ' elements') : null) },
+  { label: 'Name', cell: j => h('div', { class: 'clip name' }, h('a', { href: page_of(j), title: plain(j.name, 300) }, job_name(j))) },
   { label: 'State', cell: j => badge(j.state) },
   { label: 'User', cell: j => plain(j.user, 24) },
   { label: 'VC', cell: j => vc_mark(j.vc) },

@@ -11,7 +11,7 @@ import { reason_words } from '../js/why.js';
 import { icon } from '../js/icon.js';
 
 const MINE = 5;
-const mine = ctx => '/jobs?all=1&eta=1&sort=-submit_time&limit=200&fields=id,name,state,array,gpus,gpu_share,gpu_type,submit_time,start_time,end_time,reason,eta,nodelist,end_text&user=' + encodeURIComponent(ctx.who.user);
+const mine = ctx => '/jobs?all=1&eta=1&merge=arrays&sort=-submit_time&limit=' + MINE + '&fields=id,name,state,array,gpus,gpu_share,gpu_type,submit_time,start_time,end_time,reason,eta,nodelist,end_text&user=' + encodeURIComponent(ctx.who.user);
 const SPANS = { '1h': 1, '6h': 6, '24h': 24, '7d': 168 };
 const hours = ctx => SPANS[ctx.query.span] || 1;
 // The beginning moves in steps, so that it is the same question for a while, and stays within what is kept finely.
@@ -84,25 +84,10 @@ function alerts(ctx, o) {
     list.length > 6 ? h('p', { class: 'muted small' }, 'and ' + (list.length - 6) + ' more: ', h('a', { href: '/nodes' }, 'nodes'), ', or ', h('code', null, 'GET /api/v1/alerts')) : null);
 }
 
-/** The newest, an array as one: its first element that runs, or else the newest, stands for it. */
-export function newest(items, most) {
-  const out = [], arrays = new Map();
-  for (const job of items) {
-    const at = job.array ? arrays.get(job.array.id) : undefined;
-    if (at !== undefined) {
-      if (job.state === 'RUNNING') out[at] = job;
-    } else {
-      if (job.array) arrays.set(job.array.id, out.length);
-      out.push(job);
-    }
-  }
-  return out.slice(0, most);
-}
-
 function my_jobs(ctx, o) {
   if (!ctx.who.user) return null;
   const data = ctx.data(mine(ctx));
-  const items = data.value ? newest(data.value.items, MINE) : [];
+  const items = data.value ? data.value.items : [];
   if (data.value && !items.length && !ctx.may('user')) return null;
   return h('div', { class: 'c12', key: 'mine' }, card('My jobs', { note: o.my_jobs ? count(o.my_jobs.RUNNING || 0) + ' running, ' + count(o.my_jobs.PENDING || 0) + ' waiting' : '', actions: [h('a', { href: '/jobs?user=' + encodeURIComponent(ctx.who.user) }, 'all of mine'), ctx.may('user') ? h('a', { class: 'button small', href: '/submit' }, icon('plus'), 'Submit') : null] },
     with_data(data, () => items.length ? table([
