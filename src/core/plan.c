@@ -153,9 +153,11 @@ int plan_place(struct plan *plan, const struct shape *shape, uint32_t sku, bool 
     struct placement found = { vc->place.out, (uint32_t)shape->gpus };
     int r;
 
+    if (plan->any_host)
+        wish.each = (struct host_room){ 0 };
     wish.shut = own ? own_shut(core, vc, shape->mark, sku) : NULL;
     for (int tries = 0; tries < FIND_TRIES; tries++) {
-        uint32_t hidden = plan->any_host ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
+        uint32_t hidden = plan->any_host && own ? 0 : host_hide(plan_ledger(plan), &wish, sku, core->hidden);
 
         vc->place.server_count = 0;
         r = place_find(vc, &request);

@@ -5,6 +5,38 @@
 #include "core/plan.h"
 #include "core/sides.h"
 
+/* GPUs of a type on nodes that a shape may have, whoever holds them. */
+struct room {
+    uint32_t working, down; /* down: they, or their nodes, are not up */
+    uint32_t free, reserved;
+};
+
+static struct room room_of(const struct ledger *ledger, const struct shape *shape, uint32_t sku)
+{
+    const struct topo *topo = &ledger->topo;
+    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    struct room room = { pool->total, topo->sku_gpus[sku] - pool->total, pool->free, ledger->reserved[sku] };
+
+    if (shape->mark == 0)
+        return room;
+    /* What is free or down elsewhere is nothing to a job that has chosen its nodes. */
+    room = (struct room){ 0 };
+    for (uint32_t n = 0; n < topo->node_count; n++) {
+        const struct node *node = &topo->nodes[n];
+
+        if (node->sku != sku || !node_allows(node, shape->mark, shape->kept))
+            continue;
+        room.down += node->up ? node->bad : node->gpus;
+        if (!node->up)
+            continue;
+        room.working += (uint32_t)(node->gpus - node->bad);
+        room.free += node->free;
+        for (uint32_t g = 0; ledger->reserved[sku] && g < node->gpus; g++)
+            room.reserved += ledger->gpus[node->first_gpu + g].reserved_for != JOB_NONE;
+    }
+    return room;
+}
+
 /* What is asked for beside GPUs and stands in the way; REASON_NONE. */
 static enum reason reason_apart(struct plan *plan, struct shape_class *cls, uint32_t sku)
 {
@@ -29,6 +61,7 @@ static enum reason reason_own(struct core *core, struct vc *vc, struct shape_cla
     const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
     uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
     struct placement found;
+    struct room chosen;
 
     if (vc_budget(core, vc, sku, PHASE_OWED, cls->shape.klass) < (int64_t)need * cls->shape.share)
         return REASON_VC_LIMIT;
@@ -44,17 +77,19 @@ static enum reason reason_own(struct core *core, struct vc *vc, struct shape_cla
     /* What was found and has no place in the cluster is kept from it by hardware. */
     if (cls->no_fit_own[sku] != vc->own->releases + 1 && cls->shape.mark == 0)
         return REASON_NODES_UNHEALTHY;
+    chosen = room_of(&core->ledger, &cls->shape, sku);
+    if (cls->shape.mark && chosen.working < need && chosen.working + chosen.down >= need)
+        return REASON_NODES_UNHEALTHY;
     return REASON_FRAGMENTED;
 }
 
 /* Why jobs of this shape wait on this type; the later in the enumeration below, the closer it is to starting. */
 static enum reason reason_on(struct core *core, struct vc *vc, struct shape_class *cls, uint32_t sku)
 {
-    const struct topo *topo = &core->ledger.topo;
-    const struct pool *pool = &topo->pools[topo->sku_pools[sku]];
+    struct room room = room_of(&core->ledger, &cls->shape, sku);
     bool apart = core->cells && cls->shape.kept;
     struct plan plan = { .core = core, .phase = PHASE_BORROW, .vc = (uint32_t)(vc - core->vcs), .apart = apart };
-    uint32_t need = (uint32_t)cls->shape.gpus, down = topo->sku_gpus[sku] - pool->total;
+    uint32_t need = (uint32_t)cls->shape.gpus;
     struct placement found;
 
     if (!apart && vc_budget(core, vc, sku, PHASE_BORROW, cls->shape.klass) < (int64_t)need * cls->shape.share)
@@ -64,20 +99,22 @@ static enum reason reason_on(struct core *core, struct vc *vc, struct shape_clas
         uint32_t empty = ledger_empty(&core->ledger, sku);
 
         if (empty < need)
-            return empty + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
-        if (pool->free < need) /* what is kept for others is open to it */
+            return empty + room.down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+        if (room.free < need) /* what is kept for others is open to it */
             return REASON_PRIORITY;
     }
-    if (cls->shape.share == MGPU_ONE && pool->free < need) {
-        if (pool->free + core->ledger.reserved[sku] >= need)
+    if (cls->shape.share == MGPU_ONE && room.free < need) {
+        if (room.free + room.reserved >= need)
             return REASON_RESERVED;
-        return pool->free + down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
+        return room.free + room.down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
     }
     if (plan_find_on(&plan, cls, sku, &found) == 0)
         return REASON_PRIORITY;
     if (reason_apart(&plan, cls, sku) != REASON_NONE)
         return reason_apart(&plan, cls, sku);
-    return cls->shape.share == MGPU_ONE ? REASON_FRAGMENTED : REASON_INSUFFICIENT_GPUS;
+    if (cls->shape.share == MGPU_ONE)
+        return REASON_FRAGMENTED;
+    return room.down >= need ? REASON_NODES_UNHEALTHY : REASON_INSUFFICIENT_GPUS;
 }
 
 static int closeness(enum reason reason)
