@@ -376,11 +376,17 @@ static void on_reload(void *arg)
 
 static void greet(const struct daemon *daemon)
 {
+    char folder[4096];
+
     if (!daemon->options->dev)
         return;
     printf("musterd: %s, cluster '%s', state in %s\n", daemon->url, daemon->conf.cluster, daemon->conf.state);
     if (daemon->options->fake)
         printf("musterd: emulating %s; jobs are real processes, GPUs are not\n", daemon->options->fake);
+    if (daemon->options->fake && fake_shut(daemon->conf.state, folder, sizeof(folder)))
+        printf("musterd: only root's jobs can run there: other users may not enter %s; for theirs leave --fake out and "
+               "start muster-agent --fake with a --state they may\n",
+               folder);
     printf("musterd: export MUSTER_URL=%s\n", daemon->url);
     (void)fflush(stdout);
 }

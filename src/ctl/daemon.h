@@ -30,6 +30,8 @@ struct fake_nodes;
 int fake_check(const char *text, struct error *err);
 int fake_start(struct server *server, const char *text, const char *url, bool passing, struct fake_nodes **ret_nodes,
                struct error *err);
+/* The folder that keeps jobs of other users from their files below it; false: there is none, or jobs are all ours. */
+bool fake_shut(const char *state, char *ret_folder, size_t size);
 void fake_stop(struct fake_nodes *nodes, void (*done)(void *arg), void *arg);
 void fake_free(struct fake_nodes *nodes);
 

@@ -97,7 +97,9 @@ class Musterd:
     def start(self):
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.said = []  # before it told its address
         for line in self.process.stdout:
+            self.said.append(line)
             if "MUSTER_URL=http://" in line:
                 self.host, port = line.strip().split("//")[1].rsplit(":", 1)
                 self.port = int(port)

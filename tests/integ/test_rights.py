@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, done, drain, ok
+from cluster import BUILD, Musterd, done, drain, ok
 from test_tls import Lab, agent_run, until, upgrade
 
 SECRET = "hunter2-in-a-command"
@@ -205,10 +205,27 @@ def unseen(lab, user):
     s.close()
 
 
+def tried_out():
+    """A cluster to try out that root has started: it says that other users' jobs cannot run in its own nodes, and why."""
+    with tempfile.TemporaryDirectory() as folder:
+        for mode, enters in ((0o700, False), (0o711, True)):
+            state = os.path.join(folder, "%o" % mode)
+            os.chmod(folder, 0o755)
+            os.mkdir(state, mode)
+            with Musterd("1x1:H100", state=state) as m:
+                said = [line for line in m.said if "other users" in line]
+                ok(said == [] if enters else len(said) == 1 and " %s;" % state in said[0], "mode %o: what it says" % mode, m.said)
+                m.wait_nodes(1)
+                theirs = {"Authorization": "Bearer " + m.post("/tokens", {"user": "nobody", "role": "user"}).json["token"]}
+                job = m.post("/jobs", {"run": "id -un", "gpus": 1, "dir": "/"}, headers=theirs).json["id"]
+                ok(m.wait_state(job, "COMPLETED" if enters else "FAILED"), "mode %o: and it is so" % mode, m.get("/jobs/%d" % job))
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP jobs of several users need root")
         return
+    tried_out()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         lab = Lab(folder)
