@@ -87,7 +87,27 @@ def all_of_them(m):
     ok(len(set(jobs)) == len(jobs) and all(m.get("/jobs/%d" % j).json["failures"] == 0 for j in jobs), "and none has failed")
 
 
+def ahead_once():
+    """A job that starts, sinks and starts again in the likely future is ahead of the others once, where it starts first."""
+    with Musterd("1x1:H100") as m:
+        m.wait_nodes(1)
+        m.ask("PUT", "/vcs/default", {"quota": {"H100": 1}, "policy": "las", "set": {"queues": "100s"}})
+        runs, again, short, last = (m.post("/jobs", {"run": "sleep 300", "gpus": 1, "time": t, "priority": p}).json["id"]
+                                    for t, p in (("5m", "normal"), ("5m", "normal"), ("1m", "normal"), ("1m", "low")))
+        ok(m.wait_state(runs, "RUNNING"), "one runs, three wait")
+
+        def planned():
+            return [i["job"] for i in m.get("/schedule").json["items"] if i["planned"]]
+
+        ok(m.until(lambda: planned() == [again, short, runs, again, last], 30), "the second starts twice before the last",
+           planned())
+        ahead = m.get("/jobs/%d/why" % last).json["ahead"]
+        ok([a["job"] for a in ahead] == [again, short], "and is ahead of it once", ahead)
+        ok([a["start"] for a in ahead] == sorted(a["start"] for a in ahead), "at its first start", ahead)
+
+
 def main():
+    ahead_once()
     with Musterd("1x4:H100") as m, tempfile.TemporaryDirectory() as folder:
         m.wait_nodes(1)
         a = m.ask("PUT", "/vcs/default", {"policy": "gandiva"})
