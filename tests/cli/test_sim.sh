@@ -134,7 +134,10 @@ exits 'a flag that is none' 2 "unrecognized option '--nonsense'" "$muster" sim r
 exits 'too few flags' 2 'are needed' run fifo --trace t.csv
 printf 'id,submit,duration,gpus\n0,0,sixty,4\n' >bad.csv
 exits 'a broken trace: file, line, column, what was expected' 2 'bad.csv:2:5: .*expected' simulate bad.csv fifo
-printf 'nodes:\n  - {count: 2, gpus: 0}\n' >bad.yaml
+printf 'nodes:\n  - {count: 2, gpus: 0}\n' >bare.yaml
+exits 'a node without GPUs and CPUs' 2 "bare.yaml:2:5: a node without GPUs .*'cpus' is missing" \
+    "$muster" sim run --cluster bare.yaml --trace t.csv --policy fifo
+printf 'nodes:\n  - {count: 2, gpus: -1}\n' >bad.yaml
 exits 'a broken cluster: file, line, column, what was expected' 2 'bad.yaml:2:[0-9]*: .*expected' \
     "$muster" sim run --cluster bad.yaml --trace t.csv --policy fifo
 head -c 40 t.csv.gz >cut.csv.gz
