@@ -15,15 +15,16 @@
 
 enum { AFTER_SHOWN = 4 };
 
-/* Why it waits: as it was told; of one that asks for licences as it is by now, since those come and go without a word
- * to all that wait for them. */
+/* Why it waits: as it was told; of one that asks for licences, or that nodes keep waiting, as it is by now, since those
+ * come and go without a word to all that wait for them. */
 static enum reason reason_now(const struct scene *scene, const struct book_job *job)
 {
-    enum reason reason = job->reason;
+    enum reason reason = job->reason, now = reason;
 
-    if (job->wants.license_count && job->in_core && scene->core &&
-        job_waits((enum job_state)core_job(scene->core, job->slot)->state))
-        reason = core_reason(scene->core, job->slot);
+    if (job->in_core && scene->core && job_waits((enum job_state)core_job(scene->core, job->slot)->state))
+        now = core_reason(scene->core, job->slot);
+    if (job->wants.license_count || reason == REASON_NODES_UNHEALTHY || now == REASON_NODES_UNHEALTHY)
+        reason = now;
     return reason == REASON_NONE ? REASON_SCHEDULING : reason;
 }
 

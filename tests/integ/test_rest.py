@@ -228,6 +228,25 @@ def merged(m):
     ok(m.until(lambda: not m.get("/jobs?find=pages").json["items"]), "all of them end")
 
 
+def chosen(m):
+    """What keeps a job waiting on the node it chose: others, and, when that is away, the node."""
+    spec = {"name": "chosen", "run": "sleep 60", "gpus": "H100:8", "nodelist": "gpu02"}
+    first, second = (m.post("/jobs", spec).json["id"] for _ in range(2))
+    ok(m.wait_state(first, "RUNNING"), "its node is busy")
+
+    def why():
+        return m.get("/jobs/%d/why" % second).json["code"]
+
+    ok(why() == "InsufficientGpus", "others have it", why())
+    m.ask("PATCH", "/nodes/gpu02", {"drain": True, "reason": "test"})
+    ok(m.until(lambda: why() == "NodesUnhealthy"), "the node is away", why())
+    m.ask("PATCH", "/nodes/gpu02", {"drain": False})
+    ok(m.until(lambda: why() == "InsufficientGpus"), "and there again", why())
+    for job in (second, first):
+        m.ask("DELETE", "/jobs/%d?now=1" % job)
+    ok(m.wait_state(first, "CANCELLED"), "it ends")
+
+
 def waiting(m):
     held = [m.post("/jobs", {"name": "full", "run": "sleep 60", "gpus": "H100:8", "time": "10m"}).json["id"]
             for _ in range(2)]
@@ -640,7 +659,7 @@ def flood(m, job, port):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, until, lists, merged, waiting, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, nodes, events, figures, pages, pipelines,
                      follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")
