@@ -181,10 +181,15 @@ def links_break_and_heal(c, a, d):
 def a_number_given_again(c, a, d):
     """A restored controller gives the number of a job that it has never heard of to another one."""
     c.connected()
+
+    def old(name):  # that a shell runs is not yet that it has said so
+        wait_for(lambda: content('%s/%s' % (d, name)) == 'old\n', what=name)
+
     stays = 'echo %s >> {0}/{1}; trap "sleep 0.5; exit 1" TERM; while :; do sleep 0.05; done'
     # What is told to go is still going when the next of its number comes.
     c.launch(1, stays.format(d, 'one') % 'old', born=100)
     c.report(1, 'running')
+    old('one')
     c.order('clean', 1)
     c.launch(1, 'echo new >> %s/one' % d, born=200)
     assert c.report(1, 'exited')['exit'] == 0
@@ -193,6 +198,7 @@ def a_number_given_again(c, a, d):
     # It comes before anybody has spoken of the old one.
     c.launch(2, stays.format(d, 'two') % 'old', born=100)
     c.report(2, 'running')
+    old('two')
     c.launch(2, 'echo new >> %s/two' % d, born=200)
     assert c.report(2, 'exited')['exit'] == 0
     assert content(d + '/two') == 'old\nnew\n', content(d + '/two')
@@ -205,6 +211,7 @@ def a_number_given_again(c, a, d):
     # One that is told to stop before the old one is gone has not begun.
     c.launch(4, stays.format(d, 'four') % 'old', born=100, spec={'grace': '5s'})
     c.report(4, 'running')
+    old('four')
     c.launch(4, 'echo never >> %s/four' % d, born=200)
     c.order('stop', 4, kind='cancel', grace_ms=0)
     assert c.report(4, 'exited')['cause'] == 'cancel'
@@ -213,6 +220,7 @@ def a_number_given_again(c, a, d):
     # With a new connection the old one is not taken for the new, whose launch follows; nor is it told as if it were.
     c.launch(5, stays.format(d, 'five') % 'old', born=100)
     c.report(5, 'running')
+    old('five')
     c.keep = [{'job': 5, 'attempt': 0, 'rank': 0, 'fresh': True, 'born': 200}]
     c.cut()
     c.connected(2)
@@ -221,6 +229,7 @@ def a_number_given_again(c, a, d):
     assert content(d + '/five') == 'old\nnew\n', content(d + '/five')
     c.launch(6, stays.format(d, 'six') % 'old', born=100)
     c.report(6, 'running')
+    old('six')
     c.keep = [{'job': 6, 'attempt': 0, 'rank': 0, 'fresh': False, 'born': 200}]
     c.cut()
     c.connected(3)
