@@ -192,6 +192,7 @@ def told(m, folder):
     got = {(to, text["kind"], text["job"]) for to, text in lines()}
     ok(got == {("https://flaky.example/x", "job.running", job), ("mailto:me", "job.ended", job),
                ("mailto:boss", "job.ended", bad), ("https://hook.example/", "job.ended", bad)}, "to whom it was asked for", got)
+    m.until(lambda: m.get("/webhooks").json["sent"] == 4, 20)  # told is what the program wrote; sent, when it has ended
     hook = m.get("/webhooks").json
     ok(hook["sent"] == 4 and m.ask("DELETE", "/webhooks/" + hook["items"][0]["id"]).status == 204, "counted; removed", hook)
     ok(m.ask("DELETE", "/secrets/HF_TOKEN").status == 204 and m.ask("DELETE", "/secrets/HF_TOKEN").status == 404, "forgotten")
