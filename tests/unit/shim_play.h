@@ -78,6 +78,18 @@ static inline int64_t command(enum page_op op, uint64_t arg)
     return command_gpu(0, op, arg);
 }
 
+/* A file of a directory that stands for the job's cgroup. */
+static inline void cgroup_write(const char *dir, const char *name, const char *text)
+{
+    char path[128];
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "we");
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+        PLAY_FAIL("%s could not be written", path);
+}
+
 static inline int play_begin(void)
 {
     *(void **)&stat_of = dlsym(RTLD_DEFAULT, "muster_gpu_stat");

@@ -20,18 +20,6 @@ static const struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED
                                            .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
 static const struct cuda_access own = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, CU_MEM_ACCESS_READWRITE };
 
-static void cgroup_write(const char *name, const char *text)
-{
-    char path[128];
-    FILE *f;
-
-    (void)snprintf(path, sizeof(path), "%s/%s", node_dir, name);
-    f = fopen(path, "we");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
-
 static int setup(void **state)
 {
     CUcontext ctx;
@@ -158,8 +146,8 @@ static void test_no_host(void **state)
 {
     (void)state;
     fake_others(0, CARD);
-    cgroup_write("memory.max", "1000000000\n");
-    cgroup_write("memory.current", "999000000\n");
+    cgroup_write(node_dir, "memory.max", "1000000000\n");
+    cgroup_write(node_dir, "memory.current", "999000000\n");
     for (int i = 0; i < 100 && !refused_for_good(); i++)
         (void)usleep(50000); /* the helper looks four times a second */
     assert_true(refused_for_good());
@@ -168,7 +156,7 @@ static void test_no_host(void **state)
     page->limit[0].cap_bytes = PART / 2;
     assert_true(refused_for_good());
     page->limit[0].cap_bytes = 0;
-    cgroup_write("memory.current", "100000000\n");
+    cgroup_write(node_dir, "memory.current", "100000000\n");
     fake_others(0, CARD);
     for (int i = 0; i < 100 && refused_for_good(); i++)
         (void)usleep(50000);

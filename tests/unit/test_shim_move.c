@@ -155,18 +155,6 @@ static void test_no_host(void **state)
     verify("home again");
 }
 
-static void cgroup_write(const char *name, const char *text)
-{
-    char path[128];
-    FILE *f;
-
-    (void)snprintf(path, sizeof(path), "%s/%s", cgroup, name);
-    f = fopen(path, "we");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
-
 /* The job's cgroup is at its limit: what was made ahead is used, and no more is made. */
 static void test_cgroup(void **state)
 {
@@ -175,17 +163,17 @@ static void test_cgroup(void **state)
 
     (void)state;
     assert_int_equal(cuMemAlloc_v2(&p, odd), 0);
-    cgroup_write("memory.max", "1000000000\n");
-    cgroup_write("memory.current", "999999999\n");
+    cgroup_write(cgroup, "memory.max", "1000000000\n");
+    cgroup_write(cgroup, "memory.current", "999999999\n");
     (void)command(OP_SPILL_TO, 1);
     assert_true(no_host());
     assert_true(stat_of("used") >= odd);
     verify("at the limit of the cgroup");
-    cgroup_write("memory.current", "900000000\n");
+    cgroup_write(cgroup, "memory.current", "900000000\n");
     (void)command(OP_SPILL_TO, 1);
     assert_false(no_host());
     assert_int_equal(stat_of("used"), 0);
-    cgroup_write("memory.max", "max\n");
+    cgroup_write(cgroup, "memory.max", "max\n");
     assert_int_equal(command(OP_PROMOTE, 0), all + odd);
     assert_int_equal(cuMemFree_v2(p), 0);
     verify("after the cgroup had room");
