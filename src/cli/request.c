@@ -122,13 +122,26 @@ static int args_put(struct job_request *request, char *const *words, int count, 
     return json_object_set_new(request->tree, "args", list) < 0 ? error_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-/* What has no first line that names who runs it is run by a shell, which makes nothing of Python. */
-static bool looks_python(const char *path, const struct bytes *bytes)
+static bool ends_with(const char *path, const char *end)
 {
-    size_t length = strlen(path);
+    size_t length = strlen(path), tail = strlen(end);
 
-    return length > 3 && strcmp(path + length - 3, ".py") == 0 &&
-           !(bytes->size > 2 && bytes->data[0] == '#' && bytes->data[1] == '!');
+    return length > tail && strcmp(path + length - tail, end) == 0;
+}
+
+/* What has no first line that names who runs it is run by a shell, which makes nothing of these. */
+static int shell_can(const char *path, const struct bytes *bytes, struct error *err)
+{
+    if (bytes->size > 2 && bytes->data[0] == '#' && bytes->data[1] == '!')
+        return 0;
+    if (ends_with(path, ".py"))
+        return error_set(
+            err, -EINVAL,
+            "%s: its first line is no #! line, so that a shell would run it; for Python: --wrap 'python3 %s'", path,
+            path);
+    if (ends_with(path, ".yaml") || ends_with(path, ".yml"))
+        return error_set(err, -EINVAL, "%s: is no script; a job file is given with -f %s", path, path);
+    return 0;
 }
 
 static int script_take(const struct command_args *args, struct job_request *request, struct error *err)
@@ -142,11 +155,8 @@ static int script_take(const struct command_args *args, struct job_request *requ
     r = file_read(path, SUBMISSION_BYTES_MAX, &bytes, err);
     if (r == -ENOENT && (args->word_count > 1 || !strchr(path, '.'))) /* it looks more like a command */
         return error_set(err, r, "%s: there is no such script; a command goes to 'muster run', or into --wrap", path);
-    if (r == 0 && looks_python(path, &bytes))
-        return error_set(
-            err, -EINVAL,
-            "%s: its first line is no #! line, so that a shell would run it; for Python: --wrap 'python3 %s'", path,
-            path);
+    if (r == 0)
+        r = shell_can(path, &bytes, err);
     if (r == 0)
         r = job_request_script(request, file_label(path), bytes.data, bytes.size, err);
     if (r == 0 && args->word_count > 1)

@@ -57,6 +57,8 @@ prints 'logs' 'word one' "$muster" logs 6
 prints 'logs by name' 'word one' "$muster" logs one
 { printf '#!/bin/sh\n' && head -c 1100000 /dev/zero | tr '\0' '#'; } >large.sh
 printf 'import torch\n' >train.py
+printf 'name: sweep\nrun: true\n' >given.yaml
+refuses 'a job file is no script' 'given.yaml: is no script; a job file is given with -f given.yaml' "$muster" submit given.yaml
 refuses 'Python without #! is no script for a shell' "train.py: its first line is no #! line, so that a shell would run it; for Python: --wrap 'python3 train.py'" "$muster" submit train.py
 refuses 'a command is no script' "python3: there is no such script; a command goes to 'muster run'" "$muster" submit -G 1 -- python3 train.py
 exits 'with the code of what is not there' 3 "$muster" submit nothere.sh
