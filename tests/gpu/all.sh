@@ -5,7 +5,7 @@
 # Results are JSON lines in $OUT/results-WHAT.jsonl, what was printed in $OUT/log-WHAT.txt, the table of targets in
 # $OUT/summary-WHAT.txt (OUT: /tmp/muster-gpu-results). Every experiment has a time limit of its own and the whole has one (535
 # s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 to 3 are
-# the targets and what was never tried on a card, 4 the rest. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
+# the targets, 4 the rest; `gone`, `hot`, `record`, `sweep-release` and `sweep-pages` are in none and run by name. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
 # pair out of pair and nogap. Exits 77 where there is no GPU or no PyTorch.
 #
 # --fake: on the fake driver of an ordinary build (MUSTER_GPU_BUILD, default build), without GPU and PyTorch: tries the scripts.
@@ -73,7 +73,7 @@ python3 tests/gpu/machine.py | tee -a "$log"
 # How long each may take, and what it took on an H200 where that is known: one that hangs costs its own limit and nobody else's.
 limit_of() {
     case $1 in
-    sweep-gate) echo 245 ;;          # 201 to 227 with four settings
+    sweep-gate) echo 245 ;;          # 201 to 227 with four settings; there are three now
     pair) echo 190 ;;                # 104 to over 135: mostly PyTorch's start, seven times
     nogap) echo 170 ;;               # 136 with a neighbour's first step in it
     overhead) echo 150 ;;            # 62 to over 93

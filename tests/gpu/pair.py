@@ -2,7 +2,7 @@
 """E3, E4: a guaranteed job beside a dense opportunistic one: alone, by the driver's time slicing, with the runtime.
 
 pair.py GAP_MS [SETTING...]: each setting is what the runtime is tried with, `default` or NAME=VALUE,NAME=VALUE with names without their
-MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after three of settling; a pair that noise has paused at once is begun again. The guaranteed job is compared with itself alone in two other starts, the first and the last, and with itself in the same process before and after. Without gaps (0) the
+MUSTER_GPU_ (AIM=0,WINDOW=600). `driver` is the pair without the runtime. Three windows of eight seconds each, after three of settling; a pair that noise has paused at once is begun again, twice at most, and each time is a line (`pair-again`). The guaranteed job is compared with itself alone in two other starts, one before and one after the neighbour's own, both before the pair; and with itself in the same process before and after. Without gaps (0) the
 neighbour's first step may take minutes, as it should: it is measured from when it is known to the node side."""
 import os
 import sys

@@ -5,7 +5,9 @@ report.py --summary FILE...            the targets and whether they were met, as
 report.py FILE...                      all tables, as Markdown
 report.py --update DOCUMENT FILE...    the tables between the marks <!-- tables --> and <!-- end --> of the document
 
-Of an experiment that was run several times every run of the newest sources counts: nobody chooses among them."""
+Of an experiment that was run several times every run of the newest sources counts: nobody chooses among them. Times and speeds are judged
+by their median, with the lowest and the highest beside it; a changed limit by every single order; what has to hold always (contents, results,
+deaths, coverage) by every run. An order that was refused or failed is a miss, not a figure that is left out."""
 import json
 import sys
 from statistics import median
@@ -44,6 +46,10 @@ class Results:
     def one(self, name, **match):
         return next(iter(reversed(self.all(name, **match))), {})
 
+    def failed(self, name, **match):
+        """An order of the experiment was refused or failed, in any of its runs."""
+        return any(x.get("rc") for x in self.all(name, **match)) or bool(self.all(name + "-error"))
+
 
 def spread(values, form):
     """Median, and lowest to highest of several."""
@@ -65,14 +71,19 @@ def pair_best(r):
 
 
 PERCENT, SECONDS = "{:+.1f} %", "{:.2f} s"
+COVERED = ("eager", "cudnn", "cufft", "graph", "triton", "compile")  # the cases of coverage.py
+
+
+def total(lines, key):
+    return f"{sum(float(x.get(key) or 0) for x in lines):g}"
 
 
 def targets(r):
     """Rows: what, target, reached, verdict."""
     rows = []
 
-    def add(what, target, values, form, limit, more=False):
-        rows.append((what, target, spread(values, form), verdict(values, limit, more)))
+    def add(what, target, values, form, limit, more=False, failed=False):
+        rows.append((what, target, spread(values, form) + (", an order failed" if failed else ""), "missed" if failed else verdict(values, limit, more)))
 
     def truth(what, good, detail):
         rows.append((what, "all", detail if good is not None else "not measured",
@@ -87,65 +98,79 @@ def targets(r):
     same = [float(v) for x in r.all("pair-own") if x.get("setting") == setting and x.get("gap_ms") == "8" for v in x.get("percents", "").split(",") if v]
     add("the same, of the same process alone right afterwards", "65 %", same, "{:.1f} %", 65, True)
     add("guaranteed job without gaps: p50", "+2 %", r.values("pair", "p50_percent", setting="default", gap_ms="0"), PERCENT, 2)
-    launch, step = r.one("launch", mode="inert"), r.one("step", mode="active")
-    inert = [launch["added_ns"] * step["calls"] / (step["inert_ms"] * 1e4)] if launch.get("added_ns") is not None and step else []
+    step = r.one("step", mode="active")
+    inert = [ns * step["calls"] / (step["inert_ms"] * 1e4) for ns in r.values("launch", "added_ns", mode="inert")] if step else []
     add("overhead of the library on an eager step, inert", "0.5 %", inert, "{:+.3f} %", 0.5)
     for mode, what in (("active", "the same, active"), ("guaranteed", "the same, guaranteed role"), ("movable", "the same, movable memory")):
         add(what, "0.8 %", r.values("step", "percent", mode=mode), "{:+.2f} %", 0.8)
     release = {"verb": "release", "experiment": "hold"}
-    add("release of 40 GiB, all memory given back", "2 s", r.values("hold", "save_s", **release), SECONDS, 2)
-    add("and back", "1.5 s", r.values("hold", "restore_s", **release), SECONDS, 1.5)
-    content = r.one("hold-content")
-    truth("its content, by checksum", None if not content else content.get("bad") == 0, f"{content.get('checks')} times compared, {content.get('bad')} wrong")
-    add("evict of a small PyTorch job, context kept", "0.15 s", r.values("small", "save_s", verb="evict"), "{:.3f} s", 0.15)
-    add("and back", "0.15 s", r.values("small", "restore_s", verb="evict"), "{:.3f} s", 0.15)
+    add("release of 40 GiB, all memory given back", "2 s", r.values("hold", "save_s", **release), SECONDS, 2, failed=r.failed("hold", **release))
+    add("and back", "1.5 s", r.values("hold", "restore_s", **release), SECONDS, 1.5, failed=r.failed("hold", **release))
+    content = r.all("hold-content")
+    truth("its content, by checksum", all(x.get("bad") == 0 for x in content) if content else None,
+          f"{total(content, 'checks')} times compared, {total(content, 'bad')} wrong")
+    evict = {"verb": "evict", "experiment": "small"}
+    add("evict of a small PyTorch job, context kept", "0.15 s", r.values("small", "save_s", **evict), "{:.3f} s", 0.15, failed=r.failed("small", **evict))
+    add("and back", "0.15 s", r.values("small", "restore_s", **evict), "{:.3f} s", 0.15, failed=r.failed("small", **evict))
     for key, what in (("save_s", "release of it, against the driver alone"), ("restore_s", "and back")):
         ours, driver = r.values("small", key, verb="release"), r.values("small", key, verb="driver")
-        rows.append((what, SECONDS.format(driver[0]) if driver else "driver alone", spread(ours, SECONDS),
-                     verdict(ours, driver[0]) if driver else "not measured"))
-    curve = r.one("small-curve")
-    truth("its loss curve", None if not curve else curve.get("equal"), "equal bit for bit" if curve.get("equal") else "differs")
-    alternate = r.one("alternate")
-    add("two jobs of 40 GiB in turns, a switch", "3 s", r.values("alternate", "switch_s_max"), SECONDS, 3)
-    add("the same at a quantum of 60 s, of half speed", "94 %", [alternate["of_half_percent"]] if alternate else [], "{:.0f} %", 94, True)
+        failed = r.failed("small", verb="release")
+        rows.append((what, SECONDS.format(median(driver)) if driver else "driver alone", spread(ours, SECONDS) + (", an order failed" if failed else ""),
+                     "missed" if failed else verdict(ours, median(driver)) if driver else "not measured"))
+    curve = r.all("small-curve")
+    equal = all(x.get("equal") for x in curve)
+    truth("its loss curve", equal if curve else None, "equal bit for bit" if equal else "differs")
+    wrong = r.failed("alternate") or any(x.get("bad") or not x.get("checked") for x in r.all("alternate-content"))
+    add("two jobs of 40 GiB in turns, the slowest switch", "3 s", r.values("alternate", "switch_s_max"), SECONDS, 3, failed=wrong)
+    add("the same at a quantum of 60 s, of half speed (computed from it)", "94 %", r.values("alternate", "of_half_percent"), "{:.0f} %", 94, True, failed=wrong)
     for name, what in (("memory-cold", "limit lowered by 4 GiB and raised, memory not in use"), ("memory-hot", "the same, working set cut into"),
                        ("memory-expandable", "the same, expandable segments")):
-        values, end = r.values(name, "seconds"), r.one(name + "-curve")
-        good = bool(end) and end.get("equal") and not end.get("error") and not any(x.get("rc") for x in r.all(name))
-        said = ", results equal" if good else "" if not values else ", results not equal" if end else ", cut off before its results were compared"
-        rows.append((what, "0.2 s", spread(values, SECONDS) + said, verdict(values, 0.2) if good or not values else "missed" if end else "open"))
+        values, ends = r.values(name, "seconds"), r.all(name + "-curve")
+        good = bool(ends) and all(x.get("equal") and not x.get("error") for x in ends) and not r.failed(name)
+        late = sum(v >= 0.2 for v in values)  # each of them, not their median
+        said = ", results equal" if good else "" if not values else ", results not equal" if ends else ", cut off before its results were compared"
+        rows.append((what, "0.2 s each", spread(values, SECONDS) + (f", {late} of them late" if late else "") + said,
+                     "not measured" if not values else "missed" if late or (ends and not good) else "met" if good else "open"))
     cases = r.all("coverage")
-    good = [c for c in cases if c.get("launches", 0) == c.get("cupti", -1) or c.get("graph_launches", 0) == c.get("cupti_graph_launches", -1)]
-    truth("coverage against CUPTI", len(good) == len(cases) if cases else None,
-          "; ".join(f"{c['case']} {c.get('graph_launches', c.get('launches', c.get('error')))}/{c.get('cupti_graph_launches', c.get('cupti'))}" for c in cases))
-    ranks = r.one("ranks")
-    truth("two ranks paused after the same step", None if not ranks else ranks["together"] == ranks["of"] and ranks["equal"],
-          f"{ranks.get('together')} of {ranks.get('of')}, loss {'equal' if ranks.get('equal') else 'not equal'}")
+    good = [c for c in cases if (c.get("graph_launches", 0) == c.get("cupti_graph_launches", -1) > 0 if "cupti_graph_launches" in c
+                                 else c.get("launches", 0) == c.get("cupti", -1) > 0)]
+    missing = [name for name in COVERED if name not in {c["case"] for c in cases}]
+    truth("coverage against CUPTI", len(good) == len(cases) and not missing if cases else None,
+          "; ".join([f"{c['case']} {c.get('graph_launches', c.get('launches', c.get('error')))}/{c.get('cupti_graph_launches', c.get('cupti'))}" for c in cases] +
+                    [f"{name} not reached" for name in missing]))
+    ranks = r.all("ranks")
+    equal = all(x.get("equal") for x in ranks)
+    truth("two ranks paused after the same step", all(x["together"] == x["of"] for x in ranks) and equal if ranks else None,
+          f"{total(ranks, 'together')} of {total(ranks, 'of')}, loss {'equal' if equal else 'not equal'}")
     # Until the third step: a second more than the bound. Until the gate is open: the bound itself.
     killed = [x for x in r.all("death") if x.get("resumed_s") is None or x["resumed_s"] > x.get("bound_s", 0) + 1 or
               ("open_s" in x and (x["open_s"] is None or x["open_s"] > x["bound_s"]))]
-    truth("node side, guardian, guaranteed job killed: going on in time", not killed if r.all("death") else None,
-          f"{len(r.all('death'))} deaths, {len(killed)} too late")
-    soak = r.one("soak")
-    truth("random orders to two training jobs", None if not soak else all(soak["equal"]) and not soak["failed"],
-          f"{soak.get('orders')} orders in {soak.get('seconds')} s, {soak.get('failed')} refused")
-    caps, home, surge = r.one("caps"), r.one("caps-home"), r.one("surge")
-    truth("limits between jobs of one card: kept, home again, contents", None if not caps else
-          caps.get("held_s") is not None and caps["both_gib"] <= caps["card_gib"] and home.get("home_s") is not None and home.get("bad") == 0,
+    spoiled = r.all("death-error") + [x for x in r.all("death-content") + r.all("gone-content") if x.get("bad") != 0]
+    truth("node side, guardian, guaranteed job killed: going on in time", not killed and not spoiled if r.all("death") else None,
+          f"{len(r.all('death'))} deaths, {len(killed)} too late" + (f", {len(spoiled)} with an error or wrong contents" if spoiled else ""))
+    soak = r.all("soak")
+    truth("random orders to two training jobs", all(all(x["equal"]) and not x["failed"] for x in soak) if soak else None,
+          f"{total(soak, 'orders')} orders in {total(soak, 'seconds')} s, {total(soak, 'failed')} refused")
+    # The newest run is told; all are judged.
+    caps, home, surge, trial = r.one("caps"), r.one("caps-home"), r.one("surge"), r.one("trial")
+    good = all(x.get("held_s") is not None and x["both_gib"] <= x["card_gib"] for x in r.all("caps")) and bool(home) and \
+        all(x.get("home_s") is not None and x.get("bad") == 0 for x in r.all("caps-home")) and not r.failed("caps")
+    truth("limits between jobs of one card: kept, home again, contents", good if caps or r.failed("caps") else None,
           f"kept after {number(caps.get('held_s'))} s, home after {number(home.get('home_s'))} s, {home.get('bad')} wrong")
-    truth("a guaranteed job wants 8 GiB more of a full card", None if not surge else surge.get("oom") == 0 and surge.get("good") and
-          surge.get("home_s") is not None and surge.get("neighbour_bad") == 0,
+    truth("a guaranteed job wants 8 GiB more of a full card", all(
+        x.get("oom") == 0 and x.get("good") and x.get("home_s") is not None and x.get("neighbour_bad") == 0 for x in r.all("surge")) and not r.failed("surge")
+          if surge or r.failed("surge") else None,
           f"served in {number(surge.get('served_s'))} s, home after {number(surge.get('home_s'))} s, {surge.get('oom')} times out of memory")
-    trial, failed = r.one("trial"), r.one("trial-error")
-    truth("two neighbours that want 0.6 of the card each: none is refused, contents", None if not trial and not failed else
-          bool(trial) and trial.get("bad") == 0,
-          f"{trial.get('bad')} wrong, limits at last {trial['caps_gib'].split(';')[-1]} GiB" if trial else "one was refused")
+    truth("two neighbours that want 0.6 of the card each: none is refused, contents",
+          all(x.get("bad") == 0 for x in r.all("trial")) and not r.failed("trial") if trial or r.failed("trial") else None,
+          f"{trial.get('bad')} wrong, limits at last {trial['caps_gib'].split(';')[-1]} GiB" + (", one was refused" if r.failed("trial") else "")
+          if trial else "one was refused")
     foreign, nvml, abi = r.one("foreign"), r.one("nvml"), r.one("abi")
-    truth("a program without the library is shown", None if not foreign else foreign.get("shown_s") is not None,
+    truth("a program without the library is shown", all(x.get("shown_s") is not None for x in r.all("foreign")) if foreign else None,
           f"after {number(foreign.get('shown_s'))} s, with {number(foreign.get('used_gib'))} GiB")
-    truth("NVML tells the limit", None if not nvml else str(nvml.get("total_mib")) == str(nvml.get("want_mib")),
+    truth("NVML tells the limit", all(str(x.get("total_mib")) == str(x.get("want_mib")) for x in r.all("nvml")) if nvml else None,
           f"{nvml.get('total_mib')} MiB of {nvml.get('want_mib')}")
-    truth("signatures and look-ups against the toolkit", None if not abi else abi.get("rc") == 0,
+    truth("signatures and look-ups against the toolkit", all(x.get("rc") == 0 for x in r.all("abi")) if abi else None,
           f"{abi.get('hooks')} functions, {abi.get('wrong')} differ; {abi.get('versions')} look-ups, {abi.get('versions_wrong')} differ; "
           f"{abi.get('exported')} exported, {abi.get('unreviewed')} unreviewed")
     return rows
@@ -219,7 +244,7 @@ def sections(r):
         yield "Mini-batches", table(("tier", "model", "found", "period's error"), tiers)
     rest = [(x["name"], "; ".join(f"{k} {v}" for k, v in x.items() if k not in ("name", "run", "experiment"))) for x in r.lines
             if x["name"] in ("burst", "burst-home", "burst-content", "slices", "ranks", "soak", "alternate", "alternate-content", "caps", "caps-home",
-                             "surge", "trial", "foreign", "foreign-gone", "split", "nvml", "abi")
+                             "surge", "trial", "foreign", "foreign-gone", "split", "nvml", "abi", "pair-again")
             or x["name"].endswith("-error")]
     if rest:
         yield "The rest", table(("", ""), rest)

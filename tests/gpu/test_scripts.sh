@@ -20,6 +20,23 @@ echo 'no marks' >"$OUT/document"
 check "a document without marks is left alone" '! python3 "$here/report.py" --update "$OUT/document" "$here/recorded.jsonl" 2>/dev/null && [ "$(cat "$OUT/document")" = "no marks" ]'
 check "a line that is no JSON is named" 'echo "{" >"$OUT/bad"; python3 "$here/report.py" "$OUT/bad" 2>&1 | grep -q "bad:1: expected a JSON object"'
 check "the summary names every target once" '[ "$(python3 "$here/report.py" --summary "$here/recorded.jsonl" | grep -c "^met\|^missed\|^not measured")" = 33 ]'
+# judged LINES VERDICT ROW - what the summary of these lines says of a row.
+judged() { printf '%s\n' "$1" | sed 's/^{/{"run": "r", "experiment": "e", /' >"$OUT/lines" && python3 "$here/report.py" --summary "$OUT/lines" | grep -q "^$2  *$3"; }
+lowered='{"name": "memory-cold", "seconds": 0.1, "rc": 0}
+{"name": "memory-cold", "seconds": 0.1, "rc": 0}
+{"name": "memory-cold-curve", "equal": true, "error": ""}'
+check "limits that all held in time are met" 'judged "$lowered" met "limit lowered"'
+check "one order that was late is a miss, whatever the median" 'judged "$lowered
+{\"name\": \"memory-cold\", \"seconds\": 0.2, \"rc\": 0}" missed "limit lowered.*1 of them late"'
+check "results that differed in one of two runs are a miss" 'judged "{\"name\": \"memory-cold-curve\", \"equal\": false, \"error\": \"\"}
+$lowered" missed "limit lowered.*not equal"'
+content='{"name": "hold-content", "bad": 0, "checks": 5}'
+check "contents are judged by every run" 'judged "$content" met "its content.*5 times" && judged "{\"name\": \"hold-content\", \"bad\": 1, \"checks\": 5}
+$content" missed "its content.*10 times compared, 1 wrong"'
+check "a case of coverage that was not reached, or not seen, is a miss" 'judged "{\"name\": \"coverage\", \"case\": \"eager\", \"launches\": 3, \"cupti\": 3}" missed "coverage.*eager 3/3; cudnn not reached"'
+evicted='{"name": "small", "experiment": "small", "verb": "evict", "save_s": 0.1, "restore_s": 0.1, "rc": 0}'
+check "an order that failed is a miss" 'judged "$evicted" met "evict of a small" && judged "$evicted
+{\"name\": \"small\", \"experiment\": \"small\", \"verb\": \"evict\", \"save_s\": null, \"rc\": 1}" missed "evict of a small.*an order failed"'
 
 # The scripts.
 small="hold overhead tiers caps"
