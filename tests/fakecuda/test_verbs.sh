@@ -149,6 +149,11 @@ says 0 "bytes above its limit, it gets no more until it frees them" gpu set $nat
 says 0 "ok" gpu set $pid share=0.25
 check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]"'
 says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
+says 0 "ok $pid: running" gpu set $pid memory=0
+check "no limit is listed as none" '[ "$(field $pid cap_bytes)" = 0 ] && [ "$(field $pid host_bytes)" = 0 ]'
+says 0 "ok $pid: evicted" gpu suspend --free 8M $pid
+says 1 "process $pid: no suspension frees 8 MiB" gpu suspend --free 8M $pid
+says 0 "ok $pid: running" gpu resume $pid
 says 0 "ok $pid: signal 12 sent; it defines no muster_on_checkpoint()" gpu checkpoint $pid USR2
 check "and was" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
 says 1 "no process $pid is registered" gpu resume $pid
@@ -183,6 +188,11 @@ check "frameworks that take the whole card are told not to" \
     '[ "$(gpu run --role opportunistic -- sh -c "echo \$TF_FORCE_GPU_ALLOW_GROWTH \$XLA_PYTHON_CLIENT_PREALLOCATE")" = "true false" ]'
 check "unless told otherwise" '[ "$(XLA_PYTHON_CLIENT_PREALLOCATE=true gpu run --memory 64M -- printenv XLA_PYTHON_CLIENT_PREALLOCATE)" = true ]'
 check "or sharing nothing" '! env -u TF_FORCE_GPU_ALLOW_GROWTH "$muster" gpu run -- printenv TF_FORCE_GPU_ALLOW_GROWTH'
+# In a job of a cluster the environment says what its role is.
+check "without --role it is that of the environment" '[ "$(MUSTER_GPU_ROLE=opportunistic gpu run -- printenv MUSTER_GPU_ROLE)" = opportunistic ]'
+check "which --role overrides" '[ "$(MUSTER_GPU_ROLE=opportunistic gpu run --role guaranteed -- printenv MUSTER_GPU_ROLE)" = guaranteed ]'
+check "check fails where there is no driver, and not where one can do less" \
+    'gpu check >/dev/null && { ldconfig -p | grep -q libcuda || ! LD_LIBRARY_PATH=/nonexistent "$muster" gpu check >/dev/null; }'
 # One order at a time to a process.
 MUSTER_JOB_ID=two "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & pid=$!
 own $pid
