@@ -111,6 +111,10 @@ struct node_use {
 };
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret);
 const char *node_state(const struct book_node *node, const struct node_use *use);
+/* Whether it has GPUs and a job may be there: those of a reservation are for some, and a job may have chosen others. */
+bool node_open(const struct scene *scene, const struct book_node *node, const struct jobspec *wants);
+/* Whole GPUs that are free, of the types that a job asks for and on the nodes it has chosen. */
+uint32_t free_where(const struct scene *scene, const struct jobspec *wants);
 /* Number of its type; UINT32_MAX: none that is known. */
 uint32_t node_sku(const struct scene *scene, const struct book_node *node);
 /* Whether a job holds any part of the GPU. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/ledger.h"
 #include "ctl/forecast.h"
 #include "ctl/record.h"
 #include "ctl/render.h"
@@ -67,19 +66,15 @@ static void after_put(const struct book_job *job, char *text, size_t size)
         (void)snprintf(text + strlen(text), size - strlen(text), " and %zu more", more);
 }
 
-/* GPUs that are free, in thousandths: where it asks for some types whole ones of those, for others are of no use to it.
- */
+/* GPUs that are free, in thousandths: where it asks for some types, or has chosen its nodes, whole ones of those, for
+ * others are of no use to it. */
 static int64_t free_for(const struct scene *scene, const struct book_job *job)
 {
-    const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
-    int64_t count = 0;
+    const struct jobspec *wants = &job->wants;
 
-    if (!topo || !job->wants.sku_mask || job->wants.share != MGPU_ONE || job->wants.side_count)
+    if (!scene->core || (!wants->sku_mask && !wants->mark) || wants->share != MGPU_ONE || wants->side_count)
         return job->reason_free;
-    for (uint32_t sku = 0; sku < topo->sku_count; sku++)
-        if (job->wants.sku_mask >> sku & 1 && topo->sku_pools[sku] < topo->pool_count)
-            count += topo->pools[topo->sku_pools[sku]].free;
-    return count * MGPU_ONE;
+    return (int64_t)free_where(scene, wants) * MGPU_ONE;
 }
 
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,

@@ -137,7 +137,7 @@ static void entitlement_put(const struct scene *scene, struct json_write *json, 
     json_write_close(json);
 }
 
-/* Nodes of types it may run on that have GPUs free. */
+/* Nodes it may run on that have GPUs free. */
 static void free_put(const struct scene *scene, struct json_write *json, const struct jobspec *spec)
 {
     int shown = 0;
@@ -148,7 +148,7 @@ static void free_put(const struct scene *scene, struct json_write *json, const s
         const struct topo *topo = &core_ledger(scene->core)->topo;
         struct node_use use;
 
-        if (node->core_node >= topo->node_count || !sku_allowed(spec, topo->nodes[node->core_node].sku))
+        if (!node_open(scene, node, spec) || !sku_allowed(spec, topo->nodes[node->core_node].sku))
             continue;
         node_use(scene, node, &use);
         if (use.free == 0)
@@ -184,6 +184,20 @@ static bool has_gpus(const struct book_job *job)
     return job->phase != PHASE_JOB_PENDING && (job->phase != PHASE_JOB_SUSPENDED || job->suspended_by_user);
 }
 
+/* Whether one of the tasks is on a node that the job could use. */
+static bool in_the_way(const struct scene *scene, const struct book_attempt *attempt, const struct jobspec *wants)
+{
+    const struct topo *topo = &core_ledger(scene->core)->topo;
+
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        const struct book_node *node = &scene->book->nodes[attempt->tasks[t].node];
+
+        if (node_open(scene, node, wants) && sku_allowed(wants, topo->nodes[node->core_node].sku))
+            return true;
+    }
+    return false;
+}
+
 /* Other jobs on GPUs it could use, those first that end first. */
 static void holders_put(const struct scene *scene, struct json_write *json, const struct book_job *whose)
 {
@@ -193,13 +207,8 @@ static void holders_put(const struct scene *scene, struct json_write *json, cons
     for (size_t i = 0; holders && scene->core && i < scene->book->live_count; i++) {
         const struct book_job *job = scene->book->live[i];
         const struct book_attempt *attempt = book_attempt(job);
-        const struct topo *topo = &core_ledger(scene->core)->topo;
-        const struct book_node *node;
 
-        if (job == whose || !attempt || attempt->ended || !has_gpus(job) || attempt->task_count == 0)
-            continue;
-        node = &scene->book->nodes[attempt->tasks[0].node];
-        if (node->core_node >= topo->node_count || !sku_allowed(&whose->wants, topo->nodes[node->core_node].sku))
+        if (job == whose || !attempt || attempt->ended || !has_gpus(job) || !in_the_way(scene, attempt, &whose->wants))
             continue;
         holders[n++] =
             (struct holder){ job,

@@ -238,13 +238,18 @@ def chosen(m):
         return m.get("/jobs/%d/why" % second).json["code"]
 
     ok(why() == "InsufficientGpus", "others have it", why())
+    other = m.post("/jobs", dict(spec, gpus="H100:1", nodelist="gpu01")).json["id"]
+    ok(m.wait_state(other, "RUNNING"), "elsewhere there is room")
+    told = m.get("/jobs/%d/why" % second).json
+    ok("(needs 8, free 0)" in told["message"] and told["free"] == [], "which is not told as free: it did not choose that", told)
+    ok([h["job"] for h in told["heldBy"]] == [first], "nor who is there as in its way", told)
     m.ask("PATCH", "/nodes/gpu02", {"drain": True, "reason": "test"})
     ok(m.until(lambda: why() == "NodesUnhealthy"), "the node is away", why())
     m.ask("PATCH", "/nodes/gpu02", {"drain": False})
     ok(m.until(lambda: why() == "InsufficientGpus"), "and there again", why())
-    for job in (second, first):
+    for job in (second, first, other):
         m.ask("DELETE", "/jobs/%d?now=1" % job)
-    ok(m.wait_state(first, "CANCELLED"), "it ends")
+    ok(m.wait_state(first, "CANCELLED") and m.wait_state(other, "CANCELLED"), "they end")
 
 
 def waiting(m):
