@@ -462,18 +462,28 @@ int cluster_rebuild(struct ctl *ctl, struct error *err)
     return r;
 }
 
-/* Those that were in the core: nodes without GPUs of which it knew nothing come in when it is next made anew. */
-static size_t only_known(struct sorted *nodes, size_t count)
+static int by_number(const void *x, const void *y)
 {
-    size_t known = 0;
+    const struct sorted *a = x, *b = y;
+    uint32_t one = a->book->nodes[a->node].core_node, other = b->book->nodes[b->node].core_node;
 
-    for (size_t i = 0; i < count; i++) {
-        const struct book_node *node = &nodes[i].book->nodes[nodes[i].node];
+    return one < other ? -1 : one > other;
+}
 
-        if (node->gpu_count || node->core_node != UINT32_MAX)
-            nodes[known++] = nodes[i];
-    }
-    return known;
+/* The nodes that were in the core, in its order. Not those that the book would make one of: nodes without GPUs may wait
+ * for it to be made anew, and the last one with GPUs stays in it when it is forgotten. */
+static struct sorted *known_nodes(const struct ctl *ctl, size_t *ret_count)
+{
+    struct sorted *nodes = mem_zalloc(ctl->book.node_count + 1, sizeof(*nodes));
+    size_t count = 0;
+
+    for (uint32_t n = 0; nodes && n < ctl->book.node_count; n++)
+        if (ctl->book.nodes[n].core_node != UINT32_MAX)
+            nodes[count++] = (struct sorted){ &ctl->book, n };
+    if (nodes)
+        qsort(nodes, count, sizeof(*nodes), by_number);
+    *ret_count = count;
+    return nodes;
 }
 
 /* The core of a snapshot, on the cluster that the book describes. */
@@ -481,10 +491,9 @@ int cluster_restore(struct ctl *ctl, const void *data, size_t size, struct error
 {
     struct core_config config = { .limits = { .jobs = ctl->config.jobs_max }, .seed = 1 };
     size_t count;
-    struct sorted *nodes = sort_nodes(ctl, &count);
+    struct sorted *nodes = known_nodes(ctl, &count);
     int r = nodes ? 0 : error_set(err, -ENOMEM, "no memory for the cluster");
 
-    count = r == 0 ? only_known(nodes, count) : 0;
     if (r == 0 && count > 0)
         r = read_cluster(ctl, ctl->settings, nodes, count, &ctl->cluster, err);
     if (r == 0 && count > 0)

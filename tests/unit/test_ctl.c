@@ -236,6 +236,32 @@ static void test_lost_node(void **state)
     play_free(play);
 }
 
+/* The last node with GPUs is taken out of the cluster. Its job waits for another, through a restart too. */
+static void test_last_node(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    struct error err = { 0 };
+    int64_t job;
+
+    (void)state;
+    play_join(play, "n0", 2);
+    job = play_submit(play, "{\"gpus\":2,\"args\":[\"x\"]}", NULL);
+    STATE(job, "RUNNING");
+    play_away(play, "n0", true);
+    assert_int_equal(play_offer(play, ENTRY_LOST, "{\"node\":\"n0\"}", NULL), 0);
+    assert_int_equal(play_offer(play, ENTRY_FORGET, "{\"node\":\"n0\"}", NULL), 0);
+    play_settle(play);
+    STATE(job, "PENDING NodesUnhealthy");
+    assert_int_equal(drive_close(play->drive, &err), 0); /* with a snapshot */
+    play_restart(play);
+    STATE(job, "PENDING NodesUnhealthy");
+    play->task_count = 0; /* what it ran has ended with it */
+    play_join(play, "n1", 2);
+    STATE(job, "RUNNING");
+    assert_int_equal(play->doubles, 0);
+    play_free(play);
+}
+
 /* What the drive says of a node that fell silent: with whom nobody was told of. */
 static void silent(struct play *play, const char *name, int joins, const char *untold)
 {
@@ -460,11 +486,11 @@ static void test_keys_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),      cmocka_unit_test(test_moment), cmocka_unit_test(test_gang),
-        cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),   cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold), cmocka_unit_test(test_restarts),
-        cmocka_unit_test(test_config),    cmocka_unit_test(test_people), cmocka_unit_test(test_idempotent),
-        cmocka_unit_test(test_keys_many),
+        cmocka_unit_test(test_life),      cmocka_unit_test(test_moment),    cmocka_unit_test(test_gang),
+        cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),      cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold),    cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_config),    cmocka_unit_test(test_people),    cmocka_unit_test(test_idempotent),
+        cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
