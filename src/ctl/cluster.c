@@ -178,7 +178,7 @@ static json_t *describe(const struct ctl *ctl, const struct picture *picture)
 }
 
 /* Whether jobs may be there: a node without GPUs has to tell its CPUs. */
-static bool takes_jobs(const struct book_node *node)
+bool node_takes_jobs(const struct book_node *node)
 {
     return node->joined && !node->forgotten && (node->gpu_count > 0 || number(node->inventory, "cpus", 0) > 0);
 }
@@ -190,7 +190,7 @@ static struct sorted *sort_nodes(const struct ctl *ctl, size_t *ret_count)
     size_t count = 0;
 
     for (uint32_t n = 0; nodes && n < ctl->book.node_count; n++)
-        if (takes_jobs(&ctl->book.nodes[n]))
+        if (node_takes_jobs(&ctl->book.nodes[n]))
             nodes[count++] = (struct sorted){ &ctl->book, n };
     if (nodes)
         qsort(nodes, count, sizeof(*nodes), compare);

@@ -157,6 +157,9 @@ static void apply_join(struct ctl *ctl, const json_t *body, struct entry_result 
     ctl_event(ctl, known ? "node.back" : "node.joined", NULL, text_of(body, "node"), NULL);
     if (!changed)
         node_tell(ctl, node);
+    /* It could be in the core and is not: the state is of before nodes without GPUs took jobs. */
+    if (node->core_node == UINT32_MAX && node_takes_jobs(node))
+        ctl->cluster_dirty = true;
 }
 
 static void report_gpu(struct ctl *ctl, struct book_node *node, const json_t *gpu)

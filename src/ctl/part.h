@@ -63,6 +63,7 @@ int cluster_carry(const struct ctl *ctl, const json_t *settings, struct cluster_
                   struct policy_setup **ret_policies, struct core **ret_core, struct error *err);
 uint32_t cluster_vc(const struct ctl *ctl, const char *name); /* UINT32_MAX */
 void node_tell(struct ctl *ctl, struct book_node *node);      /* its health, to the core */
+bool node_takes_jobs(const struct book_node *node);           /* and is to be in the core */
 
 /* submit.c */
 /* What it reads of an entry that passes stays with it, in entry->spec. */

@@ -262,6 +262,60 @@ static void test_last_node(void **state)
     play_free(play);
 }
 
+/* The state as it is written, with a node without GPUs that had joined when those took no jobs. */
+static void save_before(const struct ctl *ctl, const char *inventory, struct buf *out)
+{
+    struct buf now = BUF_INIT((size_t)1 << 20);
+    struct error err = { 0 };
+    uint64_t length;
+    json_t *book;
+    char *text;
+
+    assert_int_equal(ctl_save(ctl, &now, &err), 0);
+    memcpy(&length, now.data, sizeof(length));
+    book = json_loadb(now.data + sizeof(length), length, 0, NULL);
+    assert_int_equal(json_array_append_new(json_object_get(book, "node_names"), json_string("bare")), 0);
+    assert_int_equal(
+        json_array_append_new(json_object_get(book, "nodes"),
+                              json_pack("{s:i, s:I, s:o, s:[]}", "joined", 1, "core_node", (json_int_t)UINT32_MAX,
+                                        "inventory", json_loads(inventory, 0, NULL), "gpus")),
+        0);
+    text = json_dumps(book, JSON_COMPACT);
+    json_decref(book);
+    assert_non_null(text);
+    buf_put(out, &(uint64_t){ strlen(text) }, sizeof(uint64_t));
+    buf_put(out, text, strlen(text));
+    buf_put(out, now.data + sizeof(length) + length, now.size - sizeof(length) - length);
+    free(text);
+    buf_done(&now);
+}
+
+/* A controller that is newer than its state: nodes without GPUs take jobs when their agents are heard again. */
+static void test_bare_before(void **state)
+{
+    static const char inventory[] = "{\"sku\":\"\",\"gpus\":[],\"cpus\":8}";
+    struct play *play = play_new("fifo-skip");
+    struct buf before = BUF_INIT((size_t)1 << 20);
+    struct entry join = { .kind = ENTRY_JOIN };
+    struct error err = { 0 };
+    struct ctl *ctl = NULL;
+
+    (void)state;
+    play_join(play, "n0", 2);
+    save_before(drive_ctl(play->drive), inventory, &before);
+    assert_int_equal(ctl_load(&play->config.ctl, before.data, before.size, &ctl, &err), 0);
+    assert_int_equal(ctl_cluster(ctl)->bare_count, 0);
+    join.body = json_pack("{s:s, s:s, s:s, s:s, s:o}", "node", "bare", "agent", "a1", "boot", "b1", "address", "",
+                          "inventory", json_loads(inventory, 0, NULL));
+    ctl_apply(ctl, 1, play->now, &join, 1, NULL);
+    assert_int_equal(ctl_cluster(ctl)->bare_count, 1);
+    assert_int_equal(book_node_find(ctl_book(ctl), "bare")->core_node, 1);
+    entry_done(&join);
+    ctl_free(ctl);
+    buf_done(&before);
+    play_free(play);
+}
+
 /* What the drive says of a node that fell silent: with whom nobody was told of. */
 static void silent(struct play *play, const char *name, int joins, const char *untold)
 {
@@ -490,7 +544,7 @@ int main(void)
         cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),      cmocka_unit_test(test_failures),
         cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold),    cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_config),    cmocka_unit_test(test_people),    cmocka_unit_test(test_idempotent),
-        cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node),
+        cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node), cmocka_unit_test(test_bare_before),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
