@@ -134,9 +134,11 @@ bool filter_takes(const struct scene *scene, const struct job_filter *filter, co
         return false;
     if (filter->vc[0] && !words_have(filter->vc, vc_name(scene, job->vc)))
         return false;
-    if (filter->name[0] && (!job->spec->name || strcmp(job->spec->name, filter->name) != 0))
+    if ((filter->name[0] || filter->find[0]) && (!job->spec->name || !render_names(scene, job)))
         return false;
-    if (filter->find[0] && (!job->spec->name || !strcasestr(job->spec->name, filter->find)))
+    if (filter->name[0] && strcmp(job->spec->name, filter->name) != 0)
+        return false;
+    if (filter->find[0] && !strcasestr(job->spec->name, filter->find))
         return false;
     if (filter->array && job->array_id != filter->array)
         return false;

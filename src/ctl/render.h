@@ -94,6 +94,8 @@ void render_tasks(const struct scene *scene, struct json_write *json, const char
 const char *license_name(const struct scene *scene, uint32_t number);
 /* Whether this person is shown the job at all. */
 bool render_shows(const struct scene *scene, const struct book_job *job);
+/* And by its name: if not, it is found by no part of it either. */
+bool render_names(const struct scene *scene, const struct book_job *job);
 /* Code and words of why it waits; false: it does not. */
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size);

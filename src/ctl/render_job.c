@@ -391,15 +391,13 @@ void put_array(const struct scene *scene, struct json_write *json, const struct 
 static void put_request(const struct scene *scene, struct json_write *json, const struct book_job *job, int field)
 {
     const struct submission *spec = job->spec;
-    bool seen;
 
     switch (field) {
     case FIELD_ID:
         json_write_i64(json, "id", job->id);
         break;
     case FIELD_NAME:
-        seen = scene->server->conf->privacy == PRIVACY_NAMES || auth_sees(scene->who, scene->book, job, scene->cluster);
-        if (seen && spec->name)
+        if (spec->name && render_names(scene, job))
             json_write_text(json, "name", spec->name);
         else
             json_write_null(json, "name");

@@ -149,3 +149,8 @@ bool render_shows(const struct scene *scene, const struct book_job *job)
 {
     return scene->server->conf->privacy != PRIVACY_NONE || auth_sees(scene->who, scene->book, job, scene->cluster);
 }
+
+bool render_names(const struct scene *scene, const struct book_job *job)
+{
+    return scene->server->conf->privacy == PRIVACY_NAMES || auth_sees(scene->who, scene->book, job, scene->cluster);
+}

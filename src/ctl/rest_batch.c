@@ -21,17 +21,19 @@ void array_reply(struct request *request, int status, int64_t id)
     uint32_t states[PHASE_JOB_COUNT] = { 0 };
     struct buf out = BUF_INIT((size_t)16 << 20);
     struct json_write json;
+    struct scene scene;
 
     if (count == 0) {
         reply_problem(request, 404, "NotFound", NULL, "no array %" PRId64, id);
         return;
     }
+    scene_fill(&scene, request);
     json_write_init(&json, &out, false);
     json_write_object(&json, NULL);
     json_write_text(&json, "apiVersion", "v1");
     json_write_text(&json, "kind", "Array");
     json_write_i64(&json, "id", id);
-    if (all[0]->spec->name)
+    if (all[0]->spec->name && render_names(&scene, all[0]))
         json_write_text(&json, "name", all[0]->spec->name);
     else
         json_write_null(&json, "name");
@@ -57,6 +59,7 @@ static int64_t array_id(struct request *request, const struct book_job **ret_ele
 {
     const struct book *book = server_book(request_server(request));
     const struct book_job **all = NULL;
+    struct scene scene;
     int64_t id = 0;
     size_t count = 0;
 
@@ -64,7 +67,8 @@ static int64_t array_id(struct request *request, const struct book_job **ret_ele
         count = array_elements(book, id, &all);
     *ret_element = count ? all[0] : NULL;
     mem_free(all);
-    if (count == 0) {
+    scene_fill(&scene, request);
+    if (count == 0 || !render_shows(&scene, *ret_element)) {
         reply_problem(request, 404, "NotFound", NULL, "no array %.40s", request->params[0]);
         return 0;
     }

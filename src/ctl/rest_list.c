@@ -199,7 +199,7 @@ static int sort_key(const struct scene *scene, const struct book_job *job, const
     else if (strcmp(by, "vc") == 0)
         ret->text = vc_name(scene, job->vc);
     else if (strcmp(by, "name") == 0)
-        ret->text = job->spec->name ? job->spec->name : "";
+        ret->text = job->spec->name && render_names(scene, job) ? job->spec->name : "";
     else
         return -EINVAL;
     return 0;

@@ -141,13 +141,10 @@ static bool job_borrows(const struct scene *scene, const struct book_job *job)
 
 static void job_put(struct scene *scene, struct json_write *json, const struct book_job *job)
 {
-    bool named =
-        scene->server->conf->privacy == PRIVACY_NAMES || auth_sees(scene->who, scene->book, job, scene->cluster);
-
     json_write_object(json, NULL);
     json_write_i64(json, "id", job->id);
     put_array(scene, json, job);
-    if (named && job->spec->name)
+    if (job->spec->name && render_names(scene, job))
         json_write_text(json, "name", job->spec->name);
     else
         json_write_null(json, "name");

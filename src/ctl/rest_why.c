@@ -565,8 +565,7 @@ void forecast_why(struct request *request)
     json_write_text(&json, "kind", "Explanation");
     json_write_i64(&json, "job", job->id);
     put_array(&scene, &json, job);
-    if (job->spec->name &&
-        (scene.server->conf->privacy == PRIVACY_NAMES || auth_sees(scene.who, scene.book, job, scene.cluster)))
+    if (job->spec->name && render_names(&scene, job))
         json_write_text(&json, "name", job->spec->name);
     else
         json_write_null(&json, "name");

@@ -186,8 +186,35 @@ def evil_node(lab, folder, job, victim_token):
     s.close()
 
 
-def unseen(lab, user):
+def named(lab, user, path):
+    return [j["id"] for j in lab.json("GET", path, token=user)["items"]]
+
+
+def nameless(lab, user):
+    """privacy: sizes - other people's jobs have no names, nor are they found or sorted by them."""
+    t, job = victim(lab)
+    array = lab.json("POST", "/jobs", {"name": "swept", "run": "true", "gpus": 1, "dir": "/tmp", "array": "0-1", "hold": True}, token=t)["id"]
+    mine = [lab.json("POST", "/jobs", {"name": name, "run": "true", "gpus": 1, "dir": "/tmp", "hold": True}, token=user)["id"] for name in ("sat", "umt")]
+    for key in ("find=eir", "name=theirs"):
+        for path in ("/jobs?" + key, "/jobs?all=1&merge=arrays&" + key, "/queue?" + key):
+            ok(named(lab, user, path) == [], "%s finds no name that is not told" % path, named(lab, user, path))
+    ok(named(lab, t, "/jobs?find=EIR") == [job] and named(lab, user, "/jobs?find=MT") == mine[1:], "but everybody's own")
+    order = [i for i in named(lab, user, "/jobs?sort=name") if i in mine + [job]]
+    ok(order == [job] + mine, "nor are names told by their order", order)
+    a = lab.json("GET", "/arrays/%d" % array, token=user)
+    ok(a["name"] is None and a["size"] == 2, "arrays have none either", a)
+    ok(lab.json("GET", "/arrays/%d" % array, token=t)["name"] == "swept", "but for their owners")
+    for one in mine:
+        lab.told("DELETE", "/jobs/%d?now=1" % one, token=user)
+    lab.told("DELETE", "/jobs/%d?now=1" % job, token=t)
+    return t, array
+
+
+def unseen(lab, user, theirs, array):
     """privacy: none - other people's jobs are not there at all, in events either."""
+    for method in ("GET", "DELETE"):
+        ok(lab.told(method, "/arrays/%d" % array, token=user).status == 404, "%s: no array of theirs" % method)
+    ok(lab.told("DELETE", "/arrays/%d" % array, token=theirs).status == 200, "which is there")
     t, job = victim(lab)
     a = lab.told("GET", "/events?job=%d" % job, token=user)
     ok(a.json["items"] == [], "no events of other people's jobs", a)
@@ -244,9 +271,13 @@ def main():
             evil_node(lab, folder, job, theirs)
             lab.told("DELETE", "/jobs/%d?now=1" % job, token=theirs)
             lab.stop()
+            lab.configure("auth: {privacy: sizes}\nvcs: {default: {quota: {H100: 4}}, nlp: {quota: {H100: 0}}, cv: {quota: {H100: 0}}}\n")
+            lab.start()
+            theirs, array = nameless(lab, user)
+            lab.stop()
             lab.configure("auth: {privacy: none}\nvcs: {default: {quota: {H100: 4}}, nlp: {quota: {H100: 0}}, cv: {quota: {H100: 0}}}\n")
             lab.start()
-            unseen(lab, user)
+            unseen(lab, user, theirs, array)
         finally:
             lab.end(agent)
     done()
