@@ -7,10 +7,8 @@
 #define FILTERS                                                                                                        \
     { "user", 'u', "NAME", "of this user", "Filters" }, { "vc", 'p', "NAME", "of this virtual cluster", NULL },        \
         { "state", 0, "STATES", "in these states: PENDING,RUNNING or PD,R", NULL },                                    \
-        { "name", 0, "NAME", "of this name", NULL }, { "find", 0, "TEXT", "with this in its name", NULL },             \
-        { "tag", 0, "K[=V]", "with this tag", NULL },                                                                  \
     {                                                                                                                  \
-        "node", 0, "NODE", "on this node", NULL                                                                        \
+        "name", 0, "NAME", "of this name", NULL                                                                        \
     }
 
 const struct opt common_opts[] = { OPTS_COMMON, OPTS_END };
@@ -24,6 +22,9 @@ static const struct opt plan_opts[] = {
 };
 static const struct opt queue_opts[] = {
     FILTERS,
+    { "find", 0, "TEXT", "with this in its name", NULL },
+    { "tag", 0, "K[=V]", "with this tag", NULL },
+    { "node", 0, "NODE", "on this node", NULL },
     { "all", 'A', NULL, "everybody's", NULL },
     { "eta", 0, NULL, "with the time each is expected to start", NULL },
     OPTS_LISTING,

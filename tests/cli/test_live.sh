@@ -147,6 +147,13 @@ accepts 'paused' sh -c "'$muster' submit --wrap true 2>&1 | grep -q SchedulerPau
 accepts 'go on' "$muster" sched resume
 accepts 'another policy' "$muster" sched policy srsf
 exits 'a shell in a new job' 5 sh -c "echo 'exit 5' | '$muster' shell -G 1"
+# Filters that a listing offers are known to the controller.
+filters() {
+    "$muster" "$1" --help | sed -n 's/^.* --\([a-z]*\)=\(NAME\|TEXT\|K\[=V\]\|NODE\) .*/\1/p' | grep -vx context >filters
+    grep -qx name filters && while read -r flag; do "$muster" "$1" --"$flag" x >/dev/null || return 1; done <filters
+}
+accepts 'queue takes the filters it offers' filters queue
+accepts 'history takes the filters it offers' filters history
 accepts 'a backup' "$muster" cluster backup "$scratch/backup"
 accepts 'is restored' "$muster" cluster restore "$scratch/backup" --state "$scratch/second"
 token=$("$muster" token new --expires 1h 2>/dev/null)
