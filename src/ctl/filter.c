@@ -8,7 +8,7 @@
 #include "ctl/rest.h"
 #include "wire/decimal.h"
 
-enum { IDS_MAX = 10000, IDS_TEXT_MAX = 8192 };
+enum { IDS_MAX = 10000, IDS_TEXT_MAX = 8192, WORD_TEXT_MAX = 1024 };
 
 int filter_state(struct job_filter *filter, const char *text)
 {
@@ -49,16 +49,41 @@ static int ids_read(struct request *request, struct job_filter *filter)
     return r;
 }
 
+/* Words of some length, however they are escaped. A filter that is left out takes all jobs: too long a one is refused.
+ */
+static int word_read(struct request *request, const char *key, char *word, size_t size)
+{
+    char text[WORD_TEXT_MAX];
+    const char *sent;
+    size_t length;
+
+    if (!http_query_find(request->query, key, 0, &sent, &length))
+        return 0;
+    if (!query_text(request, key, text, sizeof(text)) || strlen(text) >= size) {
+        reply_problem(request, 400, "BadRequest", NULL, "%s: longer than %zu bytes, or not escaped", key, size - 1);
+        return -EINVAL;
+    }
+    memcpy(word, text, strlen(text) + 1);
+    return 0;
+}
+
+static int words_read(struct request *request, struct job_filter *filter)
+{
+    if (word_read(request, "user", filter->user, sizeof(filter->user)) < 0 ||
+        word_read(request, "vc", filter->vc, sizeof(filter->vc)) < 0 ||
+        word_read(request, "name", filter->name, sizeof(filter->name)) < 0 ||
+        word_read(request, "node", filter->node, sizeof(filter->node)) < 0)
+        return -EINVAL;
+    return word_read(request, "find", filter->find, sizeof(filter->find));
+}
+
 int filter_read(struct request *request, struct job_filter *filter)
 {
     char text[256], *mark;
 
     *filter = (struct job_filter){ 0 };
-    (void)query_text(request, "user", filter->user, sizeof(filter->user));
-    (void)query_text(request, "vc", filter->vc, sizeof(filter->vc));
-    (void)query_text(request, "name", filter->name, sizeof(filter->name));
-    (void)query_text(request, "node", filter->node, sizeof(filter->node));
-    (void)query_text(request, "find", filter->find, sizeof(filter->find));
+    if (words_read(request, filter) < 0)
+        return -EINVAL;
     if (query_text(request, "array", text, sizeof(text)) &&
         (decimal_parse_i64(text, strlen(text), &filter->array) < 0 || filter->array <= 0)) {
         reply_problem(request, 400, "BadRequest", NULL, "array: expected the number of an array, not '%.60s'", text);

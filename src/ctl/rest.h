@@ -31,8 +31,8 @@ void list_end(struct json_write *json, const char *next); /* NULL: no more */
 
 /* Which jobs a list means. */
 struct job_filter {
-    char user[64], vc[64], name[128], node[256], tag[128], tag_value[128];
-    char find[128];  /* some part of the name, large or small letters */
+    char user[64], vc[64], name[256], node[256], tag[128], tag_value[128];
+    char find[256];  /* some part of the name, large or small letters */
     int64_t array;   /* elements of this one; 0 = all jobs */
     uint32_t phases; /* bits; 0 = all that are not over */
     usec_t since, until;

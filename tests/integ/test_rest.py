@@ -161,6 +161,15 @@ def lists(m):
     ok(m.get("/jobs?fields=colour").status == 400, "fields that are not there")
     ok(len(m.get("/jobs?name=l0").json["items"]) == 3, "filter by name")
     ok(len(m.get("/jobs?find=L0").json["items"]) == 3 and not m.get("/jobs?find=%25").json["items"], "by a part of the name")
+    for key in ("find", "name", "node", "user", "vc"):
+        a = m.get("/jobs?%s=%s" % (key, "%C5%BD" * 128))
+        ok(a.status == 400 and key in a.json["detail"], "too long a %s is no filter, and is refused" % key, a)
+    long = "\u017d" * 127
+    job = m.post("/jobs", {"name": long, "run": "true", "gpus": 1, "hold": True}).json["id"]
+    for key in ("find", "name"):
+        a = m.get("/jobs?%s=%s" % (key, "%C5%BD" * 127)).json["items"]
+        ok([j["id"] for j in a] == [job], "the longest name there is, by %s" % key, a)
+    m.ask("DELETE", "/jobs/%d" % job)
     ok(m.get("/jobs?array=x").status == 400 and m.get("/jobs?array=0").status == 400, "an array has a number")
     ok(len(m.get("/jobs?tag=k=4").json["items"]) == 1, "filter by tag", m.get("/jobs?tag=k=4"))
     ok(m.get("/jobs?state=COMPLETED").json["items"] != [], "finished ones by state")
