@@ -113,7 +113,8 @@ struct node_use {
 };
 void node_use(const struct scene *scene, const struct book_node *node, struct node_use *ret);
 const char *node_state(const struct book_node *node, const struct node_use *use);
-/* Whether it has GPUs and a job may be there: those of a reservation are for some, and a job may have chosen others. */
+/* Whether a job may be there: one with GPUs where there are some, those of a reservation are for some, and it may have
+ * chosen others. */
 bool node_open(const struct scene *scene, const struct book_node *node, const struct jobspec *wants);
 /* Whole GPUs that are free, of the types that a job asks for and on the nodes it has chosen. */
 uint32_t free_where(const struct scene *scene, const struct jobspec *wants);

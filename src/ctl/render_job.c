@@ -119,7 +119,10 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
         (void)snprintf(text, size, "%s (needs %g, free %g)", reason_text(job->reason),
                        (double)job->reason_needs / MGPU_ONE, (double)free_for(scene, job) / MGPU_ONE);
     else
-        (void)snprintf(text, size, "%s", reason_text(now));
+        (void)snprintf(text, size, "%s",
+                       now == REASON_CPU_MEM && job->wants.gpus == 0
+                           ? "fewer CPUs or less memory are free than it asks for"
+                           : reason_text(now));
     if (now == REASON_LICENSE_LIMIT && scene->core)
         short_put(scene, job, text, size);
     return true;

@@ -81,8 +81,9 @@ uint32_t largest_gang(const struct scene *scene, uint32_t sku)
 bool node_open(const struct scene *scene, const struct book_node *node, const struct jobspec *wants)
 {
     const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
+    bool bare = wants->gpus == 0 && wants->sku_mask == 0;
 
-    return topo && node->core_node < topo->node_count &&
+    return topo && node->core_node < (bare ? topo->host_count : topo->node_count) &&
            node_allows(&topo->nodes[node->core_node], wants->mark, wants->kept);
 }
 

@@ -198,7 +198,7 @@ static bool in_the_way(const struct scene *scene, const struct book_attempt *att
     return false;
 }
 
-/* Other jobs on GPUs it could use, those first that end first. */
+/* Other jobs on nodes it could use, those first that end first. */
 static void holders_put(const struct scene *scene, struct json_write *json, const struct book_job *whose)
 {
     struct holder *holders = mem_zalloc(scene->book->live_count + 1, sizeof(*holders));

@@ -131,6 +131,11 @@ def beside_gpus(m, ask):
     cpus = node(m, "bare")["cpus"]
     job = run(per_node={"cpu": cpus})
     ok(m.wait_state(job, "RUNNING") and placed(job) == ["bare"], "all CPUs of the node without GPUs", m.get("/jobs/%d" % job))
+    short = run(nodelist="bare")
+    why = m.get("/jobs/%d/why" % short).json
+    ok(why["code"] == "InsufficientCpuMem" and "GPUs" not in why["message"], "one more waits for CPUs, not for GPUs", why)
+    ok([h["job"] for h in why["heldBy"]] == [job], "and for whom", why)
+    m.ask("DELETE", "/jobs/%d" % short)
     gpu = m.post("/jobs", {"run": "true", "gpus": "H100:1"}).json["id"]
     ok(m.wait_state(gpu, "COMPLETED") and placed(gpu) == ["gpu1"], "GPUs are where they are", m.get("/jobs/%d" % gpu))
     ok(node(m, "bare")["state"] == "alloc" and node(m, "gpu1")["state"] == "idle", "a node is what jobs make of it", node(m, "bare"))
