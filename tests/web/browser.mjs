@@ -397,7 +397,7 @@ async function tools(browser, m, s) {
   ok(words === 'muster queue -A --state PD -p nlp', 'copy as a command', words);
   const out = execFileSync('sh', ['-c', words.replace(/^muster/, '"$0"'), path.join(process.env.MUSTER_BUILD || 'build', 'muster')], { encoding: 'utf8', env: { ...process.env, MUSTER_URL: m.url } });
   ok(/PENDING/.test(out), 'and the command works', out);
-  for (const view of ['/', '/queue?user=root&name=x', '/topology', '/timeline', '/jobs', '/jobs?state=FAILED&user=root', '/jobs?find=lr', '/queue?find=lr', '/arrays/' + s.jobs.sweep, '/jobs/' + s.jobs.gang, '/vcs', '/vcs/nlp', '/nodes', '/nodes/gpu11', '/reports?by=skus', '/whatif', '/whatif/1']) {
+  for (const view of ['/', '/queue?user=root&name=x', '/topology', '/timeline', '/jobs', '/jobs?state=FAILED&user=root', '/jobs?find=lr', '/jobs?state=FAILED&find=lr', '/queue?find=lr', '/arrays/' + s.jobs.sweep, '/jobs/' + s.jobs.gang, '/vcs', '/vcs/nlp', '/nodes', '/nodes/gpu11', '/reports?by=skus', '/whatif', '/whatif/1']) {
     await go(page, view);
     const title = await page.locator('.command').getAttribute('title'), line = title.replace('Copy as a command: muster', '"$0"');
     let said = '';

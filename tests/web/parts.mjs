@@ -50,6 +50,12 @@ test('lines come in pieces', () => {
   assert.equal(endless.all()[1].text, 'after');
 });
 
+test('jobs as a command that the client knows', async () => {
+  const { command } = (await load('pages/jobs.js')).default;
+  assert.equal(command({ query: { state: 'FAILED', user: 'x' } }), 'muster history -A --user x --state FAILED');
+  assert.equal(command({ query: { state: 'FAILED', find: 'a b' } }), "muster queue -A --find 'a b' --state FAILED"); // history has no --find
+});
+
 test('shell words are one word', () => {
   for (const word of ['plain', 'a b', "it's", '$(reboot)', '`x`', '', 'a\nb', '-x', '*']) assert.equal(execFileSync('sh', ['-c', 'printf %s ' + text.shell_word(word)], { encoding: 'utf8' }), word);
 });

@@ -15,7 +15,8 @@ const path = q => '/jobs?all=1&eta=1&merge=arrays&sort=-submit_time&limit=' + li
 export default {
   title: () => 'Jobs',
   needs: ctx => [{ path: path(ctx.query), kinds: ['job.'], gap: 1000 }, { path: '/vcs', gap: 10000 }],
-  command: ({ query }) => (['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(query.state) ? 'muster history -A' : 'muster queue -A') + FILTERS.filter(k => query[k]).map(k => ' --' + k + ' ' + shell_word(query[k])).join(''),
+  // The history is not looked through by a part of the name.
+  command: ({ query }) => (['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(query.state) && !query.find ? 'muster history -A' : 'muster queue -A') + FILTERS.filter(k => query[k]).map(k => ' --' + k + ' ' + shell_word(query[k])).join(''),
   json: ({ query }) => path(query),
   view: ctx => {
     const q = ctx.query, set = change => ctx.go(with_query('/jobs', q, change), true), vcs = ctx.data('/vcs').value, filtered = FILTERS.some(k => q[k]);
