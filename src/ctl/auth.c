@@ -261,3 +261,16 @@ bool auth_sees(const struct principal *who, const struct book *book, const struc
     return auth_governs(who, book, job, cluster) ||
            (who->role == ROLE_VIEWER && who->token[0] && strcmp(names_get(&book->users, job->user), who->user) == 0);
 }
+
+bool auth_sees_record(const struct principal *who, const json_t *record)
+{
+    const char *user = json_string_value(json_object_get(record, "user"));
+    const char *vc = json_string_value(json_object_get(record, "vc"));
+
+    if (who->role == ROLE_ADMIN)
+        return true;
+    if (who->role < ROLE_VIEWER || who->role == ROLE_AGENT || (who->role == ROLE_VIEWER && !who->token[0]))
+        return false;
+    return (user && strcmp(user, who->user) == 0) ||
+           (who->role == ROLE_VC_ADMIN && vc && strncmp(who->scope, "vc:", 3) == 0 && strcmp(who->scope + 3, vc) == 0);
+}

@@ -161,6 +161,13 @@ static void job_add(struct total *total, const json_t *item)
     }
 }
 
+/* Whether a job is told by its name to whoever asks. */
+static bool item_named(const struct tally *report, const json_t *item)
+{
+    return request_server(report->request)->conf->privacy == PRIVACY_NAMES ||
+           auth_sees_record(&report->request->who, item);
+}
+
 static const char *item_key(const struct tally *report, const json_t *item)
 {
     switch (report->kind) {
@@ -173,7 +180,7 @@ static const char *item_key(const struct tally *report, const json_t *item)
     case REPORT_SKUS:
         return text_of(item, "gpu_type");
     case REPORT_JOBS:
-        return text_of(item, "name");
+        return item_named(report, item) ? text_of(item, "name") : "";
     case REPORT_NODES:
     case REPORT_COUNT:
         break;
@@ -214,6 +221,8 @@ static void item_add(struct tally *report, const json_t *item)
     struct total *total;
     size_t a, t;
 
+    if (report->name[0] && !item_named(report, item))
+        return;
     if (report->kind == REPORT_NODES) {
         nodes_add(report, item);
         return;

@@ -258,13 +258,20 @@ static void on_history(void *arg, json_t *items)
 /* What others may not see of a stored record. */
 static void record_veil(const struct scene *scene, json_t *item)
 {
-    const char *user = json_string_value(json_object_get(item, "user"));
-
-    if (scene->who->role == ROLE_ADMIN || (user && strcmp(user, scene->who->user) == 0))
+    if (auth_sees_record(scene->who, item))
         return;
     (void)json_object_set_new(item, "spec", json_null());
     if (scene->server->conf->privacy != PRIVACY_NAMES)
         (void)json_object_set_new(item, "name", json_null());
+}
+
+/* Whether a stored record is shown at all, and found by its name. */
+static bool record_shows(const struct scene *scene, const struct looking *looking, const json_t *item)
+{
+    enum privacy privacy = scene->server->conf->privacy;
+
+    return privacy == PRIVACY_NAMES || (privacy == PRIVACY_SIZES && !looking->query.name) ||
+           auth_sees_record(scene->who, item);
 }
 
 static bool looking_takes(const struct scene *scene, const struct looking *looking, const struct book_job *job)
@@ -312,11 +319,14 @@ static void history_reply(struct looking *looking, json_t *items)
     recent_add(&scene, looking, items);
     count = json_array_size(items);
     last = count ? json_array_get(items, count - 1) : NULL;
-    for (size_t i = 0; i < count; i++)
-        record_veil(&scene, json_array_get(items, i));
     if (count == looking->query.limit && last) {
         (void)snprintf(text, sizeof(text), "%" PRId64, (int64_t)json_integer_value(json_object_get(last, "id")));
         next = json_string(text);
+    }
+    for (size_t i = count; i-- > 0;) {
+        record_veil(&scene, json_array_get(items, i));
+        if (!record_shows(&scene, looking, json_array_get(items, i)))
+            (void)json_array_remove(items, i);
     }
     reply_tree(looking->request, 200,
                json_pack("{s:s, s:s, s:O, s:o}", "apiVersion", "v1", "kind", "JobList", "items", items, "next", next));

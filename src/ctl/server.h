@@ -95,6 +95,8 @@ const struct route *route_find(const char *method, char *path, char **params, in
 bool auth_identify(struct server *server, struct request *request);
 bool auth_sees(const struct principal *who, const struct book *book, const struct book_job *job,
                const struct cluster_spec *cluster);
+/* The same of a job as the store has it. */
+bool auth_sees_record(const struct principal *who, const json_t *record);
 bool auth_governs(const struct principal *who, const struct book *book, const struct book_job *job,
                   const struct cluster_spec *cluster);
 const char *role_name(enum role role);

@@ -207,6 +207,14 @@ def nameless(lab, user):
     for one in mine:
         lab.told("DELETE", "/jobs/%d?now=1" % one, token=user)
     lab.told("DELETE", "/jobs/%d?now=1" % job, token=t)
+    until(lambda: job in named(lab, t, "/history?name=theirs"))
+    over = [j["name"] for j in lab.json("GET", "/history", token=user)["items"] if j["id"] == job]
+    ok(over == [None] and job not in named(lab, user, "/history?name=theirs"), "nor when they are over", over)
+    for who, told in ((t, True), (user, False)):
+        names = [i["key"] for i in lab.json("GET", "/reports/jobs", token=who)["items"]]
+        ok(("theirs" in names) == told, "in a report it is told to those who may know: %s" % told, names)
+        own = lab.json("GET", "/reports/users?name=theirs", token=who)["items"]
+        ok((own != []) == told, "and used as a filter by them: %s" % told, own)
     return t, array
 
 
@@ -214,6 +222,9 @@ def unseen(lab, user, theirs, array):
     """privacy: none - other people's jobs are not there at all, in events either."""
     for method in ("GET", "DELETE"):
         ok(lab.told(method, "/arrays/%d" % array, token=user).status == 404, "%s: no array of theirs" % method)
+    for who, told in ((theirs, True), (user, False)):
+        over = lab.json("GET", "/history", token=who)["items"]
+        ok(any(j["user"] == "daemon" for j in over) == told, "the history has those jobs: %s" % told, over)
     ok(lab.told("DELETE", "/arrays/%d" % array, token=theirs).status == 200, "which is there")
     t, job = victim(lab)
     a = lab.told("GET", "/events?job=%d" % job, token=user)
