@@ -55,6 +55,9 @@ struct antman {
 struct antman_user *antman_user_of(struct antman *state, uint32_t name);
 void antman_link(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
 void antman_unlink(struct planner_ctx *ctx, struct plan *plan, uint32_t job);
+/* The first of a user's list, from there on, that waits. Those that were held meanwhile leave it: built again, it would
+ * not have them. */
+uint32_t antman_waiting(struct planner_ctx *ctx, struct plan *plan, uint32_t at);
 void antman_build(struct planner_ctx *ctx, struct plan *plan);
 void antman_count(struct planner_ctx *ctx);
 int64_t antman_quota(const struct planner_ctx *ctx);

@@ -35,7 +35,9 @@ struct antman_user *antman_user_of(struct antman *state, uint32_t name)
             return user;
         if (user->taken)
             continue;
-        *user = (struct antman_user){ .name = name, .first = JOB_NONE, .last = JOB_NONE, .taken = true };
+        *user = (struct antman_user){
+            .name = name, .first = JOB_NONE, .last = JOB_NONE, .cursor = JOB_NONE, .taken = true
+        };
         state->order[state->order_count++] = at;
         return user;
     }
@@ -92,6 +94,20 @@ void antman_unlink(struct planner_ctx *ctx, struct plan *plan, uint32_t index)
         plan_word(plan, next, WORD_PREV, prev == JOB_NONE ? -1 : (int64_t)prev + 1);
     plan_word(plan, index, WORD_NEXT, 0);
     plan_word(plan, index, WORD_PREV, 0);
+}
+
+uint32_t antman_waiting(struct planner_ctx *ctx, struct plan *plan, uint32_t at)
+{
+    while (at != JOB_NONE) {
+        const struct job *job = view_job(ctx->view, at);
+        uint32_t next = next_of(job);
+
+        if (job_waits(job->state) && job->klass != CLASS_OPPORTUNISTIC)
+            break;
+        antman_unlink(ctx, plan, at);
+        at = next;
+    }
+    return at;
 }
 
 /* After a start, a snapshot or a change of the cluster. */

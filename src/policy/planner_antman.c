@@ -151,7 +151,7 @@ static int try_start(struct planner_ctx *ctx, struct plan *plan, struct antman_u
 }
 
 /* The user whose turn it is: the least used, then whose first job came first. */
-static struct antman_user *next_user(struct planner_ctx *ctx)
+static struct antman_user *next_user(struct planner_ctx *ctx, struct plan *plan)
 {
     struct antman *state = ctx->state;
     struct antman_user *best = NULL;
@@ -160,7 +160,7 @@ static struct antman_user *next_user(struct planner_ctx *ctx)
         struct antman_user *user = &state->users[state->order[i]];
         const struct job *a, *b;
 
-        if (user->done || user->cursor == JOB_NONE)
+        if (user->done || (user->cursor = antman_waiting(ctx, plan, user->cursor)) == JOB_NONE)
             continue;
         if (!best || user->used < best->used) {
             best = user;
@@ -215,15 +215,12 @@ static void user_turn(struct planner_ctx *ctx, struct plan *plan, struct antman_
 {
     bool started = false;
 
-    while (!started && !user->done && user->cursor != JOB_NONE) {
+    while (!started && !user->done && (user->cursor = antman_waiting(ctx, plan, user->cursor)) != JOB_NONE) {
         uint32_t index = user->cursor;
         const struct job *job = view_job(ctx->view, index);
 
         user->cursor = job->word[WORD_NEXT] > 0 ? (uint32_t)(job->word[WORD_NEXT] - 1) : JOB_NONE;
-        if (!job_waits(job->state) || job->klass == CLASS_OPPORTUNISTIC) /* held meanwhile */
-            antman_unlink(ctx, plan, index);
-        else
-            started = job_turn(ctx, plan, user, index);
+        started = job_turn(ctx, plan, user, index);
     }
 }
 
@@ -233,13 +230,15 @@ static bool older(const struct job *a, const struct job *b)
 }
 
 /* The oldest job that has kept GPUs for too long; JOB_NONE. */
-static uint32_t late_job(const struct planner_ctx *ctx)
+static uint32_t late_job(struct planner_ctx *ctx, struct plan *plan)
 {
     const struct antman *state = ctx->state;
     uint32_t late = JOB_NONE;
 
-    for (uint32_t i = 0; i < state->order_count; i++)
-        for (uint32_t j = state->users[state->order[i]].first, n = 0; j != JOB_NONE && n < ANTMAN_DEPTH; n++) {
+    for (uint32_t i = 0; i < state->order_count; i++) {
+        uint32_t j = antman_waiting(ctx, plan, state->users[state->order[i]].first);
+
+        for (uint32_t n = 0; j != JOB_NONE && n < ANTMAN_DEPTH; n++) {
             const struct job *job = view_job(ctx->view, j);
 
             if (job->state == JOB_RESERVED && job->word[WORD_SINCE] &&
@@ -247,22 +246,26 @@ static uint32_t late_job(const struct planner_ctx *ctx)
                 (late == JOB_NONE || older(job, view_job(ctx->view, late))))
                 late = j;
             j = job->word[WORD_NEXT] > 0 ? (uint32_t)(job->word[WORD_NEXT] - 1) : JOB_NONE;
+            j = antman_waiting(ctx, plan, j);
         }
+    }
     return late;
 }
 
 /* Of the users' first jobs the oldest that is younger than `after` (NULL: of all) and older than `late`; its user. */
-static struct antman_user *next_older(const struct planner_ctx *ctx, const struct job *after, const struct job *late)
+static struct antman_user *next_older(struct planner_ctx *ctx, struct plan *plan, const struct job *after,
+                                      const struct job *late)
 {
     struct antman *state = ctx->state;
     struct antman_user *best = NULL;
 
     for (uint32_t i = 0; i < state->order_count; i++) {
         struct antman_user *user = &state->users[state->order[i]];
-        const struct job *job = user->first == JOB_NONE ? NULL : view_job(ctx->view, user->first);
+        uint32_t first = antman_waiting(ctx, plan, user->first);
+        const struct job *job = first == JOB_NONE ? NULL : view_job(ctx->view, first);
 
-        if (!job || !job_waits(job->state) || job->klass == CLASS_OPPORTUNISTIC || !older(job, late) ||
-            (after && !older(after, job)) || (best && !older(job, view_job(ctx->view, best->first))))
+        if (!job || !older(job, late) || (after && !older(after, job)) ||
+            (best && !older(job, view_job(ctx->view, best->first))))
             continue;
         best = user;
     }
@@ -276,13 +279,13 @@ static void give_up_old(struct planner_ctx *ctx, struct plan *plan)
     struct antman *state = ctx->state;
     uint32_t late;
 
-    while ((late = late_job(ctx)) != JOB_NONE) {
+    while ((late = late_job(ctx, plan)) != JOB_NONE) {
         const struct job *after = NULL;
         struct antman_user *user;
 
         plan_unreserve(plan, late);
         plan_word(plan, late, WORD_SINCE, 0);
-        while ((user = next_older(ctx, after, view_job(ctx->view, late))) != NULL) {
+        while ((user = next_older(ctx, plan, after, view_job(ctx->view, late))) != NULL) {
             uint32_t first = user->first;
 
             after = view_job(ctx->view, first);
@@ -349,7 +352,7 @@ static void antman_plan(struct planner_ctx *ctx, struct plan *plan)
     for (int round = 0; round < ROUNDS && (round == 0 || state->changed); round++) {
         state->changed = false;
         begin(ctx, plan);
-        while ((user = next_user(ctx)) != NULL)
+        while ((user = next_user(ctx, plan)) != NULL)
             user_turn(ctx, plan, user);
     }
     if (ctx->params[ANTMAN_UPGRADE])
