@@ -133,8 +133,9 @@ usec_t resv_timer(const struct ctl *ctl)
     {
         usec_t start = time_at(resv, "start"), from = start - time_at(resv, "lead"), end = time_at(resv, "end");
         int64_t stage = time_at(resv, "stage");
-        usec_t next = stage == 0 ? from : stage == 1 ? start : stage == 2 ? end : USEC_NEVER;
+        usec_t next = stage == 0 ? from : stage == 1 ? start : end;
 
+        next = end < next ? end : next; /* taken back before it began */
         at = next < at ? next : at;
     }
     return at;
@@ -195,7 +196,8 @@ static void let_in(struct ctl *ctl, const char *name)
     }
 }
 
-/* Stages: 0 to come, 1 its nodes take nobody else, 2 in force; then it is removed. */
+/* Stages: 0 to come, 1 its nodes take nobody else, 2 in force; then it is removed. One that was taken back before it
+ * began, or whose whole time has gone by meanwhile, sends nobody away. */
 void resv_tick(struct ctl *ctl)
 {
     for (size_t i = 0; i < json_array_size(ctl->book.resvs);) {
@@ -204,7 +206,13 @@ void resv_tick(struct ctl *ctl)
         char name[128];
 
         (void)snprintf(name, sizeof(name), "%s", text_at(resv, "name"));
-        if (stage == 0 && time_at(resv, "start") - time_at(resv, "lead") <= ctl->now) {
+        if (time_at(resv, "end") <= ctl->now) {
+            let_go(ctl, name);
+            ctl_step(ctl);
+            (void)json_array_remove(ctl->book.resvs, i);
+            ctl->cluster_dirty = true;
+            ctl_event(ctl, "reservation.ended", NULL, NULL, json_pack("{s:s}", "name", name));
+        } else if (stage == 0 && time_at(resv, "start") - time_at(resv, "lead") <= ctl->now) {
             stage_set(resv, 1);
             ctl->cluster_dirty = true;
         } else if (stage == 1 && time_at(resv, "start") <= ctl->now) {
@@ -213,12 +221,6 @@ void resv_tick(struct ctl *ctl)
             (void)cluster_rebuild(ctl, NULL);
             clear_out(ctl, resv);
             let_in(ctl, name);
-        } else if (time_at(resv, "end") <= ctl->now) {
-            let_go(ctl, name);
-            ctl_step(ctl);
-            (void)json_array_remove(ctl->book.resvs, i);
-            ctl->cluster_dirty = true;
-            ctl_event(ctl, "reservation.ended", NULL, NULL, json_pack("{s:s}", "name", name));
         } else {
             i++;
         }

@@ -112,6 +112,22 @@ def ends(m, inside, wide, late):
     ok(m.wait_state(wide, "RUNNING") and nodes_of(m, wide)[0] in ("gpu01", "gpu02"), "and the nodes are everybody's")
 
 
+def taken_back(m):
+    there = submit(m, nodelist="gpu01", gpus="H100:4").json["id"]
+    m.wait_state(there, "RUNNING")
+    start = time.time() + 3
+    m.post("/reservations", {"name": "never", "nodes": "gpu01", "start": int(start), "end": int(start + 600)})
+    waits = submit(m, reservation="never").json["id"]
+    ok(m.ask("DELETE", "/reservations/never").status == 204 and m.ask("GET", "/reservations/never").status == 404,
+       "one that has not begun is taken back, and gone", m.get("/reservations"))
+    ok(m.wait_state(waits, "CANCELLED", 2), "who waited for it ends then, not when it would have begun",
+       m.get("/jobs/%d" % waits))
+    time.sleep(max(0, start + 1 - time.time()))
+    ok(m.state(there) == "RUNNING" and m.get("/jobs/%d" % there).json["attempt"] == 0,
+       "nobody is sent away when its time comes", m.get("/jobs/%d" % there))
+    clear(m)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with Musterd("4x4:H100", state=os.path.join(folder, "s")) as m:
@@ -123,6 +139,7 @@ def main():
             plans(m)
             ends(m, *reservations(m))
             clear(m)
+            taken_back(m)
             m.stop()
             m.start()
             m.wait_nodes(4)
