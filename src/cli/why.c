@@ -239,8 +239,9 @@ void plan_show(json_t *plan)
     else if (at && at <= fmt_now() + USEC_SEC)
         (void)printf("Starts   now%s%s\n", *fmt_text(plan, "nodelist") ? " on " : "", fmt_text(plan, "nodelist"));
     else if (at)
-        (void)printf("Starts   ~%s%s%s\n", fmt_clock(at, fmt_now(), when), *fmt_text(plan, "nodelist") ? " on " : "",
-                     fmt_text(plan, "nodelist"));
+        (void)printf("Starts   ~%s%s%s%s%s%s\n", fmt_clock(at, fmt_now(), when),
+                     *fmt_text(plan, "nodelist") ? " on " : "", fmt_text(plan, "nodelist"),
+                     *message ? " at the earliest (" : "", message, *message ? ")" : "");
     else
         (void)printf("Waits    %s%s%s\n", code, *code && *message ? ": " : "", message);
     list = json_object_get(plan, "placement");

@@ -30,6 +30,117 @@ static uint32_t vc_find(const struct scene *scene, const char *name)
     return UINT32_MAX;
 }
 
+/* What would keep it out of the queue, as gate.c has it; code NULL: nothing. */
+struct outside {
+    const char *code;
+    char text[128];
+    usec_t until; /* 0: nobody can tell */
+    bool never;
+};
+
+/* A job that is over, of which it is known how it ended. */
+static bool ended_wrong(const struct book_job *job, enum after_kind kind)
+{
+    return kind != AFTER_ANY && (kind == AFTER_OK) != (job->phase == PHASE_JOB_COMPLETED);
+}
+
+static void after_look(const struct scene *scene, const struct submission *s, struct outside *ret)
+{
+    for (size_t i = 0; i < s->after_count; i++) {
+        const struct after *after = &s->after[i];
+        const struct book_job *job = book_find(scene->book, after->job);
+        bool over = job ? phase_over(job->phase) : book_array(scene->book, after->job, NULL, 0) == 0;
+
+        if (over && (!job || !ended_wrong(job, after->kind)))
+            continue;
+        ret->code = over ? "DependencyNeverSatisfied" : "Dependency";
+        ret->never = over;
+        ret->until = 0;
+        (void)snprintf(ret->text, sizeof(ret->text),
+                       over ? "job %lld did not end as asked" : "waits for job %lld to end", (long long)after->job);
+        if (over)
+            return;
+    }
+}
+
+static void limit_look(const struct scene *scene, const struct jobspec *spec, struct outside *ret)
+{
+    const char *user = scene->who->user;
+    int64_t most = limits_get(scene->book, user, "max_gpus"), held = 0;
+
+    for (size_t i = 0; most >= 0 && i < scene->book->live_count; i++) {
+        const struct book_job *job = scene->book->live[i];
+
+        if (job->in_core && strcmp(names_get(&scene->book->users, job->user), user) == 0)
+            held += (int64_t)jobspec_gpus(&job->wants) * job->wants.share;
+    }
+    if (most < 0 || held + (int64_t)jobspec_gpus(spec) * spec->share <= most * MGPU_ONE)
+        return;
+    ret->code = "UserLimit";
+    (void)snprintf(ret->text, sizeof(ret->text), "its user may have %lld GPUs, and has or waits for %g",
+                   (long long)most, (double)held / MGPU_ONE);
+}
+
+static void outside_look(const struct scene *scene, const struct submission *s, const struct jobspec *spec,
+                         struct outside *ret)
+{
+    const json_t *resv = s->reservation ? resv_find(scene->book, s->reservation) : NULL;
+    usec_t opens = json_integer_value(json_object_get(resv, "start"));
+
+    *ret = (struct outside){ 0 };
+    if (s->hold) {
+        ret->code = "Held";
+        (void)snprintf(ret->text, sizeof(ret->text), "until somebody releases it");
+    } else if (s->begin > scene->now) {
+        ret->code = "BeginTime";
+        ret->until = s->begin > opens ? s->begin : opens;
+        (void)snprintf(ret->text, sizeof(ret->text), "waits for the time it asks for");
+    } else if (opens > scene->now) {
+        ret->code = "ReservationNotStarted";
+        ret->until = opens;
+        (void)snprintf(ret->text, sizeof(ret->text), "its reservation has not begun");
+    }
+    if (!s->hold)
+        after_look(scene, s, ret);
+    if (!ret->code && scene->book->paused) {
+        ret->code = "SchedulerPaused";
+        (void)snprintf(ret->text, sizeof(ret->text), "an administrator has paused the scheduler");
+    }
+    if (!ret->code)
+        limit_look(scene, spec, ret);
+}
+
+/* It does not enter the queue now: what the queue is like then, nobody knows. */
+static void outside_reply(struct request *request, const struct scene *scene, const struct jobspec *spec,
+                          const struct outside *outside)
+{
+    struct buf out = BUF_INIT(65536);
+    struct eta eta = { .at = outside->until, .low = outside->until, .high = outside->until };
+    struct json_write json;
+
+    (void)snprintf(eta.basis, sizeof(eta.basis), "not before");
+    json_write_init(&json, &out, false);
+    json_write_object(&json, NULL);
+    json_write_text(&json, "apiVersion", "v1");
+    json_write_text(&json, "kind", "Plan");
+    json_write_bool(&json, "feasible", !outside->never);
+    json_write_text(&json, "code", outside->code);
+    json_write_text(&json, "message", outside->text);
+    put_time(&json, "startsAt", outside->until);
+    why_eta(&json, "eta", outside->until ? &eta : NULL);
+    why_asks(scene, &json, spec);
+    why_licenses(scene, &json, spec);
+    json_write_text(&json, "nodelist", "");
+    json_write_array(&json, "preempts");
+    json_write_close(&json);
+    json_write_array(&json, "alternatives");
+    json_write_close(&json);
+    json_write_array(&json, "warnings");
+    json_write_close(&json);
+    json_write_close(&json);
+    reply_buf(request, 200, &out);
+}
+
 static void plan_reply(struct request *request, const struct scene *scene, const struct jobspec *spec, uint32_t vc)
 {
     CLEANUP_BUF struct buf nodes = BUF_INIT(65536);
@@ -97,6 +208,7 @@ void forecast_plan(struct request *request)
     struct jobspec spec;
     struct scene scene;
     const json_t *resv;
+    struct outside outside;
     uint32_t vc;
     json_t *tree = request_submission(request, &submission, NULL);
     bool good = tree && accepted(request, tree);
@@ -122,7 +234,11 @@ void forecast_plan(struct request *request)
         spec.submit = core_now(scene.core);
         spec.user = NAME_NONE;
         spec.vc = vc;
-        plan_reply(request, &scene, &spec, vc);
+        outside_look(&scene, &submission, &spec, &outside);
+        if (outside.code)
+            outside_reply(request, &scene, &spec, &outside);
+        else
+            plan_reply(request, &scene, &spec, vc);
     }
     submission_done(&submission);
 }

@@ -293,6 +293,34 @@ def waiting(m):
     ok(all(m.wait_state(j, "CANCELLED") for j in held + [job]), "all cancelled")
 
 
+def plans(m):
+    def plan(**more):
+        return m.post("/jobs:plan", dict({"run": "true", "gpus": "H100:1", "time": "1m"}, **more)).json
+
+    ok(plan()["code"] == "Now", "plan: nothing in its way", plan())
+    p = plan(hold=True)
+    ok(p["feasible"] and p["code"] == "Held" and p["startsAt"] is None and not p["alternatives"], "plan: held", p)
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    p = plan(begin=at)
+    ok(p["code"] == "BeginTime" and p["startsAt"][:19] == at[:19], "plan: not before the time it asks for", p)
+    job = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:1"}).json["id"]
+    bad = m.post("/jobs", {"run": "false", "gpus": "H100:1"}).json["id"]
+    p = plan(after={"ok": [job]})
+    ok(p["code"] == "Dependency" and p["startsAt"] is None and str(job) in p["message"], "plan: after a job that runs", p)
+    m.wait_state(bad, "FAILED")
+    p = plan(after={"ok": [bad]}, begin=at)
+    ok(not p["feasible"] and p["code"] == "DependencyNeverSatisfied" and not p["startsAt"], "plan: what never comes true", p)
+    ok(plan(after={"any": [bad]})["code"] == "Now", "plan: after one that is over")
+    m.ask("PUT", "/users/%s/limits" % m.get("/whoami").json["user"], {"max_gpus": 1})
+    ok(plan()["code"] == "UserLimit", "plan: as many GPUs as one may have", plan())
+    m.ask("PUT", "/users/%s/limits" % m.get("/whoami").json["user"], {"max_gpus": None})
+    m.ask("PATCH", "/scheduler", {"paused": True})
+    ok(plan()["code"] == "SchedulerPaused", "plan: while nothing starts", plan())
+    m.ask("PATCH", "/scheduler", {"paused": False})
+    m.ask("DELETE", "/jobs/%d?now=1" % job)
+    m.wait_state(job, "CANCELLED")
+
+
 def nodes(m):
     a = m.ask("PATCH", "/nodes/gpu02", {"drain": True})
     ok(a.status == 400, "a drain needs a reason", a)
@@ -673,7 +701,7 @@ def flood(m, job, port):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, plans, nodes, events, figures, pages, pipelines,
                      follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")
