@@ -137,7 +137,7 @@ const struct cluster_spec *ctl_cluster(const struct ctl *ctl);
  */
 const json_t *ctl_settings(const struct ctl *ctl);
 /* Puts the virtual clusters of new settings into the order of those there are, and those that are closed among them;
- * `stay`: also those that the new settings do not speak of. */
+ * `stay`: also those that the new settings do not speak of. Settings that speak of none leave all as they are. */
 void settings_arrange(const json_t *was, json_t *settings, bool stay);
 const struct policy_setup *ctl_policies(const struct ctl *ctl);
 /* The cluster as a cluster file would describe it: nodes that have joined, virtual clusters as configured. The

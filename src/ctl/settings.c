@@ -36,7 +36,14 @@ void settings_arrange(const json_t *was, json_t *settings, bool stay)
     json_t *had = json_object_get(was, "vcs"), *want = json_object_get(settings, "vcs"), *out, *value;
     const char *name;
 
-    if (!json_is_object(had) || !json_is_object(want))
+    if (!json_is_object(had) || (want && !json_is_object(want)))
+        return;
+    if (!want && json_object_size(had) > (json_object_get(had, "default") != NULL)) {
+        /* Nothing is said of virtual clusters, and there are others than the one that everybody has: they stay. */
+        (void)json_object_set_new(settings, "vcs", json_deep_copy(had));
+        return;
+    }
+    if (!want)
         return;
     out = json_object();
     json_object_foreach(had, name, value)

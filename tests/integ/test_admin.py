@@ -49,7 +49,12 @@ def vcs(m):
     ok([v["name"] for v in m.get("/vcs").json["items"]] == ["default"], "and not shown any more")
     a = m.post("/jobs", {"run": "true", "gpus": 1, "vc": "nlp"})
     ok(a.status == 422 and a.json["code"] == "NoSuchVc", "it takes no jobs", a)
+    a = m.ask("PUT", "/config?diff=1", {"policy": "las"})
+    ok(a.status == 200 and a.json["before"]["vcs"] == a.json["after"]["vcs"],
+       "a file that says nothing of virtual clusters can be read where one was closed", a)
     ok(m.post("/vcs", {"name": "nlp", "quota": {"H100": 4}}).status == 200, "it can be opened again")
+    a = m.ask("PUT", "/config", {"policy": "fifo-skip", "licenses": {"matlab": 2}})
+    ok(a.status == 200 and m.get("/vcs/nlp").json["guarantee"]["H100"] == 4, "and leaves those there are as they are", a)
 
 
 def limits(m):
