@@ -103,6 +103,17 @@ static void merge(json_t *to, const json_t *set)
     }
 }
 
+/* It is owed a number or a shape: who names one means it in place of the other. */
+static void replace_owed(json_t *vc, const json_t *set)
+{
+    const json_t *quota = json_object_get(set, "quota"), *guarantee = json_object_get(set, "guarantee");
+
+    if (guarantee && !json_is_null(guarantee) && !quota)
+        (void)json_object_del(vc, "quota");
+    if (quota && !json_is_null(quota) && !guarantee)
+        (void)json_object_del(vc, "guarantee");
+}
+
 /* The settings with the change in them; NULL after a refusal. */
 static json_t *settings_with(const struct ctl *ctl, const json_t *body, struct entry_result *ret)
 {
@@ -140,6 +151,7 @@ static json_t *settings_with(const struct ctl *ctl, const json_t *body, struct e
         if (create)
             (void)json_object_set_new(vcs, name, json_object());
         vc = json_object_get(vcs, name);
+        replace_owed(vc, set);
         merge(vc, set);
         if (!json_object_get(vc, "quota") && !json_object_get(vc, "guarantee") && strcmp(name, "default") != 0)
             (void)json_object_set_new(vc, "quota", json_object());
