@@ -76,6 +76,9 @@ struct scene {
 void scene_fill(struct scene *scene, const struct request *request);
 /* The same for nobody in particular: who may see everything. */
 void scene_of(struct scene *scene, struct server *server);
+/* GPUs that are free now and that the job may use, by their type and node, in thousandths; and beside them whole ones
+ * that are free but reserved for others. Of parts of GPUs, and of gangs on several types, as the core last told. */
+int64_t scene_free(const struct scene *scene, const struct book_job *job, uint32_t *ret_reserved);
 /* "a,b" to bits; -EINVAL, answered. */
 int scene_fields(struct scene *scene, struct request *request, uint64_t standard);
 
@@ -116,8 +119,6 @@ const char *node_state(const struct book_node *node, const struct node_use *use)
 /* Whether a job may be there: one with GPUs where there are some, those of a reservation are for some, and it may have
  * chosen others. */
 bool node_open(const struct scene *scene, const struct book_node *node, const struct jobspec *wants);
-/* Whole GPUs that are free, of the types that a job asks for and on the nodes it has chosen. */
-uint32_t free_where(const struct scene *scene, const struct jobspec *wants);
 /* Number of its type; UINT32_MAX: none that is known. */
 uint32_t node_sku(const struct scene *scene, const struct book_node *node);
 /* Whether a job holds any part of the GPU. */

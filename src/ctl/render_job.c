@@ -66,17 +66,6 @@ static void after_put(const struct book_job *job, char *text, size_t size)
         (void)snprintf(text + strlen(text), size - strlen(text), " and %zu more", more);
 }
 
-/* GPUs that are free, in thousandths: where it asks for some types, or has chosen its nodes, whole ones of those, for
- * others are of no use to it. */
-static int64_t free_for(const struct scene *scene, const struct book_job *job)
-{
-    const struct jobspec *wants = &job->wants;
-
-    if (!scene->core || (!wants->sku_mask && !wants->mark) || wants->share != MGPU_ONE || wants->side_count)
-        return job->reason_free;
-    return (int64_t)free_where(scene, wants) * MGPU_ONE;
-}
-
 bool render_reason(const struct scene *scene, const struct book_job *job, const char **ret_code, char *text,
                    size_t size)
 {
@@ -115,10 +104,16 @@ bool render_reason(const struct scene *scene, const struct book_job *job, const 
     }
     now = reason_now(scene, job);
     *ret_code = reason_name(now);
-    if (now == job->reason && now != REASON_LICENSE_LIMIT && job->reason_needs > 0)
-        (void)snprintf(text, size, "%s (needs %g, free %g)", reason_text(job->reason),
-                       (double)job->reason_needs / MGPU_ONE, (double)free_for(scene, job) / MGPU_ONE);
-    else
+    if (now == job->reason && now != REASON_LICENSE_LIMIT && job->reason_needs > 0) {
+        uint32_t reserved;
+        int64_t count = scene_free(scene, job, &reserved);
+
+        (void)snprintf(text, size, "%s (needs %g, free %g", reason_text(job->reason),
+                       (double)job->reason_needs / MGPU_ONE, (double)count / MGPU_ONE);
+        if (reserved)
+            (void)snprintf(text + strlen(text), size - strlen(text), "; %u are reserved for others", reserved);
+        (void)snprintf(text + strlen(text), size - strlen(text), ")");
+    } else
         (void)snprintf(text, size, "%s",
                        now == REASON_CPU_MEM && job->wants.gpus == 0
                            ? "fewer CPUs or less memory are free than it asks for"

@@ -87,21 +87,6 @@ bool node_open(const struct scene *scene, const struct book_node *node, const st
            node_allows(&topo->nodes[node->core_node], wants->mark, wants->kept);
 }
 
-uint32_t free_where(const struct scene *scene, const struct jobspec *wants)
-{
-    const struct topo *topo = &core_ledger(scene->core)->topo;
-    uint32_t mask = wants->sku_mask ? wants->sku_mask : UINT32_MAX, count = 0;
-
-    for (uint32_t sku = 0; sku < topo->sku_count && !wants->mark; sku++)
-        if (mask >> sku & 1 && topo->sku_pools[sku] < topo->pool_count)
-            count += topo->pools[topo->sku_pools[sku]].free;
-    for (uint32_t n = 0; n < topo->node_count && wants->mark; n++)
-        if (topo->nodes[n].up && mask >> topo->nodes[n].sku & 1 &&
-            node_allows(&topo->nodes[n], wants->mark, wants->kept))
-            count += topo->nodes[n].free;
-    return count;
-}
-
 /* Jobs without GPUs, as the core has them there. */
 static void node_tasks(const struct scene *scene, const struct book_node *node, struct node_use *ret)
 {

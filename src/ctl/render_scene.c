@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/host.h"
+#include "core/ledger.h"
 #include "ctl/render.h"
 #include "wire/duration.h"
 
@@ -153,4 +155,30 @@ bool render_shows(const struct scene *scene, const struct book_job *job)
 bool render_names(const struct scene *scene, const struct book_job *job)
 {
     return scene->server->conf->privacy == PRIVACY_NAMES || auth_sees(scene->who, scene->book, job, scene->cluster);
+}
+
+int64_t scene_free(const struct scene *scene, const struct book_job *job, uint32_t *ret_reserved)
+{
+    const struct topo *topo = scene->core ? &core_ledger(scene->core)->topo : NULL;
+    const struct jobspec *wants = &job->wants;
+    bool chooses = topo && (topo->kept_count || wants->mark || wants->kept);
+    int64_t count = 0;
+
+    *ret_reserved = 0;
+    if (!topo || wants->share != MGPU_ONE || wants->side_count)
+        return job->reason_free;
+    for (uint32_t sku = 0; !chooses && sku < topo->sku_count; sku++)
+        if ((wants->sku_mask == 0 || wants->sku_mask >> sku & 1) && topo->sku_pools[sku] < topo->pool_count)
+            count += topo->pools[topo->sku_pools[sku]].free;
+    for (uint32_t n = 0; chooses && n < topo->node_count; n++) {
+        const struct node *node = &topo->nodes[n];
+
+        if (!node->up || (wants->sku_mask && !(wants->sku_mask >> node->sku & 1)))
+            continue;
+        if (node_allows(node, wants->mark, wants->kept))
+            count += node->free;
+        else if (node->kept && node->kept != wants->kept)
+            *ret_reserved += node->free;
+    }
+    return count * MGPU_ONE;
 }

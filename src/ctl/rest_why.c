@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/host.h"
 #include "core/ledger.h"
 #include "ctl/attempt.h"
 #include "ctl/forecast_part.h"
@@ -108,7 +109,7 @@ void why_asks(const struct scene *scene, struct json_write *json, const struct j
 static void entitlement_put(const struct scene *scene, struct json_write *json, uint32_t number)
 {
     const struct vc *vc = scene->core && number < core_vc_count(scene->core) ? core_vc(scene->core, number) : NULL;
-    int64_t quota = 0, used = 0;
+    int64_t quota = 0, used = 0, more;
     char text[256];
 
     if (!vc) {
@@ -119,6 +120,7 @@ static void entitlement_put(const struct scene *scene, struct json_write *json, 
         quota += vc->quota[sku];
         used += vc->used[sku];
     }
+    more = vc->borrow_max > vc->borrowed ? vc->borrow_max - vc->borrowed : 0; /* less was allowed meanwhile: none */
     json_write_object(json, "entitlement");
     json_write_text(json, "vc", vc_name(scene, number));
     json_write_double(json, "guarantee", (double)quota / MGPU_ONE);
@@ -126,18 +128,18 @@ static void entitlement_put(const struct scene *scene, struct json_write *json, 
     if (vc->borrow_max < 0)
         json_write_null(json, "borrowable");
     else
-        json_write_double(json, "borrowable", (double)(vc->borrow_max - vc->borrowed) / MGPU_ONE);
+        json_write_double(json, "borrowable", (double)more / MGPU_ONE);
     if (vc->borrow_max < 0)
         (void)snprintf(text, sizeof(text), "guarantee %g, used %g; it may borrow what is idle",
                        (double)quota / MGPU_ONE, (double)used / MGPU_ONE);
     else
         (void)snprintf(text, sizeof(text), "guarantee %g, used %g; it may borrow %g more", (double)quota / MGPU_ONE,
-                       (double)used / MGPU_ONE, (double)(vc->borrow_max - vc->borrowed) / MGPU_ONE);
+                       (double)used / MGPU_ONE, (double)more / MGPU_ONE);
     json_write_text(json, "text", text);
     json_write_close(json);
 }
 
-/* Nodes it may run on that have GPUs free. */
+/* Nodes it may run on, by their type, its choice and reservations, that have GPUs free. */
 static void free_put(const struct scene *scene, struct json_write *json, const struct jobspec *spec)
 {
     int shown = 0;

@@ -50,6 +50,10 @@ def vcs(m):
     a = m.ask("PUT", "/vcs/nlp", {"quota": {"H100": 8}})
     ok(a.status == 200, "and a number again", a)
     job = m.post("/jobs", {"run": "sleep 60", "gpus": "H100:2", "vc": "nlp"}).json["id"]
+    m.ask("PUT", "/vcs/nlp", {"quota": {"H100": 1}, "borrow": "none"})
+    e = m.get("/jobs/%d/why" % job).json["entitlement"]
+    ok(e["borrowable"] == 0 and "may borrow 0 more" in e["text"], "who has more than it may now can borrow nothing, not less", e)
+    m.ask("PUT", "/vcs/nlp", {"quota": {"H100": 8}, "borrow": None})
     ok(m.ask("DELETE", "/vcs/nlp").status == 409, "not closed while it has jobs")
     m.ask("DELETE", "/jobs/%d?now=1" % job)
     m.wait_state(job, "CANCELLED")

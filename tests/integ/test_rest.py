@@ -280,6 +280,13 @@ def waiting(m):
     ok(q and q[0]["id"] == job and q[0]["eta"], "queue with times", q)
     m.ask("DELETE", "/jobs/%d?now=1" % held[0])
     ok(m.wait_state(held[0], "CANCELLED"), "half of it is free")
+    anys = m.post("/jobs", {"run": "sleep 60", "gpus": 16, "time": "5m"}).json["id"]
+    small = m.post("/jobs", {"run": "sleep 60", "gpus": 3, "time": "5m"}).json["id"]
+    ok(m.wait_state(small, "RUNNING") and "(needs 16, free 5)" in m.get("/jobs/%d/why" % anys).json["message"],
+       "why: what is free by now, also of one that asks for no type", m.get("/jobs/%d/why" % anys))
+    for j in (anys, small):
+        m.ask("DELETE", "/jobs/%d?now=1" % j)
+        m.wait_state(j, "CANCELLED")
     ok(m.until(lambda: any(s["ok"] for s in m.get("/jobs/%d/why" % job).json["startsNowWith"]), 30),
        "why: a shape that would start now", m.get("/jobs/%d/why" % job))
     plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:8", "time": "1m"}).json

@@ -101,6 +101,9 @@ def reservations(m):
     late = submit(m, reservation="demo", gpus="H100:8").json["id"]
     time.sleep(0.3)
     ok(m.state(wide) == "PENDING" and m.state(late) == "PENDING", "kept is kept, while it is free")
+    why = m.get("/jobs/%d/why" % wide).json
+    ok("(needs 4, free 0; 8 are reserved for others)" in why["message"] and why["free"] == [],
+       "what is reserved is told as such, not as free", why)
     return inside, wide, late
 
 
