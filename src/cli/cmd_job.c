@@ -129,6 +129,8 @@ static void job_show(json_t *job)
     }
     line("gpus", fmt_gpus(job, text));
     show_size(json_object_get(job, "size"));
+    if (json_is_object(json_object_get(job, "promise")))
+        line("deadline", fmt_promise(json_object_get(job, "promise"), text));
     if (json_is_object(json_object_get(job, "licenses")))
         line("licenses", fmt_licenses(job, text));
     line("nodes", fmt_text(job, "nodelist"));

@@ -17,7 +17,7 @@
 #include "wire/submission.h"
 
 /* What is asked for of the answer: a person, or a script that wants its number, needs little of it. */
-#define SUBMIT_FIELDS "/jobs?fields=id,array,state,reason,eta"
+#define SUBMIT_FIELDS "/jobs?fields=id,array,state,reason,eta,promise"
 #define RUN_FIELDS "/jobs?fields=id,array,state,reason,attempt,placement"
 
 const struct opt submit_opts[] = {
@@ -47,7 +47,11 @@ static void forecast(json_t *job)
     usec_t at = fmt_time(eta, "at");
     char when[FMT_MAX], id[FMT_MAX];
 
-    if (strcmp(fmt_text(job, "state"), "PENDING") != 0 || !json_is_object(reason) || cli_json)
+    if (cli_json)
+        return;
+    if (json_is_object(json_object_get(job, "promise")))
+        (void)fprintf(stderr, "deadline %s\n", fmt_promise(json_object_get(job, "promise"), when));
+    if (strcmp(fmt_text(job, "state"), "PENDING") != 0 || !json_is_object(reason))
         return;
     if (at)
         (void)fprintf(stderr, "starts ~%s (%s); muster why %s\n", fmt_clock(at, fmt_now(), when),

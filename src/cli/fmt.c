@@ -140,6 +140,25 @@ const char *fmt_gpus(json_t *job, char text[FMT_MAX])
     return text;
 }
 
+const char *fmt_promise(json_t *promise, char text[FMT_MAX])
+{
+    const char *state = fmt_text(promise, "state");
+    char when[FMT_MAX], offer[FMT_MAX];
+
+    (void)fmt_clock(fmt_time(promise, "deadline"), fmt_now(), when);
+    if (strcmp(state, "promised") == 0)
+        (void)snprintf(text, FMT_MAX, "%.40s, promised", when);
+    else if (strcmp(state, "broken") == 0)
+        (void)snprintf(text, FMT_MAX, "%.40s, promised, and will not be kept: %.100s", when,
+                       fmt_text(promise, "message"));
+    else if (fmt_time(promise, "offer"))
+        (void)snprintf(text, FMT_MAX, "%.40s, not promised; %.40s could have been", when,
+                       fmt_clock(fmt_time(promise, "offer"), fmt_now(), offer));
+    else
+        (void)snprintf(text, FMT_MAX, "%.40s, not promised", when);
+    return text;
+}
+
 const char *fmt_licenses(json_t *job, char text[FMT_MAX])
 {
     const char *name;

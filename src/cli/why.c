@@ -207,6 +207,8 @@ void why_show(json_t *e)
     output_show(e, id);
     if (*fmt_text(asks, "text"))
         (void)printf("  %-8s %s\n", "asks", fmt_text(asks, "text"));
+    if (json_is_object(json_object_get(e, "promise")))
+        (void)printf("  %-8s %s\n", "deadline", fmt_promise(json_object_get(e, "promise"), span));
     if (*fmt_text(entitlement, "text")) {
         char label[64];
 

@@ -45,7 +45,8 @@
     X(HELD, "held")                                                                                                    \
     X(PREDICTED, "predicted")                                                                                          \
     X(USED, "used")                                                                                                    \
-    X(SIZE, "size")
+    X(SIZE, "size")                                                                                                    \
+    X(PROMISE, "promise")
 
 enum job_field {
 #define X(code, name) FIELD_##code,
@@ -151,3 +152,5 @@ const char *vc_name(const struct scene *scene, uint32_t vc);
 const char *user_name(const struct scene *scene, uint32_t user);
 const char *node_name(const struct scene *scene, uint32_t node);
 void put_time(struct json_write *json, const char *key, usec_t at); /* null for 0 */
+/* {"state","deadline","offer","cause","message"} as "promise"; nothing of a job without a deadline, or that is over. */
+void put_promise(const struct scene *scene, struct json_write *json, const struct book_job *job);

@@ -549,6 +549,9 @@ static void put_rest(const struct scene *scene, struct json_write *json, const s
     case FIELD_SIZE:
         put_size(scene, json, job);
         break;
+    case FIELD_PROMISE:
+        put_promise(scene, json, job);
+        break;
     case FIELD_HELD:
         json_write_bool(json, "held", job->held);
         break;

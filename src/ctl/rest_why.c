@@ -524,6 +524,7 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
     put_time(json, "kept_until", kept);
     json_write_i64(json, "pending_seconds", waits ? (scene->now - job->submit) / USEC_SEC : 0);
     why_asks(scene, json, &job->wants);
+    put_promise(scene, json, job);
     entitlement_put(scene, json, job->vc);
     why_licenses(scene, json, &job->wants);
     /* Nothing is short that others have, or it cannot be said. */

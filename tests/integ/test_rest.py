@@ -10,7 +10,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from cluster import Musterd, done, drain, ok
+from cluster import Musterd, done, drain, muster, ok
 
 YAML = """
 name: from-yaml
@@ -326,6 +326,31 @@ def plans(m):
     m.ask("PATCH", "/scheduler", {"paused": False})
     m.ask("DELETE", "/jobs/%d?now=1" % job)
     m.wait_state(job, "CANCELLED")
+
+
+def deadlines(m):
+    def submit(gpus, hours):
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
+        return m.post("/jobs", {"run": "sleep 60", "gpus": gpus, "time": "%dh" % hours, "deadline": at}).json
+
+    m.ask("PATCH", "/scheduler", {"policy": "chronus"})
+    a, b, c = submit(8, 1), submit(16, 3), m.post("/jobs", {"run": "sleep 60", "gpus": 1, "time": "1h"}).json
+    ok(a["promise"]["state"] == "promised" and a["promise"]["offer"] is None, "a deadline that can be kept is promised", a)
+    ok(b["promise"]["state"] == "declined" and b["promise"]["offer"] > b["promise"]["deadline"],
+       "of one that cannot it is told what could have been promised", b)
+    ok("promise" not in c, "nothing is said of a job without one", c)
+    why = m.get("/jobs/%d/why" % b["id"]).json
+    ok(why["promise"] == b["promise"], "why: the same", why)
+    said = muster(m, "show", a["id"]).stdout, muster(m, "why", b["id"]).stdout
+    ok(", promised\n" in said[0] and re.search(r"deadline .*, not promised; .* could have been\n", said[1]),
+       "and in words", said)
+    m.ask("PATCH", "/scheduler", {"policy": "fifo-skip"})
+    d = submit(1, 1)
+    ok(d["promise"]["state"] == "none", "a policy that promises nothing has not", d)
+    said = muster(m, "submit", "-G1", "-t1h", "--deadline=2h", "--wrap", "sleep 60")
+    ok(re.search("^deadline .*, not promised$", said.stderr, re.M), "who submits is told at once", said)
+    m.post("/jobs:batch", {"action": "cancel", "user": m.get("/whoami").json["user"]})
+    m.until(lambda: not m.get("/jobs").json["items"])
 
 
 def nodes(m):
@@ -708,7 +733,7 @@ def flood(m, job, port):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, plans, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, plans, deadlines, nodes, events, figures, pages, pipelines,
                      follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")
