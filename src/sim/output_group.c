@@ -47,6 +47,8 @@ double metric_of(const struct metric *metric, const struct run_result *run)
         memcpy(&count, at, sizeof(count));
         return (double)count;
     }
+    if (run->summary.finished == 0 && metric->offset != FIELD(deadline_miss))
+        return (double)NAN; /* a mean over nothing, a span without an end: not 0, which would be the best there is */
     memcpy(&value, at, sizeof(value));
     return value;
 }
@@ -201,7 +203,8 @@ struct spread group_speedup(const struct run_group *base, const struct run_group
 
     for (size_t i = 0; i < group->count; i++)
         for (size_t k = 0; k < base->count; k++)
-            if (base->runs[k]->seed == group->runs[i]->seed && group->runs[i]->summary.avg_jct > 0)
+            if (base->runs[k]->seed == group->runs[i]->seed && group->runs[i]->summary.avg_jct > 0 &&
+                base->runs[k]->summary.avg_jct > 0)
                 spread_add(&spread, &n, base->runs[k]->summary.avg_jct / group->runs[i]->summary.avg_jct);
     if (!n) {
         double ours = group_spread(group, &metrics_list[0]).mean;
@@ -224,14 +227,17 @@ size_t groups_best(const struct run_groups *groups, const struct metric *metric,
 {
     double best = (double)NAN;
     size_t at = groups->count;
-    bool differ = false;
+    bool differ = false, missing = false;
 
     if (metric->better == BETTER_NONE)
         return groups->count;
     for (size_t i = base; i < groups->count; i++) {
         double value = group_spread(&groups->items[i], metric).mean;
 
-        if (groups->items[i].base != base || isnan(value))
+        if (groups->items[i].base != base)
+            continue;
+        missing |= isnan(value);
+        if (isnan(value))
             continue;
         differ |= !isnan(best) && !reads_same(metric, value, best);
         if (isnan(best) || (metric->better == BETTER_LESS ? value < best : value > best)) {
@@ -239,7 +245,7 @@ size_t groups_best(const struct run_groups *groups, const struct metric *metric,
             at = i;
         }
     }
-    return differ ? at : groups->count;
+    return differ || missing ? at : groups->count; /* to have none is to differ */
 }
 
 bool groups_is_best(const struct run_groups *groups, const struct metric *metric, size_t index)

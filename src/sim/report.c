@@ -90,6 +90,11 @@ static void put_verdict(FILE *out, const struct run_groups *groups, size_t base)
         text_html(out, groups->items[base].runs[0]->trace_name);
         fputs(": ", out);
     }
+    if (isnan(first)) { /* nothing to measure the others by */
+        text_html(out, groups->items[base].label);
+        fputs(" finished no job.", out);
+        return;
+    }
     if (best == groups->count) {
         fprintf(out, "%s finish the average job equally soon (%s).", groups->traces ? "all" : "All",
                 value_of(jct, first));
@@ -119,7 +124,9 @@ static void put_verdicts(FILE *out, const struct run_groups *groups)
     size_t said = 0;
 
     fputs("<p class=\"verdict\">", out);
-    if (groups->count == 1) {
+    if (groups->count == 1 && isnan(group_spread(&groups->items[0], jct).mean)) {
+        fputs("No job was finished.", out);
+    } else if (groups->count == 1) {
         fprintf(out, "The average job took <strong>%s</strong> from submission to end; ",
                 value_of(jct, group_spread(&groups->items[0], jct).mean));
         fprintf(out, "%s of that was waiting.", value_of(jct, groups->items[0].runs[0]->summary.avg_queue));
@@ -236,6 +243,10 @@ static void put_cell(FILE *out, const struct run_groups *groups, size_t index, c
     struct spread spread = group_spread(group, metric);
     bool best = groups_is_best(groups, metric, index);
 
+    if (isnan(spread.mean)) {
+        fputs("<td>-</td>", out);
+        return;
+    }
     fputs(best ? "<td class=\"best\" title=\"" : "<td title=\"", out);
     text_real(out, spread.mean);
     fputs(metric->kind == METRIC_SPAN ? " seconds\">" : "\">", out);

@@ -80,6 +80,12 @@ job_id,gpus,submit_seconds,start_seconds,end_seconds,preemptions
 END
 accepts 'srtf preempts, and the resume costs 60 s' diff want.csv six.csv
 
+early() {
+    "$muster" sim compare --cluster 2x4 --trace t.csv --policy fifo,srtf --set until=20s --report early.html >early 2>/dev/null &&
+        grep -q '^fifo  *0  *-  *-  ' early && grep -q '^srtf  *1 .*10.0s\*.* -$' early && grep -q 'fifo finished no job' early.html
+}
+accepts 'a run that finished nothing is not the best, nor a measure' early
+
 every() {
     for policy in fifo fifo-skip sjf srtf srsf backfill-easy backfill-conservative yarn-cs; do
         "$muster" sim policies | grep -q -x -e "$policy" || { echo "$policy is not listed" && return 1; }

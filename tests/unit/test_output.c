@@ -434,6 +434,29 @@ static void table_warns_of_unequal_runs(void **state)
     free(sink.text);
 }
 
+/* Ended before anything had: means over nothing are not the best, nor a measure of others. */
+static void table_that_finished_nothing(void **state)
+{
+    struct run_result a = row("fifo", 1, 0, 0, 0), b = row("srtf", 1, 6000, 0.75, 777);
+    const struct run_result *const runs[] = { &a, &b };
+    struct sink sink;
+    char *line;
+
+    (void)state;
+    a.summary.finished = 0;
+    a.summary.avg_queue = a.summary.makespan = 0;
+    sink_open(&sink);
+    assert_int_equal(output_table(sink.out, runs, 2, false), 0);
+    line = strstr(sink_text(&sink), "\nfifo ");
+    assert_non_null(line);
+    *strchr(line + 1, '\n') = '\0';
+    assert_null(strstr(line, "0s"));
+    assert_null(strchr(line, '*'));
+    assert_null(strchr(line, '%'));
+    assert_null(strstr(line + strlen(line) + 1, "0.00x"));
+    free(sink.text);
+}
+
 static void table_compares_trace_by_trace(void **state)
 {
     struct run_result runs[] = { row("fifo", 1, 100, 0.5, 0), row("srtf", 1, 50, 0.5, 0), row("fifo", 1, 20, 0.5, 0),
@@ -538,6 +561,7 @@ int main(void)
         cmocka_unit_test(json_list_holds_all),
         cmocka_unit_test(json_list_of_none),
         cmocka_unit_test(table_compares),
+        cmocka_unit_test(table_that_finished_nothing),
         cmocka_unit_test(table_compares_trace_by_trace),
         cmocka_unit_test(table_warns_of_unequal_runs),
         cmocka_unit_test(table_takes_seeds_together),
