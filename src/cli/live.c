@@ -4,11 +4,11 @@
 #include "cli/live_tables.h"
 #include "cli/request.h"
 
-#define FILTERS                                                                                                        \
+#define FILTERS(states)                                                                                                \
     { "user", 'u', "NAME", "of this user", "Filters" }, { "vc", 'p', "NAME", "of this virtual cluster", NULL },        \
-        { "state", 0, "STATES", "in these states: PENDING,RUNNING or PD,R", NULL },                                    \
+        { "state", 0, "STATES", "in these states: " states, NULL }, { "name", 0, "NAME", "of this name", NULL },       \
     {                                                                                                                  \
-        "name", 0, "NAME", "of this name", NULL                                                                        \
+        "find", 0, "TEXT", "with this in its name", NULL                                                               \
     }
 
 const struct opt common_opts[] = { OPTS_COMMON, OPTS_END };
@@ -21,8 +21,7 @@ static const struct opt plan_opts[] = {
     OPTS_END,
 };
 static const struct opt queue_opts[] = {
-    FILTERS,
-    { "find", 0, "TEXT", "with this in its name", NULL },
+    FILTERS("PENDING,RUNNING or PD,R"),
     { "tag", 0, "K[=V]", "with this tag", NULL },
     { "node", 0, "NODE", "on this node", NULL },
     { "all", 'A', NULL, "everybody's", NULL },
@@ -32,7 +31,7 @@ static const struct opt queue_opts[] = {
     OPTS_END,
 };
 static const struct opt history_opts[] = {
-    FILTERS,
+    FILTERS("FAILED,TIMEOUT or F,TO"),
     { "all", 'A', NULL, "everybody's", NULL },
     { "since", 'S', "WHEN", "ended from then on", NULL },
     { "until", 'E', "WHEN", "ended before", NULL },

@@ -126,7 +126,7 @@ void drive_look_at_nodes(struct drive *drive, usec_t now)
 struct look_back {
     struct drive *drive;
     struct store_query query;
-    char *user, *vc, *state, *name;
+    char *user, *vc, *state, *name, *find;
     int64_t id; /* one job; 0 = a list */
     json_t *items;
     void (*done)(void *arg, json_t *items);
@@ -167,6 +167,7 @@ static void history_done(void *arg)
     mem_free(look->vc);
     mem_free(look->state);
     mem_free(look->name);
+    mem_free(look->find);
     mem_free(look);
 }
 
@@ -189,6 +190,7 @@ static int look_back(struct drive *drive, const struct store_query *query, int64
         look->query.vc = look->vc = copy(query->vc);
         look->query.state = look->state = copy(query->state);
         look->query.name = look->name = copy(query->name);
+        look->query.find = look->find = copy(query->find);
     }
     return drive->host.work(drive->host.arg, history_work, history_done, look);
 }

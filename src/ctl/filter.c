@@ -27,6 +27,26 @@ int filter_state(struct job_filter *filter, const char *text)
     return 0;
 }
 
+int query_states(struct request *request, char *out, size_t size)
+{
+    struct job_filter filter = { 0 };
+    char text[256];
+    size_t used = 0;
+
+    out[0] = '\0';
+    if (!query_text(request, "state", text, sizeof(text)))
+        return 0;
+    if (filter_state(&filter, text) < 0) {
+        reply_problem(request, 400, "BadRequest", NULL, "state: there is no such state in '%.60s'", text);
+        return -EINVAL;
+    }
+    for (int phase = 0; phase < PHASE_JOB_COUNT && used < size; phase++)
+        if (filter.phases >> phase & 1)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "",
+                                     phase_name((enum phase_of_job)phase));
+    return 0;
+}
+
 static int ids_read(struct request *request, struct job_filter *filter)
 {
     char *text = mem_zalloc(IDS_TEXT_MAX, 1);

@@ -42,6 +42,8 @@ struct job_filter {
 };
 int filter_read(struct request *request, struct job_filter *filter); /* -EINVAL: answered */
 int filter_state(struct job_filter *filter, const char *text);
+/* The states asked for, by their names with commas between; "" where none are. -EINVAL, answered. */
+int query_states(struct request *request, char *out, size_t size);
 void filter_done(struct job_filter *filter);
 bool filter_takes(const struct scene *scene, const struct job_filter *filter, const struct book_job *job);
 

@@ -58,7 +58,8 @@ struct tally {
     enum report_about about;
     struct store_query query;
     usec_t from, to, now;
-    char user[64], vc[64], state[32], name[128];
+    char user[64], vc[64], state[256], name[128];
+    uint32_t phases; /* the states as bits; 0: any */
     struct names keys;
     struct total *totals; /* by key */
     size_t capacity;
@@ -245,7 +246,7 @@ static bool tally_takes(const struct tally *report, const struct scene *scene, c
     return (!report->user[0] || strcmp(report->user, user_name(scene, job->user)) == 0) &&
            (!report->vc[0] || strcmp(report->vc, vc_name(scene, job->vc)) == 0) &&
            (!report->name[0] || (job->spec->name && strcmp(report->name, job->spec->name) == 0)) &&
-           (!report->state[0] || strcmp(report->state, phase_name(job->phase)) == 0);
+           (!report->phases || report->phases >> job->phase & 1);
 }
 
 /* Jobs that are not over are in no record yet. */
@@ -473,10 +474,12 @@ static void page_ask(struct tally *report)
 static int report_read(struct request *request, struct tally *report)
 {
     const char *accept = http_header(request->message, "accept");
+    struct job_filter filter = { 0 };
     char format[16] = "";
 
     report->to = report->now = clock_now();
-    if (query_time(request, "from", &report->from) < 0 || query_time(request, "to", &report->to) < 0)
+    if (query_time(request, "from", &report->from) < 0 || query_time(request, "to", &report->to) < 0 ||
+        query_states(request, report->state, sizeof(report->state)) < 0)
         return -EINVAL;
     report->csv = accept && http_list_has(accept, "text/csv");
     if (query_text(request, "format", format, sizeof(format))) {
@@ -491,7 +494,9 @@ static int report_read(struct request *request, struct tally *report)
         report->query.user = report->user;
     if (query_text(request, "vc", report->vc, sizeof(report->vc)))
         report->query.vc = report->vc;
-    if (query_text(request, "state", report->state, sizeof(report->state)))
+    (void)filter_state(&filter, report->state);
+    report->phases = filter.phases;
+    if (report->state[0])
         report->query.state = report->state;
     if (query_text(request, "name", report->name, sizeof(report->name)))
         report->query.name = report->name;

@@ -239,7 +239,8 @@ void rest_schedule(struct request *request)
 struct looking {
     struct request *request;
     struct store_query query;
-    char user[64], vc[64], state[32], name[128];
+    char user[64], vc[64], state[256], name[128], find[128];
+    uint32_t phases; /* the states as bits; 0: any */
     void (*then)(struct looking *looking, json_t *items);
 };
 
@@ -280,7 +281,8 @@ static bool looking_takes(const struct scene *scene, const struct looking *looki
 
     return (!q->user || strcmp(q->user, user_name(scene, job->user)) == 0) &&
            (!q->vc || strcmp(q->vc, vc_name(scene, job->vc)) == 0) &&
-           (!q->state || strcmp(q->state, phase_name(job->phase)) == 0) &&
+           (!looking->phases || looking->phases >> job->phase & 1) &&
+           (!q->find || (job->spec->name && strcasestr(job->spec->name, q->find))) &&
            (!q->name || (job->spec->name && strcmp(q->name, job->spec->name) == 0)) &&
            (!q->since || job->end >= q->since) && (!q->until || job->end <= q->until);
 }
@@ -325,7 +327,9 @@ static void history_reply(struct looking *looking, json_t *items)
     }
     for (size_t i = count; i-- > 0;) {
         record_veil(&scene, json_array_get(items, i));
-        if (!record_shows(&scene, looking, json_array_get(items, i)))
+        /* What is looked for in a name that one may not see is not found. */
+        if (!record_shows(&scene, looking, json_array_get(items, i)) ||
+            (looking->query.find && json_is_null(json_object_get(json_array_get(items, i), "name"))))
             (void)json_array_remove(items, i);
     }
     reply_tree(looking->request, 200,
@@ -336,6 +340,7 @@ static void history_reply(struct looking *looking, json_t *items)
 static struct looking *looking_new(struct request *request, void (*then)(struct looking *, json_t *))
 {
     struct looking *looking = mem_zalloc(1, sizeof(*looking));
+    struct job_filter filter = { 0 };
     int64_t limit = 100, before = 0;
 
     if (!looking) {
@@ -347,7 +352,8 @@ static struct looking *looking_new(struct request *request, void (*then)(struct 
         query_time(request, "since", &looking->query.since) < 0 ||
         query_time(request, "from", &looking->query.since) < 0 ||
         query_time(request, "until", &looking->query.until) < 0 ||
-        query_time(request, "to", &looking->query.until) < 0) {
+        query_time(request, "to", &looking->query.until) < 0 ||
+        query_states(request, looking->state, sizeof(looking->state)) < 0) {
         mem_free(looking);
         return NULL;
     }
@@ -357,10 +363,14 @@ static struct looking *looking_new(struct request *request, void (*then)(struct 
         looking->query.user = looking->user;
     if (query_text(request, "vc", looking->vc, sizeof(looking->vc)))
         looking->query.vc = looking->vc;
-    if (query_text(request, "state", looking->state, sizeof(looking->state)))
+    (void)filter_state(&filter, looking->state);
+    looking->phases = filter.phases;
+    if (looking->state[0])
         looking->query.state = looking->state;
     if (query_text(request, "name", looking->name, sizeof(looking->name)))
         looking->query.name = looking->name;
+    if (query_text(request, "find", looking->find, sizeof(looking->find)))
+        looking->query.find = looking->find;
     looking->request = request_hold(request);
     looking->then = then;
     return looking;
@@ -379,7 +389,8 @@ static void looking_start(struct looking *looking)
 
 void rest_history(struct request *request)
 {
-    static const char *const known[] = { "since", "until", "user", "vc", "state", "name", "limit", "cursor", NULL };
+    static const char *const known[] = { "since", "until", "user",  "vc",     "state",
+                                         "name",  "find",  "limit", "cursor", NULL };
     struct looking *looking = query_known(request, known) ? looking_new(request, history_reply) : NULL;
 
     if (looking)

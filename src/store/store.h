@@ -41,9 +41,11 @@ struct store_write {
 };
 
 struct store_query {
-    usec_t since, until;                  /* by end; 0 = open */
-    const char *user, *vc, *state, *name; /* NULL = any */
-    int64_t before_id; /* 0 = from the newest; else only smaller ids: how the next page is asked for */
+    usec_t since, until;          /* by end; 0 = open */
+    const char *user, *vc, *name; /* NULL = any */
+    const char *state;            /* NULL = any; else one, or several with commas between */
+    const char *find;             /* some part of the name, large or small letters; NULL = any */
+    int64_t before_id;            /* 0 = from the newest; else only smaller ids: how the next page is asked for */
     uint32_t limit;
 };
 

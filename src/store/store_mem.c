@@ -153,6 +153,17 @@ static bool same(const char *want, const char *have)
     return !want || strcmp(want, have) == 0;
 }
 
+/* Whether the word is among those of a list with commas; a list that is NULL has all. */
+static bool among(const char *list, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, size) == 0 && (at[size] == ',' || at[size] == '\0'))
+            return true;
+    return !list;
+}
+
 static int mem_history(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
                        struct error *err)
 {
@@ -168,8 +179,9 @@ static int mem_history(struct store *store, const struct store_query *query, sto
             const struct store_job *job = &mem->jobs[i].job;
 
             if (job->id < bound && (!next || job->id > next->id) && same(query->user, job->user) &&
-                same(query->vc, job->vc) && same(query->state, job->state) && same(query->name, job->name) &&
-                job->end >= query->since && (!query->until || job->end < query->until))
+                same(query->vc, job->vc) && among(query->state, job->state) && same(query->name, job->name) &&
+                (!query->find || strcasestr(job->name, query->find)) && job->end >= query->since &&
+                (!query->until || job->end < query->until))
                 next = job;
         }
         if (!next)

@@ -248,10 +248,12 @@ static struct store_job row_job(sqlite3_stmt *st)
 static int sqlite_history(struct store *store, const struct store_query *query, store_job_fn each, void *arg,
                           struct error *err)
 {
-    static const char sql[] = "SELECT id, submit, ended, user, vc, state, name, gpu_seconds, json FROM history "
-                              "WHERE id < ?1 AND ended >= ?2 AND ended < ?3 AND (?4 IS NULL OR user = ?4) AND "
-                              "(?5 IS NULL OR vc = ?5) AND (?6 IS NULL OR state = ?6) AND (?7 IS NULL OR name = ?7) "
-                              "ORDER BY id DESC LIMIT ?8";
+    static const char sql[] =
+        "SELECT id, submit, ended, user, vc, state, name, gpu_seconds, json FROM history "
+        "WHERE id < ?1 AND ended >= ?2 AND ended < ?3 AND (?4 IS NULL OR user = ?4) AND "
+        "(?5 IS NULL OR vc = ?5) AND (?6 IS NULL OR instr(',' || ?6 || ',', ',' || state || ',')) AND "
+        "(?7 IS NULL OR name = ?7) AND (?9 IS NULL OR instr(lower(name), lower(?9))) "
+        "ORDER BY id DESC LIMIT ?8";
     struct store_sqlite *s = (struct store_sqlite *)store;
     sqlite3_stmt *st = NULL;
     int r = 0, step = SQLITE_DONE;
@@ -265,6 +267,7 @@ static int sqlite_history(struct store *store, const struct store_query *query, 
     sqlite3_bind_text(st, 5, query->vc, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 6, query->state, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 7, query->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 9, query->find, -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 8, query->limit ? (sqlite3_int64)query->limit : -1);
     while (r == 0 && (step = sqlite3_step(st)) == SQLITE_ROW) {
         struct store_job job = row_job(st);

@@ -57,6 +57,15 @@ def life(m):
     kinds = [e["kind"] for e in m.get("/jobs/%d/events" % job).json["items"]]
     ok("job.submitted" in kinds and "job.running" in kinds, "events of the job", kinds)
     ok(m.until(lambda: any(h["id"] == job for h in m.get("/history").json["items"])), "history")
+    for query, found in (("state=FAILED", 1), ("state=TIMEOUT,f", 1), ("state=completed,TO", 0), ("find=ELL", 1), ("find=x9", 0)):
+        items = m.get("/history?" + query).json["items"]
+        ok((job in [h["id"] for h in items]) == bool(found), "history: %s" % query, items)
+    for path in ("/history", "/reports/users"):
+        a = m.get(path + "?state=FAILED,nonsense")
+        ok(a.status == 400 and "nonsense" in a.json["detail"], "%s: a state that is none" % path, a)
+    rows = m.get("/reports/users?state=FAILED,TIMEOUT").json["items"]
+    ok(len(rows) == 1 and rows[0]["jobs"] == m.get("/reports/users?state=F").json["items"][0]["jobs"] > 0,
+       "reports: of several states", rows)
     a = m.post("/jobs", YAML, headers={"Content-Type": "application/yaml"})
     ok(a.status == 201, "YAML is taken", a)
     ok(m.wait_state(a.json["id"], "COMPLETED"), "and runs")

@@ -199,6 +199,10 @@ static void test_history(void **state)
     expect_history(g->store, &(struct store_query){ .limit = 1, .before_id = 12 }, "11:bob:{} ");
     expect_history(g->store, &(struct store_query){ .since = 150, .until = 300 }, "11:bob:{} ");
     expect_history(g->store, &(struct store_query){ .state = "FAILED" }, "");
+    expect_history(g->store, &(struct store_query){ .state = "FAILED,COMPLETED", .user = "bob" }, "11:bob:{} ");
+    expect_history(g->store, &(struct store_query){ .state = "FAILED,COMPLETE,TED" }, "");
+    expect_history(g->store, &(struct store_query){ .find = "N", .user = "bob" }, "11:bob:{} ");
+    expect_history(g->store, &(struct store_query){ .find = "nn" }, "");
     jobs[0].json = "[1]";
     assert_int_equal(store_commit(g->store, &(struct store_write){ .jobs = jobs, .job_count = 1 }, &err), 0);
     assert_int_equal(store_history_get(g->store, 10, hear_job, &heard, &err), 0);
