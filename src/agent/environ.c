@@ -327,6 +327,13 @@ static void put_slurm(json_t *env, const struct launch *l)
     hostlist_put(&list, names, l->node_count);
     mem_free(names);
     put(env, "SLURM_JOB_ID=%lld", (long long)l->id.job);
+    put(env, "SLURM_JOBID=%lld", (long long)l->id.job);
+    put(env, "SLURM_JOB_USER=%s", or_empty(l->user));
+    put(env, "SLURM_JOB_PARTITION=%s", or_empty(l->vc));
+    if (s->account)
+        put(env, "SLURM_JOB_ACCOUNT=%s", s->account);
+    put(env, "SLURM_CLUSTER_NAME=%s", or_empty(l->cluster));
+    put(env, "SLURMD_NODENAME=%s", or_empty(l->nodes[l->id.rank].name));
     put(env, "SLURM_JOB_NAME=%s", or_empty(s->name));
     put(env, "SLURM_NODEID=%u", l->id.rank);
     put(env, "SLURM_NNODES=%u", l->node_count);
@@ -335,6 +342,7 @@ static void put_slurm(json_t *env, const struct launch *l)
     if (s->tasks_per_node > 0)
         put(env, "SLURM_NTASKS_PER_NODE=%d", s->tasks_per_node);
     put(env, "SLURM_JOB_NODELIST=%s", or_empty(list.data));
+    put(env, "SLURM_NODELIST=%s", or_empty(list.data));
     put(env, "SLURM_STEP_NODELIST=%s", or_empty(list.data));
     put(env, "SLURM_GPUS_ON_NODE=%u", l->nodes[l->id.rank].gpu_count);
     put(env, "SLURM_RESTART_COUNT=%u", l->id.attempt);

@@ -62,7 +62,8 @@ def the_environment_is_whole(c, a, d):
             'PET_RDZV_ID': '41.2', 'PET_RDZV_ENDPOINT': '127.0.0.1:29500', 'PET_RDZV_BACKEND': 'static',
             'JAX_COORDINATOR_ADDRESS': '127.0.0.1:29500', 'JAX_NUM_PROCESSES': '2', 'JAX_PROCESS_ID': '0', 'A': 'b c',
             'SLURM_JOB_ID': '41', 'SLURM_PROCID': '0', 'SLURM_NNODES': '2', 'SLURM_JOB_NODELIST': 'n[1-2]',
-            'SLURM_GPUS_ON_NODE': '2', 'SLURM_ARRAY_TASK_ID': '3', 'SLURM_RESTART_COUNT': '2'}
+            'SLURM_JOBID': '41', 'SLURM_NODELIST': 'n[1-2]', 'SLURMD_NODENAME': 'n1', 'SLURM_JOB_PARTITION': 'default',
+            'SLURM_JOB_USER': 'root', 'SLURM_CLUSTER_NAME': 'test', 'SLURM_GPUS_ON_NODE': '2', 'SLURM_ARRAY_TASK_ID': '3', 'SLURM_RESTART_COUNT': '2'}
     wrong = {k: env.get(k) for k in want if env.get(k) != want[k]}
     assert not wrong, wrong
     assert not {'RANK', 'LOCAL_RANK', 'WORLD_SIZE'} & set(env), 'set both ways'
