@@ -411,8 +411,9 @@ static const char *sacct_field(json_t *job, const char *name, char *text, size_t
     if (strcasecmp(name, "state") == 0)
         return fmt_text(job, "state");
     if (strcasecmp(name, "exitcode") == 0) {
-        (void)snprintf(text, size, "%lld:%lld", (long long)fmt_i64(job, "exit_code"),
-                       (long long)fmt_i64(job, "signal"));
+        int64_t by = fmt_i64(job, "signal"); /* with one there is no code: 128 more is what shells make of it */
+
+        (void)snprintf(text, size, "%lld:%lld", (long long)(by ? 0 : fmt_i64(job, "exit_code")), (long long)by);
         return text;
     }
     if (strcasecmp(name, "alloccpus") == 0)
@@ -431,6 +432,23 @@ static const char *sacct_field(json_t *job, const char *name, char *text, size_t
         return text;
     }
     return NULL;
+}
+
+/* Whether all fields are there: before anything is printed. */
+static int sacct_check(const struct command_args *args)
+{
+    const char *format = args_value(args, "format");
+    char copy[512], *save = NULL;
+
+    (void)snprintf(copy, sizeof(copy), "%s", format ? format : "");
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        char text[1024];
+
+        word[strcspn(word, "%")] = '\0';
+        if (!sacct_field(NULL, word, text, sizeof(text)))
+            return args_wrong(args, "--format: there is no field '%.40s' here; docs/slurm.md lists them", word);
+    }
+    return 0;
 }
 
 /* One line of fields; job NULL: their names, or the dashes below them. */
@@ -473,8 +491,10 @@ int slurm_sacct(struct command_args *args)
     json_t *items = NULL, *job;
     bool bars = args_has(args, "parsable2") || args_has(args, "parsable");
     size_t i;
-    int r = live_client(args, &client);
+    int r = sacct_check(args);
 
+    if (r == 0)
+        r = live_client(args, &client);
     buf_text(&path, "/history?limit=1000");
     query_add(&path, args, "user", "user");
     query_add(&path, args, "state", "state");

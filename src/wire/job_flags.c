@@ -257,6 +257,30 @@ static int after_put(struct job_request *request, const char *key, const char *v
     return 0;
 }
 
+/* What comes after "now+", ours or Slurm's: 1h, 90m, 1hour, 2days, and seconds without a unit. */
+static int ahead_parse(const char *text, usec_t *ret_span)
+{
+    static const struct {
+        const char *word;
+        usec_t unit;
+    } units[] = { { "", USEC_SEC },      { "second", USEC_SEC }, { "minute", USEC_MIN },
+                  { "hour", USEC_HOUR }, { "day", USEC_DAY },    { "week", 7 * USEC_DAY } };
+    size_t digits = strspn(text, "0123456789"), length = strlen(text + digits);
+    int64_t count;
+
+    if (length > 1 && text[digits + length - 1] == 's')
+        length--;
+    for (size_t i = 0; digits > 0 && i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strlen(units[i].word) != length || strncmp(text + digits, units[i].word, length) != 0)
+            continue;
+        if (decimal_parse_i64(text, digits, &count) < 0 || count > 1000 * 366 * USEC_DAY / units[i].unit)
+            return -EINVAL;
+        *ret_span = count * units[i].unit;
+        return 0;
+    }
+    return duration_parse(text, strlen(text), ret_span);
+}
+
 /* now+1h, +1h, 1h, 18:30[:00] (the next one by local clocks), or what instant_parse() reads; local without a zone. */
 static int instant_put_key(struct job_request *request, const char *key, const char *value, struct error *err)
 {
@@ -265,7 +289,7 @@ static int instant_put_key(struct job_request *request, const char *key, const c
     usec_t at = 0, span;
     int r = -EINVAL;
 
-    if (*plus == '+' && duration_parse(plus + 1, strlen(plus + 1), &span) == 0) {
+    if (*plus == '+' && ahead_parse(plus + 1, &span) == 0) {
         at = request->now + span;
         r = 0;
     } else if (value[strspn(value, "0123456789.dhms")] == '\0' && strpbrk(value, "dhms") &&

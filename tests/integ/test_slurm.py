@@ -96,6 +96,12 @@ def lists(sh, m):
     m.wait_state(int(job), "CANCELLED")
     rows = sh("sacct -n -P -o JobID,State,ExitCode -j " + job).split()
     ok(rows and rows[0].startswith(job + "|CANCELLED|"), "sacct", rows)
+    bad = sh("sacct -o JobID,State,MaxRSS 2>&1", code=2)
+    ok("MaxRSS" in bad and "JobID" not in bad, "sacct: a field there is not is told before anything is printed", bad)
+    job = sh("sbatch --parsable -G1 --begin=now+1 --wrap 'kill -9 $$'").strip()
+    m.wait_state(int(job), "FAILED")
+    rows = sh("sacct -n -P -o State,ExitCode -j " + job).split()
+    ok(rows == ["FAILED|0:9"], "sacct: a signal is no exit code; begin in Slurm's seconds", rows)
     sh("srun -G1 --kill-on-bad-exit=1 sh -c 'exit 4'", code=4)
     ok(sh("srun -G1 -K echo hello") == "hello\n", "srun")
 

@@ -101,6 +101,15 @@ static void scripts(void **state)
     assert_script(
         "x", "--begin=90m --deadline=2d",
         "{\"begin\":\"2026-01-31T13:30:00.000000Z\",\"deadline\":\"2026-02-02T12:00:00.000000Z\",\"run\":\"x\"}");
+    assert_script(
+        "x", "--begin=now+1hour --deadline=now+2days",
+        "{\"begin\":\"2026-01-31T13:00:00.000000Z\",\"deadline\":\"2026-02-02T12:00:00.000000Z\",\"run\":\"x\"}");
+    assert_script(
+        "x", "--begin=now+90 --deadline=now+1weeks", /* Slurm's are seconds */
+        "{\"begin\":\"2026-01-31T12:01:30.000000Z\",\"deadline\":\"2026-02-07T12:00:00.000000Z\",\"run\":\"x\"}");
+    assert_script(
+        "x", "--begin=now+5minutes --deadline=now+7200seconds",
+        "{\"begin\":\"2026-01-31T12:05:00.000000Z\",\"deadline\":\"2026-01-31T14:00:00.000000Z\",\"run\":\"x\"}");
     assert_script("x", "--begin=now+1h --deadline=12:30",
                   "{\"begin\":\"2026-01-31T13:00:00.000000Z\","
                   "\"deadline\":\"2026-02-01T11:30:00.000000Z\",\"run\":\"x\"}");
@@ -129,6 +138,10 @@ static void refusals(void **state)
     assert_refused("x", "--after=soon:3", "--after: expected ok, any or notok, got 'soon'");
     assert_refused("x", "--after=ok:prepare",
                    "--after: expected numbers of jobs such as 4127 or ok:4127,4128, got 'ok:prepare'");
+    assert_refused("x", "--begin=now+1hourly",
+                   "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'now+1hourly'");
+    assert_refused("x", "--begin=now+99999999999weeks",
+                   "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'now+99999999999weeks'");
     assert_refused("x", "--begin=soon", "--begin: expected 1h (from now), 18:30 or 2026-01-31T18:30, got 'soon'");
     assert_refused("# nothing\n", "", "train.sh: the script has no command");
     assert_refused("x", "--gpus-per-task=2",
