@@ -110,6 +110,7 @@ static void job_show(json_t *job)
 {
     json_t *reason = json_object_get(job, "reason"), *place;
     char text[FMT_MAX], id[FMT_MAX];
+    int64_t attempts;
     size_t i;
 
     json_harmless(job);
@@ -150,10 +151,12 @@ static void job_show(json_t *job)
     } else {
         line("end", fmt_text(job, "end_text"));
     }
+    /* The first is number 0, also of a job that has had none. */
+    attempts = fmt_i64(job, "attempt") +
+               (fmt_i64(job, "attempt") || fmt_time(job, "start_time") || *fmt_text(job, "nodelist") ? 1 : 0);
     (void)snprintf(text, sizeof(text), "%lld attempt%s, %lld preemptions, %lld failures, %.2f GPU-hours",
-                   (long long)fmt_i64(job, "attempt") + 1, fmt_i64(job, "attempt") ? "s" : "",
-                   (long long)fmt_i64(job, "preemptions"), (long long)fmt_i64(job, "failures"),
-                   (double)fmt_i64(job, "gpu_seconds") / 3600.0);
+                   (long long)attempts, attempts == 1 ? "" : "s", (long long)fmt_i64(job, "preemptions"),
+                   (long long)fmt_i64(job, "failures"), (double)fmt_i64(job, "gpu_seconds") / 3600.0);
     line("so far", text);
     spec_show(json_object_get(job, "spec"));
 }

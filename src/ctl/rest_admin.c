@@ -385,6 +385,16 @@ void rest_join(struct request *request)
 
 /* The scheduler. */
 
+/* All that wait, as lists have them: also those that a gate keeps out of the core. */
+static int64_t pending_count(const struct book *book)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < book->live_count; i++)
+        count += book->live[i]->phase == PHASE_JOB_PENDING;
+    return count;
+}
+
 void rest_scheduler_get(struct request *request)
 {
     struct server *server = request_server(request);
@@ -402,7 +412,7 @@ void rest_scheduler_get(struct request *request)
     json_write_bool(&json, "paused", scene.book->paused);
     json_write_text(&json, "policy", policy_now(server));
     json_write_u64(&json, "seq", ctl_seq(ctl));
-    json_write_i64(&json, "waiting", scene.core ? core_waiting(scene.core) : 0);
+    json_write_i64(&json, "waiting", pending_count(scene.book));
     json_write_i64(&json, "running", scene.core ? core_running(scene.core) : 0);
     json_write_u64(&json, "decisions", scene.core ? core_decisions(scene.core) : 0);
     json_write_i64(&json, "agents", (int64_t)links_count(server->links));

@@ -201,7 +201,7 @@ static void on_log(void *arg, json_t *answer, bool last)
 /* Which task of which attempt; -errno, answered. */
 static int log_fill(struct request *request, const struct book_job *job, struct log_read *log)
 {
-    const struct book_attempt *attempt;
+    const struct book_attempt *attempt, *last;
     int64_t number = -1, rank = 0;
     struct scene scene;
     char stream[8];
@@ -223,7 +223,13 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
         }
         (void)snprintf(log->stream, sizeof(log->stream), "%s", stream);
     }
-    attempt = number < 0 ? book_attempt(job) : number < job->attempt_count ? &job->attempts[number] : NULL;
+    last = book_attempt(job);
+    attempt = number < 0 ? last : number < job->attempt_count ? &job->attempts[number] : NULL;
+    if (!attempt && last) {
+        reply_problem(request, 404, "NotFound", NULL, "job %" PRId64 " has no attempt %" PRId64 "; the last is %u",
+                      job->id, number, last->number);
+        return -ENOENT;
+    }
     if (!attempt || rank >= attempt->task_count) {
         reply_problem(request, attempt ? 404 : 409, attempt ? "NotFound" : "NotStarted", NULL,
                       attempt ? "job %" PRId64 " has no task %" PRId64 " there" : "job %" PRId64 " has not started",

@@ -189,10 +189,26 @@ static const char *item_key(const struct tally *report, const json_t *item)
     return "";
 }
 
-/* By node: what its tasks had. The job itself counts once on each of its nodes. */
+static int64_t item_time(const struct tally *report, const json_t *item)
+{
+    const json_t *attempts = json_object_get(item, "attempts"), *attempt, *task;
+    int64_t sum = 0;
+    size_t a, t;
+
+    json_array_foreach(attempts, a, attempt)
+    {
+        json_array_foreach(json_object_get(attempt, "tasks"), t, task) sum += task_time(report, item, attempt, task);
+    }
+    return sum;
+}
+
+/* By node: what its tasks had, and of what was lost as much as of the time. The job itself counts once on each of its
+ * nodes. */
 static void nodes_add(struct tally *report, const json_t *item)
 {
     const json_t *attempts = json_object_get(item, "attempts"), *attempt, *task;
+    int64_t whole = item_time(report, item),
+            lost = json_integer_value(json_object_get(item, "lost_gpu_seconds")) * USEC_SEC;
     const char *seen[64];
     size_t a, t, count = 0;
 
@@ -206,11 +222,15 @@ static void nodes_add(struct tally *report, const json_t *item)
             if (!total)
                 return;
             time_add(total, item, task_time(report, item, attempt, task));
+            if (whole > 0)
+                total->lost_usec +=
+                    (int64_t)((double)lost * (double)task_time(report, item, attempt, task) / (double)whole);
             while (s < count && strcmp(seen[s], text_of(task, "node")) != 0)
                 s++;
             if (s == count && count < 64) {
                 seen[count++] = text_of(task, "node");
                 job_add(total, item);
+                total->lost_usec -= lost; /* of the whole job */
             }
         }
     }

@@ -337,6 +337,34 @@ def plans(m):
     m.wait_state(job, "CANCELLED")
 
 
+def agree(m):
+    """What several answers tell must be the same number."""
+    me = m.get("/whoami").json["user"]
+    run = m.post("/jobs", {"run": "sleep 60", "nodes": 2, "per_node": {"gpu": 4}, "time": "5m"}).json["id"]
+    m.wait_state(run, "RUNNING")
+    later = m.post("/jobs", {"run": "true", "gpus": 1, "after": {"ok": [run]}}).json["id"]
+    m.post("/jobs", {"run": "true", "gpus": 1, "hold": True})
+    pending = [j for j in m.get("/jobs").json["items"] if j["state"] == "PENDING"]
+    ok(m.get("/scheduler").json["waiting"] == len(pending) == 2, "who waits: also those that are held back",
+       (m.get("/scheduler").json["waiting"], pending))
+    ok("so far       0 attempts" in muster(m, "show", later).stdout and "so far       1 attempt," in muster(m, "show", run).stdout,
+       "a job that has not started has had no attempt", muster(m, "show", later).stdout)
+    a = m.get("/jobs/%d/logs?attempt=5" % run)
+    ok(a.status == 404 and "no attempt 5; the last is 0" in a.json["detail"], "output of an attempt there was not", a)
+    ok(m.get("/jobs/%d/logs" % later).json["code"] == "NotStarted", "and of a job that has not started")
+    time.sleep(2)
+    for node in ("gpu01", "gpu02"):
+        m.ask("PATCH", "/nodes/" + node, {"drain": True, "reason": "x", "deadline": "2020-01-01T00:00:00Z"})
+    m.until(lambda: m.state(run) == "PENDING")
+    for node in ("gpu01", "gpu02"):
+        m.ask("PATCH", "/nodes/" + node, {"drain": False})
+    m.post("/jobs:batch", {"action": "cancel", "user": me})
+    m.until(lambda: not m.get("/jobs").json["items"])
+    m.until(lambda: any(h["id"] == run and h["lost_gpu_seconds"] > 0 for h in m.get("/history").json["items"]))
+    lost = [sum(row["lost_gpu_seconds"] for row in m.get("/reports/" + by).json["items"]) for by in ("users", "nodes")]
+    ok(lost[0] > 0 and abs(lost[0] - lost[1]) <= 2, "what was lost is as much by node as by user", lost)
+
+
 def deadlines(m):
     def submit(gpus, hours):
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
@@ -742,7 +770,7 @@ def flood(m, job, port):
 def main():
     with Musterd("2x8:H100") as m:
         ok(m.wait_nodes(2), "two emulated nodes join")
-        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, plans, deadlines, nodes, events, figures, pages, pipelines,
+        for part in (basics, life, refusals, conditions, until, lists, merged, chosen, waiting, plans, agree, deadlines, nodes, events, figures, pages, pipelines,
                      follow, enter, forward, words):
             part(m)
         ok(m.alive(), "still alive")
