@@ -218,7 +218,8 @@ static void command_done(struct node *node, struct client *client, int r)
         (void)snprintf(text, sizeof(text), "%s: %s; %s",
                        step == STEP_EVICT    ? "evict"
                        : step == STEP_RELOAD ? "reload"
-                                             : "command",
+                       : step == STEP_SYNC   ? "pause"
+                                             : "move",
                        strerror(-r), client->page->health.error);
         failed(node, client, text);
         return;
@@ -449,7 +450,8 @@ static void memory_begin(struct node *node, struct client *client, bool lower)
 int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err)
 {
     uint64_t old = client->page->limit[0].view_total_bytes;
-    bool lower = bytes != 0 && (old == 0 || bytes < old);
+    /* The same limit again: the move to it may have failed. */
+    bool lower = bytes != 0 && (old == 0 || bytes < old || client_used(client) > bytes);
 
     if ((client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked)) ||
         (client->state != CLIENT_RUNNING && !client->starved))

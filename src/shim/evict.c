@@ -112,18 +112,25 @@ static void chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
     __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
 }
 
-/* Each block's chunks are released while the copies of the next ones run. */
-static bool copies_collect(int gpu, uint32_t count, CUevent *events)
+/* Each block's chunks are released while the copies of the next ones run. Until the first is, the eviction can be given
+ * up (waiter.c): -ETIMEDOUT. After that its program has to wait for the driver, as long as it takes. */
+static int copies_collect(int gpu, uint32_t count, CUevent *events)
 {
     uint32_t i = 0, block = 0;
+    CUresult r;
 
     for (; i < count; block++) {
-        if (REAL(cuEventSynchronize)(events[block]) != CUDA_SUCCESS)
-            return false;
+        if (i == 0)
+            watch_wait();
+        r = REAL(cuEventSynchronize)(events[block]);
+        if (i == 0 && !watch_waited())
+            return -ETIMEDOUT;
+        if (r != CUDA_SUCCESS)
+            return -EIO;
         for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * AREA_BLOCK; i++)
             chunk_release(gpu, moving[i].chunk, moving[i].at);
     }
-    return true;
+    return 0;
 }
 
 static void state_set(enum page_state state)
@@ -145,6 +152,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     int gpu = first_gpu();
     uint64_t bytes;
     uint32_t count;
+    int r;
 
     if (shim.page->health.state == STATE_EVICTED) {
         host_let_go(unpin); /* a release after all */
@@ -163,7 +171,12 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
             return -ENOMEM;
         }
     evicted_gpu = gpu;
-    if (!copies_queue(gpu, count, events) || !copies_collect(gpu, count, events)) {
+    r = copies_queue(gpu, count, events) ? copies_collect(gpu, count, events) : -EIO;
+    if (r == -ETIMEDOUT) {
+        move_end();
+        return r;
+    }
+    if (r < 0) {
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);

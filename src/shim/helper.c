@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* helper.c - the one thread of ours in a job process.
+/* helper.c - the thread of ours in a job process; a second one waits for it where the driver may not return (waiter.c).
  *
  * It owns the socket, carries out the node side's commands, fills the host pools and looks for idleness where the
  * program never waits. All signals are blocked in it; it never takes the interpreter's lock. When the node side is gone
@@ -138,12 +138,17 @@ void helper_need(int gpu, uint64_t bytes)
 /* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
 static int64_t quiet_wait(uint64_t deadline_ns)
 {
+    int64_t r = 0;
+
     while (__atomic_load_n(&shim.page->control.gate, __ATOMIC_ACQUIRE) == GATE_CLOSING &&
            gate_rule().gate != GATE_CLOSED && clock_ns() < deadline_ns)
         nap_ns(200 * NSEC_USEC);
     if (!gate_quiet(deadline_ns))
         return -ETIMEDOUT;
-    return device_wait() ? 0 : -EIO;
+    for (int i = 0; i < PAGE_GPUS && r == 0; i++)
+        if (enter_context_of(i))
+            r = device_wait(i, deadline_ns);
+    return r;
 }
 
 static void reply_write(uint64_t seq, int64_t r, uint64_t start)
@@ -452,31 +457,41 @@ static void helper_exit(void)
     atomic_store(&shim.stopping, 1);
     for (int i = 0; i < 20 && !atomic_load(&stopped); i++)
         futex_wait(&stopped, 0, 50 * NSEC_MSEC);
+    for (int i = 0; i < 20 && waiter_inside(); i++)
+        nap_ns(50 * NSEC_MSEC);
     atomic_store(&shim.on, SHIM_LEAVING);
+}
+
+bool helper_thread(void *(*run)(void *))
+{
+    const uint64_t all = UINT64_MAX;
+    uint64_t old;
+    pthread_attr_t attr;
+    pthread_t thread;
+    bool made;
+
+    signals_set(&all, &old);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    made = pthread_create(&thread, &attr, run, NULL) == 0;
+    pthread_attr_destroy(&attr);
+    signals_set(&old, NULL);
+    return made;
 }
 
 void helper_start(void)
 {
     uint32_t no = 0;
-    const uint64_t all = UINT64_MAX;
-    uint64_t old;
-    pthread_attr_t attr;
-    pthread_t thread;
 
     if (!HAVE(cuCtxSetCurrent) || !atomic_compare_exchange_strong(&running, &no, 1))
         return;
-    signals_set(&all, &old);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    if (pthread_create(&thread, &attr, helper_main, NULL) != 0) {
+    if (!helper_thread(helper_main)) {
         atomic_store(&running, 0);
         shim_note("the helper thread could not be started");
     } else {
         (void)atexit(helper_exit);
     }
-    pthread_attr_destroy(&attr);
-    signals_set(&old, NULL);
 }
 
 void helper_forked(void)
@@ -486,4 +501,5 @@ void helper_forked(void)
     if (fd >= 0)
         close(fd);
     atomic_store(&running, 0);
+    waiter_forked();
 }

@@ -89,6 +89,17 @@ struct segment *vmm_segment(uint32_t index);
 bool vmm_look(uint32_t i, uint64_t *ret_base, uint64_t *ret_size, uint64_t *ret_born);
 struct chunk *vmm_chunk(uint32_t index);
 
+/* --- waiter.c: a thread that waits for the GPU */
+int waiter_sync(CUcontext ctx, uint64_t until_ns, CUresult *ret); /* helper: the driver's answer; or as device_wait() */
+bool waiter_inside(void);                                         /* it is in the driver */
+void waiter_forked(void);
+/* Helper, of a move: it begins and ends; the helper goes into the driver to wait for a copy, and was there. False: for
+ * so long that the move was given up. Nothing is held any more, so nothing may be switched. */
+void watch_begin(void);
+void watch_end(void);
+void watch_wait(void);
+bool watch_waited(void);
+
 /* --- brief.c: a short queue while memory is being moved or lies in host memory */
 void brief_set(bool moving);      /* helper: a move is coming, or over; host memory in use keeps it short as well */
 void brief_wait(void);            /* before a launch: at most a few are in flight */
@@ -104,7 +115,9 @@ uint32_t touch_order(int gpu, bool hottest, uint32_t *order); /* segments, colde
 /* --- spill.c, evict.c: run by the helper */
 bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device */
 void move_end(void);
-bool device_wait(void);
+/* 0 when all work of this GPU's context is complete; -EIO the driver's error, -ETIMEDOUT, or -EBUSY: an earlier wait
+ * has not ended. The page's note says which. */
+int device_wait(int gpu, uint64_t until_ns);
 struct move_times {
     uint64_t trim_ns, wait_ns, copy_ns;
 };

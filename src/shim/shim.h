@@ -190,6 +190,7 @@ bool helper_welcome(void); /* is it registered? Waits for the answer if one is t
 void helper_device(int gpu);
 void helper_need(int gpu, uint64_t bytes);
 void helper_forked(void);
+bool helper_thread(void *(*run)(void *)); /* one of ours: no signals, a small stack. False: none can be had */
 
 #include "shim/mem.h"
 #include "shim/rg.h"

@@ -23,6 +23,10 @@
 #define TRIM_LEAST_NS (30 * NSEC_MSEC)
 #define TRIM_MOST_NS (150 * NSEC_MSEC)
 #define SPILL_GOAL_NS (160 * NSEC_MSEC)
+#define QUIET_LEAST_NS (5 * NSEC_SEC)
+#define QUIET_MOST_NS (30 * NSEC_SEC)
+#define QUIET_VAIN_NS (2 * NSEC_SEC)
+#define VAIN_NS (30 * NSEC_SEC)
 #define RATE_MOST 60u
 #define RATE_BYTES (256 * MIB) /* a spill from which a rate can be learned */
 
@@ -34,13 +38,17 @@ static struct move_times times;
 static struct pick {
     struct chunk *chunk;
     CUdeviceptr at;
+    uint64_t size; /* the chunk's: of a move that was given up the chunk may be another's by now */
     uint32_t peers;
+    bool moved;
     CUmemGenericAllocationHandle fresh;
     CUdeviceptr window; /* where the copy goes */
 } batch[BATCH];
-static uint64_t rate = 40; /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
-static uint64_t room;      /* host memory the spill under way may still take */
-static bool no_host;       /* and it was not enough */
+static uint64_t rate = 40;  /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
+static uint64_t room;       /* host memory the spill under way may still take */
+static bool no_host;        /* and it was not enough */
+static bool given_up;       /* the move under way holds nothing any more: waiter.c */
+static uint64_t vain_until; /* the device did not become quiet: not tried again before; 0 = it did */
 
 CUstream move_stream(void)
 {
@@ -61,14 +69,41 @@ const struct move_times *move_times(void)
     return &times;
 }
 
-/* Until all is complete. The driver's error is the program's as well; it says what to do. */
-bool device_wait(void)
+int device_wait(int gpu, uint64_t until_ns)
 {
-    CUresult r = REAL(cuCtxSynchronize)();
+    CUresult r = CUDA_SUCCESS;
+    uint64_t start = clock_ns();
+    int e = waiter_sync(enter_context_of(gpu), until_ns, &r);
 
-    if (r != CUDA_SUCCESS)
+    if (e == -ETIMEDOUT) {
+        shim_note(
+            "the work in flight did not end within %llu s; perhaps it waits for the program: try later, or end it",
+            (unsigned long long)((clock_ns() - start + NSEC_SEC / 2) / NSEC_SEC));
+    } else if (e < 0) {
+        shim_note("the work in flight has been waited for in vain; try when it has ended, or end it");
+    } else if (r != CUDA_SUCCESS) {
         shim_note("the GPU does not answer: driver error %d, which the program sees too; end it", r);
-    return r == CUDA_SUCCESS;
+        e = -EIO;
+    } else {
+        vain_until = 0;
+    }
+    return e;
+}
+
+/* For how long the device is waited for while submissions are held. A program whose work waits for its own next call
+ * stands still meanwhile: once that has been seen it is tried for little, and seldom, until a wait has succeeded. */
+static bool device_quiet(int gpu, uint64_t deadline_ns)
+{
+    uint64_t now = clock_ns(), most = deadline_ns > now ? deadline_ns - now : 0;
+    int e;
+
+    most = most < QUIET_LEAST_NS ? QUIET_LEAST_NS : most > QUIET_MOST_NS ? QUIET_MOST_NS : most;
+    if (vain_until)
+        most = QUIET_VAIN_NS;
+    e = device_wait(gpu, now + most);
+    if (e == -ETIMEDOUT)
+        vain_until = clock_ns() + VAIN_NS;
+    return e == 0;
 }
 
 bool move_begin(int gpu, uint64_t deadline_ns)
@@ -80,17 +115,24 @@ bool move_begin(int gpu, uint64_t deadline_ns)
     /* While evicted, everything is held already, and must stay so. */
     if (!ctx || shim.page->health.state != STATE_RUNNING)
         return false;
+    if (waiter_inside() || start < vain_until) {
+        shim_note("the work in flight has been waited for in vain; try when it has ended, or end it");
+        return false;
+    }
     (void)REAL(cuCtxSetCurrent)(ctx); /* where that fails the wait below tells */
+    given_up = false;
+    watch_begin();
     gate_hold();
-    quiet = gate_quiet(deadline_ns) && device_wait() && stream_have(gpu);
+    quiet = gate_quiet(deadline_ns) && device_quiet(gpu, deadline_ns) && stream_have(gpu);
     times.wait_ns = clock_ns() - start;
     if (!quiet)
-        gate_release();
+        move_end();
     return quiet;
 }
 
 void move_end(void)
 {
+    watch_end();
     gate_release();
 }
 
@@ -180,7 +222,7 @@ static bool host_take(int gpu, struct pick *p)
 static void fresh_drop(int gpu, const struct pick *p, bool to_host)
 {
     if (to_host)
-        stock_give(gpu, p->fresh, p->chunk->size);
+        stock_give(gpu, p->fresh, p->size);
     else
         (void)REAL(cuMemRelease)(p->fresh);
 }
@@ -214,12 +256,17 @@ static bool pick_make(int gpu, struct pick *p, bool to_host, CUdeviceptr at)
 /* A copy that is not wanted. What it may still touch stays mapped until a wait has succeeded. */
 static void pick_undo(int gpu, const struct pick *p, bool to_host)
 {
-    if (REAL(cuStreamSynchronize)(stream) != CUDA_SUCCESS) {
+    CUresult r;
+
+    watch_wait();
+    r = REAL(cuStreamSynchronize)(stream);
+    given_up |= !watch_waited();
+    if (r != CUDA_SUCCESS) {
         scratch_stuck = true;
         return;
     }
     if (!to_host)
-        scratch_unmap(p->window, p->chunk->size);
+        scratch_unmap(p->window, p->size);
     fresh_drop(gpu, p, to_host);
 }
 
@@ -257,8 +304,12 @@ static bool copy_begin(int gpu, uint32_t i, bool to_host)
 
 static bool copy_wait(int gpu, uint32_t i)
 {
-    return (no_events ? REAL(cuStreamSynchronize)(stream) : REAL(cuEventSynchronize)(copied[gpu][i % UNDER_WAY])) ==
-           CUDA_SUCCESS;
+    CUresult r;
+
+    watch_wait();
+    r = no_events ? REAL(cuStreamSynchronize)(stream) : REAL(cuEventSynchronize)(copied[gpu][i % UNDER_WAY]);
+    given_up = !watch_waited();
+    return r == CUDA_SUCCESS && !given_up;
 }
 
 /* The chunk's address now shows the new memory; the old handle is released. False: nothing changed. */
@@ -310,7 +361,8 @@ static int64_t copy_end(int gpu, struct pick *p, bool to_host)
         return 0;
     }
     pick_count(gpu, p, to_host);
-    return (int64_t)p->chunk->size;
+    p->moved = true;
+    return (int64_t)p->size;
 }
 
 /* The first `count` of the batch, one after the other as its copy is over, while those of the next run. */
@@ -333,8 +385,8 @@ static int64_t batch_move(int gpu, uint32_t count, bool to_host)
         pick_undo(gpu, &batch[i], to_host);
     if (!to_host)
         for (i = 0; i < count; i++)
-            if (batch[i].chunk->where != CHUNK_DEVICE)
-                mem_give_back(gpu, CLASS_VMM, batch[i].chunk->size);
+            if (!batch[i].moved)
+                mem_give_back(gpu, CLASS_VMM, batch[i].size);
     return moved;
 }
 
@@ -354,7 +406,7 @@ static uint32_t batch_find(int gpu, enum chunk_where where, uint64_t most)
             struct chunk *c = vmm_chunk(k);
 
             if (c->where == (uint32_t)where) {
-                batch[n++] = (struct pick){ .chunk = c, .at = at, .peers = s->peers };
+                batch[n++] = (struct pick){ .chunk = c, .at = at, .size = c->size, .peers = s->peers };
                 sum += c->size;
             }
             at += c->size;
@@ -405,7 +457,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     }
     start = clock_ns();
     room = host_room(gpu);
-    while ((above = above_of(gpu, target)) != 0 && clock_ns() < deadline_ns) {
+    while ((above = above_of(gpu, target)) != 0 && !given_up && clock_ns() < deadline_ns) {
         uint32_t n = batch_find(gpu, CHUNK_DEVICE, above);
 
         r = n ? batch_move(gpu, n, true) : 0;
@@ -417,6 +469,8 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     rate_learn(moved);
     brief_set(false);
     move_end();
+    if (given_up)
+        return -ETIMEDOUT;
     host_tell(above_of(gpu, target));
     return move_count(gpu, true, moved, asked);
 }
@@ -432,7 +486,7 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     start = clock_ns();
-    while ((most == 0 || (uint64_t)moved < most) && clock_ns() < deadline_ns) {
+    while ((most == 0 || (uint64_t)moved < most) && !given_up && clock_ns() < deadline_ns) {
         uint32_t n = batch_find(gpu, CHUNK_HOST, most ? most - (uint64_t)moved : UINT64_MAX), fit = 0;
 
         while (fit < n && mem_reserve(gpu, CLASS_VMM, batch[fit].chunk->size) == 0)
@@ -445,5 +499,5 @@ int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns)
     times.copy_ns = clock_ns() - start;
     brief_set(false);
     move_end();
-    return move_count(gpu, false, moved, asked);
+    return given_up ? -ETIMEDOUT : move_count(gpu, false, moved, asked);
 }

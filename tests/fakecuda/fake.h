@@ -5,7 +5,7 @@
  * A GPU is a memfd; device memory is a mapping of it, so a spilled or evicted byte is a real byte. Kernels are C
  * functions run by one worker thread in the order of submission, each lasting a declared time. FAKE_CUDA_MEMORY (MiB,
  * 1024), FAKE_CUDA_DEVICES (1), FAKE_CUDA_FAIL=name:nth:code, FAKE_CUDA_CKPT_FAIL=nth, FAKE_CUDA_VERSION (13000),
- * FAKE_CUDA_TRACE=file.
+ * FAKE_CUDA_TRACE=file, FAKE_CUDA_STALL=file, FAKE_CUDA_GONE=file.
  */
 #include <stdbool.h>
 #include <stdint.h>

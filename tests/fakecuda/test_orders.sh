@@ -80,6 +80,19 @@ own $agent
 check "also to a node side that has never seen it" 'until_true 20 "[ -n \"\$(field $ot state)\" ]" && moves $ot'
 kill -9 $ot; wait $ot 2>/dev/null
 
+# Work in flight that does not end: the order says so, and the program goes on.
+FAKE_CUDA_STALL="$dir/stall" "$muster" gpu run --role opportunistic -- "$job" 16 1000000 4 >/dev/null 2>&1 & ot=$!
+own $ot
+until_true 20 'moves $ot'
+echo cuCtxSynchronize >"$dir/stall"
+check "a pause whose work in flight does not end says so" '! "$muster" gpu pause $ot 2>"$dir/err" && sed "s/^/# /" "$dir/err" && grep -q "did not end within 1[0-9] s; perhaps it waits for the program: try later, or end it" "$dir/err"'
+check "it runs, and is listed so" '[ "$(field $ot state)" = running ] && [ "$(field $ot helper)" = alive ] && moves $ot'
+check "another order meanwhile is refused, and does not hold it" '! "$muster" gpu set $ot memory=8M 2>"$dir/err" && grep -q "waited for in vain" "$dir/err" && moves $ot'
+rm "$dir/stall"
+check "when it has ended, it is paused" '"$muster" gpu pause $ot >/dev/null && [ "$(field $ot state)" = paused ] && stands $ot'
+check "and moved" '"$muster" gpu resume $ot >/dev/null && "$muster" gpu set $ot memory=8M >/dev/null && [ "$(field $ot used_bytes)" -le 8388608 ] && moves $ot'
+kill -9 $ot; wait $ot 2>/dev/null
+
 # One that checks every byte in every step, to its end.
 "$muster" gpu run --role opportunistic -- "$job" 64 400 4 >"$dir/sum" 2>&1 & ot=$!
 own $ot
