@@ -19,6 +19,7 @@
 #define MIB (1ull << 20)
 #define SEGMENT (4 * MIB)
 #define SEGMENTS 3
+#define MANY 40
 
 static CUfunction nothing, waits;
 static CUcontext ctx;
@@ -219,15 +220,31 @@ static void test_copy_stalls(void **state)
     (void)state;
     copy_stalls(OP_SPILL_TO, "cuEventSynchronize");
     copy_stalls(OP_EVICT_ALL, "cuEventSynchronize");
+    assert_int_equal(command(OP_SPILL_TO, 1), SEGMENTS * SEGMENT); /* and the next one works */
+    copy_stalls(OP_PROMOTE, "cuEventSynchronize");
+}
+
+/* While memory lies in host memory a launch waits for those before it: two seconds, and not again for a while. */
+static void test_brief(void **state)
+{
+    uint64_t took, before = stat_of("fail_open");
+
+    (void)state;
+    assert_int_equal(command(OP_SPILL_TO, 1), SEGMENTS * SEGMENT);
+    flag = 0;
+    assert_int_equal(launch(waits), 0);
+    took = launches_ns(MANY, 15);
+    assert_in_range(took, 1 * SEC, 6 * SEC);
+    assert_int_equal(stat_of("fail_open"), before + 1);
+    assert_int_equal(cuStreamSynchronize(NULL), 0);
+    assert_int_equal(command(OP_PROMOTE, 0), SEGMENTS * SEGMENT);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel_waits),
-        cmocka_unit_test(test_driver_waits),
-        cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_copy_stalls),
+        cmocka_unit_test(test_kernel_waits), cmocka_unit_test(test_driver_waits), cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_copy_stalls),  cmocka_unit_test(test_brief),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
