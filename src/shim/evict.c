@@ -101,15 +101,17 @@ static bool copies_queue(int gpu, uint32_t count, CUevent *events)
     return r == CUDA_SUCCESS;
 }
 
-static void chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
+/* False: it stays where it is. */
+static bool chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
 {
     if (REAL(cuMemUnmap)(at, c->size) != CUDA_SUCCESS)
-        return; /* stays where it is */
+        return false;
     (void)REAL(cuMemRelease)(c->handle);
     c->handle = 0;
     c->where = CHUNK_SAVED;
     mem_give_back(gpu, CLASS_VMM, c->size);
     __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
+    return true;
 }
 
 /* Each block's chunks are released while the copies of the next ones run. Until the first is, the eviction can be given
@@ -128,7 +130,8 @@ static int copies_collect(int gpu, uint32_t count, CUevent *events)
         if (r != CUDA_SUCCESS)
             return -EIO;
         for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * AREA_BLOCK; i++)
-            chunk_release(gpu, moving[i].chunk, moving[i].at);
+            if (!chunk_release(gpu, moving[i].chunk, moving[i].at))
+                return -EIO;
     }
     return 0;
 }
@@ -152,6 +155,7 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     int gpu = first_gpu();
     uint64_t bytes;
     uint32_t count;
+    int64_t back;
     int r;
 
     if (shim.page->health.state == STATE_EVICTED) {
@@ -180,7 +184,10 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
         /* What was saved comes back; the rest never left. */
         (void)REAL(cuStreamSynchronize)(move_stream());
         state_set(STATE_EVICTED);
-        (void)evict_reload(deadline_ns);
+        back = evict_reload(deadline_ns);
+        if (back < 0)
+            return back;
+        shim_note("the driver would not copy its memory or let go of it; all of it is where it was: try again");
         return -EIO;
     }
     host_let_go(unpin);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Movable memory without a node side: this test plays it, writing the process page by hand. A byte that moved is read
  * by an ordinary load at the address it always had, with the driver failing at every step in turn. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -364,6 +365,27 @@ static void test_evict_failures(void **state)
         }
 }
 
+/* The driver lets go of nothing: that is no eviction, and the program goes on with all it had. */
+static void test_evict_refused(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    for (unsigned int nth = 0; nth < 4; nth++) { /* every one, or the first, second, third */
+        __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+        fake_fail("cuMemUnmap", nth, 206);
+        assert_int_equal(command(OP_EVICT_ALL, 0), -EIO);
+        fake_fail("", 0, 0);
+        assert_int_equal(page->health.state, STATE_RUNNING);
+        assert_non_null(strstr(page->health.error, "all of it is where it was"));
+        __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+        assert_int_equal(stat_of("saved"), 0);
+        assert_int_equal(stat_of("used"), all);
+        verify("after an eviction that was none");
+    }
+}
+
 /* For a release the driver lets go of the host memory as well, at once or when it was evicted before. */
 static void test_evict_unpinned(void **state)
 {
@@ -483,14 +505,23 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_no_host),        cmocka_unit_test(test_cgroup),
-        cmocka_unit_test(test_native_instead), cmocka_unit_test(test_home),
-        cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
-        cmocka_unit_test(test_evict_and_back), cmocka_unit_test(test_evict_failures),
-        cmocka_unit_test(test_evict_unpinned), cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_no_host),
+        cmocka_unit_test(test_cgroup),
+        cmocka_unit_test(test_native_instead),
+        cmocka_unit_test(test_home),
+        cmocka_unit_test(test_short_queue),
+        cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_and_back),
+        cmocka_unit_test(test_evict_failures),
+        cmocka_unit_test(test_evict_refused),
+        cmocka_unit_test(test_evict_unpinned),
+        cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),
+        cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
