@@ -8,7 +8,7 @@
  * wait is told at once.
  *
  * Of a move under way it looks after the waits for copies, which the helper makes itself: hundreds an order, and a
- * hand-over each would cost more than they do. One that has not ended for five looks is given up on while the helper
+ * hand-over each would cost more than they do. One that has not ended for twenty looks is given up on while the helper
  * is still inside: submissions go on, and the helper finds out when the driver returns. That is only right while the
  * program's addresses all show its memory; where some of it is away, nobody asks for it.
  */
@@ -18,7 +18,7 @@
 
 #define IDLE_NS (3600 * NSEC_SEC)
 #define LOOK_NS NSEC_SEC
-#define LOOKS 5u /* of its own time: one that was stopped for a while gives nothing up for that */
+#define LOOKS 20u /* of its own time: one that was stopped for a while gives nothing up for that */
 
 enum { WATCH_NONE, WATCH_WORKS, WATCH_WAITS, WATCH_OVER, WATCH_KINDS };
 
