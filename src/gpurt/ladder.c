@@ -215,6 +215,8 @@ static void command_done(struct node *node, struct client *client, int r)
         return;
     }
     if (r < 0) {
+        if (client->page->health.flags & HEALTH_LOST)
+            client->state = CLIENT_RUNNING; /* nothing to come home to: its gate opens, and the driver tells it */
         (void)snprintf(text, sizeof(text), "%s: %s; %s",
                        step == STEP_EVICT    ? "evict"
                        : step == STEP_RELOAD ? "reload"

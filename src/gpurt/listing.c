@@ -59,6 +59,12 @@ static void plain_text(const char *from, char *to, size_t size)
     to[i] = '\0';
 }
 
+/* A process whose GPU or context went while its memory was away runs, for as long as it takes to be told. */
+static const char *state_name(const struct client *c)
+{
+    return c->page->health.flags & HEALTH_LOST ? "lost" : client_state_name(c->state);
+}
+
 static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
@@ -69,7 +75,7 @@ static int row_text(const struct node *node, const struct client *c, char *text,
     if (slow >= 0)
         (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
     return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
-                    (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
+                    (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate),
                     c->page->control.share, (double)m->used / GIB, (double)c->page->limit[0].cap_bytes / GIB,
                     (double)(m->host_backed + m->saved) / GIB, SUM(c->page, launches),
                     (unsigned long long)c->page->step.seq, over, exe);
@@ -199,8 +205,8 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
         "\"driver\":%u,\"can\":[%s],"
         "\"gpu\":\"%s\",\"note\":\"%s\",",
-        (int)c->pid, role_name(c->role), client_state_name(c->state), gate_name(c->page->control.gate),
-        c->page->control.share, (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
+        (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate), c->page->control.share,
+        (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
         (unsigned long long)c->page->health.area_bytes, (unsigned long long)c->page->health.pool_bytes,
         SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),

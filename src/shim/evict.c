@@ -10,6 +10,7 @@
 
 #define MOVING 65536u
 #define EVENTS 1024u /* as many as there may be blocks */
+#define LOST_NS (5 * NSEC_SEC)
 
 static _Atomic uint64_t wanted;
 static int evicted_gpu = -1;
@@ -228,18 +229,52 @@ static bool chunk_load(int gpu, const struct moving *m)
     return true;
 }
 
+/* What a context answers that will answer nothing else any more: its GPU is gone or broken, its own work broke it, or
+ * it was destroyed. 999 is what drivers say of a GPU that fell off the bus. */
+static bool error_lost(CUresult r)
+{
+    /* clang-format off */
+    static const uint16_t lost[] = {
+        4, 201, 709,                                            /* shut down, no context, a destroyed one */
+        46, 100, 214, 220, 226, 911, 999,                       /* unavailable, none, ECC, links, contained, external */
+        700, 702, 710, 714, 715, 716, 717, 718, 719, 721,       /* illegal addresses and the like, time, assertions */
+        806, 810                                                /* MPS has failed, or ended it */
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+        if (r == (CUresult)lost[i])
+            return true;
+    return false;
+}
+
+/* The driver would not bring the memory home. Is that all it will say? Then the process is held for nothing: its calls
+ * go to the driver again, and get the driver's own errors. */
+static bool lost_look(int gpu)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    if (waiter_sync(enter_context_of(gpu), clock_ns() + LOST_NS, &r) < 0 || !error_lost(r))
+        return false;
+    __atomic_fetch_or(&shim.page->health.flags, HEALTH_LOST, __ATOMIC_RELAXED);
+    shim_note("the GPU or its context was lost (driver error %d), and the memory with it: the program is told; end it",
+              r);
+    state_set(STATE_RUNNING);
+    move_end();
+    return true;
+}
+
 int64_t evict_reload(uint64_t deadline_ns)
 {
     uint64_t bytes;
     uint32_t count, i;
-    bool all = true;
+    bool all;
 
     (void)deadline_ns;
     enter_uuids(); /* it may have been restored on another GPU */
     if (shim.page->health.state != STATE_EVICTED || evicted_gpu < 0)
         return 0;
-    if (REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) != CUDA_SUCCESS)
-        return -EIO;
+    all = REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) == CUDA_SUCCESS;
     state_set(STATE_RELOADING);
     count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
     for (i = 0; i < count && all; i++)
@@ -248,6 +283,9 @@ int64_t evict_reload(uint64_t deadline_ns)
         all = false;
     if (!all) { /* still held; the helper tries again */
         state_set(STATE_EVICTED);
+        if (lost_look(evicted_gpu))
+            return -ENODEV;
+        shim_note("no memory to come home to, or the driver would not: tried again when it is resumed");
         return -ENOMEM;
     }
     state_set(STATE_RUNNING);

@@ -146,7 +146,8 @@ struct page_health { /* writer: job */
 enum page_health_flag {
     HEALTH_NO_CHECKPOINT = 1, HEALTH_SHARED = 2, HEALTH_LOOKUP_DIFFERS = 4, HEALTH_TABLE_FULL = 8, HEALTH_NO_MOVE = 16,
     HEALTH_MPS = 32,
-    HEALTH_NO_HOST = 64 /* the last spill found no host memory for all it was to move */
+    HEALTH_NO_HOST = 64, /* the last spill found no host memory for all it was to move */
+    HEALTH_LOST = 128 /* what was evicted cannot come home: its GPU or context is gone */
 };
 /* clang-format on */
 

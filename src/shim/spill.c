@@ -86,6 +86,8 @@ int device_wait(int gpu, uint64_t until_ns)
         e = -EIO;
     } else {
         vain_until = 0;
+        if (unlikely(shim.page->health.flags & HEALTH_LOST)) /* it has made itself another */
+            __atomic_fetch_and(&shim.page->health.flags, ~(uint64_t)HEALTH_LOST, __ATOMIC_RELAXED);
     }
     return e;
 }

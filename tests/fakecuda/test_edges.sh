@@ -221,6 +221,26 @@ check "a GPU that is gone: the order says so" '"$muster" gpu evict $ot 2>&1 | gr
 check "and the process is still known" '[ "$(field $ot state)" = paused ]'
 "$muster" gpu resume $ot >/dev/null
 check "the program gets the driver's own error and ends" 'until_true 5 "! kill -0 $ot 2>/dev/null" && grep -q "launch failed" "$dir/err"'
+# The same while its memory is away: there is nothing left to come home to, and nothing left to wait for.
+for rung in evict release; do
+    rm -f "$dir/gone"
+    FAKE_CUDA_GONE="$dir/gone" "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>"$dir/err" & ot=$!
+    until_true 5 '[ "$(field $ot steps)" -gt 3 ]'
+    "$muster" gpu $rung $ot >/dev/null
+    : >"$dir/gone"
+    check "a GPU that goes after $rung: resume says that it is lost, and what to do" \
+        '! "$muster" gpu resume $ot 2>"$dir/said" && sed "s/^/# /" "$dir/said" && grep -q "was lost (driver error 46), .* end it" "$dir/said"'
+    check "and the program gets the driver's own error, and ends" 'until_true 10 "! kill -0 $ot 2>/dev/null" && grep -q "launch failed" "$dir/err"'
+done
+# One that does not end by that is listed as what it is.
+rm -f "$dir/gone"
+FAKE_CUDA_GONE="$dir/gone" JOB_DEAF=1 "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & ot=$!
+until_true 5 '[ "$(field $ot steps)" -gt 3 ]'
+"$muster" gpu evict $ot >/dev/null
+: >"$dir/gone"
+"$muster" gpu resume $ot >/dev/null 2>&1
+check "one that does not end by that is listed as lost" '[ "$(field $ot state)" = lost ] && "$muster" gpu ls --json | grep -q "the GPU or its context was lost"'
+kill -9 $ot; wait $ot 2>/dev/null
 if command -v python3 >/dev/null; then
     rm -f "$dir/gone"
     "$muster" gpu run -- python3 "$(dirname "$0")/saver.py" "$dir/saved" & ot=$!

@@ -238,11 +238,37 @@ static void test_brief(void **state)
     assert_int_equal(command(OP_PROMOTE, 0), SEGMENTS * SEGMENT);
 }
 
+/* The GPU goes in the middle of an eviction: the program is not held for what will never come home. The last of all. */
+static void test_gone(void **state)
+{
+    char path[] = "/tmp/muster-gone-XXXXXX";
+    int fd = mkstemp(path);
+    uint64_t seq;
+
+    (void)state;
+    assert_true(fd >= 0 && unlink(path) == 0 && setenv("FAKE_CUDA_GONE", path, 1) == 0);
+    (void)close(fd);
+    fake_stall("cuEventSynchronize");
+    seq = command_post(OP_EVICT_ALL, 0);
+    for (int i = 0; i < 5000 && !fake_stalled(); i++)
+        (void)usleep(1000);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    fake_stall("");
+    assert_int_equal(reply_wait(seq), -ENODEV);
+    assert_true(stat_of("flags") & HEALTH_LOST);
+    assert_non_null(strstr(page->health.error, "was lost (driver error 46)"));
+    assert_int_equal(page->health.state, STATE_RUNNING);
+    assert_int_equal(launch(nothing), 46);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel_waits), cmocka_unit_test(test_driver_waits), cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_copy_stalls),  cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_copy_stalls),  cmocka_unit_test(test_brief),        cmocka_unit_test(test_gone),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
