@@ -120,7 +120,7 @@ def main(cuda_h=None, libcuda=None):
     symbols = subprocess.run(["nm", "-D", "--defined-only", libcuda], capture_output=True, text=True).stdout
     exported = {line.split()[-1].split("@")[0] for line in symbols.splitlines() if " T cu" in line or " t cu" in line}
     reviewed = {line.split()[0] for line in open(os.path.join(SHIM, "reviewed.txt")) if line[:2] == "cu"}
-    pattern = re.compile(r"Launch|Alloc|Create|Map|Import|Memcpy|Memset|Prefetch|Reserve")
+    pattern = re.compile(r"Launch|Alloc|Create|Map|Import|Memcpy|Memset|MemOp|Prefetch|Reserve|WaitValue|WriteValue")
     fresh = sorted(n for n in exported if pattern.search(n) and n not in mine and n not in reviewed)
     print("new names:", " ".join(fresh))
     print(f"RESULT abi hooks={len(mine)} wrong={wrong} not_in_header={unknown} exported={len(exported)} "

@@ -330,6 +330,122 @@ static void test_no_lock(void **state)
     assert_int_equal(cuMemFree_v2(kept), 0);
 }
 
+/* ---- what is not a launch of one kernel, and writes memory all the same */
+
+#define VALUE(what, bits, suffix)                                                                                      \
+    static void call_##what##bits##suffix(void)                                                                        \
+    {                                                                                                                  \
+        (void)cuStream##what##Value##bits##suffix(NULL, kept, 1, 0);                                                   \
+    }
+#define VALUES(what, bits)                                                                                             \
+    VALUE(what, bits, )                                                                                                \
+    VALUE(what, bits, _ptsz)                                                                                           \
+    VALUE(what, bits, _v2)                                                                                             \
+    VALUE(what, bits, _v2_ptsz)
+VALUES(Write, 32)
+VALUES(Write, 64)
+VALUES(Wait, 32)
+VALUES(Wait, 64)
+#define BATCH(suffix)                                                                                                  \
+    static void call_batch##suffix(void)                                                                               \
+    {                                                                                                                  \
+        (void)cuStreamBatchMemOp##suffix(NULL, 0, NULL, 0);                                                            \
+    }
+BATCH()
+BATCH(_ptsz)
+BATCH(_v2)
+BATCH(_v2_ptsz)
+
+#define VALUE_ROWS(what, bits)                                                                                         \
+    { "cuStream" #what "Value" #bits, call_##what##bits },                                                             \
+        { "cuStream" #what "Value" #bits "_ptsz", call_##what##bits##_ptsz },                                          \
+        { "cuStream" #what "Value" #bits "_v2", call_##what##bits##_v2 },                                              \
+    {                                                                                                                  \
+        "cuStream" #what "Value" #bits "_v2_ptsz", call_##what##bits##_v2_ptsz                                         \
+    }
+static const struct held_row {
+    const char *name;
+    calls_fn call;
+} held_rows[] = {
+    VALUE_ROWS(Write, 32),
+    VALUE_ROWS(Write, 64),
+    VALUE_ROWS(Wait, 32),
+    VALUE_ROWS(Wait, 64),
+    { "cuStreamBatchMemOp", call_batch },
+    { "cuStreamBatchMemOp_ptsz", call_batch_ptsz },
+    { "cuStreamBatchMemOp_v2", call_batch_v2 },
+    { "cuStreamBatchMemOp_v2_ptsz", call_batch_v2_ptsz },
+};
+#define HELD_ROWS (sizeof(held_rows) / sizeof(held_rows[0]))
+
+/* All of them at once, each in a thread of its own. Which are in the driver after a while, and whether all are in the
+ * end, when whatever holds them was let go of. */
+static void held_run(const char *what, void (*let_go)(void))
+{
+    calls_fn calls[HELD_ROWS][2] = { 0 };
+    uint64_t before[HELD_ROWS];
+    pthread_t thread[HELD_ROWS];
+    uint32_t start = through;
+    const char *passed = NULL;
+
+    for (size_t i = 0; i < HELD_ROWS; i++) {
+        calls[i][0] = held_rows[i].call;
+        before[i] = fake_calls(held_rows[i].name);
+        assert_int_equal(pthread_create(&thread[i], NULL, calls_run, calls[i]), 0);
+    }
+    (void)usleep(let_go ? 300000 : 0);
+    for (size_t i = 0; i < HELD_ROWS && let_go; i++)
+        if (fake_calls(held_rows[i].name) != before[i])
+            passed = held_rows[i].name;
+    if (let_go)
+        let_go();
+    if (!through_soon(start + HELD_ROWS))
+        fail_msg("%s: some never came through", what);
+    for (size_t i = 0; i < HELD_ROWS; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_int_equal(fake_calls(held_rows[i].name), before[i] + 1);
+    }
+    if (passed)
+        fail_msg("%s: %s was not held", what, passed);
+}
+
+static void gate_open(void)
+{
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
+static void move_on(void)
+{
+    fake_stall("");
+}
+
+static void test_held(void **state)
+{
+    uint64_t seq;
+
+    (void)state;
+    gate_open();
+    assert_int_equal(cuMemAlloc_v2(&kept, SEGMENT), 0);
+    gate_set(GATE_CLOSED, now_ns() + 60 * SEC);
+    held_run("paused", gate_open);
+    guaranteed(getpid(), true, now_ns(), now_ns()); /* busy, and alive */
+    gate_set(GATE_HARVEST, now_ns() + 60 * SEC);
+    held_run("beside a busy guaranteed job", NULL);
+    node_beats = 0;
+    __atomic_store_n(&arena->rg_state, RG_ABSENT, __ATOMIC_SEQ_CST);
+    gate_open();
+    fake_stall("cuEventSynchronize"); /* in the middle of a move */
+    seq = command_post(OP_SPILL_TO, 1);
+    for (int i = 0; i < 5000 && !fake_stalled(); i++)
+        (void)usleep(1000);
+    assert_true(fake_stalled());
+    held_run("while memory moves", move_on);
+    for (int i = 0; i < 5000 && page->reply[seq % PAGE_RING].seq != seq; i++)
+        (void)usleep(1000);
+    assert_int_equal(page->reply[seq % PAGE_RING].bytes, SEGMENT);
+    assert_int_equal(cuMemFree_v2(kept), 0);
+}
+
 static void *capture_end(void *arg)
 {
     CUgraph graph;
@@ -369,7 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),          cmocka_unit_test(test_gone),
         cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread),    cmocka_unit_test(test_helper_dead),
-        cmocka_unit_test(test_no_lock),  cmocka_unit_test(test_capture_moves),
+        cmocka_unit_test(test_no_lock),  cmocka_unit_test(test_capture_moves), cmocka_unit_test(test_held),
     };
 
     return cmocka_run_group_tests(tests, setup, node_end);
