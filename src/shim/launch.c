@@ -93,13 +93,22 @@ LAUNCH_EX(cuLaunchKernelEx_ptsz)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
 
-/* Spans several GPUs: a gate here could stop one of them and hang the rest. Counted only. */
+/* Spans several GPUs: a gate that opens now and then could stop one of them and hang the rest. So it is let into gaps
+ * that are not its own, as a copy is; paused, or while memory moves, it waits like everybody. */
 CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int count, unsigned int flags)
 {
-    if (shim_ready())
-        COUNT_ADD(launches, count);
+    struct submit submit;
+    bool on = shim_ready();
+    CUresult r;
+
     NO_DRIVER(cuLaunchCooperativeKernelMultiDevice);
-    return REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags);
+    if (likely(!on))
+        return REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags);
+    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    __atomic_fetch_add(&submit.stripe->launches, count, __ATOMIC_RELAXED);
+    r = REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags);
+    submit_leave(&submit, r);
+    return r;
 }
 
 #define LAUNCH_OLD(name, params, args, f, stream)                                                                      \

@@ -332,6 +332,11 @@ static void test_no_lock(void **state)
 
 /* ---- what is not a launch of one kernel, and writes memory all the same */
 
+static void call_several(void)
+{
+    (void)cuLaunchCooperativeKernelMultiDevice(NULL, 0, 0);
+}
+
 #define VALUE(what, bits, suffix)                                                                                      \
     static void call_##what##bits##suffix(void)                                                                        \
     {                                                                                                                  \
@@ -367,6 +372,7 @@ static const struct held_row {
     const char *name;
     calls_fn call;
 } held_rows[] = {
+    { "cuLaunchCooperativeKernelMultiDevice", call_several },
     VALUE_ROWS(Write, 32),
     VALUE_ROWS(Write, 64),
     VALUE_ROWS(Wait, 32),
