@@ -23,6 +23,7 @@
 #define ORDER_WAIT_S 300u
 #define TOP_WAIT_MOST_S 86400u
 #define TEXT_MAX (NODE_TEXT + 1)
+#define LINE_MOST 200 /* an order to a process */
 
 static const char usage_text[] =
     "Usage: muster gpu run [--role guaranteed|opportunistic] [--memory SIZE] [--movable | --native]\n"
@@ -83,7 +84,7 @@ static int count_parse(const char *text, unsigned long most, unsigned long *ret)
 
 int gpu_size(const char *text, uint64_t *ret)
 {
-    static const char units[] = "KMGT";
+    static const char units[] = "KMGTkmgt";
     unsigned long long value;
     const char *unit;
     char *end;
@@ -94,10 +95,10 @@ int gpu_size(const char *text, uint64_t *ret)
     errno = 0;
     value = strtoull(text, &end, 10);
     if (*end) {
-        unit = strchr(units, *end & ~0x20);
+        unit = strchr(units, *end);
         if (!unit || end[1])
             return -EINVAL;
-        shift = 10 * (int)(unit - units + 1);
+        shift = 10 * (int)((unit - units) % 4 + 1);
     }
     if (errno || value > (UINT64_MAX >> shift))
         return -ERANGE;
@@ -182,7 +183,7 @@ static int gpu_ls(int argc, char **argv)
         return ask("ls", 5);
     if (argc == 2 && (strcmp(argv[1], "--json") == 0 || strcmp(argv[1], "-ojson") == 0))
         return ls_json();
-    return gpu_misuse("ls: unknown argument '%s'", argv[1]);
+    return gpu_misuse("ls: unknown argument '%s'; [--json] is known", argv[argc - 1]);
 }
 
 static int gpu_top(int argc, char **argv)
@@ -324,7 +325,10 @@ static int gpu_order(int argc, char **argv)
         else if (strcmp(argv[0], "restore") != 0 || uuid_parse(optarg, uuid) < 0)
             return gpu_misuse("%s: --gpu is for restore, and takes a GPU's UUID, as nvidia-smi -L shows it", argv[0]);
     }
-    if (job ? optind != argc || strpbrk(job, " =") || strlen(job) > 63 : optind + 1 != argc || !pid_valid(argv[optind]))
+    if (job && (!*job || strpbrk(job, " =") || strlen(job) > 63))
+        return gpu_misuse("%s: --job takes a job's id, 1 to 63 characters without blanks and '=', not '%s'", argv[0],
+                          job);
+    if (job ? optind != argc : optind + 1 != argc || !pid_valid(argv[optind]))
         return gpu_misuse("%s: expected one process id, or --job ID", argv[0]);
     (void)snprintf(line, sizeof(line), "%s %s%s%s%s%s", argv[0], job ? "job=" : "", job ? job : argv[optind],
                    boundary ? " boundary" : "", *uuid ? " gpu=" : "", uuid);
@@ -410,12 +414,13 @@ static int gpu_signal(int argc, char **argv)
     unsigned long grace = 30;
     char line[128];
 
-    if (save && argc > 3 && strcmp(argv[1], "--grace") == 0) {
-        grace = strtoul(argv[2], NULL, 10);
+    if (save && argc > 2 && strcmp(argv[1], "--grace") == 0) {
+        if (count_parse(argv[2], ORDER_WAIT_S - 10, &grace) < 0)
+            return gpu_misuse("checkpoint: --grace takes 1 to %u seconds, not '%s'", ORDER_WAIT_S - 10, argv[2]);
         argc -= 2;
         argv += 2;
     }
-    if (argc < 2 || argc > 3 || !pid_valid(argv[1]) || grace < 1 || grace > ORDER_WAIT_S - 10)
+    if (argc < 2 || argc > 3 || !pid_valid(argv[1]))
         return gpu_misuse("%s", save ? "checkpoint: expected [--grace 1..290] PID [USR1|USR2|INT|TERM]"
                                      : "signal: expected PID [USR1|USR2|INT|TERM]");
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -427,34 +432,51 @@ static int gpu_signal(int argc, char **argv)
     return gpu_misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
 }
 
+/* 0.5 as permille; -EINVAL what is no plain number, or not in the range. A share of less than one permille would be
+ * none, and that lifts what was set. */
+static int fraction_parse(const char *text, unsigned int least, unsigned int *ret)
+{
+    double share;
+    char *end;
+
+    if (!*text || strspn(text, "0123456789.") != strlen(text))
+        return -EINVAL;
+    share = strtod(text, &end);
+    if (*end || share > 1 || share * 1000 < least)
+        return -EINVAL;
+    *ret = (unsigned int)(share * 1000 + 0.5);
+    return 0;
+}
+
 /* share=0.5 is permille on the wire; sizes are bytes. */
 static int word_translate(const char *word, char *out, size_t size)
 {
     const char *equals = strchr(word, '=');
-    uint64_t bytes;
-    double share;
-    char *end;
+    bool share = strncmp(word, "share=", 6) == 0;
+    unsigned int permille;
+    uint64_t value;
 
     if (!equals)
         return gpu_misuse("set: '%s' is not key=value", word);
-    if (strncmp(word, "share=", 6) == 0 || strncmp(word, "pinned=", 7) == 0) {
-        share = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end || !(share > 0 || (*word == 'p' && share == 0)) || share > 1)
-            return gpu_misuse("set: %.*s is a fraction up to 1, not '%s'", (int)(equals - word), word, equals + 1);
-        (void)snprintf(out, size, " %.*s=%u", (int)(equals - word), word, (unsigned int)(share * 1000 + 0.5));
-        return 0;
-    }
-    if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0)
+    if (share || strncmp(word, "pinned=", 7) == 0) {
+        if (fraction_parse(equals + 1, share, &permille) < 0)
+            return gpu_misuse("set: %.*s is a fraction from %s to 1, not '%s'", (int)(equals - word), word,
+                              share ? "0.001" : "0", equals + 1);
+        value = permille;
+    } else if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0) {
         return gpu_misuse("set: unknown key in '%s'; memory, share, prepare and pinned are known", word);
-    if (gpu_size(equals + 1, &bytes) < 0)
+    } else if (gpu_size(equals + 1, &value) < 0) {
         return gpu_misuse("'%s' is no size; 20G and 512M are", equals + 1);
-    (void)snprintf(out, size, " %.*s=%llu", (int)(equals - word), word, (unsigned long long)bytes);
+    }
+    if ((size_t)snprintf(out, size, " %.*s=%llu", (int)(equals - word), word, (unsigned long long)value) >= size)
+        return gpu_misuse("set: '%s' makes the order longer than %d characters; set fewer at once", word,
+                          LINE_MOST - 1);
     return 0;
 }
 
 static int gpu_set(int argc, char **argv)
 {
-    char line[200];
+    char line[LINE_MOST];
     size_t n;
 
     if (argc < 3 || !pid_valid(argv[1]))
@@ -484,6 +506,8 @@ static int gpu_agent(int argc, char **argv)
     struct error err = { 0 };
     unsigned long idle = 0;
 
+    if (argc == 2 && strcmp(argv[1], "--idle-exit") == 0)
+        return gpu_misuse("%s", "agent: --idle-exit needs a value");
     if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0) {
         if (count_parse(argv[2], UINT_MAX, &idle) < 0)
             return gpu_misuse("agent: --idle-exit takes a number of seconds from 1 on, not '%s'", argv[2]);

@@ -30,11 +30,15 @@ says 2 "a command is missing after --" gpu run --memory 1G --
 says 2 "--role: 'king' is neither guaranteed nor opportunistic" gpu run --role king -- true
 says 2 "'12X' is no size; 20G and 512M are" gpu run --memory 12X -- true
 says 2 "'99999999999999T' is no size" gpu run --host-pool 99999999999999T -- true
+says 2 "'20 ' is no size; 20G and 512M are" gpu run --memory "20 " -- true
+says 2 "'20G ' is no size; 20G and 512M are" gpu run --host-memory "20G " -- true
+says 2 "'20 ' is no size" gpu set 1 "memory=20 "
 says 2 "run: unknown option '--colour'" gpu run --colour -- true
 says 2 "run: --memory needs a value" gpu run --memory
 says 2 "run: --movable and --native exclude each other" gpu run --movable --native -- true
 says 2 "nothing would hold it back" env MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true
 says 2 "ls: unknown argument '--yaml'" gpu ls --yaml
+says 2 "ls: unknown argument 'all'" gpu ls --json all
 says 2 "top: unknown option; -n TIMES and -w SECONDS are known" gpu top -x
 says 2 "top: -n takes a number of times from 1 on, not 'often'" gpu top -n often
 says 2 "top: -w takes a number of seconds from 1 on, not '0'" gpu top -w 0
@@ -43,7 +47,9 @@ says 2 "pause: expected one process id, or --job ID" gpu pause
 says 2 "resume: expected one process id, or --job ID" gpu resume zero
 says 2 "evict: expected one process id, or --job ID" gpu evict -- -1
 says 2 "release: expected one process id, or --job ID" gpu release 1 2
-says 2 "pause: expected one process id, or --job ID" gpu pause --job a=b
+says 2 "pause: --job takes a job's id, 1 to 63 characters without blanks and '=', not 'a=b'" gpu pause --job a=b
+says 2 "pause: --job takes a job's id, 1 to 63 characters without blanks and '=', not ''" gpu pause --job ""
+says 2 "evict: expected one process id, or --job ID" gpu evict --job a 1
 says 2 "pause: unknown option '--soon'" gpu pause --soon 1
 check "and no more than that" '[ "$(wc -l <"$dir/2")" = 2 ]'
 says 2 "evict: --job needs a value" gpu evict --job
@@ -52,18 +58,25 @@ says 2 "restore: --gpu is for restore, and takes a GPU's UUID" gpu restore --gpu
 says 2 "set: expected PID key=value..." gpu set 1
 says 2 "set: 'memory' is not key=value" gpu set 1 memory
 says 2 "set: unknown key in 'colour=1'; memory, share, prepare and pinned are known" gpu set 1 colour=1
-says 2 "set: share is a fraction up to 1, not '0'" gpu set 1 share=0
-says 2 "set: share is a fraction up to 1, not '2'" gpu set 1 share=2
+says 2 "set: share is a fraction from 0.001 to 1, not '0'" gpu set 1 share=0
+says 2 "set: share is a fraction from 0.001 to 1, not '0.0004'" gpu set 1 share=0.0004
+says 2 "set: share is a fraction from 0.001 to 1, not '2'" gpu set 1 share=2
+says 2 "set: share is a fraction from 0.001 to 1, not '0.5 '" gpu set 1 "share=0.5 "
+says 2 "set: 'memory=64M' makes the order longer than 199 characters" \
+    gpu set 1 $(for i in 1 2 3 4 5 6 7 8 9 10 11; do echo memory=64M share=0.5; done)
 says 2 "suspend: expected [--free SIZE] PID" gpu suspend
 says 2 "'much' is no size" gpu estimate --free much 1
 says 2 "estimate: 'one' is no process id" gpu estimate one
-says 2 "set: pinned is a fraction up to 1, not 'all'" gpu set 1 pinned=all
+says 2 "set: pinned is a fraction from 0 to 1, not 'all'" gpu set 1 pinned=all
 says 2 "'much' is no size" gpu set 1 memory=much
 says 2 "signal: expected PID [USR1|USR2|INT|TERM]" gpu signal
 says 2 "'KILL' is none of USR1, USR2, INT and TERM" gpu signal 1 KILL
-says 2 "checkpoint: expected [--grace 1..290] PID" gpu checkpoint --grace 0 1
+says 2 "checkpoint: --grace takes 1 to 290 seconds, not '0'" gpu checkpoint --grace 0 1
+says 2 "checkpoint: --grace takes 1 to 290 seconds, not '5x'" gpu checkpoint --grace 5x 1
+says 2 "checkpoint: expected [--grace 1..290] PID" gpu checkpoint --grace 5
 says 2 "check: takes no arguments" gpu check all
 says 2 "agent: unknown argument '--fast'" gpu agent --fast
+says 2 "agent: --idle-exit needs a value" gpu agent --idle-exit
 says 2 "agent: --idle-exit takes a number of seconds from 1 on, not 'soon'" gpu agent --idle-exit soon
 says 2 "guard: expected --run-dir DIR PID START" gpu guard 1
 
