@@ -42,16 +42,21 @@ static int library_find(const char *program, char *path, struct error *err)
     return error_set(err, -ENOENT, "libmuster_gpu.so is not beside %s; set MUSTER_GPU_LIBRARY", program);
 }
 
+#define NOT_GIVEN UINT64_MAX
+
 struct run_options {
     const char *role, *mode;
     uint64_t memory, host_memory, host_pool;
     bool required, restart;
 };
 
+/* What was not given stays as it was inherited: a cluster's agent tells its jobs their limits so. */
 static void env_bytes(const char *name, uint64_t bytes)
 {
     char text[32];
 
+    if (bytes == NOT_GIVEN)
+        return;
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
     if (bytes)
         (void)setenv(name, text, 1);
@@ -196,18 +201,27 @@ static void growth_env(void)
     (void)setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false", 0);
 }
 
+static bool env_set(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
 int gpu_run(int argc, char **argv)
 {
     char program[PATH_MAX], library[PATH_MAX], preload[2 * PATH_MAX];
     char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
-    const char *old = getenv("LD_PRELOAD"), *off = getenv("MUSTER_GPU_DISABLE");
-    struct run_options o = { 0 };
+    const char *old = getenv("LD_PRELOAD");
+    struct run_options o = { .memory = NOT_GIVEN, .host_memory = NOT_GIVEN, .host_pool = NOT_GIVEN };
     struct error err = { 0 };
     int r = run_parse(argc, argv, &o);
 
     if (r)
         return r;
-    if (off && *off && strcmp(off, "0") != 0 && o.role && strcmp(o.role, "opportunistic") == 0)
+    if (!o.role)
+        o.role = getenv("MUSTER_GPU_ROLE");
+    if (env_set("MUSTER_GPU_DISABLE") && o.role && strcmp(o.role, "opportunistic") == 0)
         return gpu_misuse("%s",
                           "an opportunistic job cannot run with MUSTER_GPU_DISABLE set: nothing would hold it back");
     gpu_program(program);
@@ -218,7 +232,7 @@ int gpu_run(int argc, char **argv)
     (void)setenv("LD_PRELOAD", preload, 1);
     (void)setenv("MUSTER_GPU_SOCKET", socket_path, 1);
     python_path(library);
-    if (o.role || o.memory)
+    if ((o.role && *o.role) || (o.memory == NOT_GIVEN ? env_set("MUSTER_GPU_MEMORY") : o.memory != 0))
         growth_env();
     if (o.role)
         (void)setenv("MUSTER_GPU_ROLE", o.role, 1);

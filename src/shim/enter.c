@@ -79,23 +79,38 @@ void shim_note(const char *format, ...)
         (void)dprintf(2, "muster-gpu: %s\n", text);
 }
 
-/* "20G", "512M", "1000": bytes; 0 when it is no number. */
-static uint64_t bytes_env(const char *name)
+/* "20G", "512M", "1000": bytes. False: not set, or no such thing, which is said once and counts as not set. */
+static bool size_env(const char *name, uint64_t *ret)
 {
-    const char *text = getenv(name);
-    unsigned long long value;
-    char *end;
+    static const char units[] = "KMGTkmgt";
+    const char *text = getenv(name), *unit = NULL;
+    unsigned long long value = 0;
+    int saved = errno, shift = 0;
+    char *end = NULL;
 
-    if (!text || *text < '0' || *text > '9')
-        return 0;
-    value = strtoull(text, &end, 10);
-    if (*end == 'K' || *end == 'k')
-        value <<= 10;
-    else if (*end == 'M' || *end == 'm')
-        value <<= 20;
-    else if (*end == 'G' || *end == 'g')
-        value <<= 30;
-    return value;
+    if (!text || !*text)
+        return false;
+    errno = 0;
+    if (*text >= '0' && *text <= '9')
+        value = strtoull(text, &end, 10);
+    if (end && *end)
+        unit = strchr(units, *end);
+    if (unit)
+        shift = 10 * (int)((unit - units) % 4 + 1);
+    if (!end || (*end && (!unit || end[1])) || errno || value > (UINT64_MAX >> shift)) {
+        errno = saved;
+        (void)dprintf(2, "muster-gpu: %s: '%s' is no size; 20G, 512M and a number of bytes are. Ignored\n", name, text);
+        return false;
+    }
+    errno = saved;
+    *ret = value << shift;
+    return true;
+}
+
+static uint64_t bytes_env(const char *name, uint64_t otherwise)
+{
+    (void)size_env(name, &otherwise);
+    return otherwise;
 }
 
 static bool flag_env(const char *name)
@@ -149,9 +164,9 @@ static void role_read(void)
         shim.role = ROLE_GUARANTEED;
     else if (role && strcmp(role, "opportunistic") == 0)
         shim.role = ROLE_OPPORTUNISTIC;
-    shim.memory_bytes = bytes_env("MUSTER_GPU_MEMORY");
-    shim.host_bytes = bytes_env("MUSTER_GPU_HOST_MEMORY");
-    shim.pool_bytes = bytes_env("MUSTER_GPU_HOST_POOL");
+    shim.memory_bytes = bytes_env("MUSTER_GPU_MEMORY", 0);
+    shim.host_bytes = bytes_env("MUSTER_GPU_HOST_MEMORY", 0);
+    shim.pool_bytes = bytes_env("MUSTER_GPU_HOST_POOL", 0);
     /* Ranks pass their buffers to one another, by handles that movable memory does not have. */
     shim.mode = shim.role == ROLE_OPPORTUNISTIC && !one_of_many() ? MODE_SPILL : MODE_CAP;
     if (mode && strcmp(mode, "spill") == 0)
@@ -162,9 +177,9 @@ static void role_read(void)
     shim.debug = flag_env("MUSTER_GPU_DEBUG");
     shim.warm = !(warm && strcmp(warm, "0") == 0);
     shim.split = flag_env("MUSTER_GPU_SPLIT");
-    shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER");
-    shim.window_us = getenv("MUSTER_GPU_WINDOW") ? (uint32_t)bytes_env("MUSTER_GPU_WINDOW") : ADMIT_WINDOW_MAX_US;
-    shim.leak_from = getenv("MUSTER_GPU_LEAK_FROM") ? (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM") : UINT32_MAX;
+    shim.tier_min = (uint32_t)bytes_env("MUSTER_GPU_TIER", 0);
+    shim.window_us = (uint32_t)bytes_env("MUSTER_GPU_WINDOW", ADMIT_WINDOW_MAX_US);
+    shim.leak_from = (uint32_t)bytes_env("MUSTER_GPU_LEAK_FROM", UINT32_MAX);
 }
 
 static void child_inert(void)
@@ -181,6 +196,17 @@ static void child_inert(void)
     helper_forked();
 }
 
+/* It may not end the program, and nothing else would hold an opportunistic one back: for that it counts for nothing. */
+static bool switched_off(void)
+{
+    if (!flag_env("MUSTER_GPU_DISABLE"))
+        return false;
+    if (shim.role != ROLE_OPPORTUNISTIC)
+        return true;
+    (void)dprintf(2, "muster-gpu: MUSTER_GPU_DISABLE is ignored: nothing would hold this opportunistic job back\n");
+    return false;
+}
+
 static void start_once(void)
 {
     const char *socket = getenv("MUSTER_GPU_SOCKET");
@@ -188,7 +214,7 @@ static void start_once(void)
 
     role_read();
     asked = (socket && *socket) || shim.role != ROLE_NONE || shim.memory_bytes || flag_env("MUSTER_GPU_COUNT");
-    if (!resolve_driver(true) || !asked || flag_env("MUSTER_GPU_DISABLE")) {
+    if (!resolve_driver(true) || !asked || switched_off()) {
         atomic_store(&shim.on, 0);
         return;
     }
@@ -270,6 +296,7 @@ static int context_device(CUcontext ctx)
 void enter_context(CUcontext ctx, CUdevice dev)
 {
     struct page_memory *m;
+    uint64_t context = CONTEXT_BYTES;
     uintptr_t none = 0;
     size_t total = 0;
     int saved = errno;
@@ -282,8 +309,8 @@ void enter_context(CUcontext ctx, CUdevice dev)
     if (HAVE(cuDeviceTotalMem_v2) && REAL(cuDeviceTotalMem_v2)(&total, dev) == CUDA_SUCCESS)
         m->total_bytes = total;
     m->present = 1;
-    shim.context_told = getenv("MUSTER_GPU_CONTEXT") != NULL;
-    mem_force(dev, CLASS_CONTEXT, shim.context_told ? bytes_env("MUSTER_GPU_CONTEXT") : CONTEXT_BYTES);
+    shim.context_told = size_env("MUSTER_GPU_CONTEXT", &context);
+    mem_force(dev, CLASS_CONTEXT, context);
     helper_start();
     helper_device(dev);
     python_try();

@@ -17,6 +17,15 @@ check "with nothing asked the library is inert" '[ "$(with "$speak" on)" = 0 ]'
 check "and memory is what the driver says" '[ "$(with "$speak" total)" = 256 ]'
 check "switched off it is inert" '[ "$(with MUSTER_GPU_MEMORY=64M MUSTER_GPU_DISABLE=1 "$speak" on)" = 0 ]'
 check "an opportunistic job cannot be switched off" '! MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true 2>/dev/null'
+check "nor from within" '[ "$(with MUSTER_GPU_ROLE=opportunistic MUSTER_GPU_DISABLE=1 "$speak" on 2>"$dir/2")" = 1 ] &&
+    [ "$(grep -c "MUSTER_GPU_DISABLE is ignored" "$dir/2")" = 1 ]'
+check "a limit in terabytes is one" '[ "$(with MUSTER_GPU_MEMORY=20T "$speak" total)" = 256 ]'
+check "a bare number is bytes" '[ "$(with MUSTER_GPU_MEMORY=67108864 "$speak" total)" = 64 ]'
+for bad in "20X" "20G " "64MB" "-1" "99999999999T" much; do
+    quoted="'$bad'"
+    check "'$bad' is no limit, and said to be none" '[ "$(with MUSTER_GPU_COUNT=1 MUSTER_GPU_MEMORY="$bad" "$speak" total 2>"$dir/2")" = 256 ] &&
+        [ "$(grep -cF "MUSTER_GPU_MEMORY: $quoted is no size" "$dir/2")" = 1 ]'
+done
 check "another preload finds what is behind it" '[ "$(env LD_PRELOAD="$library:$second" "$speak")" = "second: hello" ]'
 check "in either order" '[ "$(env LD_PRELOAD="$second:$library" "$speak")" = "second: hello" ]'
 check "without a node side the limit of the environment holds" \

@@ -37,6 +37,7 @@ says 2 "run: unknown option '--colour'" gpu run --colour -- true
 says 2 "run: --memory needs a value" gpu run --memory
 says 2 "run: --movable and --native exclude each other" gpu run --movable --native -- true
 says 2 "nothing would hold it back" env MUSTER_GPU_DISABLE=1 "$muster" gpu run --role opportunistic -- true
+says 2 "nothing would hold it back" env MUSTER_GPU_DISABLE=1 MUSTER_GPU_ROLE=opportunistic "$muster" gpu run -- true
 says 2 "ls: unknown argument '--yaml'" gpu ls --yaml
 says 2 "ls: unknown argument 'all'" gpu ls --json all
 says 2 "top: unknown option; -n TIMES and -w SECONDS are known" gpu top -x
@@ -204,6 +205,11 @@ check "or sharing nothing" '! env -u TF_FORCE_GPU_ALLOW_GROWTH "$muster" gpu run
 # In a job of a cluster the environment says what its role is.
 check "without --role it is that of the environment" '[ "$(MUSTER_GPU_ROLE=opportunistic gpu run -- printenv MUSTER_GPU_ROLE)" = opportunistic ]'
 check "which --role overrides" '[ "$(MUSTER_GPU_ROLE=opportunistic gpu run --role guaranteed -- printenv MUSTER_GPU_ROLE)" = guaranteed ]'
+check "without --memory the limit is that of the environment" '[ "$(MUSTER_GPU_MEMORY=64M MUSTER_GPU_HOST_POOL=8M gpu run -- sh -c "echo \$MUSTER_GPU_MEMORY \$MUSTER_GPU_HOST_POOL")" = "64M 8M" ]'
+check "which --memory overrides" '[ "$(MUSTER_GPU_MEMORY=64M gpu run --memory 32M -- printenv MUSTER_GPU_MEMORY)" = 33554432 ]'
+check "and 0 lifts" '! MUSTER_GPU_MEMORY=64M gpu run --memory 0 -- printenv MUSTER_GPU_MEMORY'
+check "a program of that role is not started again without the library" \
+    '! MUSTER_GPU_ROLE=opportunistic gpu run --restart -- sh -c "echo once; kill -SEGV \$\$" >"$dir/1" 2>"$dir/2"; [ "$(wc -l <"$dir/1")" = 1 ] && grep -q "not started again" "$dir/2"'
 check "check fails where there is no driver, and not where one can do less" \
     'gpu check >/dev/null && { ldconfig -p | grep -q libcuda || ! LD_LIBRARY_PATH=/nonexistent "$muster" gpu check >/dev/null; }'
 # One order at a time to a process.
