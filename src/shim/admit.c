@@ -81,11 +81,34 @@ static uint32_t gate_now(const struct page_control *control, uint64_t steps, uin
     return gate == GATE_HARVEST || gate == GATE_DUTY ? gate : GATE_OPEN;
 }
 
-struct admit_rule admit_effective(const struct page_control *control, uint64_t steps, uint64_t now_ns)
+/* The end is written before what it belongs to, and read after: another thread finds both or neither. */
+static void lease_put(struct admit_lease *lease, uint64_t until_ns, uint64_t end_ns)
+{
+    __atomic_store_n(&lease->end_ns, end_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&lease->seen_ns, until_ns, __ATOMIC_RELEASE);
+}
+
+uint64_t admit_lease_end(struct admit_lease *lease, uint64_t until_ns, uint64_t now_ns)
+{
+    if (__atomic_load_n(&lease->seen_ns, __ATOMIC_ACQUIRE) == until_ns)
+        return __atomic_load_n(&lease->end_ns, __ATOMIC_RELAXED);
+    if (until_ns <= now_ns || until_ns - now_ns <= ADMIT_LEASE_MOST_NS)
+        return until_ns;
+    lease_put(lease, until_ns, now_ns + ADMIT_LEASE_MOST_NS);
+    return now_ns + ADMIT_LEASE_MOST_NS;
+}
+
+void admit_lease_own(struct admit_lease *lease, uint64_t until_ns)
+{
+    lease_put(lease, until_ns, until_ns);
+}
+
+struct admit_rule admit_effective(const struct page_control *control, struct admit_lease *seen, uint64_t steps,
+                                  uint64_t now_ns)
 {
     uint32_t gate = gate_now(control, steps, now_ns);
     uint64_t until = __atomic_load_n(&control->gate_until_ns, __ATOMIC_RELAXED);
-    uint64_t lease = __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED);
+    uint64_t lease = admit_lease_end(seen, __atomic_load_n(&control->lease_until_ns, __ATOMIC_RELAXED), now_ns);
     struct admit_rule rule = { GATE_OPEN, clamp(__atomic_load_n(&control->share, __ATOMIC_RELAXED), PAGE_PERMILLE),
                                clamp(__atomic_load_n(&control->duty, __ATOMIC_RELAXED), PAGE_PERMILLE) };
     uint64_t end = lease;

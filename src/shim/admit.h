@@ -13,6 +13,7 @@
 #define ADMIT_G_MAX_NS 2000000000ULL        /* the longest a launch waits in HARVEST or DUTY */
 #define ADMIT_ORPHAN_NS 60000000000ULL      /* how long the old rules hold after the lease */
 #define ADMIT_CLOSED_PAST_NS 30000000000ULL /* the longest CLOSED outlives the lease */
+#define ADMIT_LEASE_MOST_NS 15000000000ULL  /* three times what a node side gives */
 #define ADMIT_DUTY_BURST_US 2000
 #define ADMIT_WIDE_SHARE 900u
 #define ADMIT_WINDOW_MAX_US 3000u
@@ -68,8 +69,20 @@ struct admit_rule {
     uint32_t share, duty;
 };
 
+/* A lease as one process has seen it. Threads may share it. */
+struct admit_lease {
+    uint64_t seen_ns, end_ns; /* what the page said, and when that ends */
+};
+
+/* When the lease that the page tells of ends. One that is later than anybody gives is garbage: it lasts the longest
+ * that is given, from when it was first seen, and not for years. */
+uint64_t admit_lease_end(struct admit_lease *lease, uint64_t until_ns, uint64_t now_ns);
+/* A lease that the process gives itself, however long. */
+void admit_lease_own(struct admit_lease *lease, uint64_t until_ns);
+
 /* What holds now, the lease and its end taken into account: a dead node side never stops a job for good. */
-struct admit_rule admit_effective(const struct page_control *control, uint64_t steps, uint64_t now_ns);
+struct admit_rule admit_effective(const struct page_control *control, struct admit_lease *seen, uint64_t steps,
+                                  uint64_t now_ns);
 
 /* A bucket filled with wall time; what DUTY and the leak spend. */
 struct admit_bucket {

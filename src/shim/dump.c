@@ -65,11 +65,6 @@ fail:
     return -ENOMEM;
 }
 
-static void lease_put(uint64_t ns)
-{
-    __atomic_store_n(&shim.page->control.lease_until_ns, clock_ns() + ns, __ATOMIC_RELAXED);
-}
-
 int dump_begin(uint64_t own_ns)
 {
     int fd = shim.page_fd;
@@ -79,7 +74,7 @@ int dump_begin(uint64_t own_ns)
     own_ns = own_ns < AWAY_MOST_NS ? own_ns : AWAY_MOST_NS;
     if (page_exchange(-1) < 0)
         return -ENOMEM;
-    lease_put(own_ns + WELCOME_NS); /* not before: the node side writes its own there until then */
+    gate_lease_own(clock_ns() + own_ns + WELCOME_NS); /* not before: the node side writes its own there until then */
     shim.page_fd = -1;
     (void)close(fd);
     arena_leave_all();
@@ -108,7 +103,7 @@ bool dump_away(void)
             (void)close(fd);
         return true; /* asked again at the next look */
     }
-    lease_put(WELCOME_NS);
+    gate_lease_own(clock_ns() + WELCOME_NS);
     shim.page->generation++;
     shim.page_fd = fd;
     dump.away = false;

@@ -22,6 +22,7 @@
 #define TIDY_NAPS 200u /* somebody has been inside for 10 ms or more: perhaps it jumped out */
 
 static struct admit_bucket duty_bucket, leak_bucket;
+static struct admit_lease lease_seen;
 static _Atomic uint32_t bucket_lock;
 static _Atomic uint32_t settled; /* the helper found nobody inside: what is held stays out now */
 
@@ -56,7 +57,14 @@ bool gate_quiet(uint64_t deadline_ns)
 
 struct admit_rule gate_rule(void)
 {
-    return admit_effective(&shim.page->control, __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE), clock_ns());
+    return admit_effective(&shim.page->control, &lease_seen, __atomic_load_n(&shim.page->step.seq, __ATOMIC_ACQUIRE),
+                           clock_ns());
+}
+
+void gate_lease_own(uint64_t until_ns)
+{
+    admit_lease_own(&lease_seen, until_ns);
+    __atomic_store_n(&shim.page->control.lease_until_ns, until_ns, __ATOMIC_RELAXED);
 }
 
 /* Every thread that launches spends from the same bucket. */
@@ -123,7 +131,8 @@ static void knobs_read(const struct admit_rule *rule, const struct arena *arena,
 /* A guaranteed job that ended is told of by the node side. When that has gone too, we look. */
 static bool rg_gone(const struct arena *arena, uint64_t now)
 {
-    uint64_t lease = __atomic_load_n(&shim.page->control.lease_until_ns, __ATOMIC_RELAXED);
+    uint64_t until = __atomic_load_n(&shim.page->control.lease_until_ns, __ATOMIC_RELAXED);
+    uint64_t lease = admit_lease_end(&lease_seen, until, now);
     uint32_t pid = __atomic_load_n(&arena->rg_pid, __ATOMIC_RELAXED);
     int saved = errno;
     bool gone;

@@ -164,8 +164,9 @@ struct submit {
 enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);
 void submit_leave(struct submit *submit, CUresult result);
-bool gate_quiet(uint64_t deadline_ns); /* helper: nobody is between enter and leave */
-struct admit_rule gate_rule(void);     /* what holds now: admit.h */
+bool gate_quiet(uint64_t deadline_ns);  /* helper: nobody is between enter and leave */
+struct admit_rule gate_rule(void);      /* what holds now: admit.h */
+void gate_lease_own(uint64_t until_ns); /* nobody else will write one for a while */
 void gate_hold(void);
 void gate_release(void);
 

@@ -73,7 +73,8 @@ static void asked(struct node *node, const char *line)
 /* What a job process makes of a page. */
 static void admitted(const struct page *page)
 {
-    struct admit_rule rule = admit_effective(&page->control, page->step.seq, node_now());
+    struct admit_lease lease = { 0 };
+    struct admit_rule rule = admit_effective(&page->control, &lease, page->step.seq, node_now());
     struct admit_knobs knobs;
     struct admit_state state = { .rg_state = page->control.gate, .gap_pred_us = page->control.window_us };
 

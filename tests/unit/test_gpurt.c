@@ -236,26 +236,52 @@ static void test_admit_map(void **state)
 static void test_admit_orphan(void **state)
 {
     struct page_control c = { .gate = GATE_CLOSED, .lease_until_ns = 100 * SEC, .share = 900 };
+    struct admit_lease lease = { 0 };
     struct admit_rule r;
 
     (void)state;
-    assert_int_equal(admit_effective(&c, 0, 100 * SEC).gate, GATE_CLOSED);
-    r = admit_effective(&c, 0, 101 * SEC);
+    assert_int_equal(admit_effective(&c, &lease, 0, 100 * SEC).gate, GATE_CLOSED);
+    r = admit_effective(&c, &lease, 0, 101 * SEC);
     assert_int_equal(r.gate, GATE_DUTY);
     assert_int_equal(r.duty, 100);
-    assert_int_equal(admit_effective(&c, 0, 161 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, &lease, 0, 161 * SEC).gate, GATE_OPEN);
     c.gate_until_ns = 1000 * SEC; /* outlives the lease by 30 s at most */
-    assert_int_equal(admit_effective(&c, 0, 130 * SEC).gate, GATE_CLOSED);
-    assert_int_equal(admit_effective(&c, 0, 131 * SEC).gate, GATE_DUTY);
-    assert_int_equal(admit_effective(&c, 0, 191 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, &lease, 0, 130 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, &lease, 0, 131 * SEC).gate, GATE_DUTY);
+    assert_int_equal(admit_effective(&c, &lease, 0, 191 * SEC).gate, GATE_OPEN);
     c = (struct page_control){ .gate = GATE_HARVEST, .lease_until_ns = 100 * SEC, .share = 900 };
-    assert_int_equal(admit_effective(&c, 0, 99 * SEC).share, 900);
-    r = admit_effective(&c, 0, 120 * SEC);
+    assert_int_equal(admit_effective(&c, &lease, 0, 99 * SEC).share, 900);
+    r = admit_effective(&c, &lease, 0, 120 * SEC);
     assert_int_equal(r.gate, GATE_HARVEST);
     assert_int_equal(r.share, 200);
-    assert_int_equal(admit_effective(&c, 0, 161 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, &lease, 0, 161 * SEC).gate, GATE_OPEN);
     c.gate = 99;
-    assert_int_equal(admit_effective(&c, 0, 0).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, &lease, 0, 0).gate, GATE_OPEN);
+}
+
+/* A lease of years, as nobody gives it: it ends all the same, and does not begin again when its time comes near. */
+static void test_admit_garbage(void **state)
+{
+    struct page_control c = { .gate = GATE_CLOSED, .lease_until_ns = 0xdeadbeefdeadbeefULL };
+    struct admit_lease lease = { 0 };
+
+    (void)state;
+    c.gate_until_ns = c.lease_until_ns;
+    assert_int_equal(admit_effective(&c, &lease, 0, 1000 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, &lease, 0, 1015 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, &lease, 0, 1046 * SEC).gate, GATE_DUTY);
+    assert_int_equal(admit_effective(&c, &lease, 0, 1106 * SEC).gate, GATE_OPEN);
+    assert_int_equal(admit_effective(&c, &lease, 0, 100000 * SEC).gate, GATE_OPEN);
+    c = (struct page_control){ .gate = GATE_CLOSED, .lease_until_ns = 200 * SEC };
+    assert_int_equal(admit_effective(&c, &lease, 0, 100 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, &lease, 0, 116 * SEC).gate, GATE_DUTY);
+    assert_int_equal(admit_effective(&c, &lease, 0, 190 * SEC).gate, GATE_OPEN);
+    c.lease_until_ns = 195 * SEC; /* what a node side gives counts from then on */
+    assert_int_equal(admit_effective(&c, &lease, 0, 191 * SEC).gate, GATE_CLOSED);
+    admit_lease_own(&lease, 900 * SEC); /* and what the process gives itself, however long */
+    c.lease_until_ns = 900 * SEC;
+    assert_int_equal(admit_effective(&c, &lease, 0, 899 * SEC).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&c, &lease, 0, 901 * SEC).gate, GATE_DUTY);
 }
 
 /* Whether the guaranteed job is looked for: not while somebody keeps the lease, nor while it shows life. */
@@ -434,12 +460,12 @@ static void test_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bulk),         cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),
-        cmocka_unit_test(test_share_pause),  cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
-        cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
-        cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_admit_doubt),  cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),       cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_bulk),          cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),
+        cmocka_unit_test(test_share_pause),   cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
+        cmocka_unit_test(test_admit_table),   cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
+        cmocka_unit_test(test_admit_garbage), cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_admit_doubt),
+        cmocka_unit_test(test_gap),           cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),
+        cmocka_unit_test(test_rounds),        cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,9 @@ static void test_turns_by_share(void **state)
 
 static enum page_gate gate_of(const struct client *c)
 {
-    return admit_effective(&c->page->control, c->page->step.seq, c->page->control.close_by_ns - 1).gate;
+    struct admit_lease lease = { 0 };
+
+    return admit_effective(&c->page->control, &lease, c->page->step.seq, c->page->control.close_by_ns - 1).gate;
 }
 
 /* Two ranks, one of which has ended a step more and counts from elsewhere: both close after the same one. */
@@ -183,6 +185,7 @@ static void test_ranks_close(void **state)
 static void test_ranks_late(void **state)
 {
     struct client *a = process_new(0, ROLE_OPPORTUNISTIC, "train");
+    struct admit_lease lease = { 0 };
 
     (void)state;
     (void)process_new(1, ROLE_OPPORTUNISTIC, "train");
@@ -191,7 +194,7 @@ static void test_ranks_late(void **state)
     a->page->control.lease_until_ns = UINT64_MAX / 2;
     assert_true(ranks_leaving(node, &node->gpu[0], a->page->control.close_by_ns - 1));
     assert_false(ranks_leaving(node, &node->gpu[0], a->page->control.close_by_ns));
-    assert_int_equal(admit_effective(&a->page->control, 1, a->page->control.close_by_ns).gate, GATE_CLOSED);
+    assert_int_equal(admit_effective(&a->page->control, &lease, 1, a->page->control.close_by_ns).gate, GATE_CLOSED);
 }
 
 static uint32_t measured(void)

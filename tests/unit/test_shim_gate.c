@@ -105,6 +105,15 @@ static void test_patience(void **state)
     gate_set(GATE_OPEN, now_ns() + 60 * SEC);
 }
 
+/* A closed gate, and a lease that ends in centuries: held for as long as a node side may give, and no longer. */
+static void test_years(void **state)
+{
+    (void)state;
+    gate_set(GATE_CLOSED, 0xdeadbeefdeadbeefULL);
+    assert_in_range(launch(), 14 * SEC, 40 * SEC);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
 /* One that has been at the same burst for two seconds without a sign of life counts as idle. */
 static void test_hung(void **state)
 {
@@ -489,9 +498,10 @@ static void test_capture_moves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience), cmocka_unit_test(test_hung),          cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_closing),  cmocka_unit_test(test_own_thread),    cmocka_unit_test(test_helper_dead),
-        cmocka_unit_test(test_no_lock),  cmocka_unit_test(test_capture_moves), cmocka_unit_test(test_held),
+        cmocka_unit_test(test_patience),    cmocka_unit_test(test_years),   cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_gone),        cmocka_unit_test(test_closing), cmocka_unit_test(test_own_thread),
+        cmocka_unit_test(test_helper_dead), cmocka_unit_test(test_no_lock), cmocka_unit_test(test_capture_moves),
+        cmocka_unit_test(test_held),
     };
 
     return cmocka_run_group_tests(tests, setup, node_end);
