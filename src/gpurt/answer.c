@@ -20,8 +20,22 @@
 #define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
 #define DETACH_MOST_S 600u
 
-static int assign(struct node *node, struct client *client, const char *word, bool *ret_later, struct error *err)
+enum set_key { SET_MEMORY, SET_SHARE, SET_PREPARE, SET_PINNED, SET_COUNT };
+
+struct settings {
+    bool given[SET_COUNT];
+    unsigned long long value[SET_COUNT];
+};
+
+static int word_read(const char *word, struct settings *s, struct error *err)
 {
+    static const struct {
+        const char *name;
+        unsigned long long least, most;
+    } keys[SET_COUNT] = { { "memory", 0, UINT64_MAX },
+                          { "share", 1, PAGE_PERMILLE },
+                          { "prepare", 0, UINT64_MAX },
+                          { "pinned", 0, PAGE_PERMILLE } };
     const char *equals = strchr(word, '=');
     unsigned long long value;
     char *end;
@@ -29,29 +43,44 @@ static int assign(struct node *node, struct client *client, const char *word, bo
     if (!equals)
         return error_set(err, -EINVAL, "'%s' is not key=value", word);
     value = strtoull(equals + 1, &end, 10);
-    if (end == equals + 1 || *end)
+    if (equals[1] < '0' || equals[1] > '9' || *end)
         return error_set(err, -EINVAL, "'%s': expected a number", word);
-    if (strncmp(word, "memory=", 7) == 0) {
-        *ret_later = true;
-        return ladder_memory(node, client, value, err);
-    }
-    if (strncmp(word, "share=", 6) == 0) {
-        if (value > PAGE_PERMILLE)
-            return error_set(err, -EINVAL, "share: %llu is above 1000 permille", value);
-        client->duty = value == PAGE_PERMILLE ? 0 : (uint32_t)value;
-        return 0;
-    }
-    if (strncmp(word, "prepare=", 8) == 0) {
-        (void)control_command(client, OP_PREPARE, 0, value, 1000000000ULL);
-        return 0;
-    }
-    if (strncmp(word, "pinned=", 7) == 0) {
-        if (value > PAGE_PERMILLE)
-            return error_set(err, -EINVAL, "pinned: %llu is above 1000 permille", value);
-        client->keep_pinned = (uint32_t)value;
+    for (int k = 0; k < SET_COUNT; k++) {
+        if (strncmp(word, keys[k].name, strlen(keys[k].name)) != 0 || word + strlen(keys[k].name) != equals)
+            continue;
+        if (s->given[k])
+            return error_set(err, -EINVAL, "%s is given twice; nothing was set", keys[k].name);
+        if (value < keys[k].least || value > keys[k].most)
+            return error_set(err, -EINVAL, "%s is %llu to %llu permille, not %llu", keys[k].name, keys[k].least,
+                             keys[k].most, value);
+        s->given[k] = true;
+        s->value[k] = value;
         return 0;
     }
     return error_set(err, -EINVAL, "unknown key in '%s'; memory, share, prepare and pinned are known", word);
+}
+
+/* All words are read before the first counts. The one that may still be refused comes first. */
+static int assign(struct node *node, struct client *client, char **save, bool *ret_later, struct error *err)
+{
+    struct settings s = { 0 };
+    const char *word;
+    int r = 0;
+
+    while (r == 0 && (word = strtok_r(NULL, " ", save)))
+        r = word_read(word, &s, err);
+    if (r == 0 && s.given[SET_MEMORY])
+        r = ladder_memory(node, client, s.value[SET_MEMORY], err);
+    if (r < 0)
+        return r;
+    *ret_later = s.given[SET_MEMORY];
+    if (s.given[SET_SHARE])
+        client->duty = s.value[SET_SHARE] == PAGE_PERMILLE ? 0 : (uint32_t)s.value[SET_SHARE];
+    if (s.given[SET_PREPARE])
+        (void)control_command(client, OP_PREPARE, 0, s.value[SET_PREPARE], 1000000000ULL);
+    if (s.given[SET_PINNED])
+        client->keep_pinned = (uint32_t)s.value[SET_PINNED];
+    return 0;
 }
 
 /* `boundary`: the pause waits for the end of a step. `gpu=HEX`: the restore is on another GPU. */
@@ -135,18 +164,15 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
     char *save = NULL, *verb = strtok_r(line, " ", &save), *pid_text = strtok_r(NULL, " ", &save), *word;
     enum client_state goal;
     struct client *client;
-    int r = 0;
+    int r;
 
     if (!verb || !pid_text)
         return error_set(err, -EINVAL, "expected VERB PID");
     client = node_find(node, (pid_t)strtol(pid_text, NULL, 10));
     if (!client)
         return error_set(err, -ESRCH, "no process %s is registered; `muster gpu ls` shows those that are", pid_text);
-    if (strcmp(verb, "set") == 0) {
-        while (r == 0 && (word = strtok_r(NULL, " ", &save)))
-            r = assign(node, client, word, ret_later, err);
-        return r;
-    }
+    if (strcmp(verb, "set") == 0)
+        return assign(node, client, &save, ret_later, err);
     *ret_later = true;
     if (strcmp(verb, "suspend") == 0)
         return suspend(node, client, strtok_r(NULL, " ", &save), err);

@@ -49,6 +49,16 @@ static int32_t slowdown_of(const struct node *node, const struct client *c)
     return -1;
 }
 
+/* What it may have of the GPU, in thousandths: beside a guaranteed job what the controller leaves it, else the share
+ * that was set; 0 = neither. */
+static uint32_t share_of(const struct node *node, const struct client *c)
+{
+    for (int i = 0; i < PAGE_GPUS && c->role == ROLE_OPPORTUNISTIC; i++)
+        if (c->arena[i] >= 0 && node->gpu[c->arena[i]].rg)
+            return c->page->control.share;
+    return c->duty;
+}
+
 /* What a process wrote, fit for a terminal and a string of JSON. */
 static void plain_text(const char *from, char *to, size_t size)
 {
@@ -75,8 +85,8 @@ static int row_text(const struct node *node, const struct client *c, char *text,
     if (slow >= 0)
         (void)snprintf(over, sizeof(over), "%d.%d%%", slow / 10, slow % 10);
     return snprintf(text, size, "%-8d  %-13s  %-8s  %-7s  %5u  %8.2f  %8.2f  %8.2f  %10llu  %8llu  %6s  %s\n",
-                    (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate),
-                    c->page->control.share, (double)m->used / GIB, (double)c->page->limit[0].cap_bytes / GIB,
+                    (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate), share_of(node, c),
+                    (double)m->used / GIB, (double)c->page->limit[client_gpu(c)].cap_bytes / GIB,
                     (double)(m->host_backed + m->saved) / GIB, SUM(c->page, launches),
                     (unsigned long long)c->page->step.seq, over, exe);
 }
@@ -205,16 +215,17 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
         "\"driver\":%u,\"can\":[%s],"
         "\"gpu\":\"%s\",\"note\":\"%s\",",
-        (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate), c->page->control.share,
-        (unsigned long long)m->used, (unsigned long long)c->page->limit[0].cap_bytes,
+        (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate), share_of(node, c),
+        (unsigned long long)m->used, (unsigned long long)c->page->limit[client_gpu(c)].cap_bytes,
         (unsigned long long)m->host_backed, (unsigned long long)m->saved, (unsigned long long)m->movable,
         (unsigned long long)c->page->health.area_bytes, (unsigned long long)c->page->health.pool_bytes,
         SUM(c->page, launches), SUM(c->page, graph_launches), SUM(c->page, gate_waits), SUM(c->page, gated_ns),
         SUM(c->page, fail_open), SUM(c->page, warmed), SUM(c->page, gaps), SUM(c->page, gaps_late),
         (unsigned long long)c->page->step.seq, c->page->step.tier, c->slice_us, c->page->health.slice_ok,
         (unsigned long long)m->soft_refusals, (unsigned long long)m->spills, (unsigned long long)m->promotions,
-        (unsigned long long)m->cap_hits, SUM(c->page, unknown), (unsigned long long)c->page->limit[0].view_total_bytes,
-        slowdown_of(node, c), c->page->control.edge_us, c->util, held_name(c), helper_name(c), job, c->driver_version,
+        (unsigned long long)m->cap_hits, SUM(c->page, unknown),
+        (unsigned long long)c->page->limit[client_gpu(c)].view_total_bytes, slowdown_of(node, c),
+        c->page->control.edge_us, c->util, held_name(c), helper_name(c), job, c->driver_version,
         can[c->capabilities % 8], uuid, note);
     n += torch_json(c, text + n, size - (size_t)n);
     return n + moves_json(node, c, text + n, size - (size_t)n);

@@ -128,7 +128,8 @@ check "the most it held, and what its limit leaves in one piece" \
     [ "$(field $pid largest_hole_bytes)" -ge 100663296 ] && [ "$(field $pid spilled_bytes)" = 0 ]'
 says 0 "ok $pid: paused 0." gpu pause $pid
 check "the state is listed" '[ "$(field $pid state)" = paused ] && [ "$(field $pid gate)" = closed ]'
-says 1 "process $pid is paused; resume it first" gpu set $pid memory=64M
+says 1 "process $pid is paused; resume it first" gpu set $pid share=0.5 memory=64M
+check "and a share beside it is not set" '[ "$(field $pid share_permille)" = 0 ]'
 says 0 "ok $pid: paused already" gpu pause $pid
 says 1 "process $pid is paused; release it first, then --gpu says where it is restored" gpu restore --gpu 41414141414141414141414141414141 $pid
 says 0 "ok $pid: evicted" gpu evict $pid
@@ -161,7 +162,10 @@ check "what it moved, and how long that took" \
     '[ "$(field $pid spilled_bytes)" -ge 16777216 ] && [ "$(field $pid spill_last_ns)" -gt 0 ] && [ "$(field $pid spill_ns)" -ge "$(field $pid spill_last_ns)" ]'
 says 0 "bytes above its limit, it gets no more until it frees them" gpu set $native memory=16M
 says 0 "ok" gpu set $pid share=0.25
-check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]"'
+check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]" && [ "$(field $pid share_permille)" = 250 ] && gpu ls | grep -q "^$pid .* duty  *250 "'
+says 1 "memory is given twice; nothing was set" gpu set $pid share=0.5 memory=8M memory=16M
+says 1 "share is given twice; nothing was set" gpu set $pid memory=8M share=0.5 share=0.75
+check "and nothing was" '[ "$(field $pid cap_bytes)" = 16777216 ] && [ "$(field $pid share_permille)" = 250 ]'
 says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
 says 0 "ok $pid: running" gpu set $pid memory=0
 check "no limit is listed as none" '[ "$(field $pid cap_bytes)" = 0 ] && [ "$(field $pid host_bytes)" = 0 ]'
