@@ -32,7 +32,7 @@ static const char usage_text[] =
     "       muster gpu top [-n TIMES] [-w SECONDS]\n"
     "       muster gpu pause|resume|evict|release|restore [--at-boundary] [--gpu UUID] PID | --job ID\n"
     "       muster gpu estimate|suspend [--free SIZE] PID\n"
-    "       muster gpu set PID memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
+    "       muster gpu set PID [gpu=N] memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu baseline [--steps N] PID\n"
@@ -70,13 +70,24 @@ int gpu_option(const char *verb, int c, char **argv)
     return gpu_misuse("%s: unknown option '%s'", verb, argv[optind - 1]);
 }
 
-/* 1..most, or -EINVAL. */
-static int count_parse(const char *text, unsigned long most, unsigned long *ret)
+/* 0..most, or -EINVAL. */
+static int number_parse(const char *text, unsigned long most, unsigned long *ret)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
 
-    if (*text < '0' || *text > '9' || *end || value < 1 || value > most)
+    if (*text < '0' || *text > '9' || *end || value > most)
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
+/* 1..most, or -EINVAL. */
+static int count_parse(const char *text, unsigned long most, unsigned long *ret)
+{
+    unsigned long value;
+
+    if (number_parse(text, most, &value) < 0 || value < 1)
         return -EINVAL;
     *ret = value;
     return 0;
@@ -454,6 +465,7 @@ static int word_translate(const char *word, char *out, size_t size)
     const char *equals = strchr(word, '=');
     bool share = strncmp(word, "share=", 6) == 0;
     unsigned int permille;
+    unsigned long number;
     uint64_t value;
 
     if (!equals)
@@ -463,8 +475,13 @@ static int word_translate(const char *word, char *out, size_t size)
             return gpu_misuse("set: %.*s is a fraction from %s to 1, not '%s'", (int)(equals - word), word,
                               share ? "0.001" : "0", equals + 1);
         value = permille;
+    } else if (strncmp(word, "gpu=", 4) == 0) {
+        if (number_parse(equals + 1, PAGE_GPUS - 1, &number) < 0)
+            return gpu_misuse("set: gpu is the number of one of its GPUs, 0 to %d, not '%s'", PAGE_GPUS - 1,
+                              equals + 1);
+        value = number;
     } else if (strncmp(word, "memory=", 7) != 0 && strncmp(word, "prepare=", 8) != 0) {
-        return gpu_misuse("set: unknown key in '%s'; memory, share, prepare and pinned are known", word);
+        return gpu_misuse("set: unknown key in '%s'; memory, gpu, share, prepare and pinned are known", word);
     } else if (gpu_size(equals + 1, &value) < 0) {
         return gpu_misuse("'%s' is no size; 20G and 512M are", equals + 1);
     }

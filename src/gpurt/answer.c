@@ -3,7 +3,7 @@
  *
  * Lines: those of listing.c; `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
- * NUMBER SECONDS`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES share=PERMILLE
+ * NUMBER SECONDS`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES gpu=N share=PERMILLE
  * prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define BOUNDARY_NS 1000000000ULL /* a step that ends later than this is not waited for */
 #define DETACH_MOST_S 600u
 
-enum set_key { SET_MEMORY, SET_SHARE, SET_PREPARE, SET_PINNED, SET_COUNT };
+enum set_key { SET_MEMORY, SET_SHARE, SET_PREPARE, SET_PINNED, SET_GPU, SET_COUNT };
 
 struct settings {
     bool given[SET_COUNT];
@@ -35,7 +35,8 @@ static int word_read(const char *word, struct settings *s, struct error *err)
     } keys[SET_COUNT] = { { "memory", 0, UINT64_MAX },
                           { "share", 1, PAGE_PERMILLE },
                           { "prepare", 0, UINT64_MAX },
-                          { "pinned", 0, PAGE_PERMILLE } };
+                          { "pinned", 0, PAGE_PERMILLE },
+                          { "gpu", 0, PAGE_GPUS - 1 } };
     const char *equals = strchr(word, '=');
     unsigned long long value;
     char *end;
@@ -51,13 +52,13 @@ static int word_read(const char *word, struct settings *s, struct error *err)
         if (s->given[k])
             return error_set(err, -EINVAL, "%s is given twice; nothing was set", keys[k].name);
         if (value < keys[k].least || value > keys[k].most)
-            return error_set(err, -EINVAL, "%s is %llu to %llu permille, not %llu", keys[k].name, keys[k].least,
-                             keys[k].most, value);
+            return error_set(err, -EINVAL, "%s is %llu to %llu%s, not %llu", keys[k].name, keys[k].least, keys[k].most,
+                             k == SET_GPU ? "" : " permille", value);
         s->given[k] = true;
         s->value[k] = value;
         return 0;
     }
-    return error_set(err, -EINVAL, "unknown key in '%s'; memory, share, prepare and pinned are known", word);
+    return error_set(err, -EINVAL, "unknown key in '%s'; memory, gpu, share, prepare and pinned are known", word);
 }
 
 /* All words are read before the first counts. The one that may still be refused comes first. */
@@ -69,8 +70,10 @@ static int assign(struct node *node, struct client *client, char **save, bool *r
 
     while (r == 0 && (word = strtok_r(NULL, " ", save)))
         r = word_read(word, &s, err);
+    if (r == 0 && s.given[SET_GPU] && !s.given[SET_MEMORY])
+        r = error_set(err, -EINVAL, "gpu says whose memory= it is, and that is not given");
     if (r == 0 && s.given[SET_MEMORY])
-        r = ladder_memory(node, client, s.value[SET_MEMORY], err);
+        r = ladder_memory(node, client, s.given[SET_GPU] ? (int)s.value[SET_GPU] : -1, s.value[SET_MEMORY], err);
     if (r < 0)
         return r;
     *ret_later = s.given[SET_MEMORY];

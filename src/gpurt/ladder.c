@@ -42,9 +42,19 @@ const char *client_state_name(enum client_state state)
     return "?";
 }
 
-static uint64_t client_used(const struct client *client)
+/* Above its limits, on all its GPUs together. */
+static uint64_t client_above(const struct client *client)
 {
-    return __atomic_load_n(&client->page->memory[client_gpu(client)].used, __ATOMIC_RELAXED);
+    uint64_t above = 0;
+
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        uint64_t cap = client->page->limit[i].cap_bytes;
+        uint64_t used = __atomic_load_n(&client->page->memory[i].used, __ATOMIC_RELAXED);
+
+        if (cap && used > cap)
+            above += used - cap;
+    }
+    return above;
 }
 
 static void step_begin(struct client *client, enum ladder_step step, uint64_t seq)
@@ -64,12 +74,12 @@ static void tell(struct node *node, const struct client *client, const char *how
 
 static void arrived(struct node *node, struct client *client, const char *how)
 {
-    uint64_t cap = client->page->limit[client_gpu(client)].cap_bytes, used = client_used(client);
+    uint64_t above = client_above(client);
     double seconds = (double)(node_now() - client->order_since_ns) / 1e9;
     char text[320], driver[32], over[128] = "";
 
-    if (cap && used > cap)
-        (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, %s", (unsigned long long)(used - cap),
+    if (above)
+        (void)snprintf(over, sizeof(over), "; still %llu bytes above its limit, %s", (unsigned long long)above,
                        client->starved ? "no host memory for them: paused until there is, or it is resumed"
                                        : "it gets no more until it frees them");
 
@@ -159,6 +169,20 @@ void ladder_adopt(struct node *node, struct client *client)
 
 static void next_step(struct node *node, struct client *client);
 
+/* A limit is of every GPU of a process, one after the other: the answer tells of all. */
+static void limit_add(struct client *client)
+{
+    struct page_reply *sum = &client->limit_sum, *last = &client->moved;
+
+    sum->bytes += last->bytes;
+    sum->ns += last->ns;
+    sum->trim_ns += last->trim_ns;
+    sum->wait_ns += last->wait_ns;
+    sum->copy_ns += last->copy_ns;
+    sum->result = last->result;
+    *last = *sum;
+}
+
 /* The reply to the step's command: 1 good, 0 not there yet, -errno. */
 static int reply_look(struct client *client)
 {
@@ -166,12 +190,15 @@ static int reply_look(struct client *client)
 
     if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) != client->step_seq)
         return node_now() - client->step_since_ns > MOVE_NS ? -ETIMEDOUT : 0;
-    client->step_bytes = reply->bytes ? reply->bytes : client->step_bytes;
     client->moved = *reply;
+    if (!client->own && (client->step == STEP_SPILL || client->step == STEP_PROMOTE))
+        limit_add(client);
+    client->step_bytes = client->moved.bytes ? client->moved.bytes : client->step_bytes;
     return reply->result < 0 ? (int)reply->result : 1;
 }
 
-static void memory_begin(struct node *node, struct client *client, bool lower);
+static void memory_begin(struct node *node, struct client *client);
+static bool memory_next(struct client *client);
 
 /* A move of ours is over: whoever gave an order meanwhile is served now. */
 static void own_done(struct node *node, struct client *client, int r)
@@ -186,7 +213,7 @@ static void own_done(struct node *node, struct client *client, int r)
         return;
     if (client->limit_asked) {
         client->limit_asked = false;
-        memory_begin(node, client, client->limit_lower);
+        memory_begin(node, client);
     } else if (client->goal != client->state || client->asked) {
         client->asked = false;
         next_step(node, client);
@@ -225,6 +252,11 @@ static void command_done(struct node *node, struct client *client, int r)
                        strerror(-r), client->page->health.error);
         failed(node, client, text);
         return;
+    }
+    if (step == STEP_SPILL || step == STEP_PROMOTE) {
+        client->no_host |= (client->page->health.flags & HEALTH_NO_HOST) != 0;
+        if (memory_next(client))
+            return;
     }
     client->step = STEP_NONE;
     client->rung_ns[step] = node_now() - client->step_since_ns;
@@ -437,43 +469,65 @@ int ladder_signal(struct node *node, struct client *client, int number, uint32_t
     return r;
 }
 
-static void memory_begin(struct node *node, struct client *client, bool lower)
+/* The next GPU whose memory is to follow the limit that was set. */
+static bool memory_next(struct client *client)
 {
-    uint64_t bytes = client->page->limit[0].view_total_bytes;
+    for (uint32_t i = 0; i < PAGE_GPUS && !client->own; i++) {
+        uint64_t bytes = client->page->limit[i].view_total_bytes;
 
-    if (client->mode != 2)
-        arrived(node, client, NULL);
-    else if (lower && bytes)
-        step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, client_gpu(client), bytes, MOVE_NS));
-    else
-        step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, client_gpu(client), 0, MOVE_NS));
+        if (!(client->limit_left >> i & 1))
+            continue;
+        client->limit_left &= ~(1u << i);
+        if ((client->limit_lower >> i & 1) && bytes)
+            step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, i, bytes, MOVE_NS));
+        else
+            step_begin(client, STEP_PROMOTE, control_command(client, OP_PROMOTE, i, 0, MOVE_NS));
+        return true;
+    }
+    return false;
 }
 
-int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err)
+static void memory_begin(struct node *node, struct client *client)
 {
-    uint64_t old = client->page->limit[0].view_total_bytes;
-    /* The same limit again: the move to it may have failed. */
-    bool lower = bytes != 0 && (old == 0 || bytes < old || client_used(client) > bytes);
+    client->no_host = false;
+    client->limit_sum = (struct page_reply){ 0 };
+    if (client->mode != 2 || !memory_next(client))
+        arrived(node, client, NULL);
+}
 
+int ladder_memory(struct node *node, struct client *client, int gpu, uint64_t bytes, struct error *err)
+{
+    if (gpu >= 0 && !client->page->memory[gpu % PAGE_GPUS].present)
+        return error_set(err, -ENODEV, "process %d has no context on its GPU %d", (int)client->pid, gpu);
     if ((client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked)) ||
         (client->state != CLIENT_RUNNING && !client->starved))
         return error_set(err, -EBUSY, "process %d is %s; resume it first", (int)client->pid,
                          client_state_name(client->state));
-    for (int i = 0; i < PAGE_GPUS; i++) {
-        __atomic_store_n(&client->page->limit[i].cap_bytes, bytes, __ATOMIC_SEQ_CST);
-        client->page->limit[i].view_total_bytes = bytes;
+    client->limit_lower = client->limit_left = 0;
+    for (uint32_t i = 0; i < PAGE_GPUS; i++) {
+        struct page_limit *limit = &client->page->limit[i];
+
+        if (gpu >= 0 && i != (uint32_t)gpu)
+            continue;
+        /* The same limit again: the move to it may have failed. */
+        if (bytes &&
+            (!limit->view_total_bytes || bytes < limit->view_total_bytes || client->page->memory[i].used > bytes))
+            client->limit_lower |= 1u << i;
+        if (client->page->memory[i].present || i == client_gpu(client))
+            client->limit_left |= 1u << i;
+        __atomic_store_n(&limit->cap_bytes, bytes, __ATOMIC_SEQ_CST);
+        limit->view_total_bytes = bytes;
     }
     client->limited = client->goes_on = false;
     client->order_since_ns = node_now();
     client->step_bytes = 0;
-    client->limit_lower = lower;
     if (client->own &&
         client->step == STEP_PROMOTE) /* a part of each step at a time: it is dropped by what comes now */
         client->own = false;
     if (client->own)
         client->limit_asked = true; /* when our own move is over */
     else
-        memory_begin(node, client, lower);
+        memory_begin(node, client);
     return 0;
 }
 
@@ -482,6 +536,7 @@ static bool own_begin(struct client *client, enum ladder_step step, enum page_op
     if (client->step != STEP_NONE || client->state != CLIENT_RUNNING || client->goal != CLIENT_RUNNING)
         return false;
     client->own = true;
+    client->no_host = false;
     step_begin(client, step, control_command(client, op, gpu, bytes, MOVE_NS));
     return true;
 }
@@ -494,6 +549,7 @@ bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes)
 void ladder_again(struct client *client, uint32_t gpu, uint64_t bytes)
 {
     client->own = true;
+    client->no_host = false;
     step_begin(client, STEP_SPILL, control_command(client, OP_SPILL_TO, gpu, bytes, MOVE_NS));
 }
 

@@ -8,7 +8,9 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
 /* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
  * the end of a step within `save_s`, else (or with 0) it is sent the signal. */
 int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err);
-int ladder_memory(struct node *node, struct client *client, uint64_t bytes, struct error *err);
+/* Another limit of GPU number `gpu`, as the process counts them, or with -1 of each: its memory follows, one GPU after
+ * the other, and the answer comes when all are there. */
+int ladder_memory(struct node *node, struct client *client, int gpu, uint64_t bytes, struct error *err);
 /* `steps` of it with its neighbours closed: how long they are, and what "alone" is from now on. */
 int ladder_baseline(struct node *node, struct client *client, uint32_t steps, struct error *err);
 /* Of one that is paused or further down: it lets go of us for `seconds` of its own time, so that an image can be taken.

@@ -62,7 +62,7 @@ struct client {
     enum client_state state, goal;
     enum ladder_step step;
     uint64_t step_seq, step_since_ns, step_bytes;
-    struct page_reply moved;                /* the last reply, for its times */
+    struct page_reply moved;                /* the last reply, for its times; of a limit the sum of all */
     uint64_t rung_ns[LADDER_STEP_COUNT];    /* how long the last of each took */
     uint64_t order_since_ns;                /* when the tool asked */
     int guardian;                           /* socket to it, -1 none */
@@ -101,7 +101,10 @@ struct client {
     uint64_t starved_ns;        /* when that was last tried */
     bool limited;               /* its cap is ours, below what it was started with */
     bool limit_asked;           /* somebody set a limit while a move of ours was under way */
-    bool limit_lower;           /* and whether it was below the one before */
+    uint32_t limit_lower;       /* the GPUs where it was below the one before, a bit each */
+    struct page_reply limit_sum;
+    uint32_t limit_left; /* those whose memory has not been moved for it yet */
+    bool no_host;        /* a move for it found no host memory for all it was to move */
 };
 
 struct gpu_arena {

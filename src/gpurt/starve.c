@@ -6,16 +6,20 @@
 
 #define AGAIN_NS 5000000000ULL
 
-static uint64_t cap_of(const struct client *client)
+static uint64_t cap_of(const struct client *client, uint32_t gpu)
 {
-    return __atomic_load_n(&client->page->limit[client_gpu(client)].cap_bytes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&client->page->limit[gpu].cap_bytes, __ATOMIC_RELAXED);
 }
 
-static bool above(const struct client *client)
+/* On which of its GPUs it holds more than it may; PAGE_GPUS: on none. */
+static uint32_t above(const struct client *client)
 {
-    uint64_t cap = cap_of(client);
+    uint32_t i;
 
-    return cap && __atomic_load_n(&client->page->memory[client_gpu(client)].used, __ATOMIC_RELAXED) > cap;
+    for (i = 0; i < PAGE_GPUS; i++)
+        if (cap_of(client, i) && __atomic_load_n(&client->page->memory[i].used, __ATOMIC_RELAXED) > cap_of(client, i))
+            break;
+    return i;
 }
 
 void starve_pause(struct node *node, struct client *client)
@@ -36,7 +40,8 @@ void starve_pause(struct node *node, struct client *client)
 
 bool starve_look(struct node *node, struct client *client)
 {
-    if (client->goes_on || !(client->page->health.flags & HEALTH_NO_HOST) || !above(client))
+    if (client->goes_on || above(client) == PAGE_GPUS ||
+        !(client->no_host || (client->page->health.flags & HEALTH_NO_HOST)))
         return false;
     starve_pause(node, client);
     return client->starved;
@@ -50,11 +55,11 @@ void starve_turn(struct node *node, struct client *client, uint64_t now)
         return;
     if (client->state != CLIENT_PAUSED) {
         client->starved = false;
-    } else if (!above(client)) {
+    } else if (above(client) == PAGE_GPUS) {
         (void)ladder_order(node, client, CLIENT_RUNNING, &err);
         client->goes_on = false; /* the next time it is paused again */
     } else if (now - client->starved_ns > AGAIN_NS) {
         client->starved_ns = now;
-        ladder_again(client, client_gpu(client), cap_of(client));
+        ladder_again(client, above(client), cap_of(client, above(client)));
     }
 }

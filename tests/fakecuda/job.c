@@ -7,7 +7,7 @@
  * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do. JOB_TINY launches of nothing a
  * step come instead of the ten; JOB_KERNEL_US is how long those last. When the file JOB_GROW appears, the job takes as
  * many MiB more as it says, once. While the file JOB_SLOW is there, every step takes as many microseconds longer as it
- * says.
+ * says. Its segments lie on JOB_GPUS GPUs in turn.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -102,15 +102,32 @@ static void bus_tell(void)
         (void)rename(path, to);
 }
 
+/* The contexts of its GPUs; the first stays current. */
+static CUcontext context[16];
+static int gpus = 1;
+
+static int contexts_make(void)
+{
+    gpus = number("JOB_GPUS", 1);
+    for (int i = 0; i < gpus && i < 16; i++)
+        if (cuDevicePrimaryCtxRetain(&context[i], i))
+            return 1;
+    return cuCtxSetCurrent(context[0]);
+}
+
 /* Its content as it is after so many steps. The first refusal is an invitation to give something back. */
 static int segment_new(CUdeviceptr *at, uint64_t part, uint64_t s, uint64_t step)
 {
+    if (gpus > 1 && cuCtxSetCurrent(context[s % (uint64_t)gpus]))
+        return 1;
     if (cuMemAlloc_v2(at, part) != 0 && cuMemAlloc_v2(at, part) != 0) {
         (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
         return 3;
     }
     for (uint64_t k = 0; k < part / 4096; k++)
         ((uint64_t *)(uintptr_t)*at)[k * 512] = s * 1000003 + k + step;
+    if (gpus > 1)
+        return cuCtxSetCurrent(context[0]);
     return 0;
 }
 
@@ -159,10 +176,9 @@ int main(int argc, char **argv)
     CUdeviceptr at[SEGMENTS];
     int launches = number("JOB_TINY", LAUNCHES);
     CUfunction check, small;
-    CUcontext ctx;
 
     count = total * MIB / part;
-    if (count > SEGMENTS || cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || shared_have())
+    if (count > SEGMENTS || cuInit(0) || contexts_make() || shared_have())
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
     small = fake_kernel_register("small", nothing, 0, (unsigned int)number("JOB_KERNEL_US", 50));

@@ -58,13 +58,14 @@ says 2 "pause: --gpu is for restore" gpu pause --gpu GPU-1 1
 says 2 "restore: --gpu is for restore, and takes a GPU's UUID" gpu restore --gpu GPU-1 1
 says 2 "set: expected PID key=value..." gpu set 1
 says 2 "set: 'memory' is not key=value" gpu set 1 memory
-says 2 "set: unknown key in 'colour=1'; memory, share, prepare and pinned are known" gpu set 1 colour=1
+says 2 "set: unknown key in 'colour=1'; memory, gpu, share, prepare and pinned are known" gpu set 1 colour=1
 says 2 "set: share is a fraction from 0.001 to 1, not '0'" gpu set 1 share=0
 says 2 "set: share is a fraction from 0.001 to 1, not '0.0004'" gpu set 1 share=0.0004
 says 2 "set: share is a fraction from 0.001 to 1, not '2'" gpu set 1 share=2
 says 2 "set: share is a fraction from 0.001 to 1, not '0.5 '" gpu set 1 "share=0.5 "
 says 2 "set: 'memory=64M' makes the order longer than 199 characters" \
     gpu set 1 $(for i in 1 2 3 4 5 6 7 8 9 10 11; do echo memory=64M share=0.5; done)
+says 2 "set: gpu is the number of one of its GPUs, 0 to 15, not '16'" gpu set 1 gpu=16 memory=1G
 says 2 "suspend: expected [--free SIZE] PID" gpu suspend
 says 2 "'much' is no size" gpu estimate --free much 1
 says 2 "estimate: 'one' is no process id" gpu estimate one
@@ -164,6 +165,8 @@ says 0 "bytes above its limit, it gets no more until it frees them" gpu set $nat
 says 0 "ok" gpu set $pid share=0.25
 check "the share is listed" 'until_true 3 "[ \"\$(field $pid gate)\" = duty ]" && [ "$(field $pid share_permille)" = 250 ] && gpu ls | grep -q "^$pid .* duty  *250 "'
 says 1 "memory is given twice; nothing was set" gpu set $pid share=0.5 memory=8M memory=16M
+says 1 "process $pid has no context on its GPU 3" gpu set $pid gpu=3 memory=8M
+says 1 "gpu says whose memory= it is, and that is not given" gpu set $pid gpu=0 share=0.5
 says 1 "share is given twice; nothing was set" gpu set $pid memory=8M share=0.5 share=0.75
 check "and nothing was" '[ "$(field $pid cap_bytes)" = 16777216 ] && [ "$(field $pid share_permille)" = 250 ]'
 says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
@@ -185,6 +188,19 @@ for kind in managed opened; do
     says 0 "ok $shared: evicted" gpu evict $shared
     kill -9 $shared
 done
+
+# A process with memory on two GPUs: a limit is each one's, and both follow it before the answer comes.
+FAKE_CUDA_DEVICES=2 JOB_GPUS=2 "$muster" gpu run --role opportunistic -- "$job" 64 1000000 4 >/dev/null 2>&1 & both=$!
+own $both
+until_true 8 '[ "$(field $both steps)" -gt 3 ]'
+says 0 "33554432 bytes moved, cache" gpu set $both memory=16M
+check "nothing is left above it" '! grep -q "above its limit" "$dir/1"'
+says 0 "33554432 bytes moved, cache" gpu set $both memory=32M
+says 0 "16777216 bytes moved, cache" gpu set $both gpu=1 memory=16M
+check "the other GPU's is as it was" '[ "$(field $both cap_bytes)" = 33554432 ] && [ "$(field $both host_bytes)" = 0 ]'
+says 0 "16777216 bytes moved, cache" gpu set $both memory=0
+check "its content is right all the while" 'moves $both'
+kill -9 $both
 
 # Under MPS, whose daemon serves: what is not there is said, and not tried.
 mkdir "$dir/mps"

@@ -128,7 +128,7 @@ static void test_limit_meanwhile(void **state)
     for (uint64_t limit = 8192; limit >= 512; limit /= 16) {
         assert_true(ladder_promote(ot, 0, 512 * MIB));
         assert_int_equal(last_op(ot), OP_HOME);
-        assert_int_equal(ladder_memory(node, ot, limit * MIB, &err), 0);
+        assert_int_equal(ladder_memory(node, ot, -1, limit * MIB, &err), 0);
         assert_int_equal(last_op(ot), limit == 512 ? OP_SPILL_TO : OP_PROMOTE);
         obey(ot);
         assert_int_equal(ot->step, STEP_NONE);
@@ -146,7 +146,7 @@ static void test_limit_after(void **state)
     holds(ot, 1024, 4096);
     ot->page->limit[0].view_total_bytes = 2048 * MIB;
     assert_true(ladder_spill(ot, 0, 512 * MIB));
-    assert_int_equal(ladder_memory(node, ot, 8192 * MIB, &err), 0);
+    assert_int_equal(ladder_memory(node, ot, -1, 8192 * MIB, &err), 0);
     assert_int_equal(last_op(ot), OP_SPILL_TO);
     obey(ot);
     assert_int_equal(last_op(ot), OP_PROMOTE);
@@ -302,13 +302,13 @@ static void test_starved_ends(void **state)
     no_host = true;
     for (int how = 0; how < 2; how++) {
         holds(ot, 8192, 0);
-        assert_int_equal(ladder_memory(node, ot, 4096 * MIB, &err), 0);
+        assert_int_equal(ladder_memory(node, ot, -1, 4096 * MIB, &err), 0);
         obey(ot); /* the spill; */
         obey(ot); /* and the pause */
         assert_int_equal(ot->state, CLIENT_PAUSED);
         assert_true(ot->starved);
-        assert_int_equal(how ? ladder_order(node, ot, CLIENT_RUNNING, &err) : ladder_memory(node, ot, 9000 * MIB, &err),
-                         0);
+        assert_int_equal(
+            how ? ladder_order(node, ot, CLIENT_RUNNING, &err) : ladder_memory(node, ot, -1, 9000 * MIB, &err), 0);
         obey(ot);
         ladder_turn(node, ot);
         assert_int_equal(ot->state, CLIENT_RUNNING);
@@ -322,7 +322,7 @@ static void test_starved_ends(void **state)
     assert_int_equal(ot->goal, CLIENT_RUNNING);
     assert_false(ot->starved);
     holds(rg, 8192, 0);
-    assert_int_equal(ladder_memory(node, rg, 4096 * MIB, &err), 0);
+    assert_int_equal(ladder_memory(node, rg, -1, 4096 * MIB, &err), 0);
     obey(rg);
     assert_int_equal(rg->state, CLIENT_RUNNING);
     assert_int_equal(rg->step, STEP_NONE);
