@@ -34,7 +34,7 @@ static const char usage_text[] =
     "       muster gpu estimate|suspend [--free SIZE] PID\n"
     "       muster gpu set PID [gpu=N] memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
-    "       muster gpu checkpoint [--grace SECONDS] PID [USR1|USR2|INT|TERM]\n"
+    "       muster gpu checkpoint [--grace SECONDS] [--force] PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu baseline [--steps N] PID\n"
     "       muster gpu detach [--seconds N] PID\n"
     "       muster gpu stats PID\n"
@@ -354,6 +354,24 @@ static int gpu_order(int argc, char **argv)
     return order_send(line, argv[optind], goal_of(argv[0]), state);
 }
 
+/* As far down as is needed; where that is where it is, it is said so. */
+static int suspend_send(const char *line, const char *pid)
+{
+    static char text[TEXT_MAX];
+    char before[16], state[16] = "";
+    int r;
+
+    state_ask(pid, before);
+    r = answer_get(line, ORDER_WAIT_S, text);
+    if (r != EXIT_OK)
+        return r;
+    if (sscanf(text, "ok %*d: %15[a-z]", state) == 1 && strcmp(before, state) == 0)
+        (void)printf("ok %s: %s already\n", pid, state);
+    else
+        (void)printf("%s\n", text);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
 /* estimate | suspend [--free SIZE] PID */
 static int gpu_rungs(int argc, char **argv)
 {
@@ -369,7 +387,7 @@ static int gpu_rungs(int argc, char **argv)
     if (!pid_valid(argv[argc - 1]))
         return gpu_misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
     (void)snprintf(line, sizeof(line), "%s %s free=%llu", argv[0], argv[argc - 1], (unsigned long long)bytes);
-    return ask(line, ORDER_WAIT_S);
+    return *argv[0] == 's' ? suspend_send(line, argv[argc - 1]) : ask(line, ORDER_WAIT_S);
 }
 
 /* baseline [--steps N] PID, detach [--seconds N] PID */
@@ -410,7 +428,8 @@ static int signal_send(const char *line, const char *pid, const char *name)
 
     if (r != EXIT_OK)
         return r;
-    (void)printf("ok %s: running, signal %s sent\n", pid, name);
+    (void)printf("ok %s: running, signal %s sent%s\n", pid, name,
+                 strstr(text, "which ends it") ? ", which ends it: it does not catch it" : "");
     return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -421,23 +440,26 @@ static int gpu_signal(int argc, char **argv)
         const char *name;
         int number;
     } signals[] = { { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "INT", SIGINT }, { "TERM", SIGTERM } };
-    bool save = strcmp(argv[0], "checkpoint") == 0;
+    bool save = strcmp(argv[0], "checkpoint") == 0, force = false;
     unsigned long grace = 30;
     char line[128];
 
-    if (save && argc > 2 && strcmp(argv[1], "--grace") == 0) {
-        if (count_parse(argv[2], ORDER_WAIT_S - 10, &grace) < 0)
+    while (save && argc > 2 && (strcmp(argv[1], "--grace") == 0 || strcmp(argv[1], "--force") == 0)) {
+        int words = argv[1][2] == 'g' ? 2 : 1;
+
+        if (words == 2 && count_parse(argv[2], ORDER_WAIT_S - 10, &grace) < 0)
             return gpu_misuse("checkpoint: --grace takes 1 to %u seconds, not '%s'", ORDER_WAIT_S - 10, argv[2]);
-        argc -= 2;
-        argv += 2;
+        force |= words == 1;
+        argc -= words;
+        argv += words;
     }
     if (argc < 2 || argc > 3 || !pid_valid(argv[1]))
-        return gpu_misuse("%s", save ? "checkpoint: expected [--grace 1..290] PID [USR1|USR2|INT|TERM]"
+        return gpu_misuse("%s", save ? "checkpoint: expected [--grace 1..290] [--force] PID [USR1|USR2|INT|TERM]"
                                      : "signal: expected PID [USR1|USR2|INT|TERM]");
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
-            (void)snprintf(line, sizeof(line), "%s %s %d %lu", save ? "save" : "signal", argv[1], signals[i].number,
-                           save ? grace : 0);
+            (void)snprintf(line, sizeof(line), "%s %s %d %lu%s", save ? "save" : "signal", argv[1], signals[i].number,
+                           save ? grace : 0, force ? " force" : "");
             return save ? ask(line, ORDER_WAIT_S) : signal_send(line, argv[1], signals[i].name);
         }
     return gpu_misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);

@@ -3,8 +3,8 @@
  *
  * Lines: those of listing.c; `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
- * NUMBER SECONDS`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES gpu=N share=PERMILLE
- * prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
+ * NUMBER SECONDS [force]`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES gpu=N
+ * share=PERMILLE prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -182,8 +182,10 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
     if (strcmp(verb, "signal") == 0 || strcmp(verb, "save") == 0) {
         char *number = strtok_r(NULL, " ", &save), *seconds = strtok_r(NULL, " ", &save);
 
+        word = strtok_r(NULL, " ", &save);
         return ladder_signal(node, client, number ? (int)strtol(number, NULL, 10) : SIGUSR1,
-                             seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0, err);
+                             seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0,
+                             word && strcmp(word, "force") == 0, err);
     }
     if (strcmp(verb, "stats") == 0)
         return torch_order(client, err);

@@ -70,10 +70,12 @@ struct estimate estimate_of(const struct estimate_rates *rates, const struct est
 enum estimate_rung estimate_choose(const struct estimate_rates *rates, const struct estimate_process *process,
                                    uint64_t free_mib)
 {
-    for (enum estimate_rung rung = RUNG_PAUSE; rung < RUNG_SAVE; rung++) {
+    for (enum estimate_rung rung = process->rung; rung < RUNG_SAVE; rung++) {
         struct estimate e = estimate_of(rates, process, rung);
 
-        if (e.can && e.freed >= free_mib)
+        if (rung == process->rung) /* it is there already */
+            e = (struct estimate){ .can = true };
+        if (e.can && e.freed + process->away >= free_mib)
             return rung;
     }
     return RUNG_SAVE;

@@ -25,6 +25,8 @@ struct estimate_process {
     uint64_t context;
     uint64_t prepared, host_free; /* host memory made ready; to be had besides */
     bool moves, releases;         /* its memory can be moved; the driver can checkpoint it */
+    enum estimate_rung rung;      /* where it is */
+    uint64_t away;                /* and what has left the device there */
 };
 
 struct estimate {
@@ -40,6 +42,7 @@ void estimate_learn_ms(uint32_t *ms, uint64_t ns);
 
 struct estimate estimate_of(const struct estimate_rates *rates, const struct estimate_process *process,
                             enum estimate_rung rung);
-/* The first rung that frees so much; RUNG_SAVE when none does: only its own checkpoint is left. */
+/* The first rung, from where it is on, with which so much is free; RUNG_SAVE when none does: only its own checkpoint is
+ * left. */
 enum estimate_rung estimate_choose(const struct estimate_rates *rates, const struct estimate_process *process,
                                    uint64_t free_mib);

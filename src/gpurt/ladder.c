@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gpurt/guard.h"
+#include "gpurt/lost.h"
 #include "gpurt/node.h"
 
 #define SEC 1000000000ULL
@@ -91,30 +92,47 @@ static void arrived(struct node *node, struct client *client, const char *how)
         step_begin(client, STEP_SAVE, control_command(client, OP_CHECKPOINT, 0, 0, client->save_s * SEC));
         return;
     }
-    if (client->state == CLIENT_RUNNING && client->signal)
+    if (client->state == CLIENT_RUNNING && client->signal) {
+        if (process_ends(client->pid, client->signal))
+            (void)snprintf(text, sizeof(text), "running, signal %d sent, which ends it: it does not catch it",
+                           client->signal);
         (void)kill(client->pid, client->signal);
+    }
     client->signal = 0;
     tell(node, client, "ok", text);
 }
 
-/* The program saved itself; or it cannot, or raised, and is told by the signal. */
+/* The program saved itself; or it cannot, or raised, and is told by the signal. One that would be ended by that, and
+ * has saved nothing, is sent it only by force: what would be lost is said before. */
 static void saved(struct node *node, struct client *client, int r)
 {
-    char text[192];
+    char text[320], lost[128];
+    const char *why = r == -ENOSYS ? "it defines no muster_on_checkpoint()"
+                      : r == -EIO  ? "its muster_on_checkpoint() raised an exception"
+                                   : "no step of it ended in time";
+    bool ends = r < 0 && process_ends(client->pid, client->signal), forced = client->save_force;
 
     client->step = STEP_NONE;
+    process_lost(client, lost, sizeof(lost));
     if (r >= 0) {
+        client->saved_ns = node_now();
         (void)snprintf(text, sizeof(text), "saved by its own muster_on_checkpoint() in %.3f s",
                        (double)client->moved.ns / 1e9);
+    } else if (ends && !forced) {
+        (void)snprintf(text, sizeof(text),
+                       "not saved: %s, and signal %d would end it, because it does not catch it; lost would be %s. "
+                       "--force sends it all the same",
+                       why, client->signal, lost);
     } else {
         (void)kill(client->pid, client->signal);
-        (void)snprintf(text, sizeof(text), "signal %d sent; %s", client->signal,
-                       r == -ENOSYS ? "it defines no muster_on_checkpoint()"
-                       : r == -EIO  ? "its muster_on_checkpoint() raised an exception"
-                                    : "no step of it ended in time");
+        if (ends)
+            (void)snprintf(text, sizeof(text), "signal %d sent, which ends it; %s. Lost is %s", client->signal, why,
+                           lost);
+        else
+            (void)snprintf(text, sizeof(text), "signal %d sent; %s", client->signal, why);
     }
     client->signal = 0;
-    tell(node, client, "ok", text);
+    tell(node, client, ends && !forced ? "error" : "ok", text);
 }
 
 static void moved(struct node *node, struct client *client)
@@ -455,7 +473,7 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
 }
 
 /* A handler of the program's runs only when its launch has returned, so the gate opens first. */
-int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err)
+int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, bool force, struct error *err)
 {
     int r;
 
@@ -463,6 +481,7 @@ int ladder_signal(struct node *node, struct client *client, int number, uint32_t
         return error_set(err, -EINVAL, "signal %d is none of USR1, USR2, INT and TERM", number);
     client->signal = number;
     client->save_s = save_s;
+    client->save_force = force;
     r = ladder_order(node, client, CLIENT_RUNNING, err);
     if (r < 0)
         client->signal = 0;

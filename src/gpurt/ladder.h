@@ -6,8 +6,9 @@
 /* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
 /* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
- * the end of a step within `save_s`, else (or with 0) it is sent the signal. */
-int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, struct error *err);
+ * the end of a step within `save_s`, else (or with 0) it is sent the signal. One that would be ended by that without
+ * having been saved is left alone, unless forced. */
+int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, bool force, struct error *err);
 /* Another limit of GPU number `gpu`, as the process counts them, or with -1 of each: its memory follows, one GPU after
  * the other, and the answer comes when all are there. */
 int ladder_memory(struct node *node, struct client *client, int gpu, uint64_t bytes, struct error *err);

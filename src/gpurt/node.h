@@ -83,6 +83,8 @@ struct client {
     uint64_t still_ns;   /* since when it is paused or further down; 0 = it runs */
     int signal;          /* sent once it runs, 0 none */
     uint32_t save_s;     /* how long it has to save itself before the signal; 0 = the signal at once */
+    bool save_force;     /* and the signal even if that ends it */
+    uint64_t saved_ns;   /* when it last saved itself so; 0 = never seen */
     uint64_t close_step; /* pause when it has made so many steps; 0 = at once */
     uint64_t close_ns;   /* but no later than this from the order */
     uint8_t move_to[16]; /* restore on this GPU */
@@ -95,16 +97,15 @@ struct client {
     bool squeezed;    /* evicted because there was no room, not because somebody said so */
     struct duty book; /* of a neighbour that has a part of the time: what it idled too little or too much */
     uint64_t book_ns, book_gated_ns;
-    uint32_t book_u, book_duty; /* of which share, and with what is made up for */
-    bool goes_on;               /* was paused so, and told to run all the same */
-    bool starved;               /* paused for want of host memory: starve.h */
-    uint64_t starved_ns;        /* when that was last tried */
-    bool limited;               /* its cap is ours, below what it was started with */
-    bool limit_asked;           /* somebody set a limit while a move of ours was under way */
-    uint32_t limit_lower;       /* the GPUs where it was below the one before, a bit each */
+    uint32_t book_u, book_duty;       /* of which share, and with what is made up for */
+    bool goes_on;                     /* was paused so, and told to run all the same */
+    bool starved;                     /* paused for want of host memory: starve.h */
+    uint64_t starved_ns;              /* when that was last tried */
+    bool limited;                     /* its cap is ours, below what it was started with */
+    bool limit_asked;                 /* somebody set a limit while a move of ours was under way */
+    uint32_t limit_lower, limit_left; /* GPUs where it was below the one before, and whose memory is still to follow */
     struct page_reply limit_sum;
-    uint32_t limit_left; /* those whose memory has not been moved for it yet */
-    bool no_host;        /* a move for it found no host memory for all it was to move */
+    bool no_host; /* a move for it found no host memory for all it was to move */
 };
 
 struct gpu_arena {

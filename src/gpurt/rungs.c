@@ -22,7 +22,13 @@ static void process_read(const struct client *c, struct estimate_process *ret)
         .host_free = memory_host_free() / MIB_BYTES,
         .moves = c->mode == 2 && !(c->page->health.flags & HEALTH_NO_MOVE),
         .releases = !(c->page->health.flags & (HEALTH_NO_CHECKPOINT | HEALTH_SHARED)),
+        .rung = c->state == CLIENT_RELEASED  ? RUNG_RELEASE
+                : c->state == CLIENT_EVICTED ? RUNG_EVICT
+                                             : RUNG_PAUSE,
+        .away = c->state >= CLIENT_EVICTED ? m->saved / MIB_BYTES : 0,
     };
+    if (c->state == CLIENT_RELEASED) /* its page tells what it was before */
+        ret->away += ret->fixed + ret->context;
 }
 
 enum estimate_rung rungs_choose(const struct node *node, const struct client *client, uint64_t free_bytes)
@@ -41,6 +47,8 @@ void rungs_text(const struct node *node, const struct client *client, uint64_t f
     size_t n;
 
     process_read(client, &process);
+    if (client->state == CLIENT_RELEASED)
+        process.fixed = process.context = 0;
     n = (size_t)snprintf(text, size, "%-10s  %3s  %9s  %9s  %7s  %7s  %s\n", "RUNG", "CAN", "FREES-MIB", "HOST-MIB",
                          "SAVE-S", "BACK-S", "CHOICE");
     for (enum estimate_rung rung = RUNG_PAUSE; rung < RUNG_COUNT && n < size; rung++) {

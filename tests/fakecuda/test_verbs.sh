@@ -75,7 +75,7 @@ says 2 "signal: expected PID [USR1|USR2|INT|TERM]" gpu signal
 says 2 "'KILL' is none of USR1, USR2, INT and TERM" gpu signal 1 KILL
 says 2 "checkpoint: --grace takes 1 to 290 seconds, not '0'" gpu checkpoint --grace 0 1
 says 2 "checkpoint: --grace takes 1 to 290 seconds, not '5x'" gpu checkpoint --grace 5x 1
-says 2 "checkpoint: expected [--grace 1..290] PID" gpu checkpoint --grace 5
+says 2 "checkpoint: expected [--grace 1..290] [--force] PID" gpu checkpoint --grace 5
 says 2 "check: takes no arguments" gpu check all
 says 2 "agent: unknown argument '--fast'" gpu agent --fast
 says 2 "agent: --idle-exit needs a value" gpu agent --idle-exit
@@ -173,10 +173,15 @@ says 0 "ok" gpu set $pid share=1 prepare=32M pinned=0.5
 says 0 "ok $pid: running" gpu set $pid memory=0
 check "no limit is listed as none" '[ "$(field $pid cap_bytes)" = 0 ] && [ "$(field $pid host_bytes)" = 0 ]'
 says 0 "ok $pid: evicted" gpu suspend --free 8M $pid
-says 1 "process $pid: no suspension frees 8 MiB" gpu suspend --free 8M $pid
+says 0 "ok $pid: evicted already" gpu suspend --free 8M $pid
+says 0 "ok $pid: evicted already" gpu suspend $pid
+check "that is what it would choose" 'gpu estimate --free 8M $pid | grep -q "^evict .* \*$" && [ "$(field $pid state)" = evicted ]'
+says 1 "process $pid: no suspension frees 8192 MiB" gpu suspend --free 8G $pid
 says 0 "ok $pid: running" gpu resume $pid
-says 0 "ok $pid: signal 12 sent; it defines no muster_on_checkpoint()" gpu checkpoint $pid USR2
-check "and was" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
+says 1 "$pid: not saved: it defines no muster_on_checkpoint(), and signal 12 would end it, because it does not catch it; lost would be the " gpu checkpoint $pid USR2
+check "and it runs on" 'moves $pid'
+says 0 "ok $pid: signal 12 sent, which ends it; it defines no muster_on_checkpoint(). Lost is the " gpu checkpoint --force $pid USR2
+check "and it does" 'until_true 3 "! kill -0 $pid 2>/dev/null"'
 says 1 "no process $pid is registered" gpu resume $pid
 # Memory that the driver's checkpoint does not know, its own or opened from another process: refused before anything stops.
 for kind in managed opened; do
@@ -232,6 +237,14 @@ check "a program of that role is not started again without the library" \
     '! MUSTER_GPU_ROLE=opportunistic gpu run --restart -- sh -c "echo once; kill -SEGV \$\$" >"$dir/1" 2>"$dir/2"; [ "$(wc -l <"$dir/1")" = 1 ] && grep -q "not started again" "$dir/2"'
 check "check fails where there is no driver, and not where one can do less" \
     'gpu check >/dev/null && { ldconfig -p | grep -q libcuda || ! LD_LIBRARY_PATH=/nonexistent "$muster" gpu check >/dev/null; }'
+# A signal that is ignored ends nobody.
+(trap "" USR1; exec "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4) >/dev/null 2>&1 & deaf=$!
+own $deaf
+until_true 8 '[ "$(field $deaf steps)" -gt 3 ]'
+says 0 "ok $deaf: signal 10 sent; it defines no muster_on_checkpoint()" gpu checkpoint $deaf
+says 0 "ok $deaf: running, signal USR1 sent" gpu signal $deaf
+check "and it does not" '! grep -q ends "$dir/1" && moves $deaf'
+kill -9 $deaf
 # One order at a time to a process.
 MUSTER_JOB_ID=two "$muster" gpu run --role opportunistic -- "$job" 32 1000000 4 >/dev/null 2>&1 & pid=$!
 own $pid
@@ -243,6 +256,6 @@ says 1 "process $pid: paused is not finished; wait for it" gpu resume $pid
 kill -9 $pid
 wait $waiting
 check "an order to a process that ends is answered" '[ $? != 0 ] || true; ! kill -0 $waiting 2>/dev/null'
-says 0 "ok $native: running, signal TERM sent" gpu signal $native TERM
+says 0 "ok $native: running, signal TERM sent, which ends it: it does not catch it" gpu signal $native TERM
 check "signal ends it" 'until_true 3 "! kill -0 $native 2>/dev/null"'
 done_testing
