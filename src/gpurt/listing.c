@@ -187,7 +187,7 @@ static size_t moves_text(const struct node *node, char *text, size_t size)
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX];
+    char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX], version[MESSAGE_VERSION_MAX];
     int n;
     static const char *const can[8] = { "",
                                         "\"move\"",
@@ -202,6 +202,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
     plain_text(c->page->health.error, note, sizeof(note));
     plain_text(c->job, job, sizeof(job));
+    plain_text(c->version, version, sizeof(version));
     n = snprintf(
         text, size,
         "{\"pid\":%d,\"role\":\"%s\",\"state\":\"%s\",\"gate\":\"%s\",\"share_permille\":%u,\"used_bytes\":%llu,"
@@ -213,7 +214,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         "refusals\":%llu,"
         "\"spills\":%llu,\"promotions\":%llu,\"cap_hits\":%llu,\"unknown\":%llu,\"limit_bytes\":%llu,"
         "\"slowdown_permille\":%d,\"edge_us\":%d,\"busy_percent\":%d,\"held\":\"%s\",\"helper\":\"%s\",\"job\":\"%s\","
-        "\"driver\":%u,\"can\":[%s],"
+        "\"driver\":%u,\"can\":[%s],\"library\":\"%s\","
         "\"gpu\":\"%s\",\"note\":\"%s\",",
         (int)c->pid, role_name(c->role), state_name(c), gate_name(c->page->control.gate), share_of(node, c),
         (unsigned long long)m->used, (unsigned long long)c->page->limit[client_gpu(c)].cap_bytes,
@@ -226,7 +227,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
         (unsigned long long)m->cap_hits, SUM(c->page, unknown),
         (unsigned long long)c->page->limit[client_gpu(c)].view_total_bytes, slowdown_of(node, c),
         c->page->control.edge_us, c->util, held_name(c), helper_name(c), job, c->driver_version,
-        can[c->capabilities % 8], uuid, note);
+        can[c->capabilities % 8], version, uuid, note);
     n += torch_json(c, text + n, size - (size_t)n);
     return n + moves_json(node, c, text + n, size - (size_t)n);
 }

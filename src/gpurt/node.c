@@ -100,6 +100,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->joined = ++node->joined;
     memcpy(c->job, hello->job, sizeof(c->job) - 1);
     memcpy(c->exe, hello->exe, sizeof(c->exe) - 1);
+    memcpy(c->version, hello->version, sizeof(c->version) - 1);
     for (int i = 0; i < PAGE_GPUS; i++) {
         c->arena[i] = -1;
         c->limited |= c->page->limit[i].cap_bytes != c->page->limit[i].view_total_bytes; /* by a node side before us */
@@ -234,7 +235,9 @@ void node_pending(struct node *node, int slot)
     bool kept = false;
 
     node->pending[slot] = -1;
-    if (n >= (ssize_t)sizeof(m.hello) && m.head.type == MSG_HELLO) {
+    if (n >= (ssize_t)offsetof(struct message_hello, version) && m.head.type == MSG_HELLO) {
+        if (n < (ssize_t)sizeof(m.hello)) /* of an older library: what it does not send is empty */
+            memset(m.bytes + n, 0, sizeof(m.hello) - (size_t)n);
         kept = client_new(node, fd, &m.hello, passed);
     } else if (n > (ssize_t)sizeof(m.head) && m.head.type == MSG_CONTROL) {
         m.bytes[n] = '\0';

@@ -57,7 +57,7 @@ struct client {
     struct page *page;
     uint32_t role, mode;
     uint32_t driver_version, capabilities; /* as message.h has them */
-    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
+    char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX], version[MESSAGE_VERSION_MAX];
     int arena[PAGE_GPUS]; /* our number of each of its GPUs, -1 none */
     enum client_state state, goal;
     enum ladder_step step;

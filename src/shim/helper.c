@@ -27,6 +27,10 @@
 #define CROWD_NS (100 * NSEC_MSEC) /* too many at the door: again soon */
 #define WELCOME_NS (2 * NSEC_SEC)
 #define STACK_BYTES ((size_t)256 * 1024)
+#ifndef MUSTER_VERSION /* built by a compiler and nothing else */
+#define MUSTER_VERSION "unknown"
+#endif
+_Static_assert(sizeof(MUSTER_VERSION) <= MESSAGE_VERSION_MAX, "the version does not fit into a message");
 
 /* The oldest versions there are: the library must load beside any C library since 2.17. */
 __asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
@@ -72,6 +76,7 @@ static void hello_fill(struct message_hello *hello)
     exe = strrchr(path, '/');
     copy_text(hello->exe, exe ? exe + 1 : path);
     copy_text(hello->job, getenv("MUSTER_JOB_ID"));
+    memcpy(hello->version, MUSTER_VERSION, sizeof(MUSTER_VERSION));
 }
 
 static void socket_look(int fd);

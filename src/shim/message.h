@@ -18,6 +18,7 @@ enum message_type {
 
 #define MESSAGE_MAX 4096
 #define MESSAGE_NAME_MAX 64
+#define MESSAGE_VERSION_MAX 32
 struct message_head {
     uint32_t type, size;
 };
@@ -36,6 +37,8 @@ struct message_hello {
     uint32_t driver_version; /* of CUDA, as 12080; 0 = not told */
     uint32_t capabilities;   /* enum message_capability, added up */
     char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
+    char version[MESSAGE_VERSION_MAX]; /* of the library. Appended later: one that is older sends no more than the above
+                                        */
 };
 
 struct message_welcome {

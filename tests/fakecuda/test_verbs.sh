@@ -116,10 +116,11 @@ if command -v python3 >/dev/null; then
     check "as JSON" 'gpu ls --json | python3 -c "
 import json, sys
 x = json.load(sys.stdin)
-keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open warmed gaps gaps_late steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note driver can peak_bytes step_peak_bytes largest_hole_bytes spilled_bytes spill_ns spill_last_ns promoted_bytes promote_ns promote_last_ns context_bytes context_known pause_ns evict_ns release_ns restore_ns reload_ns\".split())
+keys = set(\"pid role state gate share_permille used_bytes cap_bytes host_bytes saved_bytes movable_bytes area_bytes pool_bytes launches graph_launches gate_waits gated_ns fail_open warmed gaps gaps_late steps tier slice_us slice_ok soft_refusals spills promotions cap_hits unknown limit_bytes slowdown_permille edge_us busy_percent held helper job gpu note driver can library peak_bytes step_peak_bytes largest_hole_bytes spilled_bytes spill_ns spill_last_ns promoted_bytes promote_ns promote_last_ns context_bytes context_known pause_ns evict_ns release_ns restore_ns reload_ns\".split())
 assert x[\"kind\"] == \"GpuProcessList\" and x[\"next\"] is None and len(x[\"items\"]) == 2, x
 assert all(set(i) == keys for i in x[\"items\"]), set(x[\"items\"][0]) ^ keys
 assert {i[\"pid\"] for i in x[\"items\"]} == {$pid, $native}
+assert all(i[\"library\"][:1].isdigit() for i in x[\"items\"]), x[\"items\"][0][\"library\"]
 "'
 fi
 says 0 "PID" gpu top -n 2 -w 1
