@@ -293,6 +293,20 @@ static int context_device(CUcontext ctx)
     return -1;
 }
 
+/* The driver is only asked where there is more than one GPU to choose from. */
+int enter_stream_device(CUstream stream)
+{
+    CUcontext ctx = NULL;
+    int known = 0;
+
+    for (int i = 0; i < PAGE_GPUS; i++)
+        known += atomic_load_explicit(&contexts[i], memory_order_relaxed) != 0;
+    if (known < 2 || (uintptr_t)stream <= 2 || !HAVE(cuStreamGetCtx) ||
+        REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS || context_device(ctx) < 0)
+        return enter_device();
+    return context_device(ctx);
+}
+
 void enter_context(CUcontext ctx, CUdevice dev)
 {
     struct page_memory *m;

@@ -1,65 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem_pool.c - memory the driver manages for the program: pools, graphs, device heaps.
  *
- * A pool is charged for what it has reserved, which the driver tells; before it grows, the growth is reserved by
- * estimate and corrected afterwards.
+ * A pool is charged for what it has reserved, which the driver tells. Before it grows, the growth is reserved by one
+ * atomic add, as for plain memory; afterwards the pool's charge is corrected to what it really reserved. A driver lets
+ * a pool grow by steps of its own, 32 MiB and more: one that is above the limit by that is trimmed, and if it still is,
+ * the allocation is freed again and refused.
+ *
+ * Threads allocate from one pool at once. Each draws a ticket before it asks what the pool holds, and a later ticket's
+ * answer is never replaced by an earlier one's: it was read after everything the earlier one did. A reservation stands
+ * until the answer that covers it does. So the account is never below what the driver holds, but for the step.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "shim/shim.h"
 
 #define POOLS 32
 #define POOL_USED_CURRENT 7
+#define POOL_LEAVES ((uintptr_t)1) /* it is being destroyed */
+#define TICKET_SHIFT 40u           /* of a charge: KiB below, the ticket above */
+#define CHARGE_KIB(word) ((word) & (((uint64_t)1 << TICKET_SHIFT) - 1))
+#define RESERVE_TRIES 16u
 
 #define NO_DRIVER(name)                                                                                                \
     if (unlikely(!HAVE(name)))                                                                                         \
     return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
 
-static struct {
-    _Atomic uintptr_t pool;
-    _Atomic int gpu;
+static struct pool {
+    _Atomic uintptr_t pool;   /* 0 = free */
+    _Atomic int gpu;          /* -1: of no GPU's memory */
+    _Atomic uint32_t ticket;  /* drawn last */
+    _Atomic uint64_t charge;  /* what is counted for it, and by whose answer */
+    _Atomic uint64_t claimed; /* what threads are allocating from it now */
 } pools[POOLS];
+static _Atomic uint32_t pools_lock, pools_over; /* over: there have been more; theirs is counted by allocation */
 
-static void pool_remember(CUmemoryPool pool, int gpu)
+static struct pool *pool_find(CUmemoryPool pool)
 {
     for (int i = 0; i < POOLS; i++)
-        if (atomic_load(&pools[i].pool) == (uintptr_t)pool)
-            return;
-    for (int i = 0; i < POOLS; i++) {
-        uintptr_t none = 0;
-
-        if (!atomic_compare_exchange_strong(&pools[i].pool, &none, (uintptr_t)pool))
-            continue;
-        atomic_store(&pools[i].gpu, gpu);
-        return;
-    }
-    COUNT_ADD(unknown, 1);
+        if (atomic_load_explicit(&pools[i].pool, memory_order_acquire) == (uintptr_t)pool)
+            return pool ? &pools[i] : NULL;
+    return NULL;
 }
 
-static uint64_t pool_value(CUmemoryPool pool, int attr)
+/* `fresh`: nothing has been allocated from it. Another one, once there have been too many, may have allocations that
+ * are counted one by one: it stays so. */
+static struct pool *pool_remember(CUmemoryPool pool, int gpu, bool fresh)
 {
-    uint64_t value = 0;
+    struct pool *p = pool_find(pool);
 
-    if (!pool || !HAVE(cuMemPoolGetAttribute) || REAL(cuMemPoolGetAttribute)(pool, attr, &value) != CUDA_SUCCESS)
-        return 0;
-    return value;
+    if (p || !pool || (!fresh && atomic_load(&pools_over)))
+        return p;
+    spin_lock(&pools_lock);
+    p = pool_find(pool);
+    for (int i = 0; i < POOLS && !p; i++)
+        if (atomic_load(&pools[i].pool) == 0) {
+            p = &pools[i];
+            atomic_store(&p->gpu, gpu);
+            atomic_store(&p->claimed, 0);
+            atomic_store_explicit(&p->pool, (uintptr_t)pool, memory_order_release);
+        }
+    spin_unlock(&pools_lock);
+    if (!p) {
+        atomic_store(&pools_over, 1);
+        COUNT_ADD(unknown, 1);
+    }
+    return p;
+}
+
+static bool pool_ask(CUmemoryPool pool, int attr, uint64_t *ret)
+{
+    *ret = 0;
+    return HAVE(cuMemPoolGetAttribute) && REAL(cuMemPoolGetAttribute)(pool, attr, ret) == CUDA_SUCCESS;
+}
+
+/* The charge becomes what the driver says now. Growth is counted before it shows, so that whoever sees it in the charge
+ * may give back what was reserved for it. Returns what the pool holds. */
+static uint64_t pool_settle(struct pool *p)
+{
+    uintptr_t pool = atomic_load(&p->pool);
+    uint64_t ticket = atomic_fetch_add(&p->ticket, 1) + 1u, old = atomic_load(&p->charge), bytes, kib;
+    int gpu = atomic_load(&p->gpu);
+
+    if (pool <= POOL_LEAVES || gpu < 0 ||
+        !pool_ask((CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT, &bytes)) /* then the old figure stands */
+        return CHARGE_KIB(old) * 1024;
+    kib = (bytes + 1023) / 1024;
+    ticket &= UINT64_MAX >> TICKET_SHIFT;
+    while ((int32_t)((uint32_t)(ticket - (old >> TICKET_SHIFT)) << (TICKET_SHIFT - 32)) > 0) {
+        uint64_t was = CHARGE_KIB(old), grown = kib > was ? kib - was : 0;
+
+        if (grown)
+            mem_force(gpu, CLASS_POOL, grown * 1024);
+        if (atomic_compare_exchange_strong(&p->charge, &old, ticket << TICKET_SHIFT | kib)) {
+            if (was > kib)
+                mem_give_back(gpu, CLASS_POOL, (was - kib) * 1024);
+            break;
+        }
+        if (grown)
+            mem_give_back(gpu, CLASS_POOL, grown * 1024);
+    }
+    return bytes;
 }
 
 void mem_pool_refresh(int gpu)
 {
-    uint64_t sum = 0;
-    bool any = false;
-
-    for (int i = 0; i < POOLS; i++) {
-        uintptr_t pool = atomic_load(&pools[i].pool);
-
-        if (pool && atomic_load(&pools[i].gpu) == gpu) {
-            sum += pool_value((CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT);
-            any = true;
-        }
-    }
-    if (any)
-        mem_set_class(gpu, CLASS_POOL, sum);
+    for (int i = 0; i < POOLS && gpu >= 0; i++)
+        if (atomic_load(&pools[i].pool) > POOL_LEAVES && atomic_load(&pools[i].gpu) == gpu)
+            (void)pool_settle(&pools[i]);
 }
 
 /* A graph takes its memory when it is launched, not when it is built: the helper asks, of a GPU whose graphs do. */
@@ -90,102 +138,251 @@ void mem_graph_refresh(int gpu)
         mem_set_class(gpu, CLASS_GRAPH, bytes);
 }
 
-/* Room for `bytes` more in the pool? The part that fits what it already holds costs nothing. */
-static int pool_reserve(CUmemoryPool pool, int gpu, size_t bytes)
+/* Whose is a pool that was never seen? One of those every GPU has, or made before us: then the caller's. */
+static int pool_device(CUmemoryPool pool)
 {
-    uint64_t held = pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT), used = pool_value(pool, POOL_USED_CURRENT);
+    CUmemoryPool of = NULL;
+    int count = 0;
 
-    if (used + bytes <= held)
-        return 0;
-    return mem_reserve(gpu, CLASS_POOL, used + bytes - held);
+    if (HAVE(cuDeviceGetCount))
+        (void)REAL(cuDeviceGetCount)(&count);
+    for (int i = 0; i < count && i < PAGE_GPUS; i++) {
+        if (HAVE(cuDeviceGetDefaultMemPool) && REAL(cuDeviceGetDefaultMemPool)(&of, i) == CUDA_SUCCESS && of == pool)
+            return i;
+        if (HAVE(cuDeviceGetMemPool) && REAL(cuDeviceGetMemPool)(&of, i) == CUDA_SUCCESS && of == pool)
+            return i;
+    }
+    return enter_device();
 }
 
-static CUmemoryPool pool_default(int gpu)
-{
-    CUmemoryPool pool = NULL;
+/* One allocation from a pool. */
+struct ask {
+    struct pool *pool; /* NULL: not among those we know */
+    int gpu;
+    uint64_t bytes, need, held; /* reserved for it; what the pool held before */
+    bool beside;                /* others allocate from it as well */
+};
 
-    if (HAVE(cuDeviceGetMemPool) && REAL(cuDeviceGetMemPool)(&pool, gpu) == CUDA_SUCCESS)
-        return pool;
-    return NULL;
+/* False: none of a GPU's memory, or there is no telling whose. */
+static bool ask_begin(struct ask *ask, CUmemoryPool pool, CUstream stream, size_t bytes)
+{
+    CUmemoryPool of = pool;
+
+    *ask = (struct ask){ .bytes = bytes, .gpu = -1 };
+    if (!pool) { /* of the GPU that the stream is on */
+        ask->gpu = enter_stream_device(stream);
+        if (ask->gpu >= 0 && HAVE(cuDeviceGetMemPool))
+            (void)REAL(cuDeviceGetMemPool)(&of, ask->gpu);
+    }
+    ask->pool = pool_find(of);
+    if (!ask->pool && of)
+        ask->pool = pool_remember(of, pool ? pool_device(pool) : ask->gpu, false);
+    if (ask->pool)
+        ask->gpu = atomic_load(&ask->pool->gpu);
+    else if (pool)
+        ask->gpu = pool_device(pool);
+    return ask->gpu >= 0;
+}
+
+/* The part that fits what the pool already holds costs nothing, unless others are after the same part. They may be done
+ * with theirs in a moment: before a refusal they are given a few. */
+static bool ask_reserve(struct ask *ask)
+{
+    struct pool *p = ask->pool;
+    uint64_t claimed, used;
+
+    if (!p) {
+        ask->need = mem_round(ask->bytes);
+        return mem_reserve(ask->gpu, CLASS_POOL, ask->need) == 0;
+    }
+    for (uint32_t tries = 0;; tries++) {
+        CUmemoryPool pool = (CUmemoryPool)atomic_load(&p->pool);
+
+        claimed = atomic_fetch_add(&p->claimed, ask->bytes) + ask->bytes;
+        ask->beside = claimed > ask->bytes;
+        if (!pool_ask(pool, CU_MEMPOOL_ATTR_RESERVED_CURRENT, &ask->held) || !pool_ask(pool, POOL_USED_CURRENT, &used))
+            used = ask->held;
+        ask->need = used + claimed > ask->held ? used + claimed - ask->held : 0;
+        if (ask->need > ask->bytes)
+            ask->need = ask->bytes;
+        if (ask->need == 0 || mem_reserve(ask->gpu, CLASS_POOL, ask->need) == 0)
+            return true;
+        atomic_fetch_sub(&p->claimed, ask->bytes);
+        if (!ask->beside || tries >= RESERVE_TRIES)
+            return false;
+        sched_yield();
+    }
+}
+
+/* By how much is the process above its limit? */
+static uint64_t above(int gpu)
+{
+    uint64_t cap = mem_cap(gpu), used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_SEQ_CST);
+
+    return cap && used > cap ? used - cap : 0;
+}
+
+static void pool_trim(struct pool *p, uint64_t held)
+{
+    uint64_t over = above(atomic_load(&p->gpu));
+
+    if (over && HAVE(cuMemPoolTrimTo))
+        (void)REAL(cuMemPoolTrimTo)((CUmemoryPool)atomic_load(&p->pool), held > over ? held - over : 0);
+    (void)pool_settle(p);
+}
+
+/* It has been given. If the pool grew past the limit for it, or is there while others make it grow, it goes back, at
+ * once and not in the order of a stream: nobody has used it. */
+static CUresult ask_keep(const struct ask *ask, CUdeviceptr *dptr)
+{
+    uint64_t held = pool_settle(ask->pool);
+
+    if (ask->need)
+        mem_give_back(ask->gpu, CLASS_POOL, ask->need);
+    if (likely(above(ask->gpu) == 0) || (ask->need == 0 && !ask->beside && held <= ask->held))
+        return CUDA_SUCCESS;
+    pool_trim(ask->pool, held);
+    if (above(ask->gpu) == 0)
+        return CUDA_SUCCESS;
+    if (!HAVE(cuMemFree_v2) || REAL(cuMemFree_v2)(*dptr) != CUDA_SUCCESS)
+        return CUDA_SUCCESS; /* better above than lost */
+    *dptr = 0;
+    pool_trim(ask->pool, held);
+    __atomic_fetch_add(&shim.page->memory[ask->gpu].cap_hits, 1, __ATOMIC_RELAXED);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult ask_end(const struct ask *ask, CUresult r, CUdeviceptr *dptr)
+{
+    if (!ask->pool) {
+        if (r != CUDA_SUCCESS || !table_put(*dptr, ask->need, ask->gpu, CLASS_POOL))
+            mem_give_back(ask->gpu, CLASS_POOL, ask->need);
+        return r;
+    }
+    if (r == CUDA_SUCCESS) {
+        r = ask_keep(ask, dptr);
+        if (r != CUDA_SUCCESS)
+            (void)mem_soft_refuse(ask->gpu, ask->bytes);
+    } else {
+        (void)pool_settle(ask->pool);
+        if (ask->need)
+            mem_give_back(ask->gpu, CLASS_POOL, ask->need);
+    }
+    atomic_fetch_sub(&ask->pool->claimed, ask->bytes);
+    return r;
 }
 
 #define POOL_ALLOC(name, params, args, which)                                                                          \
     CUresult name params                                                                                               \
     {                                                                                                                  \
         bool on = shim_ready();                                                                                        \
-        CUmemoryPool from;                                                                                             \
+        struct inside_mark mark;                                                                                       \
+        uint32_t tries = 0;                                                                                            \
+        struct ask ask;                                                                                                \
         CUresult r;                                                                                                    \
-        int gpu;                                                                                                       \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
         if (on && unlikely(thread_captures())) /* it becomes a node of the graph */                                    \
             graph_allocates();                                                                                         \
-        if (!on || thread_captures() || (gpu = enter_device()) < 0)                                                    \
+        if (!on || !dptr || thread_captures() || !ask_begin(&ask, which, stream, bytes))                               \
             return REAL(name) args;                                                                                    \
-        from = (which);                                                                                                \
-        if (from)                                                                                                      \
-            pool_remember(from, gpu);                                                                                  \
-        if (pool_reserve(from, gpu, bytes) < 0) {                                                                      \
-            (void)mem_soft_refuse(gpu, bytes);                                                                         \
-            return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
+        signals_hold(&mark);                                                                                           \
+        if (ask_reserve(&ask)) {                                                                                       \
+            do                                                                                                         \
+                r = REAL(name) args;                                                                                   \
+            while (r == CUDA_ERROR_OUT_OF_MEMORY && mem_need_wait(ask.gpu, bytes, &tries));                            \
+            r = ask_end(&ask, r, dptr);                                                                                \
+        } else {                                                                                                       \
+            (void)mem_soft_refuse(ask.gpu, bytes);                                                                     \
+            r = CUDA_ERROR_OUT_OF_MEMORY;                                                                              \
         }                                                                                                              \
-        r = REAL(name) args;                                                                                           \
-        mem_pool_refresh(gpu);                                                                                         \
+        signals_release();                                                                                             \
         return r;                                                                                                      \
     }
 #define FROM_DEFAULT (CUdeviceptr * dptr, size_t bytes, CUstream stream)
 #define FROM_POOL (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
-POOL_ALLOC(cuMemAllocAsync, FROM_DEFAULT, (dptr, bytes, stream), pool_default(gpu))
-POOL_ALLOC(cuMemAllocAsync_ptsz, FROM_DEFAULT, (dptr, bytes, stream), pool_default(gpu))
+POOL_ALLOC(cuMemAllocAsync, FROM_DEFAULT, (dptr, bytes, stream), NULL)
+POOL_ALLOC(cuMemAllocAsync_ptsz, FROM_DEFAULT, (dptr, bytes, stream), NULL)
 POOL_ALLOC(cuMemAllocFromPoolAsync, FROM_POOL, (dptr, bytes, pool, stream), pool)
 POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, FROM_POOL, (dptr, bytes, pool, stream), pool)
 
+/* Of a pool that is one too many. */
+static void freed(CUdeviceptr dptr)
+{
+    enum page_class class;
+    uint64_t bytes;
+    int gpu;
+
+    if (atomic_load(&pools_over) && table_take(dptr, &bytes, &gpu, &class) && class < CLASS_COUNT)
+        mem_give_back(gpu, class, bytes);
+}
+
+static void refresh(CUmemoryPool pool)
+{
+    struct pool *p = pool_find(pool);
+
+    if (p)
+        (void)pool_settle(p);
+}
+
 /* What changes a pool's reservation is passed on, then the reservation is read again. */
-#define POOL_AFTER(name, params, args)                                                                                 \
+#define POOL_AFTER(name, params, args, before, after)                                                                  \
     CUresult name params                                                                                               \
     {                                                                                                                  \
         bool on = shim_ready();                                                                                        \
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
+        if (!on || thread_captures())                                                                                  \
+            return REAL(name) args;                                                                                    \
+        before;                                                                                                        \
         r = REAL(name) args;                                                                                           \
-        if (on && !thread_captures())                                                                                  \
-            mem_pool_refresh(enter_device());                                                                          \
+        after;                                                                                                         \
         return r;                                                                                                      \
     }
-POOL_AFTER(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream))
-POOL_AFTER(cuMemFreeAsync_ptsz, (CUdeviceptr dptr, CUstream stream), (dptr, stream))
-POOL_AFTER(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep))
-POOL_AFTER(cuMemPoolSetAttribute, (CUmemoryPool pool, int attr, void *value), (pool, attr, value))
-POOL_AFTER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool pool), (dev, pool))
+POOL_AFTER(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream), freed(dptr),
+           mem_pool_refresh(enter_stream_device(stream)))
+POOL_AFTER(cuMemFreeAsync_ptsz, (CUdeviceptr dptr, CUstream stream), (dptr, stream), freed(dptr),
+           mem_pool_refresh(enter_stream_device(stream)))
+POOL_AFTER(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep), , refresh(pool))
+POOL_AFTER(cuMemPoolSetAttribute, (CUmemoryPool pool, int attr, void *value), (pool, attr, value), , refresh(pool))
+POOL_AFTER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool pool), (dev, pool), , mem_pool_refresh(dev))
 
+/* Whose it is its properties say, which begin as those of an allocation do. */
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct cuda_opaque *props)
 {
+    const struct cuda_mem_prop *of = (const void *)props;
     bool on = shim_ready();
     CUresult r;
+    int gpu;
 
     NO_DRIVER(cuMemPoolCreate);
     r = REAL(cuMemPoolCreate)(pool, props);
-    if (on && r == CUDA_SUCCESS && enter_device() >= 0)
-        pool_remember(*pool, enter_device());
+    if (!on || r != CUDA_SUCCESS)
+        return r;
+    gpu = of->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? of->location.id : -1;
+    (void)pool_remember(*pool, gpu < PAGE_GPUS ? gpu : -1, true);
     return r;
 }
 
+/* Its charge goes when it has, and its place is taken by no other meanwhile. */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     bool on = shim_ready();
+    struct pool *p = on ? pool_find(pool) : NULL;
+    uint64_t held;
     CUresult r;
 
     NO_DRIVER(cuMemPoolDestroy);
-    for (int i = 0; on && i < POOLS; i++) {
-        uintptr_t mine = (uintptr_t)pool;
-
-        if (mine && atomic_compare_exchange_strong(&pools[i].pool, &mine, 0))
-            break;
-    }
+    if (p)
+        atomic_store(&p->pool, POOL_LEAVES);
     r = REAL(cuMemPoolDestroy)(pool);
-    if (on)
-        mem_pool_refresh(enter_device());
+    if (p && r == CUDA_SUCCESS) {
+        held = atomic_fetch_and(&p->charge, ~(((uint64_t)1 << TICKET_SHIFT) - 1));
+        mem_give_back(atomic_load(&p->gpu), CLASS_POOL, CHARGE_KIB(held) * 1024);
+    }
+    if (p)
+        atomic_store(&p->pool, r == CUDA_SUCCESS ? 0 : (uintptr_t)pool);
     return r;
 }
 

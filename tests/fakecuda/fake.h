@@ -19,6 +19,7 @@ CUfunction fake_kernel_register(const char *name, fake_kernel_fn fn, unsigned in
 /* How often the driver's own function ran: what reached it. */
 uint64_t fake_calls(const char *name);
 uint64_t fake_device_used(int dev);
+uint64_t fake_pools_reserved(int dev);     /* what its pools hold, in use or not */
 void fake_others(int dev, uint64_t bytes); /* other processes hold so much of it */
 void *fake_asks(const char *name);         /* what the driver finds when it looks one of its own functions up */
 bool fake_is_host(CUdeviceptr ptr);        /* what is mapped there lies in host memory */
@@ -54,6 +55,7 @@ struct fake_graph {
 struct CUstream_st {
     uint64_t last_seq;
     CUdevice dev;
+    CUcontext ctx;
     struct fake_graph *capture;
 };
 int fake_enter(const char *name); /* counts; a code to fail with, or 0 */

@@ -32,7 +32,8 @@ struct extent { /* physical memory: a piece of a device, or a memfd of its own i
     int refs;
 };
 struct CUmemPoolHandle_st {
-    uint64_t reserved, used, threshold;
+    uint64_t reserved, used;
+    int dev;
 };
 
 static struct device devices[DEVICES];
@@ -40,10 +41,13 @@ static struct {
     void *at;
     uint64_t size;
     struct extent *extent;
-    bool plain, pooled;
+    bool plain;
+    CUmemoryPool pool; /* it is of; NULL none */
 } maps[MAPS];
 static int maps_high;
-static struct CUmemPoolHandle_st default_pool;
+static struct CUmemPoolHandle_st default_pool[DEVICES];
+static CUmemoryPool current_pool[DEVICES]; /* NULL: the default one */
+static uint64_t pools_reserved[DEVICES];   /* of all pools of the device together */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* With FAKE_CUDA_SHARED=FILE the processes that name it have one card's memory between them. One that is killed keeps
@@ -174,7 +178,7 @@ static void extent_drop(struct extent *e)
     free(e);
 }
 
-static bool map_add(void *at, struct extent *e, bool plain, bool pooled)
+static bool map_add(void *at, struct extent *e, bool plain, CUmemoryPool pool)
 {
     for (int i = 0; i < MAPS; i++)
         if (!maps[i].extent) {
@@ -183,41 +187,58 @@ static bool map_add(void *at, struct extent *e, bool plain, bool pooled)
             maps[i].size = e->size;
             maps[i].extent = e;
             maps[i].plain = plain;
-            maps[i].pooled = pooled;
+            maps[i].pool = pool;
             return true;
         }
     return false;
 }
 
-static CUresult plain_alloc(CUdeviceptr *dptr, size_t bytes, bool pooled)
+/* What a pool holds is a whole number of steps. The caller holds the lock. */
+static void pool_resize(CUmemoryPool pool, uint64_t bytes)
 {
-    CUdevice dev;
+    bytes = (bytes + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
+    pools_reserved[pool->dev] += bytes - pool->reserved;
+    pool->reserved = bytes;
+}
+
+static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool)
+{
     struct extent *e;
     void *p;
 
-    if (cuCtxGetDevice(&dev) != 0)
-        return 201;
     pthread_mutex_lock(&lock);
     e = extent_new(dev, bytes);
     if (e) {
         p = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, (off_t)e->at);
-        map_add(p, e, true, pooled);
+        map_add(p, e, true, pool);
         *dptr = (CUdeviceptr)(uintptr_t)p;
+        if (pool)
+            pool->used += e->size;
+        if (pool && pool->used > pool->reserved)
+            pool_resize(pool, pool->used);
     }
     pthread_mutex_unlock(&lock);
     return e ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult plain_free(CUdeviceptr dptr, bool pooled)
+static CUresult plain_alloc(CUdeviceptr *dptr, size_t bytes)
+{
+    CUdevice dev;
+
+    return cuCtxGetDevice(&dev) != 0 ? 201 : alloc_on(dptr, bytes, dev, NULL);
+}
+
+/* Of a pool: what that holds stays as it is. `plain` is what else may be freed. */
+static CUresult plain_free(CUdeviceptr dptr, bool plain)
 {
     CUresult r = CUDA_ERROR_INVALID_VALUE;
 
     pthread_mutex_lock(&lock);
     for (int i = 0; i < maps_high; i++)
-        if (maps[i].extent && maps[i].plain && maps[i].pooled == pooled && maps[i].at == (void *)(uintptr_t)dptr) {
+        if (maps[i].extent && maps[i].plain && (plain || maps[i].pool) && maps[i].at == (void *)(uintptr_t)dptr) {
             munmap(maps[i].at, maps[i].size);
-            if (pooled)
-                default_pool.used -= maps[i].size;
+            if (maps[i].pool)
+                maps[i].pool->used -= maps[i].size;
             extent_drop(maps[i].extent);
             maps[i].extent = NULL;
             r = 0;
@@ -244,14 +265,14 @@ FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
     inside_alloc = NULL;
     if (fn)
         fn();
-    return plain_alloc(dptr, bytes, false);
+    return plain_alloc(dptr, bytes);
 }
 
 FAKE_API CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
     (void)flags;
     FAKE_ENTER(cuMemAllocManaged);
-    return plain_alloc(dptr, bytes, false);
+    return plain_alloc(dptr, bytes);
 }
 
 FAKE_API CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int el)
@@ -259,14 +280,26 @@ FAKE_API CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t wi
     (void)el;
     FAKE_ENTER(cuMemAllocPitch_v2);
     *pitch = (width + 511) / 512 * 512;
-    return plain_alloc(dptr, *pitch * height, false);
+    return plain_alloc(dptr, *pitch * height);
+}
+
+static bool map_pooled(CUdeviceptr dptr)
+{
+    bool pooled = false;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < maps_high && !pooled; i++)
+        pooled = maps[i].extent && maps[i].pool && maps[i].at == (void *)(uintptr_t)dptr;
+    pthread_mutex_unlock(&lock);
+    return pooled;
 }
 
 FAKE_API CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
     FAKE_ENTER(cuMemFree_v2);
-    fake_wait_all();
-    return plain_free(dptr, false);
+    if (!map_pooled(dptr)) /* what is of a pool is freed at once: that nobody uses it is the program's business */
+        fake_wait_all();
+    return plain_free(dptr, true);
 }
 
 FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
@@ -308,56 +341,106 @@ FAKE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdev
 
 /* ---- pools: what is freed stays reserved until trimmed */
 
-static CUresult pool_alloc(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
+static CUmemoryPool pool_current(CUdevice dev)
 {
-    CUresult r = plain_alloc(dptr, bytes, true);
+    default_pool[dev].dev = dev;
+    return current_pool[dev] ? current_pool[dev] : &default_pool[dev];
+}
 
-    if (r != 0)
-        return r;
-    pool->used += (bytes + GRAIN - 1) / GRAIN * GRAIN;
-    if (pool->used > pool->reserved)
-        pool->reserved = (pool->used + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
-    return 0;
+FAKE_API uint64_t fake_pools_reserved(int dev)
+{
+    uint64_t bytes;
+
+    pthread_mutex_lock(&lock);
+    bytes = pools_reserved[dev];
+    pthread_mutex_unlock(&lock);
+    return bytes;
 }
 
 FAKE_API CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
 {
-    (void)stream;
+    CUdevice dev;
+
     FAKE_ENTER(cuMemAllocAsync);
-    return pool_alloc(dptr, bytes, &default_pool);
+    if ((uintptr_t)stream > 2)
+        dev = stream->dev; /* it is the stream that says which GPU */
+    else if (cuCtxGetDevice(&dev) != 0)
+        return 201;
+    return alloc_on(dptr, bytes, dev, pool_current(dev));
 }
 
 FAKE_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     (void)stream;
     FAKE_ENTER(cuMemAllocFromPoolAsync);
-    return pool_alloc(dptr, bytes, pool);
+    return alloc_on(dptr, bytes, pool->dev, pool);
 }
 
 FAKE_API CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
 {
     FAKE_ENTER(cuMemFreeAsync);
     fake_wait(fake_stream_seq(stream));
-    return plain_free(dptr, true);
+    return plain_free(dptr, false);
 }
 
 FAKE_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
     FAKE_ENTER(cuMemPoolTrimTo);
-    pool->reserved = pool->used > keep ? pool->used : keep;
+    pthread_mutex_lock(&lock);
+    keep = keep / POOL_STEP * POOL_STEP; /* until it has no more than that, or none that is all free */
+    if (pool->reserved > keep)
+        pool_resize(pool, pool->used > keep ? pool->used : keep);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+FAKE_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct cuda_opaque *props)
+{
+    const struct cuda_mem_prop *p = (const void *)props; /* they begin alike */
+
+    FAKE_ENTER(cuMemPoolCreate);
+    *pool = calloc(1, sizeof(**pool));
+    (*pool)->dev = p->location.id;
+    return 0;
+}
+
+FAKE_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    FAKE_ENTER(cuMemPoolDestroy);
+    if (pool->used)
+        return CUDA_ERROR_INVALID_VALUE; /* a real one waits for the last of it to be freed */
+    pthread_mutex_lock(&lock);
+    pool_resize(pool, 0);
+    pthread_mutex_unlock(&lock);
+    free(pool);
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+    FAKE_ENTER(cuDeviceSetMemPool);
+    current_pool[dev] = pool;
     return 0;
 }
 
 FAKE_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-    (void)dev;
-    *pool = &default_pool;
+    *pool = pool_current(dev);
+    return 0;
+}
+
+FAKE_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+    (void)pool_current(dev);
+    *pool = &default_pool[dev];
     return 0;
 }
 
 FAKE_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
 {
+    pthread_mutex_lock(&lock);
     *(uint64_t *)value = attr == CU_MEMPOOL_ATTR_RESERVED_CURRENT ? pool->reserved : pool->used;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
@@ -508,7 +591,7 @@ FAKE_API CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGen
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0) {
         e->refs++;
-        map_add((void *)(uintptr_t)ptr, e, false, false);
+        map_add((void *)(uintptr_t)ptr, e, false, NULL);
     }
     pthread_mutex_unlock(&lock);
     return r;

@@ -8,6 +8,7 @@
 #include "fake.h"
 
 CUresult cuCtxGetDevice(CUdevice *dev);
+CUresult cuCtxGetCurrent(CUcontext *ctx);
 
 struct CUfunc_st {
     const char *name;
@@ -221,6 +222,15 @@ FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
     FAKE_ENTER(cuStreamCreate);
     *stream = calloc(1, sizeof(**stream));
     (void)cuCtxGetDevice(&(*stream)->dev);
+    (void)cuCtxGetCurrent(&(*stream)->ctx);
+    return 0;
+}
+
+FAKE_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
+{
+    if ((uintptr_t)stream <= 2)
+        return cuCtxGetCurrent(ctx);
+    *ctx = stream->ctx;
     return 0;
 }
 
