@@ -94,6 +94,26 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
     return r;
 }
 
+/* What is counted in the table under `key`: reserved, then asked of the driver, for as long as a guaranteed job waits
+ * for room. No handler runs in between: it might jump out with the reservation. */
+#define ALLOC_COUNTED(r, gpu, class, size, call, key)                                                                  \
+    do {                                                                                                               \
+        struct inside_mark mark_;                                                                                      \
+        uint32_t tries_ = 0;                                                                                           \
+                                                                                                                       \
+        signals_hold(&mark_);                                                                                          \
+        if (mem_reserve(gpu, class, size) < 0) {                                                                       \
+            r = refuse(gpu, size);                                                                                     \
+        } else {                                                                                                       \
+            do                                                                                                         \
+                r = (call);                                                                                            \
+            while (r == CUDA_ERROR_OUT_OF_MEMORY && mem_need_wait(gpu, size, &tries_));                                \
+            if (r != CUDA_SUCCESS || !table_put(key, size, gpu, class))                                                \
+                mem_give_back(gpu, class, size);                                                                       \
+        }                                                                                                              \
+        signals_release();                                                                                             \
+    } while (0)
+
 CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
 {
     uint64_t size = mem_round(bytes);
@@ -104,11 +124,7 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
     NO_DRIVER(cuMemAlloc);
     if (!on || !dptr || (gpu = enter_device()) < 0)
         return REAL(cuMemAlloc)(dptr, bytes);
-    if (mem_reserve(gpu, CLASS_NATIVE, size) < 0)
-        return refuse(gpu, size);
-    r = REAL(cuMemAlloc)(dptr, bytes);
-    if (r != CUDA_SUCCESS || !table_put(*dptr, size, gpu, CLASS_NATIVE))
-        mem_give_back(gpu, CLASS_NATIVE, size);
+    ALLOC_COUNTED(r, gpu, CLASS_NATIVE, size, REAL(cuMemAlloc)(dptr, bytes), *dptr);
     return r;
 }
 
@@ -124,11 +140,7 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
         NO_DRIVER(name);                                                                                               \
         if (!on || !dptr || (gpu = enter_device()) < 0)                                                                \
             return REAL(name)(dptr, pitch, width, height, element);                                                    \
-        if (mem_reserve(gpu, CLASS_NATIVE, size) < 0)                                                                  \
-            return refuse(gpu, size);                                                                                  \
-        r = REAL(name)(dptr, pitch, width, height, element);                                                           \
-        if (r != CUDA_SUCCESS || !table_put(*dptr, size, gpu, CLASS_NATIVE))                                           \
-            mem_give_back(gpu, CLASS_NATIVE, size);                                                                    \
+        ALLOC_COUNTED(r, gpu, CLASS_NATIVE, size, REAL(name)(dptr, pitch, width, height, element), *dptr);             \
         return r;                                                                                                      \
     }
 ALLOC_PITCH(cuMemAllocPitch_v2, CUdeviceptr, size_t)
@@ -216,12 +228,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
     NO_DRIVER(cuMemAllocManaged);
     if (!on || !dptr || (gpu = enter_device()) < 0)
         return REAL(cuMemAllocManaged)(dptr, bytes, flags);
-    if (mem_reserve(gpu, CLASS_MANAGED, size) < 0)
-        return refuse(gpu, bytes);
-    r = REAL(cuMemAllocManaged)(dptr, bytes, flags);
-    if (r != CUDA_SUCCESS || !table_put(*dptr, size, gpu, CLASS_MANAGED))
-        mem_give_back(gpu, CLASS_MANAGED, size);
-    else
+    ALLOC_COUNTED(r, gpu, CLASS_MANAGED, size, REAL(cuMemAllocManaged)(dptr, bytes, flags), *dptr);
+    if (r == CUDA_SUCCESS)
         __atomic_fetch_or(&shim.page->health.flags, HEALTH_NO_CHECKPOINT, __ATOMIC_RELAXED);
     return r;
 }
@@ -262,11 +270,7 @@ static uint64_t array_bytes(const struct cuda_array3d_desc *d)
         if (!on || !array || !desc || (gpu = enter_device()) < 0)                                                      \
             return REAL(name) args;                                                                                    \
         bytes = (size);                                                                                                \
-        if (mem_reserve(gpu, CLASS_ARRAY, bytes) < 0)                                                                  \
-            return refuse(gpu, bytes);                                                                                 \
-        r = REAL(name) args;                                                                                           \
-        if (r != CUDA_SUCCESS || !table_put((uint64_t)(uintptr_t)*array | TABLE_ARRAY, bytes, gpu, CLASS_ARRAY))       \
-            mem_give_back(gpu, CLASS_ARRAY, bytes);                                                                    \
+        ALLOC_COUNTED(r, gpu, CLASS_ARRAY, bytes, REAL(name) args, (uint64_t)(uintptr_t)*array | TABLE_ARRAY);         \
         return r;                                                                                                      \
     }
 #define FLAT(d) (&(struct cuda_array3d_desc){ (d)->width, (d)->height, 0, (d)->format, (d)->channels, 0 })

@@ -134,13 +134,15 @@ static CUresult host_make(int gpu, CUmemGenericAllocationHandle *ret, size_t siz
     return *ret ? CUDA_SUCCESS : vmm_create(gpu, size, true, 0, ret);
 }
 
-static CUresult device_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop)
+/* For as long as a guaranteed job waits for room. */
+static CUresult device_make(int gpu, CUmemGenericAllocationHandle *ret, size_t size, const struct cuda_mem_prop *prop,
+                            unsigned long long flags)
 {
     uint32_t tries = 0;
     CUresult r;
 
     do
-        r = REAL(cuMemCreate)(ret, size, prop, 0);
+        r = REAL(cuMemCreate)(ret, size, prop, flags);
     while (r == CUDA_ERROR_OUT_OF_MEMORY && mem_need_wait(gpu, size, &tries));
     return r;
 }
@@ -154,7 +156,7 @@ static CUresult piece_memory(int gpu, CUmemGenericAllocationHandle *ret, size_t 
     *ret_host = mem_reserve(gpu, CLASS_VMM, size) < 0;
     if (*ret_host)
         return host_make(gpu, ret, size);
-    r = device_make(gpu, ret, size, prop);
+    r = device_make(gpu, ret, size, prop, 0);
     if (r == CUDA_SUCCESS)
         return r;
     mem_give_back(gpu, CLASS_VMM, size);
@@ -208,7 +210,7 @@ static CUresult plain_create(CUmemGenericAllocationHandle *handle, size_t size, 
         (void)mem_soft_refuse(gpu, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    r = REAL(cuMemCreate)(handle, size, prop, flags);
+    r = device_make(gpu, handle, size, prop, flags);
     if (r != CUDA_SUCCESS || !table_put(*handle ^ TABLE_HANDLE, size, gpu, CLASS_VMM))
         mem_give_back(gpu, CLASS_VMM, size);
     return r;
