@@ -45,6 +45,7 @@ struct estimate estimate_of(const struct estimate_rates *rates, const struct est
 {
     struct estimate e = { .can = true };
     uint64_t moved = process->moves ? process->movable : 0, missing;
+    bool allowed = process->host_limit == 0 || moved < process->host_limit;
 
     if (rung == RUNG_PAUSE)
         return e;
@@ -53,7 +54,7 @@ struct estimate estimate_of(const struct estimate_rates *rates, const struct est
     missing = e.host > process->prepared ? e.host - process->prepared : 0;
     e.save_ms = ms_of(moved, rates->out) + ms_of(missing, rates->make);
     e.back_ms = ms_of(moved, rates->back);
-    e.can = process->moves && missing <= process->host_free;
+    e.can = process->moves && allowed && missing <= process->host_free;
     if (rung == RUNG_EVICT)
         return e;
     moved = process->fixed + (process->moves ? 0 : process->movable);
@@ -63,7 +64,7 @@ struct estimate estimate_of(const struct estimate_rates *rates, const struct est
     e.host += moved;
     e.save_ms += rates->driver_out_ms + ms_of(moved, rates->driver_out);
     e.back_ms += rates->driver_back_ms + ms_of(moved, rates->driver_back);
-    e.can = process->releases && e.host <= process->host_free + process->prepared;
+    e.can = process->releases && allowed && e.host <= process->host_free + process->prepared;
     return e;
 }
 

@@ -24,6 +24,7 @@ struct estimate_process {
     uint64_t movable, fixed; /* on the device: what can be moved, and what cannot but for the context */
     uint64_t context;
     uint64_t prepared, host_free; /* host memory made ready; to be had besides */
+    uint64_t host_limit;          /* 1 + what its own limit leaves it there; 0 = it has none */
     bool moves, releases;         /* its memory can be moved; the driver can checkpoint it */
     enum estimate_rung rung;      /* where it is */
     uint64_t away;                /* and what has left the device there */

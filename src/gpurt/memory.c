@@ -356,7 +356,7 @@ void memory_need(struct node *node, const struct client *client, uint32_t gpu, u
     (void)ladder_spill(best.client, best.gpu, used > bytes ? used - bytes : 1);
 }
 
-uint64_t memory_host_free(void)
+static uint64_t machine_free(void)
 {
     unsigned long long kib = 0;
     char text[256];
@@ -370,20 +370,51 @@ uint64_t memory_host_free(void)
     return f ? (uint64_t)kib * 1024 : UINT64_MAX;
 }
 
+static uint64_t cgroup_free(const struct client *client)
+{
+    const struct page *page = client->page;
+
+    return page_has_host(page) ? __atomic_load_n(&page->host.cgroup_left, __ATOMIC_RELAXED) : UINT64_MAX;
+}
+
+uint64_t memory_host_free(const struct client *client)
+{
+    uint64_t machine = machine_free(), cgroup = cgroup_free(client);
+
+    return machine < cgroup ? machine : cgroup;
+}
+
+uint64_t memory_host_told(const struct client *client)
+{
+    const struct page_memory *m = &client->page->memory[client_gpu(client)];
+    uint64_t cap = client->page->limit[client_gpu(client)].host_cap_bytes, host = m->host_backed + m->saved;
+
+    return cap == 0 ? UINT64_MAX : cap > host ? cap - host : 0;
+}
+
+static int host_short(const struct client *client, uint64_t need, const char *who, uint64_t left, struct error *err)
+{
+    return error_set(err, -ENOMEM,
+                     "process %d: %llu MiB of host memory are needed and %s %llu; pause it, or have it save itself "
+                     "with `muster gpu checkpoint`",
+                     (int)client->pid, (unsigned long long)(need / MIB_BYTES), who,
+                     (unsigned long long)(left / MIB_BYTES));
+}
+
 int memory_host(const struct client *client, struct error *err)
 {
     const struct page_memory *m = &client->page->memory[client_gpu(client)];
-    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes, free = memory_host_free();
+    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes;
     uint64_t moves = client->mode == 2 && m->movable > host ? m->movable - host : 0;
     uint64_t need = moves > area ? moves - area + moves / 20 : 0;
 
-    if (need <= free)
-        return 0;
-    return error_set(
-        err, -ENOMEM,
-        "process %d: %llu MiB of host memory are needed and %llu are free; pause it, or have it save itself "
-        "with `muster gpu checkpoint`",
-        (int)client->pid, (unsigned long long)(need / MIB_BYTES), (unsigned long long)(free / MIB_BYTES));
+    if (moves > memory_host_told(client))
+        return host_short(client, moves, "its --host-memory leaves", memory_host_told(client), err);
+    if (need > cgroup_free(client))
+        return host_short(client, need, "memory.max of its cgroup leaves", cgroup_free(client), err);
+    if (need > machine_free())
+        return host_short(client, need, "the machine has", machine_free(), err);
+    return 0;
 }
 
 /* What is in use and not ours: other programs', the driver's. Rounded up, and lowered only when it is much less, so

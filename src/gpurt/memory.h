@@ -43,7 +43,9 @@ void memory_turn(struct node *node, int index, uint64_t now);
 void memory_need(struct node *node, const struct client *client, uint32_t gpu, uint64_t bytes);
 /* Is there host memory for all it would move out, and a twentieth more? -ENOMEM with what to do. */
 int memory_host(const struct client *client, struct error *err);
-/* Host memory that can be had, in bytes. */
-uint64_t memory_host_free(void);
+/* Host memory that can be had for it, in bytes: of the machine, and of its cgroup. */
+uint64_t memory_host_free(const struct client *client);
+/* What its own limit of host memory leaves; UINT64_MAX: it has none. */
+uint64_t memory_host_told(const struct client *client);
 /* The driver says that so much of it is in use, by whomever. */
 void memory_seen(struct node *node, int index, uint64_t used_mib);

@@ -19,7 +19,8 @@ static void process_read(const struct client *c, struct estimate_process *ret)
         .fixed = used > device + context ? (used - device - context) / MIB_BYTES : 0,
         .context = context / MIB_BYTES,
         .prepared = c->page->health.area_bytes / MIB_BYTES,
-        .host_free = memory_host_free() / MIB_BYTES,
+        .host_free = memory_host_free(c) / MIB_BYTES,
+        .host_limit = memory_host_told(c) == UINT64_MAX ? 0 : 1 + memory_host_told(c) / MIB_BYTES,
         .moves = c->mode == 2 && !(c->page->health.flags & HEALTH_NO_MOVE),
         .releases = !(c->page->health.flags & (HEALTH_NO_CHECKPOINT | HEALTH_SHARED)),
         .rung = c->state == CLIENT_RELEASED  ? RUNG_RELEASE

@@ -29,6 +29,7 @@ static uint32_t blocks;
 static char *pages;       /* one reserved range of addresses for each kind; block i is at i * AREA_BLOCK of its own */
 static CUdeviceptr files; /* 0 = none yet */
 static bool no_files;     /* refused once */
+static uint64_t touched;  /* of the next block of pages */
 
 uint32_t area_blocks(void)
 {
@@ -105,7 +106,6 @@ static bool file_add(int gpu)
 
 static bool pages_piece(bool *ret_whole)
 {
-    static uint64_t touched;
     char *at;
 
     if (!pages) {
@@ -142,7 +142,7 @@ bool area_add(int gpu)
 {
     bool whole = false;
 
-    if (blocks + 1 >= BLOCKS || host_available() < 1024 * MIB)
+    if (blocks + 1 >= BLOCKS || host_spare() < (touched ? PIECE : AREA_BLOCK))
         return false;
     if (files_possible()) {
         whole = file_add(gpu);

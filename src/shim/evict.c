@@ -150,6 +150,17 @@ static void host_let_go(uint32_t unpin)
         stock_shut();
 }
 
+/* For all that is to leave: by what the process was told, and new blocks by what its cgroup and the machine have. */
+static bool host_enough(int gpu)
+{
+    const struct page_memory *m = &shim.page->memory[gpu];
+    uint64_t bytes = __atomic_load_n(&m->movable, __ATOMIC_RELAXED), ready = area_blocks() * AREA_BLOCK;
+    uint64_t host = __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + __atomic_load_n(&m->saved, __ATOMIC_RELAXED);
+
+    bytes = bytes > host ? bytes - host : 0;
+    return host_holds(gpu, bytes, bytes > ready ? (bytes - ready + AREA_BLOCK - 1) / AREA_BLOCK * AREA_BLOCK : 0);
+}
+
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
     static CUevent events[EVENTS];
@@ -165,6 +176,8 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
     }
     if (gpu < 0)
         return -ENODEV;
+    if (!host_enough(gpu)) /* before anything stops */
+        return -ENOMEM;
     if (!move_begin(gpu, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);

@@ -68,43 +68,80 @@ static const char *cgroup_dir(void)
     return dir[0] ? dir : "/sys/fs/cgroup";
 }
 
-/* Of the machine and the cgroup. */
-static uint64_t room_seen(void)
+static uint64_t room_cgroup(void)
 {
-    uint64_t room = host_available(), most = cgroup_number(cgroup_dir(), "memory.max"), now;
+    uint64_t most = cgroup_number(cgroup_dir(), "memory.max"), now;
 
-    room = room > SPARE ? room - SPARE : 0;
     now = most == UINT64_MAX ? 0 : cgroup_number(cgroup_dir(), "memory.current");
-    if (now != UINT64_MAX && most != UINT64_MAX)
-        room = most <= now ? 0 : most - now < room ? most - now : room;
-    return room;
+    if (now == UINT64_MAX || most == UINT64_MAX)
+        return UINT64_MAX;
+    return most > now ? most - now : 0;
+}
+
+static uint64_t room_machine(void)
+{
+    uint64_t room = host_available();
+
+    return room > SPARE ? room - SPARE : 0;
+}
+
+uint64_t host_spare(void)
+{
+    uint64_t machine = room_machine(), cgroup = room_cgroup();
+
+    return machine < cgroup ? machine : cgroup;
 }
 
 /* Of what the process was told it may have there. */
 static uint64_t room_told(int gpu)
 {
     uint64_t cap = __atomic_load_n(&shim.page->limit[gpu].host_cap_bytes, __ATOMIC_RELAXED);
-    uint64_t held = __atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED);
+    uint64_t held = __atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED) +
+                    __atomic_load_n(&shim.page->memory[gpu].saved, __ATOMIC_RELAXED);
 
     return cap == 0 ? UINT64_MAX : cap > held ? cap - held : 0;
 }
 
 uint64_t host_room(int gpu)
 {
-    uint64_t seen = room_seen(), told = room_told(gpu);
+    uint64_t seen = host_spare(), told = room_told(gpu);
 
     return seen < told ? seen : told;
+}
+
+bool host_holds(int gpu, uint64_t bytes, uint64_t fresh)
+{
+    uint64_t told = room_told(gpu), cgroup = room_cgroup(), machine = room_machine();
+
+    if (bytes <= told && fresh <= cgroup && fresh <= machine)
+        return true;
+    shim_note("%llu MiB of host memory are needed and %s %llu",
+              (unsigned long long)((bytes > told ? bytes : fresh) / MIB),
+              bytes > told     ? "--host-memory leaves"
+              : fresh > cgroup ? "memory.max of its cgroup leaves"
+                               : "the machine can spare",
+              (unsigned long long)((bytes > told     ? told
+                                    : fresh > cgroup ? cgroup
+                                                     : machine) /
+                                   MIB));
+    return false;
 }
 
 /* What lies ready was taken before: it is there for whoever asks. */
 void host_look(uint64_t now_ns)
 {
     static uint64_t looked;
+    uint64_t cgroup, machine;
 
     if (shim.mode != MODE_SPILL || now_ns - looked < LOOK_NS)
         return;
     looked = now_ns;
-    atomic_store(&left, room_seen() + __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED));
+    cgroup = room_cgroup();
+    machine = room_machine();
+    __atomic_store_n(&shim.page->host.cgroup_left, cgroup, __ATOMIC_RELAXED);
+    __atomic_store_n(&shim.page->host.known, 1, __ATOMIC_RELEASE);
+    atomic_store(&left, (machine < cgroup ? machine : cgroup) +
+                            __atomic_load_n(&shim.page->health.pool_bytes, __ATOMIC_RELAXED));
 }
 
 /* Without this a program above its limit would pin memory until the kernel ends somebody. */

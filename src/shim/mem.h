@@ -149,6 +149,9 @@ void window_close_all(void);
 
 /* --- host.c: helper: host memory that can be had, and that may be taken for spills of this GPU */
 uint64_t host_available(void);
+uint64_t host_spare(void); /* of the machine and the cgroup */
+/* May so much leave a GPU, of which `fresh` is host memory that is not there yet? False: what forbids it is noted. */
+bool host_holds(int gpu, uint64_t bytes, uint64_t fresh);
 uint64_t host_room(int gpu);
 void host_look(uint64_t now_ns);          /* helper: how much there is for others, once a second */
 bool host_allow(int gpu, uint64_t bytes); /* anybody: may so much more lie in host memory? */

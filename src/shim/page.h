@@ -127,6 +127,11 @@ struct page_torch { /* writer: job */
     uint64_t active, active_peak, inactive_split, inactive_split_peak;
 } __attribute__((aligned(64)));
 
+/* What its cgroup leaves of host memory, as it saw it last. Appended later still. */
+struct page_host {               /* writer: job */
+    uint64_t known, cgroup_left; /* UINT64_MAX: there is no limit */
+} __attribute__((aligned(64)));
+
 struct page_reply { /* writer: job */
     uint64_t seq;
     int64_t result; /* 0 or -errno */
@@ -166,6 +171,7 @@ struct page {
     struct page_moves moves[PAGE_GPUS];
     uint64_t step_peak[PAGE_STEPS]; /* of the same number in step.ring: the most it held in that step */
     struct page_torch torch;
+    struct page_host host;
 };
 
 /* A process that was started with an older library leaves what came later at 0, and says so by its size. */
@@ -177,6 +183,11 @@ static inline int page_has_moves(const struct page *page)
 static inline int page_has_torch(const struct page *page)
 {
     return page->size >= offsetof(struct page, torch) + sizeof(page->torch);
+}
+
+static inline int page_has_host(const struct page *page)
+{
+    return page->size >= offsetof(struct page, host) + sizeof(page->host) && page->host.known;
 }
 
 _Static_assert(sizeof(struct page) <= PAGE_SIZE_BYTES, "the process page has outgrown its size");

@@ -60,6 +60,7 @@ check "what fits has moved, and the reason is listed" '[ "$(mib $tight host_byte
 check "a higher limit lets it go" '"$muster" gpu set $tight memory=96M >/dev/null && until_true 8 "[ \"\$(field $tight state)\" = running ]" && moves $tight'
 "$muster" gpu set $tight memory=48M >/dev/null
 check "so does an order, above its limit as it is" '"$muster" gpu resume $tight >/dev/null && [ "$(field $tight state)" = running ] && moves $tight && [ -z "$(field $tight held)" ]'
+check "an eviction beyond its --host-memory is refused before anything stops, as the estimate says" '! "$muster" gpu evict $tight >"$dir/out" 2>&1; sed "s/^/# /" "$dir/out"; grep -q "of host memory are needed and its --host-memory leaves" "$dir/out" && [ "$(field $tight state)" = running ] && moves $tight && "$muster" gpu estimate $tight | grep -q "^evict  *no "'
 kill -9 $tight; wait $tight 2>/dev/null
 
 # What the driver fails to copy stays where it was, and the answer says what is missing; the job is not stopped for that.

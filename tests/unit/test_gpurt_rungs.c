@@ -45,6 +45,24 @@ static void test_estimate(void **state)
     assert_int_equal(e.freed, 41472);
 }
 
+/* A limit of its own on host memory is one, whatever the machine has. */
+static void test_estimate_limited(void **state)
+{
+    struct estimate_process limited = large;
+    struct estimate_rates rates;
+
+    (void)state;
+    estimate_rates_init(&rates);
+    limited.host_limit = 1 + 40960;
+    assert_true(estimate_of(&rates, &limited, RUNG_EVICT).can);
+    assert_int_equal(estimate_choose(&rates, &limited, 1024), RUNG_EVICT);
+    limited.host_limit = 1 + 16;
+    assert_true(estimate_of(&rates, &limited, RUNG_PAUSE).can);
+    assert_false(estimate_of(&rates, &limited, RUNG_EVICT).can);
+    assert_false(estimate_of(&rates, &limited, RUNG_RELEASE).can); /* it copies as well */
+    assert_int_equal(estimate_choose(&rates, &limited, 1024), RUNG_SAVE);
+}
+
 /* The same held natively is the driver's, at its own speed; host memory that is not there yet takes time, or is none.
  */
 static void test_estimate_native(void **state)
@@ -189,8 +207,13 @@ static void test_unruly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_estimate), cmocka_unit_test(test_estimate_native), cmocka_unit_test(test_choose),
-        cmocka_unit_test(test_learn),    cmocka_unit_test(test_slices),          cmocka_unit_test(test_correction),
+        cmocka_unit_test(test_estimate_limited),
+        cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_estimate_native),
+        cmocka_unit_test(test_choose),
+        cmocka_unit_test(test_learn),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_correction),
         cmocka_unit_test(test_unruly),
     };
 

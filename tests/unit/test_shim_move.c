@@ -318,6 +318,49 @@ static void test_spill_failures(void **state)
         }
 }
 
+static bool noted(const char *text)
+{
+    return strstr(page->health.error, text) != NULL;
+}
+
+/* More than the process may have in host memory, or than its cgroup leaves: refused before anything stops, and it is
+ * said which. What is there already is nobody's new memory. */
+static void test_evict_limited(void **state)
+{
+    uint64_t all = SEGMENTS * SEGMENT;
+
+    (void)state;
+    page->limit[0].host_cap_bytes = 16 * MIB;
+    assert_int_equal(command(OP_EVICT_ALL, 0), -ENOMEM);
+    assert_true(noted("--host-memory leaves 16"));
+    assert_int_equal(page->health.state, STATE_RUNNING);
+    assert_int_equal(stat_of("saved"), 0);
+    assert_int_equal(stat_of("area_bytes"), 0);
+    page->limit[0].host_cap_bytes = 0;
+    cgroup_write(cgroup, "memory.max", "134217728\n");
+    cgroup_write(cgroup, "memory.current", "33554432\n");
+    assert_int_equal(command(OP_EVICT_ALL, 0), -ENOMEM);
+    assert_true(noted("memory.max of its cgroup leaves 96"));
+    assert_int_equal(stat_of("area_bytes"), 0);
+    for (int i = 0; i < 5000 && page->host.cgroup_left != 96 * MIB; i++)
+        (void)usleep(1000);
+    assert_int_equal(page->host.cgroup_left, 96 * MIB); /* the node side knows as well */
+    verify("after evictions that were refused");
+    cgroup_write(cgroup, "memory.max", "max\n");
+    page->limit[0].host_cap_bytes = all;
+    __atomic_store_n(&page->control.lease_until_ns, now_ns() + 60000000000ULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&page->control.gate, GATE_CLOSED, __ATOMIC_SEQ_CST);
+    assert_int_equal(command(OP_EVICT_ALL, 0), all);
+    assert_int_equal(command(OP_RELOAD_ALL, 0), all);
+    cgroup_write(cgroup, "memory.max", "33554432\n");
+    assert_int_equal(command(OP_EVICT_ALL, 0), all); /* its block is there */
+    assert_int_equal(command(OP_RELOAD_ALL, 0), all);
+    cgroup_write(cgroup, "memory.max", "max\n");
+    page->limit[0].host_cap_bytes = 0;
+    __atomic_store_n(&page->control.gate, GATE_OPEN, __ATOMIC_SEQ_CST);
+    verify("after evictions below the limits");
+}
+
 static void test_evict_and_back(void **state)
 {
     uint64_t all = SEGMENTS * SEGMENT;
@@ -505,23 +548,15 @@ static void test_free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_spill_and_back),
-        cmocka_unit_test(test_no_host),
-        cmocka_unit_test(test_cgroup),
-        cmocka_unit_test(test_native_instead),
-        cmocka_unit_test(test_home),
-        cmocka_unit_test(test_short_queue),
-        cmocka_unit_test(test_spill_failures),
-        cmocka_unit_test(test_evict_and_back),
-        cmocka_unit_test(test_evict_failures),
-        cmocka_unit_test(test_evict_refused),
-        cmocka_unit_test(test_evict_unpinned),
-        cmocka_unit_test(test_reload_without_room),
-        cmocka_unit_test(test_gate_lease),
-        cmocka_unit_test(test_page_garbage),
-        cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_free_all),
+        cmocka_unit_test(test_range),          cmocka_unit_test(test_spill_and_back),
+        cmocka_unit_test(test_no_host),        cmocka_unit_test(test_cgroup),
+        cmocka_unit_test(test_native_instead), cmocka_unit_test(test_home),
+        cmocka_unit_test(test_short_queue),    cmocka_unit_test(test_spill_failures),
+        cmocka_unit_test(test_evict_limited),  cmocka_unit_test(test_evict_and_back),
+        cmocka_unit_test(test_evict_failures), cmocka_unit_test(test_evict_refused),
+        cmocka_unit_test(test_evict_unpinned), cmocka_unit_test(test_reload_without_room),
+        cmocka_unit_test(test_gate_lease),     cmocka_unit_test(test_page_garbage),
+        cmocka_unit_test(test_slice),          cmocka_unit_test(test_free_all),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
