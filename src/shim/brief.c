@@ -17,7 +17,7 @@
 #define OFF_NS (60 * NSEC_SEC)
 
 static struct {
-    CUevent event;
+    struct own_event own;
     _Atomic uint32_t state; /* 0 free, 1 being used, 2 recorded */
 } slots[SLOTS];
 static _Atomic uint32_t turn, moving;
@@ -67,7 +67,7 @@ void brief_wait(void)
         return;
     shim_thread.brief_at = here;
     shim_thread.brief_slot = at + 1;
-    if (!event_wait(slots[at].event)) {
+    if (!event_wait(slots[at].own.event)) {
         atomic_store(&off_until, clock_ns() + OFF_NS);
         COUNT_ADD(fail_open, 1);
     }
@@ -78,13 +78,11 @@ void brief_wait(void)
 void brief_mark(CUstream stream)
 {
     uint32_t n = atomic_fetch_add(&turn, 1), at = n / 2 % SLOTS, idle = 0;
-    CUevent *event = &slots[at].event;
 
     if (n % 2 == 0 || !HAVE(cuEventCreate) || !HAVE(cuEventRecord) ||
         !atomic_compare_exchange_strong(&slots[at].state, &idle, 1))
         return;
-    if ((*event || REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
-        REAL(cuEventRecord)(*event, stream) == CUDA_SUCCESS)
+    if (event_record(&slots[at].own, stream, CU_EVENT_DISABLE_TIMING))
         atomic_store(&slots[at].state, 2);
     else
         atomic_store(&slots[at].state, 0);

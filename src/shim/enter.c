@@ -27,8 +27,9 @@
 static struct page private_page;
 struct shim shim = { .on = SHIM_NOT_STARTED, .page = &private_page, .page_fd = -1 };
 TLS struct shim_thread shim_thread;
-static _Atomic uintptr_t contexts[PAGE_GPUS];
-static _Atomic uint32_t start_state; /* 0 not begun, 1 under way, 2 done */
+static _Atomic uintptr_t contexts[PAGE_GPUS]; /* the first of each, for the helper */
+static _Atomic uintptr_t primary[PAGE_GPUS];  /* that which the driver has of each */
+static _Atomic uint32_t start_state;          /* 0 not begun, 1 under way, 2 done */
 
 uint64_t clock_ns(void)
 {
@@ -285,14 +286,6 @@ int enter_device(void)
     return dev;
 }
 
-static int context_device(CUcontext ctx)
-{
-    for (int i = 0; i < PAGE_GPUS; i++)
-        if (ctx && atomic_load(&contexts[i]) == (uintptr_t)ctx)
-            return i;
-    return -1;
-}
-
 /* The driver is only asked where there is more than one GPU to choose from. */
 int enter_stream_device(CUstream stream)
 {
@@ -302,9 +295,9 @@ int enter_stream_device(CUstream stream)
     for (int i = 0; i < PAGE_GPUS; i++)
         known += atomic_load_explicit(&contexts[i], memory_order_relaxed) != 0;
     if (known < 2 || (uintptr_t)stream <= 2 || !HAVE(cuStreamGetCtx) ||
-        REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS || context_device(ctx) < 0)
+        REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS || context_gpu(ctx) < 0)
         return enter_device();
-    return context_device(ctx);
+    return context_gpu(ctx);
 }
 
 void enter_context(CUcontext ctx, CUdevice dev)
@@ -315,7 +308,8 @@ void enter_context(CUcontext ctx, CUdevice dev)
     size_t total = 0;
     int saved = errno;
 
-    if (!ctx || dev < 0 || dev >= PAGE_GPUS || !atomic_compare_exchange_strong(&contexts[dev], &none, (uintptr_t)ctx))
+    if (!ctx || dev < 0 || dev >= PAGE_GPUS || !context_put(ctx, dev) ||
+        !atomic_compare_exchange_strong(&contexts[dev], &none, (uintptr_t)ctx))
         return;
     m = &shim.page->memory[dev];
     if (HAVE(cuDeviceGetUuid_v2))
@@ -344,14 +338,18 @@ void enter_uuids(void)
         }
 }
 
+/* Another of that GPU takes its place, if there is one. */
 void enter_context_gone(CUcontext ctx)
 {
-    for (int i = 0; i < PAGE_GPUS; i++) {
-        uintptr_t mine = (uintptr_t)ctx;
+    uintptr_t mine = (uintptr_t)ctx;
+    uint32_t at = 0;
+    int gpu = -1;
 
-        if (mine && atomic_compare_exchange_strong(&contexts[i], &mine, 0))
-            mem_set_class(i, CLASS_CONTEXT, 0);
-    }
+    if (!mine || !context_drop(ctx, &gpu) || gpu < 0)
+        return;
+    if (atomic_compare_exchange_strong(&contexts[gpu], &mine, (uintptr_t)context_next(gpu, &at)) &&
+        !enter_context_of(gpu))
+        mem_set_class(gpu, CLASS_CONTEXT, 0);
 }
 
 /* ---- the entry points that belong here */
@@ -379,7 +377,20 @@ CUresult cuInit(unsigned int flags)
             enter_context(*ctx, dev);                                                                                  \
         return r;                                                                                                      \
     }
-CONTEXT_NEW(cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice dev), (ctx, dev))
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
+{
+    bool on = shim_ready();
+    CUresult r;
+
+    NO_DRIVER(cuDevicePrimaryCtxRetain);
+    r = REAL(cuDevicePrimaryCtxRetain)(ctx, dev);
+    if (!on || r != CUDA_SUCCESS || !ctx || dev < 0 || dev >= PAGE_GPUS)
+        return r;
+    atomic_store(&primary[dev], (uintptr_t)*ctx);
+    enter_context(*ctx, dev);
+    return r;
+}
+
 CONTEXT_NEW(cuCtxCreate, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
 CONTEXT_NEW(cuCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
 CONTEXT_NEW(cuCtxCreate_v3, (CUcontext * ctx, void *affinity, int count, unsigned int flags, CUdevice dev),
@@ -399,6 +410,36 @@ CONTEXT_END(cuCtxDestroy)
 CONTEXT_END(cuCtxDestroy_v2)
 CONTEXT_END(cuCtxDetach)
 
+/* The GPU's own context is empty after a reset, and after the last release; whoever retains it then has a new one,
+ * often at the same address. */
+static bool primary_active(CUdevice dev)
+{
+    unsigned int flags;
+    int active = 1;
+
+    return !HAVE(cuDevicePrimaryCtxGetState) ||
+           REAL(cuDevicePrimaryCtxGetState)(dev, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+#define PRIMARY_END(name, over)                                                                                        \
+    CUresult name(CUdevice dev)                                                                                        \
+    {                                                                                                                  \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        NO_DRIVER(name);                                                                                               \
+        r = REAL(name)(dev);                                                                                           \
+        if (on)                                                                                                        \
+            COUNT_ADD(tracked, 1);                                                                                     \
+        if (on && r == CUDA_SUCCESS && dev >= 0 && dev < PAGE_GPUS && (over))                                          \
+            enter_context_gone((CUcontext)atomic_load(&primary[dev]));                                                 \
+        return r;                                                                                                      \
+    }
+PRIMARY_END(cuDevicePrimaryCtxRelease, !primary_active(dev))
+PRIMARY_END(cuDevicePrimaryCtxRelease_v2, !primary_active(dev))
+PRIMARY_END(cuDevicePrimaryCtxReset, true)
+PRIMARY_END(cuDevicePrimaryCtxReset_v2, true)
+
 /* The calling thread's context may read memory of the peer's GPU, or no longer. */
 #define PEER(name, params, args, on_)                                                                                  \
     CUresult name params                                                                                               \
@@ -413,7 +454,7 @@ CONTEXT_END(cuCtxDetach)
         submit_enter(&submit, SUBMIT_COPY, 0, NULL);                                                                   \
         r = REAL(name) args;                                                                                           \
         if (r == CUDA_SUCCESS)                                                                                         \
-            vmm_peer(context_device(peer), enter_device(), on_);                                                       \
+            vmm_peer(context_gpu(peer), enter_device(), on_);                                                          \
         submit_leave(&submit, r);                                                                                      \
         return r;                                                                                                      \
     }

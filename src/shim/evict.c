@@ -5,6 +5,7 @@
  * gone; submissions stay held for as long, so nothing can touch them. Nothing is unmapped before its copy is complete.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "shim/shim.h"
 
@@ -164,6 +165,7 @@ static bool host_enough(int gpu)
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
     static CUevent events[EVENTS];
+    static uint32_t made_in; /* the number of the context they are of */
     int gpu = first_gpu();
     uint64_t bytes;
     uint32_t count;
@@ -188,6 +190,10 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
             move_end();
             return -ENOMEM;
         }
+    if (made_in != context_number(enter_context_of(gpu))) { /* they went with it */
+        memset(events, 0, sizeof(events));
+        made_in = context_number(enter_context_of(gpu));
+    }
     evicted_gpu = gpu;
     r = copies_queue(gpu, count, events) ? copies_collect(gpu, count, events) : -EIO;
     if (r == -ETIMEDOUT) {

@@ -23,14 +23,14 @@ struct estimate {
 };
 
 struct fence {
-    CUevent event;
+    struct own_event own;
     _Atomic uint64_t sum_us;
     _Atomic uint32_t state; /* 0 free, 1 being written, 2 recorded */
     _Atomic uint64_t since; /* when it was claimed; 0 while it is free */
 };
 
 struct probe {
-    CUevent start, end;
+    struct own_event start, end;
     _Atomic uint64_t key;
     _Atomic uint32_t state; /* 0 free, 1 open, 2 closed */
     _Atomic uint64_t since;
@@ -72,11 +72,6 @@ static void estimate_learn(uint64_t key, uint64_t ns)
                           memory_order_relaxed);
 }
 
-static bool event_ready(CUevent *event, unsigned int flags)
-{
-    return *event || (HAVE(cuEventCreate) && REAL(cuEventCreate)(event, flags) == CUDA_SUCCESS);
-}
-
 /* A slot that is free, or that a thread left behind. */
 static bool slot_claim(_Atomic uint32_t *state, _Atomic uint64_t *since)
 {
@@ -109,8 +104,7 @@ int32_t fence_probe_begin(uint64_t key, CUstream stream)
         if (!slot_claim(&p->state, &p->since))
             continue;
         atomic_store_explicit(&p->key, key, memory_order_relaxed);
-        if (event_ready(&p->start, CU_EVENT_DEFAULT) && event_ready(&p->end, CU_EVENT_DEFAULT) &&
-            REAL(cuEventRecord)(p->start, stream) == CUDA_SUCCESS)
+        if (event_record(&p->start, stream, CU_EVENT_DEFAULT))
             return (int32_t)((turn + i) % PROBES);
         slot_free(&p->state, &p->since);
         return -1;
@@ -125,25 +119,48 @@ void fence_probe_end(int32_t probe, CUstream stream)
     if (probe < 0)
         return;
     p = &probes[probe];
-    if (REAL(cuEventRecord)(p->end, stream) == CUDA_SUCCESS)
+    if (event_record(&p->end, stream, CU_EVENT_DEFAULT) && p->end.context == p->start.context)
         atomic_store(&p->state, 2);
     else
         slot_free(&p->state, &p->since);
 }
 
+static void completed_raise(uint64_t sum)
+{
+    uint64_t seen = atomic_load(&completed_us);
+
+    while (seen < sum && !atomic_compare_exchange_weak(&completed_us, &seen, sum))
+        ;
+}
+
+/* Nobody can tell when this work is complete: then nobody waits for it. */
+static void fence_lost(uint64_t sum)
+{
+    completed_raise(sum);
+    COUNT_ADD(fail_open, 1);
+}
+
+/* A slot whose event is of the stream's context, so that programs with several do not make them anew each time; one of
+ * another's if there is none. */
 static void fence_record(CUstream stream, uint64_t sum)
 {
-    for (uint32_t i = 0; i < FENCES; i++) {
-        if (!slot_claim(&fences[i].state, &fences[i].since))
+    uint32_t context = context_stream(stream);
+    bool recorded;
+
+    for (uint32_t i = 0; i < 2 * FENCES; i++) {
+        struct fence *f = &fences[i % FENCES];
+
+        if ((i < FENCES && f->own.event && f->own.context != context) || !slot_claim(&f->state, &f->since))
             continue;
-        if (event_ready(&fences[i].event, CU_EVENT_DISABLE_TIMING) &&
-            REAL(cuEventRecord)(fences[i].event, stream) == CUDA_SUCCESS) {
-            atomic_store_explicit(&fences[i].sum_us, sum, memory_order_relaxed);
-            atomic_store(&since_fence, 0);
-            atomic_store(&fenced_us, sum);
-            atomic_store(&fences[i].state, 2);
+        recorded = event_record(&f->own, stream, CU_EVENT_DISABLE_TIMING);
+        atomic_store_explicit(&f->sum_us, sum, memory_order_relaxed);
+        atomic_store(&since_fence, 0);
+        atomic_store(&fenced_us, sum);
+        if (recorded) {
+            atomic_store(&f->state, 2);
         } else {
-            slot_free(&fences[i].state, &fences[i].since);
+            slot_free(&f->state, &f->since);
+            fence_lost(sum);
         }
         return;
     }
@@ -167,24 +184,21 @@ void fence_cover(CUstream stream)
         fence_record(stream, sum);
 }
 
-static void completed_raise(uint64_t sum)
-{
-    uint64_t seen = atomic_load(&completed_us);
-
-    while (seen < sum && !atomic_compare_exchange_weak(&completed_us, &seen, sum))
-        ;
-}
-
 static void probes_poll(void)
 {
+    CUresult r;
     float ms;
 
     for (uint32_t i = 0; i < PROBES; i++) {
         uint64_t key = atomic_load(&probes[i].key);
 
-        if (atomic_load(&probes[i].state) != 2 || REAL(cuEventQuery)(probes[i].end) == CUDA_ERROR_NOT_READY)
+        if (atomic_load(&probes[i].state) != 2)
             continue;
-        if (HAVE(cuEventElapsedTime) && REAL(cuEventElapsedTime)(&ms, probes[i].start, probes[i].end) == CUDA_SUCCESS &&
+        r = REAL(cuEventQuery)(probes[i].end.event);
+        if (r == CUDA_ERROR_NOT_READY)
+            continue;
+        if (r == CUDA_SUCCESS && HAVE(cuEventElapsedTime) &&
+            REAL(cuEventElapsedTime)(&ms, probes[i].start.event, probes[i].end.event) == CUDA_SUCCESS &&
             atomic_load(&probes[i].key) == key)
             estimate_learn(key, (uint64_t)((double)ms * 1e6));
         slot_free(&probes[i].state, &probes[i].since);
@@ -199,12 +213,16 @@ void fence_poll(void)
         return;
     for (uint32_t i = 0; i < FENCES; i++) {
         uint64_t sum;
+        CUresult r;
 
         if (atomic_load(&fences[i].state) != 2)
             continue;
         sum = atomic_load(&fences[i].sum_us);
-        if (REAL(cuEventQuery)(fences[i].event) == CUDA_ERROR_NOT_READY)
+        r = REAL(cuEventQuery)(fences[i].own.event);
+        if (r == CUDA_ERROR_NOT_READY)
             continue;
+        if (r != CUDA_SUCCESS)
+            COUNT_ADD(fail_open, 1); /* the next who records on it finds out whether it has to be made anew */
         completed_raise(sum);
         if (atomic_load(&fences[i].sum_us) == sum)
             slot_free(&fences[i].state, &fences[i].since);

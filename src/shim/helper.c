@@ -143,17 +143,12 @@ void helper_need(int gpu, uint64_t bytes)
 /* Until the gate has closed, at a boundary perhaps, and all that went before is complete. */
 static int64_t quiet_wait(uint64_t deadline_ns)
 {
-    int64_t r = 0;
-
     while (__atomic_load_n(&shim.page->control.gate, __ATOMIC_ACQUIRE) == GATE_CLOSING &&
            gate_rule().gate != GATE_CLOSED && clock_ns() < deadline_ns)
         nap_ns(200 * NSEC_USEC);
     if (!gate_quiet(deadline_ns))
         return -ETIMEDOUT;
-    for (int i = 0; i < PAGE_GPUS && r == 0; i++)
-        if (enter_context_of(i))
-            r = device_wait(i, deadline_ns);
-    return r;
+    return device_wait(-1, deadline_ns);
 }
 
 static void reply_write(uint64_t seq, int64_t r, uint64_t start)

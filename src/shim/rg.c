@@ -211,7 +211,7 @@ bool rg_wants_poll(void)
 /* One busy stream: record an event once submissions stopped, then ask it. */
 static void slot_poll(uint32_t n)
 {
-    static CUevent event[RG_SLOTS];
+    static struct own_event own[RG_SLOTS];
     static uint64_t mark[RG_SLOTS], last[RG_SLOTS];
     struct slot *s = &slots[n];
     uint64_t submitted = atomic_load(&s->submitted);
@@ -219,18 +219,16 @@ static void slot_poll(uint32_t n)
 
     last[n] = submitted;
     if (mark[n]) {
-        if (REAL(cuEventQuery)(event[n]) == CUDA_ERROR_NOT_READY)
+        if (REAL(cuEventQuery)(own[n].event) == CUDA_ERROR_NOT_READY)
             return;
         slot_raise(n, mark[n]);
         mark[n] = 0;
     }
     if (moved || atomic_load(&s->synced) >= submitted || atomic_load(&shim.captures))
         return;
-    if (!event[n] && REAL(cuEventCreate)(&event[n], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return;
     atomic_store(&polled_stream, n + 1);
     if (atomic_load(&s->stream) || n == slot_of(NULL)) {
-        if (REAL(cuEventRecord)(event[n], (CUstream)atomic_load(&s->stream)) == CUDA_SUCCESS)
+        if (event_record(&own[n], (CUstream)atomic_load(&s->stream), CU_EVENT_DISABLE_TIMING))
             mark[n] = submitted;
     } else {
         slot_raise(n, submitted); /* the stream is gone, and its work with it */

@@ -22,6 +22,7 @@
 #define NSEC_MSEC (1000 * NSEC_USEC)
 #define NSEC_SEC (1000 * NSEC_MSEC)
 
+#include "shim/context.h"
 #include "shim/inside.h"
 #include "shim/thread.h"
 
@@ -98,9 +99,9 @@ void enter_context(CUcontext ctx, CUdevice dev); /* a context came to be */
 void enter_context_gone(CUcontext ctx);
 void enter_uuids(void); /* which GPUs are these now? */
 CUcontext enter_context_of(int gpu);
-int enter_device(void);  /* GPU of the calling thread's context; -1 none */
+int enter_device(void);                   /* GPU of the calling thread's context; -1 none */
 int enter_stream_device(CUstream stream); /* GPU of the stream */
-int enter_page_fd(void); /* memory for a process page, to be handed on; -1 */
+int enter_page_fd(void);                  /* memory for a process page, to be handed on; -1 */
 uint64_t clock_ns(void);
 long futex_wait(const _Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 void futex_wake(_Atomic uint32_t *word);

@@ -33,6 +33,8 @@
 static CUdeviceptr scratch;
 static bool scratch_stuck;
 static CUstream streams[PAGE_GPUS]; /* each made in the context of its GPU: another's cannot reach the memory */
+static CUevent copied[PAGE_GPUS][UNDER_WAY];
+static uint32_t made_in[PAGE_GPUS]; /* the number of that context */
 static CUstream stream;             /* of the GPU whose memory is moved, or lies evicted */
 static struct move_times times;
 static struct pick {
@@ -58,6 +60,14 @@ CUstream move_stream(void)
 /* With the GPU's context current. */
 static bool stream_have(int gpu)
 {
+    uint32_t context = context_number(enter_context_of(gpu));
+
+    if (made_in[gpu] != context) { /* what was made in one that has gone, went with it */
+        streams[gpu] = NULL;
+        for (uint32_t i = 0; i < UNDER_WAY; i++)
+            copied[gpu][i] = NULL;
+        made_in[gpu] = context;
+    }
     if (!streams[gpu] && HAVE(cuStreamCreate))
         (void)REAL(cuStreamCreate)(&streams[gpu], CU_STREAM_NON_BLOCKING);
     stream = streams[gpu];
@@ -69,12 +79,21 @@ const struct move_times *move_times(void)
     return &times;
 }
 
+/* In every context: one that is not waited for may still use what is to move. */
 int device_wait(int gpu, uint64_t until_ns)
 {
     CUresult r = CUDA_SUCCESS;
     uint64_t start = clock_ns();
-    int e = waiter_sync(enter_context_of(gpu), until_ns, &r);
+    CUcontext ctx;
+    uint32_t i = 0;
+    int e = 0;
 
+    if (!context_all()) {
+        shim_note("more contexts than can be waited for: it is not moved");
+        return -EIO;
+    }
+    while (e == 0 && r == CUDA_SUCCESS && (ctx = context_next(gpu, &i)))
+        e = waiter_sync(ctx, until_ns, &r);
     if (e == -ETIMEDOUT) {
         shim_note(
             "the work in flight did not end within %llu s; perhaps it waits for the program: try later, or end it",
@@ -282,7 +301,6 @@ static bool scratch_have(void)
     return scratch != 0;
 }
 
-static CUevent copied[PAGE_GPUS][UNDER_WAY];
 static bool no_events; /* the driver would not: the stream is waited for instead */
 
 /* New memory for pick `i` of the batch, and its copy under way. False: no more can be had. */

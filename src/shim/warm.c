@@ -74,10 +74,17 @@ static void fill(void)
 {
     static CUdeviceptr word;
     static CUstream stream;
+    static uint32_t made_in; /* the number of the context both are of */
+    uint32_t context = context_stream(NULL);
 
     if (atomic_load(&shim.captures) || atomic_load(&shim.hold) || !HAVE(cuMemsetD8Async) || !HAVE(cuMemAlloc_v2) ||
         !HAVE(cuStreamCreate) || shim.page->health.state != STATE_RUNNING)
         return;
+    if (made_in != context) {
+        word = 0;
+        stream = NULL;
+        made_in = context;
+    }
     if (!word && REAL(cuMemAlloc_v2)(&word, 256) != CUDA_SUCCESS)
         return;
     if (!stream && REAL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)

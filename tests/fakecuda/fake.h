@@ -52,6 +52,11 @@ struct fake_work {
 struct fake_graph {
     struct fake_work *first, *last;
 };
+struct CUctx_st {
+    int dev;
+    uint32_t generation; /* changes when what was in it is gone */
+    uint64_t last_seq;
+};
 struct CUstream_st {
     uint64_t last_seq;
     CUdevice dev;

@@ -32,9 +32,8 @@ static _Atomic uint32_t stalled;
 static __thread uint64_t launches_mine;
 static __thread CUcontext current;
 __thread int fake_inside;
-static struct CUctx_st {
-    int dev;
-} contexts[16];
+static struct CUctx_st contexts[64]; /* those of the GPUs first, then whatever else is made */
+static _Atomic uint32_t contexts_made = 16;
 
 static void fail_from_env(void)
 {
@@ -235,6 +234,7 @@ FAKE_API CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice dev)
 }
 
 static void group_make(uint32_t object);
+static _Atomic int retained[16]; /* how often each GPU's own context is */
 
 FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
@@ -242,6 +242,7 @@ FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
     if (dev < 0 || dev >= device_count())
         return 101;
     contexts[dev].dev = dev;
+    retained[dev]++;
     *ctx = &contexts[dev];
     group_make(0x5c000010u + (uint32_t)dev);
     return 0;
@@ -253,10 +254,43 @@ FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice de
     FAKE_ENTER(cuCtxCreate_v2);
     if (dev < 0 || dev >= device_count())
         return 101;
-    contexts[dev].dev = dev;
-    *ctx = &contexts[dev];
+    *ctx = &contexts[contexts_made++ % 64];
+    (*ctx)->dev = dev;
     current = *ctx;
     return 0;
+}
+
+/* What was made in it is refused from now on. */
+static CUresult context_end(CUcontext ctx)
+{
+    fake_wait(ctx->last_seq);
+    ctx->generation++;
+    return 0;
+}
+
+FAKE_API CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+    FAKE_ENTER(cuCtxDestroy_v2);
+    return context_end(ctx);
+}
+
+FAKE_API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+    *flags = 0;
+    *active = retained[dev] > 0;
+    return 0;
+}
+
+FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+    FAKE_ENTER(cuDevicePrimaryCtxRelease_v2);
+    return --retained[dev] == 0 ? context_end(&contexts[dev]) : 0;
+}
+
+FAKE_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+    FAKE_ENTER(cuDevicePrimaryCtxReset_v2);
+    return context_end(&contexts[dev]);
 }
 
 FAKE_API CUresult cuCtxSetCurrent(CUcontext ctx)

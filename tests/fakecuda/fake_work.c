@@ -16,6 +16,8 @@ struct CUfunc_st {
     unsigned int args, us;
 };
 struct CUevent_st {
+    CUcontext ctx;
+    uint32_t generation;
     uint64_t seq;
     double ms;
 };
@@ -105,6 +107,7 @@ static void graph_add(struct fake_graph *g, const struct fake_work *work)
 void fake_submit(CUstream stream, const struct fake_work *work)
 {
     struct CUstream_st *s = stream_of(stream);
+    CUcontext ctx = s->ctx;
     struct fake_work *w;
     pthread_t thread;
 
@@ -123,6 +126,8 @@ void fake_submit(CUstream stream, const struct fake_work *work)
     }
     w->seq = ++newest;
     s->last_seq = w->seq;
+    if (ctx || (cuCtxGetCurrent(&ctx) == 0 && ctx))
+        ctx->last_seq = w->seq;
     if (tail)
         tail->next = w;
     else
@@ -259,16 +264,20 @@ FAKE_API CUresult cuStreamQuery(CUstream stream)
 
 FAKE_API CUresult cuCtxSynchronize(void)
 {
+    CUcontext ctx = NULL;
+
     FAKE_ENTER(cuCtxSynchronize);
-    fake_wait_all();
+    (void)cuCtxGetCurrent(&ctx);
+    if (!ctx)
+        return 201;
+    fake_wait(ctx->last_seq); /* of this context, not of others */
     return 0;
 }
 
 FAKE_API CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-    (void)ctx;
     FAKE_ENTER(cuCtxSynchronize_v2);
-    fake_wait_all();
+    fake_wait(ctx->last_seq);
     return 0;
 }
 
@@ -276,11 +285,21 @@ FAKE_API CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
     (void)flags;
     *event = calloc(1, sizeof(**event));
+    (void)cuCtxGetCurrent(&(*event)->ctx);
+    (*event)->generation = (*event)->ctx ? (*event)->ctx->generation : 0;
     return 0;
+}
+
+/* Its context has gone, or been made anew. */
+static bool event_dead(CUevent event)
+{
+    return event->ctx && event->generation != event->ctx->generation;
 }
 
 FAKE_API CUresult cuEventDestroy_v2(CUevent event)
 {
+    if (event_dead(event))
+        abort(); /* of a driver nobody knows what that does */
     fake_wait(event->seq);
     free(event);
     return 0;
@@ -289,8 +308,13 @@ FAKE_API CUresult cuEventDestroy_v2(CUevent event)
 FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     struct fake_work w = { .args = { (uint64_t)(uintptr_t)event } };
+    CUcontext ctx = stream_of(stream)->ctx;
 
     FAKE_ENTER(cuEventRecord);
+    if (!ctx)
+        (void)cuCtxGetCurrent(&ctx);
+    if (event_dead(event) || (event->ctx && event->ctx != ctx))
+        return 400;
     fake_submit(stream, &w);
     event->seq = fake_stream_seq(stream);
     return 0;
@@ -299,6 +323,8 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
 FAKE_API CUresult cuEventQuery(CUevent event)
 {
     FAKE_ENTER(cuEventQuery);
+    if (event_dead(event))
+        return 400;
     return fake_done(event->seq) ? 0 : CUDA_ERROR_NOT_READY;
 }
 
