@@ -27,6 +27,7 @@ struct piece {
     int32_t refs;
     uint32_t maps, generation;
     int16_t gpu;
+    bool leaves;                   /* nobody knows it any more */
     bool used, host, fixed, known; /* known: to vmm.c, which holds its memory then */
 };
 
@@ -73,10 +74,20 @@ static struct piece *piece_new(void)
     return i < pieces_high ? &pieces[i] : NULL;
 }
 
-/* Nobody knows it any more: its memory and its charge go. */
-static void piece_drop(struct piece *piece)
+/* References and mappings change together: of two threads that take the last of each, one finds that nobody knows the
+ * piece any more, and its memory and its charge go. */
+static void piece_drop(struct piece *piece, int32_t refs, int32_t mappings)
 {
-    if (piece->refs > 0 || piece->maps > 0)
+    bool last;
+
+    spin_lock(&pieces_lock);
+    piece->refs -= refs;
+    if (piece->maps)
+        piece->maps -= (uint32_t)mappings;
+    last = piece->used && !piece->leaves && piece->refs <= 0 && piece->maps == 0;
+    piece->leaves |= last;
+    spin_unlock(&pieces_lock);
+    if (!last)
         return;
     if (!piece->host)
         (void)REAL(cuMemRelease)(piece->real);
@@ -255,8 +266,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
     NO_DRIVER(cuMemRelease);
     if (piece) {
-        piece->refs--;
-        piece_drop(piece);
+        piece_drop(piece, 1, 0);
         return CUDA_SUCCESS;
     }
     r = REAL(cuMemRelease)(handle);
@@ -312,7 +322,9 @@ static CUresult piece_map(struct piece *piece, CUdeviceptr ptr, size_t size, siz
         piece_fix(piece);
     r = REAL(cuMemMap)(ptr, size, offset, piece->real, flags);
     if (r == CUDA_SUCCESS) {
+        spin_lock(&pieces_lock);
         piece->maps++;
+        spin_unlock(&pieces_lock);
         piece->at = ptr;
         if (offset || size != piece->size)
             piece->fixed = true;
@@ -346,10 +358,8 @@ static void maps_forget(CUdeviceptr ptr, size_t size)
 
     while ((key = map_find(ptr, size, true))) {
         piece = piece_of(key);
-        if (piece && piece->maps)
-            piece->maps--;
         if (piece)
-            piece_drop(piece);
+            piece_drop(piece, 0, 1);
         else
             handle_dropped(key);
     }
@@ -437,7 +447,9 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     piece = piece_of(map_find((CUdeviceptr)(uintptr_t)addr, 0, false));
     if (r == CUDA_SUCCESS && piece) {
         (void)REAL(cuMemRelease)(*handle);
+        spin_lock(&pieces_lock);
         piece->refs++;
+        spin_unlock(&pieces_lock);
         *handle = piece_handle(piece);
     } else if (r == CUDA_SUCCESS && !table_ref(*handle ^ TABLE_HANDLE, 1, &refs)) {
         vmm_fix((CUdeviceptr)(uintptr_t)addr);

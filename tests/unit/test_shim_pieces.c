@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory the program maps itself, as PyTorch's expandable segments are; memory peers read; which segment is cold. This
  * test plays the node side. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -442,6 +443,49 @@ static void test_cold(void **state)
         assert_int_equal(cuMemFree_v2(at[i]), 0);
 }
 
+#define RACES 4000
+
+static pthread_barrier_t meet;
+static CUmemGenericAllocationHandle racing;
+static CUdeviceptr raced;
+
+static void *unmap_all(void *arg)
+{
+    (void)arg;
+    (void)cuCtxSetCurrent(ctx[0]);
+    for (int i = 0; i < RACES; i++) {
+        (void)pthread_barrier_wait(&meet);
+        (void)cuMemUnmap(raced, PIECE);
+        (void)pthread_barrier_wait(&meet);
+    }
+    return NULL;
+}
+
+/* One thread takes the last reference, another the last mapping, at once: the memory is given back once. */
+static void test_pieces_race(void **state)
+{
+    uint64_t used = stat_of("used"), released;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&meet, NULL, 2), 0);
+    assert_int_equal(cuMemAddressReserve(&raced, PIECE, 0, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, unmap_all, NULL), 0);
+    for (int i = 0; i < RACES; i++) {
+        assert_int_equal(cuMemCreate(&racing, PIECE, &prop, 0), 0);
+        assert_int_equal(cuMemMap(raced, PIECE, 0, racing, 0), 0);
+        released = fake_calls("cuMemRelease");
+        (void)pthread_barrier_wait(&meet);
+        for (uint64_t until = now_ns() + (uint64_t)(i % 400) * 100; now_ns() < until;) /* the other is under way */
+            ;
+        assert_int_equal(cuMemRelease(racing), 0);
+        (void)pthread_barrier_wait(&meet);
+        assert_int_equal(fake_calls("cuMemRelease"), released + 1);
+        assert_int_equal(stat_of("used"), used);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces_move),   cmocka_unit_test(test_pieces_calls),
@@ -449,7 +493,8 @@ int main(void)
                                         cmocka_unit_test(test_second_gpu),    cmocka_unit_test(test_pieces_shared),
                                         cmocka_unit_test(test_pieces_capped), cmocka_unit_test(test_pieces_many),
                                         cmocka_unit_test(test_pieces_bounds), cmocka_unit_test(test_peers),
-                                        cmocka_unit_test(test_cold),          cmocka_unit_test(test_shared) };
+                                        cmocka_unit_test(test_cold),          cmocka_unit_test(test_shared),
+                                        cmocka_unit_test(test_pieces_race) };
 
     return cmocka_run_group_tests(tests, setup, NULL);
 }
