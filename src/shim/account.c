@@ -286,7 +286,7 @@ bool mem_soft_refuse(int gpu, uint64_t bytes)
     uint64_t now = clock_ns();
     struct page_memory *m = memory_of(gpu);
 
-    if (thread_captures())
+    if (capture_any()) /* whoever asks: a framework that captures cannot give its cached memory back */
         return false;
     if (shim_thread.refused_bytes == bytes && now - shim_thread.asked_ns < SOFT_NS &&
         now - shim_thread.refused_ns < SOFT_MOST_NS) {

@@ -57,6 +57,7 @@ void brief_wait(void)
 {
     uint32_t at = atomic_load(&turn) / 2 % SLOTS, recorded = 2, left = shim_thread.brief_slot;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    int mode;
 
     if (left && frame_left(shim_thread.brief_at, here, thread_own())) { /* it jumped out of that wait */
         shim_thread.brief_slot = 0;
@@ -67,9 +68,14 @@ void brief_wait(void)
         return;
     shim_thread.brief_at = here;
     shim_thread.brief_slot = at + 1;
-    if (!event_wait(slots[at].own.event)) {
-        atomic_store(&off_until, clock_ns() + OFF_NS);
-        COUNT_ADD(fail_open, 1);
+    if (capture_own_begin(&mode)) {
+        bool ended = event_wait(slots[at].own.event);
+
+        capture_own_end(mode);
+        if (!ended) {
+            atomic_store(&off_until, clock_ns() + OFF_NS);
+            COUNT_ADD(fail_open, 1);
+        }
     }
     shim_thread.brief_slot = 0;
     atomic_store(&slots[at].state, 0);
@@ -79,7 +85,7 @@ void brief_mark(CUstream stream)
 {
     uint32_t n = atomic_fetch_add(&turn, 1), at = n / 2 % SLOTS, idle = 0;
 
-    if (n % 2 == 0 || !HAVE(cuEventCreate) || !HAVE(cuEventRecord) ||
+    if (n % 2 == 0 || !HAVE(cuEventCreate) || !HAVE(cuEventRecord) || (capture_any() && capture_into(stream)) ||
         !atomic_compare_exchange_strong(&slots[at].state, &idle, 1))
         return;
     if (event_record(&slots[at].own, stream, CU_EVENT_DISABLE_TIMING))

@@ -12,6 +12,8 @@
 static void copy_enter(struct submit *submit, CUstream stream, uint64_t bytes)
 {
     submit_enter(submit, SUBMIT_COPY, 0, stream == SYNC ? NULL : stream);
+    if (unlikely(submit->captured))
+        return;
     __atomic_fetch_add(&submit->stripe->copies, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&submit->stripe->bytes_copied, bytes, __ATOMIC_RELAXED);
 }
@@ -27,11 +29,11 @@ static void copy_leave(struct submit *submit, CUstream stream, CUresult r)
 /* ---- large copies between host and GPU: bulk.h */
 
 /* Into what a copy is cut. Inside a capture it is recorded as it is. */
-static size_t bulk_piece(size_t bytes)
+static size_t bulk_piece(const struct submit *submit, size_t bytes)
 {
     const struct arena *arena;
 
-    if (likely(bytes <= BULK_LARGE) || shim_thread.capturing)
+    if (likely(bytes <= BULK_LARGE) || submit->captured)
         return bytes;
     if (shim.split)
         return BULK_PIECE;
@@ -58,9 +60,9 @@ static uint64_t launches_mine(void)
     return __atomic_load_n(&counters_mine()->launches, __ATOMIC_RELAXED); /* others of the stripe count there too */
 }
 
-static void bulk_begin(size_t bytes, CUstream stream)
+static void bulk_begin(const struct submit *submit, size_t bytes, CUstream stream)
 {
-    if (likely(bytes < BULK_LEAST) || shim.role != ROLE_GUARANTEED || shim_thread.capturing)
+    if (likely(bytes < BULK_LEAST) || shim.role != ROLE_GUARANTEED || submit->captured)
         return;
     shim_thread.copy_ns = clock_ns();
     shim_thread.copy_bytes = bytes;
@@ -89,9 +91,9 @@ void bulk_waited(const void *stream)
             return REAL(name) call;                                                                                    \
         }                                                                                                              \
         copy_enter(&submit, stream_, n);                                                                               \
-        bulk_begin(n, stream_);                                                                                        \
+        bulk_begin(&submit, n, stream_);                                                                               \
         do {                                                                                                           \
-            part = bulk_piece(n) < n - at ? bulk_piece(n) : n - at;                                                    \
+            part = bulk_piece(&submit, n) < n - at ? bulk_piece(&submit, n) : n - at;                                  \
             r = REAL(name) call;                                                                                       \
             at += part;                                                                                                \
         } while (r == CUDA_SUCCESS && at < n);                                                                         \

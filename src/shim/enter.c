@@ -401,10 +401,16 @@ CONTEXT_NEW(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned int flags, 
 #define CONTEXT_END(name)                                                                                              \
     CUresult name(CUcontext ctx)                                                                                       \
     {                                                                                                                  \
-        if (shim_ready())                                                                                              \
+        bool on = shim_ready();                                                                                        \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        if (on)                                                                                                        \
             enter_context_gone(ctx);                                                                                   \
         NO_DRIVER(name);                                                                                               \
-        return REAL(name)(ctx);                                                                                        \
+        r = REAL(name)(ctx);                                                                                           \
+        if (on && r == CUDA_SUCCESS)                                                                                   \
+            capture_context_gone(ctx);                                                                                 \
+        return r;                                                                                                      \
     }
 CONTEXT_END(cuCtxDestroy)
 CONTEXT_END(cuCtxDestroy_v2)
@@ -421,6 +427,13 @@ static bool primary_active(CUdevice dev)
            REAL(cuDevicePrimaryCtxGetState)(dev, &flags, &active) != CUDA_SUCCESS || active;
 }
 
+/* With it go the captures of its streams. */
+static void primary_gone(CUcontext ctx)
+{
+    enter_context_gone(ctx);
+    capture_context_gone(ctx);
+}
+
 #define PRIMARY_END(name, over)                                                                                        \
     CUresult name(CUdevice dev)                                                                                        \
     {                                                                                                                  \
@@ -432,7 +445,7 @@ static bool primary_active(CUdevice dev)
         if (on)                                                                                                        \
             COUNT_ADD(tracked, 1);                                                                                     \
         if (on && r == CUDA_SUCCESS && dev >= 0 && dev < PAGE_GPUS && (over))                                          \
-            enter_context_gone((CUcontext)atomic_load(&primary[dev]));                                                 \
+            primary_gone((CUcontext)atomic_load(&primary[dev]));                                                       \
         return r;                                                                                                      \
     }
 PRIMARY_END(cuDevicePrimaryCtxRelease, !primary_active(dev))

@@ -96,7 +96,7 @@ int32_t fence_probe_begin(uint64_t key, CUstream stream)
     bool known = atomic_load_explicit(&e->key, memory_order_relaxed) == key;
     uint32_t turn = atomic_fetch_add_explicit(&probe_turn, 1, memory_order_relaxed);
 
-    if (known && turn % PROBE_EVERY != 0)
+    if ((known && turn % PROBE_EVERY != 0) || (capture_any() && capture_into(stream)))
         return -1;
     for (uint32_t i = 0; i < PROBES; i++) {
         struct probe *p = &probes[(turn + i) % PROBES];
@@ -119,7 +119,8 @@ void fence_probe_end(int32_t probe, CUstream stream)
     if (probe < 0)
         return;
     p = &probes[probe];
-    if (event_record(&p->end, stream, CU_EVENT_DEFAULT) && p->end.context == p->start.context)
+    if (!(capture_any() && capture_into(stream)) && event_record(&p->end, stream, CU_EVENT_DEFAULT) &&
+        p->end.context == p->start.context)
         atomic_store(&p->state, 2);
     else
         slot_free(&p->state, &p->since);
@@ -144,9 +145,12 @@ static void fence_lost(uint64_t sum)
  * another's if there is none. */
 static void fence_record(CUstream stream, uint64_t sum)
 {
-    uint32_t context = context_stream(stream);
+    uint32_t context;
     bool recorded;
 
+    if (capture_any() && capture_into(stream)) /* by another thread, since this one has asked */
+        return;
+    context = context_stream(stream);
     for (uint32_t i = 0; i < 2 * FENCES; i++) {
         struct fence *f = &fences[i % FENCES];
 
@@ -209,8 +213,14 @@ static void probes_poll(void)
  * of may be another fence by now. So the sum is that of before the question, and a fence that has another stays. */
 void fence_poll(void)
 {
+    int mode;
+
     if (!HAVE(cuEventQuery) || !flag_try(&polling))
         return;
+    if (!capture_own_begin(&mode)) {
+        flag_end(&polling);
+        return;
+    }
     for (uint32_t i = 0; i < FENCES; i++) {
         uint64_t sum;
         CUresult r;
@@ -228,6 +238,7 @@ void fence_poll(void)
             slot_free(&fences[i].state, &fences[i].since);
     }
     probes_poll();
+    capture_own_end(mode);
     flag_end(&polling);
 }
 

@@ -49,8 +49,10 @@ bool gate_quiet(uint64_t deadline_ns)
         atomic_store(&settled, 0);
         if (clock_ns() > deadline_ns)
             return false;
-        if (++naps % TIDY_NAPS == 0)
+        if (++naps % TIDY_NAPS == 0) {
             inside_tidy();
+            capture_tidy();
+        }
         nap_ns(50 * NSEC_USEC);
     }
 }
@@ -221,8 +223,8 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
         futex_wait((_Atomic uint32_t *)&shim.page->control.gate, word, 50 * NSEC_MSEC);
         return false;
     case GATE_DUTY:
-        if (kind == SUBMIT_COPY || bucket_ready(&duty_bucket, clock_ns(), rule->duty)) {
-            bucket_spend(&duty_bucket, kind == SUBMIT_COPY ? 0 : submit->cost_us);
+        if (kind >= SUBMIT_COPY || bucket_ready(&duty_bucket, clock_ns(), rule->duty)) {
+            bucket_spend(&duty_bucket, kind >= SUBMIT_COPY ? 0 : submit->cost_us);
             return true;
         }
         fence_poll(); /* what launches really take is learned here as well */
@@ -232,7 +234,7 @@ static bool gate_once(struct submit *submit, enum submit_kind kind, struct admit
         break;
     }
     arena = arena_mine();
-    return kind == SUBMIT_COPY || !arena || harvest_once(submit, rule, arena);
+    return kind >= SUBMIT_COPY || !arena || harvest_once(submit, rule, arena);
 }
 
 /* Somebody inside keeps the helper from moving anything. It may be this very thread, interrupted by a handler of the
@@ -254,8 +256,6 @@ static __attribute__((noinline)) void gate_wait(struct submit *submit, enum subm
     struct admit_rule rule;
 
     submit->gated = true;
-    if (thread_captures())
-        return;
     if (!shim_thread.precise) { /* naps here are shorter than the kernel's usual slack of 50 us */
         shim_thread.precise = 1;
         (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
@@ -283,13 +283,17 @@ static __attribute__((noinline)) void hold_wait(struct submit *submit, enum subm
     uint32_t hold;
 
     while ((hold = atomic_load(&shim.hold)) != 0) {
-        if (!(hold & HOLD_ALL) && (submit->brief || kind == SUBMIT_COPY))
+        /* What is recorded waits for nothing: while a capture is under way the helper does not settle. It may have
+         * ended since the driver was asked, so this is said only as long as the helper has not. */
+        if (submit->captured && (!(hold & HOLD_ALL) || !atomic_load(&settled)))
+            return;
+        if (!(hold & HOLD_ALL) && (submit->brief || kind >= SUBMIT_COPY))
             return;
         if ((hold & HOLD_ALL) && hold_yields(&since))
             return;
         inside_leave(submit);
         if (hold & HOLD_ALL) {
-            futex_wait(&shim.hold, hold, 50 * NSEC_MSEC);
+            futex_wait(&shim.hold, hold, submit->captured ? 50 * NSEC_USEC : 50 * NSEC_MSEC);
         } else {
             submit->brief = true;
             brief_wait();
@@ -298,28 +302,53 @@ static __attribute__((noinline)) void hold_wait(struct submit *submit, enum subm
     }
 }
 
-void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream)
+static void submit_init(struct submit *submit, uint64_t key, CUstream stream)
 {
     submit->stripe = counters_mine();
     submit->key = key;
     submit->stream = stream;
     submit->probe = -1;
     submit->cost_us = 0;
-    submit->gated = submit->brief = false;
-    if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
+    submit->gated = submit->brief = submit->captured = false;
+}
+
+/* A stream that captures makes the call a part of a graph, and the driver's alone. Memory that is
+ * made, mapped or freed may belong to a capture whichever thread calls: that is not held up either. */
+static __attribute__((noinline)) bool submit_captured(enum submit_kind kind, CUstream stream)
+{
+    return kind == SUBMIT_MEMORY || capture_into(stream);
+}
+
+void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream)
+{
+    submit_init(submit, key, stream);
+    if (capture_any())
+        submit->captured = submit_captured(kind, stream);
+    if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN) && !submit->captured)
         gate_wait(submit, kind);
     inside_enter(submit);
-    if (unlikely(atomic_load(&shim.hold)) && !thread_captures())
+    if (unlikely(atomic_load(&shim.hold)))
         hold_wait(submit, kind);
-    if (unlikely(submit->gated) && kind != SUBMIT_COPY && !thread_captures())
+    if (unlikely(submit->gated) && kind < SUBMIT_COPY)
         submit->probe = fence_probe_begin(key, stream);
-    if (shim.role == ROLE_GUARANTEED && !thread_captures())
+    if (shim.role == ROLE_GUARANTEED && !submit->captured)
         rg_submit(stream);
+}
+
+void submit_enter_capture(struct submit *submit)
+{
+    submit_init(submit, 0, NULL);
+    if (unlikely(__atomic_load_n(&shim.page->control.gate, __ATOMIC_RELAXED) != GATE_OPEN))
+        gate_wait(submit, SUBMIT_COPY);
+    submit->gated = false;
+    inside_enter(submit);
+    if (unlikely(atomic_load(&shim.hold)))
+        hold_wait(submit, SUBMIT_COPY);
 }
 
 void submit_leave(struct submit *submit, CUresult result)
 {
-    if (unlikely(submit->gated) && !thread_captures() && result == CUDA_SUCCESS) {
+    if (unlikely(submit->gated) && result == CUDA_SUCCESS) {
         fence_probe_end(submit->probe, submit->stream);
         if (submit->cost_us)
             fence_submitted(submit->stream, submit->cost_us);

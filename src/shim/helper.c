@@ -400,7 +400,7 @@ static void turn(void)
         if (now - slow < 5 * NSEC_MSEC)
             return;
     } else {
-        busy = shim.page->health.state == STATE_RUNNING && background();
+        busy = shim.page->health.state == STATE_RUNNING && !capture_forbids() && background();
     }
     slow = now;
     shim.page->health.beat_ns = now;
@@ -427,12 +427,15 @@ static void turn(void)
     if (now - arenas_asked > NSEC_SEC) {
         arenas_asked = now;
         inside_tidy();
+        capture_tidy();
         python_try();
     }
 }
 
 static void *helper_main(void *arg)
 {
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
     (void)arg;
     (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* 50 us naps are to be 50 us */
     shim_thread.depth = 1;                                 /* whatever the helper calls is the driver's own */
@@ -442,6 +445,8 @@ static void *helper_main(void *arg)
             (void)REAL(cuCtxSetCurrent)(enter_context_of(i));
             break;
         }
+    if (HAVE(cuThreadExchangeStreamCaptureMode)) /* no capture of the program's ends for what is called here */
+        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     while (!atomic_load(&shim.stopping))
         turn();
     atomic_store(&stopped, 1);

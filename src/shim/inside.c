@@ -15,7 +15,7 @@ static struct inside threads[INSIDE_THREADS];
 static struct inside many; /* of all that found no room */
 static _Atomic uint32_t threads_high;
 
-static bool thread_gone(int32_t tid)
+bool thread_gone(int32_t tid)
 {
     int saved = errno;
     bool gone = syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH;

@@ -54,6 +54,8 @@ static inline uintptr_t thread_own(void)
     return own;
 }
 
+bool thread_gone(int32_t tid); /* of this process */
+
 struct submit;
 void inside_enter(struct submit *submit);
 bool inside_already(const struct submit *submit); /* this thread, in a call that a handler has interrupted? */

@@ -21,7 +21,7 @@ static uint64_t key_of(const void *f, unsigned int gx, unsigned int gy, unsigned
 static void kernel_enter(struct submit *submit, CUfunction f, uint64_t key, CUstream stream)
 {
     submit_enter(submit, SUBMIT_KERNEL, key, stream);
-    if (likely(!thread_captures())) {
+    if (likely(!submit->captured)) {
         __atomic_fetch_add(&submit->stripe->launches, 1, __ATOMIC_RELAXED);
         step_launch(f, key);
     }
@@ -142,7 +142,7 @@ LAUNCH_OLD(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
             return REAL(name)(exec, stream);                                                                           \
         }                                                                                                              \
         submit_enter(&submit, SUBMIT_GRAPH, key_of(exec, 0, 0, 0), stream);                                            \
-        if (likely(!thread_captures())) {                                                                              \
+        if (likely(!submit.captured)) {                                                                                \
             __atomic_fetch_add(&submit.stripe->graph_launches, 1, __ATOMIC_RELAXED);                                   \
             step_launch(NULL, key_of(exec, 0, 0, 0));                                                                  \
         }                                                                                                              \
@@ -153,56 +153,56 @@ LAUNCH_OLD(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
 LAUNCH_GRAPH(cuGraphLaunch)
 LAUNCH_GRAPH(cuGraphLaunch_ptsz)
 
-/* ---- captures: the thread that began one records instead of running */
+/* ---- captures: a stream records instead of running */
 
-static void capture_began(CUresult r)
-{
-    if (r != CUDA_SUCCESS)
-        return;
-    shim_thread.capturing++;
-    atomic_fetch_add(&shim.captures, 1);
-}
+#define PER_THREAD(name) (__builtin_strstr(#name, "_ptsz") != NULL) /* the null stream is the thread's own */
 
-static void capture_ended(void)
-{
-    /* A capture may end on another thread than it began on (thread_captures()), or fail: it is over in both cases. */
-    if (shim_thread.capturing)
-        shim_thread.capturing--;
-    if (atomic_load(&shim.captures))
-        atomic_fetch_sub(&shim.captures, 1);
-    mem_graph_refresh(enter_device());
-}
-
-#define CAPTURE_BEGIN(name, params, args)                                                                              \
+/* Memory moves only while none is under way, so one begins when no memory moves: it waits as a submission does. But not
+ * in the middle of another of this thread's, which keeps everything where it is already. */
+#define CAPTURE_BEGIN(name, params, args, mode_)                                                                       \
     CUresult name params                                                                                               \
     {                                                                                                                  \
+        struct inside_mark mark;                                                                                       \
+        struct submit submit;                                                                                          \
+        bool on = shim_ready(), nested = on && thread_captures();                                                      \
         CUresult r;                                                                                                    \
-        bool on = shim_ready();                                                                                        \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
+        if (!on)                                                                                                       \
+            return REAL(name) args;                                                                                    \
+        if (!nested)                                                                                                   \
+            submit_enter_capture(&submit);                                                                             \
+        capture_begin(&mark);                                                                                          \
         r = REAL(name) args;                                                                                           \
-        if (on)                                                                                                        \
-            capture_began(r);                                                                                          \
+        capture_begun(stream, PER_THREAD(name), mode_, r);                                                             \
+        if (!nested)                                                                                                   \
+            submit_leave(&submit, r);                                                                                  \
         return r;                                                                                                      \
     }
 #define GRAPH_PARAMS (CUstream stream, CUgraph graph, const CUgraphNode *deps, const void *data, size_t count, int mode)
-CAPTURE_BEGIN(cuStreamBeginCapture, (CUstream stream), (stream))
-CAPTURE_BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
-CAPTURE_BEGIN(cuStreamBeginCapture_v2, (CUstream stream, int mode), (stream, mode))
-CAPTURE_BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, int mode), (stream, mode))
-CAPTURE_BEGIN(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, (stream, graph, deps, data, count, mode))
-CAPTURE_BEGIN(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, (stream, graph, deps, data, count, mode))
+CAPTURE_BEGIN(cuStreamBeginCapture, (CUstream stream), (stream), CU_STREAM_CAPTURE_MODE_GLOBAL)
+CAPTURE_BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream), CU_STREAM_CAPTURE_MODE_GLOBAL)
+CAPTURE_BEGIN(cuStreamBeginCapture_v2, (CUstream stream, int mode), (stream, mode), mode)
+CAPTURE_BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, int mode), (stream, mode), mode)
+CAPTURE_BEGIN(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, (stream, graph, deps, data, count, mode), mode)
+CAPTURE_BEGIN(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, (stream, graph, deps, data, count, mode), mode)
 
 #define CAPTURE_END(name)                                                                                              \
     CUresult name(CUstream stream, CUgraph *graph)                                                                     \
     {                                                                                                                  \
+        struct inside_mark mark;                                                                                       \
         CUresult r;                                                                                                    \
         bool on = shim_ready();                                                                                        \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        r = REAL(name)(stream, graph);                                                                                 \
         if (on)                                                                                                        \
-            capture_ended();                                                                                           \
+            signals_hold(&mark);                                                                                       \
+        r = REAL(name)(stream, graph);                                                                                 \
+        if (on) {                                                                                                      \
+            capture_ended(stream, PER_THREAD(name), r);                                                                \
+            signals_release();                                                                                         \
+            mem_graph_refresh(enter_device());                                                                         \
+        }                                                                                                              \
         return r;                                                                                                      \
     }
 CAPTURE_END(cuStreamEndCapture)

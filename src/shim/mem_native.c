@@ -83,7 +83,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
         return REAL(cuMemAlloc_v2)(dptr, bytes);
     segment = vmm_eligible(gpu, bytes);
     if (segment)
-        submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+        submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
     signals_hold(&mark);
     thread_enter(&mark);
     r = segment ? alloc_segment(gpu, bytes, dptr) : alloc_plain(gpu, bytes, dptr);
@@ -190,7 +190,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
     if (vmm_range(dptr, NULL, NULL)) {
         bool ours;
 
-        submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+        submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
         ours = vmm_free(dptr, &r);
         submit_leave(&submit, CUDA_SUCCESS);
         if (ours)

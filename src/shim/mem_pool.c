@@ -70,8 +70,15 @@ static struct pool *pool_remember(CUmemoryPool pool, int gpu, bool fresh)
 
 static bool pool_ask(CUmemoryPool pool, int attr, uint64_t *ret)
 {
+    CUresult r;
+    int mode;
+
     *ret = 0;
-    return HAVE(cuMemPoolGetAttribute) && REAL(cuMemPoolGetAttribute)(pool, attr, ret) == CUDA_SUCCESS;
+    if (!HAVE(cuMemPoolGetAttribute) || !capture_relax(&mode))
+        return false;
+    r = REAL(cuMemPoolGetAttribute)(pool, attr, ret);
+    capture_restore(mode);
+    return r == CUDA_SUCCESS;
 }
 
 /* The charge becomes what the driver says now. Growth is counted before it shows, so that whoever sees it in the charge
@@ -132,10 +139,13 @@ void mem_graph_look(int gpu)
 void mem_graph_refresh(int gpu)
 {
     uint64_t bytes = 0;
+    int mode;
 
-    if (gpu >= 0 && HAVE(cuDeviceGetGraphMemAttribute) &&
-        REAL(cuDeviceGetGraphMemAttribute)(gpu, CU_GRAPH_MEM_ATTR_RESERVED_CURRENT, &bytes) == CUDA_SUCCESS)
+    if (gpu < 0 || !HAVE(cuDeviceGetGraphMemAttribute) || !capture_relax(&mode))
+        return;
+    if (REAL(cuDeviceGetGraphMemAttribute)(gpu, CU_GRAPH_MEM_ATTR_RESERVED_CURRENT, &bytes) == CUDA_SUCCESS)
         mem_set_class(gpu, CLASS_GRAPH, bytes);
+    capture_restore(mode);
 }
 
 /* Whose is a pool that was never seen? One of those every GPU has, or made before us: then the caller's. */
@@ -275,16 +285,16 @@ static CUresult ask_end(const struct ask *ask, CUresult r, CUdeviceptr *dptr)
 #define POOL_ALLOC(name, params, args, which)                                                                          \
     CUresult name params                                                                                               \
     {                                                                                                                  \
-        bool on = shim_ready();                                                                                        \
+        bool on = shim_ready(), captured = on && capture_any() && capture_into(stream);                                \
         struct inside_mark mark;                                                                                       \
         uint32_t tries = 0;                                                                                            \
         struct ask ask;                                                                                                \
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (on && unlikely(thread_captures())) /* it becomes a node of the graph */                                    \
+        if (unlikely(captured)) /* it becomes a node of the graph */                                                   \
             graph_allocates();                                                                                         \
-        if (!on || !dptr || thread_captures() || !ask_begin(&ask, which, stream, bytes))                               \
+        if (!on || !dptr || captured || !ask_begin(&ask, which, stream, bytes))                                        \
             return REAL(name) args;                                                                                    \
         signals_hold(&mark);                                                                                           \
         if (ask_reserve(&ask)) {                                                                                       \
@@ -337,7 +347,9 @@ static void refresh(CUmemoryPool pool)
             return REAL(name) args;                                                                                    \
         before;                                                                                                        \
         r = REAL(name) args;                                                                                           \
-        after;                                                                                                         \
+        if (!capture_any()) { /* else it is read with the next */                                                      \
+            after;                                                                                                     \
+        }                                                                                                              \
         return r;                                                                                                      \
     }
 POOL_AFTER(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream), freed(dptr),

@@ -317,7 +317,7 @@ static CUresult piece_map(struct piece *piece, CUdeviceptr ptr, size_t size, siz
     struct submit submit;
     CUresult r;
 
-    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
     if (piece->maps > 0)
         piece_fix(piece);
     r = REAL(cuMemMap)(ptr, size, offset, piece->real, flags);
@@ -374,7 +374,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     NO_DRIVER(cuMemUnmap);
     if (!on && !pieces_high)
         return REAL(cuMemUnmap)(ptr, size);
-    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
     for (uint32_t i = 0; i < pieces_high; i++)
         if (pieces[i].used && pieces[i].known && pieces[i].at >= ptr && pieces[i].at < ptr + size)
             piece_recall(&pieces[i]);
@@ -421,7 +421,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda_access *
     NO_DRIVER(cuMemSetAccess);
     if ((!on && !pieces_high) || !desc)
         return REAL(cuMemSetAccess)(ptr, size, desc, count);
-    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
     r = REAL(cuMemSetAccess)(ptr, size, desc, count);
     if (r == CUDA_SUCCESS)
         access_changed(ptr, size, desc, count);
@@ -442,7 +442,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     NO_DRIVER(cuMemRetainAllocationHandle);
     if (!on || !handle)
         return REAL(cuMemRetainAllocationHandle)(handle, addr);
-    submit_enter(&submit, SUBMIT_COPY, 0, NULL);
+    submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
     r = REAL(cuMemRetainAllocationHandle)(handle, addr);
     piece = piece_of(map_find((CUdeviceptr)(uintptr_t)addr, 0, false));
     if (r == CUDA_SUCCESS && piece) {
@@ -503,7 +503,7 @@ static void address_shared(CUdeviceptr ptr)
         NO_DRIVER(name);                                                                                               \
         if (!on)                                                                                                       \
             return REAL(name) args;                                                                                    \
-        submit_enter(&submit, SUBMIT_COPY, 0, NULL);                                                                   \
+        submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);                                                                 \
         before;                                                                                                        \
         r = REAL(name) args;                                                                                           \
         submit_leave(&submit, r);                                                                                      \

@@ -125,6 +125,10 @@ static void *hook_call(void *self, void *args)
     void *which = tuple_item(args, 0);
 
     (void)self;
+    if (capture_any()) { /* a step that is recorded is none, and nothing may be copied in the middle of it */
+        inc_ref(none);
+        return none;
+    }
     step_optimizer(TIER_OPTIMIZER, which ? (uint64_t)(uintptr_t)long_value(which) : 0);
     err_clear();
     if (unlikely(atomic_exchange(&stats_asked, 0)))
@@ -268,8 +272,10 @@ void python_try(void)
 static int pending_trim(void *arg)
 {
     (void)arg;
-    code_run(trim_code, false);
-    atomic_store(&trim_done, 1);
+    if (!capture_any()) { /* memory that PyTorch gives back in the middle of a capture is the end of it */
+        code_run(trim_code, false);
+        atomic_store(&trim_done, 1);
+    }
     atomic_store(&trim_asked, 0);
     return 0;
 }
@@ -344,6 +350,8 @@ int muster_gpu_site_step(uint64_t which)
     if (atomic_load(&shim.on) != 1 || atomic_load(&hooked))
         return 0;
     atomic_store(&by_site, 1);
+    if (capture_any())
+        return 0;
     step_optimizer(TIER_OPTIMIZER, which);
     if (atomic_load(&trim_asked) && !atomic_load(&trim_done))
         wanted |= SITE_TRIM;

@@ -224,6 +224,8 @@ static void slot_poll(uint32_t n)
         slot_raise(n, mark[n]);
         mark[n] = 0;
     }
+    /* Whether a stream belongs to a capture is not asked of one that may go this instant: it is looked at afterwards.
+     */
     if (moved || atomic_load(&s->synced) >= submitted || atomic_load(&shim.captures))
         return;
     atomic_store(&polled_stream, n + 1);
@@ -238,10 +240,15 @@ static void slot_poll(uint32_t n)
 
 void rg_poll(void)
 {
+    int mode;
+
     if (!HAVE(cuEventQuery) || !HAVE(cuEventRecord) || !HAVE(cuEventCreate))
+        return;
+    if (!capture_own_begin(&mode)) /* around the records too: one that begins waits for them */
         return;
     for (uint64_t bits = atomic_load(&slots_used); bits; bits &= bits - 1)
         slot_poll((uint32_t)__builtin_ctzll(bits));
+    capture_own_end(mode);
     go_idle();
 }
 

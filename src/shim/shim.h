@@ -135,21 +135,18 @@ static inline uint32_t shim_state(void)
     return on;
 }
 
-/* Does this thread record instead of running? Not if what it began has ended on another thread. */
-static inline bool thread_captures(void)
-{
-    if (likely(!shim_thread.capturing))
-        return false;
-    if (atomic_load_explicit(&shim.captures, memory_order_relaxed))
-        return true;
-    shim_thread.capturing = 0;
-    return false;
-}
-
 /* False: inert, pass the call on. */
 static inline bool shim_ready(void)
 {
     return shim_state() == 1;
+}
+
+#include "shim/capture.h"
+
+/* Has this thread begun a capture that is under way? What it calls without naming a stream is part of that. */
+static inline bool thread_captures(void)
+{
+    return capture_any() && capture_mine();
 }
 
 /* --- gate.c */
@@ -161,10 +158,12 @@ struct submit {
     uint32_t cost_us, depth; /* of its thread's record, before it entered */
     int32_t probe;           /* slot of a timing probe, -1 none */
     bool gated, brief;
+    bool captured; /* it is recorded, or an error: the driver's alone */
     struct inside_mark mark;
 };
-enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY };
+enum submit_kind { SUBMIT_KERNEL, SUBMIT_GRAPH, SUBMIT_COPY, SUBMIT_MEMORY }; /* memory: waits as a copy does */
 void submit_enter(struct submit *submit, enum submit_kind kind, uint64_t key, CUstream stream);
+void submit_enter_capture(struct submit *submit); /* it begins one: waits as a copy does, and is inside */
 void submit_leave(struct submit *submit, CUresult result);
 bool gate_quiet(uint64_t deadline_ns);  /* helper: nobody is between enter and leave */
 struct admit_rule gate_rule(void);      /* what holds now: admit.h */

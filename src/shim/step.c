@@ -128,14 +128,18 @@ static uint32_t kind_of(CUfunction f)
     uint32_t i = (uint32_t)(((uint64_t)(uintptr_t)f * 0x9e3779b97f4a7c15ULL) >> 52);
     const char *name = NULL;
     uint32_t kind = 2;
+    int mode;
 
     if (atomic_load_explicit(&names[i].f, memory_order_relaxed) == (uintptr_t)f)
         return atomic_load_explicit(&names[i].kind, memory_order_relaxed);
+    if (!capture_relax(&mode))
+        return kind;
     /* A launch may name a function of a context or a kernel of a library; only the driver can tell which. */
     if (!HAVE(cuFuncGetName) || REAL(cuFuncGetName)(&name, f) != CUDA_SUCCESS)
         name = NULL;
     if (!name && HAVE(cuKernelGetName) && REAL(cuKernelGetName)(&name, (CUkernel)(void *)f) != CUDA_SUCCESS)
         name = NULL;
+    capture_restore(mode);
     if (name && name_is_optimizer(name))
         kind = 1;
     atomic_store_explicit(&names[i].kind, kind, memory_order_relaxed);
@@ -291,6 +295,7 @@ uint64_t muster_gpu_stat(const char *name)
     STAT("area_bytes", shim.page->health.area_bytes);
     STAT("pool_bytes", shim.page->health.pool_bytes);
     STAT("inside", inside_count());
+    STAT("captures", atomic_load(&shim.captures));
     STAT("waiters", inside_waiters());
     STAT("substitutions", resolve_substitutions());
     STAT("pinned", shim.page->health.pinned_bytes);

@@ -81,7 +81,7 @@ WAIT_EVENT(cuEventQuery)
 #define EVENT_RECORD(name, params, args)                                                                               \
     CUresult name params                                                                                               \
     {                                                                                                                  \
-        bool rg = shim_ready() && shim.role == ROLE_GUARANTEED && !thread_captures();                                  \
+        bool rg = shim_ready() && shim.role == ROLE_GUARANTEED && !(capture_any() && capture_into(stream));            \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
         if (rg)                                                                                                        \
@@ -96,10 +96,17 @@ EVENT_RECORD(cuEventRecordWithFlags_ptsz, (CUevent event, CUstream stream, unsig
 #define STREAM_DESTROY(name)                                                                                           \
     CUresult name(CUstream stream)                                                                                     \
     {                                                                                                                  \
-        if (shim_ready() && shim.role == ROLE_GUARANTEED)                                                              \
+        bool on = shim_ready();                                                                                        \
+        uint64_t capture = on && capture_any() ? capture_of(stream) : 0;                                               \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
+        if (on && shim.role == ROLE_GUARANTEED)                                                                        \
             rg_stream_gone(stream);                                                                                    \
         NO_DRIVER(name);                                                                                               \
-        return REAL(name)(stream);                                                                                     \
+        r = REAL(name)(stream);                                                                                        \
+        if (unlikely(capture) && r == CUDA_SUCCESS)                                                                    \
+            capture_drop(capture);                                                                                     \
+        return r;                                                                                                      \
     }
 STREAM_DESTROY(cuStreamDestroy)
 STREAM_DESTROY(cuStreamDestroy_v2)

@@ -11,7 +11,8 @@
 struct shim_thread {
     struct inside *inside; /* NULL until its first call */
     uint32_t depth, stripe;
-    uint32_t capturing, precise;
+    uint32_t precise;
+    int32_t tid;           /* 0 until it begins a capture */
     uint32_t locks, light; /* of ours that it holds; of those, whether it is in one of the other kind */
     _Atomic uint32_t *light_lock;
     uintptr_t light_at, depth_at, brief_at,

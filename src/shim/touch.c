@@ -110,6 +110,8 @@ void touch_scan(CUfunction f, void **params, void **extra)
 {
     size_t size = 0;
 
+    if (capture_any()) /* recorded, not run; and the driver is asked nothing meanwhile */
+        return;
     atomic_fetch_add(&scanners, 1);
     if (params && atomic_load(&touch_on))
         for (size_t i = 0; i < PARAMS && param_size(f, i, &size); i++)

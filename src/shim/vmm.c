@@ -302,11 +302,15 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
     struct inside_mark mark;
     struct page_memory *m;
     struct segment s;
+    int mode;
 
     if (!segment_find(ptr, SEGMENT_OURS, true, false, &s))
         return false;
-    if (HAVE(cuCtxSynchronize) && atomic_load(&shim.captures) == 0)
-        (void)REAL(cuCtxSynchronize)();
+    if (HAVE(cuCtxSynchronize) && capture_own_begin(&mode)) {
+        if (atomic_load(&shim.captures) == 0) /* a device on which a stream captures cannot be waited for */
+            (void)REAL(cuCtxSynchronize)();
+        capture_own_end(mode);
+    }
     signals_hold(&mark);
     if (!segment_find(ptr, SEGMENT_OURS, true, true, &s)) {
         signals_release();
@@ -321,8 +325,10 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
         else
             __atomic_fetch_sub(&m->saved, chunks[i].size, __ATOMIC_RELAXED);
     }
+    (void)capture_relax(&mode);
     chunks_tear(s.gpu, s.base, s.first);
     *ret = REAL(cuMemAddressFree)(s.base, s.size);
+    capture_restore(mode);
     __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
     signals_release();
     if (atomic_load(&shim.hold) & HOLD_SHORT)

@@ -50,10 +50,13 @@ static void watch(uint32_t seen)
 static void *waiter_main(void *arg)
 {
     uint32_t seen = atomic_load(&answered);
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
     (void)arg;
     shim_thread.depth = 1; /* whatever it calls is the driver's own */
     shim_thread.depth_at = UINTPTR_MAX;
+    if (HAVE(cuThreadExchangeStreamCaptureMode)) /* what it waits for is no part of anybody's capture */
+        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     while (!atomic_load(&shim.stopping)) {
         watch(seen);
         if (atomic_load(&asked) == seen) {

@@ -32,6 +32,7 @@ void fake_inside_alloc(void (*fn)(void)); /* called by the next plain allocation
 void fake_fail(const char *name, unsigned int nth, int code); /* the nth call from now on; nth 0 = every call */
 void fake_stall(const char *name); /* calls of it do not return until another name is given */
 bool fake_stalled(void);           /* somebody is in one */
+uint64_t fake_forbidden(void);     /* calls that a capture forbade */
 uint64_t fake_launches_mine(void); /* kernels that this very thread brought to the driver */
 
 /* Inside the fake. */
@@ -62,10 +63,21 @@ struct CUstream_st {
     CUdevice dev;
     CUcontext ctx;
     struct fake_graph *capture;
+    CUstream origin;      /* while it captures: on which that began */
+    const void *capturer; /* of an origin: the thread, and the mode it began in */
+    int mode;
+    bool invalid, apart; /* apart: it does not wait for the legacy stream */
 };
 int fake_enter(const char *name); /* counts; a code to fail with, or 0 */
 void fake_submit(CUstream stream, const struct fake_work *work);
 uint64_t fake_stream_seq(CUstream stream);
+CUstream fake_stream_of(CUstream stream);
+int fake_capture_check(const char *name); /* a call of that name: 0, or the error, and captures it made invalid */
+int fake_capture_submit(CUstream stream); /* the same of a submission */
+int fake_capture_wait(CUstream origin);   /* of a wait for an event of a capture that began there */
+void fake_capture_join(CUstream stream, CUstream origin);
+void fake_capture_gone(CUstream stream);
+void fake_capture_over(void); /* all of them: a context has ended */
 void fake_wait(uint64_t seq);
 bool fake_done(uint64_t seq);
 void fake_wait_all(void);

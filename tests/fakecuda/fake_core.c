@@ -146,7 +146,7 @@ int fake_enter(const char *name)
     pthread_mutex_unlock(&lock);
     if (stands || stall_file(name))
         stall_wait(name);
-    return code;
+    return code ? code : fake_capture_check(name);
 }
 
 FAKE_API bool fake_busy(void)
@@ -263,6 +263,7 @@ FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice de
 /* What was made in it is refused from now on. */
 static CUresult context_end(CUcontext ctx)
 {
+    fake_capture_over();
     fake_wait(ctx->last_seq);
     ctx->generation++;
     return 0;

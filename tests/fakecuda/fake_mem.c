@@ -670,9 +670,11 @@ FAKE_API CUresult cuMemFreeHost(void *ptr)
 static CUresult copy(void *dst, const void *src, size_t n, CUstream stream)
 {
     struct fake_work w = { .copy = { dst, src, n, -1 } };
+    int code = fake_capture_submit(stream);
 
-    fake_submit(stream, &w);
-    return 0;
+    if (!code)
+        fake_submit(stream, &w);
+    return code;
 }
 
 #define PTR(p) ((void *)(uintptr_t)(p))
@@ -685,10 +687,12 @@ static CUresult copy(void *dst, const void *src, size_t n, CUstream stream)
 #define COPY_SYNC(name, dst_t, src_t)                                                                                  \
     FAKE_API CUresult name(dst_t dst, src_t src, size_t n)                                                             \
     {                                                                                                                  \
+        CUresult r;                                                                                                    \
+                                                                                                                       \
         FAKE_ENTER(name);                                                                                              \
-        copy(PTR(dst), PTR(src), n, NULL);                                                                             \
+        r = copy(PTR(dst), PTR(src), n, NULL);                                                                         \
         fake_wait_all();                                                                                               \
-        return 0;                                                                                                      \
+        return r;                                                                                                      \
     }
 COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *)
 COPY_ASYNC(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_work.c - streams, kernels, events, captures and graphs: one worker, first come, first served. */
+/* fake_work.c - streams, kernels, events and graphs: one worker, first come, first served. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,14 @@ struct CUevent_st {
     CUcontext ctx;
     uint32_t generation;
     uint64_t seq;
+    CUstream captured; /* its last record is part of a capture that began there */
     double ms;
 };
 
 static struct CUfunc_st kernels[64];
 static unsigned int kernel_count;
 static struct CUstream_st stream0;
+static __thread struct CUstream_st stream_own;
 static struct fake_work *head, *tail;
 static uint64_t newest, done;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,9 +88,17 @@ static void *worker(void *arg)
     return NULL;
 }
 
+/* The null stream and the legacy one; the thread's own; or one that was made. */
 static struct CUstream_st *stream_of(CUstream stream)
 {
-    return (uintptr_t)stream <= 2 ? &stream0 : stream;
+    if (stream == CU_STREAM_PER_THREAD)
+        return &stream_own;
+    return (uintptr_t)stream <= 1 ? &stream0 : stream;
+}
+
+CUstream fake_stream_of(CUstream stream)
+{
+    return stream_of(stream);
 }
 
 static void graph_add(struct fake_graph *g, const struct fake_work *work)
@@ -175,12 +185,18 @@ void fake_wait_all(void)
 static CUresult launch(CUfunction f, CUstream stream, void **params)
 {
     struct fake_work w = { .fn = f->fn, .us = f->us };
+    int code = fake_capture_submit(stream);
 
+    if (code)
+        return code;
     for (unsigned int i = 0; i < f->args && i < 8; i++)
         memcpy(&w.args[i], params[i], sizeof(uint64_t));
     fake_submit(stream, &w);
     return 0;
 }
+
+/* In the per-thread form the null stream is the thread's own. */
+#define OWN(name, stream) (!(stream) && strstr(#name, "_ptsz") ? CU_STREAM_PER_THREAD : (stream))
 
 #define LAUNCH(name)                                                                                                   \
     FAKE_API CUresult name(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,           \
@@ -189,7 +205,7 @@ static CUresult launch(CUfunction f, CUstream stream, void **params)
     {                                                                                                                  \
         (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;                         \
         FAKE_ENTER(name);                                                                                              \
-        return f ? launch(f, stream, params) : CUDA_ERROR_INVALID_VALUE;                                               \
+        return f ? launch(f, OWN(name, stream), params) : CUDA_ERROR_INVALID_VALUE;                                    \
     }
 LAUNCH(cuLaunchKernel)
 LAUNCH(cuLaunchKernel_ptsz)
@@ -199,7 +215,7 @@ LAUNCH(cuLaunchKernel_ptsz)
     {                                                                                                                  \
         (void)extra;                                                                                                   \
         FAKE_ENTER(name);                                                                                              \
-        return f && config ? launch(f, config->stream, params) : CUDA_ERROR_INVALID_VALUE;                             \
+        return f && config ? launch(f, OWN(name, config->stream), params) : CUDA_ERROR_INVALID_VALUE;                  \
     }
 LAUNCH_EX(cuLaunchKernelEx)
 LAUNCH_EX(cuLaunchKernelEx_ptsz)
@@ -223,9 +239,9 @@ FAKE_API CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset,
 
 FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
-    (void)flags;
     FAKE_ENTER(cuStreamCreate);
     *stream = calloc(1, sizeof(**stream));
+    (*stream)->apart = flags & CU_STREAM_NON_BLOCKING;
     (void)cuCtxGetDevice(&(*stream)->dev);
     (void)cuCtxGetCurrent(&(*stream)->ctx);
     return 0;
@@ -242,6 +258,7 @@ FAKE_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 FAKE_API CUresult cuStreamDestroy_v2(CUstream stream)
 {
     FAKE_ENTER(cuStreamDestroy_v2);
+    fake_capture_gone(stream);
     fake_wait(fake_stream_seq(stream));
     free(stream);
     return 0;
@@ -250,8 +267,10 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream)
 FAKE_API CUresult cuStreamSynchronize(CUstream stream)
 {
     FAKE_ENTER(cuStreamSynchronize);
-    if (stream_of(stream)->capture)
-        return 900;
+    if (stream_of(stream)->capture) {
+        (void)fake_capture_wait(stream_of(stream)->origin);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     fake_wait(fake_stream_seq(stream));
     return 0;
 }
@@ -309,14 +328,29 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     struct fake_work w = { .args = { (uint64_t)(uintptr_t)event } };
     CUcontext ctx = stream_of(stream)->ctx;
+    int code;
 
     FAKE_ENTER(cuEventRecord);
     if (!ctx)
         (void)cuCtxGetCurrent(&ctx);
     if (event_dead(event) || (event->ctx && event->ctx != ctx))
         return 400;
+    code = fake_capture_submit(stream);
+    if (code)
+        return code;
+    event->captured = stream_of(stream)->origin;
     fake_submit(stream, &w);
     event->seq = fake_stream_seq(stream);
+    return 0;
+}
+
+FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
+FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    (void)flags;
+    FAKE_ENTER(cuStreamWaitEvent);
+    if (event->captured)
+        fake_capture_join(stream_of(stream), event->captured);
     return 0;
 }
 
@@ -325,12 +359,16 @@ FAKE_API CUresult cuEventQuery(CUevent event)
     FAKE_ENTER(cuEventQuery);
     if (event_dead(event))
         return 400;
+    if (event->captured)
+        return fake_capture_wait(event->captured);
     return fake_done(event->seq) ? 0 : CUDA_ERROR_NOT_READY;
 }
 
 FAKE_API CUresult cuEventSynchronize(CUevent event)
 {
     FAKE_ENTER(cuEventSynchronize);
+    if (event->captured)
+        return fake_capture_wait(event->captured);
     fake_wait(event->seq);
     return 0;
 }
@@ -342,25 +380,7 @@ FAKE_API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
     return 0;
 }
 
-/* ---- captures and graphs */
-
-FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
-{
-    (void)mode;
-    FAKE_ENTER(cuStreamBeginCapture_v2);
-    if ((uintptr_t)stream <= 2)
-        return 901;
-    stream->capture = calloc(1, sizeof(*stream->capture));
-    return 0;
-}
-
-FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
-{
-    FAKE_ENTER(cuStreamEndCapture);
-    *graph = (CUgraph)stream->capture;
-    stream->capture = NULL;
-    return *graph ? 0 : 901;
-}
+/* ---- graphs; captures are fake_capture.c */
 
 FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
@@ -372,7 +392,12 @@ FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, 
 
 FAKE_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
+    int code;
+
     FAKE_ENTER(cuGraphLaunch);
+    code = fake_capture_submit(stream);
+    if (code)
+        return code;
     for (struct fake_work *w = ((struct fake_graph *)(void *)exec)->first; w; w = w->next)
         fake_submit(stream, w);
     return 0;

@@ -169,6 +169,7 @@ static void copy_line(char op, const uint64_t *v)
 
 static void work_line(char op, const uint64_t *v)
 {
+    static int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* in which PyTorch allocates while it captures */
     size_t free_bytes, total;
 
     if (op == 'S') {
@@ -191,9 +192,11 @@ static void work_line(char op, const uint64_t *v)
         must(events[v[0] % EVENTS] && !capturing ? cuEventSynchronize(events[v[0] % EVENTS]) : 0, "cuEventSynchronize");
     } else if (op == 'B') {
         must(cuStreamBeginCapture_v2(streams[v[0] % STREAMS], 0), "cuStreamBeginCapture");
+        must(cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
         capturing = true;
     } else if (op == 'K') {
         must(cuStreamEndCapture(streams[v[0] % STREAMS], &graphs[v[1] % EXECS]), "cuStreamEndCapture");
+        must(cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
         capturing = false;
     } else if (op == 'I') {
         must(cuGraphInstantiateWithFlags(&execs[v[0] % EXECS], graphs[v[1] % EXECS], 0), "cuGraphInstantiateWithFlags");
