@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 part1="sweep-gate pair nogap overhead"
 part2="hold small alternate memory ranks expandable caps coverage foreign nvml abi"
 part3="death hostile soak surge duty split trial"
-part4="phases burst tiers slices agent"
+part4="phases burst tiers slices agent capture"
 fake='' what='' limit=535 names=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -96,6 +96,7 @@ limit_of() {
     nvml) echo 15 ;;
     sweep-pages) echo 60 ;;          # 46
     sweep-release) echo 70 ;;        # 44
+    capture) echo 200 ;;             # not known yet
     phases | burst | slices | tiers) echo 110 ;;
     *) echo 60 ;;
     esac
@@ -121,7 +122,7 @@ run() {
     agent) sh tests/gpu/agent.sh ;;
     record) sh tests/gpu/record.sh "$out/traces" ;;
     sweep-gate | sweep-release | sweep-pages) sh tests/gpu/sweep.sh "${1#sweep-}" ;;
-    phases | burst | tiers | slices | death | ranks) python3 "tests/gpu/$1.py" ;;
+    phases | burst | tiers | slices | death | ranks | capture) python3 "tests/gpu/$1.py" ;;
     gone) python3 tests/gpu/death.py gone ;;
     *) echo "unknown experiment: $1" && return 2 ;;
     esac

@@ -19,7 +19,7 @@ def kernels(prof):
     return n, graph
 
 
-def measure(name, fn, graphs=False):
+def measure(name, fn, graphs=False, **more):
     fn()
     torch.cuda.synchronize()
     before, before_graph = stat("launches"), stat("graph_launches")
@@ -29,7 +29,7 @@ def measure(name, fn, graphs=False):
     seen, graph = kernels(prof)
     ours, ours_graph = stat("launches") - before, stat("graph_launches") - before_graph
     if graphs:
-        result("coverage", case=name, graph_launches=ours_graph, cupti_graph_launches=graph, kernels=ours)
+        result("coverage", case=name, graph_launches=ours_graph, cupti_graph_launches=graph, kernels=ours, **more)
     else:
         result("coverage", case=name, launches=ours, cupti=seen, ratio=ours / max(seen, 1))
 
@@ -61,6 +61,23 @@ def main():
     with torch.cuda.graph(g):
         (a @ a).relu()
     measure("graph", lambda: [g.replay() for _ in range(10)], graphs=True)
+    x = torch.randint(0, 8192, (8, 65), device="cuda")
+    whole = torch.optim.AdamW(model.parameters(), capturable=True)
+
+    def train():
+        whole.zero_grad(set_to_none=True)
+        torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten()).backward()
+        whole.step()
+
+    with torch.cuda.stream(s):
+        for _ in range(3):
+            train()
+    torch.cuda.synchronize()
+    before, steps = stat("launches"), torch.cuda.CUDAGraph()
+    whole.zero_grad(set_to_none=True)
+    with torch.cuda.graph(steps):  # its backward pass is another thread's, and none of it is a launch
+        train()
+    measure("step", lambda: [steps.replay() for _ in range(10)], graphs=True, captured=stat("launches") - before)
     try:
         import triton_case
         measure("triton", triton_case.run)

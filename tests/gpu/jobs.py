@@ -134,6 +134,49 @@ def job_toggle(pairs="1200"):
             "high": diff[n // 2 + half] / base * 100, "n": n, "calls": calls}
 
 
+def job_capture(steps="300", how="graph"):
+    """A whole training step, forward, backward and optimizer, as one graph, in the way of torch.cuda.make_graphed_callables and its
+    manual: the backward pass is recorded by autograd's own thread. `once` keeps its first graph, `eager` has none; all give the same results."""
+    torch.manual_seed(11)
+    model = torch.nn.Sequential(*[m for _ in range(4) for m in (torch.nn.Linear(1024, 1024), torch.nn.GELU())],
+                                torch.nn.Linear(1024, 64)).to(DEV)
+    opt = torch.optim.Adam(model.parameters(), lr=1e-4, capturable=True)
+    data = torch.randn(8, 256, 1024, device=DEV)
+    x = data[0].clone()
+
+    def step():
+        opt.zero_grad(set_to_none=True)
+        loss = model(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # as the manual has it: libraries and the optimizer make their memory first
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graphs, log, losses, captured = [], Log(), [], 0.0
+    for n in range(int(steps)):
+        if how != "eager" and n % (25 if how == "graph" else int(steps)) == 0:  # again and again, so that every state of gate and limit is met
+            start = time.perf_counter()
+            graphs.append(torch.cuda.CUDAGraph())
+            opt.zero_grad(set_to_none=True)
+            with torch.cuda.graph(graphs[-1]):
+                loss = step()
+            captured = max(captured, time.perf_counter() - start)
+        x.copy_(data[n % 8])
+        if graphs:
+            graphs[-1].replay()
+        else:
+            loss = step()
+        losses.append(loss.item())
+        log.add(n, losses[-1])
+    total = sum(p.detach().double().sum().item() for p in model.parameters())
+    return {"digest": repr((sum(losses), total)), "graphs": len(graphs), "captured_s": captured, "stats": stats()}
+
+
 def job_cold(steps="400", gib="12"):
     """A training job beside memory it holds and does not use, which is what a lower limit should move first."""
     cold = [torch.full((2**28,), i, dtype=torch.int32, device=DEV) for i in range(int(gib))]

@@ -71,7 +71,9 @@ def pair_best(r):
 
 
 PERCENT, SECONDS = "{:+.1f} %", "{:.2f} s"
-COVERED = ("eager", "cudnn", "cufft", "graph", "triton", "compile")  # the cases of coverage.py
+COVERED = ("eager", "cudnn", "cufft", "graph", "step", "triton", "compile")  # the cases of coverage.py
+
+CAPTURES = 7  # the cases of capture.py
 
 
 def total(lines, key):
@@ -132,12 +134,17 @@ def targets(r):
         rows.append((what, "0.2 s each", spread(values, SECONDS) + (f", {late} of them late" if late else "") + said,
                      "not measured" if not values else "missed" if late or (ends and not good) else "met" if good else "open"))
     cases = r.all("coverage")
-    good = [c for c in cases if (c.get("graph_launches", 0) == c.get("cupti_graph_launches", -1) > 0 if "cupti_graph_launches" in c
+    good = [c for c in cases if (c.get("graph_launches", 0) == c.get("cupti_graph_launches", -1) > 0 and not c.get("captured") if "cupti_graph_launches" in c
                                  else c.get("launches", 0) == c.get("cupti", -1) > 0)]
     missing = [name for name in COVERED if name not in {c["case"] for c in cases}]
     truth("coverage against CUPTI", len(good) == len(cases) and not missing if cases else None,
           "; ".join([f"{c['case']} {c.get('graph_launches', c.get('launches', c.get('error')))}/{c.get('cupti_graph_launches', c.get('cupti'))}" for c in cases] +
                     [f"{name} not reached" for name in missing]))
+    graphs = r.all("capture")
+    wrong = [x["case"] for x in graphs if not x.get("equal") or x.get("error") or not x.get("graphs")]
+    truth("graphs of whole steps under gate and limits: results equal", len(graphs) >= CAPTURES and not wrong if graphs else None,
+          f"{total(graphs, 'graphs')} graphs in {len(graphs)} jobs" + (f", not equal: {', '.join(wrong)}" if wrong else "") +
+          ("" if len(graphs) >= CAPTURES else ", cut off"))
     ranks = r.all("ranks")
     equal = all(x.get("equal") for x in ranks)
     truth("two ranks paused after the same step", all(x["together"] == x["of"] for x in ranks) and equal if ranks else None,

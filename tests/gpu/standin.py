@@ -129,6 +129,44 @@ def job_cold(steps="400", *_):
     return {**job_train(str(int(steps) // 3)), "cold_intact": held.bad() == 0}
 
 
+def job_capture(steps="300", how="graph"):
+    """Steps of a few copies, recorded anew now and then with a second thread's among them, or done as they are."""
+    import threading
+
+    held, stream, graph, run, graphs = Held(16), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), 0
+    need(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+    log, size, a, b, c = Log(), ctypes.c_size_t(MIB), *map(ctypes.c_uint64, held.parts[:3])
+
+    def copies(first, second):
+        need(cuda.cuCtxSetCurrent(context))
+        need(cuda.cuMemcpyDtoDAsync_v2(second, first, size, stream))
+
+    def step():
+        copies(a, b)
+        backward = threading.Thread(target=copies, args=(b, c))
+        backward.start()
+        backward.join()
+
+    for n in range(int(steps)):
+        ctypes.memset(held.parts[0], n % 251, MIB)
+        if how != "eager" and n % (25 if how == "graph" else int(steps)) == 0:
+            need(cuda.cuStreamBeginCapture_v2(stream, 0))
+            step()
+            time.sleep(0.02)
+            need(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+            need(cuda.cuGraphInstantiateWithFlags(ctypes.byref(run), graph, ctypes.c_uint64(0)))
+            graphs += 1
+        if graphs:
+            need(cuda.cuGraphLaunch(run, stream))
+        else:
+            step()
+        need(cuda.cuStreamSynchronize(stream))
+        boundary()
+        log.add(n)
+        time.sleep(0.01)
+    return {"digest": f"{held.sum(held.parts[2])}:{sum(held.sums[3:])}", "graphs": graphs, "captured_s": 0.0}
+
+
 def job_toggle(pairs="1200"):
     times = loop(600, 20, 20, 0, lambda step: step >= min(int(pairs), 100))
     return {"inert_ms": middle(times) * 1e3, "percent": 0.0, "low": -1.0, "high": 1.0, "n": len(times), "calls": 21.0}

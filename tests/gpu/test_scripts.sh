@@ -19,7 +19,7 @@ check "they go between the marks of a document" 'python3 "$here/report.py" --upd
 echo 'no marks' >"$OUT/document"
 check "a document without marks is left alone" '! python3 "$here/report.py" --update "$OUT/document" "$here/recorded.jsonl" 2>/dev/null && [ "$(cat "$OUT/document")" = "no marks" ]'
 check "a line that is no JSON is named" 'echo "{" >"$OUT/bad"; python3 "$here/report.py" "$OUT/bad" 2>&1 | grep -q "bad:1: expected a JSON object"'
-check "the summary names every target once" '[ "$(python3 "$here/report.py" --summary "$here/recorded.jsonl" | grep -c "^met\|^missed\|^not measured")" = 33 ]'
+check "the summary names every target once" '[ "$(python3 "$here/report.py" --summary "$here/recorded.jsonl" | grep -c "^met\|^missed\|^not measured")" = 34 ]'
 # judged LINES VERDICT ROW - what the summary of these lines says of a row.
 judged() { printf '%s\n' "$1" | sed 's/^{/{"run": "r", "experiment": "e", /' >"$OUT/lines" && python3 "$here/report.py" --summary "$OUT/lines" | grep -q "^$2  *$3"; }
 lowered='{"name": "memory-cold", "seconds": 0.1, "rc": 0}
@@ -39,7 +39,7 @@ check "an order that failed is a miss" 'judged "$evicted" met "evict of a small"
 {\"name\": \"small\", \"experiment\": \"small\", \"verb\": \"evict\", \"save_s\": null, \"rc\": 1}" missed "evict of a small.*an order failed"'
 
 # The scripts.
-small="hold overhead tiers caps"
+small="hold overhead tiers caps capture"
 [ -z "${MUSTER_GPU_SCRIPTS:-}" ] || small="--part 1 --part 2 --part 3 --part 4 sweep-release --limit 1500"
 bash "$here/all.sh" --fake $small nonsense >"$OUT/said" 2>&1
 results=$(ls "$OUT"/results-*.jsonl)
@@ -48,6 +48,7 @@ check "none of them failed inside" '! grep -n "Traceback\|-error " "$OUT/said" >
 check "one that is not known is recorded, and stops nobody" 'grep -q "\"experiment\": \"nonsense\".*\"rc\": 2" "$results"'
 check "the content was compared and is right" 'grep "hold-content" "$results" | grep -q "\"bad\": 0, \"checks\": 5"'
 check "the limits between jobs were kept" 'grep "\"name\": \"caps-home\"" "$results" | grep -q "\"bad\": 0"'
+check "graphs of whole steps gave what the steps give" 'grep -q "^met  *graphs of whole steps" "$OUT"/summary-*.txt'
 check "a summary" 'grep -q "^met  *its content, by checksum" "$OUT"/summary-*.txt'
 check "no more than eight files" '[ "$(ls "$OUT" | grep -c -- -)" -le 8 ]'
 rm -f "$OUT"/*-some*
