@@ -69,6 +69,12 @@ struct CUstream_st {
     bool invalid, apart; /* apart: it does not wait for the legacy stream */
 };
 int fake_enter(const char *name); /* counts; a code to fail with, or 0 */
+int fake_device_count(void);
+int fake_card_of(int dev);        /* which card a device of this process is now */
+bool fake_checkpoint_enter(void); /* waits while this process is locked; false: nobody can lock it */
+void fake_checkpoint_leave(void);
+CUresult fake_memory_save(void); /* all of it, to host memory; the cards have it back */
+CUresult fake_memory_bring(const int *from, const int *to, unsigned int pairs);
 void fake_submit(CUstream stream, const struct fake_work *work);
 uint64_t fake_stream_seq(CUstream stream);
 CUstream fake_stream_of(CUstream stream);
@@ -83,12 +89,25 @@ bool fake_done(uint64_t seq);
 void fake_wait_all(void);
 uint64_t fake_newest(void);
 extern __thread int fake_inside; /* calls this thread is in */
-static inline void fake_leave(const int *before)
+struct fake_call {
+    int before;
+    bool counted; /* the outermost, of a process that can be checkpointed */
+};
+static inline struct fake_call fake_begin(void)
 {
-    fake_inside = *before;
+    struct fake_call call = { fake_inside++, false };
+
+    call.counted = call.before == 0 && fake_checkpoint_enter();
+    return call;
+}
+static inline void fake_leave(const struct fake_call *call)
+{
+    if (call->counted)
+        fake_checkpoint_leave();
+    fake_inside = call->before;
 }
 #define FAKE_ENTER(name)                                                                                               \
-    __attribute__((cleanup(fake_leave), unused)) int before_ = fake_inside++;                                          \
+    __attribute__((cleanup(fake_leave), unused)) struct fake_call call_ = fake_begin();                                \
     do {                                                                                                               \
         int code_ = fake_enter(#name);                                                                                 \
         if (code_)                                                                                                     \

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_core.c - calls, devices, contexts, look-up functions, checkpoint states, and every name without a body of its
- * own. */
+/* fake_core.c - calls, devices, contexts, look-up functions. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -113,16 +112,11 @@ static void stall_wait(const char *name)
     stalled--;
 }
 
-/* A driver that is checkpointed blocks its program's calls: see the states below. */
-static void checkpoint_wait(void);
-static _Atomic uint32_t *checkpoint_mine(void);
-
 int fake_enter(const char *name)
 {
     int code = 0, i;
     bool stands;
 
-    checkpoint_wait();
     launches_mine += strcmp(name, "cuLaunchKernel") == 0;
     if (getenv("FAKE_CUDA_GONE") && access(getenv("FAKE_CUDA_GONE"), F_OK) == 0)
         return 46; /* the device is unavailable */
@@ -166,7 +160,7 @@ FAKE_API uint64_t fake_calls(const char *name)
     return n;
 }
 
-static int device_count(void)
+int fake_device_count(void)
 {
     const char *text = getenv("FAKE_CUDA_DEVICES");
 
@@ -197,14 +191,14 @@ FAKE_API CUresult cuDriverGetVersion(int *v)
 
 FAKE_API CUresult cuDeviceGetCount(int *count)
 {
-    *count = device_count();
+    *count = fake_device_count();
     return 0;
 }
 
 FAKE_API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 {
     *dev = ordinal;
-    return ordinal < device_count() ? 0 : 101;
+    return ordinal < fake_device_count() ? 0 : 101;
 }
 
 FAKE_API CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
@@ -217,11 +211,7 @@ FAKE_API CUresult cuDeviceGetAttribute(int *value, int attr, CUdevice dev)
 
 FAKE_API CUresult cuDeviceGetUuid_v2(struct cuda_uuid *uuid, CUdevice dev)
 {
-    _Atomic uint32_t *page = checkpoint_mine();
-
-    memset(uuid, 0x40 + dev, sizeof(*uuid));
-    if (page && page[1]) /* restored elsewhere */
-        memcpy(uuid, (const char *)(uintptr_t)page + 64, sizeof(*uuid));
+    memset(uuid, 0x40 + fake_card_of(dev), sizeof(*uuid));
     return 0;
 }
 
@@ -239,7 +229,7 @@ static _Atomic int retained[16]; /* how often each GPU's own context is */
 FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
     FAKE_ENTER(cuDevicePrimaryCtxRetain);
-    if (dev < 0 || dev >= device_count())
+    if (dev < 0 || dev >= fake_device_count())
         return 101;
     contexts[dev].dev = dev;
     retained[dev]++;
@@ -252,7 +242,7 @@ FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice de
 {
     (void)flags;
     FAKE_ENTER(cuCtxCreate_v2);
-    if (dev < 0 || dev >= device_count())
+    if (dev < 0 || dev >= fake_device_count())
         return 101;
     *ctx = &contexts[contexts_made++ % 64];
     (*ctx)->dev = dev;
@@ -409,145 +399,6 @@ FAKE_API CUresult cuGetProcAddress(const char *symbol, void **pfn, int asked, ui
     FAKE_ENTER(cuGetProcAddress);
     *pfn = lookup(symbol, asked, (int)flags);
     return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
-/* ---- checkpoint states, shared through a file a process: 0 running, 1 locked, 2 checkpointed */
-
-static _Atomic uint32_t *checkpoint_page(int pid, bool create)
-{
-    const char *dir = getenv("FAKE_CUDA_DIR");
-    char path[256];
-    void *p;
-    int fd;
-
-    if (!dir)
-        return NULL;
-    (void)snprintf(path, sizeof(path), "%s/%d.ckpt", dir, pid);
-    fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
-    if (fd < 0)
-        return NULL;
-    if (create && ftruncate(fd, 4096) < 0) {
-        close(fd);
-        return NULL;
-    }
-    p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static _Atomic uint32_t *checkpoint_mine(void)
-{
-    static _Atomic uint32_t *mine;
-    static bool looked;
-
-    if (!looked) {
-        looked = true;
-        mine = checkpoint_page((int)getpid(), true);
-    }
-    return mine;
-}
-
-static void checkpoint_wait(void)
-{
-    _Atomic uint32_t *mine = checkpoint_mine();
-
-    while (mine && *mine != 0)
-        usleep(200);
-}
-
-static CUresult checkpoint_move(int pid, uint32_t from, uint32_t to)
-{
-    _Atomic uint32_t *page = checkpoint_page(pid, false);
-    CUresult r = page && *page == from ? 0 : 401; /* illegal state */
-
-    if (r == 0)
-        *page = to;
-    if (page)
-        munmap((void *)(uintptr_t)page, 4096);
-    return r;
-}
-
-/* FAKE_CUDA_CKPT_FAIL=N: of all calls of all processes every Nth fails, and changes nothing. */
-static bool checkpoint_fails(void)
-{
-    const char *dir = getenv("FAKE_CUDA_DIR"), *text = getenv("FAKE_CUDA_CKPT_FAIL");
-    uint64_t every = text ? strtoull(text, NULL, 10) : 0;
-    char path[256], one = 1;
-    off_t size = 0;
-    int fd;
-
-    if (!dir || every == 0)
-        return false;
-    (void)snprintf(path, sizeof(path), "%s/ckpt.calls", dir);
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd >= 0 && write(fd, &one, 1) == 1)
-        size = lseek(fd, 0, SEEK_CUR); /* where its own byte went: no two calls have the same number */
-    if (fd >= 0)
-        (void)close(fd);
-    return size > 0 && (uint64_t)size % every == 0;
-}
-#define CKPT_ENTER(name)                                                                                               \
-    FAKE_ENTER(name);                                                                                                  \
-    if (checkpoint_fails())                                                                                            \
-    return 999
-
-FAKE_API CUresult cuCheckpointProcessLock(int pid, struct cuda_ckpt_lock *args)
-{
-    (void)args;
-    CKPT_ENTER(cuCheckpointProcessLock);
-    return checkpoint_move(pid, 0, 1);
-}
-
-FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
-{
-    const char *ms = getenv("FAKE_CUDA_CKPT_MS");
-
-    (void)args;
-    CKPT_ENTER(cuCheckpointProcessCheckpoint);
-    if (ms)
-        usleep((useconds_t)atoi(ms) * 1000);
-    return checkpoint_move(pid, 1, 2);
-}
-
-FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *args)
-{
-    _Atomic uint32_t *page = NULL;
-    CUresult r = CUDA_SUCCESS;
-
-    CKPT_ENTER(cuCheckpointProcessRestore);
-    page = checkpoint_page(pid, false);
-    if (page && args && args->pair_count) {
-        /* The process' one GPU must be named, and the other one must be of this machine (0x40, 0x41, ...). */
-        unsigned char to = (unsigned char)args->pairs[0].to.bytes[0];
-
-        r = args->pairs[0].from.bytes[0] >= 0x40 && to >= 0x40 && to < 0x40 + device_count() ? 0
-                                                                                             : CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS) {
-            memcpy((char *)(uintptr_t)page + 64, &args->pairs[0].to, 16);
-            page[1] = 1;
-        }
-    }
-    if (page)
-        munmap((void *)(uintptr_t)page, 4096);
-    return r ? r : checkpoint_move(pid, 2, 1);
-}
-
-FAKE_API CUresult cuCheckpointProcessUnlock(int pid, void *args)
-{
-    (void)args;
-    CKPT_ENTER(cuCheckpointProcessUnlock);
-    return checkpoint_move(pid, 1, 0);
-}
-
-FAKE_API CUresult cuCheckpointProcessGetState(int pid, int *state)
-{
-    _Atomic uint32_t *page = checkpoint_page(pid, false);
-
-    if (!page)
-        return 1;
-    *state = (int)*page;
-    munmap((void *)(uintptr_t)page, 4096);
-    return 0;
 }
 
 /* ---- the kernel driver's side of channel groups: this library's ioctl answers the descriptor it opened itself */

@@ -30,6 +30,10 @@ struct extent { /* physical memory: a piece of a device, or a memfd of its own i
     int fd, dev;
     uint64_t at, size;
     int refs;
+    bool shared;         /* another process has it, or may */
+    struct device *card; /* the one that the memory is of; the device it was asked for may become another one */
+    void *saved;         /* while the process is checkpointed */
+    struct extent *next;
 };
 struct CUmemPoolHandle_st {
     uint64_t reserved, used;
@@ -37,11 +41,13 @@ struct CUmemPoolHandle_st {
 };
 
 static struct device devices[DEVICES];
+static int card_of[DEVICES] = { 0, 1, 2, 3 };
+static struct extent *extents;
 static struct {
     void *at;
-    uint64_t size;
+    uint64_t size, offset;
     struct extent *extent;
-    bool plain;
+    bool plain, managed, open;
     CUmemoryPool pool; /* it is of; NULL none */
 } maps[MAPS];
 static int maps_high;
@@ -91,9 +97,9 @@ static void card_give(struct device *d, uint64_t pages)
         *d->card -= pages;
 }
 
-static struct device *device_get(int dev)
+static struct device *card_get(int card)
 {
-    struct device *d = &devices[dev];
+    struct device *d = &devices[card];
     const char *text = getenv("FAKE_CUDA_MEMORY");
     uint64_t mib = text ? strtoull(text, NULL, 10) : 1024;
 
@@ -101,11 +107,21 @@ static struct device *device_get(int dev)
         d->fd = memfd_create("fake-gpu", MFD_CLOEXEC);
         d->pages = (mib << 20) / GRAIN;
         d->taken = calloc(d->pages, 1);
-        d->card = card_open(dev);
+        d->card = card_open(card);
         if (d->fd < 0 || ftruncate(d->fd, (off_t)(mib << 20)) < 0)
             abort();
     }
     return d;
+}
+
+static struct device *device_get(int dev)
+{
+    return card_get(card_of[dev]);
+}
+
+int fake_card_of(int dev)
+{
+    return card_of[dev];
 }
 
 FAKE_API uint64_t fake_device_used(int dev)
@@ -125,15 +141,13 @@ FAKE_API void fake_others(int dev, uint64_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-/* First fit; the caller holds the lock. */
-static struct extent *extent_new(int dev, uint64_t size)
+/* First fit; where it begins, UINT64_MAX = there is no room. The caller holds the lock. */
+static uint64_t pages_take(struct device *d, uint64_t size)
 {
-    struct device *d = device_get(dev);
     uint64_t need = (size + GRAIN - 1) / GRAIN, run = 0;
-    struct extent *e;
 
     if (!card_take(d, need))
-        return NULL;
+        return UINT64_MAX;
     while (d->low < d->pages && d->taken[d->low])
         d->low++;
     for (uint64_t i = d->low; i < d->pages; i++) {
@@ -142,19 +156,52 @@ static struct extent *extent_new(int dev, uint64_t size)
             continue;
         memset(d->taken + i + 1 - need, 1, need);
         d->used += need;
-        e = calloc(1, sizeof(*e));
-        *e = (struct extent){ d->fd, dev, (i + 1 - need) * GRAIN, need * GRAIN, 1 };
-        return e;
+        return (i + 1 - need) * GRAIN;
     }
     card_give(d, need);
-    return NULL;
+    return UINT64_MAX;
+}
+
+static void pages_give(struct device *d, uint64_t at, uint64_t size)
+{
+    /* Real memory forgets: whatever still reads it must notice. */
+    (void)fallocate(d->fd, 0x01 | 0x02, (off_t)at, (off_t)size);
+    memset(d->taken + at / GRAIN, 0, size / GRAIN);
+    d->used -= size / GRAIN;
+    card_give(d, size / GRAIN);
+    if (at / GRAIN < d->low)
+        d->low = at / GRAIN;
+}
+
+static struct extent *extent_add(struct extent extent)
+{
+    struct extent *e = malloc(sizeof(*e));
+
+    *e = extent;
+    e->next = extents;
+    extents = e;
+    return e;
+}
+
+static struct extent *extent_new(int dev, uint64_t size)
+{
+    struct device *d = device_get(dev);
+    uint64_t at = pages_take(d, size);
+
+    return at == UINT64_MAX ? NULL
+                            : extent_add((struct extent){ .fd = d->fd,
+                                                          .dev = dev,
+                                                          .at = at,
+                                                          .size = (size + GRAIN - 1) / GRAIN * GRAIN,
+                                                          .refs = 1,
+                                                          .card = d });
 }
 
 static struct extent *extent_host(uint64_t size)
 {
-    struct extent *e = calloc(1, sizeof(*e));
+    struct extent *e =
+        extent_add((struct extent){ .fd = memfd_create("fake-host", MFD_CLOEXEC), .dev = -1, .size = size, .refs = 1 });
 
-    *e = (struct extent){ memfd_create("fake-host", MFD_CLOEXEC), -1, 0, size, 1 };
     if (e->fd < 0 || ftruncate(e->fd, (off_t)size) < 0)
         abort();
     return e;
@@ -162,35 +209,36 @@ static struct extent *extent_host(uint64_t size)
 
 static void extent_drop(struct extent *e)
 {
+    struct extent **at = &extents;
+
     if (--e->refs > 0)
         return;
-    if (e->dev >= 0) {
-        /* Real memory forgets: whatever still reads it must notice. */
-        (void)fallocate(e->fd, 0x01 | 0x02, (off_t)e->at, (off_t)e->size);
-        memset(devices[e->dev].taken + e->at / GRAIN, 0, e->size / GRAIN);
-        devices[e->dev].used -= e->size / GRAIN;
-        card_give(&devices[e->dev], e->size / GRAIN);
-        if (e->at / GRAIN < devices[e->dev].low)
-            devices[e->dev].low = e->at / GRAIN;
-    } else {
+    if (e->dev >= 0)
+        pages_give(e->card, e->at, e->size);
+    else
         close(e->fd);
-    }
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
     free(e);
 }
 
-static bool map_add(void *at, struct extent *e, bool plain, CUmemoryPool pool)
+static int map_add(void *at, uint64_t size, struct extent *e, bool plain, CUmemoryPool pool)
 {
     for (int i = 0; i < MAPS; i++)
         if (!maps[i].extent) {
             maps_high = i >= maps_high ? i + 1 : maps_high;
             maps[i].at = at;
-            maps[i].size = e->size;
+            maps[i].size = size;
+            maps[i].offset = 0;
             maps[i].extent = e;
             maps[i].plain = plain;
             maps[i].pool = pool;
-            return true;
+            maps[i].managed = false;
+            maps[i].open = plain;
+            return i;
         }
-    return false;
+    abort(); /* a larger table, then */
 }
 
 /* What a pool holds is a whole number of steps. The caller holds the lock. */
@@ -210,7 +258,7 @@ static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool 
     e = extent_new(dev, bytes);
     if (e) {
         p = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, (off_t)e->at);
-        map_add(p, e, true, pool);
+        (void)map_add(p, e->size, e, true, pool);
         *dptr = (CUdeviceptr)(uintptr_t)p;
         if (pool)
             pool->used += e->size;
@@ -226,6 +274,18 @@ static CUresult plain_alloc(CUdeviceptr *dptr, size_t bytes)
     CUdevice dev;
 
     return cuCtxGetDevice(&dev) != 0 ? 201 : alloc_on(dptr, bytes, dev, NULL);
+}
+
+static CUresult managed_alloc(CUdeviceptr *dptr, size_t bytes)
+{
+    CUresult r = plain_alloc(dptr, bytes);
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; r == 0 && i < maps_high; i++)
+        if (maps[i].extent && maps[i].at == (void *)(uintptr_t)*dptr)
+            maps[i].managed = true;
+    pthread_mutex_unlock(&lock);
+    return r;
 }
 
 /* Of a pool: what that holds stays as it is. `plain` is what else may be freed. */
@@ -272,7 +332,7 @@ FAKE_API CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned in
 {
     (void)flags;
     FAKE_ENTER(cuMemAllocManaged);
-    return plain_alloc(dptr, bytes);
+    return managed_alloc(dptr, bytes);
 }
 
 FAKE_API CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height, unsigned int el)
@@ -470,6 +530,7 @@ FAKE_API CUresult cuMemExportToShareableHandle(void *share, CUmemGenericAllocati
 
     (void)type, (void)flags;
     FAKE_ENTER(cuMemExportToShareableHandle);
+    e->shared = true;
     *(int *)share = fcntl(e->fd, F_DUPFD_CLOEXEC, 0);
     return *(int *)share < 0 ? CUDA_ERROR_OUT_OF_MEMORY : 0;
 }
@@ -484,8 +545,9 @@ FAKE_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h
     FAKE_ENTER(cuMemImportFromShareableHandle);
     if (fd < 0 || fstat(fd, &st) < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    e = calloc(1, sizeof(*e));
-    *e = (struct extent){ fd, -1, 0, (uint64_t)st.st_size, 1 };
+    pthread_mutex_lock(&lock);
+    e = extent_add((struct extent){ .fd = fd, .dev = -1, .size = (uint64_t)st.st_size, .refs = 1, .shared = true });
+    pthread_mutex_unlock(&lock);
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)e;
     return 0;
 }
@@ -591,7 +653,7 @@ FAKE_API CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGen
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0) {
         e->refs++;
-        map_add((void *)(uintptr_t)ptr, e, false, NULL);
+        maps[map_add((void *)(uintptr_t)ptr, size, e, false, NULL)].offset = offset;
     }
     pthread_mutex_unlock(&lock);
     return r;
@@ -627,6 +689,11 @@ FAKE_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda
     for (size_t i = 0; i < count; i++)
         if (desc[i].flags == CU_MEM_ACCESS_READWRITE && desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
             grants[desc[i].location.id % DEVICES]++;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < maps_high; i++)
+        if (maps[i].extent && (uintptr_t)maps[i].at >= ptr && (uintptr_t)maps[i].at < ptr + size)
+            maps[i].open = true;
+    pthread_mutex_unlock(&lock);
     return mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -753,4 +820,127 @@ FAKE_API CUresult cuDeviceGraphMemTrim(CUdevice dev)
     FAKE_ENTER(cuDeviceGraphMemTrim);
     graph_bytes[dev] = 0;
     return 0;
+}
+
+/* ---- the driver's checkpoint: device memory leaves the card, and comes back to the same addresses */
+
+/* What a checkpoint does not know: managed memory, and what other processes have of this one's or the other way. */
+static _Atomic int opened;
+
+FAKE_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, struct cuda_ipc_mem handle, unsigned int flags)
+{
+    (void)handle, (void)flags;
+    FAKE_ENTER(cuIpcOpenMemHandle_v2);
+    *dptr = 0x1000;
+    opened++;
+    return 0;
+}
+
+FAKE_API CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+    (void)dptr;
+    FAKE_ENTER(cuIpcCloseMemHandle);
+    opened--;
+    return 0;
+}
+
+static bool memory_unknown(void)
+{
+    bool is = opened > 0;
+
+    for (const struct extent *e = extents; e; e = e->next)
+        is = is || e->shared;
+    for (int i = 0; i < maps_high; i++)
+        is = is || (maps[i].extent && maps[i].managed);
+    return is;
+}
+
+static void maps_show(const struct extent *e)
+{
+    for (int i = 0; i < maps_high; i++) {
+        int open = maps[i].open ? PROT_READ | PROT_WRITE : PROT_NONE;
+
+        if (maps[i].extent != e)
+            continue;
+        if (e->saved)
+            (void)mmap(maps[i].at, maps[i].size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        else
+            (void)mmap(maps[i].at, maps[i].size, open, MAP_SHARED | MAP_FIXED, e->fd, (off_t)(e->at + maps[i].offset));
+    }
+}
+
+CUresult fake_memory_save(void)
+{
+    CUresult r = 0;
+
+    pthread_mutex_lock(&lock);
+    if (memory_unknown())
+        r = 801; /* not supported */
+    for (struct extent *e = extents; e && r == 0; e = e->next) {
+        if (e->dev < 0)
+            continue;
+        e->saved = malloc(e->size);
+        if (!e->saved || pread(e->fd, e->saved, e->size, (off_t)e->at) != (ssize_t)e->size)
+            abort();
+        maps_show(e);
+        pages_give(e->card, e->at, e->size);
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+/* Which card every device will be: all that hold memory must be named, and all names be cards. */
+static CUresult cards_choose(const int *from, const int *to, unsigned int pairs, int *ret_card)
+{
+    bool named[DEVICES] = { false };
+
+    memcpy(ret_card, card_of, sizeof(card_of));
+    for (unsigned int i = 0; i < pairs; i++)
+        for (int dev = 0; dev < DEVICES; dev++)
+            if (card_of[dev] == from[i] && to[i] >= 0) {
+                ret_card[dev] = to[i];
+                named[dev] = true;
+            }
+    for (const struct extent *e = extents; e && pairs; e = e->next)
+        if (e->dev >= 0 && !named[e->dev])
+            return CUDA_ERROR_INVALID_VALUE;
+    return pairs && !named[0] ? CUDA_ERROR_INVALID_VALUE : 0;
+}
+
+CUresult fake_memory_bring(const int *from, const int *to, unsigned int pairs)
+{
+    struct extent *e, *undo;
+    int card[DEVICES];
+    CUresult r;
+
+    pthread_mutex_lock(&lock);
+    r = cards_choose(from, to, pairs, card);
+    for (e = extents; e && r == 0; e = e->next) {
+        if (e->dev < 0)
+            continue;
+        e->card = card_get(card[e->dev]);
+        e->at = pages_take(e->card, e->size);
+        if (e->at == UINT64_MAX)
+            break;
+    }
+    if (e && r == 0) {
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+        for (undo = extents; undo != e; undo = undo->next)
+            if (undo->dev >= 0)
+                pages_give(undo->card, undo->at, undo->size);
+    }
+    for (e = extents; e && r == 0; e = e->next) {
+        if (e->dev < 0)
+            continue;
+        e->fd = e->card->fd;
+        if (pwrite(e->fd, e->saved, e->size, (off_t)e->at) != (ssize_t)e->size)
+            abort();
+        free(e->saved);
+        e->saved = NULL;
+        maps_show(e);
+    }
+    if (r == 0)
+        memcpy(card_of, card, sizeof(card_of));
+    pthread_mutex_unlock(&lock);
+    return r;
 }

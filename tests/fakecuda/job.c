@@ -7,7 +7,8 @@
  * one file JOB_BARRIER wait for one another in every step, as ranks in a collective do. JOB_TINY launches of nothing a
  * step come instead of the ten; JOB_KERNEL_US is how long those last. When the file JOB_GROW appears, the job takes as
  * many MiB more as it says, once. While the file JOB_SLOW is there, every step takes as many microseconds longer as it
- * says. Its segments lie on JOB_GPUS GPUs in turn.
+ * says. Its segments lie on JOB_GPUS GPUs in turn. JOB_KINDS: beside the segments it holds a small one, one of the
+ * driver's pool and one that it maps itself. JOB_BYTES: every byte is looked at in every step, not one word in 4 KiB.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -26,13 +27,28 @@
 
 void muster_step(void) __attribute__((weak));
 
+enum kind { PLAIN, POOLED, MAPPED };
+
+struct segment {
+    CUdeviceptr at;
+    uint64_t size;
+    enum kind kind;
+};
+
 static uint64_t bad;
+static bool every_byte;
 
 static int number(const char *name, int otherwise)
 {
     const char *text = getenv(name);
 
     return text ? atoi(text) : otherwise;
+}
+
+/* What lies between the words that change. */
+static uint64_t still(uint64_t s, uint64_t i)
+{
+    return (s + 1) * 0x9e3779b97f4a7c15ull ^ i * 0xff51afd7ed558ccdull;
 }
 
 /* Words 4 KiB apart: word k of segment s holds s * 1000003 + k + steps done. */
@@ -44,6 +60,8 @@ static void kernel(const uint64_t *args)
         if (base[k * 512] != args[2] * 1000003 + k + args[3])
             bad++;
         base[k * 512]++;
+        for (uint64_t i = k * 512 + 1; i < (k + 1) * 512 && every_byte; i++)
+            bad += base[i] != still(args[2], i);
     }
 }
 
@@ -115,19 +133,61 @@ static int contexts_make(void)
     return cuCtxSetCurrent(context[0]);
 }
 
-/* Its content as it is after so many steps. The first refusal is an invitation to give something back. */
-static int segment_new(CUdeviceptr *at, uint64_t part, uint64_t s, uint64_t step)
+static int mapped_new(CUdeviceptr *at, uint64_t size)
 {
+    struct cuda_mem_prop prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    struct cuda_access access = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, CU_MEM_ACCESS_READWRITE };
+    CUmemGenericAllocationHandle handle;
+
+    return cuMemCreate(&handle, size, &prop, 0) || cuMemAddressReserve(at, size, 0, 0, 0) ||
+           cuMemMap(*at, size, 0, handle, 0) || cuMemRelease(handle) || cuMemSetAccess(*at, size, &access, 1);
+}
+
+static int memory_new(struct segment *g)
+{
+    if (g->kind == POOLED)
+        return cuMemAllocAsync(&g->at, g->size, NULL);
+    if (g->kind == MAPPED)
+        return mapped_new(&g->at, g->size);
+    return cuMemAlloc_v2(&g->at, g->size);
+}
+
+static int memory_free(const struct segment *g)
+{
+    if (g->kind == POOLED)
+        return cuMemFreeAsync(g->at, NULL);
+    if (g->kind == MAPPED)
+        return cuMemUnmap(g->at, g->size) || cuMemAddressFree(g->at, g->size);
+    return cuMemFree_v2(g->at);
+}
+
+/* Its content as it is after so many steps. The first refusal is an invitation to give something back. */
+static int segment_new(struct segment *g, uint64_t s, uint64_t step)
+{
+    uint64_t *base;
+
     if (gpus > 1 && cuCtxSetCurrent(context[s % (uint64_t)gpus]))
         return 1;
-    if (cuMemAlloc_v2(at, part) != 0 && cuMemAlloc_v2(at, part) != 0) {
+    if (memory_new(g) != 0 && memory_new(g) != 0) {
         (void)fprintf(stderr, "out of memory at segment %llu\n", (unsigned long long)s);
         return 3;
     }
-    for (uint64_t k = 0; k < part / 4096; k++)
-        ((uint64_t *)(uintptr_t)*at)[k * 512] = s * 1000003 + k + step;
+    base = (uint64_t *)(uintptr_t)g->at;
+    for (uint64_t i = 0; i < g->size / 8; i += every_byte ? 1 : 512)
+        base[i] = i % 512 ? still(s, i) : s * 1000003 + i / 512 + step;
     if (gpus > 1)
         return cuCtxSetCurrent(context[0]);
+    return 0;
+}
+
+static int segments_new(struct segment *all, uint64_t *count, uint64_t more, struct segment like, uint64_t step)
+{
+    for (; more > 0 && *count < SEGMENTS; more--, ++*count) {
+        all[*count] = like;
+        if (segment_new(&all[*count], *count, step))
+            return 3;
+    }
     return 0;
 }
 
@@ -172,27 +232,29 @@ static void slow_down(void)
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 64, steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
-    uint64_t part = (argc > 3 ? strtoull(argv[3], NULL, 10) : 16) * MIB, count, s;
-    CUdeviceptr at[SEGMENTS];
+    uint64_t part = (argc > 3 ? strtoull(argv[3], NULL, 10) : 16) * MIB, count = 0, s;
+    struct segment all[SEGMENTS];
     int launches = number("JOB_TINY", LAUNCHES);
     CUfunction check, small;
 
-    count = total * MIB / part;
-    if (count > SEGMENTS || cuInit(0) || contexts_make() || shared_have())
+    every_byte = getenv("JOB_BYTES") != NULL;
+    if (total * MIB / part > SEGMENTS || cuInit(0) || contexts_make() || shared_have())
         return 1;
     check = fake_kernel_register("check", kernel, 4, 200);
     small = fake_kernel_register("small", nothing, 0, (unsigned int)number("JOB_KERNEL_US", 50));
-    for (s = 0; s < count; s++)
-        if (segment_new(&at[s], part, s, 0))
-            return 3;
+    if (segments_new(all, &count, total * MIB / part, (struct segment){ 0, part, PLAIN }, 0))
+        return 3;
+    if (getenv("JOB_KINDS") && (segments_new(all, &count, 1, (struct segment){ 0, MIB / 4, PLAIN }, 0) ||
+                                segments_new(all, &count, 1, (struct segment){ 0, MIB, POOLED }, 0) ||
+                                segments_new(all, &count, 1, (struct segment){ 0, 4 * MIB, MAPPED }, 0)))
+        return 3;
     for (int i = number("JOB_EARLY", 0); i > 0 && muster_step; i--)
         muster_step(); /* counted before the first step, as a rank that is noticed earlier does */
     for (uint64_t step = 0; step < steps; step++) {
-        for (uint64_t more = grow_mib() * MIB / part; more > 0 && count < SEGMENTS; more--, count++)
-            if (segment_new(&at[count], part, count, step))
-                return 3;
+        if (segments_new(all, &count, grow_mib() * MIB / part, (struct segment){ 0, part, PLAIN }, step))
+            return 3;
         for (s = 0; s < count; s++) {
-            uint64_t args[4] = { at[s], part, s, step };
+            uint64_t args[4] = { all[s].at, all[s].size, s, step };
             void *params[4] = { &args[0], &args[1], &args[2], &args[3] };
 
             launch(check, params);
@@ -214,7 +276,7 @@ int main(int argc, char **argv)
             (void)fprintf(stderr, "step %llu\n", (unsigned long long)step);
     }
     for (s = 0; s < count; s++)
-        if (cuMemFree_v2(at[s]))
+        if (memory_free(&all[s]))
             return 1;
     (void)printf("bad %llu used %llu\n", (unsigned long long)bad, (unsigned long long)fake_device_used(0));
     return bad ? 4 : 0;
