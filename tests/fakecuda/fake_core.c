@@ -15,7 +15,8 @@
 
 #include "fake.h"
 
-#define NAMES 512
+extern const int fake_version; /* of this library */
+#define NAMES 1024
 
 static struct {
     const char *name;
@@ -171,7 +172,7 @@ static int version(void)
 {
     const char *text = getenv("FAKE_CUDA_VERSION");
 
-    return text ? atoi(text) : 13000;
+    return text ? atoi(text) : fake_version;
 }
 
 /* ---- contexts and devices */
@@ -326,10 +327,40 @@ static const struct {
 
 FAKE_API void *fake_symbol(const char *name);
 
+/* Since which version a function is there; 0 = always. */
+static int since(const char *symbol)
+{
+    static const struct {
+        const char *symbol;
+        int since;
+    } all[] = {
+#define VERSION(name, since, per_thread, function) { #function, since },
+#include "shim/versions.def"
+#undef VERSION
+#define UNHOOKED(name, since) { #name, since },
+#include "unhooked.def"
+#undef UNHOOKED
+    };
+    int first = 0;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i].symbol, symbol) == 0 && (first == 0 || all[i].since < first))
+            first = all[i].since;
+    return first;
+}
+
+static void *symbol_of(const char *symbol, int asked)
+{
+    return since(symbol) <= asked ? fake_symbol(symbol) : NULL;
+}
+
 /* As libcuda does now and then: by the C library's function, from its own code, of itself. */
 FAKE_API void *fake_asks(const char *name)
 {
     void *self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *found = self ? dlsym(self, name) : NULL;
+
+    if (self && dlvsym(self, name, "libcuda.so.1"))
+        found = dlvsym(self, name, "libcuda.so.1");
 
     if (self)
         (void)dlclose(self);
@@ -355,10 +386,10 @@ static void *lookup(const char *base, int asked, int flags)
     for (size_t i = 0; i < 4 && !special && !p; i++) {
         for (int k = 0; k < 2 && flags == 2 && !p; k++) {
             (void)snprintf(name, sizeof(name), "%s%s%s", base, suffixes[i], k ? "_ptds" : "_ptsz");
-            p = fake_symbol(name);
+            p = symbol_of(name, asked);
         }
         (void)snprintf(name, sizeof(name), "%s%s", base, suffixes[i]);
-        p = p ? p : fake_symbol(name);
+        p = p ? p : symbol_of(name, asked);
     }
     return p;
 }

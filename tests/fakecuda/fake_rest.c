@@ -20,15 +20,18 @@
 #undef HOOK_TRACK
 #undef HOOK_COPY
 
-/* Not hooked: the audit's other half, and a name from the future. */
-FAKE_API CUresult cuModuleLoadData(void **module, const void *image);
-FAKE_API CUresult cuModuleLoadData(void **module, const void *image)
-{
-    (void)module, (void)image;
-    FAKE_ENTER(cuModuleLoadData);
-    return 0;
-}
+/* Not hooked: the audit's other half. Their arguments stay where the caller put them. */
+#define UNHOOKED(name, since)                                                                                          \
+    WEAK CUresult name(void);                                                                                          \
+    WEAK CUresult name(void)                                                                                           \
+    {                                                                                                                  \
+        FAKE_ENTER(name);                                                                                              \
+        return 0;                                                                                                      \
+    }
+#include "unhooked.def"
+#undef UNHOOKED
 
+/* A name from the future. */
 FAKE_API CUresult cuLaunchKernel_v99(void);
 FAKE_API CUresult cuLaunchKernel_v99(void)
 {
@@ -47,7 +50,9 @@ FAKE_API void *fake_symbol(const char *name)
 #define HOOK_TRACK HOOK_SPECIAL
 #define HOOK_COPY(name, group, act, params, args, stream, n) { #name, (void *)&name },
 #include "shim/hooks.def"
-        { "cuModuleLoadData", (void *)&cuModuleLoadData },
+#define UNHOOKED(name, since) { #name, (void *)&name },
+#include "unhooked.def"
+#undef UNHOOKED
         { "cuLaunchKernel_v99", (void *)&cuLaunchKernel_v99 },
     };
 

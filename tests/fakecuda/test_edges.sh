@@ -39,7 +39,10 @@ FAKE_CUDA_TRACE="$dir/without" "$speak" launch >/dev/null
 with FAKE_CUDA_TRACE="$dir/inert" "$speak" launch >/dev/null
 check "inert it adds no call and changes no order" \
     'grep -q cuLaunchKernel "$dir/without" && grep -v GetProcAddress "$dir/inert" | cmp -s - "$dir/without"'
-check "an older driver works" '[ "$(with FAKE_CUDA_VERSION=11040 MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
+for version in 11040 12020 12080; do
+    mkdir "$dir/$version" && cp "$fake/libcuda-$version.so" "$dir/$version/libcuda.so.1"
+    check "a driver of version $version works" '[ "$(with LD_LIBRARY_PATH="$dir/$version" MUSTER_GPU_COUNT=1 "$speak" launch)" = 0 ]'
+done
 
 # A driver that lacks most functions, and one that answers no more.
 if command -v python3 >/dev/null; then
