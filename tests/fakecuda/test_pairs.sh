@@ -80,9 +80,20 @@ check "and are open or closed, never held between launches" 'echo "# gates: $see
 kill -9 $rg $ranks; wait $rg $ranks 2>/dev/null
 gone $rg; gone $first; gone $second
 
-# Kernels of 20 ms fit no gap of 10.
+# Kernels of 20 ms fit no gap of 10: each waits for as long as one may, and then goes. Too hot to judge steps by, the GPU does not
+# have the neighbour paused instead, which is what follows when they are.
+kill -9 $agent; wait $agent 2>/dev/null
+: >"$dir/nvml.users"
+FAKE_NVML_FILE="$dir/nvml.users" "$muster" gpu agent & agent=$!
+own $agent
+answers
 pair JOB_GAP_US=10000 "JOB_TINY=4 JOB_KERNEL_US=20000"
-check "kernels longer than any gap are not starved for good" '[ "$(field $ot gate)" = closed ] || gets_on $ot launches 1'
+until_true 30 '[ "$(field $ot gate)" = harvest ]'
+echo "clock 1200 1980 60" >"$dir/nvml.users"
+check "kernels longer than any gap are let in to begin with" 'until_true 30 "[ \"\$(field $ot gate)\" = harvest ]"'
+check "and not starved for good" 'gets_on $ot launches 8 && [ "$(field $ot gate)" = harvest ]'
+: >"$dir/nvml.users"
+check "judged again, they run or are paused, and the host goes on" 'gets_on $rg steps 50'
 part
 
 # A host that hangs in the middle of its work: after two seconds it counts as idle.
