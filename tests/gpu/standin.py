@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 import zlib
 
@@ -261,6 +262,36 @@ def job_slices(seconds="20"):
 def job_tiers(*_):
     times = loop(1, 4, 100, 0.002)
     return {"transformer": {"tier": stat("tier"), "recall": 1.0, "per_step": 1.0, "period_error": 0.0, "ms": middle(times) * 1e3}}
+
+
+def job_tiny(kind="eager"):
+    """What record.sh records: for `step` a capture in which a second thread launches too, and memory that is allocated in it."""
+    f, stream, graph, run = kernel(0), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    at = alloc(4)
+    need(cuda.cuStreamCreate(ctypes.byref(stream), 0))
+
+    def work(times):
+        need(cuda.cuCtxSetCurrent(context))
+        for _ in range(times):
+            need(cuda.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, None, None))
+
+    if kind in ("graph", "step"):
+        need(cuda.cuStreamBeginCapture_v2(stream, 1))
+        work(3)
+        if kind == "step":
+            backward = threading.Thread(target=work, args=(5,))
+            backward.start()
+            backward.join()
+            work(2)
+        need(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+        need(cuda.cuGraphInstantiateWithFlags(ctypes.byref(run), graph, ctypes.c_ulonglong(0)))
+    for _ in range(3):
+        if run:
+            need(cuda.cuGraphLaunch(run, stream))
+        work(1)
+        need(cuda.cuStreamSynchronize(stream))
+    need(cuda.cuMemFree_v2(ctypes.c_uint64(at)))
+    return {}
 
 
 if __name__ == "__main__":

@@ -38,6 +38,15 @@ evicted='{"name": "small", "experiment": "small", "verb": "evict", "save_s": 0.1
 check "an order that failed is a miss" 'judged "$evicted" met "evict of a small" && judged "$evicted
 {\"name\": \"small\", \"experiment\": \"small\", \"verb\": \"evict\", \"save_s\": null, \"rc\": 1}" missed "evict of a small.*an order failed"'
 
+# Recording: what is captured by two threads is in the trace, between the begin and the end of the capture, and can be replayed.
+fake=$MUSTER_GPU_BUILD/tests/fakecuda
+check "calls are recorded, of every kind" 'RECORD_JOBS=standin.py LD_LIBRARY_PATH="$fake" sh "$here/record.sh" "$OUT/traces" >"$OUT/said" 2>&1 || ! cat "$OUT/said" >&2;
+    [ "$(grep -c "^RESULT record" "$OUT/said")" = 4 ]'
+check "a captured step is whole: what both threads launched lies inside" \
+    '[ "$(sed -n "/^B /,/^K /p" "$OUT/traces/step.txt" | grep -c "^L ")" = 10 ] && [ "$(sed -n "/^B /,/^K /p" "$OUT/traces/graph.txt" | grep -c "^L ")" = 3 ] && [ "$(grep -c "^J " "$OUT/traces/step.txt")" = 3 ]'
+check "and it can be replayed" 'LD_PRELOAD="$MUSTER_GPU_BUILD/libmuster_gpu.so" LD_LIBRARY_PATH="$fake" MUSTER_GPU_COUNT=1 MUSTER_GPU_CONTEXT=0 "$fake/fake_replay" "$OUT/traces/step.txt" >"$OUT/said" 2>&1 || ! cat "$OUT/said" >&2'
+rm -rf "$OUT/traces"
+
 # The scripts.
 small="hold overhead tiers caps capture"
 [ -z "${MUSTER_GPU_SCRIPTS:-}" ] || small="--part 1 --part 2 --part 3 --part 4 sweep-release --limit 1500"
