@@ -5,7 +5,7 @@
 set -u
 dir=$(mktemp -d)
 export MUSTER_GPU_RUN_DIR="$dir" MUSTER_GPU_LIBRARY="$library" FAKE_CUDA_DIR="$dir" LD_LIBRARY_PATH="$fake"
-export MUSTER_GPU_CONTEXT=0 MUSTER_GPU_SLICE=1 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+export MUSTER_GPU_CONTEXT=0 MUSTER_GPU_SLICE=1 ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 unset MUSTER_GPU_SOCKET
 n=0 failed=0 started=
 ok() { n=$((n + 1)); echo "ok $n - $1"; }
