@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpurt/door.h"
 #include "gpurt/node.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -173,7 +174,7 @@ static size_t moves_text(const struct node *node, char *text, size_t size)
         const struct client *c = &node->client[i];
         struct memory_row row;
 
-        if (c->fd < 0)
+        if (c->fd < 0 || !door_shows(node, c))
             continue;
         memory_read(node, c, &row);
         n += (size_t)snprintf(text + n, size - n, "%-8d  %8.2f  %9.2f  %8.2f  %8.2f  %8.3f  %8.2f  %8.3f\n",
@@ -239,7 +240,7 @@ static size_t list_text(const struct node *node, char *text)
                                 "STEPS", "SLOWER", "PROGRAM");
 
     for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - ROW_TEXT; i++)
-        if (node->client[i].fd >= 0)
+        if (node->client[i].fd >= 0 && door_shows(node, &node->client[i]))
             n += (size_t)row_text(node, &node->client[i], text + n, NODE_TEXT - n);
     return n + foreign_text(node, text + n, NODE_TEXT - n);
 }
@@ -252,7 +253,7 @@ static int rows_json(const struct node *node, int from, char *text, size_t room,
     int i;
 
     for (i = from; i < NODE_CLIENTS && n + ROW_JSON < room; i++)
-        if (node->client[i].fd >= 0) {
+        if (node->client[i].fd >= 0 && door_shows(node, &node->client[i])) {
             if (any)
                 text[n++] = ',';
             n += (size_t)row_json(node, &node->client[i], text + n, room - n);

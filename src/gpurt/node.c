@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "gpurt/door.h"
 #include "gpurt/fraction.h"
 #include "shim/channel.h"
 
@@ -79,7 +80,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
         if (node->client[i].fd < 0)
             c = &node->client[i];
     if (!c || page_fd < 0 || hello->abi != PAGE_ABI || hello->role >= ROLE_COUNT ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || !door_takes(node, cred.uid))
         return false;
     memset(c, 0, sizeof(*c));
     c->fd = -1;
@@ -87,6 +88,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     if (!c->page)
         return false;
     c->pid = cred.pid;
+    c->uid = cred.uid;
     c->start_ticks = channel_start_ticks(c->pid); /* the kernel's word: by it the process is stopped, or released */
     if (!c->start_ticks)
         c->start_ticks = hello->start_ticks;
@@ -230,6 +232,7 @@ void node_pending(struct node *node, int slot)
         char bytes[MESSAGE_MAX];
     } m;
     static char answer[NODE_TEXT];
+    struct error err = { 0 };
     int fd = node->pending[slot], passed, room = 2 * NODE_TEXT;
     ssize_t n = channel_receive(fd, &m, sizeof(m) - 1, &passed);
     bool kept = false;
@@ -242,7 +245,11 @@ void node_pending(struct node *node, int slot)
     } else if (n > (ssize_t)sizeof(m.head) && m.head.type == MSG_CONTROL) {
         m.bytes[n] = '\0';
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-        kept = answer_line(node, fd, m.bytes + sizeof(m.head), answer);
+        node->asking = node->pending_user[slot];
+        if (door_asks(node, node->asking, m.bytes + sizeof(m.head), &err) < 0)
+            (void)snprintf(answer, sizeof(answer), "error: %s", err.text);
+        else
+            kept = answer_line(node, fd, m.bytes + sizeof(m.head), answer);
         if (!kept)
             (void)send(fd, answer, strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -257,14 +264,17 @@ static void accept_new(struct node *node)
     int fd;
 
     while ((fd = accept4(node->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        uid_t user = door_user(fd);
         int i;
 
         for (i = 0; i < NODE_PENDING && node->pending[i] >= 0; i++)
             ;
-        if (i == NODE_PENDING)
+        if (i == NODE_PENDING || !door_waits(node, user)) {
             close(fd); /* too many strangers at once */
-        else
-            node->pending[i] = fd;
+            continue;
+        }
+        node->pending[i] = fd;
+        node->pending_user[i] = user;
     }
 }
 
@@ -337,8 +347,9 @@ static void files_raise(void)
     (void)setrlimit(RLIMIT_NOFILE, &files); /* a limit that stays is told by whoever is refused */
 }
 
-static int listen_open(const char *path, struct error *err)
+static int listen_open(const char *path, bool everyone, struct error *err)
 {
+    mode_t mode = everyone ? 0666 : 0600;
     struct sockaddr_un addr;
     int fd, r;
 
@@ -355,7 +366,7 @@ static int listen_open(const char *path, struct error *err)
         return error_set(err, -EADDRINUSE, "%s: a node side is running there already", path);
     }
     (void)unlink(path);
-    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, 0600) < 0 || listen(fd, NODE_BACKLOG) < 0) {
+    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, mode) < 0 || listen(fd, NODE_BACKLOG) < 0) {
         r = -errno;
         close(fd);
         return error_set(err, r, "%s: %s", path, strerror(-r));
@@ -390,7 +401,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
         return error_set(err, -ENOMEM, "out of memory");
     (void)signal(SIGPIPE, SIG_IGN);
     files_raise();
-    node->listener = listen_open(socket_path, err);
+    node->everyone = door_everyone();
+    node->listener = listen_open(socket_path, node->everyone, err);
     if (node->listener < 0) {
         int r = node->listener;
 

@@ -53,6 +53,7 @@ enum ladder_step {
 struct client {
     int fd; /* -1 = free slot */
     pid_t pid;
+    uid_t uid; /* whose it is */
     uint64_t start_ticks;
     struct page *page;
     uint32_t role, mode;
@@ -144,6 +145,9 @@ struct node {
     struct gpu_arena gpu[PAGE_GPUS];
     struct ask ask[NODE_ASKS];
     int pending[NODE_PENDING]; /* connections that said nothing yet */
+    uid_t pending_user[NODE_PENDING];
+    bool everyone; /* programs of every user: door.h */
+    uid_t asking;  /* whose line is being answered */
     uint64_t idle_since_ns, idle_exit_ns, orphans_ns;
     uint32_t eps;         /* permille of a step the guaranteed job may lose */
     uint32_t aim;         /* and what its neighbours try to take of it; 0 = a fixed guard instead */
@@ -160,7 +164,8 @@ struct node {
 };
 
 /* MUSTER_GPU_EPS in the environment (permille, 5..100) overrides the controller's tolerance, MUSTER_GPU_AIM (0..100)
- * what is aimed at below it; MUSTER_GPU_BEFORE=0: the steps before a neighbour came are no measure. Runs until
+ * what is aimed at below it; MUSTER_GPU_BEFORE=0: the steps before a neighbour came are no measure;
+ * MUSTER_GPU_EVERYONE=1: programs of every user may come (door.h). Runs until
  * stopped or idle for `idle_exit_s` (0 = for ever). `program` starts guardians: PROGRAM gpu guard PID. */
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err);
@@ -182,14 +187,6 @@ bool client_on(const struct client *client, int gpu); /* a context of it is on o
 uint32_t client_gpu(const struct client *client);
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
 
-/* ranks.c: processes that wait for one another. */
-bool ranks_many(const struct node *node, const struct client *client);
-void ranks_gate(struct node *node, struct client *client, bool open); /* open, or closed after the same step */
-/* Does one on this GPU still run on to the step it closes after? */
-bool ranks_leaving(const struct node *node, const struct gpu_arena *gpu, uint64_t now);
-uint64_t rank_step_newest(const struct client *c, uint64_t *ret_span); /* when it ended; it took so long, ns */
-void rank_boundary(struct client *c, uint64_t latest);                 /* the step to stop after */
-
 /* answer.c: what tools ask. Returns true when the answer comes later. */
 bool answer_line(struct node *node, int fd, const char *line, char *text);
 void answer_tell(struct node *node, pid_t pid, const char *text);
@@ -198,3 +195,4 @@ const char *client_state_name(enum client_state state);
 uint64_t page_sum(const struct page *page, size_t offset);
 
 #include "gpurt/ladder.h"
+#include "gpurt/ranks.h"

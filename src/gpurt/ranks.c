@@ -36,6 +36,12 @@ void rank_boundary(struct client *c, uint64_t latest)
     c->close_ns = c->close_ns < RANK_MOST_NS ? c->close_ns : RANK_MOST_NS;
 }
 
+/* A job's number is the program's own word; whose it is, the kernel's. */
+static bool rank_same(const struct client *a, const struct client *b)
+{
+    return *a->job && a->uid == b->uid && strcmp(a->job, b->job) == 0;
+}
+
 bool ranks_many(const struct node *node, const struct client *client)
 {
     uint32_t gpus = 0;
@@ -43,15 +49,14 @@ bool ranks_many(const struct node *node, const struct client *client)
     for (int i = 0; i < PAGE_GPUS; i++)
         gpus += client->arena[i] >= 0;
     for (int i = 0; i < NODE_CLIENTS && gpus < 2; i++)
-        if (node->client[i].fd >= 0 && &node->client[i] != client && *client->job &&
-            strcmp(node->client[i].job, client->job) == 0)
+        if (node->client[i].fd >= 0 && &node->client[i] != client && rank_same(client, &node->client[i]))
             return true;
     return gpus > 1;
 }
 
 static bool rank_open(const struct client *c, const struct client *of)
 {
-    bool same = c == of || (*of->job && strcmp(c->job, of->job) == 0);
+    bool same = c == of || rank_same(of, c);
 
     return c->fd >= 0 && same && c->state == CLIENT_RUNNING && c->goal == CLIENT_RUNNING &&
            c->page->control.gate != GATE_CLOSING && c->page->control.gate != GATE_CLOSED;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpurt/door.h"
 #include "gpurt/node.h"
 
 #define SEC 1000000000ULL
@@ -96,7 +97,7 @@ size_t torch_text(const struct node *node, char *text, size_t size)
     *text = '\0';
     for (int i = 0; i < NODE_CLIENTS && n + 2 * ROW < size; i++) {
         const struct client *c = &node->client[i];
-        const struct page_torch *t = c->fd >= 0 ? torch_of(c) : NULL;
+        const struct page_torch *t = c->fd >= 0 && door_shows(node, c) ? torch_of(c) : NULL;
 
         if (!t)
             continue;
