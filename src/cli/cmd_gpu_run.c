@@ -12,35 +12,8 @@
 #include <unistd.h>
 
 #include "cli/cmd_gpu.h"
+#include "gpurt/preload.h"
 #include "gpurt/tool.h"
-
-/* Beside the program, in ../lib of it or of its folder, or where MUSTER_GPU_LIBRARY says. */
-static int library_find(const char *program, char *path, struct error *err)
-{
-    static const char *const places[] = { "libmuster_gpu.so",
-                                          "../lib/libmuster_gpu.so",
-                                          "../lib/x86_64-linux-gnu/libmuster_gpu.so",
-                                          "../lib64/libmuster_gpu.so",
-                                          "../../lib/libmuster_gpu.so",
-                                          "../../lib/x86_64-linux-gnu/libmuster_gpu.so",
-                                          "../../lib64/libmuster_gpu.so" };
-    const char *given = getenv("MUSTER_GPU_LIBRARY"), *slash = strrchr(program, '/');
-    char candidate[PATH_MAX];
-
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (given)
-            (void)snprintf(candidate, sizeof(candidate), "%s", given);
-        else if ((size_t)snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)(slash ? slash - program : 0), program,
-                                  places[i]) >= sizeof(candidate))
-            continue;
-        if (access(candidate, R_OK) == 0 && realpath(candidate, path)) {
-            if (strpbrk(path, " :"))
-                return error_set(err, -EINVAL, "%s: a preloaded library's path may hold no blank or colon", path);
-            return 0;
-        }
-    }
-    return error_set(err, -ENOENT, "libmuster_gpu.so is not beside %s; set MUSTER_GPU_LIBRARY", program);
-}
 
 #define NOT_GIVEN UINT64_MAX
 
@@ -174,24 +147,18 @@ static int command_watch(char **argv, const char *role)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* sitecustomize.py, for a Python that the library cannot look into; MUSTER_GPU_PYTHON=inside does without. */
+/* MUSTER_GPU_PYTHON=inside does without. */
 static void python_path(const char *library)
 {
-    static const char *const places[] = { "muster/python", "src/shim/python" };
-    const char *how = getenv("MUSTER_GPU_PYTHON"), *old = getenv("PYTHONPATH"), *slash = strrchr(library, '/');
-    char folder[PATH_MAX], file[PATH_MAX + 32], path[4 * PATH_MAX];
+    const char *how = getenv("MUSTER_GPU_PYTHON"), *old = getenv("PYTHONPATH");
+    char folder[PATH_MAX], path[4 * PATH_MAX];
+    int n;
 
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !(how && strcmp(how, "inside") == 0); i++) {
-        int n = snprintf(folder, sizeof(folder), "%.*s/%s", (int)(slash - library), library, places[i]);
-
-        (void)snprintf(file, sizeof(file), "%s/sitecustomize.py", folder);
-        if (n < 0 || (size_t)n >= sizeof(folder) || access(file, R_OK) != 0)
-            continue;
-        n = snprintf(path, sizeof(path), "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
-        if (n > 0 && (size_t)n < sizeof(path)) /* a longer one is the program's own, whole */
-            (void)setenv("PYTHONPATH", path, 1);
+    if ((how && strcmp(how, "inside") == 0) || !preload_python(library, folder))
         return;
-    }
+    n = snprintf(path, sizeof(path), "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
+    if (n > 0 && (size_t)n < sizeof(path)) /* a longer one is the program's own, whole */
+        (void)setenv("PYTHONPATH", path, 1);
 }
 
 /* Frameworks that take the whole card at their start leave nothing to share. What the user has set stays. */
@@ -225,7 +192,7 @@ int gpu_run(int argc, char **argv)
         return gpu_misuse("%s",
                           "an opportunistic job cannot run with MUSTER_GPU_DISABLE set: nothing would hold it back");
     gpu_program(program);
-    if (library_find(program, library, &err) < 0 || tool_paths(run_dir, socket_path, &err) < 0 ||
+    if (preload_find(program, library, &err) < 0 || tool_paths(run_dir, socket_path, &err) < 0 ||
         tool_start(socket_path, program, &err) < 0)
         return gpu_fail(&err);
     (void)snprintf(preload, sizeof(preload), "%s%s%s", library, old && *old ? ":" : "", old ? old : "");
