@@ -298,6 +298,7 @@ static void on_health_timer(void *arg)
     int dir;
 
     agent_health(agent);
+    gpu_runtime_turn(agent);
     if (clock_boot() < agent->spool_next)
         return;
     agent->spool_next = clock_boot() + SPOOL_EVERY;
@@ -352,6 +353,7 @@ static void agent_free(struct agent *agent)
     loop_timer_free(agent->health_timer);
     loop_timer_free(agent->ask_timer);
     journal_close(&agent->journal);
+    gpu_runtime_close(agent);
     gpus_close(agent->gpus);
     tls_context_free(agent->tls);
     if (agent->lease_until)
@@ -394,6 +396,7 @@ int agents_add(struct agents *agents, const struct agent_config *config, struct 
     if (!agent->gpus->fake && (agent->cpus = mem_zalloc(1, sizeof(*agent->cpus))))
         cpus_read(agent->cpus);
     agent_groups(agent);
+    gpu_runtime_open(agent);
     agents->list[agents->count++] = agent;
     tasks_recover(agent);
     agent_dial(agent);

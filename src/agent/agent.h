@@ -18,7 +18,6 @@
 #include "wire/agent_msg.h"
 
 enum { BEATS_KEPT = 64, TASK_NAME_MAX = 64 };
-
 struct task;
 
 /* A connection to a shepherd. Lives until its handle is closed. */
@@ -93,6 +92,7 @@ struct agent {
     usec_t hello_sent, spool_next;
     struct cgroup_tree cgroup;
     struct gpus *gpus;
+    struct gpu_runtime *runtime;              /* owned; NULL = none here */
     struct gpu_health health[AGENT_GPUS_MAX]; /* as told */
     mgpu_t gpu_used[AGENT_GPUS_MAX];
     struct cpu_map *cpus; /* owned; NULL on emulated nodes: theirs are not there */
@@ -192,9 +192,9 @@ void emulate_recover(struct task *task, int dir);
 
 /* ask.c: logs, commands inside tasks. */
 void ask_take(struct agent *agent, json_t *frame);
+void asks_close(struct agent *agent); /* the connection is gone */
+void asks_turn(struct agent *agent);  /* each looks whether there is more to answer */
+
 /* place.c: STATE/tasks. */
 int place_open(struct agent *agent);
 void place_leave(struct agent *agent);
-
-void asks_close(struct agent *agent); /* the connection is gone */
-void asks_turn(struct agent *agent);  /* each looks whether there is more to answer */

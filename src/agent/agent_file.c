@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/gpu_runtime.h"
 #include "io/file.h"
 #include "wire/size.h"
 #include "wire/yaml_doc.h"
@@ -25,6 +26,7 @@ enum {
     K_LOG_MAX,
     K_OUTPUT_MAX,
     K_REBOOT,
+    K_GPU_RUNTIME,
     K_COUNT
 };
 
@@ -121,6 +123,23 @@ static int labels_take(struct yaml_doc *doc, const struct yaml_key *key, struct 
     return *value ? 0 : yaml_fail(doc, key->value, err, "labels: too long");
 }
 
+static int runtime_take(struct yaml_doc *doc, const struct yaml_key *key, int *value, struct error *err)
+{
+    const char *text;
+    int r;
+
+    if (!key->value)
+        return 0;
+    r = yaml_name(doc, key->value, key->name, &text, err);
+    if (r < 0)
+        return r;
+    r = gpu_runtime_find(text);
+    if (r < 0)
+        return yaml_fail(doc, key->value, err, "%s: expected shared, all or off", key->name);
+    *value = r;
+    return 0;
+}
+
 static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_config *config, struct error *err)
 {
     struct yaml_key keys[K_COUNT] = { [K_URL] = { .name = "url" },
@@ -133,7 +152,8 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
                                       [K_ALLOW_ROOT] = { .name = "allow_root" },
                                       [K_LOG_MAX] = { .name = "log_max" },
                                       [K_OUTPUT_MAX] = { .name = "output_max" },
-                                      [K_REBOOT] = { .name = "reboot" } };
+                                      [K_REBOOT] = { .name = "reboot" },
+                                      [K_GPU_RUNTIME] = { .name = "gpu_runtime" } };
     struct place place = { .file = file };
     int root = config->allow_root, r = yaml_keys(doc, yaml_top(doc), keys, K_COUNT, err);
 
@@ -159,6 +179,8 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
         r = size_take(doc, &keys[K_OUTPUT_MAX], &config->output_max, err);
     if (r == 0)
         r = text_take(doc, &keys[K_REBOOT], &place, &config->reboot, err);
+    if (r == 0 && config->gpu_runtime < 0)
+        r = runtime_take(doc, &keys[K_GPU_RUNTIME], &config->gpu_runtime, err);
     config->allow_root = root;
     return r;
 }

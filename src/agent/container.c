@@ -132,6 +132,17 @@ static void bind_add(json_t *plan, const char *dir, const char *source, char *pl
         (void)json_array_append_new(binds, json_pack("[ss]", source, place));
 }
 
+/* What belongs to the GPU runtime of the node is where it is outside. NULL: no more. */
+static const char *runtime_part(const struct task *task, int number)
+{
+    struct gpu_runtime_paths paths;
+
+    if (!gpu_runtime_for(task->agent, &task->launch))
+        return NULL;
+    paths = gpu_runtime_paths(task->agent);
+    return number == 0 ? paths.place : number == 1 ? paths.library : number == 2 && *paths.python ? paths.python : NULL;
+}
+
 static int mounts_make(const struct task *task, const char *dir, json_t *plan, json_t *mounts, struct error *err)
 {
     const struct submission *s = &task->launch.spec;
@@ -165,6 +176,8 @@ static int mounts_make(const struct task *task, const char *dir, json_t *plan, j
     (void)json_array_append_new(mounts, shm);
     mount_add(mounts, dir, dir, false);
     mount_add(mounts, tmp, tmp, false);
+    for (int i = 0; runtime_part(task, i); i++)
+        mount_add(mounts, runtime_part(task, i), runtime_part(task, i), true);
     for (size_t i = 0; i < s->mount_count; i++) {
         if (mount_parse(s->mounts[i], source, target, sizeof(source), &readonly) < 0)
             return error_set(err, -EINVAL, "mount '%s': expected /SOURCE:/TARGET[:ro]", s->mounts[i]);
@@ -391,6 +404,11 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
         (void)json_array_append_new(argv, json_string("--volume"));
         (void)json_array_append_new(argv,
                                     json_sprintf("%s:%s", util_text(plan, "tmp_real"), util_text(plan, "tmp_real")));
+        for (int part = 0; runtime_part(task, part); part++) {
+            (void)json_array_append_new(argv, json_string("--volume"));
+            (void)json_array_append_new(argv,
+                                        json_sprintf("%s:%s:ro", runtime_part(task, part), runtime_part(task, part)));
+        }
         env = util_env_merge(json_object_get(plan, "env"), json_object_get(proc, "env"));
         /* The names only: podman has the values, and the list of processes is for everybody to read. */
         json_array_foreach(env, k, value)

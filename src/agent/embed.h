@@ -28,6 +28,7 @@ struct agent_config {
     bool durable;        /* reports outlast the machine: journal.h; false in emulation: only this process */
     bool passing;        /* the state is removed after the agent: nothing is kept elsewhere for it */
     bool allow_root;     /* run tasks of uid 0 */
+    int gpu_runtime;     /* enum gpu_runtime_use; nothing of it with emulated GPUs */
     int private_tmp;     /* 1 yes, 0 no, -1 where it can (root, real GPUs) */
     uint64_t log_max;    /* bytes of output kept a task and stream; 0: 64 MiB */
     uint64_t output_max; /* bytes of a file the user named; 0: 4 GiB */

@@ -277,14 +277,65 @@ static void put_torch(json_t *env, const struct launch *l)
     put(env, "PET_RDZV_BACKEND=%s", elastic(&l->spec) ? "c10d" : "static");
 }
 
-/* For the GPU runtime, where the program runs with it: whether it is held back for others, or others for it. */
-static void put_role(json_t *env, const struct launch *l)
+static const char *value_of(const json_t *env, const char *name)
 {
+    size_t length = strlen(name), i;
+    const json_t *one;
+
+    json_array_foreach(env, i, one)
+    {
+        const char *text = json_string_value(one);
+
+        if (strncmp(text, name, length) == 0 && text[length] == '=')
+            return text + length + 1;
+    }
+    return NULL;
+}
+
+/* In front of what the job has set itself. */
+static void put_before(json_t *env, const char *name, const char *path)
+{
+    const char *old = value_of(env, name);
+    CLEANUP_BUF struct buf all = BUF_INIT(VALUE_MAX);
+
+    buf_printf(&all, "%s%s%s", path, old && *old ? ":" : "", old ? old : "");
+    if (!all.error) /* a longer one is the job's own, whole */
+        put(env, "%s=%s", name, all.data);
+}
+
+/* The library in front of the driver. What the frameworks are told is to leave room for others: they would take the
+ * whole card at their start. */
+static void put_runtime(json_t *env, const struct launch_host *host)
+{
+    put_before(env, "LD_PRELOAD", host->runtime->library);
+    if (host->runtime->python[0])
+        put_before(env, "PYTHONPATH", host->runtime->python);
+    put(env, "MUSTER_GPU_SOCKET=%s", host->runtime->socket);
+    if (!value_of(env, "TF_FORCE_GPU_ALLOW_GROWTH"))
+        put(env, "TF_FORCE_GPU_ALLOW_GROWTH=true");
+    if (!value_of(env, "XLA_PYTHON_CLIENT_PREALLOCATE"))
+        put(env, "XLA_PYTHON_CLIENT_PREALLOCATE=false");
+}
+
+/* For the GPU runtime, where the program runs with it: whether it is held back for others, or others for it. Who has a
+ * part of a GPU is neither: it gets that part of the memory and of the time. */
+static void put_role(json_t *env, const struct launch *l, const struct launch_host *host)
+{
+    bool part = l->spec.gpu_share > 0 && l->spec.gpu_share < MGPU_ONE;
+
     if (launch_here(l)->gpu_count == 0)
         return;
-    put(env, "MUSTER_GPU_ROLE=%s", l->opportunistic ? "opportunistic" : "guaranteed");
+    if (host->runtime)
+        put_runtime(env, host);
+    if (!host->runtime || !part)
+        put(env, "MUSTER_GPU_ROLE=%s", l->opportunistic ? "opportunistic" : "guaranteed");
+    else
+        put(env, "MUSTER_GPU_SHARE=%d", l->spec.gpu_share);
     if (l->opportunistic && l->limit_mib > 0)
         put(env, "MUSTER_GPU_MEMORY=%lld", (long long)l->limit_mib << 20);
+    else if (host->runtime && part && host->memory_mib)
+        put(env, "MUSTER_GPU_MEMORY=%lld",
+            (long long)muldiv_floor((int64_t)host->memory_mib << 20, l->spec.gpu_share, MGPU_ONE));
 }
 
 static void put_life(json_t *env, const struct launch *l, const struct launch_host *host)
@@ -437,7 +488,7 @@ json_t *environ_node(const struct launch *l, const struct launch_host *host)
     put_shape(env, l, host);
     put_devices(env, l, host);
     put_torch(env, l);
-    put_role(env, l);
+    put_role(env, l, host);
     put_life(env, l, host);
     if (l->spec.compat && strstr(l->spec.compat, "slurm"))
         put_slurm(env, l);

@@ -119,6 +119,7 @@ int launch_read(json_t *order, struct launch *ret_launch, struct error *err)
         .gate = util_flag(order, "gate"),
         .guest = util_flag(order, "guest"),
         .opportunistic = util_text(order, "class") && strcmp(util_text(order, "class"), "opportunistic") == 0,
+        .runtime = util_flag(order, "runtime"),
         .tell_use = util_flag(order, "use"),
         .tell_idle = util_flag(order, "idle"),
         .limit_mib = util_i64(order, "memory_mib", 0),

@@ -3,6 +3,7 @@
 /* launch.h - an order to launch, read; and what follows from it for the processes of this node. */
 #include <jansson.h>
 
+#include "agent/gpu_runtime.h"
 #include "base/buf.h"
 #include "wire/agent_msg.h"
 #include "wire/roles.h"
@@ -44,6 +45,7 @@ struct launch {
     bool gate;                         /* to be held at its gate while another has its GPUs */
     bool guest;                        /* on GPUs that are another's: it waits for nobody to leave, and nobody for it */
     bool opportunistic;                /* gets what others leave idle */
+    bool runtime;                      /* shares GPUs, or is to leave them: with the GPU runtime */
     bool tell_use;                     /* somebody plans by how much of its GPUs it uses */
     bool tell_idle;                    /* somebody plans by whether it still uses them */
     int64_t beside[LAUNCH_BESIDE_MAX]; /* jobs on its GPUs that only save their results: it waits for none of them */
@@ -72,11 +74,12 @@ struct launch_host {
     const char *const *uuids; /* of its GPUs, by index; NULL */
     const uint16_t *links;    /* NVLink group of each; NULL */
     uint32_t gpu_count, memory_mib;
-    bool fenced;     /* only the task's GPUs can be opened, so they are numbered from 0 */
-    bool container;  /* GPUs are named by UUID */
-    bool amd;        /* GPUs of AMD's */
-    const char *mps; /* folder of the MPS server that shares GPUs here; NULL: there is none */
-    const char *key; /* marks every process of the task: MUSTER_TASK_KEY */
+    bool fenced;                             /* only the task's GPUs can be opened, so they are numbered from 0 */
+    bool container;                          /* GPUs are named by UUID */
+    bool amd;                                /* GPUs of AMD's */
+    const char *mps;                         /* folder of the MPS server that shares GPUs here; NULL: there is none */
+    const struct gpu_runtime_paths *runtime; /* of the GPU runtime, where the task has it; NULL */
+    const char *key;                         /* marks every process of the task: MUSTER_TASK_KEY */
     const char *home, *shell;
 };
 

@@ -12,6 +12,7 @@
 
 #include "agent/agent_file.h"
 #include "agent/embed.h"
+#include "agent/gpu_runtime.h"
 #include "agent/join.h"
 #include "io/log.h"
 
@@ -30,6 +31,7 @@ static const char usage_text[] =
     "  --fake COUNT:TYPE   emulated GPUs, such as 8:H100\n"
     "  --cgroup DIR        parent of the tasks' control groups; 'none': no groups\n"
     "  --private-tmp on|off  a /tmp of its own for each task (default: on as root with real GPUs)\n"
+    "  --gpu-runtime WHICH shared, all or off: which jobs on GPUs run under the GPU runtime (default: shared)\n"
     "  --log-max BYTES     output kept of a task and stream (default: 64 MiB)\n"
     "  --allow-root        run tasks of root\n"
     "  --reboot COMMAND    what `muster node reboot` runs here (default: systemctl reboot, as root with real GPUs)\n"
@@ -48,6 +50,7 @@ enum {
     O_FAKE,
     O_CGROUP,
     O_TMP,
+    O_RUNTIME,
     O_LOGMAX,
     O_ROOT,
     O_NOSYNC,
@@ -66,6 +69,7 @@ static const struct option options[] = {
     { "fake", required_argument, NULL, O_FAKE },
     { "cgroup", required_argument, NULL, O_CGROUP },
     { "private-tmp", required_argument, NULL, O_TMP },
+    { "gpu-runtime", required_argument, NULL, O_RUNTIME },
     { "log-max", required_argument, NULL, O_LOGMAX },
     { "allow-root", no_argument, NULL, O_ROOT },
     { "no-sync", no_argument, NULL, O_NOSYNC },
@@ -135,6 +139,11 @@ static int flag_take(struct flags *flags, int option, const char *value)
         if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
             return usage_error("--private-tmp: expected on or off", value);
         c->private_tmp = strcmp(value, "on") == 0;
+        break;
+    case O_RUNTIME:
+        c->gpu_runtime = gpu_runtime_find(value);
+        if (c->gpu_runtime < 0)
+            return usage_error("--gpu-runtime: expected shared, all or off", value);
         break;
     case O_LOGMAX:
         c->log_max = strtoull(value, &end, 10);
@@ -262,7 +271,9 @@ static int join_run(struct flags *flags, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct flags flags = { .config = { .state = "/var/lib/muster-agent", .durable = true, .private_tmp = -1 } };
+    struct flags flags = {
+        .config = { .state = "/var/lib/muster-agent", .durable = true, .private_tmp = -1, .gpu_runtime = -1 }
+    };
     struct error err = { 0 };
     int option, status = agent_child(argc, argv);
     const char *not_joining = NULL;
@@ -281,6 +292,8 @@ int main(int argc, char **argv)
     }
     if (agent_file_read(flags.file_path, &flags.file, &flags.config, &err) < 0)
         return usage_error(err.text, NULL);
+    if (flags.config.gpu_runtime < 0)
+        flags.config.gpu_runtime = GPU_RUNTIME_SHARED;
     joining = optind < argc && strcmp(argv[optind], "join") == 0;
     if (!flags.config.node) {
         if (joining || join_node(flags.config.state, flags.host, sizeof(flags.host)) < 0)

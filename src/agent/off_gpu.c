@@ -13,51 +13,67 @@
 
 enum { WAIT_S = 300 };
 
-/* One line, and whether it was carried out: an answer may be a refusal. */
+struct request {
+    const char *socket_path; /* NULL: as each program has it */
+    bool off;
+    int64_t memory_mib, percent;
+};
+
+/* One line, and whether it was carried out: an answer may be a refusal. A shell has the library too, and no GPU. */
 static int ask_line(const char *socket_path, const char *line)
 {
     char text[512];
     int r = tool_ask(socket_path, line, WAIT_S, text, sizeof(text), NULL);
 
+    if (r == 0 && strncmp(text, "error: no process ", 18) == 0 && strstr(text, " is registered"))
+        return -ENOENT;
     return r < 0 || strncmp(text, "error", 5) != 0 ? r : -EIO;
 }
 
-static int ask_one(pid_t pid, const void *arg)
+static int off_one(const struct request *request, const char *socket_path, pid_t pid)
 {
-    const bool *off = arg;
-    char socket_path[TOOL_PATH_MAX], line[64];
+    char line[64];
 
-    if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
-        return -ENOENT;
-    (void)snprintf(line, sizeof(line), "%s %d", *off ? "release" : "resume", (int)pid);
+    (void)snprintf(line, sizeof(line), "%s %d", request->off ? "release" : "resume", (int)pid);
     return ask_line(socket_path, line);
 }
 
-struct limit {
-    int64_t memory_mib, percent;
-};
-
-static int limit_one(pid_t pid, const void *arg)
+static int limit_one(const struct request *request, const char *socket_path, pid_t pid)
 {
-    const struct limit *limit = arg;
-    char socket_path[TOOL_PATH_MAX], line[128];
+    char line[128];
     int r;
 
-    if (procs_variable(pid, "MUSTER_GPU_SOCKET", socket_path, sizeof(socket_path)) < 0)
-        return -ENOENT;
-    (void)snprintf(line, sizeof(line), "%s %d", limit->percent == 0 ? "pause" : "resume", (int)pid);
+    (void)snprintf(line, sizeof(line), "%s %d", request->percent == 0 ? "pause" : "resume", (int)pid);
     r = ask_line(socket_path, line);
-    if (r < 0 || limit->percent == 0)
+    if (r < 0 || request->percent == 0)
         return r;
-    (void)snprintf(line, sizeof(line), "set %d share=%lld memory=%lld", (int)pid, (long long)limit->percent * 10,
-                   (long long)limit->memory_mib << 20);
+    (void)snprintf(line, sizeof(line), "set %d share=%lld memory=%lld", (int)pid, (long long)request->percent * 10,
+                   (long long)request->memory_mib << 20);
     return ask_line(socket_path, line);
+}
+
+typedef int (*ask_fn)(const struct request *request, const char *socket_path, pid_t pid);
+
+/* Whether it was done, or there was nothing to do. */
+static bool ask_one(const struct request *request, pid_t pid, ask_fn ask)
+{
+    char own[TOOL_PATH_MAX];
+    int r;
+
+    if (!procs_maps(pid, "/libmuster_gpu.so"))
+        return true;
+    if (request->socket_path)
+        (void)snprintf(own, sizeof(own), "%s", request->socket_path);
+    else if (procs_variable(pid, "MUSTER_GPU_SOCKET", own, sizeof(own)) < 0)
+        return false;
+    r = ask(request, own, pid);
+    return r == 0 || r == -ENOENT;
 }
 
 /* In a process of its own, which asks each program that has the library; 0: none has. */
-static pid_t ask_start(const pid_t *pids, int count, int (*ask)(pid_t pid, const void *arg), const void *arg)
+static pid_t ask_start(const struct request *request, const pid_t *pids, int count, ask_fn ask)
 {
-    bool any = false;
+    bool any = false, done = true;
     pid_t child;
 
     for (int i = 0; i < count && !any; i++)
@@ -68,19 +84,20 @@ static pid_t ask_start(const pid_t *pids, int count, int (*ask)(pid_t pid, const
     if (child != 0)
         return child < 0 ? -errno : child;
     for (int i = 0; i < count; i++)
-        if (procs_maps(pids[i], "/libmuster_gpu.so"))
-            any = ask(pids[i], arg) == 0 && any;
-    _exit(any ? 0 : 1);
+        done = ask_one(request, pids[i], ask) && done;
+    _exit(done ? 0 : 1);
 }
 
-pid_t limit_gpu_start(const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
+pid_t limit_gpu_start(const char *socket_path, const pid_t *pids, int count, int64_t memory_mib, int64_t percent)
 {
-    const struct limit limit = { memory_mib, percent };
+    const struct request request = { .socket_path = socket_path, .memory_mib = memory_mib, .percent = percent };
 
-    return ask_start(pids, count, limit_one, &limit);
+    return ask_start(&request, pids, count, limit_one);
 }
 
-pid_t off_gpu_start(const pid_t *pids, int count, bool off)
+pid_t off_gpu_start(const char *socket_path, const pid_t *pids, int count, bool off)
 {
-    return ask_start(pids, count, ask_one, &off);
+    const struct request request = { .socket_path = socket_path, .off = off };
+
+    return ask_start(&request, pids, count, off_one);
 }

@@ -370,6 +370,7 @@ static void environ_add(const struct task *task, const struct account *account, 
     const char *uuids[AGENT_GPUS_MAX];
     uint16_t links[AGENT_GPUS_MAX];
     char rack[128] = "", key[256], mps[512];
+    struct gpu_runtime_paths runtime;
     json_t *proc;
     size_t i;
     const char *label = agent->config.labels ? strstr(agent->config.labels, "rack=") : NULL;
@@ -385,6 +386,10 @@ static void environ_add(const struct task *task, const struct account *account, 
                                 .home = account->known ? account->home : NULL,
                                 .shell = account->known ? account->shell : NULL };
 
+    if (gpu_runtime_for(agent, &task->launch)) {
+        runtime = gpu_runtime_paths(agent);
+        host.runtime = &runtime;
+    }
     host.amd = agent->gpus->amd;
     host.mps = mps_find(mps, sizeof(mps)) ? mps : NULL;
     host.fenced = (agent->cgroup.fences & FENCE_DEVICES) != 0 && !agent->gpus->fake;
@@ -423,6 +428,10 @@ int plan_write(struct task *task, int dir_fd, struct error *err)
     times_add(task, plan);
     files_add(task, dir, plan);
     environ_add(task, account, dir, plan);
+    if (gpu_runtime_for(task->agent, l)) {
+        (void)json_object_set_new(plan, "gpu_socket", json_string(gpu_runtime_paths(task->agent).socket));
+        gpu_runtime_start(task->agent);
+    }
     if (r == 0 && roles_image(&l->spec))
         r = container_wrap(task, dir, plan, err);
     if (r == 0)

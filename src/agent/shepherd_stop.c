@@ -324,7 +324,8 @@ void shepherd_suspend(struct shepherd *s, bool suspend)
     }
     count = shepherd_pids(s, pids, TASK_PIDS_MAX);
     s->moving_back = !suspend;
-    s->mover = off_gpu_start(pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count, suspend);
+    s->mover =
+        off_gpu_start(util_text(s->plan, "gpu_socket"), pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count, suspend);
     if (s->mover > 0)
         return;
     s->mover = 0;
@@ -343,7 +344,8 @@ void shepherd_limit(struct shepherd *s, int64_t memory_mib, int64_t percent)
     if (s->state != TASK_RUNNING || s->mover)
         return;
     count = shepherd_pids(s, pids, TASK_PIDS_MAX);
-    (void)limit_gpu_start(pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count, memory_mib, percent);
+    (void)limit_gpu_start(util_text(s->plan, "gpu_socket"), pids, count > TASK_PIDS_MAX ? TASK_PIDS_MAX : count,
+                          memory_mib, percent);
 }
 
 void shepherd_moved(struct shepherd *s, int status)

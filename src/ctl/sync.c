@@ -43,18 +43,28 @@ json_t *order_limit(const struct ctl *ctl, const struct book_job *job, const str
     return order;
 }
 
+/* Whether somebody shares its GPUs with it, or takes it off them while it lives: it is to run under the GPU runtime. */
+static bool under_runtime(const struct job *core, const struct planner_ops *planner)
+{
+    return planner->limit || planner->tunes || (core->spec.share > 0 && core->spec.share < MGPU_ONE);
+}
+
 /* Whether it is on GPUs that are not its own, and what it has of them. */
 static void put_guest(const struct ctl *ctl, const struct book_job *job, json_t *order)
 {
     const struct job *core = core_job(ctl->core, job->slot);
     const struct ledger *ledger = core_ledger(ctl->core);
+    const struct planner_ops *planner;
 
     if (!job->in_core)
         return;
-    if (core_vc(ctl->core, core->vc)->policy.planner->limit)
+    planner = core_vc(ctl->core, core->vc)->policy.planner;
+    if (planner->limit)
         (void)json_object_set_new(order, "use", json_true());
-    if (core_vc(ctl->core, core->vc)->policy.planner->idles)
+    if (planner->idles)
         (void)json_object_set_new(order, "idle", json_true());
+    if (under_runtime(core, planner))
+        (void)json_object_set_new(order, "runtime", json_true());
     if (core->klass == CLASS_OPPORTUNISTIC)
         (void)json_object_set_new(order, "class", json_string("opportunistic"));
     if (core->shares != SHARE_NONE && ledger->shares[core->shares].role == ROLE_GUEST)

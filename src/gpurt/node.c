@@ -96,6 +96,7 @@ static bool client_new(struct node *node, int fd, const struct message_hello *he
     c->mode = hello->mode;
     c->driver_version = hello->driver_version;
     c->capabilities = hello->capabilities;
+    c->duty = hello->share < PAGE_PERMILLE ? hello->share : 0;
     c->guardian = c->util = -1;
     c->slice_gain = FRACTION_GAIN;
     c->keep_pinned = node->keep_pinned;
@@ -238,7 +239,7 @@ void node_pending(struct node *node, int slot)
     bool kept = false;
 
     node->pending[slot] = -1;
-    if (n >= (ssize_t)offsetof(struct message_hello, version) && m.head.type == MSG_HELLO) {
+    if (n >= (ssize_t)MESSAGE_HELLO_LEAST && m.head.type == MSG_HELLO) {
         if (n < (ssize_t)sizeof(m.hello)) /* of an older library: what it does not send is empty */
             memset(m.bytes + n, 0, sizeof(m.hello) - (size_t)n);
         kept = client_new(node, fd, &m.hello, passed);

@@ -18,7 +18,6 @@
 
 #define START_TRIES 200
 #define SOCKET_MOST 107
-#define RUN_DIR_MOST 85 /* and "/guard-2147483647.sock" */
 
 int tool_paths(char *run_dir, char *socket_path, struct error *err)
 {
@@ -33,11 +32,11 @@ int tool_paths(char *run_dir, char *socket_path, struct error *err)
         n = snprintf(run_dir, TOOL_PATH_MAX, "%s/muster", runtime);
     else
         n = snprintf(run_dir, TOOL_PATH_MAX, "/tmp/muster-%u", (unsigned int)getuid());
-    if (n > RUN_DIR_MOST) /* sockets are made in it, and a guardian's name is the longest */
+    if (n > TOOL_RUN_DIR_MOST) /* sockets are made in it, and a guardian's name is the longest */
         return error_set(err, -ENAMETOOLONG,
                          "%.40s...: has %d characters, a directory of sockets at most %d; set "
                          "MUSTER_GPU_RUN_DIR to a shorter one",
-                         run_dir, n, RUN_DIR_MOST);
+                         run_dir, n, TOOL_RUN_DIR_MOST);
     if (given && strlen(given) > SOCKET_MOST)
         return error_set(err, -ENAMETOOLONG, "MUSTER_GPU_SOCKET: a socket's path has at most %d characters, not %zu",
                          SOCKET_MOST, strlen(given));
@@ -84,16 +83,23 @@ int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, cha
     return 0;
 }
 
+bool tool_answers(const char *socket_path)
+{
+    int fd = channel_connect(socket_path, 0);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 int tool_start(const char *socket_path, const char *program, struct error *err)
 {
     struct timespec nap = { 0, 10 * 1000 * 1000 };
-    int fd = channel_connect(socket_path, 0), null;
+    int null;
     pid_t pid;
 
-    if (fd >= 0) {
-        close(fd);
+    if (tool_answers(socket_path))
         return 0;
-    }
     pid = fork();
     if (pid < 0)
         return error_set(err, -errno, "fork: %s", strerror(errno));
@@ -108,11 +114,8 @@ int tool_start(const char *socket_path, const char *program, struct error *err)
         _exit(127);
     }
     for (int i = 0; i < START_TRIES; i++) {
-        fd = channel_connect(socket_path, 0);
-        if (fd >= 0) {
-            close(fd);
+        if (tool_answers(socket_path))
             return 0;
-        }
         nanosleep(&nap, NULL);
     }
     return error_set(err, -ETIMEDOUT, "the node side did not start within 2 s");

@@ -159,6 +159,7 @@ static bool one_of_many(void)
 static void role_read(void)
 {
     const char *role = getenv("MUSTER_GPU_ROLE"), *mode = getenv("MUSTER_GPU_MEM"), *warm = getenv("MUSTER_GPU_WARM");
+    uint64_t share;
 
     shim.role = ROLE_NONE;
     if (role && strcmp(role, "guaranteed") == 0)
@@ -168,6 +169,8 @@ static void role_read(void)
     shim.memory_bytes = bytes_env("MUSTER_GPU_MEMORY", 0);
     shim.host_bytes = bytes_env("MUSTER_GPU_HOST_MEMORY", 0);
     shim.pool_bytes = bytes_env("MUSTER_GPU_HOST_POOL", 0);
+    share = bytes_env("MUSTER_GPU_SHARE", 0);
+    shim.share = share < PAGE_PERMILLE ? (uint32_t)share : 0;
     /* Ranks pass their buffers to one another, by handles that movable memory does not have. */
     shim.mode = shim.role == ROLE_OPPORTUNISTIC && !one_of_many() ? MODE_SPILL : MODE_CAP;
     if (mode && strcmp(mode, "spill") == 0)

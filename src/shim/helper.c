@@ -65,6 +65,7 @@ static void hello_fill(struct message_hello *hello)
     hello->memory_bytes = shim.memory_bytes;
     hello->host_bytes = shim.host_bytes;
     hello->pool_bytes = shim.pool_bytes;
+    hello->share = shim.share;
     hello->driver_version =
         HAVE(cuDriverGetVersion) && REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version > 0
             ? (uint32_t)version

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* message.h - what a job process, a tool and the node side say to one another over the socket. */
+#include <stddef.h>
 #include <stdint.h>
 
 /* Messages on the SOCK_SEQPACKET socket. Each begins with a head; an unknown type is skipped by its length. */
@@ -37,9 +38,12 @@ struct message_hello {
     uint32_t driver_version; /* of CUDA, as 12080; 0 = not told */
     uint32_t capabilities;   /* enum message_capability, added up */
     char job[MESSAGE_NAME_MAX], exe[MESSAGE_NAME_MAX];
-    char version[MESSAGE_VERSION_MAX]; /* of the library. Appended later: one that is older sends no more than the above
-                                        */
+    /* Fields are only appended: a library that is older sends none of these. */
+    char version[MESSAGE_VERSION_MAX]; /* of the library */
+    uint32_t share, spare;             /* permille of the time it begins with; 0 = not told */
 };
+
+#define MESSAGE_HELLO_LEAST offsetof(struct message_hello, version)
 
 struct message_welcome {
     struct message_head head;

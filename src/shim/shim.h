@@ -71,6 +71,7 @@ struct shim {
     struct arena *arena[PAGE_GPUS];                /* NULL until given */
     struct beside *beside[PAGE_GPUS];              /* NULL until given */
     uint64_t memory_bytes, host_bytes, pool_bytes; /* what the environment asked for */
+    uint32_t share;                                /* permille of the time; 0 = not asked */
     void *real[FUNC_COUNT];
 };
 extern struct shim shim;

@@ -179,8 +179,8 @@ class Controller:
 
 class Agent:
     def __init__(self, program, controller, state, *flags, node='n1', fake='8:H100'):
-        self.command = [program, '--url', controller.url, '--node', node, '--state', state, '--fake', fake,
-                        '--allow-root', '--log-level', os.environ.get('AGENT_LOG', 'err')] + list(flags)
+        self.command = [program, '--url', controller.url, '--node', node, '--state', state] + \
+                       (['--fake', fake] if fake else []) + ['--allow-root', '--log-level', os.environ.get('AGENT_LOG', 'err')] + list(flags)
         self.state = state
         self.start()
 

@@ -96,8 +96,9 @@ def run(function, flags, options):
         with open(program, 'w') as f:
             f.write(wrap)
         os.chmod(program, 0o755)
+    fake = options.pop('fake', '8:H100')
     controller = Controller(**options)
-    agent = Agent(program, controller, base + '/state', *flags)
+    agent = Agent(program, controller, base + '/state', *flags, fake=fake)
     try:
         function(controller, agent, d)
         assert not controller.faults, controller.faults

@@ -22,9 +22,9 @@ int main(int argc, char **argv)
     if (count == 0)
         return 2;
     if (limit)
-        child = limit_gpu_start(pids, count, strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
+        child = limit_gpu_start(NULL, pids, count, strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
     else
-        child = off_gpu_start(pids, count, strcmp(argv[1], "off") == 0);
+        child = off_gpu_start(NULL, pids, count, strcmp(argv[1], "off") == 0);
     if (child <= 0)
         return puts("none") < 0 || child < 0;
     if (waitpid(child, &status, 0) != child)

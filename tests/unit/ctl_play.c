@@ -275,6 +275,7 @@ static void launch(struct play *play, const char *node, const json_t *frame)
     task = &play->tasks[play->task_count++];
     *task = (struct play_task){ .id = { job, attempt, rank }, .left = emulated(frame) };
     (void)snprintf(task->node, sizeof(task->node), "%s", node);
+    task->runtime = json_is_true(json_object_get(frame, "runtime"));
     play->started++;
     if (play->refuses) {
         play->refuses = false;

@@ -16,6 +16,7 @@ struct play_task {
     enum task_state state;
     usec_t left, since; /* of its emulated run; since it runs */
     char told[16];      /* to stop, and why; "" = not */
+    bool runtime;       /* to run under the GPU runtime */
 };
 
 struct play {

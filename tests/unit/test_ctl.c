@@ -89,6 +89,32 @@ static void test_moment(void **state)
     assert_int_equal(job[0].exit, job[1].exit);
 }
 
+/* Who shares GPUs, or leaves them while it lives, runs under the GPU runtime; nobody else has its library. */
+static void test_runtime(void **state)
+{
+    static const struct {
+        const char *policy, *job;
+        bool runtime;
+    } cases[] = {
+        { "fifo-skip", "{\"gpus\":1,\"args\":[\"x\"]}", false },
+        { "fifo-skip", "{\"gpus\":0.5,\"args\":[\"x\"]}", true },
+        { "las", "{\"gpus\":1,\"args\":[\"x\"]}", false },
+        { "antman", "{\"gpus\":1,\"args\":[\"x\"]}", true },
+        { "gandiva", "{\"gpus\":1,\"args\":[\"x\"]}", true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct play *play = play_new(cases[i].policy);
+
+        play_join(play, "n0", 4);
+        (void)play_submit(play, cases[i].job, NULL);
+        assert_int_equal(play->task_count, 1);
+        assert_int_equal(play->tasks[0].runtime, cases[i].runtime);
+        play_free(play);
+    }
+}
+
 static void test_gang(void **state)
 {
     struct play *play = play_new("fifo-skip");
@@ -540,11 +566,12 @@ static void test_keys_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),      cmocka_unit_test(test_moment),    cmocka_unit_test(test_gang),
-        cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),      cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold),    cmocka_unit_test(test_restarts),
-        cmocka_unit_test(test_config),    cmocka_unit_test(test_people),    cmocka_unit_test(test_idempotent),
-        cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node), cmocka_unit_test(test_bare_before),
+        cmocka_unit_test(test_life),        cmocka_unit_test(test_moment),    cmocka_unit_test(test_gang),
+        cmocka_unit_test(test_runtime),     cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),
+        cmocka_unit_test(test_failures),    cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold),
+        cmocka_unit_test(test_restarts),    cmocka_unit_test(test_config),    cmocka_unit_test(test_people),
+        cmocka_unit_test(test_idempotent),  cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node),
+        cmocka_unit_test(test_bare_before),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);

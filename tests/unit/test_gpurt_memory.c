@@ -399,7 +399,7 @@ static void test_registrations(void **state)
         (void)usleep(10000);
     for (int i = 0; i < PROCESSES; i++) {
         struct message_hello hello = {
-            { MSG_HELLO, sizeof(hello) }, PAGE_ABI, ROLE_OPPORTUNISTIC, 1, 1, 0, 0, 0, 0, 0, 0, "", ""
+            { MSG_HELLO, sizeof(hello) }, PAGE_ABI, ROLE_OPPORTUNISTIC, 1, 1, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0
         };
         int page = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         struct page head = { .magic = PAGE_MAGIC, .abi = PAGE_ABI };
