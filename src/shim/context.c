@@ -171,7 +171,7 @@ bool event_record(struct own_event *own, CUstream stream, unsigned int flags)
     for (int tries = 0; context && tries < 2; tries++) {
         if (own->event && own->context != context)
             event_forget(own);
-        own->context = context;
+        atomic_store_explicit(&own->context, context, memory_order_relaxed);
         if (!own->event && (!HAVE(cuEventCreate) || !event_make(own, stream, flags)))
             return false;
         if (REAL(cuEventRecord)(own->event, stream) == CUDA_SUCCESS)

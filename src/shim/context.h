@@ -14,8 +14,8 @@ int context_gpu(CUcontext ctx);                     /* -1: not known */
 uint32_t context_number(CUcontext ctx);             /* 0: not known */
 uint32_t context_stream(CUstream stream);           /* number of the stream's; 0: not known */
 struct own_event {
-    CUevent event; /* NULL: to be made */
-    uint32_t context;
+    CUevent event;            /* NULL: to be made */
+    _Atomic uint32_t context; /* where it was made; others may look for one of theirs */
 };
 /* In the stream's context, made anew where it is of another or the driver refuses it. False: cannot be. */
 bool event_record(struct own_event *own, CUstream stream, unsigned int flags);

@@ -153,8 +153,9 @@ static void fence_record(CUstream stream, uint64_t sum)
     context = context_stream(stream);
     for (uint32_t i = 0; i < 2 * FENCES; i++) {
         struct fence *f = &fences[i % FENCES];
+        uint32_t of = atomic_load_explicit(&f->own.context, memory_order_relaxed);
 
-        if ((i < FENCES && f->own.event && f->own.context != context) || !slot_claim(&f->state, &f->since))
+        if ((i < FENCES && of && of != context) || !slot_claim(&f->state, &f->since))
             continue;
         recorded = event_record(&f->own, stream, CU_EVENT_DISABLE_TIMING);
         atomic_store_explicit(&f->sum_us, sum, memory_order_relaxed);

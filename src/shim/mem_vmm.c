@@ -36,7 +36,10 @@ static struct {
     uint64_t size, key;
 } maps[MAPS];
 static struct piece pieces[PIECES];
-static uint32_t maps_high, pieces_high;
+static uint32_t maps_high;
+static _Atomic uint32_t pieces_high;
+/* Threads map and unmap pieces of their own side by side, and each looks at those of all: what is looked for, and what
+ * says whose a slot is, is read and written under its lock. The rest of a piece is of those who use it. */
 static _Atomic uint32_t maps_lock, pieces_lock;
 
 static bool piece_eligible(int gpu, size_t size, const struct cuda_mem_prop *prop, unsigned long long flags)
@@ -48,10 +51,14 @@ static bool piece_eligible(int gpu, size_t size, const struct cuda_mem_prop *pro
 static struct piece *piece_of(CUmemGenericAllocationHandle handle)
 {
     uint32_t slot = (uint32_t)(handle & 0xffff), generation = (uint32_t)(handle >> 16);
+    bool found;
 
-    if (handle >> 48 != VIRTUAL >> 48 || slot >= PIECES || !pieces[slot].used || pieces[slot].generation != generation)
+    if (handle >> 48 != VIRTUAL >> 48 || slot >= PIECES)
         return NULL;
-    return &pieces[slot];
+    spin_lock(&pieces_lock);
+    found = pieces[slot].used && pieces[slot].generation == generation;
+    spin_unlock(&pieces_lock);
+    return found ? &pieces[slot] : NULL;
 }
 
 static CUmemGenericAllocationHandle piece_handle(const struct piece *piece)
@@ -59,19 +66,44 @@ static CUmemGenericAllocationHandle piece_handle(const struct piece *piece)
     return VIRTUAL | (uint64_t)piece->generation << 16 | (uint64_t)(piece - pieces);
 }
 
-static struct piece *piece_new(void)
+static struct piece *piece_new(const struct piece *like)
 {
-    uint32_t i;
+    struct piece *piece = NULL;
+    uint32_t i, generation;
 
     spin_lock(&pieces_lock);
     for (i = 0; i < pieces_high && pieces[i].used; i++)
         ;
     if (i == pieces_high && pieces_high < PIECES)
         pieces_high++;
-    if (i < pieces_high)
-        pieces[i] = (struct piece){ .used = true, .generation = pieces[i].generation + 1, .refs = 1 };
+    if (i < pieces_high) {
+        piece = &pieces[i];
+        generation = piece->generation + 1;
+        *piece = *like;
+        piece->used = true;
+        piece->generation = generation;
+        piece->refs = 1;
+    }
     spin_unlock(&pieces_lock);
-    return i < pieces_high ? &pieces[i] : NULL;
+    return piece;
+}
+
+/* From slot *i on, one that lies in the range: that vmm.c knows, or else that is mapped there as a whole and may move.
+ */
+static struct piece *piece_next(uint32_t *i, CUdeviceptr ptr, size_t size, bool known)
+{
+    struct piece *found = NULL;
+
+    spin_lock(&pieces_lock);
+    for (; *i < pieces_high && !found; ++*i) {
+        struct piece *p = &pieces[*i];
+
+        if (p->used && p->at >= ptr &&
+            (known ? p->known && p->at < ptr + size : !p->fixed && p->maps == 1 && p->at + p->size <= ptr + size))
+            found = p;
+    }
+    spin_unlock(&pieces_lock);
+    return found;
 }
 
 /* References and mappings change together: of two threads that take the last of each, one finds that nobody knows the
@@ -101,7 +133,9 @@ static void piece_drop(struct piece *piece, int32_t refs, int32_t mappings)
         mem_give_back(piece->gpu, CLASS_VMM, piece->size);
     if (piece->host)
         brief_set(false);
+    spin_lock(&pieces_lock);
     piece->used = false;
+    spin_unlock(&pieces_lock);
 }
 
 /* Back from vmm.c, wherever its memory is by now. */
@@ -111,14 +145,18 @@ static void piece_recall(struct piece *piece)
 
     if (!piece->known || !vmm_piece_take(piece->at, &chunk))
         return;
+    spin_lock(&pieces_lock);
     piece->real = chunk.handle;
     piece->host = chunk.where == CHUNK_HOST;
     piece->known = false;
+    spin_unlock(&pieces_lock);
 }
 
 static void piece_fix(struct piece *piece)
 {
+    spin_lock(&pieces_lock);
     piece->fixed = true;
+    spin_unlock(&pieces_lock);
     piece_recall(piece);
 }
 
@@ -132,7 +170,11 @@ static void piece_publish(struct piece *piece, uint32_t peers)
                            .where = piece->host ? CHUNK_HOST : CHUNK_DEVICE,
                            .types = (uint16_t)piece->prop.handle_types };
 
-    piece->known = vmm_piece_put(&segment, &chunk);
+    bool known = vmm_piece_put(&segment, &chunk);
+
+    spin_lock(&pieces_lock);
+    piece->known = known;
+    spin_unlock(&pieces_lock);
 }
 
 /* No room for it on the device. One that was made ahead, if there is: making one takes milliseconds, and a program may
@@ -180,11 +222,12 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
     int gpu = prop->location.id;
     struct page_memory *m = &shim.page->memory[gpu];
     CUmemGenericAllocationHandle real = 0;
-    struct piece *piece;
+    struct piece *piece, like;
     bool host = false;
     CUresult r = piece_memory(gpu, &real, size, prop, &host);
 
-    piece = r == CUDA_SUCCESS ? piece_new() : NULL;
+    like = (struct piece){ .real = real, .size = size, .prop = *prop, .gpu = (int16_t)gpu, .host = host };
+    piece = r == CUDA_SUCCESS ? piece_new(&like) : NULL;
     if (!piece) {
         if (r == CUDA_SUCCESS) {
             COUNT_ADD(unknown, 1);
@@ -198,11 +241,6 @@ static CUresult piece_create(CUmemGenericAllocationHandle *handle, size_t size, 
             mem_give_back(gpu, CLASS_VMM, size);
         return r == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : r;
     }
-    piece->real = real;
-    piece->size = size;
-    piece->prop = *prop;
-    piece->gpu = (int16_t)gpu;
-    piece->host = host;
     if (host) {
         __atomic_fetch_add(&m->host_backed, size, __ATOMIC_RELAXED);
         brief_set(false);
@@ -324,10 +362,10 @@ static CUresult piece_map(struct piece *piece, CUdeviceptr ptr, size_t size, siz
     if (r == CUDA_SUCCESS) {
         spin_lock(&pieces_lock);
         piece->maps++;
-        spin_unlock(&pieces_lock);
         piece->at = ptr;
         if (offset || size != piece->size)
             piece->fixed = true;
+        spin_unlock(&pieces_lock);
         map_remember(ptr, size, piece_handle(piece));
     }
     submit_leave(&submit, r);
@@ -369,15 +407,16 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     struct submit submit;
     bool on = shim_ready();
+    struct piece *piece;
+    uint32_t i = 0;
     CUresult r;
 
     NO_DRIVER(cuMemUnmap);
     if (!on && !pieces_high)
         return REAL(cuMemUnmap)(ptr, size);
     submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);
-    for (uint32_t i = 0; i < pieces_high; i++)
-        if (pieces[i].used && pieces[i].known && pieces[i].at >= ptr && pieces[i].at < ptr + size)
-            piece_recall(&pieces[i]);
+    while ((piece = piece_next(&i, ptr, size, true)))
+        piece_recall(piece);
     r = REAL(cuMemUnmap)(ptr, size);
     if (r == CUDA_SUCCESS)
         maps_forget(ptr, size);
@@ -389,13 +428,13 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
  */
 static void access_changed(CUdeviceptr ptr, size_t size, const struct cuda_access *desc, size_t count)
 {
-    for (uint32_t i = 0; i < pieces_high; i++) {
-        struct piece *p = &pieces[i];
+    struct piece *p;
+    uint32_t i = 0;
+
+    while ((p = piece_next(&i, ptr, size, false))) {
         uint32_t peers = 0;
         bool own = false;
 
-        if (!p->used || p->fixed || p->maps != 1 || p->at < ptr || p->at + p->size > ptr + size)
-            continue;
         for (size_t k = 0; k < count; k++) {
             if (desc[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc[k].flags != CU_MEM_ACCESS_READWRITE)
                 continue;
