@@ -89,7 +89,8 @@ check "a pause whose work in flight does not end says so" '! "$muster" gpu pause
 check "it runs, and is listed so" '[ "$(field $ot state)" = running ] && [ "$(field $ot helper)" = alive ] && moves $ot'
 check "another order meanwhile is refused, and does not hold it" '! "$muster" gpu set $ot memory=8M 2>"$dir/err" && grep -q "waited for in vain" "$dir/err" && moves $ot'
 rm "$dir/stall"
-check "when it has ended, it is paused" '"$muster" gpu pause $ot >/dev/null && [ "$(field $ot state)" = paused ] && until_true 10 "stands $ot"'
+# The thread that waits looks whether it has ended now and then.
+check "when it has ended, it is paused" 'until_true 10 "\"\$muster\" gpu pause $ot >/dev/null 2>&1" && [ "$(field $ot state)" = paused ] && until_true 10 "stands $ot"'
 check "and moved" '"$muster" gpu resume $ot >/dev/null && "$muster" gpu set $ot memory=8M >/dev/null && [ "$(field $ot used_bytes)" -le 8388608 ] && moves $ot'
 kill -9 $ot; wait $ot 2>/dev/null
 
