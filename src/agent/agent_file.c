@@ -63,7 +63,9 @@ static int text_take(struct yaml_doc *doc, const struct yaml_key *key, struct pl
     return *value ? 0 : yaml_fail(doc, key->value, err, "%s: too long", key->name);
 }
 
-static int flag_take(struct yaml_doc *doc, const struct yaml_key *key, int *value, struct error *err)
+/* One of some words; its number. find(): -ENOENT for any other. */
+static int word_take(struct yaml_doc *doc, const struct yaml_key *key, int (*find)(const char *word), int *value,
+                     struct error *err)
 {
     const char *text;
     int r;
@@ -73,10 +75,17 @@ static int flag_take(struct yaml_doc *doc, const struct yaml_key *key, int *valu
     r = yaml_name(doc, key->value, key->name, &text, err);
     if (r < 0)
         return r;
-    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-        return yaml_fail(doc, key->value, err, "%s: expected true or false", key->name);
-    *value = strcmp(text, "true") == 0;
+    r = find(text);
+    if (r < 0)
+        return yaml_fail(doc, key->value, err, "%s: expected %s", key->name,
+                         find == gpu_runtime_find ? "shared, all or off" : "true or false");
+    *value = r;
     return 0;
+}
+
+static int flag_find(const char *word)
+{
+    return strcmp(word, "true") == 0 ? 1 : strcmp(word, "false") == 0 ? 0 : -ENOENT;
 }
 
 static int size_take(struct yaml_doc *doc, const struct yaml_key *key, uint64_t *value, struct error *err)
@@ -123,23 +132,6 @@ static int labels_take(struct yaml_doc *doc, const struct yaml_key *key, struct 
     return *value ? 0 : yaml_fail(doc, key->value, err, "labels: too long");
 }
 
-static int runtime_take(struct yaml_doc *doc, const struct yaml_key *key, int *value, struct error *err)
-{
-    const char *text;
-    int r;
-
-    if (!key->value)
-        return 0;
-    r = yaml_name(doc, key->value, key->name, &text, err);
-    if (r < 0)
-        return r;
-    r = gpu_runtime_find(text);
-    if (r < 0)
-        return yaml_fail(doc, key->value, err, "%s: expected shared, all or off", key->name);
-    *value = r;
-    return 0;
-}
-
 static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_config *config, struct error *err)
 {
     struct yaml_key keys[K_COUNT] = { [K_URL] = { .name = "url" },
@@ -170,9 +162,9 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
     if (r == 0)
         r = text_take(doc, &keys[K_CGROUP], &place, &config->cgroup, err);
     if (r == 0 && config->private_tmp < 0)
-        r = flag_take(doc, &keys[K_PRIVATE_TMP], &config->private_tmp, err);
+        r = word_take(doc, &keys[K_PRIVATE_TMP], flag_find, &config->private_tmp, err);
     if (r == 0)
-        r = flag_take(doc, &keys[K_ALLOW_ROOT], &root, err);
+        r = word_take(doc, &keys[K_ALLOW_ROOT], flag_find, &root, err);
     if (r == 0)
         r = size_take(doc, &keys[K_LOG_MAX], &config->log_max, err);
     if (r == 0)
@@ -180,7 +172,7 @@ static int doc_take(struct yaml_doc *doc, struct agent_file *file, struct agent_
     if (r == 0)
         r = text_take(doc, &keys[K_REBOOT], &place, &config->reboot, err);
     if (r == 0 && config->gpu_runtime < 0)
-        r = runtime_take(doc, &keys[K_GPU_RUNTIME], &config->gpu_runtime, err);
+        r = word_take(doc, &keys[K_GPU_RUNTIME], gpu_runtime_find, &config->gpu_runtime, err);
     config->allow_root = root;
     return r;
 }

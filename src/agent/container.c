@@ -321,26 +321,11 @@ static int runc_wrap(const struct task *task, const char *dir, json_t *plan, con
     return 0;
 }
 
-static const char *env_value(const json_t *env, const char *name)
-{
-    size_t length = strlen(name), i;
-    const json_t *one;
-
-    json_array_foreach(env, i, one)
-    {
-        const char *text = json_string_value(one);
-
-        if (strncmp(text, name, length) == 0 && text[length] == '=')
-            return text + length + 1;
-    }
-    return NULL;
-}
-
 /* Where the images lie that the user has fetched, and how: podman without a file that says otherwise takes overlay
  * where it has a helper for that, else whole copies. */
 static bool images_find(const json_t *plan, const char *driver, char *out, size_t size)
 {
-    const char *home = env_value(json_object_get(plan, "env"), "HOME");
+    const char *home = util_env_value(json_object_get(plan, "env"), "HOME");
     char list[PATH_MAX];
 
     if (!home)

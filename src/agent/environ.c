@@ -277,25 +277,10 @@ static void put_torch(json_t *env, const struct launch *l)
     put(env, "PET_RDZV_BACKEND=%s", elastic(&l->spec) ? "c10d" : "static");
 }
 
-static const char *value_of(const json_t *env, const char *name)
-{
-    size_t length = strlen(name), i;
-    const json_t *one;
-
-    json_array_foreach(env, i, one)
-    {
-        const char *text = json_string_value(one);
-
-        if (strncmp(text, name, length) == 0 && text[length] == '=')
-            return text + length + 1;
-    }
-    return NULL;
-}
-
 /* In front of what the job has set itself. */
 static void put_before(json_t *env, const char *name, const char *path)
 {
-    const char *old = value_of(env, name);
+    const char *old = util_env_value(env, name);
     CLEANUP_BUF struct buf all = BUF_INIT(VALUE_MAX);
 
     buf_printf(&all, "%s%s%s", path, old && *old ? ":" : "", old ? old : "");
@@ -311,9 +296,9 @@ static void put_runtime(json_t *env, const struct launch_host *host)
     if (host->runtime->python[0])
         put_before(env, "PYTHONPATH", host->runtime->python);
     put(env, "MUSTER_GPU_SOCKET=%s", host->runtime->socket);
-    if (!value_of(env, "TF_FORCE_GPU_ALLOW_GROWTH"))
+    if (!util_env_value(env, "TF_FORCE_GPU_ALLOW_GROWTH"))
         put(env, "TF_FORCE_GPU_ALLOW_GROWTH=true");
-    if (!value_of(env, "XLA_PYTHON_CLIENT_PREALLOCATE"))
+    if (!util_env_value(env, "XLA_PYTHON_CLIENT_PREALLOCATE"))
         put(env, "XLA_PYTHON_CLIENT_PREALLOCATE=false");
 }
 

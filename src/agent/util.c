@@ -309,6 +309,21 @@ bool util_env_has(const json_t *list, const char *text)
     return false;
 }
 
+const char *util_env_value(const json_t *env, const char *name)
+{
+    size_t length = strlen(name), i;
+    const json_t *one;
+
+    json_array_foreach(env, i, one)
+    {
+        const char *text = json_string_value(one);
+
+        if (strncmp(text, name, length) == 0 && text[length] == '=')
+            return text + length + 1;
+    }
+    return NULL;
+}
+
 json_t *util_env_merge(const json_t *first, const json_t *second)
 {
     json_t *list = json_array(), *value;

@@ -41,3 +41,5 @@ int util_base64_get(const char *text, size_t length, struct buf *out); /* -EINVA
 /* Lists of NAME=VALUE: whether one has the variable of this text; two as one, where the second counts. */
 bool util_env_has(const json_t *list, const char *text);
 json_t *util_env_merge(const json_t *first, const json_t *second);
+/* What a variable of such a list is; NULL: it is not there. */
+const char *util_env_value(const json_t *env, const char *name);

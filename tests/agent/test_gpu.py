@@ -180,6 +180,22 @@ def or_nobody(c, a, d):
     assert not node_side(a)
 
 
+settings = tempfile.mkdtemp(prefix='settings')
+with open(settings + '/off.yaml', 'w') as f:
+    f.write('gpu_runtime: off\n')
+with open(settings + '/bad.yaml', 'w') as f:
+    f.write('private_tmp: false\ngpu_runtime: some\n')
+
+
+@test('--config', settings + '/off.yaml', '--private-tmp', 'off', fake=None)
+def or_as_its_file_says(c, a, d):
+    or_nobody(c, a, d)
+    bad = subprocess.run([PROGRAM, '--config', settings + '/bad.yaml'], stderr=subprocess.PIPE, timeout=60)
+    assert bad.returncode == 2 and b'bad.yaml:2:14: gpu_runtime: expected shared, all or off' in bad.stderr, bad
+    bad = subprocess.run([PROGRAM, '--gpu-runtime', 'some'], stderr=subprocess.PIPE, timeout=60)
+    assert bad.returncode == 2 and b'--gpu-runtime: expected shared, all or off' in bad.stderr, bad
+
+
 def users_meet(c, a, d):
     """Two users on one GPU, each in a /tmp of its own, under the one node side, which is root's."""
     os.chmod(os.path.dirname(d), 0o755)
