@@ -192,7 +192,7 @@ static void at_end_look(struct at_end *what, int (*result)(void))
 
 static int64_t trim_wait(uint64_t deadline_ns)
 {
-    if (!python_trim())
+    if (!python_trim(false))
         return -ETIMEDOUT;
     while (!python_trimmed() && clock_ns() < deadline_ns)
         nap_ns(200 * NSEC_USEC);

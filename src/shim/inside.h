@@ -62,6 +62,8 @@ bool inside_already(const struct submit *submit); /* this thread, in a call that
 void inside_leave(const struct submit *submit);
 uint64_t inside_count(void);   /* how many calls are inside */
 uint32_t inside_waiters(void); /* threads that wait for the GPU */
+/* Changes whenever a call of ours begins or ends; 0: nobody is in one. */
+uint64_t inside_look(void);
 void inside_wait(struct inside_mark *at);
 void inside_wait_end(void);
 void inside_tidy(void); /* helper: whoever jumped out is not inside */

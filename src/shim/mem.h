@@ -123,6 +123,7 @@ struct move_times {
 };
 const struct move_times *move_times(void); /* of the last spill or promotion */
 CUstream move_stream(void);
+bool spill_wanted(void); /* a GPU holds more than its limit */
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns);
 int64_t spill_promote(int gpu, uint64_t most, uint64_t deadline_ns);
 /* --- home.c: promotion at the ends of steps, a part of each; asked for by a command, looked at every turn */

@@ -33,7 +33,7 @@ static void (*err_clear)(void);
 static void (*inc_ref)(void *);
 static void (*dec_ref)(void *);
 static void *none;
-static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_done;
+static _Atomic uint32_t tries, queued, hooked, trim_asked, trim_now, trim_done, trim_at_step;
 static _Atomic uint32_t save_asked, saving_now;
 static _Atomic int save_result;  /* as python_saved() */
 static _Atomic uint32_t by_site; /* the hook is sitecustomize.py's */
@@ -120,6 +120,20 @@ static void stats_run(void)
         atomic_store(&stats_result, -EIO);
 }
 
+static const char trim_code[] = "import sys\n"
+                                "t = sys.modules.get('torch')\n"
+                                "if t is not None and t.cuda.is_initialized():\n"
+                                "    t.cuda.empty_cache()\n";
+
+/* In a thread of the program's, with the interpreter's lock. */
+static void trim_run(void)
+{
+    atomic_store(&trim_now, 1);
+    code_run(trim_code, false);
+    atomic_store(&trim_now, 0);
+    atomic_store(&trim_done, 1);
+}
+
 static void *hook_call(void *self, void *args)
 {
     void *which = tuple_item(args, 0);
@@ -131,6 +145,11 @@ static void *hook_call(void *self, void *args)
     }
     step_optimizer(TIER_OPTIMIZER, which ? (uint64_t)(uintptr_t)long_value(which) : 0);
     err_clear();
+    if (unlikely(atomic_load(&trim_at_step))) {
+        if (spill_wanted())
+            trim_run();
+        atomic_store(&trim_at_step, 0);
+    }
     if (unlikely(atomic_exchange(&stats_asked, 0)))
         stats_run();
     if (unlikely(atomic_exchange(&save_asked, 0))) {
@@ -184,11 +203,6 @@ static const char hook_code[] = "import sys\n"
                                 "hasattr(m, 'register_optimizer_step_post_hook'):\n"
                                 "    m.register_optimizer_step_post_hook(lambda o, a, k, h=hook: h(id(o)))\n"
                                 "    done()\n";
-static const char trim_code[] = "import sys\n"
-                                "t = sys.modules.get('torch')\n"
-                                "if t is not None and t.cuda.is_initialized():\n"
-                                "    t.cuda.empty_cache()\n";
-
 static bool python_find(void)
 {
     static _Atomic uint32_t state; /* 0 not found, 1 a thread looks, 2 there */
@@ -272,32 +286,37 @@ void python_try(void)
 static int pending_trim(void *arg)
 {
     (void)arg;
-    if (!capture_any()) { /* memory that PyTorch gives back in the middle of a capture is the end of it */
-        code_run(trim_code, false);
-        atomic_store(&trim_done, 1);
-    }
+    if (!capture_any()) /* memory that PyTorch gives back in the middle of a capture is the end of it */
+        trim_run();
     atomic_store(&trim_asked, 0);
     return 0;
 }
 
-bool python_trim(void)
+bool python_trim(bool again)
 {
     uint32_t idle = 0;
 
     if (!(atomic_load(&hooked) || atomic_load(&by_site)) || !atomic_compare_exchange_strong(&trim_asked, &idle, 1))
         return false;
     atomic_store(&trim_done, 0);
+    atomic_store(&trim_at_step, again && atomic_load(&hooked));
     /* sitecustomize.py sees it at the end of a step. */
     if (atomic_load(&hooked) && add_pending(pending_trim, NULL) != 0) {
+        atomic_store(&trim_at_step, 0);
         atomic_store(&trim_asked, 0);
         return false;
     }
     return true;
 }
 
+bool python_trimming(void)
+{
+    return atomic_load(&trim_now) != 0;
+}
+
 bool python_trimmed(void)
 {
-    return atomic_load(&trim_done) != 0;
+    return atomic_load(&trim_done) && !atomic_load(&trim_at_step);
 }
 
 /* Asked for at the next end of a step; a step that takes no end is the caller's deadline. */
@@ -353,8 +372,10 @@ int muster_gpu_site_step(uint64_t which)
     if (capture_any())
         return 0;
     step_optimizer(TIER_OPTIMIZER, which);
-    if (atomic_load(&trim_asked) && !atomic_load(&trim_done))
+    if (atomic_load(&trim_asked) && !atomic_load(&trim_done)) {
+        atomic_store(&trim_now, 1);
         wanted |= SITE_TRIM;
+    }
     if (unlikely(atomic_exchange(&stats_asked, 0)))
         wanted |= SITE_STATS;
     if (unlikely(atomic_exchange(&save_asked, 0))) {
@@ -368,6 +389,7 @@ int muster_gpu_site_step(uint64_t which)
 void muster_gpu_site_done(int what, int result)
 {
     if (what == SITE_TRIM) {
+        atomic_store(&trim_now, 0);
         atomic_store(&trim_done, 1);
         atomic_store(&trim_asked, 0);
     } else if (what == SITE_SAVE) {

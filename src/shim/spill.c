@@ -22,6 +22,8 @@
 #define TRIM_SOON_NS (10 * NSEC_MSEC)
 #define TRIM_LEAST_NS (30 * NSEC_MSEC)
 #define TRIM_MOST_NS (150 * NSEC_MSEC)
+#define TRIM_WAITS_NS (2 * NSEC_MSEC)
+#define TRIM_END_NS NSEC_SEC /* of one that waits for the GPU */
 #define SPILL_GOAL_NS (160 * NSEC_MSEC)
 #define QUIET_LEAST_NS (5 * NSEC_SEC)
 #define QUIET_MOST_NS (30 * NSEC_SEC)
@@ -46,11 +48,12 @@ static struct pick {
     CUmemGenericAllocationHandle fresh;
     CUdeviceptr window; /* where the copy goes */
 } batch[BATCH];
-static uint64_t rate = 40;  /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
-static uint64_t room;       /* host memory the spill under way may still take */
-static bool no_host;        /* and it was not enough */
-static bool given_up;       /* the move under way holds nothing any more: waiter.c */
-static uint64_t vain_until; /* the device did not become quiet: not tried again before; 0 = it did */
+static uint64_t rate = 40;      /* bytes a nanosecond, to host memory: what an H200 does, until it is known */
+static uint64_t room;           /* host memory the spill under way may still take */
+static bool no_host;            /* and it was not enough */
+static bool trim_enough = true; /* the framework's cache was most of what had to leave, or nobody has tried */
+static bool given_up;           /* the move under way holds nothing any more: waiter.c */
+static uint64_t vain_until;     /* the device did not become quiet: not tried again before; 0 = it did */
 
 CUstream move_stream(void)
 {
@@ -171,41 +174,86 @@ static int64_t move_count(int gpu, bool out, int64_t bytes, uint64_t start)
     return bytes;
 }
 
-/* When the step under way is over if it takes as long as the last; 0: nobody knows, or it is late. */
-static uint64_t step_over(uint64_t now)
+static uint64_t above_of(int gpu, uint64_t target)
+{
+    uint64_t used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_RELAXED);
+
+    return used > target ? used - target : 0;
+}
+
+bool spill_wanted(void)
+{
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        uint64_t cap = __atomic_load_n(&shim.page->limit[i].cap_bytes, __ATOMIC_RELAXED);
+
+        if (cap && above_of(i, cap))
+            return true;
+    }
+    return false;
+}
+
+/* How long the last step took, and when the one under way is over if it takes as long; 0: nobody knows, or it is late.
+ */
+static uint64_t step_wall(uint64_t *ret_over)
 {
     const struct page_step *step = &shim.page->step;
-    uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE), over;
+    uint64_t seq = __atomic_load_n(&step->seq, __ATOMIC_ACQUIRE), wall, over;
 
-    if (!seq)
-        return 0;
-    over = step->ring[(seq - 1) % PAGE_STEPS].end_ns + step->ring[(seq - 1) % PAGE_STEPS].wall_us * NSEC_USEC;
-    return over > now ? over : 0;
+    wall = seq ? step->ring[(seq - 1) % PAGE_STEPS].wall_us * NSEC_USEC : 0;
+    over = seq ? step->ring[(seq - 1) % PAGE_STEPS].end_ns + wall : 0;
+    *ret_over = over > clock_ns() ? over : 0;
+    return wall;
 }
 
-static uint64_t trim_patience(uint64_t above, uint64_t now)
+/* A whole step is waited for if that is in time: by its end there is nothing left to copy. */
+static uint64_t trim_patience(uint64_t above, bool step, uint64_t now)
 {
-    uint64_t copies = above / rate, patience = TRIM_LEAST_NS;
+    uint64_t copies = above / rate, patience = TRIM_LEAST_NS, over, wall = step_wall(&over);
 
+    if (step && wall && wall + TRIM_LEAST_NS < SPILL_GOAL_NS)
+        return wall + TRIM_LEAST_NS;
     if (copies + TRIM_LEAST_NS < SPILL_GOAL_NS)
         patience = SPILL_GOAL_NS - copies < TRIM_MOST_NS ? SPILL_GOAL_NS - copies : TRIM_MOST_NS;
-    return step_over(now) > now + patience ? TRIM_SOON_NS : patience;
+    return over > now + patience ? TRIM_SOON_NS : patience;
 }
 
-/* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. */
-static void cache_drop(int gpu, uint64_t above)
+/* Is the program in a call that waits for the GPU? The same one for a while: a launch is over in microseconds. */
+static bool program_waits(uint64_t now)
 {
-    uint64_t start = clock_ns(), patience = trim_patience(above, start);
-    bool more = true;
+    static uint64_t last, since;
+    uint64_t look = inside_look();
 
-    if (!python_trim())
+    if (look != last || !look) {
+        last = look;
+        since = now;
+    }
+    return look && now - since > TRIM_WAITS_NS;
+}
+
+/* The framework's cache first. The helper has nothing else to do meanwhile: what host memory is missing is made. One
+ * that waits for the GPU drops it when that wait is over, and what it waits for would have to end before a copy as
+ * well: patience costs nothing then. In the middle of a step it has little to drop, and is asked again at its end. */
+static void cache_drop(int gpu, uint64_t target)
+{
+    uint64_t above = above_of(gpu, target), start = clock_ns(), now = start, until;
+    uint64_t cap = __atomic_load_n(&shim.page->limit[gpu].cap_bytes, __ATOMIC_RELAXED);
+    /* Below its own limit it is somebody else who waits for the memory, a guaranteed job inside its allocation. */
+    bool step = trim_enough && cap && target >= cap, more = true;
+
+    until = start + trim_patience(above, step, start);
+    if (!python_trim(step))
         return;
-    while (!python_trimmed() && clock_ns() < start + patience) {
+    while (now < until && above_of(gpu, target) && !python_trimmed()) {
         more = more && stock_make(gpu, above);
         if (!more)
             nap_ns(200 * NSEC_USEC);
+        now = clock_ns();
+        if ((python_trimming() || program_waits(now)) && now < start + TRIM_END_NS && until < now + TRIM_SOON_NS)
+            until = now + TRIM_SOON_NS;
     }
     times.trim_ns = clock_ns() - start;
+    if (python_trimmed())
+        trim_enough = above_of(gpu, target) < above / 2;
 }
 
 static void rate_learn(int64_t bytes)
@@ -446,13 +494,6 @@ static void host_tell(uint64_t above)
     shim_note("no host memory for %llu MiB above its limit", (unsigned long long)((above + MIB - 1) / MIB));
 }
 
-static uint64_t above_of(int gpu, uint64_t target)
-{
-    uint64_t used = __atomic_load_n(&shim.page->memory[gpu].used, __ATOMIC_RELAXED);
-
-    return used > target ? used - target : 0;
-}
-
 int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
 {
     int64_t moved = 0, r;
@@ -462,7 +503,7 @@ int64_t spill_to(int gpu, uint64_t target, uint64_t deadline_ns)
     no_host = false;
     if (above) {
         brief_set(true);
-        cache_drop(gpu, above);
+        cache_drop(gpu, target);
         above = above_of(gpu, target);
         if (!above)
             brief_set(false);

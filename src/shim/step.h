@@ -12,7 +12,10 @@ void step_poll(void); /* helper: tier 4 */
 
 /* --- python.c */
 void python_try(void);
-bool python_trim(void); /* asks the framework to drop its cache; false: it cannot be, or was asked before */
+/* Asks the framework to drop its cache: at once, which in the middle of a step is little, and `again` at its end if
+ * that was not enough. False: it cannot be, or was asked before. */
+bool python_trim(bool again);
+bool python_trimming(void); /* just now, in the program's own thread */
 bool python_trimmed(void);
 int python_save(void);       /* 0: asked for; -ENOSYS: the program cannot */
 int python_stats(void);      /* PyTorch's own book is read when a step ends; 0, or -ENOSYS */

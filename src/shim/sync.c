@@ -16,15 +16,15 @@
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (rg) {                                                                                                      \
-            mark = rg_mark(stream);                                                                                    \
-            inside_wait(&waits);                                                                                       \
-        }                                                                                                              \
-        r = REAL(name)(stream);                                                                                        \
         if (rg)                                                                                                        \
-            inside_wait_end();                                                                                         \
+            mark = rg_mark(stream);                                                                                    \
         if (on)                                                                                                        \
+            inside_wait(&waits);                                                                                       \
+        r = REAL(name)(stream);                                                                                        \
+        if (on) {                                                                                                      \
+            inside_wait_end();                                                                                         \
             COUNT_ADD(syncs, 1);                                                                                       \
+        }                                                                                                              \
         if (rg && r == CUDA_SUCCESS && unlikely(shim_thread.copy_bytes))                                               \
             bulk_waited(stream);                                                                                       \
         if (rg && r == CUDA_SUCCESS)                                                                                   \
@@ -45,15 +45,15 @@ WAIT_STREAM(cuStreamQuery_ptsz)
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
-        if (rg) {                                                                                                      \
-            rg_mark_all(marks);                                                                                        \
-            inside_wait(&waits);                                                                                       \
-        }                                                                                                              \
-        r = REAL(name) args;                                                                                           \
         if (rg)                                                                                                        \
-            inside_wait_end();                                                                                         \
+            rg_mark_all(marks);                                                                                        \
         if (on)                                                                                                        \
+            inside_wait(&waits);                                                                                       \
+        r = REAL(name) args;                                                                                           \
+        if (on) {                                                                                                      \
+            inside_wait_end();                                                                                         \
             COUNT_ADD(syncs, 1);                                                                                       \
+        }                                                                                                              \
         if (rg && r == CUDA_SUCCESS)                                                                                   \
             rg_synced_all(marks);                                                                                      \
         return r;                                                                                                      \
