@@ -5,7 +5,7 @@
 # Results are JSON lines in $OUT/results-WHAT.jsonl, what was printed in $OUT/log-WHAT.txt, the table of targets in
 # $OUT/summary-WHAT.txt (OUT: /tmp/muster-gpu-results). Every experiment has a time limit of its own and the whole has one (535
 # s); one that fails or is cut off is recorded as such and never stops the next. Parts 1 to 3 are
-# the targets, 4 the rest; `gone`, `hot`, `record`, `sweep-release` and `sweep-pages` are in none and run by name. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
+# the targets, 4 the rest; `gone`, `cold`, `hot`, `expandable`, `record`, `sweep-release` and `sweep-pages` are in none and run by name. Settings of the runtime (MUSTER_GPU_AIM, ...) in the environment are kept; MUSTER_GPU_SETTINGS=default leaves the driver's own
 # pair out of pair and nogap. Exits 77 where there is no GPU or no PyTorch.
 #
 # --fake: on the fake driver of an ordinary build (MUSTER_GPU_BUILD, default build), without GPU and PyTorch: tries the scripts.
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # Three parts for a card that is lent ten minutes at a time; what each takes is beside limit_of. Part 1 has the settings of the gate side
 # by side before the default is measured: nothing is chosen by itself. Part 4 is the rest.
 part1="sweep-gate pair nogap overhead"
-part2="hold small alternate memory ranks expandable caps coverage foreign nvml abi"
+part2="hold small alternate memory ranks caps coverage foreign nvml abi"
 part3="death hostile soak surge duty split trial"
 part4="phases burst tiers slices agent capture"
 fake='' what='' limit=535 names=''
@@ -80,8 +80,8 @@ limit_of() {
     hold) echo 60 ;;                 # 40
     small) echo 110 ;;               # 85 to 87
     alternate) echo 110 ;;           # 66 to over 87
-    memory) echo 150 ;;              # 103 to over 120
-    hot) echo 100 ;;                 # the second half of it
+    memory) echo 190 ;;
+    cold | hot | expandable) echo 100 ;; # a part of it each
     ranks) echo 95 ;;                # 58 to 75
     coverage) echo 45 ;;             # 19 to 25
     death) echo 140 ;;
@@ -90,7 +90,6 @@ limit_of() {
     soak) echo $((70 + ${SOAK_SECONDS:-25})) ;;
     duty) echo 170 ;;                # more than 95
     trial) echo 130 ;;               # 107
-    expandable) echo 100 ;;          # 69 to over 75
     caps | surge | split) echo 75 ;;
     foreign | abi) echo 40 ;;
     nvml) echo 15 ;;
@@ -113,8 +112,7 @@ run() {
     hold) python3 tests/gpu/suspend.py hold 40 ;;
     alternate) python3 tests/gpu/suspend.py alternate 40 ;;
     memory) python3 tests/gpu/memory.py ;;
-    hot) python3 tests/gpu/memory.py hot ;;
-    expandable) python3 tests/gpu/memory.py expandable ;;
+    cold | hot | expandable) python3 tests/gpu/memory.py "$1" ;;
     pair) python3 tests/gpu/pair.py 8 ${MUSTER_GPU_SETTINGS:-driver default} ;;
     nogap) python3 tests/gpu/pair.py 0 ${MUSTER_GPU_SETTINGS:-driver default} ;;
     soak) python3 tests/gpu/soak.py "${SOAK_SECONDS:-25}" ;;

@@ -88,7 +88,7 @@ def trial():
     if not started("trial", *jobs):
         return
     seen = []
-    while time.monotonic() - begin < (12 if STANDIN else 70):
+    while time.monotonic() - begin < (12 if STANDIN else 50):
         time.sleep(2)
         seen.append([(gib(job, "cap_bytes"), len(job.lines())) for job in jobs])
     third = max(1, len(seen) // 3)

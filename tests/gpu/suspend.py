@@ -61,7 +61,7 @@ def hold(gib, pinned):
 def curve():
     """The loss of a training job, suspended three ways on its way, against one left alone; and the driver's checkpoint by itself."""
     own_node("small")
-    args = ["train", 350, 32, 8, 1024]
+    args = ["train", 240, 32, 8, 1024]
     want = Job(args).finish()
     job = Job(args, ["--role", "opportunistic"])
     job.wait_steps(30)
@@ -70,8 +70,8 @@ def curve():
     for verb, back in (("pause", "resume"), ("evict", "resume"), ("evict", "resume"), ("release", "restore"), ("release", "restore")):
         orders("small", job, verb, back, verb=verb, gib=used)
         time.sleep(0.3)
+    native = Job(args, ["--role", "opportunistic", "--native"])  # its start is not timed
     got = job.finish()
-    native = Job(args, ["--role", "opportunistic", "--native"])
     native.wait_steps(30)
     time.sleep(1)
     orders("small", native, "release", "restore", verb="driver")
