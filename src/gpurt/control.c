@@ -184,18 +184,21 @@ static enum pair_law law_of(const struct node *node, const struct gpu_arena *gpu
     return node->law;
 }
 
-/* The gaps that the neighbours of a GPU have seen the end of, and those in which they were late. */
-static void gaps_sum(const struct node *node, int index, uint64_t *ret_gaps, uint64_t *ret_late)
+/* What the neighbours of a GPU have counted. */
+static struct gaps gaps_sum(const struct node *node, int index)
 {
-    *ret_gaps = *ret_late = 0;
+    struct gaps sum = { 0 };
+
     for (int i = 0; i < NODE_CLIENTS; i++) {
         const struct client *c = &node->client[i];
 
         if (c->fd < 0 || c->role != ROLE_OPPORTUNISTIC || !client_on(c, index))
             continue;
-        *ret_gaps += page_sum(c->page, offsetof(struct page_counters, gaps));
-        *ret_late += page_sum(c->page, offsetof(struct page_counters, gaps_late));
+        sum.seen += page_sum(c->page, offsetof(struct page_counters, gaps));
+        sum.late += page_sum(c->page, offsetof(struct page_counters, gaps_late));
+        sum.waits += page_sum(c->page, offsetof(struct page_counters, gate_waits));
     }
+    return sum;
 }
 
 static void pair_form(const struct node *node, struct gpu_arena *gpu, struct client *rg, uint64_t now)
@@ -204,7 +207,7 @@ static void pair_form(const struct node *node, struct gpu_arena *gpu, struct cli
     rg->step_read = rg->page->step.seq;
     edge_init(&gpu->edge, node->aim);
     gpu->edge_at = 0;
-    gaps_sum(node, (int)(gpu - node->gpu), &gpu->edge_gaps, &gpu->edge_late);
+    gpu->edge_gaps = gaps_sum(node, (int)(gpu - node->gpu));
     pair_begin(&gpu->loop, law_of(node, gpu, rg), rg->page->step.tier >= TIER_PERIOD ? 2 * node->eps : node->eps,
                (usec_t)(now / USEC));
     if (node->anchored)
@@ -332,19 +335,18 @@ static void gpu_free(struct gpu_arena *gpu)
  */
 static void edge_turn(const struct node *node, struct gpu_arena *gpu, const struct client *rg, uint32_t u)
 {
-    uint64_t gaps, late;
+    struct gaps now = gaps_sum(node, (int)(gpu - node->gpu)), then = gpu->edge_gaps;
     struct edge_look look = {
         .slowdown = gpu->loop.judged, .eps = gpu->loop.share.eps, .share = u, .step_us = step_us(rg)
     };
 
-    gaps_sum(node, (int)(gpu - node->gpu), &gaps, &late);
-    if (gaps >= gpu->edge_gaps && late >= gpu->edge_late) {
-        look.gaps = (uint32_t)(gaps - gpu->edge_gaps);
-        look.late = (uint32_t)(late - gpu->edge_late);
+    if (now.seen >= then.seen && now.late >= then.late && now.waits >= then.waits) {
+        look.gaps = (uint32_t)(now.seen - then.seen);
+        look.late = (uint32_t)(now.late - then.late);
+        look.held = now.waits > then.waits;
     }
     gpu->edge_at = gpu->loop.periods;
-    gpu->edge_gaps = gaps;
-    gpu->edge_late = late;
+    gpu->edge_gaps = now;
     (void)edge_period(&gpu->edge, &look);
 }
 

@@ -3,8 +3,6 @@
  * what is missing at once is stable whatever the step's length. */
 #include "gpurt/edge.h"
 
-#include <stdbool.h>
-
 #define STEP_MOST_US 1000000u
 
 uint32_t edge_aim(uint32_t eps)
@@ -45,7 +43,7 @@ int32_t edge_period(struct edge *edge, const struct edge_look *look)
         edge->us = edge->us < 0 ? edge->us / 2 : edge->us;
         return edge->us;
     }
-    if (look->share < EDGE_SHARE_MIN)
+    if (look->share < EDGE_SHARE_MIN || (!told && (look->gaps || !look->held)))
         return edge->us;
     move = clamp(told ? by_gaps(look) : by_steps(edge, look), -EDGE_STEP_US, EDGE_STEP_US);
     edge->us = (int32_t)clamp(edge->us + move, -EDGE_MOST_US, told ? EDGE_BACK_US : 0);

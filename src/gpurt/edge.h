@@ -12,7 +12,7 @@
  * that ran 140, and the guaranteed job lost twice as much. And a wider guard where none was late would help nobody,
  * however slow the steps are: what is left then is cold caches.
  *
- * Where they do not, by the integral of (slowdown - aim): the guaranteed job's median step settles at the aim
+ * Where they do not count, by the integral of (slowdown - aim): the guaranteed job's median step settles at the aim
  * instead of far below what it may lose.
  *
  * Below the top the share's own law is in charge and the edge stays; a cut takes back half of what was beyond the
@@ -21,6 +21,7 @@
  * Pure, integers. The aim lies below the tolerance (eps) by more than a period's noise, or the cuts would be for
  * nothing.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #define EDGE_MOST_US 600    /* beyond the guard's end */
@@ -47,6 +48,7 @@ struct edge_look {
     uint32_t step_us;    /* how long a step takes */
     uint32_t gaps;       /* whose ends the neighbours have seen, */
     uint32_t late;       /* and of those, too late */
+    bool held;           /* they were kept waiting at all: one that starts up has nothing that could be late */
 };
 
 int32_t edge_period(struct edge *edge, const struct edge_look *look);

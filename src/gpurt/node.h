@@ -109,6 +109,12 @@ struct client {
     bool no_host; /* a move for it found no host memory for all it was to move */
 };
 
+/* What neighbours count at the gate. */
+struct gaps {
+    uint64_t seen, late; /* ends of gaps, and of those, too late */
+    uint64_t waits;      /* launches that were held */
+};
+
 struct gpu_arena {
     bool used;
     uint8_t uuid[16];
@@ -121,8 +127,8 @@ struct gpu_arena {
     uint64_t before_ns;             /* one each tenth of a second: then */
     struct pair loop;
     struct edge edge;
-    uint32_t edge_at;              /* the period it has seen, */
-    uint64_t edge_gaps, edge_late; /* and what the neighbours had counted then */
+    uint32_t edge_at;      /* the period it has seen, */
+    struct gaps edge_gaps; /* and what the neighbours had counted then */
     uint64_t turn_since_ns;
     struct memory memory;
     struct unruly unruly;

@@ -11,8 +11,8 @@
 
 static int32_t period(struct edge *edge, int32_t slowdown, uint32_t share, uint32_t step_us)
 {
-    return edge_period(edge,
-                       &(struct edge_look){ .slowdown = slowdown, .eps = 20, .share = share, .step_us = step_us });
+    return edge_period(
+        edge, &(struct edge_look){ .slowdown = slowdown, .eps = 20, .share = share, .step_us = step_us, .held = true });
 }
 
 static void test_moves(void **state)
@@ -43,6 +43,9 @@ static void test_stays(void **state)
     assert_int_equal(period(&edge, 500, 0, 11000), -20);
     edge.us = 60; /* a wider guard stays */
     assert_int_equal(period(&edge, 21, 1000, 11000), 60);
+    edge.us = -80; /* a neighbour that starts up: what it is not held back from says nothing of the edge */
+    assert_int_equal(
+        edge_period(&edge, &(struct edge_look){ .slowdown = 0, .eps = 20, .share = 1000, .step_us = 11000 }), -80);
     edge_init(&edge, 0);
     assert_int_equal(period(&edge, 0, 1000, 11000), 0); /* off */
 }
@@ -81,7 +84,7 @@ static void test_gaps(void **state)
     assert_int_equal(told(&edge, 40, 12, 0), 0);
     assert_int_equal(told(&edge, 40, 40, 0), 120); /* no more than a period's */
     assert_int_equal(told(&edge, 40, 0, 21), 120); /* a cut leaves a wide guard alone */
-    assert_int_equal(told(&edge, 7, 7, 14), 0);    /* too few say nothing: the steps do, and know no wider guard */
+    assert_int_equal(told(&edge, 7, 7, 14), 120);  /* too few say nothing, and nobody else does */
     for (int i = 0; i < 100; i++)
         (void)told(&edge, 40, 40, 0);
     assert_int_equal(edge.us, EDGE_BACK_US);
