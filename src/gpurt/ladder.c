@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "gpurt/guard.h"
@@ -24,7 +23,6 @@
 #define SYNC_NS (10 * SEC)
 #define MOVE_NS (120 * SEC)
 #define HOME_AGAIN_NS (10 * SEC) /* nothing could come home: asked again then */
-#define GUARDIAN_TRIES 2
 
 const char *client_state_name(enum client_state state)
 {
@@ -290,74 +288,6 @@ static void command_done(struct node *node, struct client *client, int r)
         moved(node, client);
     else
         next_step(node, client);
-}
-
-static size_t hex_write(const uint8_t *uuid, char *text)
-{
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", uuid[i]);
-    return 32;
-}
-
-/* "checkpoint"; "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants all of them named.
- */
-static void order_text(const struct client *client, char *text, size_t size)
-{
-    size_t n = (size_t)snprintf(text, size, client->step == STEP_RELEASE ? "checkpoint" : "restore");
-    bool first = true;
-
-    for (uint32_t i = 0; i < PAGE_GPUS && client->moving && client->step == STEP_RESTORE && n + 70 < size; i++) {
-        const struct page_memory *m = &client->page->memory[i];
-        const uint8_t *to = first ? client->move_to : m->uuid;
-
-        if (!m->present)
-            continue;
-        first = false;
-        text[n++] = ' ';
-        n += hex_write(m->uuid, text + n);
-        text[n++] = ' ';
-        n += hex_write(to, text + n);
-        text[n] = '\0';
-    }
-}
-
-static int guardian_again(struct node *node, struct client *client, const char *why, char *text, size_t size)
-{
-    if (client->guardian_tries++ < GUARDIAN_TRIES && guardian_start(node, client) == 0)
-        return 0;
-    (void)snprintf(text, size, "%s", why);
-    return -1;
-}
-
-/* What the guardian said, if anything: 1 done, 0 not yet, -1 failed (text tells). One that was killed is followed by
- * another, which asks the driver where the process is and goes on from there. */
-static int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size)
-{
-    char order[1100];
-    ssize_t n = -1;
-
-    if (client->guardian < 0) {
-        client->guardian = guardian_connect(node, client);
-        client->guardian_told = false;
-        if (client->guardian < 0 && node_now() - client->guardian_since_ns < GUARDIAN_NS)
-            return 0;
-        if (client->guardian < 0) /* one that was started ahead does not wait for ever for slow copies */
-            return guardian_again(node, client, "the guardian did not start", text, size);
-    }
-    if (!client->guardian_told) {
-        order_text(client, order, sizeof(order));
-        client->guardian_told = send(client->guardian, order, strlen(order), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
-    }
-    while ((n = recv(client->guardian, text, size - 1, MSG_DONTWAIT)) > 0) {
-        text[n] = '\0';
-        if (strncmp(text, expect, strlen(expect)) == 0)
-            return 1;
-        if (strncmp(text, "failed", 6) == 0)
-            return -1;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return 0;
-    return guardian_again(node, client, "the guardian ended, and so did those after it", text, size);
 }
 
 static void guardian_done(struct node *node, struct client *client)

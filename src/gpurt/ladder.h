@@ -33,6 +33,8 @@ void ladder_orphans(struct node *node); /* released processes whose guardians ar
 int guardian_connect(struct node *node, const struct client *client); /* its socket, -1 none */
 int guardian_start(struct node *node, struct client *client);
 void guardian_drop(struct client *client);
+/* What it said to the step under way, if anything: 1 `expect`, 0 not yet, -1 failed (text tells). */
+int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size);
 void guardian_claim(struct node *node, struct client *client); /* while one is released: we are here */
 
 /* rungs.c: the rungs' estimates for a process, as a table; the one that frees so much; what a step has taught. */
