@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,9 +19,7 @@
 #include "gpurt/node.h"
 #include "gpurt/tool.h"
 
-#define ORDER_WAIT_S 300u
 #define TOP_WAIT_MOST_S 86400u
-#define TEXT_MAX (NODE_TEXT + 1)
 #define LINE_MOST 200 /* an order to a process */
 
 static const char usage_text[] =
@@ -82,8 +79,7 @@ static int number_parse(const char *text, unsigned long most, unsigned long *ret
     return 0;
 }
 
-/* 1..most, or -EINVAL. */
-static int count_parse(const char *text, unsigned long most, unsigned long *ret)
+int gpu_count(const char *text, unsigned long most, unsigned long *ret)
 {
     unsigned long value;
 
@@ -124,15 +120,14 @@ void gpu_program(char *path)
     path[n > 0 ? n : 0] = '\0';
 }
 
-/* One line to the node side, its answer into text[TEXT_MAX]; an error of its goes to standard error. */
-static int answer_get(const char *line, unsigned int wait_s, char *text)
+int gpu_answer(const char *line, unsigned int wait_s, char *text)
 {
     char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX];
     struct error err = { 0 };
 
     if (tool_paths(run_dir, socket_path, &err) < 0)
         return gpu_fail(&err);
-    if (tool_ask(socket_path, line, wait_s, text, TEXT_MAX, &err) < 0) {
+    if (tool_ask(socket_path, line, wait_s, text, GPU_TEXT_MAX, &err) < 0) {
         if (access(socket_path, W_OK) < 0 && errno == EACCES)
             (void)error_set(&err, -EACCES, "%s: is another user's, and so are the processes there", socket_path);
         return gpu_fail(&err);
@@ -144,11 +139,10 @@ static int answer_get(const char *line, unsigned int wait_s, char *text)
     return EXIT_OK;
 }
 
-/* The same, with the answer on standard output. */
-static int ask(const char *line, unsigned int wait_s)
+int gpu_ask(const char *line, unsigned int wait_s)
 {
-    static char text[TEXT_MAX];
-    int r = answer_get(line, wait_s, text);
+    static char text[GPU_TEXT_MAX];
+    int r = gpu_answer(line, wait_s, text);
 
     if (r != EXIT_OK)
         return r;
@@ -161,9 +155,9 @@ static int ask(const char *line, unsigned int wait_s)
 /* One document, in as many answers as it takes: the rows that did not fit are asked for and put where they belong. */
 static int ls_json(void)
 {
-    static char text[TEXT_MAX], more[TEXT_MAX];
+    static char text[GPU_TEXT_MAX], more[GPU_TEXT_MAX];
     char line[32], *tail, *next, *end;
-    int r = answer_get("json", 5, text), from;
+    int r = gpu_answer("json", 5, text), from;
 
     if (r != EXIT_OK)
         return r;
@@ -177,7 +171,7 @@ static int ls_json(void)
     (void)printf("%.*s", (int)(tail - text), text);
     do {
         (void)snprintf(line, sizeof(line), "rows %d", from);
-        r = answer_get(line, 5, more);
+        r = gpu_answer(line, 5, more);
         if (r != EXIT_OK)
             return r;
         end = strchr(more, '\n');
@@ -191,7 +185,7 @@ static int ls_json(void)
 static int gpu_ls(int argc, char **argv)
 {
     if (argc == 1)
-        return ask("ls", 5);
+        return gpu_ask("ls", 5);
     if (argc == 2 && (strcmp(argv[1], "--json") == 0 || strcmp(argv[1], "-ojson") == 0))
         return ls_json();
     return gpu_misuse("ls: unknown argument '%s'; [--json] is known", argv[argc - 1]);
@@ -207,7 +201,7 @@ static int gpu_top(int argc, char **argv)
     while ((c = getopt(argc, argv, ":n:w:")) >= 0) {
         if (c != 'n' && c != 'w')
             return gpu_misuse("top: unknown option; -n TIMES and -w SECONDS are known");
-        if (count_parse(optarg, c == 'n' ? ULONG_MAX : TOP_WAIT_MOST_S, c == 'n' ? &times : &seconds) < 0)
+        if (gpu_count(optarg, c == 'n' ? ULONG_MAX : TOP_WAIT_MOST_S, c == 'n' ? &times : &seconds) < 0)
             return gpu_misuse("top: -%c takes a number of %s from 1 on, not '%s'", c, c == 'n' ? "times" : "seconds",
                               optarg);
     }
@@ -216,7 +210,7 @@ static int gpu_top(int argc, char **argv)
     for (unsigned long i = 0; i < times; i++) {
         if (isatty(STDOUT_FILENO))
             (void)fputs("\033[H\033[2J", stdout);
-        r = ask("top", 5);
+        r = gpu_ask("top", 5);
         if (r != EXIT_OK)
             return r;
         if (i + 1 < times)
@@ -225,7 +219,7 @@ static int gpu_top(int argc, char **argv)
     return EXIT_OK;
 }
 
-static bool pid_valid(const char *text)
+bool gpu_pid_valid(const char *text)
 {
     char *end;
     long value = strtol(text, &end, 10);
@@ -266,19 +260,19 @@ static bool state_find(const char *rows, const char *pid, char *ret)
 /* Where the process is now, into ret[16]; empty when that cannot be told: the order itself says why. */
 static void state_ask(const char *pid, char *ret)
 {
-    static char text[TEXT_MAX];
+    static char text[GPU_TEXT_MAX];
     char run_dir[TOOL_PATH_MAX], socket_path[TOOL_PATH_MAX], line[32];
     const char *next;
     int from = 0;
 
     *ret = '\0';
-    if (tool_paths(run_dir, socket_path, NULL) < 0 || tool_ask(socket_path, "json", 5, text, TEXT_MAX, NULL) < 0 ||
+    if (tool_paths(run_dir, socket_path, NULL) < 0 || tool_ask(socket_path, "json", 5, text, GPU_TEXT_MAX, NULL) < 0 ||
         state_find(text, pid, ret))
         return;
     next = strstr(text, "],\"next\":");
     while (next && sscanf(next, "],\"next\":%d", &from) == 1) {
         (void)snprintf(line, sizeof(line), "rows %d", from);
-        if (tool_ask(socket_path, line, 5, text, TEXT_MAX, NULL) < 0 || state_find(text, pid, ret))
+        if (tool_ask(socket_path, line, 5, text, GPU_TEXT_MAX, NULL) < 0 || state_find(text, pid, ret))
             return;
         next = strchr(text, '\n');
         if (!next || sscanf(next + 1, "%d", &from) != 1)
@@ -300,12 +294,12 @@ static const char *goal_of(const char *verb)
 /* Asked for where it is already: said so, and not as if it had been done. */
 static int order_send(const char *line, const char *pid, const char *goal, const char *state)
 {
-    static char text[TEXT_MAX];
+    static char text[GPU_TEXT_MAX];
     int r;
 
     if (strcmp(goal, state) != 0)
-        return ask(line, ORDER_WAIT_S);
-    r = answer_get(line, ORDER_WAIT_S, text);
+        return gpu_ask(line, GPU_ORDER_S);
+    r = gpu_answer(line, GPU_ORDER_S, text);
     if (r != EXIT_OK)
         return r;
     (void)printf("ok %s: %s already\n", pid, goal);
@@ -339,12 +333,12 @@ static int gpu_order(int argc, char **argv)
     if (job && (!*job || strpbrk(job, " =") || strlen(job) > 63))
         return gpu_misuse("%s: --job takes a job's id, 1 to 63 characters without blanks and '=', not '%s'", argv[0],
                           job);
-    if (job ? optind != argc : optind + 1 != argc || !pid_valid(argv[optind]))
+    if (job ? optind != argc : optind + 1 != argc || !gpu_pid_valid(argv[optind]))
         return gpu_misuse("%s: expected one process id, or --job ID", argv[0]);
     (void)snprintf(line, sizeof(line), "%s %s%s%s%s%s", argv[0], job ? "job=" : "", job ? job : argv[optind],
                    boundary ? " boundary" : "", *uuid ? " gpu=" : "", uuid);
     if (job)
-        return ask(line, ORDER_WAIT_S);
+        return gpu_ask(line, GPU_ORDER_S);
     state_ask(argv[optind], state);
     if (*uuid && *state && strcmp(state, "released") != 0) {
         (void)fprintf(stderr, "muster gpu: process %s is %s; release it first, then --gpu says where it is restored\n",
@@ -357,12 +351,12 @@ static int gpu_order(int argc, char **argv)
 /* As far down as is needed; where that is where it is, it is said so. */
 static int suspend_send(const char *line, const char *pid)
 {
-    static char text[TEXT_MAX];
+    static char text[GPU_TEXT_MAX];
     char before[16], state[16] = "";
     int r;
 
     state_ask(pid, before);
-    r = answer_get(line, ORDER_WAIT_S, text);
+    r = gpu_answer(line, GPU_ORDER_S, text);
     if (r != EXIT_OK)
         return r;
     if (sscanf(text, "ok %*d: %15[a-z]", state) == 1 && strcmp(before, state) == 0)
@@ -384,10 +378,10 @@ static int gpu_rungs(int argc, char **argv)
     } else if (argc != 2) {
         return gpu_misuse("%s: expected [--free SIZE] PID", argv[0]);
     }
-    if (!pid_valid(argv[argc - 1]))
+    if (!gpu_pid_valid(argv[argc - 1]))
         return gpu_misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
     (void)snprintf(line, sizeof(line), "%s %s free=%llu", argv[0], argv[argc - 1], (unsigned long long)bytes);
-    return *argv[0] == 's' ? suspend_send(line, argv[argc - 1]) : ask(line, ORDER_WAIT_S);
+    return *argv[0] == 's' ? suspend_send(line, argv[argc - 1]) : gpu_ask(line, GPU_ORDER_S);
 }
 
 /* baseline [--steps N] PID, detach [--seconds N] PID */
@@ -404,10 +398,10 @@ static int gpu_number(int argc, char **argv)
         return gpu_misuse("%s: expected [%s N] PID", argv[0], option);
     if ((end && (end == argv[2] || *end)) || n < 1 || n > most)
         return gpu_misuse("%s: %s is 1 to %lu, not '%s'", argv[0], option, most, argv[2]);
-    if (!pid_valid(argv[argc - 1]))
+    if (!gpu_pid_valid(argv[argc - 1]))
         return gpu_misuse("%s: '%s' is no process id", argv[0], argv[argc - 1]);
     (void)snprintf(line, sizeof(line), "%s %s %lu", argv[0], argv[argc - 1], n);
-    return ask(line, ORDER_WAIT_S);
+    return gpu_ask(line, GPU_ORDER_S);
 }
 
 /* stats PID: what PyTorch's allocator says of itself. */
@@ -415,54 +409,10 @@ static int gpu_stats(int argc, char **argv)
 {
     char line[64];
 
-    if (argc != 2 || !pid_valid(argv[1]))
+    if (argc != 2 || !gpu_pid_valid(argv[1]))
         return gpu_misuse("%s: expected one process id", argv[0]);
     (void)snprintf(line, sizeof(line), "stats %s", argv[1]);
-    return ask(line, ORDER_WAIT_S);
-}
-
-static int signal_send(const char *line, const char *pid, const char *name)
-{
-    static char text[TEXT_MAX];
-    int r = answer_get(line, ORDER_WAIT_S, text);
-
-    if (r != EXIT_OK)
-        return r;
-    (void)printf("ok %s: running, signal %s sent%s\n", pid, name,
-                 strstr(text, "which ends it") ? ", which ends it: it does not catch it" : "");
-    return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
-}
-
-/* The last rung: the program saves itself. It is resumed first, because a handler cannot run inside a held launch. */
-static int gpu_signal(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } signals[] = { { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "INT", SIGINT }, { "TERM", SIGTERM } };
-    bool save = strcmp(argv[0], "checkpoint") == 0, force = false;
-    unsigned long grace = 30;
-    char line[128];
-
-    while (save && argc > 2 && (strcmp(argv[1], "--grace") == 0 || strcmp(argv[1], "--force") == 0)) {
-        int words = argv[1][2] == 'g' ? 2 : 1;
-
-        if (words == 2 && count_parse(argv[2], ORDER_WAIT_S - 10, &grace) < 0)
-            return gpu_misuse("checkpoint: --grace takes 1 to %u seconds, not '%s'", ORDER_WAIT_S - 10, argv[2]);
-        force |= words == 1;
-        argc -= words;
-        argv += words;
-    }
-    if (argc < 2 || argc > 3 || !pid_valid(argv[1]))
-        return gpu_misuse("%s", save ? "checkpoint: expected [--grace 1..290] [--force] PID [USR1|USR2|INT|TERM]"
-                                     : "signal: expected PID [USR1|USR2|INT|TERM]");
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (strcmp(argc == 3 ? argv[2] : "USR1", signals[i].name) == 0) {
-            (void)snprintf(line, sizeof(line), "%s %s %d %lu%s", save ? "save" : "signal", argv[1], signals[i].number,
-                           save ? grace : 0, force ? " force" : "");
-            return save ? ask(line, ORDER_WAIT_S) : signal_send(line, argv[1], signals[i].name);
-        }
-    return gpu_misuse("'%s' is none of USR1, USR2, INT and TERM", argv[2]);
+    return gpu_ask(line, GPU_ORDER_S);
 }
 
 /* 0.5 as permille; -EINVAL what is no plain number, or not in the range. A share of less than one permille would be
@@ -518,7 +468,7 @@ static int gpu_set(int argc, char **argv)
     char line[LINE_MOST];
     size_t n;
 
-    if (argc < 3 || !pid_valid(argv[1]))
+    if (argc < 3 || !gpu_pid_valid(argv[1]))
         return gpu_misuse("%s", "set: expected PID key=value...");
     n = (size_t)snprintf(line, sizeof(line), "set %s", argv[1]);
     for (int i = 2; i < argc; i++) {
@@ -528,7 +478,7 @@ static int gpu_set(int argc, char **argv)
             return r;
         n += strlen(line + n);
     }
-    return ask(line, ORDER_WAIT_S);
+    return gpu_ask(line, GPU_ORDER_S);
 }
 
 static int gpu_check(int argc, char **argv)
@@ -548,7 +498,7 @@ static int gpu_agent(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--idle-exit") == 0)
         return gpu_misuse("%s", "agent: --idle-exit needs a value");
     if (argc == 3 && strcmp(argv[1], "--idle-exit") == 0) {
-        if (count_parse(argv[2], UINT_MAX, &idle) < 0)
+        if (gpu_count(argv[2], UINT_MAX, &idle) < 0)
             return gpu_misuse("agent: --idle-exit takes a number of seconds from 1 on, not '%s'", argv[2]);
     } else if (argc != 1)
         return gpu_misuse("agent: unknown argument '%s'", argv[1]);
@@ -564,7 +514,7 @@ static int gpu_guard(int argc, char **argv)
     const char *claim = getenv("MUSTER_GPU_CLAIM_SECONDS");
     struct error err = { 0 };
 
-    if (argc != 5 || strcmp(argv[1], "--run-dir") != 0 || !pid_valid(argv[3]))
+    if (argc != 5 || strcmp(argv[1], "--run-dir") != 0 || !gpu_pid_valid(argv[3]))
         return gpu_misuse("%s", "guard: expected --run-dir DIR PID START; the agent starts it");
     if (guard_run(argv[2], (pid_t)strtol(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
                   claim ? (unsigned int)strtoul(claim, NULL, 10) : GUARD_CLAIM_S, &err) < 0)
