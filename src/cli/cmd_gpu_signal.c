@@ -14,7 +14,7 @@ static int signal_send(const char *line, const char *pid, const char *name)
 
     if (r != EXIT_OK)
         return r;
-    (void)printf("ok %s: running, signal %s sent%s\n", pid, name,
+    (void)printf("ok %s: %s, signal %s sent%s\n", pid, strstr(text, ": failed") ? "failed" : "running", name,
                  strstr(text, "which ends it") ? ", which ends it: it does not catch it" : "");
     return fflush(stdout) == 0 ? EXIT_OK : EXIT_FAILED;
 }

@@ -149,12 +149,15 @@ static bool answer_estimate(struct node *node, const char *line, char *text)
 {
     unsigned long long bytes = 0;
     const struct client *client;
+    struct error err = { 0 };
     int pid = 0;
 
     if (sscanf(line, "estimate %d free=%llu", &pid, &bytes) < 1)
         return false;
     client = node_find(node, pid);
-    if (client)
+    if (client && ladder_usable(client, &err) < 0)
+        (void)snprintf(text, NODE_TEXT, "error: %s", err.text);
+    else if (client)
         rungs_text(node, client, bytes, text, NODE_TEXT);
     else
         (void)snprintf(text, NODE_TEXT, "error: no process %d is registered; `muster gpu ls` shows those that are",
@@ -174,6 +177,9 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
     client = node_find(node, (pid_t)strtol(pid_text, NULL, 10));
     if (!client)
         return error_set(err, -ESRCH, "no process %s is registered; `muster gpu ls` shows those that are", pid_text);
+    r = strcmp(verb, "signal") == 0 ? 0 : ladder_usable(client, err); /* a signal may end it */
+    if (r < 0)
+        return r;
     if (strcmp(verb, "set") == 0)
         return assign(node, client, &save, ret_later, err);
     *ret_later = true;

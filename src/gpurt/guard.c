@@ -31,8 +31,9 @@
 #define PROCESS_RUNNING 0
 #define PROCESS_LOCKED 1
 #define PROCESS_CHECKPOINTED 2
+#define PROCESS_FAILED 3
 
-static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored" };
+static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored", "failed" };
 
 struct driver {
     CUresult (*init)(unsigned int);
@@ -94,6 +95,14 @@ int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret
     return error_set(err, -EPROTO, "%s:1: expected PID START STATE", path);
 }
 
+void guard_journal_remove(const char *run_dir, pid_t pid)
+{
+    char path[256];
+
+    journal_path(run_dir, pid, "", path, sizeof(path));
+    (void)unlink(path);
+}
+
 static int driver_open(struct driver *ret, struct error *err)
 {
     void *h = dlopen("libcuda.so.1", RTLD_NOW);
@@ -119,7 +128,7 @@ struct guard {
     struct driver driver;
     int hold, listener, client[CLIENTS];
     double claimed;   /* by a clock that nobody sets */
-    char status[160]; /* what a new connection is told */
+    char status[192]; /* what a new connection is told */
     char pairs[1100]; /* which GPU shall stand for which */
 };
 
@@ -142,6 +151,21 @@ static void journal_step(struct guard *guard, enum guard_state state)
 {
     guard->journal.state = state;
     (void)guard_journal_write(guard->run_dir, &guard->journal, NULL);
+}
+
+/* A call gave an error. What the driver says of the process after that decides: one that it calls failed is not brought
+ * back by anything, and nothing more is tried with it. */
+static int call_failed(struct guard *guard, const char *call, CUresult r)
+{
+    int state = -1;
+    bool gone = guard->driver.state && guard->driver.state((int)guard->journal.pid, &state) == CUDA_SUCCESS &&
+                state == PROCESS_FAILED;
+
+    (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's %s gave error %d%s", call, r,
+                   gone ? "; " GUARD_GIVEN_UP : "");
+    if (gone)
+        journal_step(guard, GUARD_FAILED);
+    return -EIO;
 }
 
 /* Restored, or never checkpointed: what is missing is the unlock. One that failed is tried again: until then the
@@ -174,15 +198,14 @@ static int process_checkpoint(struct guard *guard)
         return -ESRCH;
     }
     r = guard->driver.lock((int)guard->journal.pid, &lock);
-    if (r) {
-        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's lock gave error %d", r);
-        return -EIO;
-    }
+    if (r)
+        return call_failed(guard, "lock", r);
     journal_step(guard, GUARD_LOCKED);
     r = guard->driver.checkpoint((int)guard->journal.pid, NULL);
     if (r) {
-        (void)process_unlock(guard);
-        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's checkpoint gave error %d", r);
+        (void)call_failed(guard, "checkpoint", r);
+        if (guard->journal.state != GUARD_FAILED)
+            (void)process_unlock(guard);
         return -EIO;
     }
     journal_step(guard, GUARD_CHECKPOINTED);
@@ -224,22 +247,18 @@ static int process_restore(struct guard *guard)
 
     if (guard->journal.state == GUARD_CHECKPOINTED)
         r = guard->driver.restore((int)guard->journal.pid, args.pair_count ? &args : NULL);
-    if (r && args.pair_count) {
+    if (r)
+        (void)call_failed(guard, "restore", r);
+    if (r && args.pair_count && guard->journal.state != GUARD_FAILED) {
         (void)snprintf(guard->status, sizeof(guard->status),
                        "failed: the driver does not restore it on that GPU (error %d); restore without --gpu", r);
         guard->pairs[0] = '\0';
-        return -EIO;
     }
-
-    if (r) {
-        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's restore gave error %d", r);
+    if (r)
         return -EIO;
-    }
     r = process_unlock(guard);
-    if (r) {
-        (void)snprintf(guard->status, sizeof(guard->status), "failed: the driver's unlock gave error %d", r);
-        return -EIO;
-    }
+    if (r)
+        return call_failed(guard, "unlock", r);
     (void)snprintf(guard->status, sizeof(guard->status), "restored %.3f", seconds_now() - start);
     return 0;
 }
@@ -262,11 +281,17 @@ static void guard_adopt(struct guard *guard)
 {
     struct guard_journal before;
     int state = -1;
+    bool asked = guard->driver.state && guard->driver.state((int)guard->journal.pid, &state) == CUDA_SUCCESS;
 
+    if (asked && state == PROCESS_FAILED) {
+        (void)snprintf(guard->status, sizeof(guard->status), "failed: " GUARD_GIVEN_UP);
+        guard->journal.state = GUARD_FAILED;
+        return;
+    }
     if (guard_journal_read(guard->run_dir, guard->journal.pid, &before, NULL) < 0 ||
         before.start_ticks != guard->journal.start_ticks)
         return;
-    if (!guard->driver.state || guard->driver.state((int)guard->journal.pid, &state) != CUDA_SUCCESS)
+    if (!asked)
         state = before.state == GUARD_CHECKPOINTED ? PROCESS_CHECKPOINTED
                 : before.state == GUARD_NEW        ? PROCESS_RUNNING
                                                    : PROCESS_LOCKED;
@@ -376,8 +401,8 @@ static void guard_leave(struct guard *guard)
         return;
     guard_path(guard->run_dir, guard->journal.pid, path, sizeof(path));
     (void)unlink(path);
-    journal_path(guard->run_dir, guard->journal.pid, "", path, sizeof(path));
-    (void)unlink(path);
+    if (guard->journal.state != GUARD_FAILED)
+        guard_journal_remove(guard->run_dir, guard->journal.pid);
     close(guard->listener);
     guard->listener = -1;
     close(guard->hold);
@@ -408,12 +433,15 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
             status_send(guard);
             return 0;
         } else if (released && (word == WORD_RESTORE || word == WORD_UNCLAIMED)) {
+            bool over;
+
             r = process_restore(guard);
-            if (r == 0)
+            over = r == 0 || guard->journal.state == GUARD_FAILED;
+            if (over)
                 guard_leave(guard);
             status_send(guard);
-            if (r == 0)
-                return 0;
+            if (over)
+                return r;
             guard_tell_away(guard);
             guard->claimed = seconds_now(); /* perhaps no room yet: again when told, or after another claim's time */
             r = 0;
@@ -442,7 +470,7 @@ int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int
         return r;
     guard_adopt(&guard);
     journal_step(&guard, guard.journal.state);
-    r = guard_loop(&guard, claim_s);
+    r = guard.journal.state == GUARD_FAILED ? -EIO : guard_loop(&guard, claim_s);
     guard_leave(&guard);
     return r < 0 ? error_set(err, r, "%s", guard.status) : 0;
 }

@@ -13,7 +13,11 @@
 
 #define GUARD_CLAIM_S 60
 
-enum guard_state { GUARD_NEW, GUARD_LOCKED, GUARD_CHECKPOINTED, GUARD_RESTORED, GUARD_STATE_COUNT };
+/* GUARD_FAILED: the driver has given the process up, and nothing brings it back. That stays in the journal when the
+ * guardian has left, for as long as the process lives. */
+enum guard_state { GUARD_NEW, GUARD_LOCKED, GUARD_CHECKPOINTED, GUARD_RESTORED, GUARD_FAILED, GUARD_STATE_COUNT };
+
+#define GUARD_GIVEN_UP "the driver has given the process up: end it, and start it from its last checkpoint"
 
 struct guard_journal {
     pid_t pid;
@@ -27,6 +31,7 @@ void guard_path(const char *run_dir, pid_t pid, char *path, size_t size);
 /* Writes RUN_DIR/guard-PID.journal whole or not at all. */
 int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err);
 int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err);
+void guard_journal_remove(const char *run_dir, pid_t pid);
 
 /* Checkpoints the process, stays, and restores it when told to or when nobody has claimed it for `claim_s`. Where the
  * journal of an earlier guardian is found, killed on its way, this one goes on from there. */

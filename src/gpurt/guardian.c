@@ -89,6 +89,10 @@ static void order_text(const struct client *client, char *text, size_t size)
 
 static int guardian_again(struct node *node, struct client *client, const char *why, char *text, size_t size)
 {
+    if (guardian_failed(node, client)) {
+        (void)snprintf(text, size, "failed: " GUARD_GIVEN_UP);
+        return -1;
+    }
     if (client->guardian_tries++ < GUARDIAN_TRIES && guardian_start(node, client) == 0)
         return 0;
     (void)snprintf(text, size, "%s", why);
@@ -125,6 +129,19 @@ int guardian_look(struct node *node, struct client *client, const char *expect, 
     return guardian_again(node, client, "the guardian ended, and so did those after it", text, size);
 }
 
+bool guardian_failed(const struct node *node, const struct client *client)
+{
+    struct guard_journal journal;
+
+    return guard_journal_read(node->run_dir, client->pid, &journal, NULL) == 0 &&
+           journal.start_ticks == client->start_ticks && journal.state == GUARD_FAILED;
+}
+
+static bool process_lives(const struct guard_journal *journal)
+{
+    return channel_start_ticks(journal->pid) == journal->start_ticks;
+}
+
 /* Guardians that were killed left their journals. Each gets another, which restores the process when nobody claims it:
  * a process that waits inside the driver cannot register and say so itself. One that is just being killed still takes
  * connections: so it is looked at again and again, not only at the start. */
@@ -145,8 +162,11 @@ void ladder_orphans(struct node *node)
         char suffix[16] = "";
 
         if (sscanf(entry->d_name, "guard-%d.%15s", &number, suffix) != 2 || strcmp(suffix, "journal") != 0 ||
-            guard_journal_read(node->run_dir, number, &journal, NULL) < 0 || journal.pid != number ||
-            channel_start_ticks(journal.pid) != journal.start_ticks || node_find(node, journal.pid))
+            guard_journal_read(node->run_dir, number, &journal, NULL) < 0 || journal.pid != number)
+            continue;
+        if (journal.state == GUARD_FAILED && !process_lives(&journal))
+            guard_journal_remove(node->run_dir, number);
+        if (journal.state == GUARD_FAILED || !process_lives(&journal) || node_find(node, journal.pid))
             continue;
         lost.pid = journal.pid;
         lost.guardian = guardian_connect(node, &lost);
@@ -159,7 +179,7 @@ void ladder_orphans(struct node *node)
 }
 
 /* While a process is released its guardian is told that somebody knows; one that was killed gets a successor. */
-void guardian_claim(struct node *node, struct client *client)
+int guardian_claim(struct node *node, struct client *client)
 {
     uint64_t now = node_now();
     char text[256];
@@ -170,10 +190,15 @@ void guardian_claim(struct node *node, struct client *client)
     if (client->guardian >= 0 && n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         if (now - client->claimed_ns > CLAIM_NS && send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
             client->claimed_ns = now;
-        return;
+        return 0;
     }
     guardian_drop(client);
     client->guardian = guardian_connect(node, client);
-    if (client->guardian < 0 && now - client->guardian_since_ns > GUARDIAN_NS)
+    if (client->guardian >= 0)
+        return 0;
+    if (guardian_failed(node, client))
+        return -EIO;
+    if (now - client->guardian_since_ns > GUARDIAN_NS)
         (void)guardian_start(node, client);
+    return 0;
 }

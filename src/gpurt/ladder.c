@@ -35,6 +35,8 @@ const char *client_state_name(enum client_state state)
         return "evicted";
     case CLIENT_RELEASED:
         return "released";
+    case CLIENT_FAILED:
+        return "failed";
     case CLIENT_STATE_COUNT:
         break;
     }
@@ -159,6 +161,25 @@ static void failed(struct node *node, struct client *client, const char *what)
     tell(node, client, "error", what);
 }
 
+/* The driver has given it up. Nothing more is tried but once to come home, which has its helper find that out: then its
+ * calls go to the driver again and get the driver's own errors. */
+static void given_up(struct node *node, struct client *client, const char *what)
+{
+    client->state = CLIENT_FAILED;
+    client->squeezed = client->starved = client->own = client->asked = client->limit_asked = false;
+    hold_end(&client->hold, client->pid, client->start_ticks);
+    control_gate(client, GATE_OPEN);
+    (void)control_command(client, OP_RELOAD_ALL, 0, 0, MOVE_NS);
+    failed(node, client, what);
+}
+
+int ladder_usable(const struct client *client, struct error *err)
+{
+    if (client->state != CLIENT_FAILED)
+        return 0;
+    return error_set(err, -EIO, "process %d: " GUARD_GIVEN_UP, (int)client->pid);
+}
+
 /* Has a guardian been told to take it away? One that was started for a release that came to nothing lives on for a
  * while, and is no reason to think that the process is gone. */
 static bool guardian_told(const struct node *node, const struct client *client)
@@ -172,7 +193,13 @@ static bool guardian_told(const struct node *node, const struct client *client)
 void ladder_adopt(struct node *node, struct client *client)
 {
     /* The page outlives a node side: what it says is where the process is. */
-    client->guardian = guardian_told(node, client) ? guardian_connect(node, client) : -1;
+    client->guardian = -1;
+    if (guardian_failed(node, client)) {
+        given_up(node, client, GUARD_GIVEN_UP);
+        return;
+    }
+    if (guardian_told(node, client))
+        client->guardian = guardian_connect(node, client);
     if (client->guardian >= 0)
         client->state = client->goal = CLIENT_RELEASED;
     else if (client->page->health.state == STATE_EVICTED || client->page->health.state == STATE_EVICTING)
@@ -300,7 +327,7 @@ static void guardian_done(struct node *node, struct client *client)
         return;
     if (r < 0) {
         guardian_drop(client);
-        failed(node, client, text);
+        (guardian_failed(node, client) ? given_up : failed)(node, client, text);
         return;
     }
     client->rung_ns[client->step] = node_now() - client->step_since_ns;
@@ -367,6 +394,10 @@ static void next_step(struct node *node, struct client *client)
 
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err)
 {
+    int r = ladder_usable(client, err);
+
+    if (r < 0)
+        return r;
     if (client->step != STEP_NONE && (!client->own || client->asked || client->limit_asked))
         return error_set(err, -EBUSY, "process %d: %s is not finished; wait for it", (int)client->pid,
                          client_state_name(client->goal));
@@ -409,6 +440,14 @@ int ladder_signal(struct node *node, struct client *client, int number, uint32_t
 
     if (number != SIGUSR1 && number != SIGUSR2 && number != SIGTERM && number != SIGINT)
         return error_set(err, -EINVAL, "signal %d is none of USR1, USR2, INT and TERM", number);
+    if (client->state == CLIENT_FAILED && !save_s) { /* there is nothing to resume */
+        const char *how =
+            process_ends(client->pid, number) ? "failed, signal sent, which ends it" : "failed, signal sent";
+
+        (void)kill(client->pid, number);
+        tell(node, client, "ok", how);
+        return 0;
+    }
     client->signal = number;
     client->save_s = save_s;
     client->save_force = force;
@@ -510,7 +549,7 @@ bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes)
 /* One that stays where it is for long is frozen with all it started; data loaders would run on. */
 static void still_look(const struct node *node, struct client *client)
 {
-    if (client->state == CLIENT_RUNNING || client->step != STEP_NONE) {
+    if (client->state == CLIENT_RUNNING || client->state == CLIENT_FAILED || client->step != STEP_NONE) {
         client->still_ns = 0;
     } else if (!client->still_ns) {
         client->still_ns = node_now();
@@ -525,7 +564,8 @@ void ladder_turn(struct node *node, struct client *client)
     int r;
 
     if (client->state == CLIENT_RELEASED && client->step == STEP_NONE)
-        guardian_claim(node, client);
+        if (guardian_claim(node, client) < 0)
+            given_up(node, client, GUARD_GIVEN_UP);
     still_look(node, client);
     starve_turn(node, client, node_now());
     switch (client->step) {

@@ -5,6 +5,8 @@
 
 /* ladder.c: pause, evict, release and back. 0, or -errno with the words in err. */
 int ladder_order(struct node *node, struct client *client, enum client_state goal, struct error *err);
+/* -EIO: the driver has given it up, and it takes no orders. */
+int ladder_usable(const struct client *client, struct error *err);
 /* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
  * the end of a step within `save_s`, else (or with 0) it is sent the signal. One that would be ended by that without
  * having been saved is left alone, unless forced. */
@@ -35,7 +37,9 @@ int guardian_start(struct node *node, struct client *client);
 void guardian_drop(struct client *client);
 /* What it said to the step under way, if anything: 1 `expect`, 0 not yet, -1 failed (text tells). */
 int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size);
-void guardian_claim(struct node *node, struct client *client); /* while one is released: we are here */
+/* While one is released: we are here. -EIO: the driver has given the process up. */
+int guardian_claim(struct node *node, struct client *client);
+bool guardian_failed(const struct node *node, const struct client *client); /* so says the journal */
 
 /* rungs.c: the rungs' estimates for a process, as a table; the one that frees so much; what a step has taught. */
 void rungs_text(const struct node *node, const struct client *client, uint64_t free_bytes, char *text, size_t size);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpurt/door.h"
+#include "gpurt/guard.h"
 #include "gpurt/node.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -73,7 +74,13 @@ static void plain_text(const char *from, char *to, size_t size)
 /* A process whose GPU or context went while its memory was away runs, for as long as it takes to be told. */
 static const char *state_name(const struct client *c)
 {
-    return c->page->health.flags & HEALTH_LOST ? "lost" : client_state_name(c->state);
+    return c->state != CLIENT_FAILED && (c->page->health.flags & HEALTH_LOST) ? "lost" : client_state_name(c->state);
+}
+
+/* What we ourselves have to say of it; empty: nothing. */
+static const char *word_of(const struct client *c)
+{
+    return c->state == CLIENT_FAILED ? GUARD_GIVEN_UP : "";
 }
 
 static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
@@ -201,7 +208,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
 
     for (int i = 0; i < 16; i++)
         (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
-    plain_text(c->page->health.error, note, sizeof(note));
+    plain_text(*word_of(c) ? word_of(c) : c->page->health.error, note, sizeof(note));
     plain_text(c->job, job, sizeof(job));
     plain_text(c->version, version, sizeof(version));
     n = snprintf(
@@ -233,6 +240,21 @@ static int row_json(const struct node *node, const struct client *c, char *text,
     return n + moves_json(node, c, text + n, size - (size_t)n);
 }
 
+/* Below the table: what is to be done about whom. */
+static size_t words_text(const struct node *node, char *text, size_t size)
+{
+    size_t n = 0;
+
+    *text = '\0';
+    for (int i = 0; i < NODE_CLIENTS && n + ROW_TEXT < size; i++) {
+        const struct client *c = &node->client[i];
+
+        if (c->fd >= 0 && door_shows(node, c) && *word_of(c))
+            n += (size_t)snprintf(text + n, size - n, "%s%d: %s\n", n ? "" : "\n", (int)c->pid, word_of(c));
+    }
+    return n;
+}
+
 static size_t list_text(const struct node *node, char *text)
 {
     size_t n = (size_t)snprintf(text, NODE_TEXT, "%-8s  %-13s  %-8s  %-7s  %5s  %8s  %8s  %8s  %10s  %8s  %6s  %s\n",
@@ -242,7 +264,8 @@ static size_t list_text(const struct node *node, char *text)
     for (int i = 0; i < NODE_CLIENTS && n < NODE_TEXT - ROW_TEXT; i++)
         if (node->client[i].fd >= 0 && door_shows(node, &node->client[i]))
             n += (size_t)row_text(node, &node->client[i], text + n, NODE_TEXT - n);
-    return n + foreign_text(node, text + n, NODE_TEXT - n);
+    n += foreign_text(node, text + n, NODE_TEXT - n);
+    return n + words_text(node, text + n, NODE_TEXT - n);
 }
 
 /* Rows from slot `from` on; returns the slot that found no more room, NODE_CLIENTS when there was room for all. */

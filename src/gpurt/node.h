@@ -31,7 +31,8 @@
 #define NODE_LINE 512
 #define NODE_LEASE_NS 5000000000ULL
 
-enum client_state { CLIENT_RUNNING, CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED, CLIENT_STATE_COUNT };
+/* The rungs, from the top; and one that the driver has given up. */
+enum client_state { CLIENT_RUNNING, CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED, CLIENT_FAILED, CLIENT_STATE_COUNT };
 
 /* What a client was told to do, step by step; see ladder.c. */
 enum ladder_step {

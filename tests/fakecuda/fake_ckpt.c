@@ -25,9 +25,9 @@
 #define ANSWER_MS 60000u
 #define NOT_READY 600
 #define ILLEGAL_STATE 401
-#define FAILED 999
+#define UNKNOWN 999
 
-enum { RUNNING, LOCKED, CHECKPOINTED };
+enum { RUNNING, LOCKED, CHECKPOINTED, FAILED };
 enum { SAVE, BRING };
 
 struct checkpoint {
@@ -131,7 +131,7 @@ bool fake_checkpoint_enter(void)
         return false;
     for (;;) {
         page->inside++;
-        if (page->state == RUNNING)
+        if (page->state == RUNNING || page->state == FAILED)
             return true;
         page->inside--;
         nap();
@@ -144,6 +144,13 @@ void fake_checkpoint_leave(void)
 
     if (page)
         page->inside--;
+}
+
+bool fake_checkpoint_failed(void)
+{
+    struct checkpoint *page = __atomic_load_n(&mine, __ATOMIC_ACQUIRE);
+
+    return page && page->state == FAILED;
 }
 
 /* ---- whoever checkpoints another */
@@ -170,7 +177,7 @@ static CUresult target_does(struct checkpoint *page, int pid, uint32_t what)
     page->what = what;
     page->asked++;
     (void)syscall(SYS_futex, &page->asked, FUTEX_WAKE, 1, NULL, NULL, 0);
-    return page_settled(page, pid) ? page->result : FAILED;
+    return page_settled(page, pid) ? page->result : UNKNOWN;
 }
 
 /* FAKE_CUDA_CKPT_FAIL=N: of all calls of all processes every Nth fails, and changes nothing. */
@@ -192,10 +199,23 @@ static bool checkpoint_fails(void)
         (void)close(fd);
     return size > 0 && (uint64_t)size % every == 0;
 }
+
+/* FAKE_CUDA_CKPT_RUIN=cuCheckpointProcess...: such a call fails in the middle, and the process is given up. */
+static bool checkpoint_ruins(const char *name, int pid)
+{
+    const char *text = getenv("FAKE_CUDA_CKPT_RUIN");
+    struct checkpoint *page = text && strcmp(text, name) == 0 ? page_open(pid, false) : NULL;
+
+    if (page)
+        page->state = FAILED;
+    page_close(page);
+    return page != NULL;
+}
+
 #define CKPT_ENTER(name)                                                                                               \
     FAKE_ENTER(name);                                                                                                  \
-    if (checkpoint_fails())                                                                                            \
-    return FAILED
+    if (checkpoint_fails() || checkpoint_ruins(#name, pid))                                                            \
+    return UNKNOWN
 
 static CUresult process_lock(struct checkpoint *page, unsigned int ms)
 {

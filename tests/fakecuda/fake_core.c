@@ -121,6 +121,8 @@ int fake_enter(const char *name)
     launches_mine += strcmp(name, "cuLaunchKernel") == 0;
     if (getenv("FAKE_CUDA_GONE") && access(getenv("FAKE_CUDA_GONE"), F_OK) == 0)
         return 46; /* the device is unavailable */
+    if (fake_checkpoint_failed())
+        return 999;
     pthread_mutex_lock(&lock);
     if (!fail_read)
         fail_from_env();
