@@ -32,8 +32,10 @@
 #define PROCESS_LOCKED 1
 #define PROCESS_CHECKPOINTED 2
 #define PROCESS_FAILED 3
+#define ILLEGAL_STATE 401 /* a call that is not for the state the process is in */
 
-static const char *const state_name[GUARD_STATE_COUNT] = { "new", "locked", "checkpointed", "restored", "failed" };
+static const char *const state_name[GUARD_STATE_COUNT] = { "new",       "locking",   "checkpointing", "checkpointed",
+                                                           "restoring", "unlocking", "failed" };
 
 struct driver {
     CUresult (*init)(unsigned int);
@@ -56,13 +58,14 @@ static void journal_path(const char *run_dir, pid_t pid, const char *suffix, cha
 
 int guard_journal_write(const char *run_dir, const struct guard_journal *journal, struct error *err)
 {
-    char path[256], temp[256], text[128];
+    char path[256], temp[256], text[GUARD_GPUS_MAX + 128];
     int fd, n, r;
 
     journal_path(run_dir, journal->pid, "", path, sizeof(path));
     journal_path(run_dir, journal->pid, ".new", temp, sizeof(temp));
-    n = snprintf(text, sizeof(text), "%d %llu %s\n", (int)journal->pid, (unsigned long long)journal->start_ticks,
-                 state_name[journal->state]);
+    n = snprintf(text, sizeof(text), "%d %llu %s %llu %s\n", (int)journal->pid,
+                 (unsigned long long)journal->start_ticks, state_name[journal->state],
+                 (unsigned long long)journal->bytes, *journal->gpus ? journal->gpus : "-");
     fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_set(err, -errno, "%s: %s", temp, strerror(errno));
@@ -76,8 +79,8 @@ int guard_journal_write(const char *run_dir, const struct guard_journal *journal
 
 int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret, struct error *err)
 {
-    char path[256], state[32] = "";
-    unsigned long long start = 0;
+    char path[256], state[32] = "", gpus[GUARD_GPUS_MAX] = "";
+    unsigned long long start = 0, bytes = 0;
     int number = 0, fields;
     FILE *f;
 
@@ -85,14 +88,15 @@ int guard_journal_read(const char *run_dir, pid_t pid, struct guard_journal *ret
     f = fopen(path, "re");
     if (!f)
         return error_set(err, -errno, "%s: %s", path, strerror(errno));
-    fields = fscanf(f, "%d %llu %31s", &number, &start, state);
+    fields = fscanf(f, "%d %llu %31s %llu %543s", &number, &start, state, &bytes, gpus);
     (void)fclose(f);
-    for (int s = 0; s < GUARD_STATE_COUNT && fields == 3; s++)
+    for (int s = 0; s < GUARD_STATE_COUNT && fields >= 3; s++)
         if (strcmp(state, state_name[s]) == 0) {
-            *ret = (struct guard_journal){ (pid_t)number, start, (enum guard_state)s };
+            *ret = (struct guard_journal){ (pid_t)number, start, (enum guard_state)s, bytes, "" };
+            (void)snprintf(ret->gpus, sizeof(ret->gpus), "%s", strcmp(gpus, "-") == 0 ? "" : gpus);
             return 0;
         }
-    return error_set(err, -EPROTO, "%s:1: expected PID START STATE", path);
+    return error_set(err, -EPROTO, "%s:1: expected PID START STATE BYTES GPUS", path);
 }
 
 void guard_journal_remove(const char *run_dir, pid_t pid)
@@ -130,6 +134,8 @@ struct guard {
     double claimed;   /* by a clock that nobody sets */
     char status[192]; /* what a new connection is told */
     char pairs[1100]; /* which GPU shall stand for which */
+    bool unsure; /* the driver does not say whether it was checkpointed or restored: a restore that fails may be one
+                    that was not needed */
 };
 
 static double seconds_now(void)
@@ -174,7 +180,7 @@ static CUresult process_unlock(struct guard *guard)
 {
     CUresult r = CUDA_SUCCESS;
 
-    journal_step(guard, GUARD_RESTORED);
+    journal_step(guard, GUARD_UNLOCKING);
     for (int i = 0; i < UNLOCK_TRIES; i++) {
         if (i > 0)
             (void)usleep(UNLOCK_AGAIN_US);
@@ -197,10 +203,11 @@ static int process_checkpoint(struct guard *guard)
         (void)snprintf(guard->status, sizeof(guard->status), "failed: the process is gone");
         return -ESRCH;
     }
+    journal_step(guard, GUARD_LOCKING);
     r = guard->driver.lock((int)guard->journal.pid, &lock);
     if (r)
         return call_failed(guard, "lock", r);
-    journal_step(guard, GUARD_LOCKED);
+    journal_step(guard, GUARD_CHECKPOINTING);
     r = guard->driver.checkpoint((int)guard->journal.pid, NULL);
     if (r) {
         (void)call_failed(guard, "checkpoint", r);
@@ -245,8 +252,13 @@ static int process_restore(struct guard *guard)
     double start = seconds_now();
     CUresult r = CUDA_SUCCESS;
 
-    if (guard->journal.state == GUARD_CHECKPOINTED)
+    if (guard->journal.state == GUARD_CHECKPOINTED) {
+        journal_step(guard, GUARD_RESTORING);
         r = guard->driver.restore((int)guard->journal.pid, args.pair_count ? &args : NULL);
+        if (r)
+            journal_step(guard, GUARD_CHECKPOINTED);
+        r = guard->unsure ? CUDA_SUCCESS : r;
+    }
     if (r)
         (void)call_failed(guard, "restore", r);
     if (r && args.pair_count && guard->journal.state != GUARD_FAILED) {
@@ -257,6 +269,8 @@ static int process_restore(struct guard *guard)
     if (r)
         return -EIO;
     r = process_unlock(guard);
+    if (r && guard->unsure)
+        journal_step(guard, GUARD_CHECKPOINTED);
     if (r)
         return call_failed(guard, "unlock", r);
     (void)snprintf(guard->status, sizeof(guard->status), "restored %.3f", seconds_now() - start);
@@ -266,7 +280,7 @@ static int process_restore(struct guard *guard)
 /* Checkpointed, or restored and still locked: the process does not run. */
 static bool guard_away(const struct guard *guard)
 {
-    return guard->journal.state == GUARD_CHECKPOINTED || guard->journal.state == GUARD_RESTORED;
+    return guard->journal.state == GUARD_CHECKPOINTED || guard->journal.state == GUARD_UNLOCKING;
 }
 
 /* What whoever comes next is told. */
@@ -275,32 +289,45 @@ static void guard_tell_away(struct guard *guard)
     (void)snprintf(guard->status, sizeof(guard->status), "released 0");
 }
 
+/* What the journal of an earlier guardian says, where the driver does not: a step under way may have come to its end.
+ */
+static int journal_guess(struct guard *guard, enum guard_state before)
+{
+    guard->unsure = before == GUARD_CHECKPOINTING || before == GUARD_RESTORING;
+    if (before == GUARD_CHECKPOINTED || guard->unsure)
+        return PROCESS_CHECKPOINTED;
+    return before == GUARD_NEW ? PROCESS_RUNNING : PROCESS_LOCKED;
+}
+
 /* Where did an earlier guardian, killed, leave the process? The driver knows; without its word the journal does. A
- * process that is only locked is let go: whoever wants it released asks again. */
+ * process that is only locked is let go: whoever wants it released asks again. One that somebody else has locked or
+ * checkpointed, without a journal, is not ours. */
 static void guard_adopt(struct guard *guard)
 {
     struct guard_journal before;
     int state = -1;
     bool asked = guard->driver.state && guard->driver.state((int)guard->journal.pid, &state) == CUDA_SUCCESS;
+    bool ours = guard_journal_read(guard->run_dir, guard->journal.pid, &before, NULL) == 0 &&
+                before.start_ticks == guard->journal.start_ticks;
 
+    if (ours)
+        guard->journal = before;
+    guard->journal.state = GUARD_NEW;
     if (asked && state == PROCESS_FAILED) {
         (void)snprintf(guard->status, sizeof(guard->status), "failed: " GUARD_GIVEN_UP);
         guard->journal.state = GUARD_FAILED;
         return;
     }
-    if (guard_journal_read(guard->run_dir, guard->journal.pid, &before, NULL) < 0 ||
-        before.start_ticks != guard->journal.start_ticks)
-        return;
-    if (!asked)
-        state = before.state == GUARD_CHECKPOINTED ? PROCESS_CHECKPOINTED
-                : before.state == GUARD_NEW        ? PROCESS_RUNNING
-                                                   : PROCESS_LOCKED;
-    if (state == PROCESS_LOCKED)
-        (void)process_unlock(guard);
-    if (state == PROCESS_CHECKPOINTED)
+    if (ours && !asked)
+        state = journal_guess(guard, before.state);
+    if (ours && state == PROCESS_LOCKED && process_unlock(guard) == ILLEGAL_STATE && !asked)
+        guard->journal.state = GUARD_NEW; /* it was not locked: not yet, or no more */
+    if (ours && state == PROCESS_CHECKPOINTED)
         guard->journal.state = GUARD_CHECKPOINTED;
     if (guard_away(guard))
         guard_tell_away(guard);
+    else if (state == PROCESS_RUNNING || ours)
+        (void)snprintf(guard->status, sizeof(guard->status), "running");
 }
 
 /* One guardian a process, whoever started it: a second one would unlock what the first is just taking away. Each holds
@@ -384,8 +411,13 @@ static enum word wait_turn(struct guard *guard, unsigned int claim_s)
                 (void)snprintf(guard->pairs, sizeof(guard->pairs), "%s", text + 7);
                 word = WORD_RESTORE;
             }
-            if (strcmp(text, "checkpoint") == 0)
+            if (strncmp(text, "checkpoint", 10) == 0) {
+                unsigned long long bytes = 0;
+
+                (void)sscanf(text + 10, " %llu %543s", &bytes, guard->journal.gpus);
+                guard->journal.bytes = bytes;
                 word = WORD_CHECKPOINT;
+            }
         }
     }
     return word == WORD_NONE && seconds_now() - guard->claimed > (double)claim_s ? WORD_UNCLAIMED : word;
@@ -425,7 +457,7 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
             if (r < 0)
                 guard_leave(guard);
             status_send(guard);
-            if (guard->journal.state == GUARD_RESTORED)
+            if (guard->journal.state == GUARD_UNLOCKING)
                 guard_tell_away(guard);
         } else if (word == WORD_RESTORE && !released) { /* the one before this one had done it */
             (void)snprintf(guard->status, sizeof(guard->status), "restored 0");
@@ -452,7 +484,9 @@ static int guard_loop(struct guard *guard, unsigned int claim_s)
 
 int guard_run(const char *run_dir, pid_t pid, uint64_t start_ticks, unsigned int claim_s, struct error *err)
 {
-    struct guard guard = { .run_dir = run_dir, .journal = { pid, start_ticks, GUARD_NEW }, .status = "starting" };
+    struct guard guard = { .run_dir = run_dir,
+                           .journal = { .pid = pid, .start_ticks = start_ticks },
+                           .status = "starting" };
     int r;
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -65,12 +65,35 @@ static size_t hex_write(const uint8_t *uuid, char *text)
     return 32;
 }
 
-/* "checkpoint"; "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants all of them named.
+/* What it holds, and where, for the journal. */
+static void process_text(const struct client *client, char *text, size_t size)
+{
+    uint64_t bytes = 0;
+    size_t n;
+
+    for (int i = 0; i < PAGE_GPUS; i++)
+        bytes += client->page->memory[i].present ? client->page->memory[i].used + client->page->memory[i].saved : 0;
+    n = (size_t)snprintf(text, size, " %llu", (unsigned long long)bytes);
+    for (int i = 0, count = 0; i < PAGE_GPUS && n + 34 < size; i++) {
+        if (!client->page->memory[i].present)
+            continue;
+        text[n++] = count++ ? ',' : ' ';
+        n += hex_write(client->page->memory[i].uuid, text + n);
+    }
+}
+
+/* "checkpoint BYTES GPU,GPU..."; "restore", or "restore FROM TO ..." with every GPU of the process: the driver wants
+ * all of them named.
  */
 static void order_text(const struct client *client, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, client->step == STEP_RELEASE ? "checkpoint" : "restore");
     bool first = true;
+
+    if (client->step == STEP_RELEASE) {
+        process_text(client, text + n, size - n);
+        return;
+    }
 
     for (uint32_t i = 0; i < PAGE_GPUS && client->moving && client->step == STEP_RESTORE && n + 70 < size; i++) {
         const struct page_memory *m = &client->page->memory[i];
@@ -185,8 +208,13 @@ int guardian_claim(struct node *node, struct client *client)
     char text[256];
     ssize_t n = -1;
 
-    while (client->guardian >= 0 && (n = recv(client->guardian, text, sizeof(text), MSG_DONTWAIT)) > 0)
-        ; /* what it says of itself */
+    while (client->guardian >= 0 && (n = recv(client->guardian, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+        text[n] = '\0';
+        if (strncmp(text, "running", 7) == 0 || strncmp(text, "restored", 8) == 0) {
+            guardian_drop(client);
+            return 1;
+        }
+    }
     if (client->guardian >= 0 && n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         if (now - client->claimed_ns > CLAIM_NS && send(client->guardian, "claim", 5, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
             client->claimed_ns = now;

@@ -190,22 +190,29 @@ static bool guardian_told(const struct node *node, const struct client *client)
            journal.start_ticks == client->start_ticks && journal.state != GUARD_NEW;
 }
 
+/* The page outlives a node side: what it says is where the process is. */
+static void page_adopt(struct client *client)
+{
+    bool evicted = client->page->health.state == STATE_EVICTED || client->page->health.state == STATE_EVICTING;
+
+    client->state = client->goal = evicted ? CLIENT_EVICTED : CLIENT_RUNNING;
+    if (!evicted && client->page->control.gate == GATE_CLOSED)
+        control_gate(client, GATE_OPEN);
+}
+
 void ladder_adopt(struct node *node, struct client *client)
 {
-    /* The page outlives a node side: what it says is where the process is. */
     client->guardian = -1;
     if (guardian_failed(node, client)) {
         given_up(node, client, GUARD_GIVEN_UP);
         return;
     }
-    if (guardian_told(node, client))
+    if (guardian_told(node, client)) {
         client->guardian = guardian_connect(node, client);
-    if (client->guardian >= 0)
-        client->state = client->goal = CLIENT_RELEASED;
-    else if (client->page->health.state == STATE_EVICTED || client->page->health.state == STATE_EVICTING)
-        client->state = client->goal = CLIENT_EVICTED;
-    else if (client->page->control.gate == GATE_CLOSED)
-        control_gate(client, GATE_OPEN);
+        client->state = client->goal = CLIENT_RELEASED; /* until a guardian has asked the driver */
+    } else {
+        page_adopt(client);
+    }
 }
 
 /* ---- steps */
@@ -559,13 +566,22 @@ static void still_look(const struct node *node, struct client *client)
     }
 }
 
+static void claim(struct node *node, struct client *client)
+{
+    int r = guardian_claim(node, client);
+
+    if (r < 0)
+        given_up(node, client, GUARD_GIVEN_UP);
+    if (r > 0)
+        page_adopt(client);
+}
+
 void ladder_turn(struct node *node, struct client *client)
 {
     int r;
 
     if (client->state == CLIENT_RELEASED && client->step == STEP_NONE)
-        if (guardian_claim(node, client) < 0)
-            given_up(node, client, GUARD_GIVEN_UP);
+        claim(node, client);
     still_look(node, client);
     starve_turn(node, client, node_now());
     switch (client->step) {

@@ -37,7 +37,7 @@ int guardian_start(struct node *node, struct client *client);
 void guardian_drop(struct client *client);
 /* What it said to the step under way, if anything: 1 `expect`, 0 not yet, -1 failed (text tells). */
 int guardian_look(struct node *node, struct client *client, const char *expect, char *text, size_t size);
-/* While one is released: we are here. -EIO: the driver has given the process up. */
+/* While one is released: we are here. 1: it is not, says the guardian; -EIO: the driver has given the process up. */
 int guardian_claim(struct node *node, struct client *client);
 bool guardian_failed(const struct node *node, const struct client *client); /* so says the journal */
 

@@ -212,8 +212,30 @@ static bool checkpoint_ruins(const char *name, int pid)
     return page != NULL;
 }
 
+/* FAKE_CUDA_CKPT_KILL: a file that says "cuCheckpointProcess... before", or after, and perhaps a process number:
+ * whoever makes that call is killed then, and that process first. Once: the file goes. */
+static void checkpoint_kills(const char *name, const char *when)
+{
+    const char *path = getenv("FAKE_CUDA_CKPT_KILL");
+    char call[64] = "", then[16] = "";
+    FILE *f = path ? fopen(path, "re") : NULL;
+    int other = 0;
+    bool here =
+        f && fscanf(f, "%63s %15s %d", call, then, &other) >= 2 && strcmp(call, name) == 0 && strcmp(then, when) == 0;
+
+    if (f)
+        (void)fclose(f);
+    if (!here)
+        return;
+    (void)unlink(path);
+    if (other > 1)
+        (void)kill(other, SIGKILL);
+    (void)kill(getpid(), SIGKILL);
+}
+
 #define CKPT_ENTER(name)                                                                                               \
     FAKE_ENTER(name);                                                                                                  \
+    checkpoint_kills(#name, "before");                                                                                 \
     if (checkpoint_fails() || checkpoint_ruins(#name, pid))                                                            \
     return UNKNOWN
 
@@ -248,6 +270,7 @@ FAKE_API CUresult cuCheckpointProcessLock(int pid, struct cuda_ckpt_lock *args)
     if (page && page_settled(page, pid))
         r = process_lock(page, args ? args->timeout_ms : 0);
     page_close(page);
+    checkpoint_kills("cuCheckpointProcessLock", "after");
     return r;
 }
 
@@ -265,6 +288,7 @@ FAKE_API CUresult cuCheckpointProcessCheckpoint(int pid, void *args)
     if (page && page_settled(page, pid) && page->state == LOCKED)
         r = target_does(page, pid, SAVE);
     page_close(page);
+    checkpoint_kills("cuCheckpointProcessCheckpoint", "after");
     return r;
 }
 
@@ -297,6 +321,7 @@ FAKE_API CUresult cuCheckpointProcessRestore(int pid, struct cuda_ckpt_restore *
         r = target_does(page, pid, BRING);
     }
     page_close(page);
+    checkpoint_kills("cuCheckpointProcessRestore", "after");
     return r;
 }
 
@@ -311,13 +336,16 @@ FAKE_API CUresult cuCheckpointProcessUnlock(int pid, void *args)
     if (page && page_settled(page, pid))
         r = process_unlock(page);
     page_close(page);
+    checkpoint_kills("cuCheckpointProcessUnlock", "after");
     return r;
 }
 
 FAKE_API CUresult cuCheckpointProcessGetState(int pid, int *state)
 {
-    struct checkpoint *page = page_open(pid, false);
+    struct checkpoint *page;
 
+    FAKE_ENTER(cuCheckpointProcessGetState);
+    page = page_open(pid, false);
     if (!page)
         return 1;
     *state = page_settled(page, pid) ? (int)page->state : RUNNING;

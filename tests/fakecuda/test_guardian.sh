@@ -41,7 +41,7 @@ FAKE_CUDA_CKPT_MS=1500 "$muster" gpu agent & agent=$!
 own $agent
 until_true 12 '[ -n "$(field $pid steps)" ]'
 "$muster" gpu release $pid >"$dir/said" 2>&1 & order=$!
-until_true 8 'grep -q locked "$dir/guard-$pid.journal" 2>/dev/null'
+until_true 8 'grep -q checkpointing "$dir/guard-$pid.journal" 2>/dev/null'
 first=$(guardian_of $pid)
 kill -9 "$first"
 wait $order
@@ -104,7 +104,7 @@ own $agent
 until_true 12 '[ -n "$(field $pid steps)" ]'
 "$muster" gpu release $pid >/dev/null
 check "an unlock that fails is told, and the process is not taken for running" \
-    '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said" && [ "$(field $pid state)" = released ] && grep -q restored "$dir/guard-$pid.journal"'
+    '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said" && [ "$(field $pid state)" = released ] && grep -q unlocking "$dir/guard-$pid.journal"'
 check "it can be asked for again" '! "$muster" gpu restore $pid >"$dir/said" 2>&1 && grep -q "unlock gave error 999" "$dir/said"'
 kill -9 $agent "$(guardian_of $pid)"; wait $agent 2>/dev/null
 until_true 10 '[ -z "$(guardian_of $pid)" ]' # one that is still ending would be taken for one that lives
@@ -132,7 +132,7 @@ FAKE_CUDA_CKPT_MS=1500 "$muster" gpu agent & agent=$!
 own $agent
 until_true 12 '[ -n "$(field $pid steps)" ]'
 "$muster" gpu release $pid >/dev/null 2>&1 & order=$!
-until_true 8 'grep -q locked "$dir/guard-$pid.journal" 2>/dev/null'
+until_true 8 'grep -q checkpointing "$dir/guard-$pid.journal" 2>/dev/null'
 kill -9 $agent; wait $agent $order 2>/dev/null
 check "the node side killed in the middle of a checkpoint: the guardian finishes it" 'until_true 8 "grep -q checkpointed \"$dir/guard-$pid.journal\""'
 check "and brings the process back when nobody claims it" 'until_true 20 "[ -z \"\$(guardian_of $pid)\" ]" && [ ! -e "$dir/guard-$pid.journal" ]'

@@ -430,7 +430,7 @@ static void test_rounds(void **state)
 static void test_journal(void **state)
 {
     char dir[] = "/tmp/muster-journal-XXXXXX", path[64];
-    struct guard_journal out = { 4711, 99, GUARD_CHECKPOINTED }, in;
+    struct guard_journal out = { 4711, 99, GUARD_CHECKPOINTED, 12345, "4041" }, in;
     struct error err = { 0 };
     FILE *f;
 
@@ -438,6 +438,8 @@ static void test_journal(void **state)
     assert_non_null(mkdtemp(dir));
     assert_int_equal(guard_journal_write(dir, &out, &err), 0);
     assert_int_equal(guard_journal_read(dir, 4711, &in, &err), 0);
+    assert_int_equal(in.bytes, 12345);
+    assert_string_equal(in.gpus, "4041");
     assert_int_equal(in.pid, 4711);
     assert_int_equal(in.start_ticks, 99);
     assert_int_equal(in.state, GUARD_CHECKPOINTED);
