@@ -556,6 +556,12 @@ bool ladder_promote(struct client *client, uint32_t gpu, uint64_t bytes)
 /* One that stays where it is for long is frozen with all it started; data loaders would run on. */
 static void still_look(const struct node *node, struct client *client)
 {
+    bool held = client->state != CLIENT_RUNNING || client->page->control.gate == GATE_CLOSED;
+
+    if (!held || client->state == CLIENT_FAILED)
+        client->held_ns = 0;
+    else if (!client->held_ns)
+        client->held_ns = node_now();
     if (client->state == CLIENT_RUNNING || client->state == CLIENT_FAILED || client->step != STEP_NONE) {
         client->still_ns = 0;
     } else if (!client->still_ns) {

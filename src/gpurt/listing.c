@@ -14,6 +14,8 @@
 #define MIB_BYTES ((uint64_t)1 << 20)
 #define CLOCKS_ROOM 10000u /* of the answer, for what is said of GPUs */
 #define ROW_TEXT 256u      /* the longest row of each kind */
+#define WORD_TEXT 208u
+#define SEC 1000000000ULL
 #define ROW_JSON 3600u
 #define HELPER_NS 2000000000ULL /* a helper that has not turned for so long is gone */
 
@@ -77,10 +79,22 @@ static const char *state_name(const struct client *c)
     return c->state != CLIENT_FAILED && (c->page->health.flags & HEALTH_LOST) ? "lost" : client_state_name(c->state);
 }
 
-/* What we ourselves have to say of it; empty: nothing. */
-static const char *word_of(const struct client *c)
+/* What we ourselves have to say of it, and what to do; false: nothing. Ranks wait for one another with a watchdog,
+ * which ends the job when one of them is held for too long. */
+static bool word_of(const struct node *node, const struct client *c, char *text, size_t size)
 {
-    return c->state == CLIENT_FAILED ? GUARD_GIVEN_UP : "";
+    uint64_t held = c->held_ns ? node_now() - c->held_ns : 0;
+
+    *text = '\0';
+    if (c->state == CLIENT_FAILED)
+        (void)snprintf(text, size, GUARD_GIVEN_UP);
+    else if (node->watchdog_ns && held > node->watchdog_ns && ranks_many(node, c))
+        (void)snprintf(
+            text, size,
+            "one of several ranks, held for %llu s: watchdogs of collectives end such a job after 10 minutes; "
+            "resume it, or have it save itself: muster gpu checkpoint",
+            (unsigned long long)(held / SEC));
+    return *text != '\0';
 }
 
 static int row_text(const struct node *node, const struct client *c, char *text, size_t size)
@@ -195,7 +209,7 @@ static size_t moves_text(const struct node *node, char *text, size_t size)
 static int row_json(const struct node *node, const struct client *c, char *text, size_t size)
 {
     const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    char uuid[33], note[PAGE_ERROR_MAX], job[MESSAGE_NAME_MAX], version[MESSAGE_VERSION_MAX];
+    char uuid[33], word[WORD_TEXT], note[WORD_TEXT], job[MESSAGE_NAME_MAX], version[MESSAGE_VERSION_MAX];
     int n;
     static const char *const can[8] = { "",
                                         "\"move\"",
@@ -208,7 +222,7 @@ static int row_json(const struct node *node, const struct client *c, char *text,
 
     for (int i = 0; i < 16; i++)
         (void)snprintf(uuid + (size_t)2 * (size_t)i, 3, "%02x", m->uuid[i]);
-    plain_text(*word_of(c) ? word_of(c) : c->page->health.error, note, sizeof(note));
+    plain_text(word_of(node, c, word, sizeof(word)) ? word : c->page->health.error, note, sizeof(note));
     plain_text(c->job, job, sizeof(job));
     plain_text(c->version, version, sizeof(version));
     n = snprintf(
@@ -243,14 +257,15 @@ static int row_json(const struct node *node, const struct client *c, char *text,
 /* Below the table: what is to be done about whom. */
 static size_t words_text(const struct node *node, char *text, size_t size)
 {
+    char word[WORD_TEXT];
     size_t n = 0;
 
     *text = '\0';
     for (int i = 0; i < NODE_CLIENTS && n + ROW_TEXT < size; i++) {
         const struct client *c = &node->client[i];
 
-        if (c->fd >= 0 && door_shows(node, c) && *word_of(c))
-            n += (size_t)snprintf(text + n, size - n, "%s%d: %s\n", n ? "" : "\n", (int)c->pid, word_of(c));
+        if (c->fd >= 0 && door_shows(node, c) && word_of(node, c, word, sizeof(word)))
+            n += (size_t)snprintf(text + n, size - n, "%s%d: %s\n", n ? "" : "\n", (int)c->pid, word);
     }
     return n;
 }

@@ -28,6 +28,7 @@
 #define NODE_BACKLOG 1024
 #define NODE_FILES 4096 /* a process may have a guardian as well */
 #define FREEZE_NS (10 * 1000000000ULL)
+#define WATCHDOG_NS (300 * 1000000000ULL) /* half of what collective watchdogs wait before they end a job */
 /* Taking registrations back costs 20 ms a GiB. Leaving any to the driver's checkpoint was no quicker on the whole: with
  * half of 40 GiB it took 0.4 s more to leave and 0.6 s more to come back. */
 #define KEEP_PINNED 0
@@ -390,13 +391,20 @@ static bool env_off(const char *name)
     return text && strcmp(text, "0") == 0;
 }
 
+/* Seconds as ns. */
+static uint64_t env_seconds(const char *name, uint64_t other)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoull(text, NULL, 10) * 1000000000ULL : other;
+}
+
 int node_run(const char *socket_path, const char *run_dir, const char *program, unsigned int idle_exit_s,
              struct error *err)
 {
     struct node *node = mem_zalloc(1, sizeof(*node));
     const char *eps = getenv("MUSTER_GPU_EPS"), *aim = getenv("MUSTER_GPU_AIM");
-    const char *freeze = getenv("MUSTER_GPU_FREEZE"), *pinned = getenv("MUSTER_GPU_PINNED"),
-               *law = getenv("MUSTER_GPU_LAW");
+    const char *pinned = getenv("MUSTER_GPU_PINNED"), *law = getenv("MUSTER_GPU_LAW");
 
     if (!node)
         return error_set(err, -ENOMEM, "out of memory");
@@ -419,7 +427,8 @@ int node_run(const char *socket_path, const char *run_dir, const char *program, 
     node->keep_pinned = pinned ? (uint32_t)strtoul(pinned, NULL, 10) : KEEP_PINNED;
     node->keep_pinned = node->keep_pinned <= PAGE_PERMILLE ? node->keep_pinned : KEEP_PINNED;
     node->unruly = unruly_way(getenv("MUSTER_GPU_UNRULY"));
-    node->freeze_ns = freeze ? strtoull(freeze, NULL, 10) * 1000000000ULL : FREEZE_NS;
+    node->freeze_ns = env_seconds("MUSTER_GPU_FREEZE", FREEZE_NS);
+    node->watchdog_ns = env_seconds("MUSTER_GPU_WATCHDOG", WATCHDOG_NS);
     estimate_rates_init(&node->rates);
     node->program = program;
     node->idle_since_ns = node_now();

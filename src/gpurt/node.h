@@ -82,14 +82,14 @@ struct client {
     int util;            /* percent it kept the GPU busy, as NVML says; -1 not known */
     struct context context[PAGE_GPUS];
     struct hold hold;
-    uint64_t still_ns;   /* since when it is paused or further down; 0 = it runs */
-    int signal;          /* sent once it runs, 0 none */
-    uint32_t save_s;     /* how long it has to save itself before the signal; 0 = the signal at once */
-    bool save_force;     /* and the signal even if that ends it */
-    uint64_t saved_ns;   /* when it last saved itself so; 0 = never seen */
-    uint64_t close_step; /* pause when it has made so many steps; 0 = at once */
-    uint64_t close_ns;   /* but no later than this from the order */
-    uint8_t move_to[16]; /* restore on this GPU */
+    uint64_t still_ns, held_ns; /* since when it is paused or further down, 0 = it runs; and whatever was done since */
+    int signal;                 /* sent once it runs, 0 none */
+    uint32_t save_s;            /* how long it has to save itself before the signal; 0 = the signal at once */
+    bool save_force;            /* and the signal even if that ends it */
+    uint64_t saved_ns;          /* when it last saved itself so; 0 = never seen */
+    uint64_t close_step;        /* pause when it has made so many steps; 0 = at once */
+    uint64_t close_ns;          /* but no later than this from the order */
+    uint8_t move_to[16];        /* restore on this GPU */
     bool moving;
     uint64_t home_ns; /* nothing is brought home before */
     uint32_t group;   /* 1 + the ask that waits for all processes of its job, 0 none */
@@ -165,6 +165,7 @@ struct node {
     enum unruly_way unruly;
     struct estimate_rates rates; /* as far as this node has measured them */
     uint64_t freeze_ns;          /* how long one is paused before its cgroup is frozen; 0 = never */
+    uint64_t watchdog_ns; /* how long ranks of a job are held before it is said that they should not; 0 = never */
     struct foreigners foreigners;
     uint64_t clocks_ns; /* when they were looked at */
     bool stop;

@@ -38,6 +38,30 @@ else
 fi
 kill -9 $one; wait $one 2>/dev/null
 
+# ---- ranks that are held for long: their watchdogs would end the job
+kill -9 $agent; wait $agent 2>/dev/null
+export MUSTER_GPU_WATCHDOG=2
+agent_start
+words="one of several ranks, held for [0-9]* s: watchdogs of collectives end such a job after 10 minutes; resume it, or have it save itself"
+export MUSTER_JOB_ID=ranks
+"$muster" gpu run --movable -- "$job" 16 1000000 4 >/dev/null 2>&1 & one=$!
+own $one
+"$muster" gpu run --movable -- "$job" 16 1000000 4 >/dev/null 2>&1 & two=$!
+own $two
+MUSTER_JOB_ID=single "$muster" gpu run --movable -- "$job" 16 1000000 4 >/dev/null 2>&1 & three=$!
+own $three
+unset MUSTER_JOB_ID MUSTER_GPU_WATCHDOG
+until_true 60 'moves $one && moves $two && moves $three'
+told() { "$muster" gpu ls | grep -q "^$1: $words" && "$muster" gpu top -n 1 | grep -q "^$1: $words" && "$muster" gpu ls --json | grep -o "\"pid\":$1,[^}]*" | grep -q "$words"; }
+"$muster" gpu pause --job ranks >/dev/null
+"$muster" gpu pause $three >/dev/null
+check "ranks that were just paused: nothing is said" '! told $one && ! told $two'
+check "after the while it is, of each, with what to do" 'until_true 20 "told $one && told $two"'
+check "also of an eviction, which does not begin the time anew" '"$muster" gpu evict --job ranks >/dev/null && told $one'
+check "of a program that is alone nothing is said" '! told $three'
+check "nor of ranks that go on" '"$muster" gpu resume --job ranks >/dev/null && ! told $one && ! told $two && moves $one'
+kill -9 $one $two $three; wait $one $two $three 2>/dev/null
+
 # ---- stopped
 JOB_GAP_US=5000 JOB_SLOW="$dir/slow" "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
 own $rg
