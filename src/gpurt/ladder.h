@@ -19,10 +19,12 @@ int ladder_baseline(struct node *node, struct client *client, uint32_t steps, st
 /* Of one that is paused or further down: it lets go of us for `seconds` of its own time, so that an image can be taken.
  */
 int ladder_dump(struct node *node, struct client *client, uint32_t seconds, struct error *err);
+void save_done(struct node *node, struct client *client, int r);  /* the answer to a checkpoint of its own */
 void order_done(struct node *node, struct client *client, int r); /* the answer to either */
 /* Its socket has closed: whoever waits for it is told. */
 void ladder_gone(struct node *node, struct client *client);
 void ladder_turn(struct node *node, struct client *client);
+void ladder_tell(struct node *node, const struct client *client, const char *how, const char *detail);
 /* A move of ours: down to `bytes` on its GPU number `gpu`, or home by up to so many. False: it is busy. */
 bool ladder_spill(struct client *client, uint32_t gpu, uint64_t bytes);
 void ladder_again(struct client *client, uint32_t gpu, uint64_t bytes); /* a spill of one that is paused */
