@@ -31,7 +31,7 @@ static const char usage_text[] =
     "       muster gpu estimate|suspend [--free SIZE] PID\n"
     "       muster gpu set PID [gpu=N] memory=SIZE share=FRACTION prepare=SIZE pinned=FRACTION\n"
     "       muster gpu signal PID [USR1|USR2|INT|TERM]\n"
-    "       muster gpu checkpoint [--grace SECONDS] [--force] PID [USR1|USR2|INT|TERM]\n"
+    "       muster gpu checkpoint [--grace SECONDS] [--end] [--force] PID [USR1|USR2|INT|TERM]\n"
     "       muster gpu baseline [--steps N] PID\n"
     "       muster gpu detach [--seconds N] PID\n"
     "       muster gpu stats PID\n"

@@ -3,7 +3,7 @@
  *
  * Lines: those of listing.c; `stop`; `pause`, `resume`, `evict`, `release`, `restore`, each with `PID` or `job=ID` and
  * perhaps `boundary`, `gpu=HEX`; `estimate PID free=BYTES`, `suspend PID free=BYTES`; `signal PID NUMBER`, `save PID
- * NUMBER SECONDS [force]`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES gpu=N
+ * NUMBER SECONDS [force] [end]`; `baseline PID STEPS`; `stats PID`; `detach PID SECONDS`; `set PID memory=BYTES gpu=N
  * share=PERMILLE prepare=BYTES pinned=PERMILLE`. An answer begins with "ok" or "error"; listings are the text itself.
  */
 #include <errno.h>
@@ -187,11 +187,12 @@ static int order(struct node *node, char *line, bool *ret_later, struct error *e
         return suspend(node, client, strtok_r(NULL, " ", &save), err);
     if (strcmp(verb, "signal") == 0 || strcmp(verb, "save") == 0) {
         char *number = strtok_r(NULL, " ", &save), *seconds = strtok_r(NULL, " ", &save);
+        uint32_t how = 0;
 
-        word = strtok_r(NULL, " ", &save);
+        while ((word = strtok_r(NULL, " ", &save)))
+            how |= strcmp(word, "force") == 0 ? SAVE_FORCE : strcmp(word, "end") == 0 ? SAVE_END : 0;
         return ladder_signal(node, client, number ? (int)strtol(number, NULL, 10) : SIGUSR1,
-                             seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0,
-                             word && strcmp(word, "force") == 0, err);
+                             seconds ? (uint32_t)strtoul(seconds, NULL, 10) % 3600 : 0, how, err);
     }
     if (strcmp(verb, "stats") == 0)
         return torch_order(client, err);

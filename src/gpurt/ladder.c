@@ -541,6 +541,9 @@ void ladder_turn(struct node *node, struct client *client)
     case STEP_RESTORE:
         guardian_done(node, client);
         return;
+    case STEP_END:
+        save_turn(node, client);
+        return;
     case STEP_SYNC:
     case STEP_EVICT:
     case STEP_RELOAD:

@@ -9,8 +9,10 @@ int ladder_order(struct node *node, struct client *client, enum client_state goa
 int ladder_usable(const struct client *client, struct error *err);
 /* Application checkpoint, the last rung: resumes the process; where it defines muster_on_checkpoint() that is called at
  * the end of a step within `save_s`, else (or with 0) it is sent the signal. One that would be ended by that without
- * having been saved is left alone, unless forced. */
-int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, bool force, struct error *err);
+ * having been saved is left alone, unless forced. SAVE_END: it is ended when it has saved itself, by SIGTERM and, when
+ * another `save_s` are over, by SIGKILL; one that has not is left alone, unless forced. */
+int ladder_signal(struct node *node, struct client *client, int number, uint32_t save_s, uint32_t how,
+                  struct error *err);
 /* Another limit of GPU number `gpu`, as the process counts them, or with -1 of each: its memory follows, one GPU after
  * the other, and the answer comes when all are there. */
 int ladder_memory(struct node *node, struct client *client, int gpu, uint64_t bytes, struct error *err);
@@ -19,6 +21,7 @@ int ladder_baseline(struct node *node, struct client *client, uint32_t steps, st
 /* Of one that is paused or further down: it lets go of us for `seconds` of its own time, so that an image can be taken.
  */
 int ladder_dump(struct node *node, struct client *client, uint32_t seconds, struct error *err);
+void save_turn(struct node *node, struct client *client);         /* while it is being ended */
 void save_done(struct node *node, struct client *client, int r);  /* the answer to a checkpoint of its own */
 void order_done(struct node *node, struct client *client, int r); /* the answer to either */
 /* Its socket has closed: whoever waits for it is told. */

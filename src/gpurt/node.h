@@ -19,6 +19,7 @@
 #include "gpurt/foreign.h"
 #include "gpurt/hold.h"
 #include "gpurt/memory.h"
+#include "gpurt/save.h"
 #include "gpurt/starve.h"
 #include "gpurt/torch.h"
 #include "gpurt/unruly.h"
@@ -31,7 +32,6 @@
 #define NODE_LINE 512
 #define NODE_LEASE_NS 5000000000ULL
 
-/* The rungs, from the top; and one that the driver has given up. */
 enum client_state { CLIENT_RUNNING, CLIENT_PAUSED, CLIENT_EVICTED, CLIENT_RELEASED, CLIENT_FAILED, CLIENT_STATE_COUNT };
 
 /* What a client was told to do, step by step; see ladder.c. */
@@ -45,6 +45,7 @@ enum ladder_step {
     STEP_SPILL,
     STEP_PROMOTE,
     STEP_SAVE,     /* the program's own checkpoint */
+    STEP_END,      /* after that: it is to end */
     STEP_BASELINE, /* how long its steps are with nobody beside it */
     STEP_DUMP,     /* it lets go of us */
     STEP_STATS,    /* PyTorch's own book */
@@ -84,12 +85,12 @@ struct client {
     struct hold hold;
     uint64_t still_ns, held_ns; /* since when it is paused or further down, 0 = it runs; and whatever was done since */
     int signal;                 /* sent once it runs, 0 none */
-    uint32_t save_s;            /* how long it has to save itself before the signal; 0 = the signal at once */
-    bool save_force;            /* and the signal even if that ends it */
-    uint64_t saved_ns;          /* when it last saved itself so; 0 = never seen */
-    uint64_t close_step;        /* pause when it has made so many steps; 0 = at once */
-    uint64_t close_ns;          /* but no later than this from the order */
-    uint8_t move_to[16];        /* restore on this GPU */
+    uint32_t save_s, save_how;  /* how long it has to save itself before that, 0 = at once; enum save_how */
+    struct ending ending;
+    uint64_t saved_ns;   /* when it last saved itself so; 0 = never seen */
+    uint64_t close_step; /* pause when it has made so many steps; 0 = at once */
+    uint64_t close_ns;   /* but no later than this from the order */
+    uint8_t move_to[16]; /* restore on this GPU */
     bool moving;
     uint64_t home_ns; /* nothing is brought home before */
     uint32_t group;   /* 1 + the ask that waits for all processes of its job, 0 none */
@@ -194,7 +195,6 @@ bool client_on(const struct client *client, int gpu); /* a context of it is on o
 /* The GPU of the process that orders are about: its first with a context. */
 uint32_t client_gpu(const struct client *client);
 uint64_t control_command(struct client *client, enum page_op op, uint32_t gpu, uint64_t arg, uint64_t within_ns);
-
 /* answer.c: what tools ask. Returns true when the answer comes later. */
 bool answer_line(struct node *node, int fd, const char *line, char *text);
 void answer_tell(struct node *node, pid_t pid, const char *text);

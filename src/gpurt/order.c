@@ -63,6 +63,8 @@ void ladder_gone(struct node *node, struct client *client)
         kill(client->pid, 0) == 0)
         (void)snprintf(text, sizeof(text), "ok %d: %s, and holds nothing of the node side's; it comes back by itself",
                        (int)client->pid, client_state_name(client->state));
+    else if (client->step == STEP_END)
+        (void)snprintf(text, sizeof(text), "ok %d: %s", (int)client->pid, client->ending.said);
     else
         (void)snprintf(text, sizeof(text), "error: the process ended");
     answer_tell(node, client->pid, text);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""saver.py FILE [none] - a training job on a stand-in for torch that saves itself when asked: the first time it writes FILE, the
-second time it raises. With `none` it defines no such function. SIGUSR2 is noted in FILE."""
+"""saver.py FILE [none|deaf] - a training job on a stand-in for torch that saves itself when asked: the first time it writes FILE, the
+second time it raises. With `none` it defines no such function; with `deaf` it notes SIGTERM and goes on. SIGUSR2 is noted in FILE."""
 import signal
 import sys
 import time
@@ -32,9 +32,11 @@ def save():
     note("inside a step" if inside else "between steps")
 
 
-if len(sys.argv) < 3:
+if "none" not in sys.argv[2:]:
     muster_on_checkpoint = save
 signal.signal(signal.SIGUSR2, lambda *_: note("signal"))
+if "deaf" in sys.argv[2:]:
+    signal.signal(signal.SIGTERM, lambda *_: note("term"))
 context()
 end = time.monotonic() + 30
 while time.monotonic() < end:

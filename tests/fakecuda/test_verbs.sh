@@ -75,7 +75,7 @@ says 2 "signal: expected PID [USR1|USR2|INT|TERM]" gpu signal
 says 2 "'KILL' is none of USR1, USR2, INT and TERM" gpu signal 1 KILL
 says 2 "checkpoint: --grace takes 1 to 290 seconds, not '0'" gpu checkpoint --grace 0 1
 says 2 "checkpoint: --grace takes 1 to 290 seconds, not '5x'" gpu checkpoint --grace 5x 1
-says 2 "checkpoint: expected [--grace 1..290] [--force] PID" gpu checkpoint --grace 5
+says 2 "checkpoint: expected [--grace 1..290] [--end] [--force] PID" gpu checkpoint --grace 5
 says 2 "check: takes no arguments" gpu check all
 says 2 "agent: unknown argument '--fast'" gpu agent --fast
 says 2 "agent: --idle-exit needs a value" gpu agent --idle-exit
