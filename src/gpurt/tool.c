@@ -64,7 +64,10 @@ int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, cha
     if (strlen(line) >= sizeof(m.line))
         return error_set(err, -E2BIG, "the order is longer than %zu characters", sizeof(m.line) - 1);
     memcpy(m.line, line, strlen(line) + 1);
-    fd = channel_connect(socket_path, 0);
+    fd = channel_connect(socket_path, SOCK_NONBLOCK);
+    if (fd == -EAGAIN)
+        return error_set(err, -ETIMEDOUT, "%s: too many wait there already; the node side takes none of them",
+                         socket_path);
     if (fd < 0)
         return error_set(err, -ECONNREFUSED,
                          "%s: nobody answers; `muster gpu run` or `muster gpu agent` starts the node side",
@@ -85,11 +88,12 @@ int tool_ask(const char *socket_path, const char *line, unsigned int wait_s, cha
 
 bool tool_answers(const char *socket_path)
 {
-    int fd = channel_connect(socket_path, 0);
+    /* Without a wait: where the queue of one that hangs is full, a connection would be waited for without an end. */
+    int fd = channel_connect(socket_path, SOCK_NONBLOCK);
 
     if (fd >= 0)
         close(fd);
-    return fd >= 0;
+    return fd >= 0 || fd == -EAGAIN;
 }
 
 int tool_start(const char *socket_path, const char *program, struct error *err)

@@ -86,6 +86,31 @@ says 2 "guard: expected --run-dir DIR PID START" gpu guard 1
 says 1 "nobody answers; \`muster gpu run\` or \`muster gpu agent\` starts the node side" gpu ls
 says 1 "nobody answers" gpu top -n 1
 says 1 "nobody answers" gpu pause 1
+# Somebody listens there and takes nobody, and the queue is full: said, not waited for.
+if command -v python3 >/dev/null; then
+    python3 - "$dir/full.sock" <<'PY' & full=$!
+import socket, sys, time
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.bind(sys.argv[1])
+server.listen(0)
+held = []
+for _ in range(8):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.setblocking(False)
+    try:
+        s.connect(sys.argv[1])
+    except BlockingIOError:
+        break
+    held.append(s)
+open(sys.argv[1] + ".ready", "w").close()
+time.sleep(60)
+PY
+    own $full
+    until_true 5 '[ -e "$dir/full.sock.ready" ]'
+    says 1 "too many wait there already; the node side takes none of them" env MUSTER_GPU_SOCKET="$dir/full.sock" timeout 10 "$muster" gpu ls
+    check "a program is started beside one that hangs" 'MUSTER_GPU_SOCKET="$dir/full.sock" timeout 10 "$muster" gpu run --role opportunistic -- true'
+    kill -9 $full; wait $full 2>/dev/null
+fi
 : >"$dir/file"
 says 1 "not a directory of yours; set MUSTER_GPU_RUN_DIR to one" env MUSTER_GPU_RUN_DIR="$dir/file" "$muster" gpu ls
 says 1 "MUSTER_GPU_SOCKET: a socket's path has at most 107 characters, not 1" env MUSTER_GPU_SOCKET="$dir/$(printf '%0100d' 0)" "$muster" gpu agent
