@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* off_gpu.c - see off_gpu.h. A program says in its environment where the node side of its runtime listens. */
+/* off_gpu.c - see off_gpu.h. The node side is asked by the socket the agent made; only of a task that brought the
+ * library itself, each program says in its environment where its own listens. */
 #include "agent/off_gpu.h"
 
 #include <errno.h>
