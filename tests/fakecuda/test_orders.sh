@@ -94,6 +94,16 @@ check "when it has ended, it is paused" 'until_true 10 "\"\$muster\" gpu pause $
 check "and moved" '"$muster" gpu resume $ot >/dev/null && "$muster" gpu set $ot memory=8M >/dev/null && [ "$(field $ot used_bytes)" -le 8388608 ] && moves $ot'
 kill -9 $ot; wait $ot 2>/dev/null
 
+# The same of a guaranteed one, whose gate nobody opens but the order that closed it.
+FAKE_CUDA_STALL="$dir/stall" "$muster" gpu run --role guaranteed -- "$job" 16 1000000 4 >/dev/null 2>&1 & rg=$!
+own $rg
+until_true 20 'moves $rg'
+echo cuCtxSynchronize >"$dir/stall"
+check "a guaranteed one that could not be paused goes on" \
+    '! "$muster" gpu pause $rg 2>"$dir/err" && grep -q "did not end within" "$dir/err" && [ "$(field $rg gate)" = open ] && moves $rg'
+rm "$dir/stall"
+kill -9 $rg; wait $rg 2>/dev/null
+
 # One that checks every byte in every step, to its end.
 "$muster" gpu run --role opportunistic -- "$job" 64 400 4 >"$dir/sum" 2>&1 & ot=$!
 own $ot
