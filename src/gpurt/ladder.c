@@ -22,6 +22,7 @@
 #define SEC 1000000000ULL
 #define SYNC_NS (10 * SEC)
 #define MOVE_NS (120 * SEC)
+#define SAVE_LATE_NS (2 * SEC)   /* the program's own answer that its time is up comes first */
 #define HOME_AGAIN_NS (10 * SEC) /* nothing could come home: asked again then */
 
 const char *client_state_name(enum client_state state)
@@ -205,8 +206,10 @@ static int reply_look(struct client *client)
 {
     struct page_reply *reply = &client->page->reply[client->step_seq % PAGE_RING];
 
+    uint64_t most = client->step == STEP_SAVE ? client->save_s * SEC + SAVE_LATE_NS : MOVE_NS;
+
     if (__atomic_load_n(&reply->seq, __ATOMIC_ACQUIRE) != client->step_seq)
-        return node_now() - client->step_since_ns > MOVE_NS ? -ETIMEDOUT : 0;
+        return node_now() - client->step_since_ns > most ? -ETIMEDOUT : 0;
     client->moved = *reply;
     if (!client->own && (client->step == STEP_SPILL || client->step == STEP_PROMOTE))
         limit_add(client);

@@ -3,6 +3,7 @@
  * after a step, and steps that say nothing because something else slows the GPU down. */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,28 @@ static int teardown(void **state)
     mem_free(arena);
     node_drop(node);
     return 0;
+}
+
+/* ---- orders */
+
+/* A program has as long to save itself as whoever asked has given it, and not what a move may take. */
+static void test_save_time(void **state)
+{
+    struct client *c = process_new(0, ROLE_OPPORTUNISTIC, "");
+
+    (void)state;
+    c->state = c->goal = CLIENT_RUNNING;
+    c->step = STEP_SAVE;
+    c->save_s = 290;
+    c->step_seq = 7;
+    c->signal = SIGUSR1;
+    c->pid = getpid(); /* which would be ended by that, so nothing is sent */
+    c->step_since_ns = node_now() - 280000 * MSEC;
+    ladder_turn(node, c);
+    assert_int_equal(c->step, STEP_SAVE);
+    c->step_since_ns = node_now() - 293000 * MSEC;
+    ladder_turn(node, c);
+    assert_int_equal(c->step, STEP_NONE);
 }
 
 /* ---- turns */
@@ -420,6 +443,7 @@ static void test_clocks_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_save_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turn_length, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns_by_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ranks_close, setup, teardown),
