@@ -22,8 +22,9 @@
 
 static struct block {
     CUmemGenericAllocationHandle handle;
-    int fd;      /* a file's; -1: pages */
-    bool pinned; /* the driver knows it just now */
+    int fd;        /* a file's; -1: pages */
+    bool pinned;   /* the driver knows it just now */
+    uint32_t gpus; /* of a file: a bit for each that may write it now */
 } block[BLOCKS];
 static uint32_t blocks;
 static char *pages;       /* one reserved range of addresses for each kind; block i is at i * AREA_BLOCK of its own */
@@ -53,8 +54,10 @@ static bool file_map(int gpu, uint32_t i)
 
     if (REAL(cuMemMap)(at, AREA_BLOCK, 0, block[i].handle, 0) != CUDA_SUCCESS)
         return false;
-    if (vmm_access(gpu, 0, at, AREA_BLOCK) == CUDA_SUCCESS)
+    if (vmm_access(gpu, 0, at, AREA_BLOCK) == CUDA_SUCCESS) {
+        block[i].gpus = 1u << gpu;
         return true;
+    }
     (void)REAL(cuMemUnmap)(at, AREA_BLOCK);
     return false;
 }
@@ -104,6 +107,13 @@ static bool file_add(int gpu)
 
 /* ---- pages */
 
+/* For every context: a block may serve another GPU the next time. */
+static bool pages_register(char *at)
+{
+    return HAVE(cuMemHostRegister_v2) &&
+           REAL(cuMemHostRegister_v2)(at, AREA_BLOCK, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+}
+
 static bool pages_piece(bool *ret_whole)
 {
     char *at;
@@ -128,7 +138,7 @@ static bool pages_piece(bool *ret_whole)
     if (!*ret_whole)
         return true;
     touched = 0;
-    if (!HAVE(cuMemHostRegister_v2) || REAL(cuMemHostRegister_v2)(at, AREA_BLOCK, 0) != CUDA_SUCCESS) {
+    if (!pages_register(at)) {
         (void)madvise(at, AREA_BLOCK, MADV_DONTNEED);
         return false;
     }
@@ -156,12 +166,23 @@ bool area_add(int gpu)
     return true;
 }
 
+/* A block that another GPU used the last time, or that was made for it. */
+static bool file_open(int gpu, uint32_t i)
+{
+    if (!(block[i].gpus >> gpu & 1) && vmm_access(gpu, 0, files + i * AREA_BLOCK, AREA_BLOCK) != CUDA_SUCCESS)
+        return false;
+    block[i].gpus |= 1u << gpu;
+    return true;
+}
+
 static bool block_pin(int gpu, uint32_t i)
 {
     if (!block[i].pinned && block[i].fd >= 0)
         block[i].pinned = file_pin(gpu, i);
     else if (!block[i].pinned)
-        block[i].pinned = REAL(cuMemHostRegister_v2)(pages + i * AREA_BLOCK, AREA_BLOCK, 0) == CUDA_SUCCESS;
+        block[i].pinned = pages_register(pages + i * AREA_BLOCK);
+    if (block[i].pinned && block[i].fd >= 0)
+        return file_open(gpu, i);
     return block[i].pinned || block[i].fd < 0; /* pages that are not registered are slow, not wrong */
 }
 

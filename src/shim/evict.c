@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict.c - every movable byte out of the GPU at bus speed, and home again.
  *
- * The copies go to host memory prepared in blocks ahead of time (area.c). Addresses stay reserved while their memory is
- * gone; submissions stay held for as long, so nothing can touch them. Nothing is unmapped before its copy is complete.
+ * The copies go to host memory prepared in blocks ahead of time (area.c), from every GPU of the process at once, each
+ * in its own context. Addresses stay reserved while their memory is gone; submissions stay held for as long, so nothing
+ * can touch them. Nothing is unmapped before its copy is complete.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "shim/shim.h"
 
@@ -14,111 +14,146 @@
 #define LOST_NS (5 * NSEC_SEC)
 
 static _Atomic uint64_t wanted;
-static int evicted_gpu = -1;
+static uint32_t evicted; /* a bit for the first GPU, and for each other that had something to move; 0 = never asked */
 
 void evict_want(uint64_t bytes)
 {
     atomic_store(&wanted, bytes);
 }
 
-static int first_gpu(void)
+/* The next GPU that the process uses, after this one; -1 none. */
+static int gpu_next(int gpu)
 {
-    for (int i = 0; i < PAGE_GPUS; i++)
-        if (enter_context_of(i))
-            return i;
+    while (++gpu < PAGE_GPUS)
+        if (enter_context_of(gpu))
+            return gpu;
     return -1;
+}
+
+static uint64_t blocks_of(uint64_t bytes)
+{
+    return (bytes + AREA_BLOCK - 1) / AREA_BLOCK;
 }
 
 bool evict_prepare(void)
 {
-    int gpu = first_gpu();
-    uint64_t want = atomic_load(&wanted), cap, movable;
+    int gpu = gpu_next(-1);
+    uint64_t want = atomic_load(&wanted), cap, blocks = 0;
 
     if (shim.mode != MODE_SPILL || gpu < 0)
         return false;
     cap = shim.page->limit[gpu].host_cap_bytes;
-    movable = __atomic_load_n(&shim.page->memory[gpu].movable, __ATOMIC_RELAXED);
-    if (want > movable) /* more than there is to move would only lie idle */
-        want = movable;
     if (cap && want > cap)
         want = cap;
-    if (area_blocks() * AREA_BLOCK >= want || REAL(cuCtxSetCurrent)(enter_context_of(gpu)) != CUDA_SUCCESS)
-        return false;
-    return area_add(gpu);
+    for (; gpu >= 0 && want; gpu = gpu_next(gpu)) {
+        uint64_t part = __atomic_load_n(&shim.page->memory[gpu].movable, __ATOMIC_RELAXED);
+
+        part = part < want ? part : want; /* more than there is to move would only lie idle */
+        want -= part;
+        blocks += blocks_of(part);
+        if (area_blocks() < blocks)
+            return REAL(cuCtxSetCurrent)(enter_context_of(gpu)) == CUDA_SUCCESS && area_add(gpu);
+    }
+    return false;
 }
 
-/* The chunks of one kind, with their addresses, in the order of the area. */
+/* The chunks of one kind, with their addresses: those of each GPU one after the other. */
 struct moving {
     struct chunk *chunk;
     CUdeviceptr at;
     uint32_t peers;
+    int gpu;
 };
 static struct moving moving[MOVING];
 
-static uint32_t chunks_find(int gpu, enum chunk_where where, uint64_t *ret_bytes)
+static uint32_t chunks_find(enum chunk_where where, uint64_t *ret_bytes)
 {
     uint32_t n = 0;
 
     *ret_bytes = 0;
-    for (uint32_t i = 0; i < vmm_segments(); i++) {
-        struct segment *s = vmm_segment(i);
-        CUdeviceptr at = s->base;
+    for (int gpu = gpu_next(-1); gpu >= 0; gpu = gpu_next(gpu))
+        for (uint32_t i = 0; i < vmm_segments(); i++) {
+            struct segment *s = vmm_segment(i);
+            CUdeviceptr at = s->base;
 
-        if (!s->live || s->fixed || s->gpu != gpu)
-            continue;
-        for (uint32_t k = s->first; k != VMM_NONE && n < MOVING; k = vmm_chunk(k)->next) {
-            struct chunk *c = vmm_chunk(k);
+            if (!s->live || s->fixed || s->gpu != gpu)
+                continue;
+            for (uint32_t k = s->first; k != VMM_NONE && n < MOVING; k = vmm_chunk(k)->next) {
+                struct chunk *c = vmm_chunk(k);
 
-            if (c->where == (uint32_t)where) {
-                moving[n++] = (struct moving){ c, at, s->peers };
-                *ret_bytes += c->size;
+                if (c->where == (uint32_t)where) {
+                    moving[n++] = (struct moving){ c, at, s->peers, gpu };
+                    *ret_bytes += c->size;
+                }
+                at += c->size;
             }
-            at += c->size;
         }
-    }
     return n;
 }
 
-/* The copies of every chunk, an event after each block of the area. */
-static bool copies_queue(int gpu, uint32_t count, CUevent *events)
+static bool last_of_gpu(uint32_t i, uint32_t count)
+{
+    return i + 1 == count || moving[i + 1].gpu != moving[i].gpu;
+}
+
+/* Host memory for all of them. Each GPU's begins with a block of its own: an event is of one GPU's stream. */
+static bool places_find(uint32_t count)
 {
     uint64_t where = 0;
-    CUresult r = CUDA_SUCCESS;
 
-    for (uint32_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
-        struct chunk *c = moving[i].chunk;
-        uint64_t block = where / AREA_BLOCK, end;
-
-        c->saved_at = where;
-        r = area_copy(gpu, moving[i].at, c->size, where, true);
-        where += c->size;
-        end = i + 1 == count ? (where - 1) / AREA_BLOCK + 1 : where / AREA_BLOCK;
-        for (; block < end && r == CUDA_SUCCESS; block++) {
-            if (!events[block])
-                r = REAL(cuEventCreate)(&events[block], CU_EVENT_DISABLE_TIMING);
-            if (r == CUDA_SUCCESS)
-                r = REAL(cuEventRecord)(events[block], move_stream());
+    evicted = 1u << gpu_next(-1);
+    for (uint32_t i = 0; i < count; i++) {
+        moving[i].chunk->saved_at = where;
+        where += moving[i].chunk->size;
+        evicted |= 1u << moving[i].gpu;
+        while (area_blocks() < blocks_of(where)) {
+            (void)REAL(cuCtxSetCurrent)(enter_context_of(moving[i].gpu));
+            if (!area_add(moving[i].gpu))
+                return false;
         }
+        if (last_of_gpu(i, count))
+            where = blocks_of(where) * AREA_BLOCK;
     }
-    return r == CUDA_SUCCESS;
+    return true;
+}
+
+/* The copies of every chunk, on all GPUs at once; an event after each block of the area. */
+static bool copies_queue(uint32_t count, struct own_event *events)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct chunk *c = moving[i].chunk;
+        uint64_t block = c->saved_at / AREA_BLOCK, end = c->saved_at + c->size;
+
+        if ((i == 0 || moving[i - 1].gpu != moving[i].gpu) && !move_on(moving[i].gpu))
+            return false;
+        if (area_copy(moving[i].gpu, moving[i].at, c->size, c->saved_at, true) != CUDA_SUCCESS)
+            return false;
+        end = last_of_gpu(i, count) ? blocks_of(end) : end / AREA_BLOCK;
+        for (; block < end; block++)
+            if (!event_record(&events[block], move_stream(), CU_EVENT_DISABLE_TIMING))
+                return false;
+    }
+    return true;
 }
 
 /* False: it stays where it is. */
-static bool chunk_release(int gpu, struct chunk *c, CUdeviceptr at)
+static bool chunk_release(const struct moving *m)
 {
-    if (REAL(cuMemUnmap)(at, c->size) != CUDA_SUCCESS)
+    struct chunk *c = m->chunk;
+
+    if (REAL(cuMemUnmap)(m->at, c->size) != CUDA_SUCCESS)
         return false;
     (void)REAL(cuMemRelease)(c->handle);
     c->handle = 0;
     c->where = CHUNK_SAVED;
-    mem_give_back(gpu, CLASS_VMM, c->size);
-    __atomic_fetch_add(&shim.page->memory[gpu].saved, c->size, __ATOMIC_RELAXED);
+    mem_give_back(m->gpu, CLASS_VMM, c->size);
+    __atomic_fetch_add(&shim.page->memory[m->gpu].saved, c->size, __ATOMIC_RELAXED);
     return true;
 }
 
 /* Each block's chunks are released while the copies of the next ones run. Until the first is, the eviction can be given
  * up (waiter.c): -ETIMEDOUT. After that its program has to wait for the driver, as long as it takes. */
-static int copies_collect(int gpu, uint32_t count, CUevent *events)
+static int copies_collect(uint32_t count, const struct own_event *events)
 {
     uint32_t i = 0, block = 0;
     CUresult r;
@@ -126,13 +161,13 @@ static int copies_collect(int gpu, uint32_t count, CUevent *events)
     for (; i < count; block++) {
         if (i == 0)
             watch_wait();
-        r = REAL(cuEventSynchronize)(events[block]);
+        r = REAL(cuEventSynchronize)(events[block].event);
         if (i == 0 && !watch_waited())
             return -ETIMEDOUT;
         if (r != CUDA_SUCCESS)
             return -EIO;
         for (; i < count && moving[i].chunk->saved_at + moving[i].chunk->size <= (block + 1) * AREA_BLOCK; i++)
-            if (!chunk_release(gpu, moving[i].chunk, moving[i].at))
+            if (!chunk_release(&moving[i]))
                 return -EIO;
     }
     return 0;
@@ -151,22 +186,41 @@ static void host_let_go(uint32_t unpin)
         stock_shut();
 }
 
-/* For all that is to leave: by what the process was told, and new blocks by what its cgroup and the machine have. */
-static bool host_enough(int gpu)
+/* For all that is to leave, of every GPU: by what the process was told, and new blocks by what its cgroup and the
+ * machine have. */
+static bool host_enough(void)
 {
-    const struct page_memory *m = &shim.page->memory[gpu];
-    uint64_t bytes = __atomic_load_n(&m->movable, __ATOMIC_RELAXED), ready = area_blocks() * AREA_BLOCK;
-    uint64_t host = __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + __atomic_load_n(&m->saved, __ATOMIC_RELAXED);
+    uint64_t bytes = 0, blocks = 0;
+    int first = gpu_next(-1);
 
-    bytes = bytes > host ? bytes - host : 0;
-    return host_holds(gpu, bytes, bytes > ready ? (bytes - ready + AREA_BLOCK - 1) / AREA_BLOCK * AREA_BLOCK : 0);
+    for (int gpu = first; gpu >= 0; gpu = gpu_next(gpu)) {
+        const struct page_memory *m = &shim.page->memory[gpu];
+        uint64_t movable = __atomic_load_n(&m->movable, __ATOMIC_RELAXED);
+        uint64_t host =
+            __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED) + __atomic_load_n(&m->saved, __ATOMIC_RELAXED);
+
+        movable = movable > host ? movable - host : 0;
+        bytes += movable;
+        blocks += blocks_of(movable);
+    }
+    return host_holds(first, bytes, blocks > area_blocks() ? (blocks - area_blocks()) * AREA_BLOCK : 0);
+}
+
+/* All that was queued, on every GPU of the eviction. Returns a bit for each whose driver does not say that it is done.
+ */
+static uint32_t copies_end(void)
+{
+    uint32_t failed = 0;
+
+    for (int gpu = gpu_next(-1); gpu >= 0; gpu = gpu_next(gpu))
+        if (evicted >> gpu & 1 && (!move_on(gpu) || REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS))
+            failed |= 1u << gpu;
+    return failed;
 }
 
 int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 {
-    static CUevent events[EVENTS];
-    static uint32_t made_in; /* the number of the context they are of */
-    int gpu = first_gpu();
+    static struct own_event events[EVENTS];
     uint64_t bytes;
     uint32_t count;
     int64_t back;
@@ -176,33 +230,27 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
         host_let_go(unpin); /* a release after all */
         return 0;
     }
-    if (gpu < 0)
+    if (gpu_next(-1) < 0)
         return -ENODEV;
-    if (!host_enough(gpu)) /* before anything stops */
+    if (!host_enough()) /* before anything stops */
         return -ENOMEM;
-    if (!move_begin(gpu, deadline_ns))
+    if (!move_begin(MOVE_ALL, deadline_ns))
         return -EBUSY;
     state_set(STATE_EVICTING);
-    count = chunks_find(gpu, CHUNK_DEVICE, &bytes);
-    while (area_blocks() * AREA_BLOCK < bytes)
-        if (!area_add(gpu)) {
-            state_set(STATE_RUNNING);
-            move_end();
-            return -ENOMEM;
-        }
-    if (made_in != context_number(enter_context_of(gpu))) { /* they went with it */
-        memset(events, 0, sizeof(events));
-        made_in = context_number(enter_context_of(gpu));
+    count = chunks_find(CHUNK_DEVICE, &bytes);
+    if (!places_find(count)) {
+        state_set(STATE_RUNNING);
+        move_end();
+        return -ENOMEM;
     }
-    evicted_gpu = gpu;
-    r = copies_queue(gpu, count, events) ? copies_collect(gpu, count, events) : -EIO;
+    r = copies_queue(count, events) ? copies_collect(count, events) : -EIO;
     if (r == -ETIMEDOUT) {
         move_end();
         return r;
     }
     if (r < 0) {
         /* What was saved comes back; the rest never left. */
-        (void)REAL(cuStreamSynchronize)(move_stream());
+        (void)copies_end();
         state_set(STATE_EVICTED);
         back = evict_reload(deadline_ns);
         if (back < 0)
@@ -216,11 +264,12 @@ int64_t evict_all(uint32_t unpin, uint64_t deadline_ns)
 }
 
 /* Device memory again, or host memory the GPU can read when the card is full: slow, but the job goes on. */
-static bool chunk_load(int gpu, const struct moving *m)
+static bool chunk_load(const struct moving *m)
 {
     struct chunk *c = m->chunk;
     CUdeviceptr at = m->at;
     bool host = false;
+    int gpu = m->gpu;
 
     if (vmm_create(gpu, c->size, false, c->types, &c->handle) != CUDA_SUCCESS) {
         host = true;
@@ -267,14 +316,15 @@ static bool error_lost(CUresult r)
     return false;
 }
 
-/* The driver would not bring the memory home. Is that all it will say? Then the process is held for nothing: its calls
- * go to the driver again, and get the driver's own errors. */
-static bool lost_look(int gpu)
+/* The driver would not bring memory of these GPUs home. Is that all it will say, of each? Then the process is held for
+ * nothing: its calls go to the driver again, and get the driver's own errors. What was of other GPUs is home by now. */
+static bool lost_look(uint32_t failed)
 {
     CUresult r = CUDA_SUCCESS;
 
-    if (waiter_sync(enter_context_of(gpu), clock_ns() + LOST_NS, &r) < 0 || !error_lost(r))
-        return false;
+    for (int gpu = gpu_next(-1); gpu >= 0; gpu = gpu_next(gpu))
+        if (failed >> gpu & 1 && (waiter_sync(enter_context_of(gpu), clock_ns() + LOST_NS, &r) < 0 || !error_lost(r)))
+            return false;
     __atomic_fetch_or(&shim.page->health.flags, HEALTH_LOST, __ATOMIC_RELAXED);
     shim_note("the GPU or its context was lost (driver error %d), and the memory with it: the program is told; end it",
               r);
@@ -285,24 +335,27 @@ static bool lost_look(int gpu)
 
 int64_t evict_reload(uint64_t deadline_ns)
 {
+    uint32_t count, failed = 0;
     uint64_t bytes;
-    uint32_t count, i;
-    bool all;
 
     (void)deadline_ns;
     enter_uuids(); /* it may have been restored on another GPU */
-    if (shim.page->health.state != STATE_EVICTED || evicted_gpu < 0)
+    if (shim.page->health.state != STATE_EVICTED || !evicted)
         return 0;
-    all = REAL(cuCtxSetCurrent)(enter_context_of(evicted_gpu)) == CUDA_SUCCESS;
     state_set(STATE_RELOADING);
-    count = chunks_find(evicted_gpu, CHUNK_SAVED, &bytes);
-    for (i = 0; i < count && all; i++)
-        all = chunk_load(evicted_gpu, &moving[i]);
-    if (REAL(cuStreamSynchronize)(move_stream()) != CUDA_SUCCESS)
-        all = false;
-    if (!all) { /* still held; the helper tries again */
+    count = chunks_find(CHUNK_SAVED, &bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bit = 1u << moving[i].gpu;
+
+        if ((i == 0 || moving[i - 1].gpu != moving[i].gpu) && !move_on(moving[i].gpu))
+            failed |= bit;
+        if (!(failed & bit) && !chunk_load(&moving[i]))
+            failed |= bit;
+    }
+    failed |= copies_end();
+    if (failed) { /* still held; the helper tries again */
         state_set(STATE_EVICTED);
-        if (lost_look(evicted_gpu))
+        if (lost_look(failed))
             return -ENODEV;
         shim_note("no memory to come home to, or the driver would not: tried again when it is resumed");
         return -ENOMEM;

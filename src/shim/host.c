@@ -92,13 +92,14 @@ uint64_t host_spare(void)
     return machine < cgroup ? machine : cgroup;
 }
 
-/* Of what the process was told it may have there. */
+/* Of what the process was told it may have there, with all its GPUs together. */
 static uint64_t room_told(int gpu)
 {
-    uint64_t cap = __atomic_load_n(&shim.page->limit[gpu].host_cap_bytes, __ATOMIC_RELAXED);
-    uint64_t held = __atomic_load_n(&shim.page->memory[gpu].host_backed, __ATOMIC_RELAXED) +
-                    __atomic_load_n(&shim.page->memory[gpu].saved, __ATOMIC_RELAXED);
+    uint64_t cap = __atomic_load_n(&shim.page->limit[gpu].host_cap_bytes, __ATOMIC_RELAXED), held = 0;
 
+    for (int i = 0; i < PAGE_GPUS && cap; i++)
+        held += __atomic_load_n(&shim.page->memory[i].host_backed, __ATOMIC_RELAXED) +
+                __atomic_load_n(&shim.page->memory[i].saved, __ATOMIC_RELAXED);
     return cap == 0 ? UINT64_MAX : cap > held ? cap - held : 0;
 }
 

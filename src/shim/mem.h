@@ -113,7 +113,9 @@ uint32_t touch_order(int gpu, bool hottest, uint32_t *order); /* segments, colde
 #define TOUCH_SEGMENTS 16384u
 
 /* --- spill.c, evict.c: run by the helper */
-bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device */
+#define MOVE_ALL (-1)
+bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device; MOVE_ALL: for each */
+bool move_on(int gpu);                          /* of MOVE_ALL: what is copied next is of this GPU */
 void move_end(void);
 /* 0 when all work in this GPU's contexts is complete, of every GPU with -1; -EIO the driver's error, -ETIMEDOUT, or
  * -EBUSY: an earlier wait has not ended. The page's note says which. */

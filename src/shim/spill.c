@@ -130,11 +130,19 @@ static bool device_quiet(int gpu, uint64_t deadline_ns)
     return e == 0;
 }
 
+bool move_on(int gpu)
+{
+    return REAL(cuCtxSetCurrent)(enter_context_of(gpu)) == CUDA_SUCCESS && stream_have(gpu);
+}
+
 bool move_begin(int gpu, uint64_t deadline_ns)
 {
     uint64_t start = clock_ns();
     bool quiet;
-    CUcontext ctx = enter_context_of(gpu);
+    CUcontext ctx = NULL;
+
+    for (int i = gpu < 0 ? 0 : gpu; !ctx && i < (gpu < 0 ? PAGE_GPUS : gpu + 1); i++)
+        ctx = enter_context_of(i);
 
     /* While evicted, everything is held already, and must stay so. */
     if (!ctx || shim.page->health.state != STATE_RUNNING)
@@ -147,7 +155,7 @@ bool move_begin(int gpu, uint64_t deadline_ns)
     given_up = false;
     watch_begin();
     gate_hold();
-    quiet = gate_quiet(deadline_ns) && device_quiet(gpu, deadline_ns) && stream_have(gpu);
+    quiet = gate_quiet(deadline_ns) && device_quiet(gpu, deadline_ns) && (gpu < 0 || stream_have(gpu));
     times.wait_ns = clock_ns() - start;
     if (!quiet)
         move_end();

@@ -48,6 +48,7 @@ static struct {
     uint64_t size, offset;
     struct extent *extent;
     bool plain, managed, open;
+    uint32_t access;   /* of a mapping: a bit for each GPU that may use it */
     CUmemoryPool pool; /* it is of; NULL none */
 } maps[MAPS];
 static int maps_high;
@@ -236,6 +237,7 @@ static int map_add(void *at, uint64_t size, struct extent *e, bool plain, CUmemo
             maps[i].pool = pool;
             maps[i].managed = false;
             maps[i].open = plain;
+            maps[i].access = 0;
             return i;
         }
     abort(); /* a larger table, then */
@@ -561,12 +563,19 @@ FAKE_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return 0;
 }
 
-static struct extent *extent_at(CUdeviceptr ptr)
+static int map_at(CUdeviceptr ptr)
 {
     for (int i = 0; i < maps_high; i++)
         if (maps[i].extent && ptr >= (uintptr_t)maps[i].at && ptr < (uintptr_t)maps[i].at + maps[i].size)
-            return maps[i].extent;
-    return NULL;
+            return i;
+    return -1;
+}
+
+static struct extent *extent_at(CUdeviceptr ptr)
+{
+    int i = map_at(ptr);
+
+    return i < 0 ? NULL : maps[i].extent;
 }
 
 FAKE_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
@@ -691,8 +700,14 @@ FAKE_API CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const struct cuda
             grants[desc[i].location.id % DEVICES]++;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < maps_high; i++)
-        if (maps[i].extent && (uintptr_t)maps[i].at >= ptr && (uintptr_t)maps[i].at < ptr + size)
+        if (maps[i].extent && (uintptr_t)maps[i].at >= ptr && (uintptr_t)maps[i].at < ptr + size) {
             maps[i].open = true;
+            for (size_t k = 0; k < count; k++)
+                if (desc[k].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[k].flags == CU_MEM_ACCESS_READWRITE)
+                    maps[i].access |= 1u << desc[k].location.id;
+                else if (desc[k].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+                    maps[i].access &= ~(1u << desc[k].location.id);
+        }
     pthread_mutex_unlock(&lock);
     return mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE) == 0 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
@@ -761,22 +776,32 @@ static CUresult copy(void *dst, const void *src, size_t n, CUstream stream)
         fake_wait_all();                                                                                               \
         return r;                                                                                                      \
     }
-COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *)
-COPY_ASYNC(cuMemcpyDtoHAsync_v2, void *, CUdeviceptr)
 
-/* Is it memory of another GPU than the stream's, which that one may not reach? */
+/* Is it memory that the stream's GPU may not reach: another's, or mapped for others alone? */
 static bool elsewhere(CUdeviceptr ptr, CUstream stream)
 {
-    struct extent *e;
     bool is;
+    int i;
 
     if ((uintptr_t)stream <= 2 || !getenv("FAKE_CUDA_DEVICES"))
         return false;
     pthread_mutex_lock(&lock);
-    e = extent_at(ptr);
-    is = e && e->dev >= 0 && e->dev != stream->dev;
+    i = map_at(ptr);
+    is = i >= 0 && (maps[i].plain ? maps[i].extent->dev != stream->dev : !(maps[i].access >> stream->dev & 1));
     pthread_mutex_unlock(&lock);
     return is;
+}
+
+FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream stream)
+{
+    FAKE_ENTER(cuMemcpyHtoDAsync_v2);
+    return elsewhere(dst, stream) ? 1 : copy(PTR(dst), src, n, stream);
+}
+
+FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t n, CUstream stream)
+{
+    FAKE_ENTER(cuMemcpyDtoHAsync_v2);
+    return elsewhere(src, stream) ? 1 : copy(dst, PTR(src), n, stream);
 }
 
 FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)

@@ -231,6 +231,11 @@ says 0 "16777216 bytes moved, cache" gpu set $both gpu=1 memory=16M
 check "the other GPU's is as it was" '[ "$(field $both cap_bytes)" = 33554432 ] && [ "$(field $both host_bytes)" = 0 ]'
 says 0 "16777216 bytes moved, cache" gpu set $both memory=0
 check "its content is right all the while" 'moves $both'
+says 0 "67108864 bytes moved" gpu evict $both
+says 0 "ok $both: running" gpu resume $both
+says 0 "ok $both: released" gpu release $both
+says 0 "ok $both: running" gpu resume $both
+check "and after all of both GPUs was away" 'moves $both'
 kill -9 $both
 
 # Under MPS, whose daemon serves: what is not there is said, and not tried.
