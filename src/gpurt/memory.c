@@ -384,10 +384,26 @@ uint64_t memory_host_free(const struct client *client)
     return machine < cgroup ? machine : cgroup;
 }
 
+struct memory_sum memory_all(const struct client *client)
+{
+    struct memory_sum sum = { 0 };
+
+    for (int i = 0; i < PAGE_GPUS; i++) {
+        const struct page_memory *m = &client->page->memory[i];
+
+        sum.used += __atomic_load_n(&m->used, __ATOMIC_RELAXED);
+        sum.movable += __atomic_load_n(&m->movable, __ATOMIC_RELAXED);
+        sum.saved += __atomic_load_n(&m->saved, __ATOMIC_RELAXED);
+        sum.host += __atomic_load_n(&m->host_backed, __ATOMIC_RELAXED);
+        sum.context += __atomic_load_n(&m->class_bytes[CLASS_CONTEXT], __ATOMIC_RELAXED);
+    }
+    sum.host += sum.saved;
+    return sum;
+}
+
 uint64_t memory_host_told(const struct client *client)
 {
-    const struct page_memory *m = &client->page->memory[client_gpu(client)];
-    uint64_t cap = client->page->limit[client_gpu(client)].host_cap_bytes, host = m->host_backed + m->saved;
+    uint64_t cap = client->page->limit[client_gpu(client)].host_cap_bytes, host = memory_all(client).host;
 
     return cap == 0 ? UINT64_MAX : cap > host ? cap - host : 0;
 }
@@ -403,9 +419,9 @@ static int host_short(const struct client *client, uint64_t need, const char *wh
 
 int memory_host(const struct client *client, struct error *err)
 {
-    const struct page_memory *m = &client->page->memory[client_gpu(client)];
-    uint64_t host = m->host_backed + m->saved, area = client->page->health.area_bytes;
-    uint64_t moves = client->mode == 2 && m->movable > host ? m->movable - host : 0;
+    struct memory_sum all = memory_all(client);
+    uint64_t area = client->page->health.area_bytes;
+    uint64_t moves = client->mode == 2 && all.movable > all.host ? all.movable - all.host : 0;
     uint64_t need = moves > area ? moves - area + moves / 20 : 0;
 
     if (moves > memory_host_told(client))

@@ -41,6 +41,11 @@ struct client;
 void memory_turn(struct node *node, int index, uint64_t now);
 /* A guaranteed job found the card full, on its GPU number `gpu`: a neighbour makes room at once. */
 void memory_need(struct node *node, const struct client *client, uint32_t gpu, uint64_t bytes);
+/* Of every GPU together, in bytes: an eviction takes all of it. `host` is what lies in host memory, saved or not. */
+struct memory_sum {
+    uint64_t used, movable, saved, host, context;
+};
+struct memory_sum memory_all(const struct client *client);
 /* Is there host memory for all it would move out, and a twentieth more? -ENOMEM with what to do. */
 int memory_host(const struct client *client, struct error *err);
 /* Host memory that can be had for it, in bytes: of the machine, and of its cgroup. */

@@ -8,16 +8,13 @@
 
 static void process_read(const struct client *c, struct estimate_process *ret)
 {
-    const struct page_memory *m = &c->page->memory[client_gpu(c)];
-    uint64_t used = __atomic_load_n(&m->used, __ATOMIC_RELAXED),
-             movable = __atomic_load_n(&m->movable, __ATOMIC_RELAXED);
-    uint64_t host = m->host_backed + m->saved, context = m->class_bytes[CLASS_CONTEXT], device;
+    struct memory_sum all = memory_all(c);
+    uint64_t device = all.movable > all.host ? all.movable - all.host : 0;
 
-    device = movable > host ? movable - host : 0;
     *ret = (struct estimate_process){
         .movable = device / MIB_BYTES,
-        .fixed = used > device + context ? (used - device - context) / MIB_BYTES : 0,
-        .context = context / MIB_BYTES,
+        .fixed = all.used > device + all.context ? (all.used - device - all.context) / MIB_BYTES : 0,
+        .context = all.context / MIB_BYTES,
         .prepared = c->page->health.area_bytes / MIB_BYTES,
         .host_free = memory_host_free(c) / MIB_BYTES,
         .host_limit = memory_host_told(c) == UINT64_MAX ? 0 : 1 + memory_host_told(c) / MIB_BYTES,
@@ -26,7 +23,7 @@ static void process_read(const struct client *c, struct estimate_process *ret)
         .rung = c->state == CLIENT_RELEASED  ? RUNG_RELEASE
                 : c->state == CLIENT_EVICTED ? RUNG_EVICT
                                              : RUNG_PAUSE,
-        .away = c->state >= CLIENT_EVICTED ? m->saved / MIB_BYTES : 0,
+        .away = c->state >= CLIENT_EVICTED ? all.saved / MIB_BYTES : 0,
     };
     if (c->state == CLIENT_RELEASED) /* its page tells what it was before */
         ret->away += ret->fixed + ret->context;

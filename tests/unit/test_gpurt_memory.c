@@ -254,6 +254,15 @@ static void test_host(void **state)
     assert_int_equal(ot->page->control.command_seq, 0);
     ot->page->health.area_bytes = ((uint64_t)1 << 60) + ((uint64_t)1 << 60) / 10; /* made ahead of time */
     assert_int_equal(memory_host(ot, &err), 0);
+    holds(ot, 16, 0);
+    ot->page->health.area_bytes = 0;
+    ot->page->memory[1].movable = (uint64_t)1 << 60; /* of its second GPU */
+    assert_int_equal(memory_host(ot, &err), -ENOMEM);
+    ot->page->memory[1].movable = 16 * MIB;
+    assert_int_equal(memory_host(ot, &err), 0);
+    ot->page->limit[0].host_cap_bytes = 31 * MIB; /* which is of both */
+    assert_int_equal(memory_host(ot, &err), -ENOMEM);
+    assert_non_null(strstr(err.text, "32 MiB of host memory are needed and its --host-memory leaves 31"));
 }
 
 /* No host memory to move it to: it is paused instead, tried again, and runs on when it holds no more than its limit. */
