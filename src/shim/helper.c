@@ -149,7 +149,7 @@ static int64_t quiet_wait(uint64_t deadline_ns)
         nap_ns(200 * NSEC_USEC);
     if (!gate_quiet(deadline_ns))
         return -ETIMEDOUT;
-    return device_wait(-1, deadline_ns);
+    return device_wait(deadline_ns);
 }
 
 static void reply_write(uint64_t seq, int64_t r, uint64_t start)

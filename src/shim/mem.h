@@ -117,9 +117,9 @@ uint32_t touch_order(int gpu, bool hottest, uint32_t *order); /* segments, colde
 bool move_begin(int gpu, uint64_t deadline_ns); /* holds all submissions, waits for the device; MOVE_ALL: for each */
 bool move_on(int gpu);                          /* of MOVE_ALL: what is copied next is of this GPU */
 void move_end(void);
-/* 0 when all work in this GPU's contexts is complete, of every GPU with -1; -EIO the driver's error, -ETIMEDOUT, or
- * -EBUSY: an earlier wait has not ended. The page's note says which. */
-int device_wait(int gpu, uint64_t until_ns);
+/* 0 when all work of the process is complete; -EIO the driver's error, -ETIMEDOUT, or -EBUSY: an earlier wait has not
+ * ended. The page's note says which. */
+int device_wait(uint64_t until_ns);
 struct move_times {
     uint64_t trim_ns, wait_ns, copy_ns;
 };

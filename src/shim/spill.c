@@ -82,8 +82,9 @@ const struct move_times *move_times(void)
     return &times;
 }
 
-/* In every context: one that is not waited for may still use what is to move. */
-int device_wait(int gpu, uint64_t until_ns)
+/* In every context, and of every GPU: one that is not waited for may still use what is to move, as a peer of another
+ * GPU does, or a copy from one to the other. */
+int device_wait(uint64_t until_ns)
 {
     CUresult r = CUDA_SUCCESS;
     uint64_t start = clock_ns();
@@ -95,7 +96,7 @@ int device_wait(int gpu, uint64_t until_ns)
         shim_note("more contexts than can be waited for: it is not moved");
         return -EIO;
     }
-    while (e == 0 && r == CUDA_SUCCESS && (ctx = context_next(gpu, &i)))
+    while (e == 0 && r == CUDA_SUCCESS && (ctx = context_next(-1, &i)))
         e = waiter_sync(ctx, until_ns, &r);
     if (e == -ETIMEDOUT) {
         shim_note(
@@ -116,7 +117,7 @@ int device_wait(int gpu, uint64_t until_ns)
 
 /* For how long the device is waited for while submissions are held. A program whose work waits for its own next call
  * stands still meanwhile: once that has been seen it is tried for little, and seldom, until a wait has succeeded. */
-static bool device_quiet(int gpu, uint64_t deadline_ns)
+static bool device_quiet(uint64_t deadline_ns)
 {
     uint64_t now = clock_ns(), most = deadline_ns > now ? deadline_ns - now : 0;
     int e;
@@ -124,7 +125,7 @@ static bool device_quiet(int gpu, uint64_t deadline_ns)
     most = most < QUIET_LEAST_NS ? QUIET_LEAST_NS : most > QUIET_MOST_NS ? QUIET_MOST_NS : most;
     if (vain_until)
         most = QUIET_VAIN_NS;
-    e = device_wait(gpu, now + most);
+    e = device_wait(now + most);
     if (e == -ETIMEDOUT)
         vain_until = clock_ns() + VAIN_NS;
     return e == 0;
@@ -155,7 +156,7 @@ bool move_begin(int gpu, uint64_t deadline_ns)
     given_up = false;
     watch_begin();
     gate_hold();
-    quiet = gate_quiet(deadline_ns) && device_quiet(gpu, deadline_ns) && (gpu < 0 || stream_have(gpu));
+    quiet = gate_quiet(deadline_ns) && device_quiet(deadline_ns) && (gpu < 0 || stream_have(gpu));
     times.wait_ns = clock_ns() - start;
     if (!quiet)
         move_end();

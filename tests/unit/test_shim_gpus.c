@@ -275,21 +275,32 @@ static void kernel(const uint64_t *args)
     ran++;
 }
 
-/* Work of any GPU may use any of the memory: it is over before one byte leaves. */
+/* Work of any GPU may use any of the memory, as a peer's does: it is over before one byte moves. */
 static void test_work_waited_for(void **state)
 {
     CUfunction slow = fake_kernel_register("slow", kernel, 0, 300000);
 
     (void)state;
-    assert_int_equal(cuCtxSetCurrent(ctx[2]), 0);
-    assert_int_equal(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
-    assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
-    pause_it(true);
-    assert_int_equal(command(OP_EVICT_ALL, 0), all());
-    assert_int_equal(ran, 1);
-    assert_int_equal(command(OP_RELOAD_ALL, 0), all());
-    pause_it(false);
-    assert_home("after work of another GPU");
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = fake_calls("cuCtxSynchronize");
+
+        assert_int_equal(cuCtxSetCurrent(ctx[2]), 0);
+        assert_int_equal(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
+        assert_int_equal(cuCtxSetCurrent(ctx[0]), 0);
+        pause_it(true);
+        if (i == 0)
+            assert_int_equal(command(OP_EVICT_ALL, 0), all());
+        else
+            assert_int_equal(command_gpu(0, OP_SPILL_TO, 1), bytes_of(0));
+        assert_int_equal(ran, i + 1); /* the fake's cards have one queue between them, so: */
+        assert_int_equal(fake_calls("cuCtxSynchronize"), before + GPUS);
+        if (i == 0)
+            assert_int_equal(command(OP_RELOAD_ALL, 0), all());
+        else
+            assert_int_equal(command_gpu(0, OP_PROMOTE, 0), bytes_of(0));
+        pause_it(false);
+        assert_home("after work of another GPU");
+    }
 }
 
 /* A node side that is gone: the helper brings it home, to every GPU. */
