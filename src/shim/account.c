@@ -27,6 +27,7 @@ struct entry {
     int32_t refs;
     int16_t gpu;
     uint16_t class;
+    uint32_t context;
 };
 
 static struct entry table[TABLE_SLOTS];
@@ -342,19 +343,31 @@ static uint32_t table_find(uint64_t key)
     return i;
 }
 
-bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class)
+static void entry_settle(const struct entry *e)
+{
+    if (e->class < CLASS_COUNT)
+        mem_give_back(e->gpu, (enum page_class)e->class, e->bytes);
+    else
+        __atomic_fetch_sub(&shim.page->health.pinned_bytes, e->bytes, __ATOMIC_RELAXED);
+}
+
+/* What the driver gives anew it has had back: with a context that has just ended, perhaps. */
+static bool entry_put(struct entry entry)
 {
     uint32_t i;
     bool room;
 
-    if (key == 0)
+    if (entry.key == 0)
         return false;
     spin_lock(&table_lock);
-    i = table_find(key);
-    room = table[i].key == key || table_used < TABLE_FILL;
+    i = table_find(entry.key);
+    room = table[i].key == entry.key || table_used < TABLE_FILL;
     if (room) {
-        table_used += table[i].key != key;
-        table[i] = (struct entry){ key, bytes, 1, (int16_t)gpu, (uint16_t) class };
+        if (table[i].key)
+            entry_settle(&table[i]);
+        else
+            table_used++;
+        table[i] = entry;
     }
     spin_unlock(&table_lock);
     if (!room) {
@@ -362,6 +375,19 @@ bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class)
         COUNT_ADD(unknown, 1);
     }
     return room;
+}
+
+bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class)
+{
+    bool owned = !(key & TABLE_HANDLE) && class != CLASS_POOL;
+
+    return entry_put((struct entry){ key, bytes, 1, (int16_t)gpu, (uint16_t) class, owned ? context_stream(NULL) : 0 });
+}
+
+void table_back(const struct charge *charge)
+{
+    (void)entry_put((struct entry){ charge->key, charge->bytes, 1, (int16_t)charge->gpu, (uint16_t)charge->class,
+                                    charge->context });
 }
 
 static void table_remove(uint32_t hole)
@@ -384,7 +410,7 @@ static void table_remove(uint32_t hole)
     table_used--;
 }
 
-bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class)
+bool table_take(uint64_t key, struct charge *ret)
 {
     uint32_t i;
     bool found;
@@ -395,9 +421,7 @@ bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class)
     i = table_find(key);
     found = table[i].key == key;
     if (found) {
-        *bytes = table[i].bytes;
-        *gpu = table[i].gpu;
-        *class = (enum page_class)table[i].class;
+        *ret = (struct charge){ key, table[i].bytes, table[i].gpu, (enum page_class)table[i].class, table[i].context };
         table_remove(i);
     }
     spin_unlock(&table_lock);
@@ -416,4 +440,29 @@ bool table_ref(uint64_t key, int32_t change, int32_t *ret_refs)
         *ret_refs = table[i].refs += change;
     spin_unlock(&table_lock);
     return found;
+}
+
+/* A removal may move another entry to this place: it is looked at again. One that moves from the beginning to the end
+ * was looked at there. */
+static void table_sweep(uint32_t context, int pools)
+{
+    spin_lock(&table_lock);
+    for (uint32_t i = 0; i < TABLE_SLOTS; i++)
+        while (table[i].key &&
+               (context ? table[i].context == context : table[i].class == CLASS_POOL && table[i].gpu == pools)) {
+            entry_settle(&table[i]);
+            table_remove(i);
+        }
+    spin_unlock(&table_lock);
+}
+
+void table_ended(uint32_t context)
+{
+    if (context)
+        table_sweep(context, -1);
+}
+
+void table_pools_ended(int gpu)
+{
+    table_sweep(0, gpu);
 }

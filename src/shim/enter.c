@@ -342,17 +342,31 @@ void enter_uuids(void)
 }
 
 /* Another of that GPU takes its place, if there is one. */
-void enter_context_gone(CUcontext ctx)
+uint32_t enter_context_gone(CUcontext ctx)
 {
     uintptr_t mine = (uintptr_t)ctx;
-    uint32_t at = 0;
+    uint32_t at = 0, number;
     int gpu = -1;
 
-    if (!mine || !context_drop(ctx, &gpu) || gpu < 0)
-        return;
+    number = mine ? context_drop(ctx, &gpu) : 0;
+    if (!number || gpu < 0)
+        return 0;
     if (atomic_compare_exchange_strong(&contexts[gpu], &mine, (uintptr_t)context_next(gpu, &at)) &&
         !enter_context_of(gpu))
         mem_set_class(gpu, CLASS_CONTEXT, 0);
+    return number;
+}
+
+/* The driver has freed what was made in it: allocations, arrays, heaps, pinned memory. */
+static void context_ended(CUcontext ctx, uint32_t number)
+{
+    struct inside_mark mark;
+
+    capture_context_gone(ctx);
+    signals_hold(&mark);
+    table_ended(number);
+    vmm_ended(number);
+    signals_release();
 }
 
 /* ---- the entry points that belong here */
@@ -401,23 +415,30 @@ CONTEXT_NEW(cuCtxCreate_v3, (CUcontext * ctx, void *affinity, int count, unsigne
 CONTEXT_NEW(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned int flags, CUdevice dev),
             (ctx, params, flags, dev))
 
-#define CONTEXT_END(name)                                                                                              \
+/* It frees memory, so none of it meets a move: it waits as a copy does. One that was attached to more often than it is
+ * detached from now lives on; nobody tells, so what it holds stays counted. */
+#define CONTEXT_END(name, ends)                                                                                        \
     CUresult name(CUcontext ctx)                                                                                       \
     {                                                                                                                  \
+        struct submit submit;                                                                                          \
         bool on = shim_ready();                                                                                        \
+        uint32_t number;                                                                                               \
         CUresult r;                                                                                                    \
                                                                                                                        \
-        if (on)                                                                                                        \
-            enter_context_gone(ctx);                                                                                   \
         NO_DRIVER(name);                                                                                               \
+        if (!on)                                                                                                       \
+            return REAL(name)(ctx);                                                                                    \
+        submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);                                                                 \
+        number = enter_context_gone(ctx);                                                                              \
         r = REAL(name)(ctx);                                                                                           \
-        if (on && r == CUDA_SUCCESS)                                                                                   \
-            capture_context_gone(ctx);                                                                                 \
+        if (r == CUDA_SUCCESS)                                                                                         \
+            context_ended(ctx, (ends) ? number : 0);                                                                   \
+        submit_leave(&submit, CUDA_ERROR_NOT_READY); /* nothing runs for it */                                         \
         return r;                                                                                                      \
     }
-CONTEXT_END(cuCtxDestroy)
-CONTEXT_END(cuCtxDestroy_v2)
-CONTEXT_END(cuCtxDetach)
+CONTEXT_END(cuCtxDestroy, true)
+CONTEXT_END(cuCtxDestroy_v2, true)
+CONTEXT_END(cuCtxDetach, false)
 
 /* The GPU's own context is empty after a reset, and after the last release; whoever retains it then has a new one,
  * often at the same address. */
@@ -430,25 +451,33 @@ static bool primary_active(CUdevice dev)
            REAL(cuDevicePrimaryCtxGetState)(dev, &flags, &active) != CUDA_SUCCESS || active;
 }
 
-/* With it go the captures of its streams. */
-static void primary_gone(CUcontext ctx)
+/* With it go the captures of its streams, and what pools and graphs of its GPU held. */
+static void primary_gone(CUdevice dev)
 {
-    enter_context_gone(ctx);
-    capture_context_gone(ctx);
+    CUcontext ctx = (CUcontext)atomic_load(&primary[dev]);
+    uint32_t number = enter_context_gone(ctx);
+
+    context_ended(ctx, number);
+    if (number)
+        mem_pool_ended(dev);
 }
 
 #define PRIMARY_END(name, over)                                                                                        \
     CUresult name(CUdevice dev)                                                                                        \
     {                                                                                                                  \
+        struct submit submit;                                                                                          \
         bool on = shim_ready();                                                                                        \
         CUresult r;                                                                                                    \
                                                                                                                        \
         NO_DRIVER(name);                                                                                               \
+        if (!on)                                                                                                       \
+            return REAL(name)(dev);                                                                                    \
+        COUNT_ADD(tracked, 1);                                                                                         \
+        submit_enter(&submit, SUBMIT_MEMORY, 0, NULL);                                                                 \
         r = REAL(name)(dev);                                                                                           \
-        if (on)                                                                                                        \
-            COUNT_ADD(tracked, 1);                                                                                     \
-        if (on && r == CUDA_SUCCESS && dev >= 0 && dev < PAGE_GPUS && (over))                                          \
-            primary_gone((CUcontext)atomic_load(&primary[dev]));                                                       \
+        if (r == CUDA_SUCCESS && dev >= 0 && dev < PAGE_GPUS && (over))                                                \
+            primary_gone(dev);                                                                                         \
+        submit_leave(&submit, CUDA_ERROR_NOT_READY);                                                                   \
         return r;                                                                                                      \
     }
 PRIMARY_END(cuDevicePrimaryCtxRelease, !primary_active(dev))

@@ -24,8 +24,19 @@ bool mem_crowded(int gpu, uint64_t bytes); /* the driver refused: would it fit o
 /* What an address or handle was given for. `class` CLASS_COUNT is host memory. */
 #define TABLE_HANDLE ((uint64_t)1 << 63)
 #define TABLE_ARRAY ((uint64_t)1 << 62)
+#define TABLE_HEAP ((uint64_t)1 << 61)
+struct charge {
+    uint64_t key, bytes;
+    int gpu;
+    enum page_class class;
+    uint32_t context; /* that it goes with: context.h; 0 none */
+};
+/* Of the calling thread's context, but for handles and what is of a pool. */
 bool table_put(uint64_t key, uint64_t bytes, int gpu, enum page_class class);
-bool table_take(uint64_t key, uint64_t *bytes, int *gpu, enum page_class *class);
+bool table_take(uint64_t key, struct charge *ret);
+void table_back(const struct charge *charge); /* the driver would not free it after all */
+void table_ended(uint32_t context);           /* it took with it what was its own: see context_ended() */
+void table_pools_ended(int gpu);
 bool table_ref(uint64_t key, int32_t change, int32_t *ret_refs); /* references of a handle */
 void signals_set(const uint64_t *set, uint64_t *old);            /* of this thread, as the kernel has them */
 void spin_lock(_Atomic uint32_t *lock);
@@ -46,6 +57,7 @@ void flag_end(_Atomic uint64_t *flag);
 void mem_pool_refresh(int gpu);
 void mem_graph_refresh(int gpu);
 void mem_graph_look(int gpu); /* helper: what graphs have taken since */
+void mem_pool_ended(int gpu); /* its own context has been emptied, and what pools and graphs held with it */
 
 /* --- vmm.c: segments of our own making */
 #define VMM_CHUNK (64 * MIB)
@@ -64,7 +76,8 @@ enum segment_kind { SEGMENT_FREE, SEGMENT_OURS, SEGMENT_PIECE }; /* a piece is t
 struct segment {
     CUdeviceptr base;
     uint64_t size, born;
-    uint32_t first; /* chunk */
+    uint32_t first;   /* chunk */
+    uint32_t context; /* of one of ours: that it goes with, as a plain allocation does; 0 none */
     int16_t gpu;
     uint16_t live;  /* enum segment_kind */
     uint16_t peers; /* a bit for each other GPU that has access */
@@ -73,6 +86,7 @@ struct segment {
 bool vmm_eligible(int gpu, uint64_t bytes);
 CUresult vmm_alloc(int gpu, uint64_t bytes, bool host, CUdeviceptr *ret);
 bool vmm_free(CUdeviceptr ptr, CUresult *ret); /* false: not ours */
+void vmm_ended(uint32_t context);
 bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size);
 void vmm_native_from_now(void);
 CUresult vmm_create(int gpu, uint64_t size, bool host, uint32_t types, CUmemGenericAllocationHandle *ret);

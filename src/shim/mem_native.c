@@ -149,27 +149,20 @@ ALLOC_PITCH(cuMemAllocPitch, CUdeviceptr_v1, unsigned int)
 /* A charge leaves the table before the driver frees: once it has, the driver may give the same address to another
  * thread, whose charge must not be mistaken for this one.
  */
-struct charge {
-    uint64_t key, bytes;
-    int gpu;
-    enum page_class class;
-    bool held;
-};
-
 static struct charge charge_lift(uint64_t key)
 {
-    struct charge charge = { .key = key };
+    struct charge charge = { 0 };
 
-    charge.held = table_take(key, &charge.bytes, &charge.gpu, &charge.class);
+    (void)table_take(key, &charge);
     return charge;
 }
 
 static void charge_settle(const struct charge *charge, CUresult r)
 {
-    if (!charge->held)
+    if (!charge->key)
         return;
     if (r != CUDA_SUCCESS)
-        (void)table_put(charge->key, charge->bytes, charge->gpu, charge->class);
+        table_back(charge);
     else if (charge->class < CLASS_COUNT)
         mem_give_back(charge->gpu, charge->class, charge->bytes);
 }
@@ -308,12 +301,10 @@ static CUresult pinned(CUresult r, const void *ptr, uint64_t bytes)
 
 static CUresult unpinned(CUresult r, const void *ptr)
 {
-    enum page_class class;
-    uint64_t bytes;
-    int gpu;
+    struct charge charge;
 
-    if (r == CUDA_SUCCESS && table_take((uint64_t)(uintptr_t)ptr, &bytes, &gpu, &class))
-        __atomic_fetch_sub(&shim.page->health.pinned_bytes, bytes, __ATOMIC_RELAXED);
+    if (r == CUDA_SUCCESS && table_take((uint64_t)(uintptr_t)ptr, &charge))
+        __atomic_fetch_sub(&shim.page->health.pinned_bytes, charge.bytes, __ATOMIC_RELAXED);
     return r;
 }
 

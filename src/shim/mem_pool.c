@@ -319,12 +319,10 @@ POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, FROM_POOL, (dptr, bytes, pool, stream),
 /* Of a pool that is one too many. */
 static void freed(CUdeviceptr dptr)
 {
-    enum page_class class;
-    uint64_t bytes;
-    int gpu;
+    struct charge charge;
 
-    if (atomic_load(&pools_over) && table_take(dptr, &bytes, &gpu, &class) && class < CLASS_COUNT)
-        mem_give_back(gpu, class, bytes);
+    if (atomic_load(&pools_over) && table_take(dptr, &charge) && charge.class < CLASS_COUNT)
+        mem_give_back(charge.gpu, charge.class, charge.bytes);
 }
 
 static void refresh(CUmemoryPool pool)
@@ -377,22 +375,42 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct cuda_opaque *props)
     return r;
 }
 
+static void pool_lift(struct pool *p)
+{
+    uint64_t held = atomic_fetch_and(&p->charge, ~(((uint64_t)1 << TICKET_SHIFT) - 1));
+
+    mem_give_back(atomic_load(&p->gpu), CLASS_POOL, CHARGE_KIB(held) * 1024);
+}
+
+/* None of them is asked any more: it may be gone as well. One that is not is known again when it is used. */
+void mem_pool_ended(int gpu)
+{
+    spin_lock(&pools_lock);
+    for (int i = 0; i < POOLS; i++)
+        if (atomic_load(&pools[i].pool) > POOL_LEAVES && atomic_load(&pools[i].gpu) == gpu) {
+            atomic_store(&pools[i].pool, POOL_LEAVES);
+            pool_lift(&pools[i]);
+            atomic_store(&pools[i].pool, 0);
+        }
+    spin_unlock(&pools_lock);
+    if (atomic_load(&pools_over))
+        table_pools_ended(gpu);
+    mem_set_class(gpu, CLASS_GRAPH, 0);
+}
+
 /* Its charge goes when it has, and its place is taken by no other meanwhile. */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     bool on = shim_ready();
     struct pool *p = on ? pool_find(pool) : NULL;
-    uint64_t held;
     CUresult r;
 
     NO_DRIVER(cuMemPoolDestroy);
     if (p)
         atomic_store(&p->pool, POOL_LEAVES);
     r = REAL(cuMemPoolDestroy)(pool);
-    if (p && r == CUDA_SUCCESS) {
-        held = atomic_fetch_and(&p->charge, ~(((uint64_t)1 << TICKET_SHIFT) - 1));
-        mem_give_back(atomic_load(&p->gpu), CLASS_POOL, CHARGE_KIB(held) * 1024);
-    }
+    if (p && r == CUDA_SUCCESS)
+        pool_lift(p);
     if (p)
         atomic_store(&p->pool, r == CUDA_SUCCESS ? 0 : (uintptr_t)pool);
     return r;
@@ -434,17 +452,23 @@ CUresult cuDeviceGraphMemTrim(CUdevice dev)
 
 CUresult cuCtxSetLimit(int limit, size_t value)
 {
-    static _Atomic uint64_t heap[PAGE_GPUS][2];
-    bool on = shim_ready();
+    bool on = shim_ready(), heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+    CUcontext ctx = NULL;
+    struct charge old;
+    uint64_t key;
     CUresult r;
     int gpu;
 
     NO_DRIVER(cuCtxSetLimit);
     r = REAL(cuCtxSetLimit)(limit, value);
-    if (!on || r != CUDA_SUCCESS || (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) ||
-        (gpu = enter_device()) < 0)
+    if (!on || r != CUDA_SUCCESS || (!heap && limit != CU_LIMIT_PRINTF_FIFO_SIZE) || (gpu = enter_device()) < 0 ||
+        !HAVE(cuCtxGetCurrent) || REAL(cuCtxGetCurrent)(&ctx) != CUDA_SUCCESS)
         return r;
-    mem_give_back(gpu, CLASS_NATIVE, atomic_exchange(&heap[gpu][limit == CU_LIMIT_MALLOC_HEAP_SIZE], value));
+    key = ((uint64_t)(uintptr_t)ctx | TABLE_HEAP) + heap; /* which is at no odd address */
+    if (table_take(key, &old))
+        mem_give_back(old.gpu, old.class, old.bytes);
     mem_force(gpu, CLASS_NATIVE, value);
+    if (!table_put(key, value, gpu, CLASS_NATIVE))
+        mem_give_back(gpu, CLASS_NATIVE, value);
     return r;
 }

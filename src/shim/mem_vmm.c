@@ -287,13 +287,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const st
 
 static void handle_dropped(uint64_t key)
 {
-    enum page_class class;
-    uint64_t bytes;
+    struct charge charge;
     int32_t refs;
-    int gpu;
 
-    if (table_ref(key, -1, &refs) && refs <= 0 && table_take(key, &bytes, &gpu, &class))
-        mem_give_back(gpu, class, bytes);
+    if (table_ref(key, -1, &refs) && refs <= 0 && table_take(key, &charge))
+        mem_give_back(charge.gpu, charge.class, charge.bytes);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

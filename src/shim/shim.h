@@ -97,8 +97,8 @@ void *nvml_pick(const char *name); /* our answer to this question, NULL: the lib
 /* First use: environment, driver, registration. Cheap afterwards. */
 void enter_start(void);
 void enter_context(CUcontext ctx, CUdevice dev); /* a context came to be */
-void enter_context_gone(CUcontext ctx);
-void enter_uuids(void); /* which GPUs are these now? */
+uint32_t enter_context_gone(CUcontext ctx);      /* its number; 0: not known */
+void enter_uuids(void);                          /* which GPUs are these now? */
 CUcontext enter_context_of(int gpu);
 int enter_device(void);                   /* GPU of the calling thread's context; -1 none */
 int enter_stream_device(CUstream stream); /* GPU of the stream */

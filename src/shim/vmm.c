@@ -234,6 +234,7 @@ CUresult vmm_alloc(int gpu, uint64_t size, bool host, CUdeviceptr *ret)
     segment = (struct segment){ .base = base,
                                 .size = size,
                                 .first = first,
+                                .context = context_stream(NULL),
                                 .gpu = (int16_t)gpu,
                                 .live = SEGMENT_OURS,
                                 .peers = (uint16_t)atomic_load(&peers_of[gpu]) };
@@ -296,11 +297,33 @@ bool vmm_range(CUdeviceptr ptr, CUdeviceptr *base, uint64_t *size)
     return true;
 }
 
+/* Of a segment that nobody can find any more. */
+static CUresult segment_tear(const struct segment *s)
+{
+    struct page_memory *m = &shim.page->memory[s->gpu];
+    CUresult r;
+    int mode;
+
+    for (uint32_t i = s->first; i != VMM_NONE; i = chunks[i].next) {
+        if (chunks[i].where == CHUNK_DEVICE)
+            mem_give_back(s->gpu, CLASS_VMM, chunks[i].size);
+        else if (chunks[i].where == CHUNK_HOST)
+            __atomic_fetch_sub(&m->host_backed, chunks[i].size, __ATOMIC_RELAXED);
+        else
+            __atomic_fetch_sub(&m->saved, chunks[i].size, __ATOMIC_RELAXED);
+    }
+    (void)capture_relax(&mode);
+    chunks_tear(s->gpu, s->base, s->first);
+    r = REAL(cuMemAddressFree)(s->base, s->size);
+    capture_restore(mode);
+    __atomic_fetch_sub(&m->movable, s->size, __ATOMIC_RELAXED);
+    return r;
+}
+
 /* As the plain call does: wait for the device, then take the memory away. */
 bool vmm_free(CUdeviceptr ptr, CUresult *ret)
 {
     struct inside_mark mark;
-    struct page_memory *m;
     struct segment s;
     int mode;
 
@@ -316,24 +339,33 @@ bool vmm_free(CUdeviceptr ptr, CUresult *ret)
         signals_release();
         return false; /* freed twice at once */
     }
-    m = &shim.page->memory[s.gpu];
-    for (uint32_t i = s.first; i != VMM_NONE; i = chunks[i].next) {
-        if (chunks[i].where == CHUNK_DEVICE)
-            mem_give_back(s.gpu, CLASS_VMM, chunks[i].size);
-        else if (chunks[i].where == CHUNK_HOST)
-            __atomic_fetch_sub(&m->host_backed, chunks[i].size, __ATOMIC_RELAXED);
-        else
-            __atomic_fetch_sub(&m->saved, chunks[i].size, __ATOMIC_RELAXED);
-    }
-    (void)capture_relax(&mode);
-    chunks_tear(s.gpu, s.base, s.first);
-    *ret = REAL(cuMemAddressFree)(s.base, s.size);
-    capture_restore(mode);
-    __atomic_fetch_sub(&m->movable, s.size, __ATOMIC_RELAXED);
+    *ret = segment_tear(&s);
     signals_release();
     if (atomic_load(&shim.hold) & HOLD_SHORT)
         brief_set(false);
     return true;
+}
+
+/* The driver has freed what was plain in that context, and waited for its work: what stands for such memory goes too.
+ */
+void vmm_ended(uint32_t context)
+{
+    struct segment s;
+
+    for (uint32_t i = 0; context && i < segments_high; i++) {
+        bool taken;
+
+        spin_lock(&lock);
+        s = segments[i];
+        taken = s.live == SEGMENT_OURS && s.context == context;
+        if (taken)
+            segments[i].live = SEGMENT_FREE;
+        spin_unlock(&lock);
+        if (taken)
+            (void)segment_tear(&s);
+    }
+    if (atomic_load(&shim.hold) & HOLD_SHORT)
+        brief_set(false);
 }
 
 void vmm_fix(CUdeviceptr ptr)

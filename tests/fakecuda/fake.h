@@ -74,7 +74,8 @@ int fake_card_of(int dev);        /* which card a device of this process is now 
 bool fake_checkpoint_enter(void); /* waits while this process is locked; false: nobody can lock it */
 void fake_checkpoint_leave(void);
 bool fake_checkpoint_failed(void); /* this process was given up in one */
-CUresult fake_memory_save(void);   /* all of it, to host memory; the cards have it back */
+void fake_memory_context_gone(CUcontext ctx, bool primary);
+CUresult fake_memory_save(void); /* all of it, to host memory; the cards have it back */
 CUresult fake_memory_bring(const int *from, const int *to, unsigned int pairs);
 void fake_submit(CUstream stream, const struct fake_work *work);
 uint64_t fake_stream_seq(CUstream stream);

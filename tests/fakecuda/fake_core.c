@@ -258,6 +258,7 @@ static CUresult context_end(CUcontext ctx)
 {
     fake_capture_over();
     fake_wait(ctx->last_seq);
+    fake_memory_context_gone(ctx, ctx < &contexts[16]);
     ctx->generation++;
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "fake.h"
 
 CUresult cuCtxGetDevice(CUdevice *dev);
+CUresult cuCtxGetCurrent(CUcontext *ctx);
 
 #define GRAIN 4096ull
 #define DEVICES 4
@@ -49,6 +50,7 @@ static struct {
     struct extent *extent;
     bool plain, managed, open;
     uint32_t access;   /* of a mapping: a bit for each GPU that may use it */
+    CUcontext ctx;     /* plain memory goes with its context */
     CUmemoryPool pool; /* it is of; NULL none */
 } maps[MAPS];
 static int maps_high;
@@ -238,6 +240,7 @@ static int map_add(void *at, uint64_t size, struct extent *e, bool plain, CUmemo
             maps[i].managed = false;
             maps[i].open = plain;
             maps[i].access = 0;
+            maps[i].ctx = NULL;
             return i;
         }
     abort(); /* a larger table, then */
@@ -260,7 +263,7 @@ static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool 
     e = extent_new(dev, bytes);
     if (e) {
         p = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, (off_t)e->at);
-        (void)map_add(p, e->size, e, true, pool);
+        (void)cuCtxGetCurrent(&maps[map_add(p, e->size, e, true, pool)].ctx);
         *dptr = (CUdeviceptr)(uintptr_t)p;
         if (pool)
             pool->used += e->size;
@@ -308,6 +311,24 @@ static CUresult plain_free(CUdeviceptr dptr, bool plain)
         }
     pthread_mutex_unlock(&lock);
     return r;
+}
+
+/* What was allocated in it; of a GPU's own context also what the pools of that GPU held. Mappings stay. */
+void fake_memory_context_gone(CUcontext ctx, bool primary)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < maps_high; i++)
+        if (maps[i].extent && maps[i].plain &&
+            (maps[i].pool ? primary && maps[i].pool->dev == ctx->dev : maps[i].ctx == ctx)) {
+            munmap(maps[i].at, maps[i].size);
+            if (maps[i].pool) {
+                maps[i].pool->used -= maps[i].size;
+                pool_resize(maps[i].pool, maps[i].pool->used);
+            }
+            extent_drop(maps[i].extent);
+            maps[i].extent = NULL;
+        }
+    pthread_mutex_unlock(&lock);
 }
 
 static void (*inside_alloc)(void);

@@ -155,6 +155,7 @@ static void test_anew(void **state)
         assert_int_equal(cuDevicePrimaryCtxRetain(&again, 0), 0);
         assert_ptr_equal(again, first);
         assert_int_equal(cuCtxSetCurrent(again), 0);
+        assert_int_equal(cuMemAlloc_v2(&mem, 16 * MIB), 0); /* what it had went with it */
         harvest(true);
         assert_in_range(launches(50, NULL), 0, 500);
         harvest(false);
