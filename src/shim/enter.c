@@ -29,7 +29,8 @@ struct shim shim = { .on = SHIM_NOT_STARTED, .page = &private_page, .page_fd = -
 TLS struct shim_thread shim_thread;
 static _Atomic uintptr_t contexts[PAGE_GPUS]; /* the first of each, for the helper */
 static _Atomic uintptr_t primary[PAGE_GPUS];  /* that which the driver has of each */
-static _Atomic uint32_t start_state;          /* 0 not begun, 1 under way, 2 done */
+static _Atomic uint32_t start_state;          /* 0 not begun; START_DONE; else the process that is at it */
+#define START_DONE UINT32_MAX
 
 uint64_t clock_ns(void)
 {
@@ -251,23 +252,34 @@ static void start_once(void)
     atomic_store(&shim.on, 1);
 }
 
+/* Of a process that was forked while another thread was at it: that thread is not here, and nobody ends what it began.
+ * Later forks are told by the C library. */
+static void start_inherited(void)
+{
+    child_inert();
+    (void)resolve_driver(true);
+    atomic_store(&start_state, START_DONE);
+}
+
 void enter_start(void)
 {
     struct inside_mark mark;
-    uint32_t none = 0;
+    uint32_t seen = 0, self = (uint32_t)getpid();
     int saved = errno;
 
-    if (atomic_compare_exchange_strong(&start_state, &none, 1)) {
+    if (atomic_compare_exchange_strong(&start_state, &seen, self)) {
         signals_hold(&mark); /* nobody jumps out of this */
         thread_enter(&mark);
         start_once();
         shim_thread.depth = 0;
-        atomic_store(&start_state, 2);
+        atomic_store(&start_state, START_DONE);
         signals_release();
+    } else if (seen != self && seen != START_DONE) {
+        start_inherited();
     } else if (!thread_deeper()) {
         /* Another thread is at it, for 50 ms at most beyond the driver's own loading. Whoever did not wait for it would
          * pass us by: a context that nobody saw has no helper. */
-        for (uint64_t until = clock_ns() + START_NS; atomic_load(&start_state) != 2 && clock_ns() < until;)
+        for (uint64_t until = clock_ns() + START_NS; atomic_load(&start_state) != START_DONE && clock_ns() < until;)
             nap_ns(50 * NSEC_USEC);
     } else {
         (void)resolve_driver(true);
