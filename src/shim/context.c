@@ -32,6 +32,7 @@ static void only_find(void)
 
 static uint32_t find(CUcontext ctx)
 {
+    ctx = green_own(ctx);
     for (uint32_t i = 0; ctx && i < CONTEXTS; i++)
         if (atomic_load(&known[i].ctx) == (uintptr_t)ctx)
             return i;
@@ -117,13 +118,15 @@ static bool alive(uint32_t number)
     return false;
 }
 
-static CUcontext context_of(CUstream stream)
+CUcontext context_of(CUstream stream)
 {
     CUcontext ctx = NULL;
 
-    if ((uintptr_t)stream > 2 && HAVE(cuStreamGetCtx))
-        return REAL(cuStreamGetCtx)(stream, &ctx) == CUDA_SUCCESS ? ctx : NULL;
-    return HAVE(cuCtxGetCurrent) && REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS ? ctx : NULL;
+    if ((uintptr_t)stream <= 2 || !HAVE(cuStreamGetCtx))
+        return HAVE(cuCtxGetCurrent) && REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS ? green_own(ctx) : NULL;
+    if (REAL(cuStreamGetCtx)(stream, &ctx) == CUDA_SUCCESS && ctx)
+        return green_own(ctx);
+    return green_stream(stream); /* of which a driver may not tell */
 }
 
 uint32_t context_stream(CUstream stream)
@@ -153,10 +156,10 @@ static bool event_make(struct own_event *own, CUstream stream, unsigned int flag
     } else {
         mine = context_of(stream);
         if (!HAVE(cuCtxGetCurrent) || !HAVE(cuCtxSetCurrent) || REAL(cuCtxGetCurrent)(&now) != CUDA_SUCCESS ||
-            (mine != now && REAL(cuCtxSetCurrent)(mine) != CUDA_SUCCESS))
+            (mine != green_own(now) && REAL(cuCtxSetCurrent)(mine) != CUDA_SUCCESS))
             return false;
         r = REAL(cuEventCreate)(&own->event, flags);
-        if (mine != now)
+        if (mine != green_own(now))
             (void)REAL(cuCtxSetCurrent)(now);
     }
     if (r != CUDA_SUCCESS)

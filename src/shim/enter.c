@@ -304,15 +304,13 @@ int enter_device(void)
 /* The driver is only asked where there is more than one GPU to choose from. */
 int enter_stream_device(CUstream stream)
 {
-    CUcontext ctx = NULL;
-    int known = 0;
+    int known = 0, gpu = -1;
 
     for (int i = 0; i < PAGE_GPUS; i++)
         known += atomic_load_explicit(&contexts[i], memory_order_relaxed) != 0;
-    if (known < 2 || (uintptr_t)stream <= 2 || !HAVE(cuStreamGetCtx) ||
-        REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS || context_gpu(ctx) < 0)
-        return enter_device();
-    return context_gpu(ctx);
+    if (known >= 2 && (uintptr_t)stream > 2)
+        gpu = context_gpu(context_of(stream));
+    return gpu < 0 ? enter_device() : gpu;
 }
 
 void enter_context(CUcontext ctx, CUdevice dev)
@@ -360,7 +358,7 @@ uint32_t enter_context_gone(CUcontext ctx)
     uint32_t at = 0, number;
     int gpu = -1;
 
-    number = mine ? context_drop(ctx, &gpu) : 0;
+    number = mine && !green_stands(ctx) ? context_drop(ctx, &gpu) : 0; /* a green one does not end so */
     if (!number || gpu < 0)
         return 0;
     if (atomic_compare_exchange_strong(&contexts[gpu], &mine, (uintptr_t)context_next(gpu, &at)) &&
@@ -472,6 +470,32 @@ static void primary_gone(CUdevice dev)
     context_ended(ctx, number);
     if (number)
         mem_pool_ended(dev);
+}
+
+CUcontext enter_primary_of(int gpu)
+{
+    return (CUcontext)atomic_load(&primary[gpu]);
+}
+
+/* Somebody else keeps it, and it is not known yet. */
+void enter_primary(CUdevice dev)
+{
+    CUcontext ctx = NULL;
+
+    if (!HAVE(cuDevicePrimaryCtxRetain) || REAL(cuDevicePrimaryCtxRetain)(&ctx, dev) != CUDA_SUCCESS)
+        return;
+    atomic_store(&primary[dev], (uintptr_t)ctx);
+    enter_context(ctx, dev);
+    if (HAVE(cuDevicePrimaryCtxRelease_v2))
+        (void)REAL(cuDevicePrimaryCtxRelease_v2)(dev);
+    else if (HAVE(cuDevicePrimaryCtxRelease))
+        (void)REAL(cuDevicePrimaryCtxRelease)(dev);
+}
+
+void enter_primary_look(CUdevice dev)
+{
+    if (enter_primary_of(dev) && context_number(enter_primary_of(dev)) && !primary_active(dev))
+        primary_gone(dev);
 }
 
 #define PRIMARY_END(name, over)                                                                                        \

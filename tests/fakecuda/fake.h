@@ -33,6 +33,7 @@ void fake_fail(const char *name, unsigned int nth, int code); /* the nth call fr
 void fake_stall(const char *name); /* calls of it do not return until another name is given */
 bool fake_stalled(void);           /* somebody is in one */
 uint64_t fake_forbidden(void);     /* calls that a capture forbade */
+uint64_t fake_green_clashes(void); /* how often a green context was to be current to two threads */
 uint64_t fake_launches_mine(void); /* kernels that this very thread brought to the driver */
 
 /* Inside the fake. */
@@ -57,7 +58,17 @@ struct CUctx_st {
     int dev;
     uint32_t generation; /* changes when what was in it is gone */
     uint64_t last_seq;
+    struct CUctx_st *of;             /* of a green one: the one of its GPU, with which it has all but this in common */
+    _Atomic(const void *) thread_of; /* of a green one: to which it is current */
 };
+static inline CUcontext fake_root(CUcontext ctx)
+{
+    return ctx && ctx->of ? ctx->of : ctx;
+}
+CUcontext fake_primary_retain(CUdevice dev);
+CUresult fake_primary_release(CUdevice dev);
+bool fake_green_current(CUcontext from, CUcontext to); /* false: it is another thread's */
+
 struct CUstream_st {
     uint64_t last_seq;
     CUdevice dev;
@@ -66,6 +77,7 @@ struct CUstream_st {
     CUstream origin;      /* while it captures: on which that began */
     const void *capturer; /* of an origin: the thread, and the mode it began in */
     int mode;
+    bool green;          /* made by the green context itself */
     bool invalid, apart; /* apart: it does not wait for the legacy stream */
 };
 int fake_enter(const char *name); /* counts; a code to fail with, or 0 */

@@ -234,11 +234,16 @@ FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
     FAKE_ENTER(cuDevicePrimaryCtxRetain);
     if (dev < 0 || dev >= fake_device_count())
         return 101;
-    contexts[dev].dev = dev;
-    retained[dev]++;
-    *ctx = &contexts[dev];
+    *ctx = fake_primary_retain(dev);
     group_make(0x5c000010u + (uint32_t)dev);
     return 0;
+}
+
+CUcontext fake_primary_retain(CUdevice dev)
+{
+    contexts[dev].dev = dev;
+    retained[dev]++;
+    return &contexts[dev];
 }
 
 FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice dev)
@@ -249,6 +254,7 @@ FAKE_API CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice de
         return 101;
     *ctx = &contexts[contexts_made++ % 64];
     (*ctx)->dev = dev;
+    (void)fake_green_current(current, *ctx);
     current = *ctx;
     return 0;
 }
@@ -266,7 +272,7 @@ static CUresult context_end(CUcontext ctx)
 FAKE_API CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
     FAKE_ENTER(cuCtxDestroy_v2);
-    return context_end(ctx);
+    return ctx->of ? 201 : context_end(ctx);
 }
 
 FAKE_API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
@@ -279,6 +285,11 @@ FAKE_API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, 
 FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
     FAKE_ENTER(cuDevicePrimaryCtxRelease_v2);
+    return fake_primary_release(dev);
+}
+
+CUresult fake_primary_release(CUdevice dev)
+{
     return --retained[dev] == 0 ? context_end(&contexts[dev]) : 0;
 }
 
@@ -291,6 +302,8 @@ FAKE_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 FAKE_API CUresult cuCtxSetCurrent(CUcontext ctx)
 {
     FAKE_ENTER(cuCtxSetCurrent);
+    if (!fake_green_current(current, ctx))
+        return 201;
     current = ctx;
     return 0;
 }

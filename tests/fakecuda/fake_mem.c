@@ -256,6 +256,7 @@ static void pool_resize(CUmemoryPool pool, uint64_t bytes)
 
 static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool)
 {
+    CUcontext ctx = NULL;
     struct extent *e;
     void *p;
 
@@ -263,7 +264,8 @@ static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool 
     e = extent_new(dev, bytes);
     if (e) {
         p = mmap(NULL, e->size, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, (off_t)e->at);
-        (void)cuCtxGetCurrent(&maps[map_add(p, e->size, e, true, pool)].ctx);
+        (void)cuCtxGetCurrent(&ctx);
+        maps[map_add(p, e->size, e, true, pool)].ctx = fake_root(ctx);
         *dptr = (CUdeviceptr)(uintptr_t)p;
         if (pool)
             pool->used += e->size;

@@ -137,7 +137,7 @@ void fake_submit(CUstream stream, const struct fake_work *work)
     w->seq = ++newest;
     s->last_seq = w->seq;
     if (ctx || (cuCtxGetCurrent(&ctx) == 0 && ctx))
-        ctx->last_seq = w->seq;
+        ctx->last_seq = fake_root(ctx)->last_seq = w->seq;
     if (tail)
         tail->next = w;
     else
@@ -251,6 +251,8 @@ FAKE_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 {
     if ((uintptr_t)stream <= 2)
         return cuCtxGetCurrent(ctx);
+    if (stream->green)
+        return CUDA_ERROR_NOT_SUPPORTED;
     *ctx = stream->ctx;
     return 0;
 }
@@ -305,14 +307,14 @@ FAKE_API CUresult cuEventCreate(CUevent *event, unsigned int flags)
     (void)flags;
     *event = calloc(1, sizeof(**event));
     (void)cuCtxGetCurrent(&(*event)->ctx);
-    (*event)->generation = (*event)->ctx ? (*event)->ctx->generation : 0;
+    (*event)->generation = (*event)->ctx ? fake_root((*event)->ctx)->generation : 0;
     return 0;
 }
 
 /* Its context has gone, or been made anew. */
 static bool event_dead(CUevent event)
 {
-    return event->ctx && event->generation != event->ctx->generation;
+    return event->ctx && event->generation != fake_root(event->ctx)->generation;
 }
 
 FAKE_API CUresult cuEventDestroy_v2(CUevent event)
@@ -333,7 +335,7 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
     FAKE_ENTER(cuEventRecord);
     if (!ctx)
         (void)cuCtxGetCurrent(&ctx);
-    if (event_dead(event) || (event->ctx && event->ctx != ctx))
+    if (event_dead(event) || (event->ctx && fake_root(event->ctx) != fake_root(ctx)))
         return 400;
     code = fake_capture_submit(stream);
     if (code)
