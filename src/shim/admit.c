@@ -42,7 +42,8 @@ void admit_leak(struct admit_knobs *knobs, uint32_t share, bool sliced)
 
 enum admit_verdict admit_harvest(const struct admit_knobs *knobs, const struct admit_state *state)
 {
-    uint64_t pred = state->gap_pred_us, cost = state->cost_us, burst = state->burst_pred_us;
+    uint64_t pred = state->gap_pred_us, burst = state->burst_pred_us;
+    uint64_t cost = state->cost_us < ADMIT_TINY_US ? 0 : state->cost_us;
     int64_t guard = knobs->guard_us;
 
     if (state->rg_state == RG_ABSENT || state->rg_state >= RG_COUNT)

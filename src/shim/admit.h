@@ -20,6 +20,7 @@
 #define ADMIT_LEAK_FROM 750u
 #define ADMIT_LEAK_WIDE 250u
 #define ADMIT_LEAK_WIDE_FROM 300u
+#define ADMIT_TINY_US 5u /* a kernel below that costs a gap nothing; what is in flight of them counts all the same */
 #define ADMIT_EDGE_MAX_US 1000 /* what the node side may add to the guard or take from it */
 
 enum admit_verdict {
@@ -40,11 +41,11 @@ struct admit_knobs {
 };
 
 struct admit_state {
-    uint32_t rg_state;    /* enum page_rg */
-    uint32_t gap_pred_us; /* 0 = never seen */
-    uint64_t elapsed_us;  /* since the gap began */
-    uint64_t inflight_us; /* estimated work not known to be complete */
-    uint32_t cost_us;
+    uint32_t rg_state;      /* enum page_rg */
+    uint32_t gap_pred_us;   /* 0 = never seen */
+    uint64_t elapsed_us;    /* since the gap began */
+    uint64_t inflight_us;   /* estimated work not known to be complete */
+    uint32_t cost_us;       /* what the launch is thought to take */
     uint32_t burst_pred_us; /* how long the guaranteed job will be active, 0 = never seen */
     bool leak_empty;
     bool unsliced; /* no time slice bounds what a kernel longer than the gap does */

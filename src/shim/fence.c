@@ -55,7 +55,8 @@ uint32_t fence_estimate(uint64_t key)
 
     if (atomic_load_explicit(&e->key, memory_order_relaxed) != key || units == 0)
         return UNKNOWN_US;
-    return (uint32_t)((uint64_t)units * 16 / 1000);
+    /* Never nothing: what is in flight is the sum of these, and it alone bounds a flood of the shortest ones. */
+    return units < 2000 / 16 ? 1 : (uint32_t)((uint64_t)units * 16 / 1000);
 }
 
 static void estimate_learn(uint64_t key, uint64_t ns)

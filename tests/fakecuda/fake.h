@@ -34,6 +34,7 @@ void fake_stall(const char *name); /* calls of it do not return until another na
 bool fake_stalled(void);           /* somebody is in one */
 uint64_t fake_forbidden(void);     /* calls that a capture forbade */
 uint64_t fake_green_clashes(void); /* how often a green context was to be current to two threads */
+void fake_elapsed(int64_t ns);     /* between any two events, from now on; below 0: what it was */
 uint64_t fake_launches_mine(void); /* kernels that this very thread brought to the driver */
 
 /* Inside the fake. */

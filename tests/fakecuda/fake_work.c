@@ -375,10 +375,17 @@ FAKE_API CUresult cuEventSynchronize(CUevent event)
     return 0;
 }
 
+static _Atomic int64_t elapsed_ns = -1;
+
+FAKE_API void fake_elapsed(int64_t ns)
+{
+    elapsed_ns = ns;
+}
+
 FAKE_API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
     FAKE_ENTER(cuEventElapsedTime);
-    *ms = (float)(end->ms - start->ms);
+    *ms = elapsed_ns < 0 ? (float)(end->ms - start->ms) : (float)((double)elapsed_ns / 1e6);
     return 0;
 }
 

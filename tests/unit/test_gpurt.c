@@ -206,6 +206,35 @@ static void test_admit_table(void **state)
             fail_msg("case %zu", i);
 }
 
+/* Below 5 us a launch costs nothing; those that are in flight count all the same. */
+static void test_admit_tiny(void **state)
+{
+    static const struct admit_knobs knobs = { 600, 100, 200, 0, 750 };
+    static const struct {
+        struct admit_state state;
+        enum admit_verdict expect;
+    } cases[] = {
+        { { .gap_pred_us = 1000, .elapsed_us = 900, .cost_us = 4 }, ADMIT_GO },
+        { { .gap_pred_us = 1000, .elapsed_us = 900, .cost_us = 5 }, ADMIT_WAIT_FENCE },
+        { { .gap_pred_us = 1000, .elapsed_us = 895, .cost_us = 5 }, ADMIT_GO },
+        { { .gap_pred_us = 1000, .elapsed_us = 901, .cost_us = 0 }, ADMIT_WAIT_FENCE },
+        { { .gap_pred_us = 1000, .elapsed_us = 899, .inflight_us = 1, .cost_us = 1 }, ADMIT_GO },
+        { { .gap_pred_us = 1000, .elapsed_us = 899, .inflight_us = 2, .cost_us = 1 }, ADMIT_WAIT_FENCE },
+        { { .inflight_us = 600, .cost_us = 4 }, ADMIT_GO },
+        { { .inflight_us = 596, .cost_us = 5 }, ADMIT_WAIT_FENCE },
+        { { .inflight_us = 601, .cost_us = 4 }, ADMIT_WAIT_FENCE },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct admit_state s = cases[i].state;
+
+        s.rg_state = RG_IDLE;
+        if (admit_harvest(&knobs, &s) != cases[i].expect)
+            fail_msg("case %zu", i);
+    }
+}
+
 static void test_admit_map(void **state)
 {
     struct admit_knobs k;
@@ -462,12 +491,12 @@ static void test_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bulk),          cmocka_unit_test(test_share_traces), cmocka_unit_test(test_share_given),
-        cmocka_unit_test(test_share_pause),   cmocka_unit_test(test_admit_gap),    cmocka_unit_test(test_admit_window),
-        cmocka_unit_test(test_admit_table),   cmocka_unit_test(test_admit_map),    cmocka_unit_test(test_admit_orphan),
-        cmocka_unit_test(test_admit_garbage), cmocka_unit_test(test_admit_bucket), cmocka_unit_test(test_admit_doubt),
-        cmocka_unit_test(test_gap),           cmocka_unit_test(test_baseline),     cmocka_unit_test(test_period),
-        cmocka_unit_test(test_rounds),        cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_bulk),         cmocka_unit_test(test_share_traces),  cmocka_unit_test(test_share_given),
+        cmocka_unit_test(test_share_pause),  cmocka_unit_test(test_admit_gap),     cmocka_unit_test(test_admit_window),
+        cmocka_unit_test(test_admit_table),  cmocka_unit_test(test_admit_tiny),    cmocka_unit_test(test_admit_map),
+        cmocka_unit_test(test_admit_orphan), cmocka_unit_test(test_admit_garbage), cmocka_unit_test(test_admit_bucket),
+        cmocka_unit_test(test_admit_doubt),  cmocka_unit_test(test_gap),           cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_period),       cmocka_unit_test(test_rounds),        cmocka_unit_test(test_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,40 @@ static void test_patience(void **state)
     gate_set(GATE_OPEN, now_ns() + 60 * SEC);
 }
 
+static _Atomic uint32_t submitted, ahead;
+
+static void long_one(const uint64_t *args)
+{
+    (void)args;
+    (void)usleep(300000);
+    ahead = submitted;
+}
+
+/* Kernels so short that they cost nothing: ten thousand of them do not queue up behind one that is not over. */
+static void test_flood(void **state)
+{
+    CUfunction slow = fake_kernel_register("long", long_one, 0, 0);
+
+    (void)state;
+    guaranteed(getpid(), true, now_ns(), now_ns());
+    arena->gap_pred_us = 0;
+    __atomic_store_n(&arena->rg_state, RG_IDLE, __ATOMIC_SEQ_CST);
+    page->control.share = 500;
+    gate_set(GATE_HARVEST, now_ns() + 60 * SEC);
+    fake_elapsed(300);
+    for (int i = 0; i < 300; i++) /* until that is known */
+        (void)launch();
+    assert_int_equal(cuCtxSynchronize(), 0);
+    (void)launch();
+    assert_int_equal(cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 0);
+    for (submitted = 0; submitted < 10000; submitted++)
+        (void)launch();
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_in_range(ahead, 100, 1000);
+    fake_elapsed(-1);
+    gate_set(GATE_OPEN, now_ns() + 60 * SEC);
+}
+
 /* A closed gate, and a lease that ends in centuries: held for as long as a node side may give, and no longer. */
 static void test_years(void **state)
 {
@@ -498,10 +532,10 @@ static void test_capture_moves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience),    cmocka_unit_test(test_years),   cmocka_unit_test(test_hung),
-        cmocka_unit_test(test_gone),        cmocka_unit_test(test_closing), cmocka_unit_test(test_own_thread),
-        cmocka_unit_test(test_helper_dead), cmocka_unit_test(test_no_lock), cmocka_unit_test(test_capture_moves),
-        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_patience),      cmocka_unit_test(test_flood),       cmocka_unit_test(test_years),
+        cmocka_unit_test(test_hung),          cmocka_unit_test(test_gone),        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_own_thread),    cmocka_unit_test(test_helper_dead), cmocka_unit_test(test_no_lock),
+        cmocka_unit_test(test_capture_moves), cmocka_unit_test(test_held),
     };
 
     return cmocka_run_group_tests(tests, setup, node_end);
