@@ -87,6 +87,17 @@ int fake_card_of(int dev);        /* which card a device of this process is now 
 bool fake_checkpoint_enter(void); /* waits while this process is locked; false: nobody can lock it */
 void fake_checkpoint_leave(void);
 bool fake_checkpoint_failed(void); /* this process was given up in one */
+#define FAKE_DEVICES 4
+struct CUmemPoolHandle_st {
+    uint64_t reserved, used;
+    int dev;
+};
+/* Of a pool, or plain with NULL. What is freed of a pool leaves it what it holds; `plain` is what else may be. */
+CUresult fake_memory_alloc(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool);
+CUresult fake_memory_free(CUdeviceptr dptr, bool plain);
+void fake_memory_lock(void); /* of pools as well */
+void fake_memory_unlock(void);
+void fake_pool_resize(CUmemoryPool pool, uint64_t bytes);
 void fake_memory_context_gone(CUcontext ctx, bool primary);
 CUresult fake_memory_save(void); /* all of it, to host memory; the cards have it back */
 CUresult fake_memory_bring(const int *from, const int *to, unsigned int pairs);

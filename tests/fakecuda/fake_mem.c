@@ -16,9 +16,8 @@ CUresult cuCtxGetDevice(CUdevice *dev);
 CUresult cuCtxGetCurrent(CUcontext *ctx);
 
 #define GRAIN 4096ull
-#define DEVICES 4
+#define DEVICES FAKE_DEVICES
 #define MAPS 20480
-#define POOL_STEP (32ull << 20)
 
 struct device {
     int fd;
@@ -36,10 +35,6 @@ struct extent { /* physical memory: a piece of a device, or a memfd of its own i
     void *saved;         /* while the process is checkpointed */
     struct extent *next;
 };
-struct CUmemPoolHandle_st {
-    uint64_t reserved, used;
-    int dev;
-};
 
 static struct device devices[DEVICES];
 static int card_of[DEVICES] = { 0, 1, 2, 3 };
@@ -54,10 +49,17 @@ static struct {
     CUmemoryPool pool; /* it is of; NULL none */
 } maps[MAPS];
 static int maps_high;
-static struct CUmemPoolHandle_st default_pool[DEVICES];
-static CUmemoryPool current_pool[DEVICES]; /* NULL: the default one */
-static uint64_t pools_reserved[DEVICES];   /* of all pools of the device together */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fake_memory_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void fake_memory_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* With FAKE_CUDA_SHARED=FILE the processes that name it have one card's memory between them. One that is killed keeps
  * its part for good. */
@@ -246,15 +248,7 @@ static int map_add(void *at, uint64_t size, struct extent *e, bool plain, CUmemo
     abort(); /* a larger table, then */
 }
 
-/* What a pool holds is a whole number of steps. The caller holds the lock. */
-static void pool_resize(CUmemoryPool pool, uint64_t bytes)
-{
-    bytes = (bytes + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
-    pools_reserved[pool->dev] += bytes - pool->reserved;
-    pool->reserved = bytes;
-}
-
-static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool)
+CUresult fake_memory_alloc(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool)
 {
     CUcontext ctx = NULL;
     struct extent *e;
@@ -270,7 +264,7 @@ static CUresult alloc_on(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool 
         if (pool)
             pool->used += e->size;
         if (pool && pool->used > pool->reserved)
-            pool_resize(pool, pool->used);
+            fake_pool_resize(pool, pool->used);
     }
     pthread_mutex_unlock(&lock);
     return e ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
@@ -280,7 +274,7 @@ static CUresult plain_alloc(CUdeviceptr *dptr, size_t bytes)
 {
     CUdevice dev;
 
-    return cuCtxGetDevice(&dev) != 0 ? 201 : alloc_on(dptr, bytes, dev, NULL);
+    return cuCtxGetDevice(&dev) != 0 ? 201 : fake_memory_alloc(dptr, bytes, dev, NULL);
 }
 
 static CUresult managed_alloc(CUdeviceptr *dptr, size_t bytes)
@@ -296,7 +290,7 @@ static CUresult managed_alloc(CUdeviceptr *dptr, size_t bytes)
 }
 
 /* Of a pool: what that holds stays as it is. `plain` is what else may be freed. */
-static CUresult plain_free(CUdeviceptr dptr, bool plain)
+CUresult fake_memory_free(CUdeviceptr dptr, bool plain)
 {
     CUresult r = CUDA_ERROR_INVALID_VALUE;
 
@@ -325,7 +319,7 @@ void fake_memory_context_gone(CUcontext ctx, bool primary)
             munmap(maps[i].at, maps[i].size);
             if (maps[i].pool) {
                 maps[i].pool->used -= maps[i].size;
-                pool_resize(maps[i].pool, maps[i].pool->used);
+                fake_pool_resize(maps[i].pool, maps[i].pool->used);
             }
             extent_drop(maps[i].extent);
             maps[i].extent = NULL;
@@ -384,7 +378,7 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr dptr)
     FAKE_ENTER(cuMemFree_v2);
     if (!map_pooled(dptr)) /* what is of a pool is freed at once: that nobody uses it is the program's business */
         fake_wait_all();
-    return plain_free(dptr, true);
+    return fake_memory_free(dptr, true);
 }
 
 FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
@@ -422,111 +416,6 @@ FAKE_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdev
         }
     pthread_mutex_unlock(&lock);
     return r;
-}
-
-/* ---- pools: what is freed stays reserved until trimmed */
-
-static CUmemoryPool pool_current(CUdevice dev)
-{
-    default_pool[dev].dev = dev;
-    return current_pool[dev] ? current_pool[dev] : &default_pool[dev];
-}
-
-FAKE_API uint64_t fake_pools_reserved(int dev)
-{
-    uint64_t bytes;
-
-    pthread_mutex_lock(&lock);
-    bytes = pools_reserved[dev];
-    pthread_mutex_unlock(&lock);
-    return bytes;
-}
-
-FAKE_API CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
-{
-    CUdevice dev;
-
-    FAKE_ENTER(cuMemAllocAsync);
-    if ((uintptr_t)stream > 2)
-        dev = stream->dev; /* it is the stream that says which GPU */
-    else if (cuCtxGetDevice(&dev) != 0)
-        return 201;
-    return alloc_on(dptr, bytes, dev, pool_current(dev));
-}
-
-FAKE_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
-    (void)stream;
-    FAKE_ENTER(cuMemAllocFromPoolAsync);
-    return alloc_on(dptr, bytes, pool->dev, pool);
-}
-
-FAKE_API CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
-{
-    FAKE_ENTER(cuMemFreeAsync);
-    fake_wait(fake_stream_seq(stream));
-    return plain_free(dptr, false);
-}
-
-FAKE_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
-{
-    FAKE_ENTER(cuMemPoolTrimTo);
-    pthread_mutex_lock(&lock);
-    keep = keep / POOL_STEP * POOL_STEP; /* until it has no more than that, or none that is all free */
-    if (pool->reserved > keep)
-        pool_resize(pool, pool->used > keep ? pool->used : keep);
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-
-FAKE_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const struct cuda_opaque *props)
-{
-    const struct cuda_mem_prop *p = (const void *)props; /* they begin alike */
-
-    FAKE_ENTER(cuMemPoolCreate);
-    *pool = calloc(1, sizeof(**pool));
-    (*pool)->dev = p->location.id;
-    return 0;
-}
-
-FAKE_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
-{
-    FAKE_ENTER(cuMemPoolDestroy);
-    if (pool->used)
-        return CUDA_ERROR_INVALID_VALUE; /* a real one waits for the last of it to be freed */
-    pthread_mutex_lock(&lock);
-    pool_resize(pool, 0);
-    pthread_mutex_unlock(&lock);
-    free(pool);
-    return 0;
-}
-
-FAKE_API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
-{
-    FAKE_ENTER(cuDeviceSetMemPool);
-    current_pool[dev] = pool;
-    return 0;
-}
-
-FAKE_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-    *pool = pool_current(dev);
-    return 0;
-}
-
-FAKE_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-    (void)pool_current(dev);
-    *pool = &default_pool[dev];
-    return 0;
-}
-
-FAKE_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value)
-{
-    pthread_mutex_lock(&lock);
-    *(uint64_t *)value = attr == CU_MEMPOOL_ATTR_RESERVED_CURRENT ? pool->reserved : pool->used;
-    pthread_mutex_unlock(&lock);
-    return 0;
 }
 
 /* ---- virtual memory management */
