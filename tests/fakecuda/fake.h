@@ -95,6 +95,7 @@ struct CUmemPoolHandle_st {
 /* Of a pool, or plain with NULL. What is freed of a pool leaves it what it holds; `plain` is what else may be. */
 CUresult fake_memory_alloc(CUdeviceptr *dptr, size_t bytes, int dev, CUmemoryPool pool);
 CUresult fake_memory_free(CUdeviceptr dptr, bool plain);
+bool fake_memory_elsewhere(CUdeviceptr ptr, CUstream stream);
 void fake_memory_lock(void); /* of pools as well */
 void fake_memory_unlock(void);
 void fake_pool_resize(CUmemoryPool pool, uint64_t bytes);
