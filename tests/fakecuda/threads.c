@@ -4,25 +4,11 @@
  * be. As a guaranteed job (MUSTER_GPU_ROLE) they tell when it is idle, and time their copies. The driver is the fake
  * one, found as the real one is. tools/threads builds and runs it. argv[1]: seconds.
  */
-#include <pthread.h>
-#include <stdlib.h>
-
-#define PLAY_FAIL(...) abort()
-#include "unit/shim_play.h"
-
-#include "shim/shim.h"
+#include "threads.h"
 
 #define WORKERS 4
 
-void muster_step(void);
-uint64_t muster_gpu_stat(const char *name);
-
-static CUresult (*set_current)(CUcontext);
-static CUcontext ctx;
-static CUfunction kernel;
-static struct arena arena = { .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .gap_pred_us = 500 };
 static char bulk[2 * MIB];
-static _Atomic int stop, bad;
 
 /* By calls, as programs do: what reaches "GPU memory" past the driver may do so while it is on its way elsewhere. */
 static void word_put(CUdeviceptr at, uint64_t word)
@@ -75,23 +61,12 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-    uint64_t end = now_ns() + (argc > 1 ? strtoull(argv[1], NULL, 10) : 3) * 1000000000ULL;
-    CUfunction (*make_kernel)(const char *, void (*)(const uint64_t *), unsigned int, unsigned int);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    uint64_t end = threads_end(argc, argv);
+    int r = threads_begin();
     pthread_t thread[WORKERS];
 
-    if (!driver)
-        return 77;
-    *(void **)&set_current = dlsym(driver, "cuCtxSetCurrent");
-    *(void **)&make_kernel = dlsym(driver, "fake_kernel_register");
-    kernel = make_kernel("work", NULL, 0, 20);
-    __atomic_store_n(&shim.arena[0], &arena, __ATOMIC_RELEASE);
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || set_current(ctx))
-        return 1;
-    stat_of = muster_gpu_stat;
-    page = page_find();
-    if (!page)
-        return 1;
+    if (r)
+        return r;
     for (uintptr_t i = 0; i < WORKERS; i++)
         pthread_create(&thread[i], NULL, work, (void *)(i + 1));
     while (now_ns() < end) {

@@ -5,25 +5,13 @@
  * argv[1]: seconds,
  * argv[2]: how many threads map memory of their own, 1 when not given.
  */
-#include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#define PLAY_FAIL(...) abort()
-#include "unit/shim_play.h"
-
-#include "shim/shim.h"
+#include "threads.h"
 
 #define WORKERS 3
 
-void muster_step(void);
-uint64_t muster_gpu_stat(const char *name);
-
-static CUresult (*set_current)(CUcontext);
-static CUcontext ctx;
-static CUfunction kernel;
-static struct arena arena = { .magic = PAGE_MAGIC, .rg_state = RG_IDLE, .ot_count = 1, .gap_pred_us = 500 };
-static _Atomic int stop, bad, begun, forks;
+static _Atomic int begun, forks;
 static uint64_t mappers = 1;
 
 static void launch_some(int count)
@@ -165,24 +153,13 @@ static void orders(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t end = now_ns() + (argc > 1 ? strtoull(argv[1], NULL, 10) : 3) * 1000000000ULL, rounds = 0;
-    CUfunction (*make_kernel)(const char *, void (*)(const uint64_t *), unsigned int, unsigned int);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    uint64_t end = threads_end(argc, argv), rounds = 0;
+    int r = threads_begin();
     pthread_t thread[WORKERS + 2];
 
-    if (!driver)
-        return 77;
+    if (r)
+        return r;
     mappers = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    *(void **)&set_current = dlsym(driver, "cuCtxSetCurrent");
-    *(void **)&make_kernel = dlsym(driver, "fake_kernel_register");
-    kernel = make_kernel("work", NULL, 0, 20);
-    __atomic_store_n(&shim.arena[0], &arena, __ATOMIC_RELEASE);
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || set_current(ctx))
-        return 1;
-    stat_of = muster_gpu_stat;
-    page = page_find();
-    if (!page)
-        return 1;
     for (uintptr_t i = 0; i < WORKERS; i++)
         pthread_create(&thread[i], NULL, works, (void *)(i + 1));
     pthread_create(&thread[WORKERS], NULL, begins_threads, NULL);
