@@ -189,6 +189,31 @@ static void test_pools(void **state)
     assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
+void *fake_symbol(const char *name);
+
+/* Memory that the driver freed by itself, as with a context of which we do not know that it ended: when it gives the
+ * address anew, what it was given for before is settled. */
+static void test_given_anew(void **state)
+{
+    CUresult (*behind)(CUdeviceptr) = NULL;
+    CUdeviceptr p = 0, before = 0;
+    uint64_t lost = 0;
+
+    (void)state;
+    *(void **)&behind = fake_symbol("cuMemFree_v2");
+    for (int i = 0; i < 100 && (i == 0 || p != before); i++) {
+        before = p;
+        assert_int_equal(cuMemAlloc_v2(&p, MIB), 0);
+        assert_int_equal(behind(p), 0);
+        lost += MIB;
+    }
+    assert_int_equal(p, before);
+    assert_int_equal(stat_of("used"), lost - MIB);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), 0);
+    assert_nothing();
+    again();
+}
+
 static _Atomic int ended;
 
 static void *reset(void *arg)
@@ -234,7 +259,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reset),        cmocka_unit_test(test_references), cmocka_unit_test(test_one_of_several),
-        cmocka_unit_test(test_mapped_stays), cmocka_unit_test(test_pools),      cmocka_unit_test(test_evicted),
+        cmocka_unit_test(test_mapped_stays), cmocka_unit_test(test_given_anew), cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_evicted),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
