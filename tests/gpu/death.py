@@ -59,9 +59,10 @@ def back(job, seconds=15):
     """A new node side; the job registers by itself."""
     Job(["slices", 1], ["--role", "guaranteed"]).finish(60)  # `muster gpu run` starts one
     end = time.monotonic() + seconds
-    while not listed(job.pid) and time.monotonic() < end:
+    # NVML shows a process on the card before it has registered: until then it is foreign, and takes no orders.
+    while listed(job.pid).get("role", "foreign") == "foreign" and time.monotonic() < end:
         time.sleep(0.2)
-    return bool(listed(job.pid))
+    return listed(job.pid).get("role", "foreign") != "foreign"
 
 
 def gone():
@@ -82,16 +83,15 @@ def main():
     order("set", job.pid, "prepare=5G")
     time.sleep(3)
     for state, bound in (("running", 1), ("pause", 8), ("evict", 10), ("release", 25)):
-        if state != "running":
-            order(state, job.pid)
+        rc, text = order(state, job.pid)[1:] if state != "running" else (0, "")
         os.kill(node_pid(), signal.SIGKILL)
         seconds = moved(job, bound + 20)
-        result("death", who="node", state=state, resumed_s=seconds, bound_s=bound, known_again=back(job))
+        result("death", who="node", state=state, resumed_s=seconds, bound_s=bound, known_again=back(job), rc=rc, said=text)
     for state in ("release", "release and asked"):
-        order("release", job.pid)
+        rc, text = order("release", job.pid)[1:]
         first = guardian_of(job.pid)
         if not first:
-            result("death-error", who="guardian", text="no guardian was found")
+            result("death-error", who="guardian", text="no guardian was found: " + text)
             break
         os.kill(first, signal.SIGKILL)
         start = time.monotonic()
