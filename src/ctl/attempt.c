@@ -322,6 +322,22 @@ static void ran_longer(struct ctl *ctl, struct book_job *job, const json_t *repo
     attempt->started = began;
 }
 
+static void rank_suspended(struct ctl *ctl, struct book_job *job)
+{
+    struct book_attempt *attempt = attempt_now(job);
+
+    if (!ranks_all(attempt, TASK_SUSPENDED))
+        return;
+    job_phase(ctl, job, PHASE_JOB_SUSPENDED);
+    /* The core wanted it, to give the GPUs to another; or a person, who keeps them. */
+    if (core_job(ctl->core, job->slot)->state == JOB_STOPPING)
+        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = job->said_progress });
+    else
+        job->suspended_by_user = true;
+    if (job->orphan)
+        turns_leave(ctl, job);
+}
+
 static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
 {
     struct book_attempt *attempt = attempt_now(job);
@@ -336,9 +352,12 @@ static void rank_exited(struct ctl *ctl, struct book_job *job, uint32_t rank)
         attempt_over(ctl, job);
         return;
     }
-    if (!ends || attempt->ending)
+    if (attempt->ending)
         return;
-    peers_end(ctl, job, failed ? PEER_GRACE : 0);
+    if (ends)
+        peers_end(ctl, job, failed ? PEER_GRACE : 0);
+    else if (ranks_all(attempt, TASK_SUSPENDED)) /* the last that had not stopped */
+        rank_suspended(ctl, job);
 }
 
 static void rank_ready(struct ctl *ctl, struct book_job *job)
@@ -360,9 +379,8 @@ static void rank_running(struct ctl *ctl, struct book_job *job)
     struct book_attempt *attempt = attempt_now(job);
     bool resumed = job->phase == PHASE_JOB_SUSPENDED;
 
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (attempt->tasks[t].state != TASK_RUNNING && attempt->tasks[t].state != TASK_KEPT)
-            return;
+    if (!ranks_all(attempt, TASK_RUNNING))
+        return;
     if (attempt->phase == PHASE_JOB_RUNNING && !resumed)
         return;
     attempt_began(ctl, job);
@@ -394,23 +412,6 @@ static void rank_kept(struct ctl *ctl, struct book_job *job, uint32_t rank)
     rank_running(ctl, job);
     if (!attempt->ending && gang_ends(job, attempt, rank, true))
         peers_end(ctl, job, PEER_GRACE);
-}
-
-static void rank_suspended(struct ctl *ctl, struct book_job *job)
-{
-    struct book_attempt *attempt = attempt_now(job);
-
-    for (uint32_t t = 0; t < attempt->task_count; t++)
-        if (attempt->tasks[t].state != TASK_SUSPENDED)
-            return;
-    job_phase(ctl, job, PHASE_JOB_SUSPENDED);
-    /* The core wanted it, to give the GPUs to another; or a person, who keeps them. */
-    if (core_job(ctl->core, job->slot)->state == JOB_STOPPING)
-        ctl_tell_core(ctl, job, (struct event){ .kind = EVENT_STOPPED, .progress = job->said_progress });
-    else
-        job->suspended_by_user = true;
-    if (job->orphan)
-        turns_leave(ctl, job);
 }
 
 /* A node may say anything: what cannot be is not noted. */

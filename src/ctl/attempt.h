@@ -32,6 +32,8 @@ void attempt_close(struct ctl *ctl, struct book_job *job); /* the time it had it
 svc_t attempt_lost(const struct book_job *job, const struct book_attempt *attempt);
 void attempt_note_loss(struct ctl *ctl, struct book_job *job, const char *cause);
 bool task_gone(const struct book_task *task);
+/* Every rank is so, or its place is kept, or it has ended before the others came so far. */
+bool ranks_all(const struct book_attempt *attempt, enum task_state state);
 bool attempt_gone(const struct book_attempt *attempt);                    /* no task of it is left */
 bool attempt_ready(struct ctl *ctl, struct book_job *job);                /* nobody is left where it is to be */
 void attempt_leaves(struct ctl *ctl, const struct book_attempt *attempt); /* what the core has given away */

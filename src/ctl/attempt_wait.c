@@ -12,6 +12,17 @@ bool task_gone(const struct book_task *task)
     return task->state == TASK_EXITED || task->state == TASK_REFUSED;
 }
 
+bool ranks_all(const struct book_attempt *attempt, enum task_state state)
+{
+    for (uint32_t t = 0; t < attempt->task_count; t++) {
+        const struct book_task *task = &attempt->tasks[t];
+
+        if (task->state != (uint32_t)state && !task_gone(task) && (state != TASK_RUNNING || task->state != TASK_KEPT))
+            return false;
+    }
+    return true;
+}
+
 bool attempt_gone(const struct book_attempt *attempt)
 {
     for (uint32_t t = 0; t < attempt->task_count; t++)

@@ -292,9 +292,11 @@ static void obey_task(struct play *play, struct play_task *task, const json_t *f
 {
     const char *kind = json_string_value(json_object_get(frame, "kind"));
 
-    if (what == ORDER_GO && task->state == TASK_READY)
+    if (what == ORDER_GO && task->state == TASK_READY) {
         report(play, task, TASK_RUNNING, "", 0, 0);
-    else if (what == ORDER_STOP && task->state != TASK_EXITED && play->slow) {
+        if (play->brief && task->id.rank == 0)
+            report(play, task, TASK_EXITED, "exit", 0, 0);
+    } else if (what == ORDER_STOP && task->state != TASK_EXITED && play->slow) {
         if (!task->told[0]) /* a second order only shortens the grace */
             (void)snprintf(task->told, sizeof(task->told), "%.15s", kind ? kind : "");
     } else if (what == ORDER_STOP && task->state != TASK_EXITED)

@@ -36,6 +36,7 @@ struct play {
     size_t started, doubles; /* launches; times a job ran twice at once */
     bool refuses;            /* the next launch */
     bool at_once;            /* tasks end as they begin, and say both in one report */
+    bool brief;              /* the first rank of a gang ends before the next says that it runs */
     bool slow;               /* tasks that are told to stop stay until play_leave() */
 };
 

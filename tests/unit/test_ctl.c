@@ -142,6 +142,31 @@ static void test_gang(void **state)
     play_free(play);
 }
 
+/* A rank that has ended before the others say that they run keeps nobody from being so, nor from being suspended. */
+static void test_gang_brief(void **state)
+{
+    struct play *play = play_new("fifo-skip");
+    char body[32];
+    int64_t job;
+
+    (void)state;
+    play_join(play, "n0", 4);
+    play_join(play, "n1", 4);
+    play->brief = true;
+    job = play_submit(play, "{\"nodes\":2,\"per_node\":{\"gpu\":4},\"launch\":\"node\",\"args\":[\"x\"]}", NULL);
+    STATE(job, "RUNNING");
+    (void)snprintf(body, sizeof(body), "{\"job\":%d}", (int)job);
+    assert_int_equal(play_offer(play, ENTRY_SUSPEND, body, NULL), 0);
+    play_settle(play);
+    STATE(job, "SUSPENDED");
+    assert_int_equal(play_offer(play, ENTRY_RESUME, body, NULL), 0);
+    play_settle(play);
+    STATE(job, "RUNNING");
+    play_exit(play, job, 1, 0, 0);
+    STATE(job, "COMPLETED");
+    play_free(play);
+}
+
 static void test_gates(void **state)
 {
     struct play *play = play_new("fifo-skip");
@@ -566,12 +591,12 @@ static void test_keys_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),        cmocka_unit_test(test_moment),    cmocka_unit_test(test_gang),
-        cmocka_unit_test(test_runtime),     cmocka_unit_test(test_gates),     cmocka_unit_test(test_time),
-        cmocka_unit_test(test_failures),    cmocka_unit_test(test_lost_node), cmocka_unit_test(test_untold),
-        cmocka_unit_test(test_restarts),    cmocka_unit_test(test_config),    cmocka_unit_test(test_people),
-        cmocka_unit_test(test_idempotent),  cmocka_unit_test(test_keys_many), cmocka_unit_test(test_last_node),
-        cmocka_unit_test(test_bare_before),
+        cmocka_unit_test(test_life),        cmocka_unit_test(test_moment),     cmocka_unit_test(test_gang),
+        cmocka_unit_test(test_runtime),     cmocka_unit_test(test_gates),      cmocka_unit_test(test_time),
+        cmocka_unit_test(test_failures),    cmocka_unit_test(test_lost_node),  cmocka_unit_test(test_untold),
+        cmocka_unit_test(test_restarts),    cmocka_unit_test(test_config),     cmocka_unit_test(test_people),
+        cmocka_unit_test(test_idempotent),  cmocka_unit_test(test_keys_many),  cmocka_unit_test(test_last_node),
+        cmocka_unit_test(test_bare_before), cmocka_unit_test(test_gang_brief),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
