@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_exec.c - muster exec, attach, shell, run --pty: a command inside a running job, through a WebSocket; and what
- * muster forward carries.
- *
- * The channel makes the connection (TLS, socket, certificate); the upgrade is written by hand; wslay makes and reads
- * frames.
- * Binary messages begin with a byte: to the job 0 input, 2 size of the terminal, 3 end of input; from it 1 output,
- * 2 error output, 3 the exit status (docs/rest.md).
- */
+ * muster forward carries. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,30 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <termios.h>
 #include <unistd.h>
-#include <wslay/wslay.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "cli/channel.h"
 #include "cli/fmt.h"
 #include "cli/follow.h"
 #include "cli/live.h"
 #include "cli/request.h"
-
-enum { MESSAGE_MAX = 1 << 20, HEAD_MAX = 16384 };
-
-struct session {
-    struct channel *channel;
-    int fd;
-    wslay_event_context_ptr ws;
-    struct buf early; /* bytes behind the answer to the upgrade */
-    size_t early_taken;
-    int status; /* of the command; -1 = not told */
-    bool tty, input_over, broken;
-};
+#include "cli/session.h"
 
 static volatile sig_atomic_t resized;
 
@@ -45,91 +25,6 @@ static void on_resize(int number)
 {
     (void)number;
     resized = 1;
-}
-
-static ssize_t on_receive(wslay_event_context_ptr ws, uint8_t *data, size_t size, int flags, void *arg)
-{
-    struct session *session = arg;
-    ssize_t n;
-
-    (void)flags;
-    if (session->early_taken < session->early.size) {
-        size_t got = session->early.size - session->early_taken;
-
-        got = got < size ? got : size;
-        memcpy(data, session->early.data + session->early_taken, got);
-        session->early_taken += got;
-        return (ssize_t)got;
-    }
-    n = channel_recv(session->channel, data, size);
-    if (n > 0)
-        return n;
-    wslay_event_set_error(ws, n == -EAGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
-    session->broken = session->broken || n != -EAGAIN;
-    return -1;
-}
-
-static ssize_t on_send(wslay_event_context_ptr ws, const uint8_t *data, size_t size, int flags, void *arg)
-{
-    struct session *session = arg;
-    ssize_t n = channel_send(session->channel, data, size);
-
-    (void)flags;
-    if (n >= 0)
-        return n;
-    wslay_event_set_error(ws, n == -EAGAIN ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
-    session->broken = session->broken || n != -EAGAIN;
-    return -1;
-}
-
-static int on_mask(wslay_event_context_ptr ws, uint8_t *data, size_t size, void *arg)
-{
-    (void)ws, (void)arg;
-    return getrandom(data, size, 0) == (ssize_t)size ? 0 : -1;
-}
-
-static void write_all(int fd, const uint8_t *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(fd, data, size);
-
-        if (put < 0 && errno != EINTR)
-            return;
-        if (put > 0) {
-            data += put;
-            size -= (size_t)put;
-        }
-    }
-}
-
-static void on_message(wslay_event_context_ptr ws, const struct wslay_event_on_msg_recv_arg *message, void *arg)
-{
-    struct session *session = arg;
-    char text[16] = "";
-
-    (void)ws;
-    if (message->opcode != WSLAY_BINARY_FRAME || message->msg_length == 0)
-        return;
-    if (message->msg[0] == 1 || message->msg[0] == 2)
-        write_all(message->msg[0] == 1 ? STDOUT_FILENO : STDERR_FILENO, message->msg + 1, message->msg_length - 1);
-    if (message->msg[0] == 3) {
-        (void)snprintf(text, sizeof(text), "%.*s", (int)message->msg_length - 1, (const char *)message->msg + 1);
-        session->status = (int)strtol(text, NULL, 10) & 255;
-    }
-}
-
-static void message_send(struct session *session, uint8_t kind, const void *data, size_t size)
-{
-    uint8_t *copy = mem_zalloc(size + 1, 1);
-    struct wslay_event_msg message = { .opcode = WSLAY_BINARY_FRAME, .msg = copy, .msg_length = size + 1 };
-
-    if (!copy)
-        return;
-    copy[0] = kind;
-    if (size)
-        memcpy(copy + 1, data, size);
-    (void)wslay_event_queue_msg(session->ws, &message);
-    mem_free(copy);
 }
 
 static void size_send(struct session *session)
@@ -141,98 +36,7 @@ static void size_send(struct session *session)
     if (!session->tty || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
         return;
     (void)snprintf(text, sizeof(text), "%ux%u", size.ws_row, size.ws_col);
-    message_send(session, 2, text, strlen(text));
-}
-
-static int send_all(struct session *session, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t sent = channel_send(session->channel, data, size);
-        struct pollfd wait = { .fd = session->fd, .events = POLLOUT };
-
-        if (sent == -EAGAIN)
-            (void)poll(&wait, 1, 10000);
-        else if (sent < 0)
-            return -EIO;
-        data += sent > 0 ? sent : 0;
-        size -= sent > 0 ? (size_t)sent : 0;
-    }
-    return 0;
-}
-
-/* Reads until the empty line; what came behind it is kept for wslay. */
-static int head_read(struct session *session, struct buf *head)
-{
-    char data[4096];
-
-    for (;;) {
-        struct pollfd wait = { .fd = session->fd, .events = POLLIN };
-        ssize_t got = channel_recv(session->channel, data, sizeof(data));
-        const char *end;
-
-        if (got == -EAGAIN) {
-            if (poll(&wait, 1, 30000) <= 0)
-                return -ETIMEDOUT;
-            continue;
-        }
-        if (got <= 0 || head->size + (size_t)got > HEAD_MAX)
-            return -EIO;
-        buf_put(head, data, (size_t)got);
-        end = memmem(head->data, head->size, "\r\n\r\n", 4);
-        if (end) {
-            size_t length = (size_t)(end - head->data) + 4;
-
-            buf_put(&session->early, head->data + length, head->size - length);
-            head->data[length - 4] = '\0';
-            return 0;
-        }
-    }
-}
-
-static int upgrade(struct session *session, struct client *client, const char *path, struct problem *problem)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    CLEANUP_BUF struct buf out = BUF_INIT(65536), head = BUF_INIT(HEAD_MAX + 8192);
-    unsigned char random[22] = { 0 };
-    const char *token;
-    char key[25], host[CHANNEL_HOST_MAX];
-    int r = client_connect(client, &session->channel, &token, problem);
-
-    if (r)
-        return r;
-    session->fd = channel_fd(session->channel);
-    channel_host(client_url(client), host);
-    (void)getrandom(random, sizeof(random), 0);
-    for (int i = 0; i < 22; i++)
-        key[i] = letters[i == 21 ? (random[i] & 3) << 4 : random[i] & 63]; /* 16 bytes: the last letter has two bits */
-    memcpy(key + 22, "==", 3);
-    buf_printf(&out,
-               "GET /api/v1%s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-               "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
-               path, host, key);
-    if (*token)
-        buf_printf(&out, "Authorization: Bearer %s\r\n", token);
-    buf_text(&out, "\r\n");
-    if (out.error || send_all(session, out.data, out.size) < 0 || head_read(session, &head) < 0)
-        return problem_set(problem, CODE_UNREACHABLE, "Unreachable",
-                           "the connection ended while the session was set up");
-    if (strncmp(head.data, "HTTP/1.1 101", 12) != 0) {
-        const char *body = session->early.data ? session->early.data : "";
-        json_t *json = json_loads(body, 0, NULL);
-        const char *detail = *fmt_text(json, "detail") ? fmt_text(json, "detail") : head.data;
-        int status = (int)strtol(head.data + 9, NULL, 10);
-
-        (void)problem_set(problem,
-                          status == 404                    ? CODE_NOT_FOUND
-                          : status == 409                  ? CODE_CONFLICT
-                          : status == 403 || status == 401 ? CODE_DENIED
-                                                           : CODE_FAILED,
-                          fmt_text(json, "code"), "%s", detail);
-        problem->status = status;
-        json_decref(json);
-        return problem->exit;
-    }
-    return 0;
+    session_send(session, SAY_SIZE, text, strlen(text));
 }
 
 static void input_send(struct session *session)
@@ -241,10 +45,10 @@ static void input_send(struct session *session)
     ssize_t got = read(STDIN_FILENO, data, sizeof(data));
 
     if (got > 0) {
-        message_send(session, 0, data, (size_t)got);
+        session_send(session, SAY_INPUT, data, (size_t)got);
     } else if (got == 0 || errno != EINTR) {
         session->input_over = true;
-        message_send(session, 3, NULL, 0);
+        session_send(session, SAY_INPUT_OVER, NULL, 0);
     }
 }
 
@@ -266,9 +70,7 @@ static void session_loop(struct session *session)
             size_send(session);
         if (!session->input_over && wait[1].revents)
             input_send(session);
-        if (wslay_event_recv(session->ws) < 0 || wslay_event_send(session->ws) < 0)
-            break;
-        if (session->status >= 0 && !wslay_event_want_write(session->ws))
+        if (!session_turn(session))
             break;
     }
 }
@@ -276,20 +78,13 @@ static void session_loop(struct session *session)
 /* A command in a job; its exit code. */
 static int exec_run(struct client *client, const char *path, bool tty, struct problem *problem)
 {
-    static const struct wslay_event_callbacks callbacks = { .recv_callback = on_receive,
-                                                            .send_callback = on_send,
-                                                            .genmask_callback = on_mask,
-                                                            .on_msg_recv_callback = on_message };
-    struct session session = { .early = BUF_INIT(65536), .status = -1, .tty = tty };
+    struct session session = { .tty = tty };
     struct sigaction action = { .sa_handler = on_resize }, before;
     struct termios saved, raw;
     bool restore = false;
-    int r = upgrade(&session, client, path, problem);
+    int r = session_open(&session, client, path, problem);
 
-    if (r == 0 && wslay_event_context_client_init(&session.ws, &callbacks, &session) < 0)
-        r = problem_set(problem, CODE_FAILED, "", "out of memory");
     if (r == 0) {
-        wslay_event_config_set_max_recv_msg_length(session.ws, MESSAGE_MAX);
         if (tty && tcgetattr(STDIN_FILENO, &saved) == 0) {
             raw = saved;
             cfmakeraw(&raw);
@@ -300,9 +95,8 @@ static int exec_run(struct client *client, const char *path, bool tty, struct pr
         (void)sigaction(SIGWINCH, &before, NULL);
         if (restore)
             (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
-        wslay_event_context_free(session.ws);
     }
-    buf_done(&session.early);
+    session_close(&session);
     if (r)
         return problem_print(problem);
     return session.status >= 0 ? session.status : JOB_MUSTER;
