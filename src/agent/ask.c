@@ -136,6 +136,8 @@ void ask_take(struct agent *agent, json_t *frame)
         ask_log(agent, frame);
     else if (strcmp(what, "exec") == 0)
         ask_exec(agent, frame);
+    else if (strcmp(what, "stdin") == 0)
+        ask_input(agent, frame);
     else if (strcmp(what, "forward") == 0)
         ask_forward(agent, frame);
     else if (strcmp(what, "stat") == 0)

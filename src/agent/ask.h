@@ -31,6 +31,8 @@ void ask_remove(struct ask *ask);
 
 void ask_log(struct agent *agent, json_t *frame);
 void ask_exec(struct agent *agent, json_t *frame);
+/* What the processes of a task read, from here on until the end of it. */
+void ask_input(struct agent *agent, const json_t *frame);
 /* Why a task cannot be entered; NULL: it can. */
 const char *ask_enterable(const struct task *task);
 /* Carries a connection to a port of a job as the streams of a command are carried; takes it. 0, -errno. */

@@ -375,6 +375,8 @@ static int podman_wrap(const struct task *task, const char *dir, json_t *plan, c
         json_decref(rest);
         (void)snprintf(id, sizeof(id), "muster-%s-%zu-%.8s", task->name, i, task->agent->journal.id);
         (void)json_array_append_new(argv, json_sprintf("--name=%s", id));
+        if (util_flag(proc, "input"))
+            (void)json_array_append_new(argv, json_string("--interactive"));
         if (i == 0) {
             json_t *inside = podman_call(plan, podman);
 

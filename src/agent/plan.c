@@ -147,6 +147,12 @@ static bool keeps_place(const struct task *task)
     return s->keep_on_fail > 0 && !(s->no_kill && task->launch.node_count > 1);
 }
 
+/* Whether standard input is carried to this process; that of the others is empty. */
+static bool takes_input(const struct launch *l, uint32_t number)
+{
+    return l->spec.input == INPUT_ALL || (l->spec.input > 0 && (uint32_t)l->spec.input - 1 == number);
+}
+
 static int procs_add(const struct task *task, const char *dir, json_t *plan, struct error *err)
 {
     const struct launch *l = &task->launch;
@@ -169,6 +175,8 @@ static int procs_add(const struct task *task, const char *dir, json_t *plan, str
             (void)json_object_set_new(proc, "out", json_string(out));
         if (error)
             (void)json_object_set_new(proc, "err", json_string(error));
+        if (takes_input(l, first + i))
+            (void)json_object_set_new(proc, "input", json_true());
         mem_free(out);
         mem_free(error);
         (void)json_array_append_new(procs, proc);

@@ -49,6 +49,7 @@ struct outlet {
 struct proc {
     pid_t pid;
     bool alone;    /* of a role, and ended while nobody had told it to */
+    int in;        /* write end of its standard input, until that is over; -1 = it has none */
     int status_fd; /* 'R' at the gate, words of a failure, or its end when the program runs */
     bool at_gate, gone;
     int status; /* as of waitpid() */
@@ -88,6 +89,7 @@ struct shepherd {
     pid_t mover;                   /* takes the task off its GPUs, or back; 0 = none */
     bool moving_back;
     bool hold, over, nudged;
+    bool input; /* the agent is carrying input to it */
     /* shepherd_keep.c */
     struct proc keeper; /* what holds the place of a task that failed */
     usec_t peer_keep;   /* span, as told with the order to leave; 0 = not to be kept */
@@ -114,10 +116,14 @@ int shepherd_fail(struct shepherd *s, int code, const char *blame, const char *f
 int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int gate);
 int shepherd_fork_alone(struct shepherd *s, struct proc *proc, const json_t *plan); /* and it has started */
 
+/* shepherd_in.c: where agents write what a process is to read: "in.N" of the task's directory, N from 0. */
+int shepherd_in_open(struct shepherd *s, struct proc *proc, uint32_t number, int *ret_read);
+void shepherd_in_over(struct shepherd *s); /* there will be no more: they see the end of it */
+
 /* shepherd_child.c: the forked process; never returns. */
 struct child_ends {
-    int gate, status, out, err;
-    bool in_group; /* already */
+    int gate, status, in, out, err; /* in: -1 = nothing to be read */
+    bool in_group;                  /* already */
     const struct shepherd *shepherd;
     char **argv, **env; /* NULL: there was no memory */
 };

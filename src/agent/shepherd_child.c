@@ -133,12 +133,12 @@ static void limits_set(const json_t *plan)
 
 static void streams_set(const struct child_ends *ends)
 {
-    int null = open("/dev/null", O_RDONLY);
+    int in = ends->in >= 0 ? ends->in : open("/dev/null", O_RDONLY);
 
-    if (null < 0 || dup2(null, 0) < 0 || dup2(ends->out, 1) < 0 || dup2(ends->err >= 0 ? ends->err : ends->out, 2) < 0)
+    if (in < 0 || dup2(in, 0) < 0 || dup2(ends->out, 1) < 0 || dup2(ends->err >= 0 ? ends->err : ends->out, 2) < 0)
         child_fail(ends->status, 'S', "standard streams: %s", strerror(errno));
-    if (null > 2)
-        close(null);
+    if (in > 2)
+        close(in);
 }
 
 /* Where all are to start together: says that it is ready, and waits. */

@@ -53,7 +53,7 @@ static bool keeper_start(struct shepherd *s)
 
     memcpy(words, s->words, sizeof(words));
     s->words[0] = '\0';
-    *keeper = (struct proc){ .status_fd = -1, .out = { .fd = -1 }, .err = { .fd = -1 } };
+    *keeper = (struct proc){ .in = -1, .status_fd = -1, .out = { .fd = -1 }, .err = { .fd = -1 } };
     keeper->err.log = keeper->err.file = UINT32_MAX;
     /* In a new group: some kernels (6.1.129 and later of that line) kill whatever is cloned into one that was ever
      * killed. */

@@ -223,9 +223,11 @@ static pid_t proc_fork(struct shepherd *s, struct child_ends *ends)
 int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int gate)
 {
     bool apart = proc->err.log != UINT32_MAX || proc->err.file != UINT32_MAX;
-    struct child_ends ends = { .gate = gate, .status = -1, .out = -1, .err = -1, .shepherd = s };
+    struct child_ends ends = { .gate = gate, .status = -1, .in = -1, .out = -1, .err = -1, .shepherd = s };
     int r = pipe_open(&proc->status_fd, &ends.status, true);
 
+    if (r == 0 && util_flag(plan, "input"))
+        r = shepherd_in_open(s, proc, (uint32_t)(proc - s->procs), &ends.in);
     if (r == 0)
         r = pipe_open(&proc->out.fd, &ends.out, true);
     if (r == 0 && apart)
@@ -241,6 +243,8 @@ int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int
     }
     if (ends.status >= 0)
         close(ends.status);
+    if (ends.in >= 0)
+        close(ends.in);
     if (ends.out >= 0)
         close(ends.out);
     if (ends.err >= 0)
@@ -318,7 +322,7 @@ int shepherd_prepare(struct shepherd *s)
     if (!s->procs)
         return shepherd_fail(s, -ENOMEM, "system", "no memory");
     for (size_t i = 0; i < count; i++) {
-        s->procs[i].status_fd = s->procs[i].out.fd = s->procs[i].err.fd = -1;
+        s->procs[i].in = s->procs[i].status_fd = s->procs[i].out.fd = s->procs[i].err.fd = -1;
         s->procs[i].err.log = s->procs[i].err.file = UINT32_MAX;
     }
     r = shepherd_group(s);

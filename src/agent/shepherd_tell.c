@@ -141,6 +141,16 @@ json_t *shepherd_news(const struct shepherd *s)
     return news;
 }
 
+static void peer_leave(struct shepherd *s)
+{
+    if (s->peer >= 0)
+        close(s->peer);
+    s->peer = -1;
+    buf_clear(&s->heard);
+    if (s->input)
+        shepherd_in_over(s);
+}
+
 void shepherd_tell(struct shepherd *s, json_t *news)
 {
     CLEANUP_BUF struct buf text = BUF_INIT((size_t)1 << 20);
@@ -153,10 +163,8 @@ void shepherd_tell(struct shepherd *s, json_t *news)
     if (!text.size || text.error)
         return;
     /* In one piece: the agent wakes for each. */
-    if (send(s->peer, text.data, text.size, MSG_NOSIGNAL) < 0) {
-        close(s->peer);
-        s->peer = -1;
-    }
+    if (send(s->peer, text.data, text.size, MSG_NOSIGNAL) < 0)
+        peer_leave(s);
 }
 
 void shepherd_set_state(struct shepherd *s, enum task_state state)
@@ -173,10 +181,8 @@ void shepherd_listen(struct shepherd *s)
     if (fd < 0)
         return;
     /* The newest agent is the one that lives. */
-    if (s->peer >= 0)
-        close(s->peer);
+    peer_leave(s);
     s->peer = fd;
-    buf_clear(&s->heard);
     if (s->state != TASK_PREPARING && s->state != TASK_EXITED && s->state != TASK_REFUSED)
         shepherd_tell(s, shepherd_news(s));
     if (s->ckpt)
@@ -206,6 +212,10 @@ static void order_take(struct shepherd *s, const json_t *order)
         shepherd_limit(s, util_i64(order, "memory_mib", 0), util_i64(order, "percent", 100));
     } else if (strcmp(what, "signal") == 0) {
         shepherd_signal(s, (int)util_i64(order, "signal", 0));
+    } else if (strcmp(what, "input") == 0) {
+        s->input = true;
+    } else if (strcmp(what, "eof") == 0) {
+        shepherd_in_over(s);
     } else if (strcmp(what, "end") == 0) {
         s->end = util_i64(order, "end", 0);
         s->warned = false;
@@ -223,9 +233,7 @@ void shepherd_heard(struct shepherd *s)
     if (n > 0)
         buf_put(&s->heard, part, (size_t)n);
     if (n <= 0 || s->heard.error) {
-        close(s->peer);
-        s->peer = -1;
-        buf_clear(&s->heard);
+        peer_leave(s);
         return;
     }
     while ((end = memchr(s->heard.data + used, '\n', s->heard.size - used))) {

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "cli/fmt.h"
 #include "cli/follow.h"
+#include "cli/input.h"
 #include "cli/listing.h"
 #include "cli/live.h"
 #include "cli/request.h"
@@ -33,9 +34,8 @@ const struct opt submit_opts[] = {
     OPTS_END,
 };
 const struct opt run_opts[] = {
-    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told",
-      "Mechanics" },
-    { "pty", 0, NULL, "with a terminal", NULL },
+    OPTS_RUN,
+    { "input", 'i', "TASKS", "who reads standard input: all (unless told), none, or the number of a task", NULL },
     OPTS_COMMON,
     OPTS_END,
 };
@@ -191,15 +191,20 @@ int cmd_run(struct command_args *args)
     CLEANUP_ANSWER struct answer answer = { 0 };
     CLEANUP(mem_free) char *json = NULL;
     struct problem problem = { 0 };
+    pid_t input;
     int r;
 
+    if (args_has(args, "pty") && args_has(args, "input"))
+        return args_wrong(args, "--pty: a terminal is the input of the first task; leave out --input");
+    if (args_has(args, "array") && args_has(args, "input"))
+        return args_wrong(args, "--input: the elements of an array have none");
     if (args_has(args, "pty"))
         return run_pty(args);
     if (args->word_count == 0)
         return args_wrong(args, "which command? muster run [flags] -- COMMAND");
     if (step_inside())
         return run_step(args);
-    r = request_make(args, REQUEST_COMMAND, &json);
+    r = request_make(args, REQUEST_RUN, &json);
     if (r)
         return r;
     r = client_new(args, &client, &problem);
@@ -218,7 +223,10 @@ int cmd_run(struct command_args *args)
         if (json_read("spec", json, strlen(json), &spec, &err) == 0)
             (void)json_object_set_new(answer.json, "spec", spec);
     }
-    return job_follow_to_end(client, answer.json, &problem);
+    input = *input_mode(args) ? input_start(args, fmt_i64(answer.json, "id")) : 0;
+    r = job_follow_to_end(client, answer.json, &problem);
+    input_stop(input);
+    return r;
 }
 
 int cmd_sweep(struct command_args *args)

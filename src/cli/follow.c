@@ -133,19 +133,27 @@ static int ask_until(struct client *client, int64_t id, enum job_until until, in
     return r;
 }
 
-static bool job_reached(json_t *job, enum job_until until)
+struct wait {
+    enum job_until until;
+    int64_t attempt; /* JOB_ENDED: this one, of which another may have followed already; -1 = the present one */
+    bool quiet;
+};
+
+static bool job_reached(json_t *job, const struct wait *what)
 {
     const char *state = fmt_text(job, "state");
 
     if (job_over(job))
         return true;
-    if (until == JOB_STARTED)
+    if (what->until == JOB_STARTED)
         return strcmp(state, "PENDING") != 0 && strcmp(state, "STARTING") != 0;
-    return until == JOB_ENDED && strcmp(state, "PENDING") == 0;
+    if (what->until != JOB_ENDED)
+        return false;
+    return strcmp(state, "PENDING") == 0 || (what->attempt >= 0 && fmt_i64(job, "attempt") > what->attempt);
 }
 
-int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
-             struct problem *problem)
+static int wait_run(struct client *client, int64_t id, const struct wait *what, json_t **ret_job,
+                    struct problem *problem)
 {
     char last[STATUS_MAX] = "";
     int ms = PAUSE_FIRST_MS, away = 0, limit = LIMIT_FIRST, r;
@@ -153,14 +161,14 @@ int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet
     for (;;) {
         json_t *job = NULL;
 
-        r = ask_until(client, id, until, limit, &job, problem);
+        r = ask_until(client, id, what->until, limit, &job, problem);
         if (interrupts) {
             json_decref(job);
             r = CODE_FAILED;
             break;
         }
         if (r == CODE_UNREACHABLE && client_met(client) && ++away < AWAY_MOST) {
-            if (away == 1 && !quiet)
+            if (away == 1 && !what->quiet)
                 (void)fprintf(stderr, "muster: %s; asking again for two minutes\n", problem->text);
             pause_ms(&ms); /* a controller that restarts has forgotten nothing */
             continue;
@@ -168,11 +176,11 @@ int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet
         if (r)
             break;
         away = 0;
-        if (job_reached(job, until)) {
+        if (job_reached(job, what)) {
             *ret_job = job;
             break;
         }
-        if (!quiet) /* what is over in a moment need not be spoken of */
+        if (!what->quiet) /* what is over in a moment need not be spoken of */
             status_say(job, last, sizeof(last));
         json_decref(job);
         limit = LIMIT_MOST;
@@ -180,6 +188,18 @@ int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet
     if (last[0] && isatty(STDERR_FILENO))
         (void)fputs("\r\033[K", stderr);
     return r;
+}
+
+int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
+             struct problem *problem)
+{
+    return wait_run(client, id, &(struct wait){ until, -1, quiet }, ret_job, problem);
+}
+
+int job_wait_attempt(struct client *client, int64_t id, int64_t attempt, bool quiet, json_t **ret_job,
+                     struct problem *problem)
+{
+    return wait_run(client, id, &(struct wait){ JOB_ENDED, attempt, quiet }, ret_job, problem);
 }
 
 /* What is read of one task. */
@@ -343,7 +363,10 @@ static int task_follow(struct client *client, struct reader *reader, json_t **jo
             pause_ms(&ms);
         else
             ms = PAUSE_FIRST_MS;
-        r = job_wait(client, reader->id, broken ? JOB_STARTED : JOB_ENDED, false, &next, problem);
+        if (broken)
+            r = job_wait(client, reader->id, JOB_STARTED, false, &next, problem);
+        else
+            r = job_wait_attempt(client, reader->id, fixed ? -1 : attempt, false, &next, problem);
         if (r == 0 && strcmp(fmt_text(next, "state"), "PENDING") == 0) {
             json_decref(next);
             next = NULL;

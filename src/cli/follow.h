@@ -23,6 +23,10 @@ enum job_until { JOB_STARTED, JOB_ENDED, JOB_OVER };
 int job_wait(struct client *client, int64_t id, enum job_until until, bool quiet, json_t **ret_job,
              struct problem *problem);
 
+/* Until this attempt has ended, whether or not another has begun since. */
+int job_wait_attempt(struct client *client, int64_t id, int64_t attempt, bool quiet, json_t **ret_job,
+                     struct problem *problem);
+
 struct follow {
     int task, attempt; /* -1 = all, the present one */
     bool err, follow;

@@ -13,6 +13,7 @@
 
 const struct opt common_opts[] = { OPTS_COMMON, OPTS_END };
 const struct opt listing_opts[] = { OPTS_LISTING, OPTS_COMMON, OPTS_END };
+static const struct opt shell_opts[] = { OPTS_RUN, OPTS_COMMON, OPTS_END };
 static const struct opt plan_opts[] = {
     { "file", 'f', "JOB.yaml", "a job file", "Mechanics" },
     { "wrap", 0, "CMD", "a shell command instead of a script", NULL },
@@ -145,7 +146,7 @@ const struct command live_commands[] = {
     { .name = "shell",
       .summary = "Opens a shell in a new job",
       .usage = "[OPTION...]",
-      .opts = run_opts,
+      .opts = shell_opts,
       .job = true,
       .run = cmd_shell },
     { .name = "queue",
@@ -186,6 +187,7 @@ const struct command live_commands[] = {
       .most = -1,
       .run = cmd_exec,
       .complete = "job" },
+    { .name = "input", .summary = "Gives standard input to a running job that takes it", IN_JOB, .run = cmd_input },
     { .name = "attach", .summary = "Opens a shell inside a running job", IN_JOB, .run = cmd_attach },
     { .name = "ssh", .summary = "Opens a shell inside a running job, as attach does", IN_JOB, .run = cmd_attach },
     { .name = "forward",

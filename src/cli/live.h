@@ -10,6 +10,12 @@ int when_arg(const struct command_args *args, const char *name, usec_t *ret_at);
 
 /* The two that scripts start by the thousand are in two programs (quick.c), so what they are is told here. */
 extern const struct opt submit_opts[], run_opts[];
+#define OPTS_RUN                                                                                                       \
+    { "export", 0, "LIST", "variables of here: ALL, NONE, or NAME,NAME=VALUE; PATH and the like unless told",          \
+      "Mechanics" },                                                                                                   \
+    {                                                                                                                  \
+        "pty", 0, NULL, "with a terminal", NULL                                                                        \
+    }
 #define COMMAND_SUBMIT                                                                                                 \
     .name = "submit", .summary = "Queues a batch job and prints its number",                                           \
     .usage = "[OPTION...] SCRIPT [ARG...] | -f JOB.yaml | --wrap CMD", .opts = submit_opts, .stops = true, .most = -1, \
@@ -24,6 +30,7 @@ int cmd_run(struct command_args *args);
 int cmd_plan(struct command_args *args);
 int cmd_sweep(struct command_args *args);
 int cmd_shell(struct command_args *args);
+int cmd_input(struct command_args *args);
 int cmd_queue(struct command_args *args);
 int cmd_history(struct command_args *args);
 int cmd_prio(struct command_args *args);

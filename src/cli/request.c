@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "cli/fmt.h"
+#include "cli/input.h"
 #include "io/file.h"
 #include "wire/job_request.h"
 
@@ -179,7 +180,7 @@ static int base_take(const struct command_args *args, enum request_form form, st
         r = file_read(file, SUBMISSION_BYTES_MAX, &bytes, err);
         return r < 0 ? r : job_request_file(request, file_label(file), bytes.data, bytes.size, err);
     }
-    if (form == REQUEST_COMMAND) {
+    if (form != REQUEST_SCRIPT) {
         r = args_put(request, args->words, args->word_count, err);
         if (r == 0)
             r = job_request_default(request, "launch", "node", err);
@@ -278,10 +279,12 @@ static int defaults_take(const struct command_args *args, enum request_form form
     char here[4096];
     int r = 0;
 
-    if (form == REQUEST_COMMAND &&
+    if (form != REQUEST_SCRIPT &&
         (json_object_get(request->tree, "tasks") || json_object_get(request->tree, "tasks_per_node")))
         (void)json_object_set_new(request->tree, "launch", json_string("task"));
-    if (!json_object_get(request->tree, "image") && getcwd(here, sizeof(here)))
+    if (form == REQUEST_RUN && *input_mode(args))
+        r = job_request_default(request, "input", input_mode(args), err);
+    if (r == 0 && !json_object_get(request->tree, "image") && getcwd(here, sizeof(here)))
         r = job_request_default(request, "dir", here, err);
     if (r == 0 && vc && *vc)
         r = job_request_default(request, "vc", vc, err);

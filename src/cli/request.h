@@ -9,6 +9,7 @@ const struct opt *request_opts(void);
 enum request_form {
     REQUEST_SCRIPT,  /* words: SCRIPT [ARGS...] */
     REQUEST_COMMAND, /* words: the command, on every node */
+    REQUEST_RUN,     /* the same, and standard input is carried to it */
 };
 
 /* The canonical submission, owned by the caller. Zero, or an exit code; the problem is printed. */

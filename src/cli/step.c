@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "cli/fmt.h"
+#include "cli/input.h"
 #include "cli/live.h"
 #include "wire/decimal.h"
 
@@ -40,12 +41,12 @@ struct step_task {
     int64_t job, nodes, tasks, rank, node, local, local_count;
 };
 
-/* Does not come back. */
-static void task_exec(const struct step_task *task, char *const *words, int count)
+/* Its standard input is `in`. Does not come back. */
+static void task_exec(const struct step_task *task, char *const *words, int count, int in)
 {
     static char texts[16][64];
     char *argv[STEP_ARGS_MAX + 32], place[64];
-    int n = 0, t = 0, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int n = 0, t = 0;
 
     (void)snprintf(place, sizeof(place), "%lld.%lld", (long long)task->job, (long long)task->node);
     argv[n++] = (char *)(uintptr_t) "muster";
@@ -75,8 +76,8 @@ static void task_exec(const struct step_task *task, char *const *words, int coun
     for (int i = 0; i < count && i < STEP_ARGS_MAX; i++)
         argv[n++] = words[i];
     argv[n] = NULL;
-    if (null >= 0)
-        (void)dup2(null, STDIN_FILENO);
+    if (in >= 0 && in != STDIN_FILENO)
+        (void)dup2(in, STDIN_FILENO);
     (void)execv("/proc/self/exe", argv);
     _exit(126);
 }
@@ -89,15 +90,18 @@ static int tasks_wait(void)
 
     while (left > 0) {
         pid_t pid = wait(&status);
+        size_t i = 0;
         int code;
 
         if (pid < 0 && errno == EINTR)
             continue;
         if (pid < 0)
             break;
-        for (size_t i = 0; i < child_count; i++)
-            if (children[i] == pid)
-                children[i] = 0;
+        while (i < child_count && children[i] != pid)
+            i++;
+        if (i == child_count)
+            continue; /* what carried their input */
+        children[i] = 0;
         left--;
         code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         if (worst && code >= 128)
@@ -156,14 +160,55 @@ static int running_wait(struct command_args *args, int64_t job)
     return r;
 }
 
+/* What the task reads: ours, where it is the only one that does; its end of the pipes that carry it to all; nothing. */
+static int task_input(const char *mode, struct input_spread *spread, const struct step_task *task)
+{
+    int64_t number;
+
+    if (strcmp(mode, "all") == 0)
+        return task->tasks == 1 ? STDIN_FILENO : input_spread_end(spread);
+    if (*mode && decimal_parse_i64(mode, strlen(mode), &number) == 0 && number == task->rank)
+        return STDIN_FILENO;
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void tasks_start(const struct command_args *args, const struct step_task *shape, struct input_spread *spread)
+{
+    int64_t rank = 0;
+
+    for (int64_t node = 0; node < shape->nodes; node++) {
+        int64_t here = shape->tasks / shape->nodes + (node < shape->tasks % shape->nodes);
+
+        for (int64_t local = 0; local < here; local++, rank++) {
+            struct step_task task = { shape->job, shape->nodes, shape->tasks, rank, node, local, here };
+            int in = task_input(input_mode(args), spread, &task);
+            pid_t pid = fork();
+
+            if (pid == 0)
+                task_exec(&task, args->words, args->word_count, in);
+            if (pid > 0)
+                children[child_count++] = pid;
+            if (in > STDIN_FILENO)
+                (void)close(in);
+        }
+    }
+}
+
 int run_step(struct command_args *args)
 {
+    struct input_spread spread = { 0 };
     struct step_task shape;
-    int64_t rank = 0;
+    int64_t number;
+    pid_t input;
     int r = shape_read(args, &shape);
 
     if (r)
         return r;
+    if (*input_mode(args) && strcmp(input_mode(args), "all") != 0 &&
+        (decimal_parse_i64(input_mode(args), strlen(input_mode(args)), &number) < 0 || number < 0 ||
+         number >= shape.tasks))
+        return args_wrong(args, "--input: expected all, none or a task from 0 to %lld, got '%.20s'",
+                          (long long)shape.tasks - 1, input_mode(args));
     r = running_wait(args, shape.job);
     if (r)
         return r;
@@ -174,20 +219,10 @@ int run_step(struct command_args *args)
         return CODE_FAILED;
     (void)signal(SIGTERM, on_end);
     (void)signal(SIGINT, on_end);
-    for (int64_t node = 0; node < shape.nodes; node++) {
-        int64_t here = shape.tasks / shape.nodes + (node < shape.tasks % shape.nodes);
-
-        for (int64_t local = 0; local < here; local++, rank++) {
-            struct step_task task = { shape.job, shape.nodes, shape.tasks, rank, node, local, here };
-            pid_t pid = fork();
-
-            if (pid == 0)
-                task_exec(&task, args->words, args->word_count);
-            if (pid > 0)
-                children[child_count++] = pid;
-        }
-    }
+    tasks_start(args, &shape, &spread);
+    input = input_spread_start(&spread);
     r = tasks_wait();
+    input_stop(input);
     mem_free(children);
     return r;
 }

@@ -60,6 +60,7 @@ void rest_job_events(struct request *request);
 void rest_job_metrics(struct request *request);
 void rest_job_logs(struct request *request);
 void rest_job_exec(struct request *request);
+void rest_job_input(struct request *request);
 void rest_job_forward(struct request *request);
 void rest_array_get(struct request *request);
 void rest_array_delete(struct request *request);

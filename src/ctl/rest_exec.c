@@ -406,6 +406,21 @@ void rest_job_exec(struct request *request)
                   json_pack("{s:s, s:o, s:b}", "do", "exec", "argv", argv, "tty", query_flag(request, "tty")));
 }
 
+void rest_job_input(struct request *request)
+{
+    static const char *const known[] = { "task", NULL };
+    const struct book_job *job = entered_job(request, known, "input");
+
+    if (!job)
+        return;
+    if (job->spec->input == INPUT_NONE) {
+        reply_problem(request, 409, "Conflict", "submit it with input: all, or by muster run",
+                      "job %" PRId64 " takes no input", job->id);
+        return;
+    }
+    session_start(request, job, json_pack("{s:s}", "do", "stdin"));
+}
+
 void rest_job_forward(struct request *request)
 {
     static const char *const known[] = { "task", NULL };

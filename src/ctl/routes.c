@@ -37,6 +37,7 @@ const struct route routes[] = {
     { "GET", "/jobs/{id}/metrics", rest_job_metrics, ACCESS_READ, false },
     { "GET", "/jobs/{id}/logs", rest_job_logs, ACCESS_READ, false },
     { "GET", "/jobs/{id}/exec", rest_job_exec, ACCESS_USER, false },
+    { "GET", "/jobs/{id}/input", rest_job_input, ACCESS_USER, false },
     { "GET", "/jobs/{id}/forward/{port}", rest_job_forward, ACCESS_USER, false },
     { "POST", "/jobs/{id}/{action}", rest_job_action, ACCESS_USER, false },
     { "GET", "/arrays/{id}", rest_array_get, ACCESS_READ, false },

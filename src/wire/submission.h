@@ -26,6 +26,8 @@ enum {
 
 /* Where the command runs: a script once on the first node; a command on every node; or once a task. */
 enum launch_mode { LAUNCH_ONCE, LAUNCH_NODE, LAUNCH_TASK, LAUNCH_MODES };
+/* Tasks whose standard input comes from whoever submitted it, while it runs; that of the others is empty. */
+enum { INPUT_NONE = 0, INPUT_ALL = -1, INPUT_TASK_MAX = 1 << 20 };
 
 /* The best step of the ladder the job can take when it is told to leave. */
 enum preempt_mode {
@@ -80,8 +82,9 @@ struct submission {
     char **secrets; /* names of the user's, put into the environment */
     size_t secret_count;
     enum launch_mode launch;
-    int priority;             /* PRIORITY_MIN (opportunistic) .. PRIORITY_MAX; classes: -1 10 100 500 1000 */
-    int32_t nodes, nodes_max; /* 0 = as many as it takes; elastic where they differ */
+    int32_t input; /* whose standard input is sent to it: INPUT_NONE, INPUT_ALL, or 1 + the number of a task */
+    int priority;  /* PRIORITY_MIN (opportunistic) .. PRIORITY_MAX; classes: -1 10 100 500 1000 */
+    int32_t nodes, nodes_max;                     /* 0 = as many as it takes; elastic where they differ */
     int32_t tasks, tasks_per_node, cpus_per_task; /* 0 = not told */
     char *gpu_selector;                           /* "H100", "H100|A100", "40G.."; NULL = any */
     int32_t gpus, gpus_max; /* whole job, or of each node where gpus_per_node; 0 = not told: one, or one a node */

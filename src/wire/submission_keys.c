@@ -492,6 +492,7 @@ static const struct submission_key keys[] = {
     { "grace", read_span, write_span, AT(grace), 0, 0, NULL },
     { "hold", read_bool, write_bool, AT(hold), 0, 0, NULL },
     { "image", read_text, write_text, AT(image), 0, 0, NULL },
+    { "input", read_input, write_input, 0, 0, 0, NULL },
     { "launch", read_word, write_word, AT(launch), 0, 0, launch_words },
     { "licenses", read_licenses, write_licenses, 0, 0, 0, NULL },
     { "memory_per_gpu", read_size, write_size, AT(memory_per_gpu), 0, 0, NULL },

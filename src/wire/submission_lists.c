@@ -410,3 +410,33 @@ void write_after(struct json_write *out, const struct submission_key *key, const
     }
     json_write_close(out);
 }
+
+/* "all", "none", or the number of a task. */
+int read_input(struct submission_reader *rd, const struct submission_key *key, json_t *value)
+{
+    const char *text;
+    char number[64], shown[SHOWN_MAX];
+    int64_t task;
+    int r = reader_text(rd, value, 32, number, &text);
+
+    (void)key;
+    if (r < 0)
+        return r;
+    if (strcmp(text, "all") == 0 || strcmp(text, "none") == 0) {
+        rd->s->input = *text == 'a' ? INPUT_ALL : INPUT_NONE;
+        return 0;
+    }
+    if (decimal_parse_i64(text, strlen(text), &task) < 0 || task < 0 || task > INPUT_TASK_MAX)
+        return reader_fail(rd, "expected all, none or the number of a task, got '%s'",
+                           suggest_shown(text, strlen(text), shown));
+    rd->s->input = (int32_t)task + 1;
+    return 0;
+}
+
+void write_input(struct json_write *out, const struct submission_key *key, const struct submission *s)
+{
+    if (s->input == INPUT_ALL)
+        json_write_text(out, key->name, "all");
+    else if (s->input != INPUT_NONE)
+        json_write_i64(out, key->name, s->input - 1);
+}

@@ -99,6 +99,8 @@ int read_licenses(struct submission_reader *rd, const struct submission_key *key
 void write_licenses(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_after(struct submission_reader *rd, const struct submission_key *key, json_t *value);
 void write_after(struct json_write *out, const struct submission_key *key, const struct submission *s);
+int read_input(struct submission_reader *rd, const struct submission_key *key, json_t *value);
+void write_input(struct json_write *out, const struct submission_key *key, const struct submission *s);
 int read_one_of(struct submission_reader *rd, const struct submission_key *key, json_t *value); /* kept as text */
 
 /* submission_roles.c */
