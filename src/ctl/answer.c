@@ -130,14 +130,23 @@ bool query_text(struct request *request, const char *name, char *out, size_t siz
     return http_unescape(out, true) == 0;
 }
 
+static bool query_has(const struct request *request, const char *name)
+{
+    const char *value;
+    size_t length;
+
+    return http_query_find(request->query, name, 0, &value, &length);
+}
+
 int query_i64(struct request *request, const char *name, int64_t min, int64_t max, int64_t *value)
 {
     char text[64];
     int64_t number;
 
-    if (!query_text(request, name, text, sizeof(text)))
+    if (!query_has(request, name))
         return 0;
-    if (decimal_parse_i64(text, strlen(text), &number) < 0 || number < min || number > max) {
+    if (!query_text(request, name, text, sizeof(text)) || decimal_parse_i64(text, strlen(text), &number) < 0 ||
+        number < min || number > max) {
         reply_problem(request, 400, "BadRequest", NULL, "%s: expected a number from %lld to %lld", name, (long long)min,
                       (long long)max);
         return -EINVAL;
@@ -158,9 +167,9 @@ int query_time(struct request *request, const char *name, usec_t *value)
 {
     char text[64];
 
-    if (!query_text(request, name, text, sizeof(text)))
+    if (!query_has(request, name))
         return 0;
-    if (instant_parse(text, strlen(text), value) < 0) {
+    if (!query_text(request, name, text, sizeof(text)) || instant_parse(text, strlen(text), value) < 0) {
         reply_problem(request, 400, "BadRequest", NULL,
                       "%s: expected a time like 2026-01-31T12:00:00Z or seconds since 1970", name);
         return -EINVAL;

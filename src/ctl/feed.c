@@ -321,9 +321,9 @@ void feed_reply(struct feed *feed, struct request *request, int64_t job)
     char kinds[256];
     int64_t since = -1;
 
-    if (query_i64(request, "since", 0, INT64_MAX, &since) < 0)
+    if (query_i64(request, "since", 0, INT64_MAX, &since) < 0 || query_word(request, "kinds", kinds, sizeof(kinds)) < 0)
         return;
-    if (query_text(request, "kinds", kinds, sizeof(kinds)))
+    if (kinds[0])
         kinds_read(&filter, kinds);
     if (resume)
         since = strtoll(resume, NULL, 10);

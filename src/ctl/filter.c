@@ -27,15 +27,34 @@ int filter_state(struct job_filter *filter, const char *text)
     return 0;
 }
 
+int query_word(struct request *request, const char *key, char *word, size_t size)
+{
+    char text[WORD_TEXT_MAX];
+    const char *sent;
+    size_t length;
+
+    word[0] = '\0';
+    if (!http_query_find(request->query, key, 0, &sent, &length))
+        return 0;
+    if (!query_text(request, key, text, sizeof(text)) || strlen(text) >= size) {
+        reply_problem(request, 400, "BadRequest", NULL, "%s: longer than %zu bytes, or not escaped", key, size - 1);
+        return -EINVAL;
+    }
+    memcpy(word, text, strlen(text) + 1);
+    return 1;
+}
+
 int query_states(struct request *request, char *out, size_t size)
 {
     struct job_filter filter = { 0 };
     char text[256];
     size_t used = 0;
 
+    int r = query_word(request, "state", text, sizeof(text));
+
     out[0] = '\0';
-    if (!query_text(request, "state", text, sizeof(text)))
-        return 0;
+    if (r <= 0)
+        return r;
     if (filter_state(&filter, text) < 0) {
         reply_problem(request, 400, "BadRequest", NULL, "state: there is no such state in '%.60s'", text);
         return -EINVAL;
@@ -69,55 +88,59 @@ static int ids_read(struct request *request, struct job_filter *filter)
     return r;
 }
 
-/* Words of some length, however they are escaped. A filter that is left out takes all jobs: too long a one is refused.
- */
-static int word_read(struct request *request, const char *key, char *word, size_t size)
-{
-    char text[WORD_TEXT_MAX];
-    const char *sent;
-    size_t length;
-
-    if (!http_query_find(request->query, key, 0, &sent, &length))
-        return 0;
-    if (!query_text(request, key, text, sizeof(text)) || strlen(text) >= size) {
-        reply_problem(request, 400, "BadRequest", NULL, "%s: longer than %zu bytes, or not escaped", key, size - 1);
-        return -EINVAL;
-    }
-    memcpy(word, text, strlen(text) + 1);
-    return 0;
-}
-
 static int words_read(struct request *request, struct job_filter *filter)
 {
-    if (word_read(request, "user", filter->user, sizeof(filter->user)) < 0 ||
-        word_read(request, "vc", filter->vc, sizeof(filter->vc)) < 0 ||
-        word_read(request, "name", filter->name, sizeof(filter->name)) < 0 ||
-        word_read(request, "node", filter->node, sizeof(filter->node)) < 0)
+    if (query_word(request, "user", filter->user, sizeof(filter->user)) < 0 ||
+        query_word(request, "vc", filter->vc, sizeof(filter->vc)) < 0 ||
+        query_word(request, "name", filter->name, sizeof(filter->name)) < 0 ||
+        query_word(request, "node", filter->node, sizeof(filter->node)) < 0)
         return -EINVAL;
-    return word_read(request, "find", filter->find, sizeof(filter->find));
+    return query_word(request, "find", filter->find, sizeof(filter->find)) < 0 ? -EINVAL : 0;
+}
+
+/* "K" or "K=V". */
+static int tag_read(struct request *request, struct job_filter *filter)
+{
+    char text[sizeof(filter->tag) + sizeof(filter->tag_value)], *mark;
+    int r = query_word(request, "tag", text, sizeof(text));
+
+    if (r <= 0)
+        return r;
+    mark = strchr(text, '=');
+    if (mark)
+        *mark++ = '\0';
+    if (strlen(text) >= sizeof(filter->tag) || (mark && strlen(mark) >= sizeof(filter->tag_value))) {
+        reply_problem(request, 400, "BadRequest", NULL, "tag: its name or value is longer than %zu bytes",
+                      sizeof(filter->tag) - 1);
+        return -EINVAL;
+    }
+    (void)snprintf(filter->tag, sizeof(filter->tag), "%.127s", text);
+    (void)snprintf(filter->tag_value, sizeof(filter->tag_value), "%.127s", mark ? mark : "");
+    return 0;
 }
 
 int filter_read(struct request *request, struct job_filter *filter)
 {
-    char text[256], *mark;
+    char text[256];
+    int r;
 
     *filter = (struct job_filter){ 0 };
     if (words_read(request, filter) < 0)
         return -EINVAL;
-    if (query_text(request, "array", text, sizeof(text)) &&
-        (decimal_parse_i64(text, strlen(text), &filter->array) < 0 || filter->array <= 0)) {
+    r = query_word(request, "array", text, sizeof(text));
+    if (r < 0)
+        return r;
+    if (r && (decimal_parse_i64(text, strlen(text), &filter->array) < 0 || filter->array <= 0)) {
         reply_problem(request, 400, "BadRequest", NULL, "array: expected the number of an array, not '%.60s'", text);
         return -EINVAL;
     }
     filter->all = query_flag(request, "all");
-    if (query_text(request, "tag", text, sizeof(text))) {
-        mark = strchr(text, '=');
-        if (mark)
-            *mark++ = '\0';
-        (void)snprintf(filter->tag, sizeof(filter->tag), "%.127s", text);
-        (void)snprintf(filter->tag_value, sizeof(filter->tag_value), "%.127s", mark ? mark : "");
-    }
-    if (query_text(request, "state", text, sizeof(text)) && filter_state(filter, text) < 0) {
+    r = tag_read(request, filter);
+    if (r == 0)
+        r = query_word(request, "state", text, sizeof(text));
+    if (r < 0)
+        return r;
+    if (r && filter_state(filter, text) < 0) {
         reply_problem(request, 400, "BadRequest", NULL, "state: there is no such state in '%.60s'", text);
         return -EINVAL;
     }

@@ -71,6 +71,7 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
     char text[1024];
     uint64_t bits = 0;
     size_t size = 0;
+    int r;
 
     scene->fields = standard;
     scene->eta = query_flag(request, "eta");
@@ -80,8 +81,9 @@ int scene_fields(struct scene *scene, struct request *request, uint64_t standard
         scene->fields = bits;
         return 0;
     }
-    if (!query_text(request, "fields", text, sizeof(text)))
-        return 0;
+    r = query_word(request, "fields", text, sizeof(text));
+    if (r <= 0)
+        return r;
     for (char *save = NULL, *word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
         int field = -1;
 

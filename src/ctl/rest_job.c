@@ -94,7 +94,9 @@ void rest_job_get(struct request *request)
 
     if (!job || query_i64(request, "limit", 1, WAIT_SECONDS_MAX, &limit) < 0)
         return;
-    if (query_text(request, "until", until, sizeof(until)) && (what = wait_for_find(until)) < 0) {
+    if (query_word(request, "until", until, sizeof(until)) < 0)
+        return;
+    if (until[0] && (what = wait_for_find(until)) < 0) {
         reply_problem(request, 400, "BadRequest", NULL, "until: expected started, ended or over");
         return;
     }

@@ -332,17 +332,15 @@ static int want_read(struct request *request, struct list_want *want)
     *want = (struct list_want){ .limit = LIST_STANDARD, .by = "id" };
     if (query_i64(request, "limit", 1, LIST_MAX, &want->limit) < 0)
         return -EINVAL;
-    if (query_text(request, "cursor", text, sizeof(text))) {
-        if (decimal_parse_i64(text, strlen(text), &skip) < 0 || skip < 0) {
-            reply_problem(request, 400, "BadRequest", NULL, "cursor: not one of ours");
-            return -EINVAL;
-        }
-        want->skip = (size_t)skip;
-    }
+    if (query_i64(request, "cursor", 0, INT64_MAX, &skip) < 0 || query_word(request, "merge", text, sizeof(text)) < 0)
+        return -EINVAL;
+    want->skip = (size_t)skip;
     want->merge = query_flag(request, "merge") ? MERGE_WAITING : MERGE_NONE;
-    if (query_text(request, "merge", text, sizeof(text)) && strcmp(text, "arrays") == 0)
+    if (strcmp(text, "arrays") == 0)
         want->merge = MERGE_ARRAYS;
-    if (query_text(request, "sort", text, sizeof(text))) {
+    if (query_word(request, "sort", text, sizeof(text)) < 0)
+        return -EINVAL;
+    if (text[0]) {
         want->back = text[0] == '-';
         (void)snprintf(want->by, sizeof(want->by), "%.30s", text + want->back);
         scene_fill(&scene, request);

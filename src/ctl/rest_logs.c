@@ -216,7 +216,9 @@ static int log_fill(struct request *request, const struct book_job *job, struct 
     log->bounded = log->limit > 0;
     log->limit = log->bounded ? log->limit : LOG_LIMIT;
     (void)snprintf(log->stream, sizeof(log->stream), "out");
-    if (query_text(request, "stream", stream, sizeof(stream))) {
+    if (query_word(request, "stream", stream, sizeof(stream)) < 0)
+        return -EINVAL;
+    if (stream[0]) {
         if (strcmp(stream, "out") != 0 && strcmp(stream, "err") != 0) {
             reply_problem(request, 400, "BadRequest", NULL, "stream: expected out or err");
             return -EINVAL;

@@ -14,11 +14,13 @@ void rest_nodes_list(struct request *request)
     struct json_write json;
     struct scene scene;
     char state[32];
-    bool some;
+    int some;
 
     if (!query_known(request, known))
         return;
-    some = query_text(request, "state", state, sizeof(state));
+    some = query_word(request, "state", state, sizeof(state));
+    if (some < 0)
+        return;
     scene_fill(&scene, request);
     list_begin(&json, &out, "NodeList");
     for (size_t i = 0; i < scene.book->node_count; i++) {

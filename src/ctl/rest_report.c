@@ -496,13 +496,17 @@ static int report_read(struct request *request, struct tally *report)
     const char *accept = http_header(request->message, "accept");
     struct job_filter filter = { 0 };
     char format[16] = "";
+    int r;
 
     report->to = report->now = clock_now();
     if (query_time(request, "from", &report->from) < 0 || query_time(request, "to", &report->to) < 0 ||
         query_states(request, report->state, sizeof(report->state)) < 0)
         return -EINVAL;
     report->csv = accept && http_list_has(accept, "text/csv");
-    if (query_text(request, "format", format, sizeof(format))) {
+    r = query_word(request, "format", format, sizeof(format));
+    if (r < 0)
+        return r;
+    if (r) {
         if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0) {
             reply_problem(request, 400, "BadRequest", NULL, "format: expected json or csv");
             return -EINVAL;
@@ -510,16 +514,17 @@ static int report_read(struct request *request, struct tally *report)
         report->csv = strcmp(format, "csv") == 0;
     }
     report->query = (struct store_query){ .since = report->from, .limit = PAGE_JOBS };
-    if (query_text(request, "user", report->user, sizeof(report->user)))
-        report->query.user = report->user;
-    if (query_text(request, "vc", report->vc, sizeof(report->vc)))
-        report->query.vc = report->vc;
+    if (query_word(request, "user", report->user, sizeof(report->user)) < 0 ||
+        query_word(request, "vc", report->vc, sizeof(report->vc)) < 0 ||
+        query_word(request, "name", report->name, sizeof(report->name)) < 0)
+        return -EINVAL;
+    report->query.user = report->user[0] ? report->user : NULL;
+    report->query.vc = report->vc[0] ? report->vc : NULL;
+    report->query.name = report->name[0] ? report->name : NULL;
     (void)filter_state(&filter, report->state);
     report->phases = filter.phases;
     if (report->state[0])
         report->query.state = report->state;
-    if (query_text(request, "name", report->name, sizeof(report->name)))
-        report->query.name = report->name;
     return 0;
 }
 
@@ -537,8 +542,10 @@ static bool report_kinds(struct request *request, enum report_kind *ret_kind, en
 {
     int kind = name_find(report_names, REPORT_COUNT, request->params[0]), about = ABOUT_USAGE;
     char group[16];
-    bool grouped = query_text(request, "group", group, sizeof(group));
+    int grouped = query_word(request, "group", group, sizeof(group));
 
+    if (grouped < 0)
+        return false;
     if (kind == REPORT_COUNT || grouped) {
         about = name_find(about_names, ABOUT_COUNT, request->params[0]);
         kind = name_find(report_names, REPORT_COUNT, grouped ? group : "users");

@@ -108,9 +108,8 @@ void rest_queue(struct request *request)
     if (!query_known(request, known) || query_i64(request, "limit", 1, QUEUE_MAX, &want.limit) < 0 ||
         query_i64(request, "cursor", 0, INT32_MAX, &want.skip) < 0 ||
         scene_fields(&scene, request, JOB_FIELDS_LIST & ~FIELD_BIT(FIELD_PLACEMENT)) < 0 ||
-        filter_read(request, &filter) < 0)
+        query_word(request, "reason", want.reason, sizeof(want.reason)) < 0 || filter_read(request, &filter) < 0)
         return;
-    (void)query_text(request, "reason", want.reason, sizeof(want.reason));
     filter.phases = 1U << PHASE_JOB_PENDING;
     list = mem_zalloc(scene.book->live_count + 1, sizeof(*list));
     for (size_t i = 0; list && i < scene.book->live_count; i++)
@@ -353,24 +352,24 @@ static struct looking *looking_new(struct request *request, void (*then)(struct 
         query_time(request, "from", &looking->query.since) < 0 ||
         query_time(request, "until", &looking->query.until) < 0 ||
         query_time(request, "to", &looking->query.until) < 0 ||
-        query_states(request, looking->state, sizeof(looking->state)) < 0) {
+        query_states(request, looking->state, sizeof(looking->state)) < 0 ||
+        query_word(request, "user", looking->user, sizeof(looking->user)) < 0 ||
+        query_word(request, "vc", looking->vc, sizeof(looking->vc)) < 0 ||
+        query_word(request, "name", looking->name, sizeof(looking->name)) < 0 ||
+        query_word(request, "find", looking->find, sizeof(looking->find)) < 0) {
         mem_free(looking);
         return NULL;
     }
     looking->query.limit = (uint32_t)limit;
     looking->query.before_id = before;
-    if (query_text(request, "user", looking->user, sizeof(looking->user)))
-        looking->query.user = looking->user;
-    if (query_text(request, "vc", looking->vc, sizeof(looking->vc)))
-        looking->query.vc = looking->vc;
+    looking->query.user = looking->user[0] ? looking->user : NULL;
+    looking->query.vc = looking->vc[0] ? looking->vc : NULL;
+    looking->query.name = looking->name[0] ? looking->name : NULL;
+    looking->query.find = looking->find[0] ? looking->find : NULL;
     (void)filter_state(&filter, looking->state);
     looking->phases = filter.phases;
     if (looking->state[0])
         looking->query.state = looking->state;
-    if (query_text(request, "name", looking->name, sizeof(looking->name)))
-        looking->query.name = looking->name;
-    if (query_text(request, "find", looking->find, sizeof(looking->find)))
-        looking->query.find = looking->find;
     looking->request = request_hold(request);
     looking->then = then;
     return looking;

@@ -114,6 +114,9 @@ int refusal_status(const struct entry_result *result, const char **ret_code);
 json_t *request_object(struct request *request, const char *const *keys);
 /* Query values. false: not there. Bad ones are answered: then *ret_bad is set. */
 bool query_text(struct request *request, const char *name, char *out, size_t size);
+/* Words of some length, however they are escaped. 0: not told, 1: they are there; too many are refused, since a filter
+ * that is left out takes all: -EINVAL, answered. */
+int query_word(struct request *request, const char *key, char *word, size_t size);
 int query_i64(struct request *request, const char *name, int64_t min, int64_t max, int64_t *value);
 bool query_flag(struct request *request, const char *name);
 int query_time(struct request *request, const char *name, usec_t *value);

@@ -169,6 +169,14 @@ def lists(m):
     ok(m.get("/jobs?sort=colour").status == 400, "sort by what is not there")
     ok(m.get("/jobs?fields=colour").status == 400, "fields that are not there")
     ok(len(m.get("/jobs?name=l0").json["items"]) == 3, "filter by name")
+    for path, names in (("/jobs", "state tag array user vc name node find ids sort cursor merge fields limit since"),
+                        ("/queue", "array reason user vc name find limit"), ("/events", "kinds since"), ("/nodes", "state"),
+                        ("/history", "state user vc name find since limit"),
+                        ("/reports/users", "state user vc name group format from")):
+        got = {name: m.get("%s?%s=%s" % (path, name, "x" * 2000)) for name in names.split()}
+        bad = {name: str(a)[:200] for name, a in got.items() if a.status != 400 or name not in a.json["detail"]}
+        ok(not bad, "%s: what is too long is refused, not left out" % path, bad)
+    ok(m.get("/jobs?tag=%s" % ("x" * 200)).status == 400, "nor cut off")
     ok(len(m.get("/jobs?find=L0").json["items"]) == 3 and not m.get("/jobs?find=%25").json["items"], "by a part of the name")
     for key in ("find", "name", "node", "user", "vc"):
         a = m.get("/jobs?%s=%s" % (key, "%C5%BD" * 128))
