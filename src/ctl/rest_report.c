@@ -169,15 +169,22 @@ static bool item_named(const struct tally *report, const json_t *item)
            auth_sees_record(&report->request->who, item);
 }
 
+/* Whether whoever asks may know whose job it is. */
+static bool item_shown(const struct tally *report, const json_t *item)
+{
+    return request_server(report->request)->conf->privacy != PRIVACY_NONE ||
+           auth_sees_record(&report->request->who, item);
+}
+
 static const char *item_key(const struct tally *report, const json_t *item)
 {
     switch (report->kind) {
     case REPORT_USERS:
-        return text_of(item, "user");
+        return item_shown(report, item) ? text_of(item, "user") : "";
     case REPORT_VCS:
         return text_of(item, "vc");
     case REPORT_ACCOUNTS:
-        return text_of(json_object_get(item, "spec"), "account");
+        return item_shown(report, item) ? text_of(json_object_get(item, "spec"), "account") : "";
     case REPORT_SKUS:
         return text_of(item, "gpu_type");
     case REPORT_JOBS:
@@ -242,7 +249,7 @@ static void item_add(struct tally *report, const json_t *item)
     struct total *total;
     size_t a, t;
 
-    if (report->name[0] && !item_named(report, item))
+    if ((report->name[0] && !item_named(report, item)) || (report->user[0] && !item_shown(report, item)))
         return;
     if (report->kind == REPORT_NODES) {
         nodes_add(report, item);

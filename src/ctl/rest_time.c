@@ -404,6 +404,13 @@ static void limit_put(struct json_write *json, const char *key, int64_t value)
         json_write_i64(json, key, value);
 }
 
+/* Whether people who have no job to be seen are told: where others' jobs are not there at all, neither are they. */
+static bool user_shown(const struct scene *scene, const char *name)
+{
+    return scene->server->conf->privacy != PRIVACY_NONE || scene->who->role == ROLE_ADMIN ||
+           strcmp(name, scene->who->user) == 0;
+}
+
 void rest_users(struct request *request)
 {
     struct buf out = BUF_INIT((size_t)64 << 20);
@@ -422,7 +429,7 @@ void rest_users(struct request *request)
     for (size_t i = 0; i < scene.book->live_count; i++) {
         const struct book_job *job = scene.book->live[i];
 
-        if (job->user >= scene.book->users.count)
+        if (job->user >= scene.book->users.count || !render_shows(&scene, job))
             continue;
         if (job->phase == PHASE_JOB_PENDING) {
             use[job->user].pending++;
@@ -433,6 +440,8 @@ void rest_users(struct request *request)
     }
     list_begin(&json, &out, "UserList");
     for (uint32_t i = 0; i < scene.book->users.count; i++) {
+        if (!user_shown(&scene, user_name(&scene, i)) && use[i].running + use[i].pending == 0)
+            continue;
         json_write_object(&json, NULL);
         json_write_text(&json, "name", user_name(&scene, i));
         json_write_i64(&json, "gpus", use[i].gpus);

@@ -89,7 +89,7 @@ static void users_put(const struct scene *scene, struct json_write *json, uint32
     for (size_t i = 0; use && i < scene->book->live_count; i++) {
         const struct book_job *job = scene->book->live[i];
 
-        if (job->vc != vc || job->user >= scene->book->users.count)
+        if (job->vc != vc || job->user >= scene->book->users.count || !render_shows(scene, job))
             continue;
         if (job->phase == PHASE_JOB_PENDING) {
             use[job->user].pending++;

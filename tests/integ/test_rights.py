@@ -225,8 +225,16 @@ def unseen(lab, user, theirs, array):
     for who, told in ((theirs, True), (user, False)):
         over = lab.json("GET", "/history", token=who)["items"]
         ok(any(j["user"] == "daemon" for j in over) == told, "the history has those jobs: %s" % told, over)
+        sums = lab.json("GET", "/reports/users", token=who)["items"]
+        ok(any(i["key"] == "daemon" for i in sums) == told and len(sums) > 1, "a report names who had them: %s" % told, sums)
+        some = lab.json("GET", "/reports/usage?group=jobs&user=daemon", token=who)["items"]
+        ok((some != []) == told, "and finds them by that: %s" % told, some)
+        people = [u["name"] for u in lab.json("GET", "/users", token=who)["items"]]
+        ok(("daemon" in people) == told, "the list of users has them: %s" % told, people)
     ok(lab.told("DELETE", "/arrays/%d" % array, token=theirs).status == 200, "which is there")
     t, job = victim(lab)
+    use = lab.json("GET", "/vcs/default/usage", token=user)["items"]
+    ok("daemon" not in [u["user"] for u in use], "nor are they told to use a virtual cluster", use)
     a = lab.told("GET", "/events?job=%d" % job, token=user)
     ok(a.json["items"] == [], "no events of other people's jobs", a)
     a = lab.told("GET", "/events", token=user)
