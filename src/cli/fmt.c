@@ -93,7 +93,7 @@ const char *fmt_limit(int64_t seconds, char text[FMT_MAX])
     if (seconds <= 0)
         return "-";
     (void)fmt_seconds(seconds, text);
-    if (seconds % 60 == 0)
+    if (seconds % 60 == 0 && seconds >= 86400) /* without days it would read as minutes and seconds */
         text[strlen(text) - 3] = '\0';
     return text;
 }

@@ -21,7 +21,7 @@ bool fmt_when(const char *text, bool past, usec_t *ret_at);
 void fmt_query(char *text, size_t size, const char *name, usec_t at);
 /* "03:12:44", "1-00:00:00". */
 const char *fmt_seconds(int64_t seconds, char text[FMT_MAX]);
-/* "1-00:00", "04:00", "00:30": without seconds unless there are some; "-" for 0. */
+/* "1-00:00", "04:00:00", "00:30:00": what -t reads as the same; "-" for 0. */
 const char *fmt_limit(int64_t seconds, char text[FMT_MAX]);
 /* Local: "14:20" within the next or last 20 hours, else "2026-01-31 14:20". */
 const char *fmt_clock(usec_t at, usec_t now, char text[FMT_MAX]);

@@ -125,7 +125,15 @@ LC_ALL=C.UTF-8
 prints 'hold' 'Held job 20' "$muster" hold 20
 prints 'release' 'Released job waiter' "$muster" release waiter
 prints 'set' 'Changed job 20' "$muster" set 20 priority=high time=2h
-accepts 'it shows' sh -c "'$muster' queue --no-header --columns jobid,prio,limit | grep -q -x '20  high    02:00'"
+accepts 'it shows' sh -c "'$muster' queue --no-header --columns jobid,prio,limit | grep -q -x '20  high    02:00:00'"
+for span in 10 90s 2h 1d 1-02:03:04; do
+    "$muster" set 20 time=$span >/dev/null
+    before=$("$muster" show 20 --json | grep -o "limit_seconds[^,]*")
+    limit=$("$muster" queue --no-header --columns limit --name waiter)
+    "$muster" set 20 time="$limit" >"$scratch/output" 2>&1
+    [ -n "$limit" ] && [ "$("$muster" show 20 --json | grep -o "limit_seconds[^,]*")" = "$before" ]
+    result $? "a limit of $span is shown as it is read back: $limit"
+done
 exits 'a plan' 0 "$muster" plan -G 1
 prints 'cancel' 'Cancelled job holder' "$muster" cancel --now holder
 exits 'cancelled' 122 "$muster" wait 19
