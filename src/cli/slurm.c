@@ -20,7 +20,9 @@ enum { ARGS_MAX = 1024 };
 
 static const struct opt squeue_opts[] = {
     { "noheader", 'h', NULL, "without the line of headers", "squeue" },
-    { "format", 'o', "FORMAT", "%i %P %j %u %t %T %M %l %D %R %N %C %b %V %S %e %Q %A %F %K %r %a", NULL },
+    { "format", 'o', "FORMAT", "%i %P %j %u %t %T %M %l %D %R %N %C %b %V %S %e %Q %A %F %K %r %a %Y", NULL },
+    { "long", 'l', NULL, "with limits and whole states", NULL },
+    { "start", 0, NULL, "those that wait, and when they are expected to start", NULL },
     { "user", 'u', "NAMES", "of these users", NULL },
     { "me", 0, NULL, "mine", NULL },
     { "jobs", 'j', "IDS", "these", NULL },
@@ -37,7 +39,8 @@ static const struct opt squeue_opts[] = {
 };
 static const struct opt sinfo_opts[] = {
     { "noheader", 'h', NULL, "without the line of headers", "sinfo" },
-    { "format", 'o', "FORMAT", "%P %a %l %D %t %T %N %G %c %m", NULL },
+    { "format", 'o', "FORMAT", "%P %a %l %D %t %T %N %G %c %m %F", NULL },
+    { "summarize", 's', NULL, "a line a virtual cluster, with sums of nodes", NULL },
     { "Node", 'N', NULL, "a line a node", NULL },
     { "nodes", 'n', "NODE", "this node", NULL },
     { "json", 0, NULL, "JSON", NULL },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurm_list.c - squeue, sinfo and sacct: our lists in Slurm's formats.
+/* slurm_list.c - squeue and sacct: our lists in Slurm's formats.
  *
  * A format is text with "%[.][WIDTH]LETTER": WIDTH cuts and pads, a dot puts to the right.
  */
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -15,9 +16,6 @@
 #include "cli/listing.h"
 #include "cli/live.h"
 #include "cli/slurm.h"
-
-/* What a letter stands for: its header, and its text of a thing. NULL: there is no such letter. */
-typedef const char *(*letter_fn)(json_t *item, char letter, char *text, size_t size);
 
 struct field_place {
     char letter;
@@ -57,7 +55,8 @@ static void field_put(struct buf *out, const struct field_place *place, const ch
 }
 
 /* One line of the format; item NULL: of headers. A letter there is not is a usage error. */
-static int line_put(const struct command_args *args, struct buf *out, const char *format, letter_fn fn, json_t *item)
+static int line_put(const struct command_args *args, struct buf *out, const char *format, slurm_letter_fn fn,
+                    json_t *item)
 {
     for (const char *at = format; *at;) {
         struct field_place place;
@@ -81,7 +80,7 @@ static int line_put(const struct command_args *args, struct buf *out, const char
     return 0;
 }
 
-static int lines_show(const struct command_args *args, const char *format, letter_fn fn, json_t *items)
+int slurm_lines(const struct command_args *args, const char *format, slurm_letter_fn fn, json_t *items)
 {
     CLEANUP_BUF struct buf out = BUF_INIT((size_t)256 << 20);
     json_t *item;
@@ -153,7 +152,7 @@ static const char *job_where(json_t *job, char *text, size_t size)
     return text;
 }
 
-static const char *number(int64_t value, char *text, size_t size)
+const char *slurm_number(int64_t value, char *text, size_t size)
 {
     (void)snprintf(text, size, "%lld", (long long)value);
     return text;
@@ -164,25 +163,25 @@ static const char *array_part(json_t *job, bool index, char *text, size_t size)
     json_t *array = json_object_get(job, "array");
 
     if (!json_is_object(array))
-        return index ? "N/A" : number(fmt_i64(job, "id"), text, size);
-    return number(fmt_i64(array, index ? "index" : "id"), text, size);
+        return index ? "N/A" : slurm_number(fmt_i64(job, "id"), text, size);
+    return slurm_number(fmt_i64(array, index ? "index" : "id"), text, size);
 }
 
 static const char *job_nodes(json_t *job, char *text, size_t size)
 {
     size_t count = json_array_size(json_object_get(job, "placement"));
 
-    return number(count ? (int64_t)count : fmt_i64(job, "nodes") ? fmt_i64(job, "nodes") : 1, text, size);
+    return slurm_number(count ? (int64_t)count : fmt_i64(job, "nodes") ? fmt_i64(job, "nodes") : 1, text, size);
 }
 
 static const char *squeue_header(char letter)
 {
-    static const char letters[] = "iPjutTMlDRNCbVSeQAFKra";
+    static const char letters[] = "iPjutTMlDRNCbVSeQAFKraY";
     static const char *const headers[] = { "JOBID",    "PARTITION", "NAME",          "USER",         "ST",
                                            "STATE",    "TIME",      "TIME_LIMIT",    "NODES",        "NODELIST(REASON)",
                                            "NODELIST", "CPUS",      "TRES_PER_NODE", "SUBMIT_TIME",  "START_TIME",
                                            "END_TIME", "PRIORITY",  "JOBID",         "ARRAY_JOB_ID", "ARRAY_TASK_ID",
-                                           "REASON",   "ACCOUNT" };
+                                           "REASON",   "ACCOUNT",   "SCHEDNODES" };
     const char *at = letter ? strchr(letters, letter) : NULL;
 
     return at ? headers[at - letters] : NULL;
@@ -219,20 +218,21 @@ static const char *squeue_letter(json_t *job, char letter, char *text, size_t si
     case 'N':
         return fmt_text(job, "nodelist");
     case 'C':
-        return number(fmt_i64(job, "gpus"), text, size);
+        return slurm_number(fmt_i64(job, "gpus"), text, size);
     case 'b':
         (void)snprintf(text, size, "gres:gpu:%lld", (long long)fmt_i64(job, "gpus"));
         return text;
     case 'V':
         return stamp(job, "submit_time", text, size);
-    case 'S':
-        return stamp(job, "start_time", text, size);
+    case 'S': /* or when it is expected to */
+        return fmt_time(job, "start_time") ? stamp(job, "start_time", text, size)
+                                           : stamp(json_object_get(job, "eta"), "at", text, size);
     case 'e':
         return stamp(job, "end_time", text, size);
     case 'Q':
-        return number(fmt_i64(job, "priority"), text, size);
+        return slurm_number(fmt_i64(job, "priority"), text, size);
     case 'A':
-        return number(fmt_i64(job, "id"), text, size);
+        return slurm_number(fmt_i64(job, "id"), text, size);
     case 'F':
         return array_part(job, false, text, size);
     case 'K':
@@ -242,6 +242,8 @@ static const char *squeue_letter(json_t *job, char letter, char *text, size_t si
                                                               : "None";
     case 'a':
         return fmt_text(json_object_get(job, "spec"), "account");
+    case 'Y':
+        return "(null)"; /* which nodes it will be is decided then */
     default:
         return NULL;
     }
@@ -274,26 +276,85 @@ static bool id_wanted(const char *list, json_t *job)
     return false;
 }
 
+/* The earliest first, those of whom nobody knows when at the end; then by number. */
+static int starts_order(const void *a, const void *b)
+{
+    json_t *const *x = a, *const *y = b;
+    usec_t at = fmt_time(json_object_get(*x, "eta"), "at"), other = fmt_time(json_object_get(*y, "eta"), "at");
+
+    at = at ? at : USEC_NEVER;
+    other = other ? other : USEC_NEVER;
+    if (at != other)
+        return at < other ? -1 : 1;
+    return fmt_i64(*x, "id") < fmt_i64(*y, "id") ? -1 : 1;
+}
+
+static void starts_sort(json_t *jobs)
+{
+    size_t count = json_array_size(jobs);
+    json_t **list = mem_zalloc(count + 1, sizeof(json_t *)); /* NOLINT(bugprone-sizeof-expression): of pointers */
+
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = json_incref(json_array_get(jobs, i));
+    if (list)
+        qsort(list, count, sizeof(json_t *), starts_order); /* NOLINT(bugprone-sizeof-expression) */
+    for (size_t i = 0; list && i < count; i++)
+        (void)json_array_set_new(jobs, i, list[i]);
+    mem_free(list);
+}
+
+/* What is asked of the controller. */
+static void squeue_path(const struct command_args *args, struct buf *path)
+{
+    const char *states = args_value(args, "states");
+
+    buf_text(path, "/jobs?limit=10000");
+    query_add(path, args, "user", "user");
+    query_add(path, args, "name", "name");
+    query_add(path, args, "partition", "vc");
+    query_add(path, args, "nodelist", "node");
+    if (args_has(args, "start"))
+        buf_text(path, "&state=PENDING");
+    else if (states && strcasecmp(states, "all") == 0)
+        buf_text(path, "&all=1");
+    else
+        query_add(path, args, "states", "state");
+    if (args_has(args, "start") || (args_value(args, "format") && strchr(args_value(args, "format"), 'S')))
+        buf_text(path, "&eta=1");
+}
+
+static const char *squeue_format(const struct command_args *args)
+{
+    if (args_value(args, "format"))
+        return args_value(args, "format");
+    if (args_has(args, "start"))
+        return "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
+    return args_has(args, "long") ? "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+                                  : "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
+}
+
+/* -l tells when it was looked at, as Slurm does. */
+static void date_show(void)
+{
+    time_t now = (time_t)(fmt_now() / USEC_SEC);
+    struct tm tm;
+    char text[64];
+
+    if (localtime_r(&now, &tm) && strftime(text, sizeof(text), "%a %b %d %H:%M:%S %Y", &tm))
+        (void)puts(text);
+}
+
 int slurm_squeue(struct command_args *args)
 {
     CLEANUP(client_free) struct client *client = NULL;
     CLEANUP_ANSWER struct answer who = { 0 };
     CLEANUP_BUF struct buf path = BUF_INIT(8192);
-    const char *format = args_value(args, "format"), *states = args_value(args, "states");
     struct problem problem;
     json_t *items = NULL, *shown = json_array(), *job;
     size_t i;
     int r = live_client(args, &client);
 
-    buf_text(&path, "/jobs?limit=10000");
-    query_add(&path, args, "user", "user");
-    query_add(&path, args, "name", "name");
-    query_add(&path, args, "partition", "vc");
-    query_add(&path, args, "nodelist", "node");
-    if (states && strcasecmp(states, "all") == 0)
-        buf_text(&path, "&all=1");
-    else
-        query_add(&path, args, "states", "state");
+    squeue_path(args, &path);
     if (r == 0 && args_has(args, "me")) {
         r = client_call(client, "GET", "/whoami", NULL, &who, &problem) ? problem_print(&problem) : 0;
         buf_printf(&path, "&user=%s", fmt_text(who.json, "user"));
@@ -308,84 +369,13 @@ int slurm_squeue(struct command_args *args)
         show_json(list);
         json_decref(list);
     } else if (r == 0) {
-        r = lines_show(args, format ? format : "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", squeue_letter, shown);
+        if (args_has(args, "long") && !args_has(args, "noheader"))
+            date_show();
+        if (args_has(args, "start"))
+            starts_sort(shown);
+        r = slurm_lines(args, squeue_format(args), squeue_letter, shown);
     }
     json_decref(items);
-    json_decref(shown);
-    return r;
-}
-
-static const char *sinfo_letter(json_t *node, char letter, char *text, size_t size)
-{
-    static const char letters[] = "PalDtTNGcm";
-    static const char *const headers[] = { "PARTITION", "AVAIL",    "TIMELIMIT", "NODES", "STATE",
-                                           "STATE",     "NODELIST", "GRES",      "CPUS",  "MEMORY" };
-    const char *at = letter ? strchr(letters, letter) : NULL;
-
-    if (!at)
-        return NULL;
-    if (!node)
-        return headers[at - letters];
-    switch (letter) {
-    case 'P':
-        return fmt_text(node, "partition");
-    case 'a':
-        return "up";
-    case 'l':
-        return "infinite";
-    case 'D':
-        return number(fmt_i64(node, "count"), text, size);
-    case 't':
-        (void)snprintf(text, size, "%.5s", fmt_text(node, "state"));
-        if (strcmp(fmt_text(node, "state"), "mixed") == 0)
-            (void)snprintf(text, size, "mix");
-        return text;
-    case 'T':
-        return fmt_text(node, "state");
-    case 'N':
-        return fmt_text(node, "name");
-    case 'G':
-        (void)snprintf(text, size, "gpu:%s:%lld", fmt_text(node, "sku"), (long long)fmt_i64(node, "gpus"));
-        return text;
-    case 'c':
-        return number(fmt_i64(node, "cpus"), text, size);
-    default:
-        return number(fmt_i64(node, "memory_bytes") >> 20, text, size);
-    }
-}
-
-int slurm_sinfo(struct command_args *args)
-{
-    CLEANUP(client_free) struct client *client = NULL;
-    const char *format = args_value(args, "format"), *one = args_value(args, "nodes");
-    struct problem problem;
-    json_t *items = NULL, *vcs = NULL, *shown = json_array(), *node;
-    size_t i;
-    int r = live_client(args, &client);
-
-    if (r == 0 && (client_list(client, "/nodes", &items, &problem) || client_list(client, "/vcs", &vcs, &problem)))
-        r = problem_print(&problem);
-    json_array_foreach(items, i, node)
-    {
-        if (one && strcmp(one, fmt_text(node, "name")) != 0)
-            continue;
-        (void)json_object_set_new(node, "count", json_integer(1));
-        /* Every node is for every virtual cluster; the first is what jobs get that name none. */
-        (void)json_object_set_new(
-            node, "partition",
-            json_string(json_array_size(vcs) ? fmt_text(json_array_get(vcs, 0), "name") : "default"));
-        (void)json_array_append(shown, node);
-    }
-    if (r == 0 && args_has(args, "json")) {
-        json_t *list = json_pack("{s:O}", "nodes", shown);
-
-        show_json(list);
-        json_decref(list);
-    } else if (r == 0) {
-        r = lines_show(args, format ? format : "%9P %.5a %.10l %.6D %.6t %N", sinfo_letter, shown);
-    }
-    json_decref(items);
-    json_decref(vcs);
     json_decref(shown);
     return r;
 }
@@ -417,7 +407,7 @@ static const char *sacct_field(json_t *job, const char *name, char *text, size_t
         return text;
     }
     if (strcasecmp(name, "alloccpus") == 0)
-        return number(fmt_i64(job, "gpus"), text, size);
+        return slurm_number(fmt_i64(job, "gpus"), text, size);
     if (strcasecmp(name, "submit") == 0)
         return stamp(job, "submit_time", text, size);
     if (strcasecmp(name, "start") == 0)

@@ -86,6 +86,20 @@ def lists(sh, m):
     ok(json.loads(sh("squeue --json"))["jobs"][0]["id"] == int(job), "squeue --json")
     ok("there is no %z" in sh("squeue -o %z", code=2), "a letter there is not is an error")
     ok(sh("squeue -t PD -h") == "", "squeue -t")
+    lines = sh("squeue -l").splitlines()
+    ok(len(lines) == 3 and lines[1].split() == ["JOBID", "PARTITION", "NAME", "USER", "STATE", "TIME", "TIME_LIMI", "NODES", "NODELIST(REASON)"] and
+       lines[2].split()[4:8:2] == ["RUNNING", "1:00:00"], "squeue -l, with the date", lines)
+    ok(len(sh("squeue -l -h").splitlines()) == 1, "which is of its headers")
+    late = sh("sbatch --parsable -G16 -J late -t 5 --wrap true").strip()
+    m.until(lambda: m.get("/jobs/%s?eta=1" % late).json["eta"])
+    lines = [line.split() for line in sh("squeue --start").splitlines()]
+    ok(lines[0] == ["JOBID", "PARTITION", "NAME", "USER", "ST", "START_TIME", "NODES", "SCHEDNODES", "NODELIST(REASON)"] and
+       len(lines) == 2 and lines[1][0] == late and lines[1][4] == "PD" and lines[1][5][:2] == "20" and lines[1][7] == "(null)",
+       "squeue --start: who waits, and until when", lines)
+    sh("scancel " + late)
+    lines = [line.split() for line in sh("sinfo -s").splitlines()]
+    ok(lines == [["PARTITION", "AVAIL", "TIMELIMIT", "NODES(A/I/O/T)", "NODELIST"], ["default", "up", "infinite", "1/1/0/2", "gpu[01-02]"]],
+       "sinfo -s", lines)
     lines = sh("sinfo -h -o '%N %t %G'").splitlines()
     ok("gpu01 mix gpu:H100:8" in lines and "gpu02 idle gpu:H100:8" in lines, "sinfo", lines)
     ok("JobId" not in sh("scontrol show job " + job) and "wide" in sh("scontrol show job " + job), "scontrol show job")
