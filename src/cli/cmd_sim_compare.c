@@ -59,7 +59,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!args->sim.cluster_count || !args->sim.trace_count || !args->sim.policy_count)
-            argp_error(state, "at least one --cluster, --trace and --policy are needed");
+            argp_error(state, "%s is missing: at least one --cluster, --trace and --policy are needed",
+                       !args->sim.cluster_count ? "--cluster"
+                       : !args->sim.trace_count ? "--trace"
+                                                : "--policy");
         return 0;
     default:
         return sim_args_parse(&args->sim, key, arg, state);

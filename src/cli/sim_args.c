@@ -52,8 +52,17 @@ static void push_seeds(struct sim_args *args, const char *arg, struct argp_state
 
 void sim_args_one(const struct sim_args *args, struct argp_state *state, const char *more)
 {
-    if (args->cluster_count != 1 || args->trace_count != 1 || args->policy_count != 1)
-        argp_error(state, "one --cluster, one --trace and one --policy are needed%s", more);
+    const struct {
+        const char *name;
+        size_t count;
+    } needed[] = { { "--cluster", (size_t)args->cluster_count },
+                   { "--trace", (size_t)args->trace_count },
+                   { "--policy", (size_t)args->policy_count } };
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (needed[i].count != 1)
+            argp_error(state, "%s %s: one --cluster, one --trace and one --policy are needed%s", needed[i].name,
+                       needed[i].count ? "is there more than once" : "is missing", more);
 }
 
 error_t sim_args_parse(struct sim_args *args, int key, char *arg, struct argp_state *state)

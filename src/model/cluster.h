@@ -52,6 +52,7 @@ struct param_text {
 struct vc_spec {
     uint32_t name;
     uint32_t policy;         /* a name, or NAME_NONE: the cluster's default */
+    uint32_t place;          /* 1 + a name: where in which file that, or else a setting, is written; 0 = nowhere */
     int32_t quota[SKUS_MAX]; /* whole GPUs of each SKU it is owed */
     int32_t borrow_max;      /* whole GPUs beyond the quota; -1 = as many as are idle */
     int32_t user_max;        /* GPUs that one user may have here at a time; 0 = no limit */

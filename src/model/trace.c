@@ -24,9 +24,19 @@ void trace_job_init(struct trace_job *job)
     };
 }
 
+int trace_fail(const struct trace *trace, size_t index, int code, struct error *err)
+{
+    const struct trace_job *job = &trace->jobs[index];
+
+    if (!trace->file || !job->truth.line)
+        return code;
+    return error_prefix(err, code, "%s:%u", trace->file, job->truth.line);
+}
+
 void trace_done(struct trace *trace)
 {
     mem_free(trace->jobs);
+    mem_free(trace->file);
     names_done(&trace->users);
     names_done(&trace->vcs);
     names_done(&trace->models);

@@ -16,6 +16,7 @@ struct truth {
     usec_t fail_after;   /* progress at which an attempt fails; 0 = never */
     uint8_t fail;        /* enum fail_class of that failure */
     uint8_t fail_times;  /* how many attempts fail so before one goes through; 255 = all */
+    uint32_t line;       /* of the file it is from; 0 = of none */
 };
 
 struct trace_job {
@@ -32,10 +33,15 @@ struct trace {
     struct names users, vcs, models;
     struct names skus;     /* bit i of a job's sku_mask means skus[i], until the mask is bound to a cluster */
     struct names licenses; /* number i of a job's licences means licenses[i], likewise; at most LICENSES_MAX */
+    char *file;            /* owned; what the lines are of; NULL */
     struct names ids;      /* the original text, where ids are not numbers: ids[spec.id]; else empty */
 };
 
 void trace_done(struct trace *trace);
+
+/* Puts FILE:LINE of the job before the words, where it has them. Returns the code. */
+struct error;
+int trace_fail(const struct trace *trace, size_t index, int code, struct error *err);
 
 /* Appends a copy. -ENOMEM, -E2BIG. */
 int trace_add(struct trace *trace, const struct trace_job *job);

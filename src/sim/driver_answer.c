@@ -77,7 +77,7 @@ int answer_arrival(struct driver *d, uint32_t index)
         return 0;
     }
     if (r < 0)
-        return r;
+        return trace_fail(d->trace, index, r, d->err);
     answer_settled(d, index, &ref);
     r = spec.gpus ? answer_profile(d, index) : 0;
     return r < 0 || spec.gpus == 0 ? r : answer_told(d, index);

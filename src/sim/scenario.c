@@ -135,12 +135,16 @@ static int setup_vc(struct scenario *s, uint32_t v, const struct policy_setup *c
 {
     const struct vc_spec *vc = &s->vcs[v];
     const char *own = vc->policy == NAME_NONE ? NULL : names_get(&s->cluster.names, vc->policy);
-
     struct policy_setup known;
+    int r;
 
-    if (own && policy_parse(own, &known, NULL) == -ENOENT)
-        return unknown_policy(own, err);
-    return policy_compose(vc, &s->cluster.names, common, &s->policies[v], err);
+    if (own && policy_parse(own, &known, NULL) == -ENOENT) {
+        r = unknown_policy(own, err);
+        r = error_prefix(err, r, "vcs.%s", names_get(&s->cluster.names, vc->name));
+    } else {
+        r = policy_compose(vc, &s->cluster.names, common, &s->policies[v], err);
+    }
+    return r < 0 && vc->place ? error_prefix(err, r, "%s", names_get(&s->cluster.names, vc->place - 1)) : r;
 }
 
 /* "NAME=POLICY[,KEY=VALUE...]": a virtual cluster's policy, in place of what its file says. */
@@ -210,8 +214,10 @@ static int map_vcs(struct scenario *s, const struct trace *trace, struct error *
         while (v < s->cluster.vc_count && strcmp(names_get(&s->cluster.names, s->vcs[v].name), name) != 0)
             v++;
         if (v == s->cluster.vc_count)
-            return error_set(err, -ENOENT, "job %s: the cluster has no virtual cluster '%s' [NoSuchVc]",
-                             job_label(trace, spec, text), name);
+            return trace_fail(trace, i,
+                              error_set(err, -ENOENT, "job %s: the cluster has no virtual cluster '%s' [NoSuchVc]",
+                                        job_label(trace, spec, text), name),
+                              err);
         s->job_vcs[i] = v;
     }
     return 0;
@@ -234,8 +240,10 @@ static int map_skus(struct scenario *s, const struct trace *trace, struct error 
         for (uint32_t t = 0; t < trace->skus.count && t < 32; t++)
             mask |= spec->sku_mask >> t & 1 ? s->type_skus[t] : 0;
         if (!mask && !s->driver.skip_infeasible)
-            return error_set(err, -ERANGE, "job %s: no node has a GPU type it asks for [Infeasible.Sku]",
-                             job_label(trace, spec, text));
+            return trace_fail(trace, i,
+                              error_set(err, -ERANGE, "job %s: no node has a GPU type it asks for [Infeasible.Sku]",
+                                        job_label(trace, spec, text)),
+                              err);
         /* A bit beyond the cluster's types: nothing it may use, which the core refuses. */
         s->job_skus[i] = mask ? mask : 1u << 31;
     }

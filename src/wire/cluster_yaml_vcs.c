@@ -167,6 +167,21 @@ static int text_keep(struct file_cluster *file, const yaml_node_t *node, const c
     return r;
 }
 
+/* Whether there is such a policy others judge, who have not seen the file. */
+static int place_keep(struct file_cluster *file, const yaml_node_t *node, uint32_t *ret_place, struct error *err)
+{
+    char text[NAME_LENGTH_MAX + 1];
+    int length = snprintf(text, sizeof(text), "%s:%zu:%zu", file->doc.file, node->start_mark.line + 1,
+                          node->start_mark.column + 1);
+
+    if (*ret_place || length >= (int)sizeof(text))
+        return 0;
+    if (names_put(&file->build.spec.names, text, (size_t)length, ret_place) < 0)
+        return error_set(err, -ENOMEM, "%s: out of memory", file->doc.file);
+    ++*ret_place;
+    return 0;
+}
+
 /* [pack, migrate] or one word: the setting of the same name. */
 static int optimise_read(struct file_cluster *file, yaml_node_t *node, struct vc_spec *vc, struct error *err)
 {
@@ -250,6 +265,9 @@ int cluster_yaml_vcs(struct file_cluster *file, yaml_node_t *map, struct error *
             r = owed_read(file, keys, value, (uint32_t)i, err);
         if (r == 0 && keys[VC_POLICY].value)
             r = text_keep(file, keys[VC_POLICY].value, "policy", &vc->policy, err);
+        for (int k = VC_POLICY; r == 0 && k <= VC_SET; k++)
+            if (keys[k].value && (k == VC_POLICY || k == VC_OPTIMISE || k == VC_SET))
+                r = place_keep(file, keys[k].value, &vc->place, err);
         if (r == 0 && keys[VC_OPTIMISE].value)
             r = optimise_read(file, keys[VC_OPTIMISE].value, vc, err);
         if (r == 0)

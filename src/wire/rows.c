@@ -110,6 +110,7 @@ static int row_read(struct rows *rows, struct error *err)
         if (r < 0)
             return r;
     }
+    job.truth.line = rows->csv.record;
     r = trace_add(rows->trace, &job);
     if (r == -E2BIG)
         return csv_fail(&rows->csv, -1, r, err, "more than %zu jobs", TRACE_JOBS_MAX);
@@ -165,6 +166,7 @@ int rows_read(const struct row_format *format, const char *file, const struct by
         trace_done(&trace);
         return r;
     }
+    trace.file = mem_strdup(file); /* without it lines are not told */
     trace_sort(&trace);
     *ret_trace = trace;
     return 0;

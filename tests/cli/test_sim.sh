@@ -134,10 +134,18 @@ exits 'a setting nobody has' 2 "no setting 'rond'" run fifo --set rond=1
 exits 'a placement nobody has' 2 "expected count, consolidate, spread" run fifo --set place=nowhere
 exits 'a cluster that is none' 2 'expected a number of GPUs' "$muster" sim run --cluster 2x --trace t.csv --policy fifo
 exits 'a trace that is not there' 3 'nope.csv: No such file' simulate nope.csv fifo
-exits 'an impossible job' 6 'job 1 asks for 8 GPUs; the cluster has 4' \
+exits 'an impossible job, and its line' 6 '^muster: error: t.csv:[0-9]*: job 1 asks for 8 GPUs; the cluster has 4' \
     "$muster" sim run --cluster 1x4 --trace t.csv --policy fifo
 exits 'a flag that is none' 2 "unrecognized option '--nonsense'" "$muster" sim run --nonsense
-exits 'too few flags' 2 'are needed' run fifo --trace t.csv
+exits 'a flag too many' 2 '^muster: error: --trace is there more than once: .*are needed' run fifo --trace t.csv
+exits 'a flag too few, by its name' 2 '^muster: error: --policy is missing: ' "$muster" sim run --cluster 2x4 --trace t.csv
+exits 'of compare too' 2 '^muster: error: --trace is missing: ' "$muster" sim compare --cluster 2x4 --policy fifo
+printf 'nodes: {count: 2, gpus: 4}\nvcs:\n  a: {quota: 4, policy: fif}\n' >vcs.yaml
+exits 'a policy of a cluster file, and its place' 3 "vcs.yaml:3:25: vcs.a: no policy 'fif'; did you mean 'fifo'" \
+    "$muster" sim run --cluster vcs.yaml --trace t.csv --policy fifo
+printf 'nodes: {count: 2, gpus: 4}\nvcs:\n  a: {quota: 4, set: {rond: 1}}\n' >vcs.yaml
+exits 'a setting there' 2 "vcs.yaml:3:22: vcs.a: no setting 'rond'" \
+    "$muster" sim run --cluster vcs.yaml --trace t.csv --policy fifo
 printf 'id,submit,duration,gpus\n0,0,sixty,4\n' >bad.csv
 exits 'a broken trace: file, line, column, what was expected' 2 'bad.csv:2:5: .*expected' simulate bad.csv fifo
 printf 'nodes:\n  - {count: 2, gpus: 0}\n' >bare.yaml
