@@ -145,6 +145,26 @@ static void licenses_show(json_t *list)
     }
 }
 
+/* Nodes that are kept from one that waits, and until when; or when one that runs has to leave its own. */
+static void resvs_show(json_t *list, bool waits)
+{
+    char when[FMT_MAX];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        usec_t start = fmt_time(item, "start"), now = fmt_now();
+
+        if (!waits)
+            (void)printf("  %-8s %s, when reservation %s of %s begins\n", "leaves", fmt_clock(start, now, when),
+                         fmt_text(item, "name"), fmt_text(item, "nodes"));
+        else
+            (void)printf("  %-8s %s for %s until %s\n", "reserved", fmt_text(item, "nodes"), fmt_text(item, "name"),
+                         fmt_clock(fmt_time(item, "end"), now, when));
+    }
+}
+
 static void receipt_show(json_t *receipt)
 {
     const char *text = fmt_text(receipt, "text"), *step = fmt_text(receipt, "step"), *by = fmt_text(receipt, "by");
@@ -216,6 +236,7 @@ void why_show(json_t *e)
         (void)printf("  %-8s %s\n", label, fmt_text(entitlement, "text"));
     }
     licenses_show(json_object_get(e, "licenses"));
+    resvs_show(json_object_get(e, "reservations"), strcmp(fmt_text(e, "state"), "PENDING") == 0);
     free_show(json_object_get(e, "free"));
     held_show(json_object_get(e, "heldBy"));
     if (strcmp(fmt_text(e, "state"), "PENDING") == 0)

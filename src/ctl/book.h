@@ -183,6 +183,9 @@ size_t book_array(const struct book *book, int64_t array_id, const struct book_j
 const json_t *resv_find(const struct book *book, const char *name); /* NULL */
 bool resv_active(const json_t *resv, usec_t now);
 bool resv_has(const json_t *resv, const char *node);
+/* The next one, not of number `kept`, that begins on one of these nodes (a list of names) after `from` and before
+ * `until` (0: whenever); NULL. Who is there then is told to leave. */
+const json_t *resv_next(const struct book *book, const char *nodes, uint8_t kept, usec_t from, usec_t until);
 /* What a user may have of "max_gpus" or "max_jobs"; -1 = no limit. */
 int64_t limits_get(const struct book *book, const char *user, const char *key);
 const struct book_node *book_node_find(const struct book *book, const char *name);

@@ -40,6 +40,9 @@ struct job_filter {
     size_t id_count;
     bool all;
 };
+/* rest_resv.c: reservations of others that keep nodes from a job that waits, or that one which runs has to leave for.
+ */
+void resvs_put(const struct scene *scene, struct json_write *json, const struct book_job *job);
 int filter_read(struct request *request, struct job_filter *filter); /* -EINVAL: answered */
 int filter_state(struct job_filter *filter, const char *text);
 /* The states asked for, by their names with commas between; "" where none are. -EINVAL, answered. */

@@ -141,6 +141,26 @@ static void outside_reply(struct request *request, const struct scene *scene, co
     reply_buf(request, 200, &out);
 }
 
+/* It would start where others' reservation begins before it is over. */
+static void warn_resv(const struct scene *scene, struct json_write *json, const struct jobspec *spec, const char *nodes,
+                      usec_t start)
+{
+    const json_t *resv =
+        resv_next(scene->book, nodes, spec->kept, scene->now, spec->time_limit ? start + spec->time_limit : 0);
+    usec_t begins = json_integer_value(json_object_get(resv, "start"));
+    char text[640];
+
+    if (!resv)
+        return;
+    (void)snprintf(
+        text, sizeof(text),
+        "reservation '%.60s' of %.200s begins in %lld min: it would be told to leave then; -x %.200s keeps it off",
+        json_string_value(json_object_get(resv, "name")), json_string_value(json_object_get(resv, "nodes")),
+        (long long)((begins - scene->now + USEC_MIN - 1) / USEC_MIN),
+        json_string_value(json_object_get(resv, "nodes")));
+    json_write_text(json, NULL, text);
+}
+
 static void plan_reply(struct request *request, const struct scene *scene, const struct jobspec *spec, uint32_t vc)
 {
     CLEANUP_BUF struct buf nodes = BUF_INIT(65536);
@@ -179,6 +199,8 @@ static void plan_reply(struct request *request, const struct scene *scene, const
     if (spec->time_limit == 0 && spec->estimate == 0)
         json_write_text(&json, NULL,
                         "without a time limit nobody behind it can be told when to start, and it is never backfilled");
+    if (start && nodes.data)
+        warn_resv(scene, &json, spec, nodes.data, start->start);
     json_write_close(&json);
     json_write_close(&json);
     future_done(&future);

@@ -26,6 +26,52 @@ static json_t *resv_json(const struct scene *scene, const json_t *resv, bool who
     return out;
 }
 
+static void resv_put(struct json_write *json, const json_t *resv)
+{
+    json_write_object(json, NULL);
+    json_write_text(json, "name", json_string_value(json_object_get(resv, "name")));
+    json_write_text(json, "nodes", json_string_value(json_object_get(resv, "nodes")));
+    put_time(json, "start", json_integer_value(json_object_get(resv, "start")));
+    put_time(json, "end", json_integer_value(json_object_get(resv, "end")));
+    json_write_close(json);
+}
+
+/* The next one on the nodes of a job that will not be over by then. */
+static const json_t *resv_leaves(const struct scene *scene, const struct book_job *job)
+{
+    const struct book_attempt *attempt = book_attempt(job);
+    usec_t until = attempt && attempt->started && job->wants.time_limit ? attempt->started + job->wants.time_limit : 0;
+    const json_t *first = NULL;
+
+    for (uint32_t t = 0; attempt && !attempt->ended && t < attempt->task_count; t++) {
+        const json_t *resv =
+            resv_next(scene->book, node_name(scene, attempt->tasks[t].node), job->wants.kept, scene->now, until);
+
+        if (resv && (!first || json_integer_value(json_object_get(resv, "start")) <
+                                   json_integer_value(json_object_get(first, "start"))))
+            first = resv;
+    }
+    return first;
+}
+
+void resvs_put(const struct scene *scene, struct json_write *json, const struct book_job *job)
+{
+    const json_t *resv;
+    size_t i;
+
+    json_write_array(json, "reservations");
+    if (job->phase == PHASE_JOB_PENDING) {
+        json_array_foreach(scene->book->resvs, i, resv) if (json_integer_value(json_object_get(resv, "stage")) > 0 &&
+                                                            json_integer_value(json_object_get(resv, "number")) !=
+                                                                job->wants.kept) resv_put(json, resv);
+    } else if (!phase_over(job->phase)) {
+        resv = resv_leaves(scene, job);
+        if (resv)
+            resv_put(json, resv);
+    }
+    json_write_close(json);
+}
+
 void rest_resvs_list(struct request *request)
 {
     json_t *items = json_array(), *resv;

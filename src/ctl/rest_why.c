@@ -527,6 +527,7 @@ static void why_put(const struct scene *scene, struct json_write *json, const st
     put_promise(scene, json, job);
     entitlement_put(scene, json, job->vc);
     why_licenses(scene, json, &job->wants);
+    resvs_put(scene, json, job);
     /* Nothing is short that others have, or it cannot be said. */
     if (!waits || job->gate != GATE_NONE || !job->in_core ||
         (job->phase == PHASE_JOB_SUSPENDED && job->suspended_by_user)) {

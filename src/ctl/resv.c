@@ -77,6 +77,38 @@ uint8_t resv_kept(const struct ctl *ctl, const struct book_node *node)
     return 0;
 }
 
+struct overlap {
+    const json_t *resv;
+    bool found;
+};
+
+static int overlap_look(void *arg, const char *name)
+{
+    struct overlap *overlap = arg;
+
+    overlap->found = overlap->found || resv_has(overlap->resv, name);
+    return 0;
+}
+
+const json_t *resv_next(const struct book *book, const char *nodes, uint8_t kept, usec_t from, usec_t until)
+{
+    const json_t *resv, *first = NULL;
+    size_t i;
+
+    json_array_foreach(book->resvs, i, resv)
+    {
+        struct overlap overlap = { .resv = resv };
+        usec_t start = time_at(resv, "start");
+
+        if (time_at(resv, "number") == kept || start <= from || (until && start >= until) ||
+            (first && time_at(first, "start") <= start))
+            continue;
+        if (hostlist_each(nodes, overlap_look, &overlap, NULL) == 0 && overlap.found)
+            first = resv;
+    }
+    return first;
+}
+
 static bool list_names(const json_t *list, const char *name)
 {
     const json_t *item;

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 
-from cluster import Musterd, done, ok
+from cluster import Musterd, done, muster, ok
 
 
 def nodes_of(m, job):
@@ -81,6 +81,14 @@ def reservations(m):
     a = m.post("/reservations", {"name": "demo", "nodes": "gpu[01-02]", "start": int(now + 8), "end": int(now + 600),
                                  "users": [m.get("/whoami").json["user"]], "reason": "a class"})
     ok(a.status == 200 and a.json["state"] == "planned", "made", a)
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu02", "time": "1h"}).json
+    ok(any("'demo' of gpu[01-02] begins in 1 min" in w and "-x gpu[01-02]" in w for w in plan["warnings"]), "a plan warns of it", plan)
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu03", "time": "1h"}).json
+    ok(plan["warnings"] == [], "but not elsewhere", plan)
+    plan = m.post("/jobs:plan", {"run": "true", "gpus": "H100:4", "nodelist": "gpu02", "time": "1s"}).json
+    ok(plan["warnings"] == [], "nor one that is over by then", plan)
+    why = m.get("/jobs/%d/why" % squatter).json["reservations"]
+    ok([r["name"] for r in why] == ["demo"] and "leaves " in muster(m, "why", squatter).stdout, "why tells who runs there when to leave", why)
     ok(m.post("/reservations", {"name": "demo", "nodes": "gpu03", "end": int(now + 60)}).status == 409, "not twice")
     ok(m.post("/reservations", {"name": "x", "nodes": "gpu02", "end": int(now + 60)}).status == 409, "no node twice")
     ok(m.post("/reservations", {"name": "x", "nodes": "gpu09", "end": int(now + 60)}).status == 404, "of nodes there are")
@@ -104,6 +112,8 @@ def reservations(m):
     why = m.get("/jobs/%d/why" % wide).json
     ok("(needs 4, free 0; 8 are reserved for others)" in why["message"] and why["free"] == [],
        "what is reserved is told as such, not as free", why)
+    ok(sorted(r["name"] for r in why["reservations"]) == ["demo", "others"] and all(r["end"] for r in why["reservations"]) and
+       "reserved gpu[01-02] for demo until " in muster(m, "why", wide).stdout, "and until when", muster(m, "why", wide))
     return inside, wide, late
 
 
