@@ -82,3 +82,5 @@ struct job_ref_text {
 /* The jobs of an array, ascending by index; an empty list where there is no such array. */
 int client_array(struct client *client, int64_t id, json_t **ret_jobs, struct problem *problem);
 int client_job(struct client *client, const char *text, struct job_ref_text *ret, struct problem *problem);
+/* The same for what is done to whole jobs: a task or an attempt is refused, not taken for its job. */
+int client_whole_job(struct client *client, const char *text, struct job_ref_text *ret, struct problem *problem);

@@ -82,7 +82,7 @@ static int act_all(const struct command_args *args, const struct act *act)
     for (int i = 0; i < args->word_count; i++) {
         struct job_ref_text ref;
 
-        r = client_job(client, args->words[i], &ref, &problem);
+        r = client_whole_job(client, args->words[i], &ref, &problem);
         if (r == 0)
             r = act_array(client, ref.id, act, &problem);
         if (r) {

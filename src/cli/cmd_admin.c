@@ -291,7 +291,7 @@ int cmd_sched_trace(struct command_args *args)
 
     if (r)
         return r;
-    if (client_job(client, args->words[0], &ref, &problem))
+    if (client_whole_job(client, args->words[0], &ref, &problem))
         return problem_print(&problem);
     (void)snprintf(path, sizeof(path), "/scheduler/trace/%lld", (long long)ref.id);
     return live_get(args, path, yaml_print);

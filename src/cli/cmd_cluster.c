@@ -30,6 +30,15 @@ int cmd_gpus(struct command_args *args)
         return r;
     if (!vc)
         vc = json_object_iter_key(json_object_iter(json_object_get(json_array_get(items, 0), "vcs")));
+    if (args_value(args, "vc") && json_array_size(items) &&
+        !json_object_get(json_object_get(json_array_get(items, 0), "vcs"), vc)) {
+        struct problem problem;
+
+        json_decref(items);
+        (void)problem_set(&problem, CODE_NOT_FOUND, "NoSuchVc", "no virtual cluster '%.60s'", vc);
+        problem_hint(&problem, "muster vc lists them");
+        return problem_print(&problem);
+    }
     (void)snprintf(mine, sizeof(mine), "MY-VC(%.60s) GUARANTEE", vc ? vc : "-");
     listing_init(&table, columns, vc ? 10 : 7);
     json_array_foreach(items, i, item)

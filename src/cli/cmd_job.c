@@ -203,7 +203,7 @@ int cmd_show(struct command_args *args)
 
     if (r)
         return r;
-    r = client_job(client, args->words[0], &ref, &problem);
+    r = client_whole_job(client, args->words[0], &ref, &problem);
     if (r)
         return problem_print(&problem);
     r = job_get(client, ref.id, &job, &problem);
@@ -256,7 +256,7 @@ int cmd_why(struct command_args *args)
 
     if (r)
         return r;
-    r = client_job(client, args->words[0], &ref, &problem);
+    r = client_whole_job(client, args->words[0], &ref, &problem);
     if (r == 0) {
         (void)snprintf(path, sizeof(path), "/jobs/%lld/why", (long long)ref.id);
         r = client_call(client, "GET", path, NULL, &answer, &problem);
@@ -361,7 +361,7 @@ int cmd_wait(struct command_args *args)
         struct job_ref_text ref;
         int code = 0;
 
-        r = client_job(client, args->words[i], &ref, &problem);
+        r = client_whole_job(client, args->words[i], &ref, &problem);
         if (r == 0)
             r = wait_ref(client, ref.id, done, &code, &problem);
         if (r)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "cli/fmt.h"
+#include "cli/follow.h"
 #include "cli/listing.h"
 #include "cli/live.h"
 
@@ -293,6 +294,19 @@ static const struct column prio_columns[] = {
     { "REASON", false, false, false, false },  { "STARTS", false, false, false, false },
 };
 
+/* Why one that was asked for is not among those that wait. */
+static int prio_none(struct client *client, int64_t id)
+{
+    struct problem problem;
+    json_t *job = NULL;
+
+    if (job_get(client, id, &job, &problem) == 0)
+        (void)problem_set(&problem, CODE_CONFLICT, "Conflict", "job %lld does not wait (%s)", (long long)id,
+                          fmt_text(job, "state"));
+    json_decref(job);
+    return problem_print(&problem);
+}
+
 int cmd_prio(struct command_args *args)
 {
     CLEANUP(client_free) struct client *client = NULL;
@@ -300,13 +314,13 @@ int cmd_prio(struct command_args *args)
     struct job_ref_text wanted = { 0 };
     struct listing table;
     json_t *items = NULL, *job;
-    size_t i;
+    size_t i, shown = 0;
     int r = live_client(args, &client);
 
     if (r)
         return r;
     if (args->word_count)
-        r = client_job(client, args->words[0], &wanted, &problem);
+        r = client_whole_job(client, args->words[0], &wanted, &problem);
     if (r == 0)
         r = client_list(client, "/queue", &items, &problem);
     if (r)
@@ -319,6 +333,7 @@ int cmd_prio(struct command_args *args)
 
         if (wanted.id && fmt_i64(job, "id") != wanted.id)
             continue;
+        shown++;
         listing_addf(&table, "%zu", i + 1);
         listing_add(&table, fmt_id(job, text));
         listing_add(&table, fmt_text(job, "user"));
@@ -330,7 +345,7 @@ int cmd_prio(struct command_args *args)
         listing_add(&table, fmt_text(json_object_get(job, "reason"), "code"));
         listing_add(&table, eta ? fmt_clock(eta, now, text) : "-");
     }
-    r = listing_show(&table, args, "JobList", items);
+    r = wanted.id && !shown ? prio_none(client, wanted.id) : listing_show(&table, args, "JobList", items);
     listing_done(&table);
     json_decref(items);
     return r;

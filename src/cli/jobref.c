@@ -2,6 +2,7 @@
 /* jobref.c - how people name a job: 4127, 4127_3 (element of an array), 4127.0 (rank), 4127@2 (attempt), or its name.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +159,12 @@ int client_job(struct client *client, const char *text, struct job_ref_text *ret
     *ret = (struct job_ref_text){ .rank = -1, .attempt = -1 };
     if (!isdigit((unsigned char)*text))
         return name_find(client, text, &ret->id, problem);
+    errno = 0;
     ret->id = strtoll(text, &end, 10);
+    if (errno == ERANGE) {
+        (void)problem_set(problem, CODE_NOT_FOUND, "NotFound", "no job %.60s", text);
+        return CODE_NOT_FOUND;
+    }
     if (*end == '_' && isdigit((unsigned char)end[1])) {
         int64_t index = strtoll(end + 1, &end, 10);
         int r = element_find(client, ret->id, index, &ret->id, problem);
@@ -176,4 +182,16 @@ int client_job(struct client *client, const char *text, struct job_ref_text *ret
         return problem_set(problem, CODE_USAGE, "",
                            "'%.60s': expected a job such as 4127, 4127_3, 4127.0, 4127@1 or its name", text);
     return 0;
+}
+
+int client_whole_job(struct client *client, const char *text, struct job_ref_text *ret, struct problem *problem)
+{
+    int r = client_job(client, text, ret, problem);
+
+    if (r || (ret->rank < 0 && ret->attempt < 0))
+        return r;
+    (void)problem_set(problem, CODE_USAGE, "", "'%.60s' is one %s of a job; this is for all of it", text,
+                      ret->rank >= 0 ? "task" : "attempt");
+    problem_hint(problem, "say %.*s", (int)strcspn(text, ".@"), text);
+    return CODE_USAGE;
 }

@@ -7,6 +7,9 @@
 #include "ctl/record.h"
 #include "ctl/rest.h"
 #include "wire/duration.h"
+#include "wire/hostlist.h"
+
+#define SECONDS_MAX ((json_int_t)1 << 40)
 
 static json_t *resv_json(const struct scene *scene, const json_t *resv, bool whole)
 {
@@ -114,7 +117,7 @@ static int time_take(struct request *request, json_t *body, const char *key, con
 
     if (!value && had)
         at = json_integer_value(json_object_get(had, key));
-    else if (json_is_integer(value))
+    else if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= SECONDS_MAX)
         at = json_integer_value(value) * USEC_SEC;
     else if (value && (!text || instant_parse(text, strlen(text), &at) < 0)) {
         reply_problem(request, 400, "BadRequest", NULL, "%s: expected a time like 2026-01-31T12:00:00Z", key);
@@ -124,6 +127,29 @@ static int time_take(struct request *request, json_t *body, const char *key, con
     return 0;
 }
 
+static int node_known(void *arg, const char *name)
+{
+    const struct book_node *node = book_node_find(server_book(request_server(arg)), name);
+
+    if (node && !node->forgotten)
+        return 0;
+    reply_problem(arg, 404, "NotFound", "muster nodes lists them", "nodes: no node '%.60s'", name);
+    return -ENOENT;
+}
+
+/* What an entry that was logged once may say, but nobody may say now. False: answered. */
+static bool resv_good(struct request *request, const json_t *body)
+{
+    const json_t *lead = json_object_get(body, "lead_seconds");
+    const char *nodes = json_string_value(json_object_get(body, "nodes"));
+
+    if (lead && (!json_is_integer(lead) || json_integer_value(lead) < 0 || json_integer_value(lead) > SECONDS_MAX)) {
+        reply_problem(request, 400, "BadRequest", NULL, "lead_seconds: expected a number, not negative");
+        return false;
+    }
+    return !nodes || hostlist_each(nodes, node_known, request, NULL) != -ENOENT;
+}
+
 /* Takes the body: what a reservation is to be, over what it was. */
 static void resv_offer(struct request *request, json_t *body, const json_t *had)
 {
@@ -131,7 +157,8 @@ static void resv_offer(struct request *request, json_t *body, const json_t *had)
     const json_t *lead = json_object_get(body, "lead_seconds");
     json_int_t span = json_integer_value(lead ? lead : had ? json_object_get(had, "lead") : NULL);
 
-    if (time_take(request, body, "start", had, clock_now()) < 0 || time_take(request, body, "end", had, 0) < 0) {
+    if (!resv_good(request, body) || time_take(request, body, "start", had, clock_now()) < 0 ||
+        time_take(request, body, "end", had, 0) < 0) {
         json_decref(body);
         return;
     }

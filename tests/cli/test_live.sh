@@ -134,6 +134,17 @@ for span in 10 90s 2h 1d 1-02:03:04; do
     [ -n "$limit" ] && [ "$("$muster" show 20 --json | grep -o "limit_seconds[^,]*")" = "$before" ]
     result $? "a limit of $span is shown as it is read back: $limit"
 done
+for verb in cancel hold requeue wait show why prio; do
+    exits "$verb: a task or an attempt is not its job" 2 "$muster" $verb 19.0
+    exits "$verb: nor is an attempt" 2 "$muster" $verb 19@0
+done
+accepts 'which is still there' sh -c "'$muster' queue --no-header --columns state --name holder | grep -q RUNNING"
+prints 'a number that is none is told as it was written' 'muster: error: no job 99999999999999999999 [NotFound]' \
+    sh -c "'$muster' show 99999999999999999999 2>&1"
+exits 'prio of one that does not wait' 5 "$muster" prio holder
+exits 'or is not there' 3 "$muster" prio 999
+exits 'GPUs for a virtual cluster that is none' 3 "$muster" gpus -p nix
+exits 'a reservation of a node that is not there' 3 "$muster" resv create typo --nodes 'gpu[01-03]' --duration 1h
 exits 'a plan' 0 "$muster" plan -G 1
 prints 'cancel' 'Cancelled job holder' "$muster" cancel --now holder
 exits 'cancelled' 122 "$muster" wait 19
