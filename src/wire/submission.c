@@ -71,6 +71,16 @@ void submission_done(struct submission *s)
     *s = (struct submission){ 0 };
 }
 
+/* How many tasks it has; 0: that is known when it is placed. */
+static int64_t tasks_of(const struct submission *s)
+{
+    if (s->role_count || s->nodes != s->nodes_max)
+        return 0;
+    if (s->launch == LAUNCH_TASK)
+        return s->tasks_per_node ? (int64_t)s->tasks_per_node * s->nodes : s->tasks;
+    return s->launch == LAUNCH_ONCE ? 1 : s->nodes;
+}
+
 int submission_check(struct submission_reader *rd)
 {
     const struct submission *s = rd->s;
@@ -96,6 +106,11 @@ int submission_check(struct submission_reader *rd)
         return reader_fail(rd, "a job with 0 GPUs says how many CPUs it needs: per_node.cpu, cpus_per_task or --cpus");
     if (s->cells && (s->gpus || s->nodes))
         return reader_fail(rd, "give either cells, or gpus and nodes");
+    if (s->input > 0 && tasks_of(s) && s->input > tasks_of(s))
+        return reader_fail(rd, "input: there is no task %d; the job has %lld, from 0 on", s->input - 1,
+                           (long long)tasks_of(s));
+    if (s->input != INPUT_NONE && s->array)
+        return reader_fail(rd, "the elements of an array have no input");
     if (s->topo_must && !s->topo_level)
         return reader_fail(rd, "topology.policy needs topology.level");
     if (s->mount_count && !roles_image(s))

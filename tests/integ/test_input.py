@@ -59,7 +59,7 @@ def readers(m):
     ok(a.returncode == 0 and a.stdout == b"1: a\n", "or one of them", a)
     a = run(m, "-N2", "--ntasks-per-node=2", "--input=3", "--", "sh", "-c", "sed s/^/$RANK/", input=b"a\n")
     ok(a.returncode == 0 and a.stdout == b"1: 3a\n", "by its rank", a)
-    for words in (["--input=x"], ["--input=-1"], ["--input=all", "-a", "0-1"], ["--input=all", "--pty"]):
+    for words in (["--input=2", "-N2"], ["--input=4", "-N2", "--ntasks-per-node=2"], ["--input=x"], ["--input=-1"], ["--input=all", "-a", "0-1"], ["--input=all", "--pty"]):
         a = run(m, *words, "--", "cat", input=b"x")
         ok(a.returncode == 2 and b"input" in a.stderr, "refused: " + " ".join(words), a)
 
@@ -156,6 +156,8 @@ def verb(m):
     ok(a.returncode == 5 and "takes no input" in a.stderr, "is told as such", a)
     ok(m.get("/jobs/%d/input" % job).status == 426, "the route speaks WebSocket")
     ok(m.post("/jobs", {"run": "true", "input": "some"}).status == 400, "a wrong word is refused")
+    ok(m.post("/jobs", {"run": "true", "input": 1}).status == 400, "a script is one task")
+    ok(m.post("/jobs", {"run": "true", "input": "all", "array": "0-1"}).status == 400, "an array reads nothing")
     m.ask("DELETE", "/jobs/%d?now=1" % job)
 
 
