@@ -130,6 +130,7 @@ int cli_exit_of(int code)
     case -EINVAL:
     case -EBADMSG:
     case -E2BIG:
+    case -EISDIR:
         return CODE_USAGE;
     case -ENOENT:
         return CODE_NOT_FOUND;

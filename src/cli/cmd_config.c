@@ -61,6 +61,12 @@ static int yaml_load(const char *path, json_t **ret_json)
 
     if (r == 0)
         r = yaml_to_json(file_label(path), &bytes, ret_json, &err);
+    if (r == 0 && !json_is_object(*ret_json)) {
+        json_decref(*ret_json);
+        *ret_json = NULL;
+        r = error_set(&err, -EINVAL, "%s: expected keys with values, such as vcs: and policy: (muster.yaml(5))",
+                      file_label(path));
+    }
     return r < 0 ? cli_fail(r, &err) : 0;
 }
 

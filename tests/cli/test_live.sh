@@ -145,6 +145,9 @@ exits 'prio of one that does not wait' 5 "$muster" prio holder
 exits 'or is not there' 3 "$muster" prio 999
 exits 'GPUs for a virtual cluster that is none' 3 "$muster" gpus -p nix
 exits 'a reservation of a node that is not there' 3 "$muster" resv create typo --nodes 'gpu[01-03]' --duration 1h
+exits 'a folder is no script' 2 "$muster" submit .
+printf 'words\n' >words.yaml
+refuses 'a configuration without keys, and its file' 'words.yaml: expected keys' "$muster" config validate words.yaml
 exits 'a plan' 0 "$muster" plan -G 1
 prints 'cancel' 'Cancelled job holder' "$muster" cancel --now holder
 exits 'cancelled' 122 "$muster" wait 19
