@@ -305,8 +305,8 @@ static json_t *exec_argv(const json_t *plan, const char *container, const json_t
 /* What the command needs of the task's own plan, and what was asked. */
 static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
 {
-    static const char *const kept[] = { "cgroup", "dir",    "uid",         "gid",         "groups",
-                                        "user",   "switch", "private_tmp", "private_shm", "env" };
+    static const char *const kept[] = { "cgroup", "dir",         "uid",         "gid", "groups", "user",
+                                        "switch", "private_tmp", "private_shm", "env", "owned" };
     json_t *plan = util_json_get(dir, "plan.json"), *exec, *more = json_array(), *value;
     const char *key;
 
@@ -329,6 +329,16 @@ static json_t *exec_plan(const struct task *task, const json_t *frame, int dir)
     return exec;
 }
 
+/* Its terminal, or its pipes, are its user's: who names /dev/stdout opens it anew. */
+static int streams_give(const json_t *plan, const int *child)
+{
+    for (int i = S_IN; i <= S_ERR; i++)
+        if (child[i] >= 0 && util_flag(plan, "owned") &&
+            fchown(child[i], (uid_t)util_i64(plan, "uid", 0), (gid_t)util_i64(plan, "gid", 0)) < 0)
+            return -errno;
+    return 0;
+}
+
 static int exec_fork(struct task *task, const json_t *frame, const int *child)
 {
     bool tty = util_flag(frame, "tty");
@@ -339,6 +349,8 @@ static int exec_fork(struct task *task, const json_t *frame, const int *child)
     int r = plan ? 0 : -ENOENT;
 
     (void)snprintf(name, sizeof(name), "exec-%lld.json", (long long)util_i64(frame, "id", 0));
+    if (r == 0)
+        r = streams_give(plan, child);
     if (r == 0)
         r = util_json_put(fds[0], name, plan, false);
     if (r == 0)

@@ -192,6 +192,17 @@ static int pipe_open(int *ret_read, int *ret_write, bool nonblock)
     return 0;
 }
 
+/* /dev/stdout and /dev/stderr are opened anew by those who name them, as the job's user. */
+static int output_open(const struct shepherd *s, int *ret_read, int *ret_write)
+{
+    int r = pipe_open(ret_read, ret_write, true);
+
+    if (r == 0 && util_flag(s->plan, "owned") &&
+        fchown(*ret_write, (uid_t)util_i64(s->plan, "uid", 0), (gid_t)util_i64(s->plan, "gid", 0)) < 0)
+        r = -errno;
+    return r;
+}
+
 /* PATH of the job decides where its program is. */
 static void path_take(char *const *env)
 {
@@ -229,9 +240,9 @@ int shepherd_fork(struct shepherd *s, struct proc *proc, const json_t *plan, int
     if (r == 0 && util_flag(plan, "input"))
         r = shepherd_in_open(s, proc, (uint32_t)(proc - s->procs), &ends.in);
     if (r == 0)
-        r = pipe_open(&proc->out.fd, &ends.out, true);
+        r = output_open(s, &proc->out.fd, &ends.out);
     if (r == 0 && apart)
-        r = pipe_open(&proc->err.fd, &ends.err, true);
+        r = output_open(s, &proc->err.fd, &ends.err);
     if (r == 0) {
         ends.argv = child_strings(json_object_get(plan, "argv"), NULL);
         ends.env = child_strings(json_object_get(s->plan, "env"), json_object_get(plan, "env"));

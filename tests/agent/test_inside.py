@@ -151,6 +151,14 @@ def as_user(c, a, d):
     c.report(3, 'running')
     c.ask(2, 'exec', job=3, attempt=0, rank=0, argv=['id', '-u'])
     assert c.text(2, 'out') == b'65534\n', c.answers[2]
+    # Its streams are its own: they can be opened by their names.
+    words = 'echo out >/dev/stdout && echo err >/dev/stderr && cat </dev/stdin'
+    c.launch(5, words, uid=65534, gid=65534, user='nobody', gpus=[1], spec={'dir': '/', 'output': d + '/named'})
+    end = c.report(5, 'exited')
+    assert end['exit'] == 0 and content(d + '/named') == 'out\nerr\n', (end, content(d + '/named'))
+    for number, tty in ((11, False), (12, True)):
+        c.ask(number, 'exec', job=3, attempt=0, rank=0, tty=tty, argv=['sh', '-c', 'echo out >/dev/stdout && echo err >/dev/stderr'])
+        assert c.answers[number][-1]['exit'] == 0 and b'out' in c.text(number), c.answers[number]
     c.launch(4, 'exit 9', uid=65534, gid=65534, user='nobody', gpus=[1], spec={'dir': '/', 'keep_on_fail': '1h'})
     c.report(4, 'kept')
     c.ask(3, 'exec', job=4, attempt=0, rank=0, argv=['id', '-u'])
