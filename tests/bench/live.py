@@ -28,7 +28,7 @@ from port import free_port  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", "build"))
 NODES = 8
-QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 def cpu_seconds(pid):
