@@ -154,7 +154,7 @@ static void copy_line(char op, const uint64_t *v)
     CUstream stream = streams[(op == 'T' ? v[5] : v[3]) % STREAMS];
 
     n = n < HOST_BYTES ? n : HOST_BYTES;
-    copies++;
+    copies += !capturing; /* recorded, it is none */
     if (op != 'G')
         memory[v[0]].dirty = true;
     if (op == 'H')
