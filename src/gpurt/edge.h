@@ -41,6 +41,12 @@ struct edge {
 uint32_t edge_aim(uint32_t eps);
 void edge_init(struct edge *edge, uint32_t aim);
 
+/* What neighbours count at the gate. */
+struct gaps {
+    uint64_t seen, late; /* ends of gaps, and of those, too late */
+    uint64_t waits;      /* launches that were held */
+};
+
 /* What a period of the pair says. */
 struct edge_look {
     int32_t slowdown;    /* permille, -1 unknown */

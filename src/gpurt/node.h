@@ -111,12 +111,6 @@ struct client {
     bool no_host; /* a move for it found no host memory for all it was to move */
 };
 
-/* What neighbours count at the gate. */
-struct gaps {
-    uint64_t seen, late; /* ends of gaps, and of those, too late */
-    uint64_t waits;      /* launches that were held */
-};
-
 struct gpu_arena {
     bool used;
     uint8_t uuid[16];
