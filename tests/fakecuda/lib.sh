@@ -43,4 +43,12 @@ stands() { before=$(field "$1" steps); sleep 0.5; [ -n "$before" ] && [ "$(field
 gone() { until_true 10 '[ -z "$(field '"$1"' state)" ]'; }
 # answers - a node side does.
 answers() { until_true 10 '"$muster" gpu ls >/dev/null 2>&1'; }
+# python_begins - `agent`, a node side for programs in Python, which lie in `here`; the test is skipped where there is no Python.
+python_begins() {
+    here=$(cd "$(dirname "$0")" && pwd)
+    command -v python3 >/dev/null || { echo "1..0 # SKIP no python3"; exit 0; }
+    "$muster" gpu agent & agent=$!
+    own $agent
+    answers
+}
 guardian_of() { pgrep -f "gpu guard --run-dir $dir $1 " | head -1; }

@@ -5,11 +5,7 @@
 muster=$1 library=$2 job=$3 fake=$4
 . "$(dirname "$0")/lib.sh"
 export FAKE_CUDA_MEMORY=256
-here=$(cd "$(dirname "$0")" && pwd)
-command -v python3 >/dev/null || { echo "1..0 # SKIP no python3"; exit 0; }
-"$muster" gpu agent & agent=$!
-own $agent
-answers
+python_begins
 # saver [HOW] - pid is a program that makes steps, and notes in `file` what comes to it.
 saver() {
     file="$dir/noted"

@@ -5,11 +5,7 @@
 muster=$1 library=$2 fake=$4
 . "$(dirname "$0")/lib.sh"
 export FAKE_CUDA_MEMORY=256
-here=$(cd "$(dirname "$0")" && pwd)
-command -v python3 >/dev/null || { echo "1..0 # SKIP no python3"; exit 0; }
-"$muster" gpu agent & agent=$!
-own $agent
-answers
+python_begins
 for how in inside site; do
     rm -f "$dir/said"
     env MUSTER_GPU_PYTHON=$how PYTHONPATH="$here/stub" "$muster" gpu run --role opportunistic -- \
