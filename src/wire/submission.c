@@ -71,13 +71,16 @@ void submission_done(struct submission *s)
     *s = (struct submission){ 0 };
 }
 
-/* How many tasks it has; 0: that is known when it is placed. */
-static int64_t tasks_of(const struct submission *s)
+/* How many tasks it has at the most; 0: that is known when it is placed. */
+static int64_t tasks_most(const struct submission *s)
 {
     if (s->role_count || s->nodes != s->nodes_max)
         return 0;
     if (s->launch == LAUNCH_TASK)
         return s->tasks_per_node ? (int64_t)s->tasks_per_node * s->nodes : s->tasks;
+    if (s->launch == LAUNCH_NODE && !s->nodes && !s->gpus_per_node && s->gpus == s->gpus_max &&
+        !s->cells) /* no node without a GPU */
+        return s->gpus;
     return s->launch == LAUNCH_ONCE ? 1 : s->nodes;
 }
 
@@ -106,9 +109,9 @@ int submission_check(struct submission_reader *rd)
         return reader_fail(rd, "a job with 0 GPUs says how many CPUs it needs: per_node.cpu, cpus_per_task or --cpus");
     if (s->cells && (s->gpus || s->nodes))
         return reader_fail(rd, "give either cells, or gpus and nodes");
-    if (s->input > 0 && tasks_of(s) && s->input > tasks_of(s))
-        return reader_fail(rd, "input: there is no task %d; the job has %lld, from 0 on", s->input - 1,
-                           (long long)tasks_of(s));
+    if (s->input > 0 && tasks_most(s) && s->input > tasks_most(s))
+        return reader_fail(rd, "input: there is no task %d; the job has %lld at the most, from 0 on", s->input - 1,
+                           (long long)tasks_most(s));
     if (s->input != INPUT_NONE && s->array)
         return reader_fail(rd, "the elements of an array have no input");
     if (s->topo_must && !s->topo_level)

@@ -59,7 +59,7 @@ def readers(m):
     ok(a.returncode == 0 and a.stdout == b"1: a\n", "or one of them", a)
     a = run(m, "-N2", "--ntasks-per-node=2", "--input=3", "--", "sh", "-c", "sed s/^/$RANK/", input=b"a\n")
     ok(a.returncode == 0 and a.stdout == b"1: 3a\n", "by its rank", a)
-    for words in (["--input=2", "-N2"], ["--input=4", "-N2", "--ntasks-per-node=2"], ["--input=x"], ["--input=-1"], ["--input=all", "-a", "0-1"], ["--input=all", "--pty"]):
+    for words in (["--input=2", "-G2"], ["--input=2", "-N2"], ["--input=4", "-N2", "--ntasks-per-node=2"], ["--input=x"], ["--input=-1"], ["--input=all", "-a", "0-1"], ["--input=all", "--pty"]):
         a = run(m, *words, "--", "cat", input=b"x")
         ok(a.returncode == 2 and b"input" in a.stderr, "refused: " + " ".join(words), a)
 
